@@ -32,9 +32,10 @@ type cli struct {
 		Test    integrationTestCmd    `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
 	} `cmd:"" group:"operate" help:"Look at integrations, change them, and test their webhooks."`
 	Delivery struct {
-		List   deliveryListCmd   `cmd:"" help:"List the events that wait for a retry or were given up, and why."`
-		Show   deliveryShowCmd   `cmd:"" help:"Show every attempt to deliver an event."`
-		Resend deliveryResendCmd `cmd:"" help:"Send events again that were given up."`
+		List    deliveryListCmd    `cmd:"" help:"List the events that wait for a retry or were given up, and why."`
+		Summary deliverySummaryCmd `cmd:"" help:"Tell which publishers have events that did not arrive, and how many."`
+		Show    deliveryShowCmd    `cmd:"" help:"Show every attempt to deliver an event."`
+		Resend  deliveryResendCmd  `cmd:"" help:"Send events again that were given up."`
 	} `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
 	Key struct {
 		Create keyCreateCmd `cmd:"" help:"Create an API key. It is shown once."`

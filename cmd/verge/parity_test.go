@@ -32,7 +32,7 @@ var commandsFor = map[operate.Operation]string{
 	operate.KeyList:            "key list",
 	operate.KeyCreate:          "key create",
 	operate.KeyRevoke:          "key revoke",
-	operate.DeliveryList:       "delivery list, delivery show",
+	operate.DeliveryList:       "delivery list, delivery summary, delivery show",
 	operate.DeliveryResend:     "delivery resend",
 	operate.SessionRead:        "session show",
 	operate.UsageRead:          "usage",

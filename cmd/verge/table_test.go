@@ -58,6 +58,9 @@ func tables() map[string]table {
 			[]string{longEvent}},
 		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}), []string{longEvent, longID, longSession}},
 		"deadHeads":    {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},
+		"summaryHeads": {summaryHeads, summaryRows([]operate.PublisherUndelivered{{Publisher: longPub,
+			Oldest: &longTime, Newest: &longTime, Integrations: []operate.IntegrationUndelivered{{
+				Integration: longID, Waiting: 1000, Dead: 1000, More: true}}}}), []string{longPub, longID}},
 		"memberHeads": {memberHeads, memberRows([]operate.Member{{ID: "mem_" + longID, Name: longName,
 			Role: "developer", LastSeen: &longTime}}), []string{"mem_" + longID}},
 		"invitationHeads": {invitationHeads, invitationRows([]operate.Invitation{{ID: strings.Repeat("i", 64),

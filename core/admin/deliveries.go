@@ -37,6 +37,11 @@ func (a *Admin) deliveries(c *call) (*web.Response, error) {
 		Message: "state is neither dead nor waiting; any other list needs integration_id."}
 }
 
+// undelivered tells whose events have not arrived, of all publishers.
+func (a *Admin) undelivered(c *call) (*web.Response, error) {
+	return answer(a.Desk.Undelivered(c.ctx, c.who))
+}
+
 // delivery shows one event by its place, which a list tells.
 func (a *Admin) delivery(c *call) (*web.Response, error) {
 	return answer(a.Desk.Delivery(c.ctx, c.who, c.query.Get("integration_id"), c.id))

@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/webhook"
@@ -125,6 +126,27 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		}
 	}
 	w.refused(t, reply.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
+}
+
+// Operators learn whose events have not arrived, counted over all partitions.
+func TestUndeliveredIsCounted(t *testing.T) {
+	w := newWorld(t)
+	var none operate.Undelivered
+	if e := w.ask(t, "GET", UndeliveredPath, "", &none); e != nil || none.Publishers == nil || len(none.Publishers) > 0 {
+		t.Errorf("contract 27: before there is an event: %+v, %v", none, e)
+	}
+	w.bury(t, "p0", 2)
+	w.bury(t, "p2", 1)
+	w.try(t, "p1", 1, func(host.FetchRequest) (int, error) { return 503, nil })
+	var all operate.Undelivered
+	if e := w.ask(t, "GET", UndeliveredPath, "", &all); e != nil || len(all.Publishers) != 1 || all.More {
+		t.Fatalf("contract 27: %+v, %v", all, e)
+	}
+	p := all.Publishers[0]
+	if p.Waiting != 1 || p.Dead != 3 || p.More || p.Oldest == nil || p.Newest == nil || len(p.Integrations) != 1 ||
+		p.Integrations[0].Integration != testUUID || p.Integrations[0].Dead != 3 {
+		t.Errorf("contract 27: %+v", p)
+	}
 }
 
 func TestResend(t *testing.T) {

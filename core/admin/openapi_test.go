@@ -181,7 +181,8 @@ var schemaTypes = map[string]any{
 	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
 	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
 	"ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{}, "ErrorDetail": reply.Detail{},
-	"DeadEvent": outbox.Dead{}, "CreatedInvitation": operate.Invitation{},
+	"Undelivered": operate.Undelivered{}, "PublisherUndelivered": operate.PublisherUndelivered{},
+	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{}, "CreatedInvitation": operate.Invitation{},
 
 	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{}, "StageWebhook": WebhookRequest{},
 	"Rotate": RotateRequest{}, "TestEvent": TestEventRequest{}, "StartTestSession": TestSessionRequest{},

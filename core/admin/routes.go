@@ -33,6 +33,8 @@ const (
 	DeliveryPath   = DeliveriesPath + "/{id}"
 	ResendPath     = DeliveryPath + "/resend"
 
+	UndeliveredPath = prefix + "undelivered"
+
 	SessionPath = prefix + "sessions/{session}"
 	UsagePath   = prefix + "usage"
 
@@ -89,6 +91,7 @@ var routes = web.Table[handler]{
 	{Methods: get, Pattern: DeliveriesPath, Label: label, Handle: (*Admin).deliveries},
 	{Methods: get, Pattern: DeliveryPath, Label: label, Handle: (*Admin).delivery},
 	{Methods: post, Pattern: ResendPath, Label: label, Handle: (*Admin).resend},
+	{Methods: get, Pattern: UndeliveredPath, Label: label, Handle: (*Admin).undelivered},
 
 	{Methods: get, Pattern: SessionPath, Label: label, Handle: (*Admin).session},
 	{Methods: get, Pattern: UsagePath, Label: label, Handle: (*Admin).usage},

@@ -81,9 +81,10 @@ var rows = map[string]row{
 	"POST " + KeysPath:   {desk: "CreateKey", path: "keys", body: `{"publisher_id":"pub_a"}`},
 	"POST " + RevokePath: {desk: "RevokeKey", path: "keys/KEY/revoke"},
 
-	"GET " + DeliveriesPath: {desk: "Deliveries", viewer: true, path: "deliveries?integration_id=SHOP&state=dead"},
-	"GET " + DeliveryPath:   {desk: "Delivery", viewer: true, path: "deliveries/PLACE?integration_id=SHOP"},
-	"POST " + ResendPath:    {desk: "Resend", path: "deliveries/PLACE/resend?integration_id=SHOP"},
+	"GET " + DeliveriesPath:  {desk: "Deliveries", viewer: true, path: "deliveries?integration_id=SHOP&state=dead"},
+	"GET " + UndeliveredPath: {desk: "Undelivered", viewer: true, path: "undelivered"},
+	"GET " + DeliveryPath:    {desk: "Delivery", viewer: true, path: "deliveries/PLACE?integration_id=SHOP"},
+	"POST " + ResendPath:     {desk: "Resend", path: "deliveries/PLACE/resend?integration_id=SHOP"},
 
 	"GET " + SessionPath: {desk: "Session", viewer: true, path: "sessions/SESSION"},
 	"GET " + UsagePath: {desk: "Usage", viewer: true,

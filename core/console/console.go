@@ -85,11 +85,13 @@ var table = []page{
 		acts: []act{{"enrol", "", enrol}}},
 	{name: "link", path: "link", show: showLink, open: true, acts: []act{{"use-link", "", useLink}}},
 	{name: "account", path: "account", show: showAccount, acts: []act{{"sign-out", "", signOut},
-		{"sign-out-everywhere", "", signOutEverywhere}, {"add-passkey", "", addPasskey},
+		{"sign-out-everywhere", "", signOutEverywhere}, {"end-session", "", endSession},
+		{"add-passkey", "", addPasskey},
 		{"remove-passkey", "", removePasskey}}},
 
 	{name: "publishers", path: "publishers", op: operate.PublisherList, show: showPublishers, acts: []act{
 		{"create-publisher", operate.PublisherCreate, createPublisher}}},
+	{name: "undelivered", path: "undelivered", op: operate.DeliveryList, show: showUndelivered},
 	{name: "operators", path: "operators", op: operate.OperatorList, show: showOperators, acts: []act{
 		{"create-operator-token", operate.OperatorCreate, createOperatorToken},
 		{"revoke-operator-token", operate.OperatorRevoke, revokeOperatorToken}}},

@@ -41,11 +41,12 @@ var pageTests = map[string]struct {
 		sees: "operator watcher admin developer viewer newcomer"},
 	"link": {path: "/console/link?link=vrg_in_good",
 		sees: "operator watcher admin developer viewer newcomer"},
-	"account":    {path: "/console/account", sees: "operator watcher admin developer viewer newcomer"},
-	"publishers": {path: "/console/publishers", sees: "operator watcher"},
-	"operators":  {path: "/console/operators", sees: "operator watcher"},
-	"methods":    {path: "/console/methods", sees: "operator watcher"},
-	"audit-all":  {path: "/console/audit", sees: "operator watcher"},
+	"account":     {path: "/console/account", sees: "operator watcher admin developer viewer newcomer"},
+	"publishers":  {path: "/console/publishers", sees: "operator watcher"},
+	"undelivered": {path: "/console/undelivered", sees: "operator watcher"},
+	"operators":   {path: "/console/operators", sees: "operator watcher"},
+	"methods":     {path: "/console/methods", sees: "operator watcher"},
+	"audit-all":   {path: "/console/audit", sees: "operator watcher"},
 
 	"overview":     {path: mine, sees: "operator watcher admin developer viewer"},
 	"publisher":    {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
@@ -120,6 +121,7 @@ var actTests = map[string]struct {
 	"sign-out":            {may: "operator watcher admin developer viewer newcomer"},
 	"sign-out-everywhere": {may: "admin developer viewer", did: "member.change"},
 	"add-passkey":         {form: "credential=good", may: "admin developer viewer"},
+	"end-session":         {form: "session=con_1", may: "admin developer viewer"},
 	"remove-passkey":      {form: "passkey=psk_1", may: "admin developer viewer"},
 
 	"create-publisher":      {form: "name=Neu", may: "operator", did: "publisher.create"},
@@ -304,7 +306,7 @@ func TestTheFormsOfTheContract(t *testing.T) {
 
 // Who signed in long ago signs in again before another passkey.
 func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
-	doc := parse(t, newWorld(t).ask("GET", "/console/account", "developer", ""))
+	doc := parse(t, newWorld(t).ask("GET", "/console/account", "late", ""))
 	if with(doc, "data-action", "add-passkey") != nil ||
 		with(doc, "href", "/console/sign-in?next=%2Fconsole%2Faccount") == nil {
 		t.Errorf("the page offers another passkey, or no way to sign in again: %s", text(doc))
@@ -988,5 +990,43 @@ func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
 		if !strings.Contains(text(with(doc, "id", "main")), id) {
 			t.Errorf("%s does not show %s", path, id)
 		}
+	}
+}
+
+// Operators see whose events have not arrived, and come from there to the events. For a member there is no
+// such page. Without such events it says what would be there.
+func TestUndeliveredOfAllPublishers(t *testing.T) {
+	w := newWorld(t)
+	page := string(w.ask("GET", "/console/undelivered", "watcher", "").Body)
+	for _, want := range []string{"Nordlicht Spirits", "Ahrenfeld Games", "1,250+ given up",
+		`href="` + mine + "/deliveries?integration=" + shopID + `&amp;state=dead"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q:\n%s", want, page)
+		}
+	}
+	if resp := w.ask("GET", "/console/undelivered", "admin", ""); resp.Status != 404 {
+		t.Errorf("contract 43: for a member: %d", resp.Status)
+	}
+	w.desk.deliveries = nil
+	page = string(w.ask("GET", "/console/undelivered", "operator", "").Body)
+	if !strings.Contains(page, "Every event has arrived") {
+		t.Errorf("without such events:\n%s", page)
+	}
+}
+
+// A member ends one of their sessions by the page about themselves. One that is gone is not an error of theirs.
+func TestEndingOneSession(t *testing.T) {
+	w := newWorld(t)
+	page := string(w.ask("GET", "/console/account", "admin", "").Body)
+	if strings.Count(page, `data-action="end-session"`) != 1 || !strings.Contains(page, "this browser, now") {
+		t.Errorf("the page offers to end another session than the other one:\n%s", page)
+	}
+	resp := w.ask("POST", "/console/account", "admin", body("end-session", "session=con_1", "admin"))
+	if resp.Status != 303 || !slices.Equal(w.door.did, []string{"end con_1"}) {
+		t.Errorf("%d, and the door did %v", resp.Status, w.door.did)
+	}
+	resp = w.ask("POST", "/console/account", "admin", body("end-session", "session=con_9", "admin"))
+	if resp.Status == 303 || !strings.Contains(string(resp.Body), "This session has ended already.") {
+		t.Errorf("a session that is gone: %d\n%s", resp.Status, resp.Body)
 	}
 }

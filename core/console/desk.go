@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/usage"
 )
@@ -43,6 +44,7 @@ type Desk interface {
 	CreateKey(context.Context, operate.Actor, operate.KeyInput) (operate.CreatedKey, error)
 	RevokeKey(ctx context.Context, who operate.Actor, id string) (operate.Key, error)
 
+	Undelivered(ctx context.Context, who operate.Actor) (operate.Undelivered, error)
 	Deliveries(context.Context, operate.Actor, operate.DeliveryFilter, operate.Cursor) (
 		operate.Page[operate.Delivery], error)
 	Delivery(ctx context.Context, who operate.Actor, integration, place string) (operate.Delivery, error)
@@ -118,6 +120,12 @@ type Door interface {
 	// AddPasskey and RemovePasskey change them, or return a *Refusal.
 	AddPasskey(ctx context.Context, cookie, form, name, answer string) error
 	RemovePasskey(ctx context.Context, cookie, id string) error
+
+	// Sessions returns the sessions of the member who has the session, the latest first.
+	Sessions(ctx context.Context, cookie string) ([]pages.SignedIn, error)
+
+	// EndSession ends one of them. The error is operate.ErrNotFound if there is no such session.
+	EndSession(ctx context.Context, cookie, id string) error
 }
 
 // Session is a console session.

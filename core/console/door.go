@@ -128,6 +128,9 @@ func showAccount(v *visit) (view, error) {
 		}
 		d.Passkeys, d.Options, d.State = passkeys, ceremony.Options, ceremony.Form
 		d.SignInFirst = ceremony.SignInFirst
+		if d.Sessions, err = v.Door.Sessions(v.ctx, v.cookie); err != nil {
+			return view{}, err
+		}
 	}
 	f := v.frame("You")
 	f.Script = d.Options != ""
@@ -149,6 +152,17 @@ func signOutEverywhere(v *visit) (next, error) {
 		return next{}, err
 	}
 	return next{path: pages.Path("sign-in") + "?out=1", over: true}, nil
+}
+
+func endSession(v *visit) (next, error) {
+	if err := v.onlyMembers(); err != nil {
+		return next{}, err
+	}
+	err := v.Door.EndSession(v.ctx, v.cookie, v.form.Get("session"))
+	if errors.Is(err, operate.ErrNotFound) {
+		err = &operate.Refused{Message: "This session has ended already."}
+	}
+	return next{path: pages.Path("account"), note: done("The session is signed out.")}, err
 }
 
 // onlyMembers refuses those who have no passkeys.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/console"
+	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -455,6 +456,21 @@ func (d *desk) Deliveries(ctx context.Context, who operate.Actor, f operate.Deli
 	}), c), err
 }
 
+func (d *desk) Undelivered(_ context.Context, who operate.Actor) (operate.Undelivered, error) {
+	u := operate.Undelivered{Publishers: []operate.PublisherUndelivered{}}
+	if len(d.deliveries) > 0 {
+		u.Publishers = []operate.PublisherUndelivered{
+			{Publisher: mineID, Name: "Nordlicht Spirits", Waiting: 1, Dead: 1, Oldest: &d.deliveries[0].Created,
+				Newest: &d.deliveries[2].Created, Integrations: []operate.IntegrationUndelivered{
+					{Integration: shopID, Name: "Shop", Waiting: 1, Dead: 1}}},
+			{Publisher: othersID, Name: "Ahrenfeld Games", Dead: 1250, More: true,
+				Newest: &d.deliveries[1].Created, Integrations: []operate.IntegrationUndelivered{
+					{Integration: foreignID, Name: "Games", Dead: 1250, More: true}}},
+		}
+	}
+	return u, d.may(who, operate.DeliveryList, "")
+}
+
 func (d *desk) Delivery(ctx context.Context, who operate.Actor, integration, place string) (
 	operate.Delivery, error) {
 	if _, err := d.Integration(ctx, who, integration); err != nil {
@@ -636,6 +652,9 @@ var actors = map[string]operate.Actor{
 		Publisher: mineID},
 	"viewer": {Kind: operate.KindMember, ID: "mem_viewer", Name: "Annie Easley", Role: operate.RoleViewer,
 		Publisher: mineID},
+	// This member signed in a while ago.
+	"late": {Kind: operate.KindMember, ID: "mem_late", Name: "Mary Jackson", Role: operate.RoleDeveloper,
+		Publisher: mineID},
 	"newcomer": {Kind: operate.KindLink, ID: "link_1", Name: "sign-in link", Role: operate.RoleAdmin,
 		Publisher: newID},
 }
@@ -741,10 +760,25 @@ func (d *door) SignOut(_ context.Context, cookie string) error {
 func (d *door) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, console.Ceremony, error) {
 	day := d.now().Add(-50 * 24 * time.Hour)
 	all := []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day}, {ID: "psk_2", Name: "phone", Created: day}}
-	if cookie == "developer" { // who signed in long ago
+	if cookie == "late" {
 		return all, console.Ceremony{SignInFirst: true}, nil
 	}
 	return all, console.Ceremony{Options: options, Form: "vrg_form_3"}, nil
+}
+
+func (d *door) Sessions(context.Context, string) ([]pages.SignedIn, error) {
+	now, phone := d.now(), operate.Passkey{ID: "psk_2", Name: "phone"}
+	return []pages.SignedIn{
+		{ID: "con_2", Since: now.Add(-5 * time.Minute), Seen: now, Passkey: phone, Current: true},
+		{ID: "con_1", Since: now.Add(-3 * time.Hour), Seen: now.Add(-time.Hour), Passkey: phone}}, nil
+}
+
+func (d *door) EndSession(_ context.Context, _, id string) error {
+	if id != "con_1" {
+		return operate.ErrNotFound
+	}
+	d.did = append(d.did, "end "+id)
+	return nil
 }
 
 func (d *door) AddPasskey(_ context.Context, _, _, _, answer string) error {

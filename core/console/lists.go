@@ -89,6 +89,15 @@ func showDeliveries(v *visit) (view, error) {
 	return view{frame: f, body: pages.Deliveries(f, d)}, nil
 }
 
+func showUndelivered(v *visit) (view, error) {
+	d, err := v.Desk.Undelivered(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Undelivered")
+	return view{frame: f, body: pages.Undelivered(f, d)}, nil
+}
+
 // underWay reports whether something is about to happen to a delivery.
 func underWay(now time.Time, d operate.Delivery) bool {
 	return d.State == operate.DeliveryWaiting && (d.Due == nil || d.Due.Sub(now) < 5*time.Minute)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
@@ -40,6 +41,7 @@ const (
 	enrolled       = "member.enrol"
 	addedPasskey   = "passkey.add"
 	removedPasskey = "passkey.remove"
+	endedSession   = "session.end"
 )
 
 // entry returns an audit entry about what an actor did to itself.
@@ -215,8 +217,7 @@ func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey
 	}
 	var all []operate.Passkey
 	for _, each := range m.Passkeys {
-		all = append(all, operate.Passkey{ID: each.ID, Name: each.Name, Created: each.Created,
-			LastUsed: each.LastUsed})
+		all = append(all, shownPasskey(each))
 	}
 	c, err := p.Registry.BeginPasskey(ctx, s)
 	switch {
@@ -244,6 +245,41 @@ func (p *People) RemovePasskey(ctx context.Context, cookie, id string) error {
 		_, err = p.Registry.RemovePasskey(ctx, s, id, p.changed(s, removedPasskey))
 	}
 	return refused(err)
+}
+
+// Sessions implements Door.
+func (p *People) Sessions(ctx context.Context, cookie string) ([]pages.SignedIn, error) {
+	s, err := p.Registry.Session(ctx, cookie)
+	if err != nil {
+		return nil, refused(err)
+	}
+	found, err := p.Registry.Sessions(ctx, s)
+	if err != nil {
+		return nil, refused(err)
+	}
+	var all []pages.SignedIn
+	for _, each := range found {
+		all = append(all, pages.SignedIn{ID: each.ID, Since: each.Opened, Seen: each.Seen,
+			Passkey: shownPasskey(each.Passkey), Current: each.Current})
+	}
+	return all, nil
+}
+
+// EndSession implements Door.
+func (p *People) EndSession(ctx context.Context, cookie, id string) error {
+	s, err := p.Registry.Session(ctx, cookie)
+	if err != nil {
+		return refused(err)
+	}
+	entry, err := p.entry(s.Actor, endedSession)
+	if err != nil {
+		return err
+	}
+	return refused(p.Registry.EndSession(ctx, s, id, entry...))
+}
+
+func shownPasskey(p member.Passkey) operate.Passkey {
+	return operate.Passkey{ID: p.ID, Name: p.Name, Created: p.Created, LastUsed: p.LastUsed}
 }
 
 // changed is written with a change that a member makes to their passkeys.

@@ -154,6 +154,26 @@ func TestAMemberComesIn(t *testing.T) {
 	if len(all) != 2 {
 		t.Fatalf("the member has %d passkeys, want 2", len(all))
 	}
+	options, state = ceremony(t, parse(t, w.ask("GET", "/console/sign-in", "", "")), "sign-in-passkey")
+	proof, err := other.Get(options)
+	coretest.Must(t, err)
+	resp = w.ask("POST", "/console/sign-in", "", "do=sign-in-passkey&state="+url.QueryEscape(state)+
+		"&credential="+url.QueryEscape(string(proof.JSON())))
+	elsewhere := opened(t, resp.Header.Get("Set-Cookie"))
+	sessions, err := people.Sessions(context.Background(), cookie)
+	coretest.Must(t, err)
+	for _, s := range sessions {
+		if s.Passkey.Name != "laptop" {
+			continue
+		}
+		if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "end-session",
+			"session="+s.ID); status != 303 {
+			t.Errorf("ending a session: %d", status)
+		}
+	}
+	if got := w.ask("GET", "/console/account", elsewhere, "").Status; got == 200 {
+		t.Error("the session that was ended still opens the console")
+	}
 	if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "remove-passkey",
 		"passkey="+all[1].ID); status != 303 {
 		t.Errorf("removing a passkey: %d", status)
@@ -168,7 +188,8 @@ func TestAMemberComesIn(t *testing.T) {
 	for _, e := range entries {
 		seen[e.Operation] = true
 	}
-	for _, want := range []string{"member.enrol", "member.sign-in", "passkey.add", "passkey.remove"} {
+	for _, want := range []string{"member.enrol", "member.sign-in", "passkey.add", "passkey.remove",
+		"session.end"} {
 		if !seen[want] {
 			t.Errorf("the audit does not tell of %s: %v", want, seen)
 		}

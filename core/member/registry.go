@@ -115,6 +115,7 @@ func New(h host.Host, cfg Config) *Registry {
 //	c/link/<hash>                a sign-in link
 //	c/op/<hash>                  an operator token
 //	c/con/<hash>                 a console session
+//	c/of/con/<id>/<hash>         that the console session is this member's
 //	c/cred/<hash>                whose passkey has the credential's id: a member's id
 //	c/used/<hash>                that a challenge was answered
 //	c/done/<transaction>         that a change was made (commitOnce)
@@ -134,6 +135,7 @@ const (
 
 func ofMember(publisher, id string) string       { return "c/of/mem/" + publisher + "/" + id }
 func ofInvitation(publisher, hash string) string { return "c/of/inv/" + publisher + "/" + hash }
+func ofSession(member, hash string) string       { return "c/of/con/" + member + "/" + hash }
 func adminsOf(publisher string) string           { return "c/of/admins/" + publisher }
 
 // mark is the value of an item whose presence counts.

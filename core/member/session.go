@@ -86,6 +86,8 @@ func (r *Registry) open(
 	opened := view(s, actor, cookie)
 	if s.Kind == KindMember {
 		s.Name, s.Role = "", "" // the member's record has them
+		tx.Puts = append(tx.Puts, kv.Put{Name: ofSession(s.ID, hashOf(cookie)), Value: mark,
+			Expires: s.Opened.Add(SessionLife)})
 	}
 	err = create(ctx, r, opened.name, s, s.ends(), tx,
 		func(session) ([]kv.Put, error) { return along.puts(opened) })

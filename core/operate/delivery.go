@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/webhook"
@@ -190,6 +191,70 @@ func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
 		}
 	}
 	return page, nil
+}
+
+// mostUndelivered is how many integrations Undelivered looks up.
+const mostUndelivered = 200
+
+// Undelivered tells which publishers have events that wait or were given up, and how many. It counts up to a
+// limit, so it costs no more when very many have not arrived. Deliveries lists those of one integration.
+func (d *Desk) Undelivered(ctx context.Context, who Actor) (Undelivered, error) {
+	if err := who.may(DeliveryList, ""); err != nil {
+		return Undelivered{}, err
+	}
+	counts, more, err := d.Outbox.Undelivered(ctx)
+	if err != nil {
+		return Undelivered{}, err
+	}
+	if len(counts) > mostUndelivered {
+		counts, more = counts[:mostUndelivered], true
+	}
+	all := Undelivered{Publishers: []PublisherUndelivered{}, More: more}
+	for _, c := range counts {
+		i, err := d.Directory.Integration(ctx, c.Integration)
+		if errors.Is(err, integration.ErrNotFound) {
+			continue // nobody's page could show its events
+		}
+		if err != nil {
+			return Undelivered{}, err
+		}
+		of, err := all.of(ctx, d, i.PublisherID)
+		if err != nil {
+			return Undelivered{}, err
+		}
+		of.add(c, i.Name)
+	}
+	return all, nil
+}
+
+// of returns the part of a publisher, and begins it if there is none.
+func (u *Undelivered) of(ctx context.Context, d *Desk, publisher string) (*PublisherUndelivered, error) {
+	for n := range u.Publishers {
+		if u.Publishers[n].Publisher == publisher {
+			return &u.Publishers[n], nil
+		}
+	}
+	p, err := d.Directory.Publisher(ctx, publisher)
+	if err != nil {
+		return nil, told(err)
+	}
+	u.Publishers = append(u.Publishers, PublisherUndelivered{Publisher: publisher, Name: p.Name})
+	return &u.Publishers[len(u.Publishers)-1], nil
+}
+
+// add adds what an integration of the publisher has.
+func (p *PublisherUndelivered) add(c outbox.Undelivered, name string) {
+	p.Waiting += c.Waiting
+	p.Dead += c.Dead
+	p.More = p.More || c.More
+	if !c.Oldest.IsZero() && (p.Oldest == nil || c.Oldest.Before(*p.Oldest)) {
+		p.Oldest = &c.Oldest
+	}
+	if !c.Newest.IsZero() && (p.Newest == nil || c.Newest.After(*p.Newest)) {
+		p.Newest = &c.Newest
+	}
+	p.Integrations = append(p.Integrations, IntegrationUndelivered{Integration: c.Integration, Name: name,
+		Waiting: c.Waiting, Dead: c.Dead, More: c.More})
 }
 
 // TellUse enters into the audit that an operator token was used from an address.

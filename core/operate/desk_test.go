@@ -243,6 +243,10 @@ var calls = map[string]row{
 		_, err := w.Waiting(ctx, who, Cursor{})
 		return err
 	}, false},
+	"Undelivered": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.Undelivered(ctx, who)
+		return err
+	}, false},
 	"TellUse": {OperatorUse, "o v a d r s", func(w *world, who Actor, _ sample) error {
 		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
 		return nil

@@ -142,6 +142,34 @@ type Delivery struct {
 	Body string `json:"body,omitempty"`
 }
 
+// Undelivered tells whose events have not arrived: those that wait for another attempt, and those that were
+// given up. The publisher with the oldest waiting event comes first.
+type Undelivered struct {
+	Publishers []PublisherUndelivered `json:"publishers"`
+	More       bool                   `json:"more"` // there may be publishers that are not here
+}
+
+// PublisherUndelivered is the part of one publisher.
+type PublisherUndelivered struct {
+	Publisher    string                   `json:"publisher_id"`
+	Name         string                   `json:"name"`
+	Waiting      int                      `json:"waiting"`
+	Dead         int                      `json:"dead"`
+	More         bool                     `json:"more"` // Waiting or Dead is the least: there are more
+	Oldest       *time.Time               `json:"oldest_waiting,omitempty"`
+	Newest       *time.Time               `json:"newest_dead,omitempty"`
+	Integrations []IntegrationUndelivered `json:"integrations"`
+}
+
+// IntegrationUndelivered is the part of one integration.
+type IntegrationUndelivered struct {
+	Integration string `json:"integration_id"`
+	Name        string `json:"name"`
+	Waiting     int    `json:"waiting"`
+	Dead        int    `json:"dead"`
+	More        bool   `json:"more"`
+}
+
 // Attempt is one try to deliver an event.
 type Attempt struct {
 	At     time.Time `json:"at"`

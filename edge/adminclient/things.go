@@ -124,6 +124,11 @@ func (c *Client) RevokeKey(ctx context.Context, id string) (*operate.Key, error)
 	return post[operate.Key](ctx, c, fill(admin.RevokePath, id), struct{}{})
 }
 
+// Undelivered tells which publishers have events that wait or were given up, and how many.
+func (c *Client) Undelivered(ctx context.Context) (*operate.Undelivered, error) {
+	return read[operate.Undelivered](ctx, c, admin.UndeliveredPath)
+}
+
 // DeadDeliveries lists the events of all publishers that were given up.
 func (c *Client) DeadDeliveries(ctx context.Context) ([]outbox.Dead, error) {
 	return list[outbox.Dead](ctx, c, admin.DeliveriesPath, "deliveries", of("state", operate.DeliveryDead))

@@ -80,6 +80,7 @@ func TestEveryMethod(t *testing.T) {
 		{"Integration", func() error { return told(c.Integration(ctx, i.ID)) }},
 		{"TestIntegration", func() error { return told(c.TestIntegration(ctx, i.ID, false)) }},
 		{"Keys", func() error { return holds(c.Keys(ctx, p.ID)) }},
+		{"Undelivered", func() error { return told(c.Undelivered(ctx)) }},
 		{"DeadDeliveries", func() error { return told(c.DeadDeliveries(ctx)) }},
 		{"WaitingDeliveries", func() error { return told(c.WaitingDeliveries(ctx)) }},
 		{"Deliveries", func() error {

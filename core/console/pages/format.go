@@ -272,6 +272,7 @@ var operationWords = map[operate.Operation]string{
 	"link.use":         "Used a sign-in link",
 	"passkey.add":      "Added a passkey",
 	"passkey.remove":   "Removed a passkey",
+	"session.end":      "Signed out in another browser",
 }
 
 func operationWord(op operate.Operation) string {

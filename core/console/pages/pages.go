@@ -144,6 +144,7 @@ func (f *Frame) links() []link {
 		}
 		return []link{
 			{"publishers", "Publishers", Path("publishers")},
+			{"undelivered", "Undelivered", Path("undelivered")},
 			{"operators", "Operator tokens", Path("operators")},
 			{"methods", "Methods", Path("methods")},
 			{"audit-all", "Audit", Path("audit")},

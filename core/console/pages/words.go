@@ -124,9 +124,22 @@ func stepPath(f *Frame, s operate.Step) string {
 
 func atLeast(n int, more bool, one, many string) string {
 	if more {
-		return grouped(n) + "+ " + many
+		return grouped(n) + plus(more) + " " + many
 	}
 	return count(n, one, many)
+}
+
+// plus follows a number that may be larger.
+func plus(more bool) string {
+	if more {
+		return "+"
+	}
+	return ""
+}
+
+// undeliveredPath leads to an integration's deliveries in a state.
+func undeliveredPath(p operate.PublisherUndelivered, i operate.IntegrationUndelivered, state string) string {
+	return with(PublisherPath(p.Publisher, "deliveries"), "integration", i.Integration, "state", state)
 }
 
 // proves says what an integration demands.

@@ -1,0 +1,81 @@
+package member
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// OpenSession is a session of a member, as the member sees it in a list.
+type OpenSession struct {
+	ID      string // con_ and 16 hexadecimal digits of the cookie's hash
+	Opened  time.Time
+	Seen    time.Time // the last request, or up to 5 minutes before it
+	Passkey Passkey   // with which the member signed in
+	Current bool      // it is the session that asks
+}
+
+const sessionIDs = "con_"
+
+// mostSessions is how many sessions of a member are listed. A session lasts 12 hours, so a person has a few.
+const mostSessions = 100
+
+// Sessions lists the sessions of the member who has s, the latest first. Sessions that an earlier release
+// opened are not among them.
+func (r *Registry) Sessions(ctx context.Context, s Session) (all []OpenSession, err error) {
+	if s.Kind != KindMember {
+		return nil, ErrNotFound
+	}
+	m, err := r.Member(ctx, s.Publisher, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	prefix := ofSession(m.ID, "")
+	_, err = page(ctx, r, prefix, "", mostSessions, func(it kv.Item) error {
+		hash := it.Key.Name[len(prefix):]
+		open, _, err := read[session](ctx, r, sessionItems+hash)
+		if err != nil || !open.isOpen(r.now(), m) {
+			return err
+		}
+		at := slices.IndexFunc(m.Passkeys, func(p Passkey) bool { return p.ID == open.Passkey })
+		all = append(all, OpenSession{ID: hashID(sessionIDs, hash), Opened: open.Opened, Seen: open.Seen,
+			Passkey: m.Passkeys[at], Current: sessionItems+hash == s.name})
+		return nil
+	})
+	slices.SortStableFunc(all, func(a, b OpenSession) int { return b.Opened.Compare(a.Opened) })
+	return all, err
+}
+
+// isOpen reports whether the session is one of m and has not ended.
+func (s session) isOpen(now time.Time, m Member) bool {
+	return s.Kind == KindMember && s.ID == m.ID && now.Before(s.ends()) &&
+		Session{passkey: s.Passkey, epoch: s.Epoch}.of(m)
+}
+
+// EndSession ends one session of the member who has s. The error is ErrNotFound if the member has no such
+// session.
+func (r *Registry) EndSession(ctx context.Context, s Session, id string, along ...kv.Put) error {
+	digits, ok := hashPrefix(sessionIDs, id)
+	if s.Kind != KindMember || !ok {
+		return ErrNotFound
+	}
+	prefix := ofSession(s.ID, "")
+	items, err := r.kv.List(ctx, key(prefix+digits), "", 2)
+	if err != nil {
+		return err
+	}
+	if len(items) != 1 {
+		return ErrNotFound
+	}
+	name := sessionItems + items[0].Key.Name[len(prefix):]
+	open, _, err := read[session](ctx, r, name)
+	if err == nil && (open.Kind != KindMember || open.ID != s.ID) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return r.commit(ctx, kv.Tx{Deletes: []string{name, items[0].Key.Name}, Puts: along})
+}

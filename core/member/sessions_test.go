@@ -1,0 +1,84 @@
+package member
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/internal/coretest"
+)
+
+func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
+	w := newWorld(t)
+	p, other := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_a", RoleAdmin)
+	w.Clock.Advance(10 * time.Minute)
+	second, s, err := w.signIn(t, p.device)
+	coretest.Must(t, err)
+	all, err := w.Sessions(ctx, s)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("contract 43: %+v, %v", all, err)
+	}
+	now := w.Clock.Now().UTC()
+	if a := all[0]; !a.Current || !a.Opened.Equal(now) || !a.Seen.Equal(now) || a.Passkey.ID != p.passkey {
+		t.Errorf("contract 43: the session that asks: %+v", a)
+	}
+	if a := all[1]; a.Current || !a.Opened.Equal(now.Add(-10*time.Minute)) {
+		t.Errorf("contract 43: the session before: %+v", a)
+	}
+
+	theirs, err := w.Sessions(ctx, w.opens(t, "the other member", other.cookie))
+	if err != nil || len(theirs) != 1 {
+		t.Fatalf("contract 43: of the other member: %+v, %v", theirs, err)
+	}
+	for _, id := range []string{"", "x", "con_", "con_0123456789abcdef", theirs[0].ID, all[1].ID + "0"} {
+		if err := w.EndSession(ctx, s, id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("contract 43: ending %q: %v", id, err)
+		}
+	}
+	w.opens(t, "contract 43: nothing has ended", other.cookie)
+
+	coretest.Must(t, w.EndSession(ctx, s, all[1].ID))
+	w.gone(t, "contract 43: the session that was ended", p.cookie)
+	w.opens(t, "contract 43: the session that ended it", second)
+	if err := w.EndSession(ctx, s, all[1].ID); !errors.Is(err, ErrNotFound) {
+		t.Errorf("contract 43: a second time: %v", err)
+	}
+	if all, err = w.Sessions(ctx, s); err != nil || len(all) != 1 || !all[0].Current {
+		t.Errorf("contract 43: after that: %+v, %v", all, err)
+	}
+}
+
+// The list has no session that would not open the console.
+func TestSessionsThatEndedAreNotListed(t *testing.T) {
+	w := newWorld(t)
+	p := w.enrol(t, "pub_a", RoleAdmin)
+	out, _, err := w.signIn(t, p.device)
+	coretest.Must(t, err)
+	coretest.Must(t, w.SignOut(ctx, out))
+	w.Clock.Advance(30 * time.Minute)
+	cookie, s, err := w.signIn(t, p.device)
+	coretest.Must(t, err)
+	w.Clock.Advance(31 * time.Minute) // the first one was not used for an hour
+	if all, err := w.Sessions(ctx, s); err != nil || len(all) != 1 {
+		t.Errorf("contract 43: %+v, %v", all, err)
+	}
+	_, err = w.SignOutEverywhere(ctx, p.Actor, p.ID, nil)
+	coretest.Must(t, err)
+	w.gone(t, "contract 43: after a sign-out everywhere", cookie)
+	if all, err := w.Sessions(ctx, s); err != nil || len(all) != 0 {
+		t.Errorf("contract 43: after a sign-out everywhere: %+v, %v", all, err)
+	}
+}
+
+// Somebody without a passkey has no such list.
+func TestOperatorsHaveNoListOfSessions(t *testing.T) {
+	w := newWorld(t)
+	_, s, err := w.SignInOperator(ctx, configuredToken, nil)
+	coretest.Must(t, err)
+	if all, err := w.Sessions(ctx, s); !errors.Is(err, ErrNotFound) || all != nil {
+		t.Errorf("contract 43: %+v, %v", all, err)
+	}
+	if err := w.EndSession(ctx, s, "con_0123456789abcdef"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("contract 43: %v", err)
+	}
+}

@@ -1,0 +1,132 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/uuid"
+)
+
+// Undelivered counts the events of an integration that wait for a retry, and those that were given up.
+type Undelivered struct {
+	Integration string // the bare UUID
+	Waiting     int
+	Dead        int
+	Oldest      time.Time // of those that wait, by the time of the event; zero if none waits
+	Newest      time.Time // of those that were given up; zero if there is none
+	More        bool      // there are more than were counted, and there may be an older one that waits
+}
+
+const (
+	mostCounted  = 1000 // names of one state that one call reads in all partitions
+	leastCounted = 16   // of them in one partition, however many partitions there are
+
+	// shareOfOne says which part of a partition's names one integration may take, so that it hides no other.
+	shareOfOne = 4
+
+	behindPlaces = "~" // comes after every place in the order of names
+)
+
+// Undelivered counts the events that have not arrived, by integration, those with the oldest waiting event
+// first. It reads a limited number of names, so more reports that there may be integrations that are not in
+// the answer. It believes the names in the store. What shows an event checks the event itself.
+func (o *Outbox) Undelivered(ctx context.Context) (all []Undelivered, more bool, err error) {
+	found := map[string]*Undelivered{}
+	for _, prefix := range []string{waitingInLog, deadInLog} {
+		for _, p := range o.Partitions {
+			cut, err := o.countNames(ctx, kv.Key{Partition: p, Name: prefix}, found)
+			if err != nil {
+				return nil, false, err
+			}
+			more = more || cut
+		}
+	}
+	for _, u := range found {
+		all = append(all, *u)
+	}
+	slices.SortFunc(all, func(a, b Undelivered) int {
+		switch {
+		case a.Oldest.IsZero() != b.Oldest.IsZero():
+			if a.Oldest.IsZero() {
+				return 1
+			}
+			return -1
+		case !a.Oldest.Equal(b.Oldest):
+			return a.Oldest.Compare(b.Oldest)
+		}
+		return cmp.Or(b.Newest.Compare(a.Newest), strings.Compare(a.Integration, b.Integration))
+	})
+	return all, more, nil
+}
+
+// countNames counts the names under a prefix in one partition, and reports whether it stopped before the end.
+func (o *Outbox) countNames(ctx context.Context, prefix kv.Key, found map[string]*Undelivered) (bool, error) {
+	room := max(mostCounted/len(o.Partitions), leastCounted)
+	most := room / shareOfOne
+	var last *Undelivered // whose name was read last
+	counted := 0          // of last, in this partition
+	for after := ""; room > 0; {
+		n := min(room, most+1)
+		items, err := o.KV.List(ctx, prefix, after, n)
+		if err != nil {
+			return false, err
+		}
+		ended := len(items) < n
+		for _, item := range items {
+			room--
+			after = item.Key.Name
+			integration, place, _ := strings.Cut(strings.TrimPrefix(after, prefix.Name), "/")
+			if _, err := uuid.Parse(integration); err != nil || !isPlace(place) {
+				o.suspect(item.Key)
+				continue
+			}
+			if last == nil || last.Integration != integration {
+				if found[integration] == nil {
+					found[integration] = &Undelivered{Integration: integration}
+				}
+				last, counted = found[integration], 0
+			}
+			if counted++; counted > most {
+				last.More, ended = true, false
+				after = prefix.Name + integration + "/" + behindPlaces
+				break
+			}
+			last.count(prefix.Name, momentAt(place))
+		}
+		if ended {
+			return false, nil
+		}
+	}
+	if last != nil {
+		last.More = true
+	}
+	return true, nil
+}
+
+func (u *Undelivered) count(prefix string, at time.Time) {
+	if prefix == deadInLog {
+		u.Dead++
+		if at.After(u.Newest) {
+			u.Newest = at
+		}
+		return
+	}
+	u.Waiting++
+	if u.Oldest.IsZero() || at.Before(u.Oldest) {
+		u.Oldest = at
+	}
+}
+
+// momentAt returns the time of the event that stands at a place.
+func momentAt(place string) time.Time {
+	n, err := strconv.ParseUint(place[:placeTime], 16, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(uint64(1<<63-1) - n)).UTC()
+}
