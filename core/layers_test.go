@@ -44,6 +44,7 @@ var floors = []string{
 	"core/internal/testhost",
 	"core/session",
 	"core/audit",
+	"core/passkey",
 	"core/integration",
 	"core/member",
 	"core/keyset",

@@ -49,6 +49,7 @@ const (
 	SessionsPath = "/api/v1/verify/sessions/" // and the session id
 	HostedPath   = "/verify"                  // where redirect_url leads
 	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
+	PasskeysPath = HostedPath + "/passkeys"   // where users see what is kept of their passkeys
 	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
 	BoxPath      = HostedPath + "/box/"       // and the handle of a box, where others than the browser answer
 )

@@ -40,6 +40,11 @@ func render(status int, view pages.View) *web.Response {
 		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
 		header.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=(), payment=()")
 	}
+	if view.Passkey != nil {
+		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
+		header.Set("Permissions-Policy", header.Get("Permissions-Policy")+
+			", publickey-credentials-get=(self), publickey-credentials-create=(self)")
+	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Language", view.Lang)
 	return &web.Response{Status: status, Header: header, Body: body}
@@ -85,7 +90,7 @@ func pageHeader() web.Header {
 	}
 }
 
-var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript()}
+var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(), pages.PasskeyScript()}
 
 // HasAsset reports whether pages load a file from this path.
 func HasAsset(path string) bool {

@@ -18,6 +18,15 @@ type recordJSON struct {
 	Browser  string `json:"b,omitempty"`
 	Asked    int64  `json:"q,omitempty"` // milliseconds since 1970
 	Box      string `json:"x,omitempty"`
+
+	Proven *provenJSON `json:"p,omitempty"`
+}
+
+type provenJSON struct {
+	Method       string `json:"m"`
+	ChallengeAge int    `json:"c,omitempty"`
+	MinimumAge   int    `json:"a,omitempty"`
+	Settings     string `json:"s,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
@@ -28,6 +37,10 @@ func (r Record) Marshal() []byte {
 	}
 	if !r.AskedUntil.IsZero() {
 		j.Asked = r.AskedUntil.UnixMilli()
+	}
+	if r.Proven != (Proven{}) {
+		proven := provenJSON(r.Proven)
+		j.Proven = &proven
 	}
 	b, err := json.Marshal(j)
 	if err != nil {
@@ -49,10 +62,12 @@ func ParseRecord(b []byte) (Record, error) {
 	browser, _, ok5 := o.String("b")
 	asked, _, ok6 := o.Integer("q")
 	box, _, ok7 := o.String("x")
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) {
+	proven, ok8 := readProven(o)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
-	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box}
+	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box,
+		Proven: proven}
 	switch r.State {
 	case Started:
 		if asked != 0 {
@@ -64,4 +79,17 @@ func ParseRecord(b []byte) (Record, error) {
 		return Record{}, fmt.Errorf("session: damaged record: state %q", r.State)
 	}
 	return r, nil
+}
+
+// readProven reads what a record says of what was proven, if it says anything.
+func readProven(record web.Object) (p Proven, ok bool) {
+	o, present, ok := record.Object("p")
+	if !present || !ok {
+		return Proven{}, ok
+	}
+	method, _, ok1 := o.String("m")
+	challenge, _, ok2 := o.Integer("c")
+	minimum, _, ok3 := o.Integer("a")
+	settings, _, ok4 := o.String("s")
+	return Proven{method, int(challenge), int(minimum), settings}, ok && ok1 && ok2 && ok3 && ok4
 }
