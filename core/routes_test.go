@@ -29,6 +29,8 @@ func TestTheTables(t *testing.T) {
 			line("GET HEAD", "/verify", "verify", 16*kib),
 			line("POST", "/verify", "verify", 16*kib),
 			line("POST", "/verify/file", "file", 1040*kib),
+			line("GET HEAD", "/verify/passkeys", "verify", 16*kib),
+			line("POST", "/verify/passkeys", "verify", 16*kib),
 			line("GET", "/verify/return/{method}", "return", 16*kib),
 			line("POST", "/verify/box/{}", "box", 64*kib),
 			line("GET HEAD", "/verify/assets/{}", "verify", 16*kib),
