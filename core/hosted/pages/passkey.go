@@ -140,7 +140,8 @@ func composeKept(p *page, v View, t texts) {
 	case k.Over:
 		p.facts = append(p.facts, fact{t("passkeys.state"), t("notice.passkey.over")})
 	}
-	p.forms = []form{{action: v.Action, outcome: "delete", fields: v.Extra, label: t("passkeys.delete")}}
+	p.forms = []form{{action: v.Action, outcome: "delete",
+		fields: append([]Field{{"outcome", "delete"}}, v.Extra...), label: t("passkeys.delete")}}
 }
 
 // day writes a date in the one way that reads the same in all languages.
