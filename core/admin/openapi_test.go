@@ -153,6 +153,8 @@ var schemaTypes = map[string]any{
 	"ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{}, "ErrorDetail": reply.Detail{},
 	"DeadEvent": outbox.Dead{}, "CreatedInvitation": operate.Invitation{},
 
+	"UserPasskeys": operate.UserPasskeys{}, "EndPasskeys": PasskeysRequest{},
+
 	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{}, "StageWebhook": WebhookRequest{},
 	"Rotate": RotateRequest{}, "TestEvent": TestEventRequest{}, "StartTestSession": TestSessionRequest{},
 	"CreateKey": KeyRequest{}, "ChangeRole": RoleRequest{}, "Invite": InvitationRequest{}, "CreateLink": LinkRequest{},

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/usage"
 )
 
@@ -37,6 +38,8 @@ type Desk struct {
 	Outbox    *outbox.Outbox
 	Lifecycle *lifecycle.Lifecycle
 	Counted   *usage.Usage
+
+	UserPasskeys *passkey.Store
 
 	// StartTest starts a session of an integration without a key (api.API.StartTrial).
 	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Trial, error)

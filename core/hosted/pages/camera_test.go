@@ -102,10 +102,10 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 	}
 }
 
-func TestOnlyThePageWithACameraHasAScript(t *testing.T) {
+func TestOnlyAPageWithACameraOrAPasskeyHasAScript(t *testing.T) {
 	for name, v := range views() {
 		doc, _ := render(t, v)
-		if got := len(find(doc, "script")) > 0; got != (v.Camera && v.Kind == Method) {
+		if got := len(find(doc, "script")) > 0; got != (v.Camera && v.Kind == Method || v.Passkey != nil) {
 			t.Errorf("%s: has a script: %v", name, got)
 		}
 	}
