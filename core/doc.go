@@ -84,11 +84,14 @@
 //     again, a member who was removed is back, an event is lost.
 //   - Whoever holds a ring that was replaced: They make nothing that is dated
 //     more than five minutes after the replacement. They open what it has
-//     sealed. With the store to write to, they make keys, integrations and
-//     publishers, which carry no date, and, dated before the replacement,
-//     members, operator tokens and outcomes of sessions, which reconcile shows
-//     and validate does not take, until the key is retired. What the service
-//     has signed again meanwhile, as it does when it starts, stays.
+//     sealed. With the store to write to, they make, dated before the
+//     replacement, outcomes of sessions, which reconcile shows and validate
+//     does not take, and events, until the key is retired. Of what is kept for
+//     longer they make nothing any more, once the service has signed all of it
+//     again with the new key. That is done about six minutes after that key
+//     begins to seal. What they have planted by then stays. So does what they
+//     plant after they have put back, while no instance runs, the set of keys
+//     as it was in those minutes, or the whole store as it was before.
 //   - Whoever holds the current ring: They make every session id, token and
 //     record, and open everything that is sealed. A result still needs its
 //     completed outcome in the store: without writing there they validate no

@@ -221,7 +221,7 @@ func List(ctx context.Context, store kv.KV, sealer host.Sealer, publisher, after
 // read returns the entry that an item holds. The error is token.ErrRecord if no instance of this service
 // wrote it, and also if a key that was replaced signed it at a date when that key did not sign any more.
 func read(sealer host.Sealer, it kv.Item) (Entry, error) {
-	until, err := token.CheckRecord(sealer, it.Key.String(), it.Value)
+	until, err := token.CheckLasting(sealer, it.Key.String(), it.Value)
 	if err != nil {
 		return Entry{}, err
 	}

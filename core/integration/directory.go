@@ -108,7 +108,7 @@ func read[T any](ctx context.Context, d *Directory, name string) (*T, string, er
 
 // decode checks an item's MAC and reads it.
 func decode[T any](d *Directory, item kv.Item) (*T, error) {
-	until, err := token.CheckRecord(d.sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLasting(d.sealer, item.Key.String(), item.Value)
 	// An item without a MAC is from an earlier release. Reseal has signed all of them by the time when
 	// the first key seals that accepts nothing without a MAC.
 	if err == nil && token.RecordedWith(item.Value) == "" && !host.Dated(d.now().Add(-unsignedLife), until) {
@@ -116,8 +116,7 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 	}
 	if errors.Is(err, token.ErrRecord) {
 		d.count(host.CountNotAuthentic)
-		d.log.Error("the store holds what this service did not write",
-			"kind", kindOf[T](), "item", item.Key.String())
+		d.log.Error(token.Refusal(err), "kind", kindOf[T](), "item", item.Key.String())
 	}
 	if err != nil {
 		return nil, err
@@ -208,8 +207,12 @@ const listPage = 200
 
 // each calls do for every item whose name begins with the prefix.
 func (d *Directory) each(ctx context.Context, prefix string, do func(kv.Item) error) error {
+	return eachOf(ctx, d.kv, itemKey(prefix), do)
+}
+
+func eachOf(ctx context.Context, store kv.KV, prefix kv.Key, do func(kv.Item) error) error {
 	for after := ""; ; {
-		items, err := d.kv.List(ctx, itemKey(prefix), after, listPage)
+		items, err := store.List(ctx, prefix, after, listPage)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 )
@@ -47,9 +48,20 @@ func (d *Directory) reseal(ctx context.Context, prefixes []string) error {
 		r.each(ctx, readinessItems, r.readiness),
 	}
 	for _, prefix := range prefixes {
-		errs = append(errs, r.resign(ctx, prefix))
+		errs = append(errs, r.resign(ctx, itemKey(prefix), nil))
 	}
 	return errors.Join(errs...)
+}
+
+// Resign signs items of other partitions again as Reseal does: those whose names begin with the prefix. accept
+// returns token.ErrRecord for what must not be signed.
+func Resign(ctx context.Context, h host.Host, prefix kv.Key, accept func(kv.Item) error) error {
+	d := &Directory{kv: h.KV, sealer: h.Sealer, random: h.Random}
+	mac, err := d.sealer.MAC(token.Secret, nil)
+	if err != nil {
+		return err
+	}
+	return resealing{d, token.MACedWith(mac)}.resign(ctx, prefix, accept)
 }
 
 type resealing struct {
@@ -75,12 +87,19 @@ func (r resealing) each(ctx context.Context, prefix string,
 
 // resign signs items again, many in one commit. What no instance of this service signed stays as it is. If
 // an item was changed meanwhile, its new writer has signed it, and the others of its commit are signed one by
-// one.
-func (r resealing) resign(ctx context.Context, prefix string) error {
+// one. A nil accept accepts everything.
+func (r resealing) resign(ctx context.Context, prefix kv.Key, accept func(kv.Item) error) error {
 	var batch []kv.Item
-	err := r.Directory.each(ctx, prefix, func(it kv.Item) error {
+	err := eachOf(ctx, r.kv, prefix, func(it kv.Item) error {
 		if by := token.RecordedWith(it.Value); by == "" || by == r.key {
 			return nil
+		}
+		if accept != nil {
+			if err := accept(it); errors.Is(err, token.ErrRecord) {
+				return nil
+			} else if err != nil {
+				return err
+			}
 		}
 		if batch = append(batch, it); len(batch) < kv.MaxTx/2 {
 			return nil
@@ -96,11 +115,14 @@ func (r resealing) resign(ctx context.Context, prefix string) error {
 }
 
 func (r resealing) resignAll(ctx context.Context, items []kv.Item) error {
+	if len(items) == 0 {
+		return nil
+	}
 	id, err := kv.NewTxID(r.random)
 	if err != nil {
 		return err
 	}
-	tx := kv.Tx{ID: id, Partition: Partition}
+	tx := kv.Tx{ID: id, Partition: items[0].Key.Partition}
 	for _, it := range items {
 		value, err := token.ResignRecord(r.sealer, it.Key.String(), it.Value)
 		if errors.Is(err, token.ErrRecord) {
@@ -154,7 +176,7 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 		if _, err := d.open(i, w.Sealed, n == 1); err == nil {
 			stale = stale || token.SealedWith(sealed) != r.key
 		} else if n == 0 {
-			return nil
+			return r.asItIs(ctx, it)
 		}
 	}
 	if !stale {
@@ -167,6 +189,15 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 	return d.write(ctx, it.Key.Name, next, &it.Tx)
 }
 
+// asItIs signs an item again whose content helps no more. A record that nobody accepts would be an error for
+// whoever reads it.
+func (r resealing) asItIs(ctx context.Context, it kv.Item) error {
+	if r.key == "" || token.RecordedWith(it.Value) == r.key {
+		return nil
+	}
+	return r.resignAll(ctx, []kv.Item{it})
+}
+
 // readiness keeps the test's result, under the MAC of the key that seals.
 func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) error {
 	v, err := decode[Readiness](d, it)
@@ -175,20 +206,50 @@ func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) erro
 	}
 	i, _, err := read[Integration](ctx, d, integrationItems+it.Key.Name[len(readinessItems):])
 	if errors.Is(err, ErrNotFound) {
-		return nil
+		return r.asItIs(ctx, it)
 	}
 	if err != nil {
 		return err
 	}
 	secret, err := d.WebhookSecret(i)
 	if err != nil || !d.tested(v.Tested, i.Webhook.URL, secret) {
-		return nil // it counts for nothing in its present state
+		return r.asItIs(ctx, it) // it counts for nothing in its present state
 	}
 	if v.Tested, err = d.fingerprint(i.Webhook.URL, secret); err != nil {
 		return err
 	}
 	return d.write(ctx, it.Key.Name, v, &it.Tx)
 }
+
+// SignedWith reports whether the key with that id, which the ring has, signed something in the directory.
+func (d *Directory) SignedWith(ctx context.Context, id string) (bool, error) {
+	for _, prefix := range slices.Concat([]string{publisherItems, keyItems, integrationItems, readinessItems},
+		resigned) {
+		err := d.each(ctx, prefix, func(it kv.Item) error {
+			if token.RecordedWith(it.Value) != id {
+				return nil
+			}
+			_, err := token.CheckRecord(d.sealer, it.Key.String(), it.Value)
+			if err == nil {
+				return errFound
+			}
+			if errors.Is(err, token.ErrRecord) {
+				return nil
+			}
+			return err
+		})
+		if errors.Is(err, errFound) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
 
 // Belongs reports whether the directory belongs to this key ring: a key of the ring signed or sealed
 // something in it, or no other key did.

@@ -26,6 +26,31 @@ func (w *world) keep(t testing.TB, name, object string, expires time.Time) {
 		Puts: []kv.Put{{Name: name, Value: value, Expires: expires}}}))
 }
 
+// Contract 16: what a superseded key has signed stays as it is, so that a later key does not make it good.
+func TestResealSignsNothingOfASupersededKey(t *testing.T) {
+	w := newWorld(t)
+	keys := bound(t, w)
+	var names []string
+	for _, prefix := range slices.Concat(resigned, history) {
+		names = append(names, prefix+"x")
+		w.keep(t, prefix+"x", `{"n":1}`, time.Time{})
+	}
+	_, err := w.SavePublisher(ctx, Publisher{ID: "pub_a"}, "")
+	coretest.Must(t, err)
+	i := Integration{ID: testUUID, PublisherID: "pub_a", Webhook: Webhook{URL: "https://hooks.example"}}
+	coretest.Must(t, w.PutIntegration(ctx, i, "a secret of ours"))
+	names = append(names, publisherItems+"pub_a", integrationItems+testUUID)
+	coretest.Must(t, keys.Rotate(w.Host.Random, w.Clock.Now(), time.Minute))
+	keys.Keys[0].Alone = true
+	w.use(t, keys)
+	coretest.Must(t, w.Reseal(ctx))
+	for _, name := range names {
+		if by := token.RecordedWith(w.raw(t, name).Value); by != keys.Keys[1].ID {
+			t.Errorf("contract 16: %s is signed by %s", name, by)
+		}
+	}
+}
+
 // Contract 16: Reseal signs what other packages keep in the partition, too. Only the signature changes.
 func TestResealSignsWhatOthersKeep(t *testing.T) {
 	w := newWorld(t)

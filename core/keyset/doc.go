@@ -15,9 +15,17 @@
 //     instance changes nothing in the store: its KV refuses every write.
 //   - A replaced key opens only what is older than its successor (host.Dated). The set's times decide
 //     that, not those of a file, which may have come late.
-//   - Webhook secrets are sealed again with a new key once that key seals.
+//   - Webhook secrets are sealed again with a new key once that key seals, and what is kept for long is
+//     signed again with it. After a second time, when every instance seals with it, the key stands alone:
+//     no older key authenticates what is kept for long (token.CheckLasting). A replaced ring that leaked is
+//     then of no use for that.
+//   - A set counts only if every key in it that is not retired has made a MAC of it. So a replaced key makes
+//     no set. An instance that has seen the set brings back what is missing in it later. An instance that
+//     starts takes a key of its ring that has signed records, and is not in the set, for one that stands alone.
 //
-// Not promised: protection against someone who holds a key of the ring and can also write to the store.
+// Not promised: protection against someone who holds the key that seals and can also write to the store.
 // Someone who can only write to the store can delete the set, and the next instance makes it again.
-// They cannot make a set themselves.
+// They cannot make a set themselves. While no instance runs, they can put back the set as it was between
+// the moment when the key began to seal and the one when it stood alone, or the whole store of the time
+// before. Then what an older key has signed is signed again once more.
 package keyset

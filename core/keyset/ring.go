@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/usage"
 )
 
 // key is where the store keeps the set.
@@ -40,6 +41,7 @@ type Config struct {
 type Ring struct {
 	cfg       Config
 	directory *integration.Directory
+	usage     *usage.Usage
 	state     atomic.Pointer[state]
 	mu        sync.Mutex // held while state is replaced, never during a call to the store
 }
@@ -51,6 +53,7 @@ type state struct {
 	file     token.Keyring
 	ring     *token.Ring
 	set      keySet
+	known    keySet    // the last set that was in the store for certain
 	joined   bool      // the store was asked, and set is its set
 	unused   bool      // when it was asked, it had none
 	seen     time.Time // when the store was asked last
@@ -67,6 +70,7 @@ func New(cfg Config) (*Ring, error) {
 	on := cfg.Host
 	on.Sealer, on.KV = r, r.KV()
 	r.directory = integration.NewDirectory(on)
+	r.usage = &usage.Usage{KV: on.KV, Sealer: r, Random: on.Random, Log: on.Log, Count: on.Count}
 	return r, r.Use(cfg.Keyring)
 }
 
@@ -75,7 +79,7 @@ func (r *Ring) Use(file token.Keyring) error {
 	return r.change(func(s *state) {
 		s.file = file
 		if s.joined {
-			s.standing = compare(s.set, !s.standing.Stranger, file)
+			s.standing = compare(s.set, trust{!s.standing.Stranger, s.standing.Doubt}, file)
 		}
 	})
 }
@@ -102,15 +106,21 @@ func (r *Ring) change(edit func(*state)) error {
 }
 
 // Tend compares the ring with the store's set. It adds keys to the set that are about to seal, and
-// marks keys that were retired. It seals the webhook secrets again if a key has begun to seal. Call it
-// every few seconds. An error means that the store did not answer; the next call tries again.
+// marks keys that were retired. It seals the webhook secrets again, and signs the records, if a key has
+// begun to seal. If the set was deleted or put back to an earlier one, it brings it back. Call it every few
+// seconds. An error means that the store did not answer; the next call tries again.
 func (r *Ring) Tend(ctx context.Context) error {
 	for range maxRaces {
-		set, version, err := r.meet(ctx)
+		set, version, forgot, err := r.meet(ctx)
 		if st := r.Standing(); err != nil || st.Stranger || len(st.Missing) > 0 {
 			return err
 		}
+		set, proved, err := r.recover(ctx, set, version)
+		if err != nil {
+			return err
+		}
 		next, changed := advance(set, r.state.Load().file, r.cfg.Now())
+		changed = changed || forgot || proved
 		if !changed && version != "" {
 			return r.reseal(ctx, set, version)
 		}
@@ -127,9 +137,9 @@ func (r *Ring) Tend(ctx context.Context) error {
 const maxRaces = 8
 
 // meet reads the set and compares the ring with it. version is "" if the store has no set yet; then set
-// is the ring's own.
-func (r *Ring) meet(ctx context.Context) (set keySet, version string, err error) {
-	file, asked := r.state.Load().file, r.cfg.Now()
+// is the ring's own. forgot reports whether the store's set lacks what this instance has seen in it.
+func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot bool, err error) {
+	file, known, asked := r.state.Load().file, r.state.Load().known, r.cfg.Now()
 	item, err := r.cfg.KV.Get(ctx, key)
 	var standing Standing
 	switch {
@@ -137,23 +147,53 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, err error)
 		set = first(file, r.cfg.Now())
 		belongs, err := r.belongs(ctx)
 		if err != nil {
-			return set, "", err
+			return set, "", false, err
 		}
 		if !belongs {
 			standing = Standing{Stranger: true}
 		}
 	case err != nil:
-		return set, "", err
+		return set, "", false, err
 	default:
-		var vouched bool
-		if set, vouched, err = parse(item.Value, file); err != nil {
-			return set, "", fmt.Errorf("%s: %w", key, err)
+		var t trust
+		if set, t, err = parse(item.Value, file, asked); err != nil {
+			return set, "", false, fmt.Errorf("%s: %w", key, err)
 		}
-		standing, version = compare(set, vouched, file), item.Tx
+		standing, version = compare(set, t, file), item.Tx
 	}
-	return set, version, r.change(func(s *state) {
+	if !standing.Stranger {
+		set, forgot = set.remember(known)
+	}
+	if forgot {
+		r.cfg.Log.Error("the store's set of keys was deleted or put back to an earlier one; it is made whole again",
+			"item", key.String())
+	}
+	return set, version, forgot, r.change(func(s *state) {
 		s.set, s.joined, s.unused, s.seen, s.standing = set, true, version == "", asked, standing
+		if version != "" && !standing.Stranger {
+			s.known = set
+		}
 	})
+}
+
+// recover returns the set with the key that seals by the ring's own times, if the set lacks that key and the
+// store's records show that it was in use already. So an older set that somebody puts back, or a set that is
+// gone, does not make an older key as good as it was.
+func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole keySet, proved bool, err error) {
+	file := r.state.Load().file
+	i := file.Sealing(r.cfg.Now())
+	k := file.Keys[i]
+	if known, ok := set.find(k.ID); i == len(file.Keys)-1 || ok && (version != "" || known.Alone) {
+		return set, false, nil
+	}
+	if used, err := r.directory.SignedWith(ctx, k.ID); err != nil || !used {
+		return set, false, err
+	}
+	r.cfg.Log.Error("the store's set of keys lacks a key that has signed records; "+
+		"what an older key has signed, and is kept for long, counts for nothing", "key", k.ID)
+	whole, _ = set.remember(keySet{Keys: []Key{{ID: k.ID, Fingerprint: k.Fingerprint(), From: begins(file, i),
+		Resealed: true, Alone: true}}})
+	return whole, true, nil
 }
 
 // belongs reports whether this ring was used with a store that has no set because an earlier release
@@ -180,24 +220,39 @@ func (r *Ring) write(ctx context.Context, next keySet, version string) (done boo
 	if err != nil {
 		return false, err
 	}
-	return true, r.change(func(s *state) { s.set, s.unused = next, false })
+	return true, r.change(func(s *state) { s.set, s.known, s.unused = next, next, false })
 }
 
-// reseal seals the webhook secrets with the newest key once it seals, and notes that in the set.
+// reseal seals the webhook secrets with the newest key once it seals, signs everything that is kept for long
+// with it, and notes that in the set. It does so a second time when no instance signs with an older key any
+// more. Only then is the key alone: before, another instance may have signed with the older key what this one
+// has passed already.
 func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
-	sealing := r.state.Load().ring.SealingKey()
-	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Resealed })
+	sealing, now := r.state.Load().ring.SealingKey(), r.cfg.Now()
+	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Retired })
 	if i < 0 {
 		return nil
 	}
-	if err := r.directory.Reseal(ctx); err != nil {
+	alone := !now.Before(set.Keys[i].From.Add(aloneAfter))
+	if set.Keys[i].Alone || set.Keys[i].Resealed && !alone {
+		return nil
+	}
+	if err := errors.Join(r.directory.Reseal(ctx), r.usage.Reseal(ctx)); err != nil {
 		return err
 	}
 	next := keySet{Keys: slices.Clone(set.Keys)}
-	next.Keys[i].Resealed = true
-	_, err := r.write(ctx, next, version)
+	next.Keys[i].Resealed, next.Keys[i].Alone = true, alone
+	done, err := r.write(ctx, next, version)
+	if done && alone {
+		r.cfg.Log.Info("everything that is kept for long is signed with the key that seals; "+
+			"an older key signs none of it any more", "key", sealing)
+	}
 	return err
 }
+
+// aloneAfter is how long after a key's time every instance seals with it, by whatever clock, and what was signed
+// before is written.
+const aloneAfter = host.ClockMargin + time.Minute
 
 // Standing returns how the ring compared with the store's set when Tend last saw it.
 func (r *Ring) Standing() Standing { return r.state.Load().standing }
@@ -211,6 +266,9 @@ func (r *Ring) Ready() error {
 	switch s := r.state.Load(); {
 	case !s.joined:
 		return errors.New("the key ring has not been compared with the store's set of keys yet")
+	case s.standing.Doubt != "":
+		return unfit("the store's set of keys is not believed: " + s.standing.Doubt +
+			"; otherwise find out who writes to the store, and put the set back with \"verge keyring adopt\"")
 	case s.standing.Stranger:
 		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
 			"this ring has key %s", names(s.standing.Missing), ringNames(s.file)))
@@ -270,7 +328,7 @@ func (r *Ring) Adopt(ctx context.Context) error {
 // Meet compares the ring with the store's set and changes nothing in the store. Ready then returns the
 // result.
 func (r *Ring) Meet(ctx context.Context) error {
-	_, _, err := r.meet(ctx)
+	_, _, _, err := r.meet(ctx)
 	return err
 }
 

@@ -23,8 +23,12 @@ type Key struct {
 	From        time.Time `json:"from"`              // when it begins to seal at every instance
 	Retired     bool      `json:"retired,omitempty"` // no instance may use it
 
-	// Resealed is set once the webhook secrets have been sealed with this key.
+	// Resealed is set once the webhook secrets have been sealed with this key, and the records signed.
 	Resealed bool `json:"resealed,omitempty"`
+
+	// Alone is set once that was done again after the last instance has begun to seal with this key. From
+	// then on no older key authenticates what is kept for long (token.CheckLasting).
+	Alone bool `json:"alone,omitempty"`
 }
 
 // String names the key as logs and messages do.
@@ -37,7 +41,8 @@ func (k Key) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k
 //	{"9f02ab31":"<base64>","07c1d2e4":"<base64>"}
 //
 // So an instance can check the set as long as it has any one of the writer's keys. That lets it tell a
-// ring that is out of date from a stranger's.
+// ring that is out of date from a stranger's. Whoever changes the set has every key of it that is not
+// retired. So a set which lists a key and lacks its MAC was made with a ring that was replaced.
 func (s keySet) marshal(ring token.Keyring) []byte {
 	line, err := json.Marshal(s.Keys)
 	if err != nil {
@@ -57,19 +62,37 @@ func (s keySet) marshal(ring token.Keyring) []byte {
 // maxKeys bounds what is read. A ring has only a few keys.
 const maxKeys = 256
 
-// parse reads an item. vouched reports whether a key of the ring made one of its MACs.
-func parse(b []byte, ring token.Keyring) (s keySet, vouched bool, err error) {
+// trust is what the MACs of a set say to a ring.
+type trust struct {
+	vouched bool   // a key of the ring made one of them
+	doubt   string // why the set is not believed all the same
+}
+
+// parse reads an item, and checks its MACs with the keys of the ring.
+func parse(b []byte, ring token.Keyring, now time.Time) (s keySet, t trust, err error) {
 	line, second, _ := bytes.Cut(b, []byte{'\n'})
 	var macs map[string][]byte
 	if json.Unmarshal(line, &s.Keys) != nil || json.Unmarshal(second, &macs) != nil || len(s.Keys) > maxKeys {
-		return keySet{}, false, errors.New("keyset: the store's item is damaged")
+		return keySet{}, trust{}, errors.New("keyset: the store's item is damaged")
 	}
-	for _, k := range ring.Keys {
-		if mac, ok := macs[k.ID]; ok && token.SameMAC(mac, k.Vouch(line)) {
-			vouched = true
+	for i, k := range ring.Keys {
+		mac, ok := macs[k.ID]
+		good := ok && token.SameMAC(mac, k.Vouch(line))
+		known, listed := s.find(k.ID)
+		switch {
+		case !listed || retired(ring, k.ID) || known.Fingerprint != k.Fingerprint():
+		case !known.Retired && !good:
+			t.doubt = fmt.Sprintf("it lists key %s and lacks the MAC by that key, so it was made with a ring that "+
+				"was replaced", known)
+		case known.Retired && !t.vouched && !now.Before(begins(ring, i)):
+			// A key that waits can be retired before it has sealed. One that seals is retired with its
+			// successor's MAC, or by force; then this instance needs the file that says so.
+			t.doubt = fmt.Sprintf("it says that key %s was retired, which no newer key of this ring confirms; if you "+
+				"have retired it, bring this instance the ring without it", known)
 		}
+		t.vouched = t.vouched || good
 	}
-	return s, vouched, nil
+	return s, t, nil
 }
 
 func (s keySet) find(id string) (Key, bool) {
@@ -104,6 +127,9 @@ type Standing struct {
 	// Stranger is set if the ring shares no key with the set, because it belongs to another fleet.
 	// Missing then holds all keys of the set.
 	Stranger bool
+
+	// Doubt says why the set is not believed, though the ring has keys of it. Stranger is then set, too.
+	Doubt string
 }
 
 // whole reports whether the ring has every key that the fleet seals with at now. A missing key that
@@ -122,7 +148,7 @@ func (s Standing) Lacking(now time.Time) (n int) {
 }
 
 // compare compares the ring with a set that the store holds.
-func compare(s keySet, vouched bool, ring token.Keyring) (st Standing) {
+func compare(s keySet, t trust, ring token.Keyring) (st Standing) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
 		switch {
@@ -131,13 +157,42 @@ func compare(s keySet, vouched bool, ring token.Keyring) (st Standing) {
 			st.Missing = append(st.Missing, k)
 		case ring.Keys[i].Fingerprint() != k.Fingerprint:
 			// A file that came late cannot explain the same id with another secret.
-			vouched = false
+			t.vouched = false
 		}
 	}
-	if !vouched {
-		return Standing{Missing: s.Keys, Stranger: true}
+	if !t.vouched || t.doubt != "" {
+		return Standing{Missing: s.Keys, Stranger: true, Doubt: t.doubt}
 	}
 	return st
+}
+
+// remember returns the set with all that was in it before: no key leaves it or begins later, and no mark goes.
+// forgot reports whether that was otherwise. Then somebody has put an older set back, or deleted it.
+func (s keySet) remember(before keySet) (whole keySet, forgot bool) {
+	whole.Keys = slices.Clone(s.Keys)
+	for _, k := range before.Keys {
+		i := slices.IndexFunc(whole.Keys, func(n Key) bool { return n.ID == k.ID })
+		if i < 0 {
+			whole.Keys, forgot = append(whole.Keys, k), true
+			continue
+		}
+		now := &whole.Keys[i]
+		kept := *now
+		if k.From.Before(kept.From) {
+			kept.From = k.From
+		}
+		kept.Retired = kept.Retired || k.Retired
+		kept.Resealed = kept.Resealed || k.Resealed
+		kept.Alone = kept.Alone || k.Alone
+		forgot = forgot || kept != *now
+		*now = kept
+	}
+	whole.sort()
+	return whole, forgot
+}
+
+func (s keySet) sort() {
+	slices.SortStableFunc(s.Keys, func(a, b Key) int { return b.From.Compare(a.From) })
 }
 
 func retired(ring token.Keyring, id string) bool {
@@ -206,7 +261,7 @@ func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed 
 		next.Keys = append(next.Keys, Key{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
 		changed = true
 	}
-	slices.SortStableFunc(next.Keys, func(a, b Key) int { return b.From.Compare(a.From) })
+	next.sort()
 	return next, changed
 }
 
@@ -220,7 +275,7 @@ func effective(s keySet, ring token.Keyring) token.Keyring {
 		case ok && known.Retired:
 			continue
 		case ok:
-			k.SealsFrom = known.From
+			k.SealsFrom, k.Alone = known.From, known.Alone
 		default:
 			k.SealsFrom = never
 		}

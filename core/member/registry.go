@@ -171,7 +171,7 @@ func read[T any](ctx context.Context, r *Registry, name string) (v T, version st
 // decode checks a record's MAC and date, and reads it. No release wrote such records without a MAC.
 func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	var stored record[T]
-	until, err := token.CheckRecord(r.sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLasting(r.sealer, item.Key.String(), item.Value)
 	if err == nil {
 		err = json.Unmarshal(item.Value, &stored)
 		if err != nil || token.RecordedWith(item.Value) == "" || !host.Dated(stored.At, until) {
@@ -180,7 +180,7 @@ func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	}
 	if errors.Is(err, token.ErrRecord) {
 		r.count(host.CountNotAuthentic)
-		r.log.Error("the store holds what this service did not write", "item", item.Key.String())
+		r.log.Error(token.Refusal(err), "item", item.Key.String())
 	}
 	if err != nil {
 		return v, err

@@ -883,6 +883,49 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 	}
 }
 
+// TestAReplacedRingSendsNoNewEvent: contract 16. With a ring that was replaced, somebody who can write to the
+// store sends no event that is dated later.
+func TestAReplacedRingSendsNoNewEvent(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		dated time.Duration // after the replacement
+		posts int
+	}{
+		{"before the replacement", -time.Minute, 1},
+		{"within the clocks' margin", host.ClockMargin, 1},
+		{"after it", host.ClockMargin + time.Second, 0},
+	} {
+		t.Run("contract 16: an event dated "+c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Sealer = replaced{w.Sealer, w.Clock.Now()}
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now().Add(c.dated),
+				PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
+			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+			coretest.Must(t, w.run(t, w.claimOne(t)))
+			if len(w.posts) != c.posts {
+				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
+			}
+			if dead := w.dead(t); c.posts == 0 && (len(dead) != 1 || dead[0].Reason != unreadable) {
+				t.Errorf("given up %+v, want one event given up as %s", dead, unreadable)
+			}
+		})
+	}
+}
+
+// replaced has a key of events that was replaced at a time.
+type replaced struct {
+	host.Sealer
+	at time.Time
+}
+
+func (r replaced) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
+	claims, until, err := r.Sealer.Open(purpose, sealed)
+	if purpose == token.Event {
+		until = r.at
+	}
+	return claims, until, err
+}
+
 // The longest event that the contract allows must fit into a task and into a dead event.
 func TestTheLongestEventFits(t *testing.T) {
 	w := newWorld(t)

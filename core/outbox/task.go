@@ -65,10 +65,23 @@ func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Tim
 	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: join(m, sealed)}, nil
 }
 
-// Body opens the sealed bytes of an event that come from Read or from a dead event.
+// Body opens the sealed bytes of an event that come from Read or from a dead event. An event that is dated after
+// its key was replaced is not authentic (contract 16).
 func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
-	body, _, err := sealer.Open(token.Event, sealed)
-	return body, err
+	body, until, err := sealer.Open(token.Event, sealed)
+	if err != nil || until.IsZero() {
+		return body, err
+	}
+	o, err := web.ReadObject(body)
+	if err != nil {
+		return nil, host.ErrNotAuthentic
+	}
+	text, _, ok := o.String("created_at")
+	created, err := time.Parse(time.RFC3339, text)
+	if !ok || err != nil || !host.Dated(created, until) {
+		return nil, host.ErrNotAuthentic
+	}
+	return body, nil
 }
 
 // Timer returns the task that ends a session.

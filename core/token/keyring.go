@@ -39,6 +39,10 @@ type RingKey struct {
 	// Bound says that a release made the key which binds session ids to the host name and stores
 	// nothing without a MAC. In a file, a key is bound if it has seals_from.
 	Bound bool
+
+	// Alone says that everything that is kept for long was signed again with this key. Then an older key
+	// of the ring authenticates none of it any more (CheckLasting). The file does not have it.
+	Alone bool
 }
 
 // RetiredKey is the file's record of a retired key.

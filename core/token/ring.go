@@ -97,6 +97,8 @@ type derived struct {
 	id    [keyIDSize]byte
 	from  time.Time // when the key begins to seal; zero: it has begun
 	until time.Time // when its successor begins to seal; zero: there is none
+	alone bool      // RingKey.Alone
+	past  bool      // a newer key is alone
 	use   map[string]purposeKeys
 }
 
@@ -123,6 +125,7 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 		return nil, errors.New("token: the key ring is empty; it needs at least one key")
 	}
 	r := &Ring{host: host, random: random, now: now, byID: make(map[[keyIDSize]byte]*derived, len(keys))}
+	past := false
 	for _, k := range keys {
 		d, err := derive(k, host)
 		if err != nil {
@@ -131,7 +134,8 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 		if _, dup := r.byID[d.id]; dup {
 			return nil, fmt.Errorf("token: key id %s is in the ring twice", k.ID)
 		}
-		d.from, d.until = k.SealsFrom, k.Replaced
+		d.from, d.until, d.alone, d.past = k.SealsFrom, k.Replaced, k.Alone, past
+		past = past || k.Alone
 		if k.Bound {
 			r.absent, r.missing = k.SealsFrom, true // unless there is an older key
 		} else {
@@ -143,7 +147,8 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 	return r, nil
 }
 
-// sealing returns the key that seals now: the newest whose time has come, or the oldest if none has.
+// sealing returns the key that seals now: the newest whose time has come, or the oldest if none has. Where a
+// key is alone, its time has come, whatever this clock says.
 func (r *Ring) sealing() *derived {
 	last := len(r.keys) - 1
 	if r.now == nil || r.keys[0].from.IsZero() {
@@ -151,7 +156,7 @@ func (r *Ring) sealing() *derived {
 	}
 	now := r.now()
 	for _, d := range r.keys[:last] {
-		if !now.Before(d.from) {
+		if d.alone || !now.Before(d.from) {
 			return d
 		}
 	}
@@ -226,6 +231,9 @@ func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, e
 	d, ok := r.byID[[keyIDSize]byte(mac)]
 	if !ok {
 		return until, host.ErrNotAuthentic
+	}
+	if purpose == superseded && d.past {
+		return d.until, nil
 	}
 	pk, ok := d.use[purpose]
 	if !ok || !hmac.Equal(mac[keyIDSize:], pk.mac.tag(pk.prefix, message)) {

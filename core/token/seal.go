@@ -43,6 +43,11 @@ const (
 	labelFingerprint = "verge/v1/fingerprint"
 )
 
+// superseded is no purpose of a key. CheckMAC answers with it whether a newer key has replaced the key that
+// made a MAC for all that is kept for long (RingKey.Alone). It is asked like this, so that a host that does not
+// know the question says no.
+const superseded = "superseded"
+
 // keySet is the purpose of Key.Vouch. A Sealer does not have it.
 const keySet = "key-set"
 

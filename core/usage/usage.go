@@ -7,6 +7,8 @@
 // instance may record the same sums again, after a reply that was lost, and nothing counts twice. Read adds the
 // instances up.
 //
+// After a rotation of the key ring, Reseal signs all of it again, so no count goes with a key that is retired.
+//
 // What a process had counted and not yet recorded when it was killed is lost. Nothing is billed by these
 // numbers that the events of the sessions do not show too.
 package usage
@@ -55,7 +57,24 @@ type Usage struct {
 func partitionOf(integration string) kv.Partition {
 	h := fnv.New32a()
 	h.Write([]byte(integration))
-	return kv.Partition(fmt.Sprint("u", h.Sum32()%partitions))
+	return partition(int(h.Sum32() % partitions))
+}
+
+func partition(n int) kv.Partition { return kv.Partition(fmt.Sprint("u", n)) }
+
+// Reseal signs all usage with the key that seals now, as integration.Directory.Reseal does with what stands
+// beside it. So no older key is needed, and a key that is retired takes no count with it.
+func (u *Usage) Reseal(ctx context.Context) error {
+	h := host.Host{KV: u.KV, Sealer: u.Sealer, Random: u.Random}
+	accept := func(it kv.Item) error {
+		_, err := u.open(it)
+		return err
+	}
+	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: useItems}, accept)}
+	for n := range partitions {
+		errs = append(errs, integration.Resign(ctx, h, kv.Key{Partition: partition(n), Name: "u/"}, accept))
+	}
+	return errors.Join(errs...)
 }
 
 func prefixOf(integration string) string { return "u/" + integration + "/" }
@@ -184,7 +203,7 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 // open returns the object of an item that an instance of this service wrote. Otherwise the error is
 // token.ErrRecord.
 func (u *Usage) open(item kv.Item) (web.Object, error) {
-	until, err := token.CheckRecord(u.Sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLasting(u.Sealer, item.Key.String(), item.Value)
 	if err == nil && token.RecordedWith(item.Value) == "" { // no release wrote usage without a MAC
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
@@ -266,7 +285,7 @@ const (
 )
 
 // Read returns every day from one to another, both included, also those on which nothing happened. A record
-// that this service did not write, or whose key has been retired since, is left out and logged.
+// that this service did not write is left out and logged.
 func (u *Usage) Read(ctx context.Context, integration string, from, to host.Day) ([]Day, error) {
 	if to < from || int(to-from) >= MaxDays || !isName(integration) {
 		return nil, ErrRange

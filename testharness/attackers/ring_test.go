@@ -12,14 +12,23 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 )
 
 // leaked is a service whose ring leaked and was rotated 19 days ago, and the
-// ring as it leaked.
+// ring as it leaked. The service has signed everything again since.
 func leaked(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
+	t.Helper()
+	s, old, now = leakedJustNow(t)
+	s.Settle()
+	return s, old, now
+}
+
+// leakedJustNow is leaked before the service has signed anything again.
+func leakedJustNow(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
 	t.Helper()
 	file, err := token.GenerateKeyring(rand.Reader, testharness.Epoch.AddDate(0, 0, -40))
 	must(t, err)
@@ -138,50 +147,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
 	{
-		says: "With the store to write to, they make keys, integrations and publishers, which carry no date, " +
-			"and, dated before the replacement, members, operator tokens and outcomes of sessions, which reconcile " +
-			"shows and validate does not take, until the key is retired. What the service has signed again " +
-			"meanwhile, as it does when it starts, stays.",
-		tries: "with the store to write to: a record under the hash of a key of their own",
-		gets:  "a secret key that works, and 401 as soon as the old ring key is retired",
-		do: func(t *testing.T) {
-			s, old, file := leaked(t)
-			text, object := s.ownKey()
-			s.plant(keyName(text), s.record(old, keyName(text), object))
-			want(t, s.startAs(bearer(text), nil), 200, "")
-
-			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
-			want(t, s.sharing(file).startAs(bearer(text), nil), 401, "UNAUTHORIZED")
-		},
-	},
-	{
-		tries: "with the store to write to: the record of an operator token of twenty days ago, and one of today",
-		gets: "a token that works, for good if an instance starts before the old ring key is retired: look at the " +
-			"operator tokens, members and keys after a leak; nothing with the one of today",
-		do: func(t *testing.T) {
-			s, old, file := leaked(t)
-			for days, status := range map[int]int{-20: 200, 0: 503} {
-				text, err := integration.GenerateKey("vrg_op_", rand.Reader)
-				must(t, err)
-				at, date := operatorName(text), s.Now().AddDate(0, 0, days)
-				object, err := json.Marshal(map[string]any{"at": date, "of": map[string]any{"id": "op_" + at.Name[5:21],
-					"name": "forged", "role": "operator", "created": date}})
-				must(t, err)
-				s.plant(at, s.record(old, at, object))
-				if r := s.as(text, "GET", "/admin/v1/keys", nil); r.Status != status {
-					t.Errorf("dated %d days from now: %d, want %d", days, r.Status, status)
-				}
-				if status != 200 {
-					continue
-				}
-				must(t, s.Service.Directory().Reseal(ctx))
-				retired := token.Keyring{Keys: slices.Clone(file.Keys)}
-				must(t, retired.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
-				want(t, s.sharing(retired).as(text, "GET", "/admin/v1/keys", nil), 200, "")
-			}
-		},
-	},
-	{
+		says: "With the store to write to, they make, dated before the replacement, outcomes of sessions, which " +
+			"reconcile shows and validate does not take, and events, until the key is retired.",
 		tries: "with the store to write to: a session of twenty days ago and its outcome",
 		gets:  "`COMPLETED` by reconcile; 410 by validate; 404 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
@@ -197,7 +164,103 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			want(t, s.sharing(file).Reconcile(text), 404, "NOT_FOUND")
 		},
 	},
+	{
+		tries: "with the store to write to: an event of twenty days ago, and one of today",
+		gets:  "the first is delivered, with its old `created_at`; the other is given up as unreadable",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			for days, delivered := range map[int]int{-20: 1, 0: 0} {
+				_, session := s.forge(old, s.Now().AddDate(0, 0, days))
+				e := webhook.Completed(webhook.Head{ID: webhook.NewID(rand.Reader), CreatedAt: s.Now().AddDate(0, 0, days),
+					PublisherID: s.Publisher.ID, IntegrationID: s.Publisher.L1.ID, SessionID: session}, "L1", 25, nil, nil)
+				task, err := outbox.Event(old, e, s.Publisher.L1.ID, s.Now())
+				must(t, err)
+				before := len(s.Sink.Deliveries())
+				s.write(kv.Tx{Partition: partition, Schedule: []kv.Task{task}})
+				s.Settle()
+				if n := len(s.Sink.Deliveries()) - before; n != delivered {
+					t.Errorf("dated %d days from now: %d deliveries, want %d", days, n, delivered)
+				}
+			}
+		},
+	},
+	{
+		says: "Of what is kept for longer they make nothing any more, once the service has signed all of it again " +
+			"with the new key. That is done about six minutes after that key begins to seal.",
+		tries: "with the store to write to: the record of a secret key of their own",
+		gets:  "401, from then on",
+		do: func(t *testing.T) {
+			s, old, _ := leaked(t)
+			text, object := s.ownKey()
+			s.plant(keyName(text), s.record(old, keyName(text), object))
+			want(t, s.startAs(bearer(text), nil), 401, "UNAUTHORIZED")
+			must(t, s.Service.Directory().Reseal(ctx))
+			s.Settle()
+			s.Pause(cacheLife)
+			want(t, s.startAs(bearer(text), nil), 401, "UNAUTHORIZED")
+		},
+	},
+	{
+		tries: "with the store to write to: the records of operator tokens of twenty days ago and of today",
+		gets:  "503, also after another instance has started",
+		do: func(t *testing.T) {
+			s, old, file := leaked(t)
+			for _, days := range []int{-20, 0} {
+				text, at, object := s.ownOperator(days)
+				s.plant(at, s.record(old, at, object))
+				want(t, s.as(text, "GET", "/admin/v1/keys", nil), 503, "UNAVAILABLE")
+				next := s.sharing(file)
+				next.Settle()
+				want(t, next.as(text, "GET", "/admin/v1/keys", nil), 503, "UNAVAILABLE")
+			}
+		},
+	},
+	{
+		tries: "with the store to write to: publishers, usage and entries of the audit; the same after they have deleted " +
+			"the set of keys or put an older one back, or put one there that they have made",
+		gets: "nothing: an instance that runs makes the set whole again, one that starts goes by what is signed with the " +
+			"new key, and a set without the MAC of a key that it lists makes instances not ready",
+		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts",
+			"core/keyset:TestEverythingThatLasts", "core/keyset:TestASetOfAReplacedRing"},
+	},
+	{
+		says:  "What they have planted by then stays.",
+		tries: "with the store to write to, as soon as the new key seals: a secret key and an operator token of their own",
+		gets: "both work for good, also after the old ring key is retired: look at keys, operator tokens and members " +
+			"after a leak",
+		do: func(t *testing.T) {
+			s, old, file := leakedJustNow(t)
+			text, object := s.ownKey()
+			s.plant(keyName(text), s.record(old, keyName(text), object))
+			operator, at, record := s.ownOperator(-20)
+			s.plant(at, s.record(old, at, record))
+			s.Settle()
+			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
+			s = s.sharing(file)
+			want(t, s.startAs(bearer(text), nil), 200, "")
+			want(t, s.as(operator, "GET", "/admin/v1/keys", nil), 200, "")
+		},
+	},
+	{
+		says: "So does what they plant after they have put back, while no instance runs, the set of keys as it was in " +
+			"those minutes, or the whole store as it was before.",
+		tries: "with the store to write to: to put both back, before an instance starts",
+		gets:  "a time like that after the rotation: about six minutes in which what they plant is signed again",
+		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts"},
+	},
 }}
+
+// ownOperator returns an operator token, and the record that would make it good, dated days from now.
+func (s *service) ownOperator(days int) (text string, at kv.Key, object []byte) {
+	s.t.Helper()
+	text, err := integration.GenerateKey("vrg_op_", rand.Reader)
+	must(s.t, err)
+	at, date := operatorName(text), s.Now().AddDate(0, 0, days)
+	object, err = json.Marshal(map[string]any{"at": date, "of": map[string]any{"id": "op_" + at.Name[5:21],
+		"name": "forged", "role": "operator", "created": date}})
+	must(s.t, err)
+	return text, at, object
+}
 
 var currentRing = foothold{"Whoever holds the current ring", []row{
 	{
