@@ -175,6 +175,9 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 	return method.NewCatalog(known, methods, c.Dev)
 }
 
+// AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.
+func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL) != nil }
+
 func (c Config) validateBaseURL(wrong *problem.List) {
 	const member = "BaseURL"
 	u, err := url.Parse(c.BaseURL)

@@ -51,6 +51,7 @@ type Form struct {
 	Fields  url.Values // hidden inputs
 	File    string     // the name of its input for a file; "": there is none
 	Picture []byte     // what is in that input
+	Options string     // its data-options: what the browser's passkeys are asked; "": nothing
 
 	order []string // the names of Fields, as the page has them
 }
@@ -141,7 +142,7 @@ func (p *Page) parse() {
 			p.Forms = append(p.Forms, Form{
 				Outcome: attr(n, "data-outcome"), Chooses: attr(n, "data-method"), Step: attr(n, "data-step"),
 				Method: strings.ToUpper(attr(n, "method")), Action: attr(n, "action"),
-				EncType: attr(n, "enctype"), Fields: url.Values{},
+				EncType: attr(n, "enctype"), Fields: url.Values{}, Options: attr(n, "data-options"),
 			})
 			form = &p.Forms[len(p.Forms)-1]
 		case "input":

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/webauthn"
@@ -130,23 +131,12 @@ func (r Record) isOf(c webauthn.Credential) bool { return bytes.Equal(r.key, c.P
 // Passkeys have partitions of their own, because the number of a service's session partitions may grow. What
 // begins with o/ has no MAC: it is counted, and nothing is believed for its sake.
 const (
-	partitions   = 8
-	items        = "k/"
-	belonging    = "o/"
-	endItems     = "c/passkeys/"
-	endPartition = kv.Partition("c")
-	hashDigits   = 2 * sha256.Size
+	partitions = 8
+	items      = "k/"
+	belonging  = "o/"
+	endItems   = "c/passkeys/"
+	hashDigits = 2 * sha256.Size
 )
-
-// Signed returns the prefixes of everything that this package signs, so that it is signed again when the key
-// ring changes.
-func Signed() []kv.Key {
-	all := []kv.Key{{Partition: endPartition, Name: endItems}}
-	for n := range partitions {
-		all = append(all, kv.Key{Partition: partition(n), Name: items})
-	}
-	return all
-}
 
 func partition(n int) kv.Partition { return kv.Partition("k" + strconv.Itoa(n)) }
 
@@ -167,5 +157,5 @@ func keyOf(hash string) (key kv.Key, ok bool) {
 func belongs(publisher, hash string) string { return belonging + publisher + "/" + hash }
 
 func endItem(publisher string) kv.Key {
-	return kv.Key{Partition: endPartition, Name: endItems + publisher}
+	return kv.Key{Partition: integration.Partition, Name: endItems + publisher}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webauthn"
@@ -134,22 +135,23 @@ func (s *Store) find(ctx context.Context, hash string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	var r Record
+	r, err := s.readRecord(item)
+	r.hash, r.version = hash, item.Tx
+	return r, err
+}
+
+func (s *Store) readRecord(item kv.Item) (r Record, err error) {
 	err = s.authentic(item, func() (at time.Time, err error) {
 		r, err = parse(item.Value)
 		return r.written, err
 	})
-	if err != nil {
-		return Record{}, err
-	}
-	r.hash, r.version = hash, item.Tx
-	return r, nil
+	return r, err
 }
 
 // authentic checks the MAC of an item, and that its key was in use at the date that read finds in it. No
 // release wrote such items without a MAC.
 func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) error {
-	until, err := token.CheckRecord(s.Sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLasting(s.Sealer, item.Key.String(), item.Value)
 	if err == nil {
 		at, bad := read()
 		if bad != nil || token.RecordedWith(item.Value) == "" || !host.Dated(at, until) {
@@ -160,9 +162,28 @@ func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) e
 		if s.Count != nil {
 			s.Count(host.CountNotAuthentic)
 		}
-		err = fmt.Errorf("the store holds what this service did not write, as a passkey: %w", err)
+		err = fmt.Errorf("a passkey: %s: %w", token.Refusal(err), err)
 	}
 	return err
+}
+
+// Reseal signs all records with the key that seals now, as integration.Directory.Reseal does with what stands
+// beside them. So no passkey goes with a key that is retired.
+func (s *Store) Reseal(ctx context.Context) error {
+	h := host.Host{KV: s.KV, Sealer: s.Sealer, Random: s.Random}
+	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: endItems},
+		func(it kv.Item) error {
+			_, err := s.readEnd(it)
+			return err
+		})}
+	for n := range partitions {
+		errs = append(errs, integration.Resign(ctx, h, kv.Key{Partition: partition(n), Name: items},
+			func(it kv.Item) error {
+				_, err := s.readRecord(it)
+				return err
+			}))
+	}
+	return errors.Join(errs...)
 }
 
 // maxRaces limits how often a use is tried again after another use of the same passkey came first.
@@ -255,15 +276,20 @@ func (s *Store) ended(ctx context.Context, publisher string) (at time.Time, vers
 	if err != nil {
 		return time.Time{}, "", err
 	}
+	at, err = s.readEnd(item)
+	return at, item.Tx, err
+}
+
+func (s *Store) readEnd(item kv.Item) (time.Time, error) {
 	var e end
-	err = s.authentic(item, func() (time.Time, error) {
+	err := s.authentic(item, func() (time.Time, error) {
 		err := json.Unmarshal(item.Value, &e)
 		if err == nil && e.At.IsZero() {
 			err = errDamaged
 		}
 		return e.At, err
 	})
-	return e.At.UTC(), item.Tx, err
+	return e.At.UTC(), err
 }
 
 // End ends all passkeys of a publisher that were made until now, and writes what goes along in the same commit.

@@ -1,6 +1,7 @@
 package passkey
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -468,25 +469,66 @@ func TestPasskeysUnderFaults(t *testing.T) {
 	}
 }
 
-// The set of prefixes that are signed again has every record, and none of what has no MAC.
-func TestWhatIsSignedAgain(t *testing.T) {
+// Contract 16: a rotation signs every record again, so that the old key can be retired. What somebody with the old
+// key plants then is no passkey.
+func TestReseal(t *testing.T) {
 	w := newWorld(t)
 	for range 20 {
 		w.made(anEstimate)
 	}
-	coretest.Must(t, w.End(ctx, "pub_a"))
-	found := 0
-	for _, prefix := range Signed() {
-		items, err := w.memory.List(ctx, prefix, "", 100)
+	ended := w.clock.Now()
+	coretest.Must(t, w.End(ctx, "pub_b"))
+	forged, _ := keyOf(strings.Repeat("0", hashDigits))
+	id, err := kv.NewTxID(w.Random)
+	coretest.Must(t, err)
+	coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: id, Partition: forged.Partition,
+		Puts: []kv.Put{{Name: forged.Name, Value: []byte(`{"level":"L2"}`)}}}))
+	w.clock.Advance(time.Hour)
+	old := token.RingKey{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32)}, Bound: true}
+	next := token.RingKey{Key: token.Key{ID: "0badcafe", Secret: bytes.Repeat([]byte{1}, 32)},
+		SealsFrom: w.clock.Now(), Bound: true}
+	ring := func(keys ...token.RingKey) *token.Ring {
+		t.Helper()
+		r, err := token.Keyring{Keys: keys}.Ring("verify.verge.example", w.Random, w.clock.Now)
 		coretest.Must(t, err)
-		for _, it := range items {
-			if found++; token.RecordedWith(it.Value) == "" {
-				t.Errorf("contract 16: %s has no MAC", it.Key)
+		return r
+	}
+	old.Replaced = next.SealsFrom
+	w.Sealer = ring(next, old)
+	if _, err := w.use(); err != nil {
+		t.Errorf("contract 16: before the records are signed again: %v", err)
+	}
+	coretest.Must(t, w.Reseal(ctx))
+	w.Sealer = ring(next) // without the old key
+	signed := 0
+	for p := range partitions {
+		found, err := w.memory.List(ctx, kv.Key{Partition: partition(p), Name: items}, "", 100)
+		coretest.Must(t, err)
+		for _, it := range found {
+			if it.Key == forged {
+				continue
+			}
+			signed++
+			if by := token.RecordedWith(it.Value); by != next.ID || it.Expires.IsZero() {
+				t.Errorf("contract 16: %s is signed with %q and expires %s", it.Key, by, it.Expires)
 			}
 		}
 	}
-	if found != 21 {
-		t.Errorf("contract 16: %d records are signed again, want 21", found)
+	if at, err := w.Ended(ctx, "pub_b"); err != nil || !at.Equal(ended) || signed != 20 {
+		t.Errorf("contract 16: %d records; ended %s, %v", signed, at, err)
+	}
+	if r, err := w.use(); err != nil || r.Proof != anEstimate {
+		t.Errorf("contract 16: with the old key retired: %+v, %v", r, err)
+	}
+
+	planted, err := w.Read(w.create())
+	coretest.Must(t, err)
+	w.Sealer = ring(old)
+	coretest.Must(t, w.Keep(ctx, planted, anEstimate))
+	next.Alone = true
+	w.Sealer = ring(next, old)
+	if _, err := w.use(); !errors.Is(err, token.ErrRecord) {
+		t.Errorf("contract 16: a passkey that a ring made which was replaced: %v", err)
 	}
 }
 

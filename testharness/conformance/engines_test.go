@@ -189,6 +189,7 @@ var suites = []struct {
 	{"method: oidc", []string{"TestMethodOIDC"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
 	{"method: courier", []string{"TestMethodCourier"}},
+	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
 		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
