@@ -73,7 +73,7 @@ func newWorld(t testing.TB) *world {
 			Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 				Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
 			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
-		Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
+			Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Alpha"}))
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Name: "Shop", Level: "L1", ChallengeAge: 25,
 		Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},
