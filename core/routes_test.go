@@ -75,6 +75,8 @@ func TestTheTables(t *testing.T) {
 			line("POST", "/admin/v1/deliveries/{id}/resend", "admin", 16*kib),
 			line("GET", "/admin/v1/sessions/{session}", "admin", 16*kib),
 			line("GET", "/admin/v1/usage", "admin", 16*kib),
+			line("GET", "/admin/v1/passkeys", "admin", 16*kib),
+			line("POST", "/admin/v1/passkeys/end", "admin", 16*kib),
 			line("GET", "/admin/v1/members", "admin", 16*kib),
 			line("POST", "/admin/v1/members/{id}/role", "admin", 16*kib),
 			line("POST", "/admin/v1/members/{id}/sign-out", "admin", 16*kib),
