@@ -54,6 +54,10 @@ type Config struct {
 	// example of the configuration and the default of `verge keyring retire --life` repeat.
 	OutcomeLife time.Duration
 
+	// PasskeyDays is for how many days a user's passkey stands for what was verified when it was made. Zero:
+	// 365.
+	PasskeyDays int
+
 	// Limits are the rates. A rate that is zero has the value of the specification or of the contract.
 	Limits api.Limits
 
@@ -81,12 +85,16 @@ const (
 // minOutcomeLife is the shortest time for which outcomes are kept.
 const minOutcomeLife = time.Hour
 
+// maxPasskeyDays is ten years.
+const maxPasskeyDays = 3653
+
 // withDefaults gives every field that is zero its standard value.
 func (c Config) withDefaults() Config {
 	setZero(&c.Partitions, 1)
 	setZero(&c.Attempts, 3)
 	setZero(&c.Console, ConsolePublic)
 	setZero(&c.OutcomeLife, 30*24*time.Hour)
+	setZero(&c.PasskeyDays, 365)
 	c.Limits = c.Limits.WithDefaults()
 	setZero(&c.AttemptTime, outbox.AttemptTime)
 	setZero(&c.Lease, leaseFor(outbox.AttemptTime))
@@ -143,6 +151,9 @@ func (c Config) Validate() problem.List {
 		wrong.Add("OutcomeLife", "%s is too short; it must be at least %s, since a session and its result token "+
 			"live 15 minutes and publishers ask later", c.OutcomeLife, minOutcomeLife)
 	}
+	if c.PasskeyDays < 1 || c.PasskeyDays > maxPasskeyDays {
+		wrong.Add("PasskeyDays", "%d is not from 1 to %d", c.PasskeyDays, maxPasskeyDays)
+	}
 	wrong.AddWithin("Limits.", c.Limits.Validate())
 	wrong.AddWithin("Schedule.", c.Schedule.Validate())
 	if c.AttemptTime < 0 {
@@ -166,6 +177,9 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 	}
 	return method.NewCatalog(known, methods, c.Dev)
 }
+
+// AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.
+func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL) != nil }
 
 func (c Config) validateBaseURL(wrong *problem.List) {
 	const member = "BaseURL"

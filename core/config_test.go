@@ -20,6 +20,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	c := good().withDefaults()
 	want := good()
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
+	want.PasskeyDays = 365
 	want.AttemptTime, want.Lease, want.Console = 13*time.Second, 27*time.Second, ConsolePublic
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),

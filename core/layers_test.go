@@ -48,6 +48,7 @@ var floors = []string{
 	"core/session",
 	"core/audit",
 	"core/integration",
+	"core/passkey",
 	"core/member",
 	"core/usage",
 	"core/keyset",

@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/result"
@@ -85,14 +86,20 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
 		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
+	party := passkeysAt(cfg.BaseURL)
+	passkeys := &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Count: h.Count, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
 		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
-		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
-	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: passkeysAt(cfg.BaseURL)})
+		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions, Measure: h.Measure}
+	if party != nil {
+		passkeys.Party, s.hosted.Passkeys = *party, passkeys
+	}
+	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: party})
 	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
 		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
-		StartTest: s.api.StartTrial}
+		UserPasskeys: passkeys, StartTest: s.api.StartTrial}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Desk: s.desk, People: s.people, Limiter: limiter,
 		Failures: cfg.Limits.FailedOperatorsPerIP}
 	s.console = &console.Console{Desk: s.desk, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
@@ -102,8 +109,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	return s, nil
 }
 
-// passkeysAt returns the site that members' passkeys are for, or nil at an address without a name, where browsers
-// offer none.
+// passkeysAt returns the site that passkeys of members and users are for, or nil at an address without a name,
+// where browsers offer none.
 func passkeysAt(baseURL string) *webauthn.RelyingParty {
 	u, err := url.Parse(baseURL)
 	if err != nil {

@@ -50,6 +50,7 @@ import (
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
@@ -245,7 +246,7 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	methods, _ := c.Core.Catalog() // New has found nothing wrong with it
-	c.Server.Metrics.Methods(methods.Names())
+	c.Server.Metrics.Methods(append(methods.Names(), method.Passkey))
 	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native, Metrics: c.Server.Metrics})
 	if err != nil {
 		return err

@@ -49,6 +49,10 @@ type cli struct {
 	Event struct {
 		Trigger eventTriggerCmd `cmd:"" help:"Send a receiver a test event and show what comes back."`
 	} `cmd:"" group:"operate" help:"Send test events."`
+	Passkey struct {
+		Count passkeyCountCmd `cmd:"" help:"Count the passkeys of a publisher's users."`
+		End   passkeyEndCmd   `cmd:"" help:"End all passkeys of a publisher's users."`
+	} `cmd:"" group:"operate" help:"Count or end the passkeys with which users go on."`
 	Member struct {
 		List     memberListCmd     `cmd:"" help:"List the members of a publisher, and who is invited."`
 		Invite   memberInviteCmd   `cmd:"" help:"Make an invitation. Its link is shown once."`

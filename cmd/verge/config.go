@@ -29,6 +29,7 @@ type config struct {
 	LogLevel          string   `toml:"log_level"`
 	Attempts          *int     `toml:"attempts"`
 	OutcomeLife       *span    `toml:"outcome_life"`
+	PasskeyDays       *int     `toml:"passkey_days"`
 
 	Listen struct {
 		Public string `toml:"public"`
@@ -128,6 +129,7 @@ type integrationConfig struct {
 
 	MinimumAge     *int                      `toml:"minimum_age"`
 	Attempts       *int                      `toml:"attempts"`
+	Passkeys       string                    `toml:"passkeys"`
 	MethodSettings map[string]map[string]any `toml:"method_settings"`
 }
 

@@ -31,6 +31,8 @@ type consoleUser struct {
 	base string
 	axe  string
 	seen map[string]bool // pages that were looked at closely
+
+	device webauthn.AuthenticatorID
 }
 
 // startChromium returns the context of a browser that ends with the test.
@@ -64,10 +66,14 @@ func newConsoleUser(t *testing.T, browser context.Context, base string) *console
 	t.Cleanup(cancel)
 	p := &consoleUser{t: t, ctx: ctx, base: base, axe: string(axe), seen: map[string]bool{}}
 	p.do(devtools(webauthn.Enable, webauthn.EnableParams{}),
-		devtools(webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
-			Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Transport: "internal",
-				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
-				AutomaticPresenceSimulation: true}}))
+		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+				Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Transport: "internal",
+					HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
+					AutomaticPresenceSimulation: true}})
+			p.device = made.AuthenticatorID
+			return err
+		}))
 	return p
 }
 

@@ -46,8 +46,9 @@ with an estimator that pretends, and a wallet that pretends (OpenID4VP). On the
 pages of the bank, the estimator and the wallet you choose what they answer.
 
 There is a publisher with its keys, two integrations for the sandbox, one for
-each other method, and one with all of them. They stay the same as long as the
-data directory does.
+each other method, and one with all of them, where whoever was verified can make a
+passkey and go on with it the next time. They stay the same as long as the data
+directory does.
 
 --methods adds methods of your own. FILE is TOML, with [[methods]] as "verge serve
 --example" shows. Each method gets an integration and a choice in the shop.

@@ -72,7 +72,7 @@ func (s seedFile) counterparts() *demo.Secrets {
 var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo.WalletMethod}
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
-// method, and one with all methods that can prove that somebody is an adult. ids has the id of each method's
+// method, and one with all methods that can prove that somebody is an adult, where passkeys count. ids has the id of each method's
 // integration.
 func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, shop string) integration.Site {
 	publisher := integration.Publisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"}
@@ -97,7 +97,7 @@ func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, s
 		}
 	}
 	add(integration.SiteIntegration{ID: s.IntegrationIDAll, Name: "All methods", Level: "L1",
-		ChallengeAge: challengeAge("L1"), Methods: all})
+		ChallengeAge: challengeAge("L1"), Methods: all, Passkeys: integration.PasskeysService})
 	return site
 }
 
@@ -154,5 +154,5 @@ func (s seeds) offers(methods method.Catalog, ids map[string]string) []demo.Offe
 			Text: "Level " + m.Level + " · " + text})
 	}
 	return append(offers, demo.Offer{IntegrationID: s.IntegrationIDAll, Title: "Let me choose",
-		Text: "Level L1 · Verge offers all of these"})
+		Text: "Level L1 · Verge offers all of these, and a passkey the next time"})
 }

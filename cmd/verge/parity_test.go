@@ -36,6 +36,8 @@ var commandsFor = map[operate.Operation]string{
 	operate.DeliveryResend:     "delivery resend",
 	operate.SessionRead:        "session show",
 	operate.UsageRead:          "usage",
+	operate.PasskeysCount:      "passkey count",
+	operate.PasskeysEnd:        "passkey end",
 	operate.MemberList:         "member list",
 	operate.MemberInvite:       "member invite, member uninvite",
 	operate.MemberChange:       "member role, member sign-out",

@@ -61,6 +61,7 @@ func (pl *plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
 		"Console":    "console.listener",
 		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
+		"PasskeyDays":     "passkey_days",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
 	ps.take(pl.core.Validate(), keys)
@@ -239,6 +240,7 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 func (c *config) checkNumbers(pl *plan, ps *problems) {
 	pl.core.Attempts = given(ps, "attempts", c.Attempts)
 	pl.core.OutcomeLife = givenSpan(ps, "outcome_life", c.OutcomeLife)
+	pl.core.PasskeyDays = given(ps, "passkey_days", c.PasskeyDays)
 	limits := &pl.core.Limits
 	for _, l := range []struct {
 		name    string

@@ -44,6 +44,7 @@ func (c *config) site(p *program, ps *problems) (s integration.Site) {
 			ChallengeAge: given.ChallengeAge, Method: given.Method, Methods: given.Methods,
 			MinimumAge:      givenOr(ps, given.ID, "minimum_age", given.MinimumAge),
 			Attempts:        givenOr(ps, given.ID, "attempts", given.Attempts),
+			Passkeys:        given.Passkeys,
 			MethodSettings:  given.methodSettings(ps),
 			CallbackOrigins: given.CallbackOrigins, BrowserOrigins: given.BrowserOrigins,
 			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})

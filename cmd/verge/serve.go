@@ -120,6 +120,10 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	for _, w := range pl.warnings {
 		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
+	if !pl.core.AllowsPasskeys() {
+		pl.log.Info("there are no passkeys, of users or of publishers' members: the host of base_url is an IP address "+
+			"and no name", "base_url", conf.BaseURL)
+	}
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))

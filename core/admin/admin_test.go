@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/usage"
@@ -71,7 +72,8 @@ func newWorld(t testing.TB) *world {
 			People: people, Lifecycle: l, StartTest: starts.StartTrial,
 			Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 				Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
-			Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
+			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
+			Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Alpha"}))
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Name: "Shop", Level: "L1", ChallengeAge: 25,
 		Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},

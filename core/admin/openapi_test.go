@@ -184,6 +184,8 @@ var schemaTypes = map[string]any{
 	"Undelivered": operate.Undelivered{}, "PublisherUndelivered": operate.PublisherUndelivered{},
 	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{}, "CreatedInvitation": operate.Invitation{},
 
+	"UserPasskeys": operate.UserPasskeys{}, "EndPasskeys": PasskeysRequest{},
+
 	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{}, "StageWebhook": WebhookRequest{},
 	"Rotate": RotateRequest{}, "TestEvent": TestEventRequest{}, "StartTestSession": TestSessionRequest{},
 	"CreateKey": KeyRequest{}, "ChangeRole": RoleRequest{}, "Invite": InvitationRequest{}, "CreateLink": LinkRequest{},

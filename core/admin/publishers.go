@@ -74,3 +74,20 @@ func (a *Admin) archivePublisher(c *call) (*web.Response, error) {
 func (a *Admin) overview(c *call) (*web.Response, error) {
 	return answer(a.Desk.Overview(c.ctx, c.who, c.id))
 }
+
+func (a *Admin) passkeys(c *call) (*web.Response, error) {
+	return answer(a.Desk.Passkeys(c.ctx, c.who, c.query.Get("publisher_id")))
+}
+
+func (a *Admin) endPasskeys(c *call) (*web.Response, error) {
+	in, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	publisher := in.needed("publisher_id", "It says whose users' passkeys are ended.")
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	u, err := a.Desk.EndPasskeys(c.ctx, c.who, publisher)
+	return answer(u, noSuch(err, "publisher"))
+}

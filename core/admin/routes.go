@@ -38,6 +38,9 @@ const (
 	SessionPath = prefix + "sessions/{session}"
 	UsagePath   = prefix + "usage"
 
+	PasskeysPath    = prefix + "passkeys"
+	EndPasskeysPath = PasskeysPath + "/end"
+
 	MembersPath            = prefix + "members"
 	RolePath               = MembersPath + "/{id}/role"
 	SignOutPath            = MembersPath + "/{id}/sign-out"
@@ -95,6 +98,9 @@ var routes = web.Table[handler]{
 
 	{Methods: get, Pattern: SessionPath, Label: label, Handle: (*Admin).session},
 	{Methods: get, Pattern: UsagePath, Label: label, Handle: (*Admin).usage},
+
+	{Methods: get, Pattern: PasskeysPath, Label: label, Handle: (*Admin).passkeys},
+	{Methods: post, Pattern: EndPasskeysPath, Label: label, Handle: (*Admin).endPasskeys},
 
 	{Methods: get, Pattern: MembersPath, Label: label, Handle: (*Admin).members},
 	{Methods: post, Pattern: RolePath, Label: label, Handle: (*Admin).changeRole},

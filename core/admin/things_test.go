@@ -58,6 +58,9 @@ var rows = map[string]row{
 	"POST " + ArchivePublisherPath: {desk: "ArchivePublisher", path: "publishers/pub_a/archive"},
 	"GET " + OverviewPath:          {desk: "Overview", viewer: true, path: "publishers/pub_a/overview"},
 
+	"GET " + PasskeysPath:     {desk: "Passkeys", viewer: true, path: "passkeys?publisher_id=pub_a"},
+	"POST " + EndPasskeysPath: {desk: "EndPasskeys", path: "passkeys/end", body: `{"publisher_id":"pub_a"}`},
+
 	"GET " + IntegrationsPath: {desk: "Integrations", viewer: true, path: "integrations?publisher_id=pub_a"},
 	"POST " + IntegrationsPath: {desk: "CreateIntegration", path: "integrations",
 		body: `{"publisher_id":"pub_a","name":"New","level":"L1","challenge_age":21,"minimum_age":18,"attempts":2,` +

@@ -16,6 +16,11 @@ type PublisherRequest struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// PasskeysRequest ends the passkeys of a publisher's users.
+type PasskeysRequest struct {
+	PublisherID string `json:"publisher_id"`
+}
+
 // IntegrationRequest makes or changes an integration.
 type IntegrationRequest struct {
 	PublisherID     string                      `json:"publisher_id,omitempty"` // to create only

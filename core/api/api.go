@@ -50,6 +50,7 @@ const (
 	HostedPath   = "/verify"                  // where redirect_url leads
 	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
 	WalletPath   = HostedPath + "/wallet"     // where a form with the answer of a browser's wallet is posted
+	PasskeysPath = HostedPath + "/passkeys"   // where users see what is kept of their passkeys
 	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
 	PhonePath    = HostedPath + "/phone/"     // and the handle of a hand-off, which a phone opens
 	BoxPath      = HostedPath + "/box/"       // and the handle of a box, where others than the browser answer

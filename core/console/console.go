@@ -103,6 +103,7 @@ var table = []page{
 		acts: []act{
 			{"save-publisher", operate.PublisherChange, savePublisher},
 			{"archive-publisher", operate.PublisherArchive, archivePublisher},
+			{"end-passkeys", operate.PasskeysEnd, endPasskeys},
 			{"create-link", operate.LinkCreate, createLink}}},
 	{name: "integrations", path: "p/{publisher}/integrations", op: operate.IntegrationList,
 		show: showIntegrations},

@@ -129,6 +129,7 @@ var actTests = map[string]struct {
 	"revoke-operator-token": {form: "id=op_1", may: "operator", did: "operator.revoke"},
 	"save-publisher":        {form: "name=Neu&version=v1", may: "operator admin", did: "publisher.change"},
 	"archive-publisher":     {form: "version=v1", may: "operator", did: "publisher.archive"},
+	"end-passkeys":          {may: "operator", did: "passkeys.end"},
 	"create-link":           {form: "role=viewer", may: "operator", did: "link.create"},
 	"create-integration":    {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
 	"save-integration": {form: "name=Neu&version=v7", may: "operator admin developer",

@@ -20,6 +20,9 @@ type Desk interface {
 		operate.Publisher, error)
 	ArchivePublisher(ctx context.Context, who operate.Actor, id, version string) (operate.Publisher, error)
 
+	Passkeys(ctx context.Context, who operate.Actor, publisher string) (operate.UserPasskeys, error)
+	EndPasskeys(ctx context.Context, who operate.Actor, publisher string) (operate.UserPasskeys, error)
+
 	Integrations(ctx context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 		operate.Page[operate.Integration], error)
 	Integration(ctx context.Context, who operate.Actor, id string) (operate.Integration, error)

@@ -298,6 +298,14 @@ func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ st
 	return p, d.does(who, operate.PublisherArchive, id)
 }
 
+func (d *desk) Passkeys(_ context.Context, _ operate.Actor, publisher string) (operate.UserPasskeys, error) {
+	return operate.UserPasskeys{Publisher: publisher, Count: 3}, nil
+}
+
+func (d *desk) EndPasskeys(_ context.Context, who operate.Actor, publisher string) (operate.UserPasskeys, error) {
+	return operate.UserPasskeys{Publisher: publisher}, d.does(who, operate.PasskeysEnd, publisher)
+}
+
 func (d *desk) Integrations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Integration], error) {
 	return part(of(d.integrations, func(i operate.Integration) bool {

@@ -27,8 +27,17 @@ func createPublisher(v *visit) (next, error) {
 }
 
 func showPublisher(v *visit) (view, error) {
+	u, err := v.Desk.Passkeys(v.ctx, v.who(), v.publisher.ID)
+	if err != nil {
+		return view{}, err
+	}
 	f := v.frame("Settings")
-	return view{frame: f, body: pages.PublisherSettings(f)}, nil
+	return view{frame: f, body: pages.PublisherSettings(f, u)}, nil
+}
+
+func endPasskeys(v *visit) (next, error) {
+	_, err := v.Desk.EndPasskeys(v.ctx, v.who(), v.publisher.ID)
+	return next{path: v.mine("settings"), note: done("All passkeys that users have made until now are ended.")}, err
 }
 
 // mine is the path of a page of the publisher whose page this is.

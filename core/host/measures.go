@@ -49,6 +49,10 @@ var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unproven", "other_age",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
 
+	// users' passkeys
+	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_elsewhere", "passkey_level",
+	"passkey_method", "passkey_age", "passkey_stricter",
+
 	// refusals of oidc and estimator
 	"return_iss_differs", "return_iss_missing", "return_malformed", "return_state_unread",
 	"return_error", "status", "media_type", "too_large", "json", "discovery_member",

@@ -46,10 +46,11 @@ func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 		AttemptsLeft:  v.Lifecycle.AttemptsOf(v.session) - r.Attempts,
 		Reason:        query.Get(reasonParam),
 		Trouble:       shown == shownTrouble,
+		Passkey:       passkeyNotice(query),
 	}
 	m, known := v.offered(name)
 	if len(v.offers) > 1 && (name == "" || !known || shown == shownUnavailable) {
-		return v.page(200, pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})
+		return v.pageWithPasskey(r, 200, pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})
 	}
 	if !known {
 		m = v.offers[0]

@@ -22,6 +22,7 @@
 //	hand.go     how a phone does a step for the browser that began
 //	phone.go    what that phone sees and does
 //	file.go     forms with a picture
+//	passkey.go  passkeys of users
 //	page.go     how pages are sent
 //	refusal.go  pages instead of errors in JSON
 package hosted
@@ -44,6 +45,7 @@ import (
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -51,7 +53,7 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// Hosted serves the pages. All fields but Count are needed.
+// Hosted serves the pages. All fields but Count, Measure and Passkeys are needed.
 type Hosted struct {
 	Sealer host.Sealer
 	Now    func() time.Time
@@ -65,6 +67,10 @@ type Hosted struct {
 	Random    io.Reader
 	Dev       bool                     // a method may leave for http on a loopback host
 	Methods   map[string]method.Opened // by name
+
+	// Passkeys are those of users. Nil: there are none, because the service is at an address without a name.
+	Passkeys *passkey.Store
+	Measure  func(m host.Measurement) // as in host.Host
 
 	Partitions int // over how many partitions sessions are spread, at least 1
 }
@@ -140,7 +146,7 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 		return v.leaving(r, handle, query.Get(shownParam) == shownCode)
 	}
 	if query.Get(shownParam) == shownCancelled {
-		return v.page(200, pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
+		return v.pageWithPasskey(r, 200, pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
 	}
 	if text := query.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
@@ -198,13 +204,20 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 	if err != nil {
 		return v.unavailable(err)
 	}
+	if form.Has(enrolParam) {
+		return v.enrol(r, form)
+	}
 	if r.Terminal() {
 		// This is a second click, the back button or another browser. Whatever the form says, the outcome
 		// is final and is shown again.
 		v.countLate()
 		return v.seeOther(v.endURL(r, form.Get(stepParam)))
 	}
-	if name := form.Get(methodParam); name != "" {
+	switch name := form.Get(methodParam); name {
+	case "":
+	case passkey.Name:
+		return v.usePasskey(r, form)
+	default:
 		return v.choose(r, name)
 	}
 	if form.Has(handParam) {
@@ -324,6 +337,9 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	if s.Handle != "" {
 		step.Browser = session.Proof(s.Handle)
 	}
+	if trigger == session.Succeeded {
+		step.Proven = v.proves(m)
+	}
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {
 		return v.unavailable(err)
@@ -426,7 +442,7 @@ func (v *visit) ended(r session.Record, step string) *web.Response {
 		case !proven:
 			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
 		}
-		return v.completed(r)
+		return v.completed(r, func(view *pages.View) error { return v.offerEnrolment(r, step, view) })
 	case session.Failed:
 		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: r.FailureCode})
 	}
@@ -434,8 +450,8 @@ func (v *visit) ended(r session.Record, step string) *web.Response {
 }
 
 // completed returns the hop page to the callback. If the result has been used or has expired, it returns a
-// page that says so.
-func (v *visit) completed(r session.Record) *web.Response {
+// page that says so. more adds to the hop page, or is nil. If it fails, the page goes without.
+func (v *visit) completed(r session.Record, more func(*pages.View) error) *web.Response {
 	text, err := v.Results.Issue(v.ctx, v.session, r, v.version, v.now)
 	switch {
 	case errors.Is(err, result.ErrUsed):
@@ -449,7 +465,15 @@ func (v *visit) completed(r session.Record) *web.Response {
 	if v.claims.HasState {
 		params = append(params, [2]string{"state", string(v.claims.State)})
 	}
-	return v.hop(pages.View{Kind: pages.Completed}, weburl.AppendQuery(string(v.claims.Callback), params))
+	view := pages.View{Kind: pages.Completed}
+	if more != nil {
+		if err := more(&view); err != nil {
+			v.Log.LogAttrs(v.ctx, slog.LevelWarn, "no passkey offered", slog.String("session", v.session.Text),
+				slog.String("error", err.Error()))
+			view = pages.View{Kind: pages.Completed}
+		}
+	}
+	return v.hop(view, weburl.AppendQuery(string(v.claims.Callback), params))
 }
 
 // attemptField returns the hidden input that says to which attempt a form belongs.

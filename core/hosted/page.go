@@ -46,6 +46,11 @@ func render(status int, view pages.View) *web.Response {
 		header.Set("Permissions-Policy",
 			"camera=(), microphone=(), geolocation=(), payment=(), digital-credentials-get=(self)")
 	}
+	if view.Passkey != nil {
+		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
+		header.Set("Permissions-Policy", header.Get("Permissions-Policy")+
+			", publickey-credentials-get=(self), publickey-credentials-create=(self)")
+	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Language", view.Lang)
 	return &web.Response{Status: status, Header: header, Body: body}
@@ -91,8 +96,8 @@ func pageHeader() web.Header {
 	}
 }
 
-var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(),
-	pages.CredentialScript()}
+var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(), pages.CredentialScript(),
+	pages.PasskeyScript()}
 
 // HasAsset reports whether pages load a file from this path.
 func HasAsset(path string) bool {

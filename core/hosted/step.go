@@ -31,7 +31,7 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	more func(*pages.View, method.View)) *web.Response {
 	m, ok := v.offered(s.Method)
 	if !ok {
-		return v.page(200, pages.View{Kind: pages.Choose, Methods: v.options("", "")})
+		return v.pageWithPasskey(r, 200, pages.View{Kind: pages.Choose, Methods: v.options("", "")})
 	}
 	if text == "" && (isBound(m) || len(v.offers) > 1) {
 		var err error
@@ -60,6 +60,9 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	}
 	view.Hand = v.goesToPhone(m, shows)
 	more(&view, shows)
+	if view.Kind == pages.Method && view.AgainURL == "" { // a page that loads itself again would end the dialog
+		return v.pageWithPasskey(r, 200, view)
+	}
 	return v.page(200, view)
 }
 

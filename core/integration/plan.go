@@ -200,9 +200,12 @@ func (d *Directory) integrationTarget(i SiteIntegration, named bool, f found[Int
 	}
 	switch {
 	case named && f.value != nil:
-		next.Created, next.Passkeys = was.Created, was.Passkeys
+		next.Created = was.Created
 		if !managed {
 			next.Staged = was.Staged
+			if i.Passkeys == "" {
+				next.Passkeys = was.Passkeys
+			}
 		}
 		if kept, err := d.WebhookSecret(&was); err == nil && kept == i.Secret {
 			secrets.Set = nil

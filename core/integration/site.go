@@ -37,6 +37,7 @@ type SiteIntegration struct {
 
 	MinimumAge     int                        `json:"minimum_age,omitempty"`
 	Attempts       int                        `json:"attempts,omitempty"`
+	Passkeys       string                     `json:"passkeys,omitempty"`
 	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty"`
 }
 
@@ -109,7 +110,7 @@ func (i SiteIntegration) integration() Integration {
 	}
 	out := Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
 		ChallengeAge:   i.ChallengeAge,
-		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
+		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts, Passkeys: i.Passkeys,
 		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
 		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
 	out.SetMethods(all)

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
 )
@@ -42,6 +43,7 @@ type Ring struct {
 	cfg       Config
 	directory *integration.Directory
 	usage     *usage.Usage
+	passkeys  *passkey.Store
 	state     atomic.Pointer[state]
 	mu        sync.Mutex // held while state is replaced, never during a call to the store
 }
@@ -71,6 +73,7 @@ func New(cfg Config) (*Ring, error) {
 	on.Sealer, on.KV = r, r.KV()
 	r.directory = integration.NewDirectory(on)
 	r.usage = &usage.Usage{KV: on.KV, Sealer: r, Random: on.Random, Log: on.Log, Count: on.Count}
+	r.passkeys = &passkey.Store{KV: on.KV, Sealer: r, Now: on.Now, Random: on.Random, Log: on.Log, Count: on.Count}
 	return r, r.Use(cfg.Keyring)
 }
 
@@ -237,7 +240,7 @@ func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	if set.Keys[i].Alone || set.Keys[i].Resealed && !alone {
 		return nil
 	}
-	if err := errors.Join(r.directory.Reseal(ctx), r.usage.Reseal(ctx)); err != nil {
+	if err := errors.Join(r.directory.Reseal(ctx), r.usage.Reseal(ctx), r.passkeys.Reseal(ctx)); err != nil {
 		return err
 	}
 	next := keySet{Keys: slices.Clone(set.Keys)}

@@ -141,6 +141,9 @@ type Step struct {
 	Trigger session.Trigger
 	Attempt int    // how many attempts had failed before this one
 	Browser string // session.Record's, if the step completes the session
+
+	// Proven is session.Record's, if the step completes the session.
+	Proven session.Proven
 }
 
 // Fire applies a step. It returns the record that holds afterwards, even if another caller has written it.
@@ -181,7 +184,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			return next, false, nil
 		}
 		if next.State == session.Completed {
-			next.Browser = step.Browser
+			next.Browser, next.Proven = step.Browser, step.Proven
 		}
 		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
 		if err := l.addOutcome(&tx, s, next, version); err != nil {

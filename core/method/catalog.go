@@ -36,6 +36,11 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 			wrong.Add("methods", "%q is no name; use 1 to 32 lower case letters, digits and -", c.Name)
 			continue
 		}
+		if c.Name == Passkey {
+			wrong.Add("methods", "%q is the name of the passkeys that users make, which integrations switch on; "+
+				"give the method another name", c.Name)
+			continue
+		}
 		if _, twice := catalog.Find(c.Name); twice {
 			wrong.Add(member, "it is there twice")
 			continue
@@ -68,6 +73,9 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 	}
 	return catalog, wrong
 }
+
+// Passkey is the name under which the passkeys of users stand beside methods. No method has it.
+const Passkey = "passkey"
 
 // maxTitle is the most bytes of a method's title, which stands on a button.
 const maxTitle = 60

@@ -7,6 +7,10 @@
 // A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals
 // a method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method
 // never sees the KV, a cookie or a header. What it answers too late changes nothing.
+//
+// The passkeys of users are no method of this port, although a page offers them beside methods. They are
+// records in the KV, which a method never sees, and what they are worth was decided by another method before.
+// So package passkey keeps and judges them, and package hosted has their buttons.
 package method
 
 import (

@@ -58,6 +58,8 @@ const (
 	DeliveryResend     Operation = "delivery.resend"
 	SessionRead        Operation = "session.read"
 	UsageRead          Operation = "usage.read"
+	PasskeysCount      Operation = "passkeys.count" // of users
+	PasskeysEnd        Operation = "passkeys.end"
 	MemberList         Operation = "member.list"
 	MemberInvite       Operation = "member.invite"
 	MemberChange       Operation = "member.change" // role, sign out everywhere
@@ -108,6 +110,8 @@ var operations = map[Operation]rights{
 	DeliveryResend:     {operatorsOnly, developers},
 	SessionRead:        {allOperators, allMembers},
 	UsageRead:          {allOperators, allMembers},
+	PasskeysCount:      {allOperators, allMembers},
+	PasskeysEnd:        {operatorsOnly, nil},
 	MemberList:         {allOperators, allMembers},
 	MemberInvite:       {operatorsOnly, adminsOnly},
 	MemberChange:       {operatorsOnly, adminsOnly},

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/usage"
 )
 
@@ -38,6 +39,8 @@ type Desk struct {
 	Outbox    *outbox.Outbox
 	Lifecycle *lifecycle.Lifecycle
 	Counted   *usage.Usage
+
+	UserPasskeys *passkey.Store
 
 	// StartTest starts a session of an integration without a key (api.API.StartTrial).
 	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Trial, error)

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/webhook"
@@ -70,7 +71,8 @@ func newWorld(t testing.TB) *world {
 		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 			Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
 		Lifecycle: l, StartTest: starts.StartTrial,
-		Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}
+		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
+		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}
 	for _, p := range []struct{ publisher, integration string }{{pubA, intA}, {pubB, intB}} {
 		coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: p.publisher, Name: p.publisher}))
 		coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: p.integration,
@@ -155,6 +157,14 @@ var calls = map[string]row{
 	}, false},
 	"ArchivePublisher": {PublisherArchive, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.ArchivePublisher(ctx, who, pubA, "")
+		return err
+	}, false},
+	"Passkeys": {PasskeysCount, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.Passkeys(ctx, who, pubA)
+		return err
+	}, false},
+	"EndPasskeys": {PasskeysEnd, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.EndPasskeys(ctx, who, pubA)
 		return err
 	}, false},
 	"Integrations": {IntegrationList, "o v a d r", func(w *world, who Actor, _ sample) error {

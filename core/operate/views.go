@@ -249,6 +249,14 @@ type Member struct {
 	Version   string     `json:"version"`
 }
 
+// UserPasskeys says how many passkeys users have made at a publisher's sites.
+type UserPasskeys struct {
+	Publisher string     `json:"publisher_id"`
+	Count     int        `json:"count"`           // that have not ended
+	More      bool       `json:"more"`            // there are more than were counted
+	Ended     *time.Time `json:"ended,omitempty"` // when all were ended last
+}
+
 // Passkey is one of a member's.
 type Passkey struct {
 	ID       string     `json:"id"`             // of its record, not the credential's

@@ -115,6 +115,9 @@ func (id ID) Key() kv.Key { return id.key("s/") }
 // UsedKey is where the store says that the result token was used.
 func (id ID) UsedKey() kv.Key { return id.key("u/") }
 
+// PasskeyKey is where the store says that a passkey was made of what the session has proven.
+func (id ID) PasskeyKey() kv.Key { return id.key("p/") }
+
 // TimerID names the session's expiry task.
 func (id ID) TimerID() string { return id.name("x/") }
 

@@ -19,6 +19,15 @@ type recordJSON struct {
 	Asked    int64  `json:"q,omitempty"` // milliseconds since 1970
 	Box      string `json:"x,omitempty"`
 	Hand     string `json:"h,omitempty"`
+
+	Proven *provenJSON `json:"p,omitempty"`
+}
+
+type provenJSON struct {
+	Method       string `json:"m"`
+	ChallengeAge int    `json:"c,omitempty"`
+	MinimumAge   int    `json:"a,omitempty"`
+	Settings     string `json:"s,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
@@ -30,6 +39,10 @@ func (r Record) Marshal() []byte {
 	}
 	if !r.AskedUntil.IsZero() {
 		j.Asked = r.AskedUntil.UnixMilli()
+	}
+	if r.Proven != (Proven{}) {
+		proven := provenJSON(r.Proven)
+		j.Proven = &proven
 	}
 	b, err := json.Marshal(j)
 	if err != nil {
@@ -52,11 +65,12 @@ func ParseRecord(b []byte) (Record, error) {
 	asked, _, ok6 := o.Integer("q")
 	box, _, ok7 := o.String("x")
 	hand, _, ok8 := o.String("h")
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8) {
+	proven, ok9 := readProven(o)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
 	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box,
-		Hand: hand}
+		Hand: hand, Proven: proven}
 	switch r.State {
 	case Started:
 		if asked != 0 {
@@ -68,4 +82,17 @@ func ParseRecord(b []byte) (Record, error) {
 		return Record{}, fmt.Errorf("session: damaged record: state %q", r.State)
 	}
 	return r, nil
+}
+
+// readProven reads what a record says of what was proven, if it says anything.
+func readProven(record web.Object) (p Proven, ok bool) {
+	o, present, ok := record.Object("p")
+	if !present || !ok {
+		return Proven{}, ok
+	}
+	method, _, ok1 := o.String("m")
+	challenge, _, ok2 := o.Integer("c")
+	minimum, _, ok3 := o.Integer("a")
+	settings, _, ok4 := o.String("s")
+	return Proven{method, int(challenge), int(minimum), settings}, ok && ok1 && ok2 && ok3 && ok4
 }

@@ -62,6 +62,9 @@ type Record struct {
 	// else does. Zero: nobody asks.
 	AskedUntil time.Time
 
+	// Proven is what completed the session, where the user may make a passkey of it. Zero: they may not.
+	Proven Proven
+
 	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not
 	// count. "": none is open.
 	Box string
@@ -69,6 +72,14 @@ type Record struct {
 	// Hand is the handle of the attempt's hand-off to a phone, the last one that was opened. What came of
 	// another one does not count. "": none is open.
 	Hand string
+}
+
+// Proven is what a completed session has proven beside its level.
+type Proven struct {
+	Method       string // the name of the method, or passkey.Name
+	ChallengeAge int    // as in passkey.Proof
+	MinimumAge   int
+	Settings     string
 }
 
 // IsAsked reports whether the other side of a method is being asked about the attempt.

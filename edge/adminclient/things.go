@@ -43,6 +43,16 @@ func (c *Client) ArchivePublisher(ctx context.Context, id, version string) (*ope
 	return change[operate.Publisher](ctx, c, "POST", fill(admin.ArchivePublisherPath, id), version, struct{}{})
 }
 
+// Passkeys counts the passkeys that users have made at a publisher's sites.
+func (c *Client) Passkeys(ctx context.Context, publisher string) (*operate.UserPasskeys, error) {
+	return read[operate.UserPasskeys](ctx, c, admin.PasskeysPath+"?publisher_id="+url.QueryEscape(publisher))
+}
+
+// EndPasskeys ends all of them.
+func (c *Client) EndPasskeys(ctx context.Context, publisher string) (*operate.UserPasskeys, error) {
+	return post[operate.UserPasskeys](ctx, c, admin.EndPasskeysPath, admin.PasskeysRequest{PublisherID: publisher})
+}
+
 // Integrations lists the integrations of a publisher, of all if publisher is "", that have a text in their name or
 // id, all if it is "".
 func (c *Client) Integrations(ctx context.Context, publisher, name string) ([]operate.Integration, error) {

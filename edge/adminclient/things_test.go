@@ -103,6 +103,8 @@ func TestEveryMethod(t *testing.T) {
 		{"Audit", func() error { return told(c.Audit(ctx, p.ID, "")) }},
 		{"Methods", func() error { return holds(c.Methods(ctx)) }},
 		{"ApplySite", func() error { return told(c.ApplySite(ctx, []byte(`{}`), true)) }},
+		{"Passkeys", func() error { return told(c.Passkeys(ctx, p.ID)) }},
+		{"EndPasskeys", func() error { return told(c.EndPasskeys(ctx, p.ID)) }},
 		{"Resend", func() error { return wants(c.Resend(ctx, "evt_"+i.ID), 404) }},
 		{"ResendAt", func() error { return wants(c.ResendAt(ctx, i.ID, m.place), 400) }}, // of a test event
 		{"ChangeRole", func() error { return wants(told(c.ChangeRole(ctx, nobody, operate.RoleViewer)), 404) }},

@@ -190,6 +190,7 @@ var suites = []struct {
 	{"method: estimator", []string{"TestMethodEstimator"}},
 	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned"}},
 	{"method: courier", []string{"TestMethodCourier"}},
+	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
 		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},

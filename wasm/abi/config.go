@@ -22,6 +22,8 @@ type Config struct {
 	Partitions    int    `json:"partitions,omitempty"`
 	Attempts      int    `json:"attempts,omitempty"`
 
+	PasskeyDays int `json:"passkey_days,omitempty"` // for how many days a user's passkey counts
+
 	OutcomeLife Milliseconds `json:"outcome_life_ms,omitempty"`
 	AttemptTime Milliseconds `json:"attempt_time_ms,omitempty"`
 	Lease       Milliseconds `json:"lease_ms,omitempty"`

@@ -36,6 +36,7 @@ func Pack(c core.Config) (abi.Config, error) {
 		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
 		Console:    c.Console,
 		Partitions: c.Partitions, Attempts: c.Attempts, Methods: PackMethods(c.Methods),
+		PasskeyDays: c.PasskeyDays,
 		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
 		Lease:                ms("Lease", c.Lease),
 		PublicPerIP:          perMinute("PublicPerIP", c.Limits.PublicPerIP),
@@ -61,7 +62,7 @@ func Pack(c core.Config) (abi.Config, error) {
 // names are the ABI's for the members of core.Config.
 var names = map[string]string{
 	"BaseURL": "base_url", "OperatorToken": "operator_token", "Console": "console",
-	"Partitions": "partitions", "Attempts": "attempts",
+	"Partitions": "partitions", "Attempts": "attempts", "PasskeyDays": "passkey_days",
 	"OutcomeLife": "outcome_life_ms", "AttemptTime": "attempt_time_ms", "Lease": "lease_ms",
 	"Limits.PublicPerIP": "public_per_ip", "Limits.PublicPerKey": "public_per_key",
 	"Limits.SecretPerIP": "secret_per_ip", "Limits.ReconcilePerKey": "reconcile_per_key",
@@ -91,6 +92,7 @@ func Unpack(a abi.Config) core.Config {
 		Console:       a.Console,
 		Partitions:    a.Partitions,
 		Attempts:      a.Attempts,
+		PasskeyDays:   a.PasskeyDays,
 		Methods:       UnpackMethods(a.Methods),
 		OutcomeLife:   a.OutcomeLife.Duration(),
 		AttemptTime:   a.AttemptTime.Duration(),

@@ -21,7 +21,7 @@ import (
 // full sets every member except the kinds.
 var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
-	Partitions: 3, Attempts: 2,
+	Partitions: 3, Attempts: 2, PasskeyDays: 90,
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
 	Limits: api.Limits{
 		PublicPerIP:          ratelimit.PerMinute(1),
@@ -90,7 +90,7 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 		fields[name] = true
 	}
 	wrong := core.Config{Partitions: -1, OperatorToken: "short", Console: "x",
-		Attempts: -1, OutcomeLife: 1, AttemptTime: -1,
+		Attempts: -1, OutcomeLife: 1, AttemptTime: -1, PasskeyDays: -1,
 		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
 			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none,
 			BoxesPerIP: none, BoxesPerHandle: none},
@@ -100,7 +100,7 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	for _, c := range []core.Config{wrong, short} {
 		_, err := core.New(c, host.Host{})
 		var told problem.List
-		if !errors.As(settings.Explain(err), &told) || len(told) < 14 {
+		if !errors.As(settings.Explain(err), &told) || len(told) < 15 {
 			t.Fatalf("told %v of %v", told, err)
 		}
 		for _, p := range told {

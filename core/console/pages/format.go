@@ -246,6 +246,7 @@ func kindWord(kind string) string {
 var operationWords = map[operate.Operation]string{
 	operate.PublisherCreate:    "Created the publisher",
 	operate.PublisherChange:    "Changed the publisher",
+	operate.PasskeysEnd:        "Ended the passkeys of users",
 	operate.PublisherArchive:   "Archived the publisher",
 	operate.IntegrationCreate:  "Created an integration",
 	operate.IntegrationChange:  "Changed an integration",

@@ -371,3 +371,16 @@ func exchangeTone(x operate.Exchange) string {
 	}
 	return Bad
 }
+
+// passkeysCounted says how many passkeys users have.
+func passkeysCounted(u operate.UserPasskeys) string {
+	switch {
+	case u.More:
+		return "Users have more than " + strconv.Itoa(u.Count) + " passkeys that they made at this publisher's sites."
+	case u.Count == 0:
+		return "No user has a passkey that was made at this publisher's sites."
+	case u.Count == 1:
+		return "One user's passkey was made at this publisher's sites."
+	}
+	return strconv.Itoa(u.Count) + " passkeys of users were made at this publisher's sites."
+}

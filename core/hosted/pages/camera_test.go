@@ -102,10 +102,11 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 	}
 }
 
-func TestOnlyPagesOfTheCameraAndOfWalletsHaveAScript(t *testing.T) {
+func TestOnlyPagesThatNeedAScriptHaveOne(t *testing.T) {
 	for name, v := range views() {
 		doc, _ := render(t, v)
-		if got := len(find(doc, "script")) > 0; got != (v.Kind == Method && (v.Camera || v.Credential != nil)) {
+		want := v.Kind == Method && (v.Camera || v.Credential != nil) || v.Passkey != nil
+		if got := len(find(doc, "script")) > 0; got != want {
 			t.Errorf("%s: has a script: %v", name, got)
 		}
 	}

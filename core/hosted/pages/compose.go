@@ -45,6 +45,8 @@ type page struct {
 	camera  *camera
 
 	credential *credential
+	passkey    *passkeyPart
+	facts      []fact
 	privacy    string
 }
 
@@ -168,11 +170,19 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.HopURL != "" {
 		p.hop = link{t("choice.continue"), v.HopURL}
 	}
+	if v.Kind == Passkeys {
+		composeKept(&p, v, t)
+	}
+	if err := composePasskey(&p, v, t); err != nil {
+		return page{}, err
+	}
 	p.title = p.heading
 	if v.Notice.Trouble {
 		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
 	} else if v.Notice.BadFile {
 		p.notice = &notice{t("notice.bad_file.heading"), t("notice.bad_file.text")}
+	} else if n := passkeyNotice(v.Notice.Passkey, t); n != nil {
+		p.notice = n
 	} else if v.Notice.AttemptFailed {
 		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
 		if slices.Contains(reasons, v.Notice.Reason) {
@@ -367,6 +377,7 @@ var icons = map[Kind]string{
 	Expired:     "clock",
 	Used:        "check",
 	Damaged:     "link",
+	Passkeys:    "key",
 	Cancelled:   "pause",
 	Unavailable: "cloud",
 	NotAllowed:  "shield",

@@ -5,9 +5,10 @@
 //
 // The package decides nothing and keeps nothing. It turns a View into a document, and promises that
 //
-//   - a page has no script, no inline style and loads nothing but the
-//     stylesheet, so that it works under "default-src 'none'; style-src 'self'"
-//     (a page with View.Camera or View.Credential has one script of ours);
+//   - a page has no inline script, no inline style and loads nothing but the
+//     stylesheet, so that it works under "default-src 'none'; style-src 'self'".
+//     A page with a camera, a passkey or a request to
+//     the browser's wallets also loads the one script for that;
 //   - a page acts by a POST form alone, and looking at a page does nothing,
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
@@ -48,6 +49,7 @@ const (
 	Expired     Kind = "expired"     // the session is over, or with View.Confirmed the time to hop back
 	Used        Kind = "used"        // the site has fetched the result
 	Damaged     Kind = "damaged"     // the link is not one that we made
+	Passkeys    Kind = "passkeys"    // what is kept of the user's passkey, outside of any session
 	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
 	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
@@ -73,7 +75,7 @@ const (
 // Kinds has every Kind.
 var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
 	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften,
-	NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken, PhoneDone, PhoneOver}
+	NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken, PhoneDone, PhoneOver, Passkeys}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -118,6 +120,10 @@ type View struct {
 
 	// Confirmed says of an expired link that the check had succeeded.
 	Confirmed bool
+
+	// Passkey is a passkey to be used or made; nil: none. It needs Action. Kept is for the page of Passkeys.
+	Passkey *Passkey
+	Kept    Kept
 
 	Notice Notice
 
@@ -205,6 +211,9 @@ type Notice struct {
 
 	// BadFile says that the file that came is no picture that can be used. No attempt was counted.
 	BadFile bool
+
+	// Passkey is why the user's passkey was not accepted. No attempt was counted.
+	Passkey string
 
 	// Trouble says that the other side of the method failed. No attempt was counted.
 	Trouble bool

@@ -124,6 +124,38 @@ func views() map[string]View {
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
 	})
 	add("camera, no picture", func(v *View) { v.Kind, v.Camera, v.Notice = Method, true, Notice{BadFile: true} })
+	use := &Passkey{Options: `{"challenge":"AA"}`, Fields: []Field{{"method", "passkey"}, {"attempt", "0"}}}
+	for _, k := range []Kind{Method, Choose, Cancelled} {
+		add("passkey on "+string(k), func(v *View) { v.Kind, v.Passkey = k, use })
+	}
+	for _, why := range append([]string{"something new"}, passkeyReasons...) {
+		add("passkey not accepted: "+why, func(v *View) {
+			v.Kind, v.Passkey, v.Notice = Method, use, Notice{Passkey: why}
+		})
+	}
+	add("completed, enrol", func(v *View) {
+		v.Kind, v.Passkey = Completed, &Passkey{Enrol: true, Options: "{}", Fields: []Field{{"enrol", "token"}},
+			LookURL: "/verify/passkeys"}
+	})
+	own := func(name string, kept Kept) {
+		add("passkeys, "+name, func(v *View) {
+			v.Kind, v.Kept, v.Flow, v.SiteOrigin = Passkeys, kept, "", ""
+			if kept.Made.IsZero() {
+				v.Passkey = use
+			}
+		})
+	}
+	own("at first", Kept{})
+	own("late", Kept{Late: true})
+	own("refused", Kept{Refused: true})
+	own("unknown", Kept{Unknown: true})
+	own("deleted", Kept{Deleted: true})
+	shown := Kept{Level: "L1", Estimate: true, Age: 25, Publisher: "Shop", Made: noon, Until: noon.AddDate(1, 0, 0)}
+	own("an estimate", shown)
+	shown.Estimate, shown.Age, shown.Blocked = false, 18, true
+	own("a proof, blocked", shown)
+	shown.Level, shown.Blocked, shown.Over = "L2", false, true
+	own("a document, over", shown)
 	add("asked, again", func(v *View) { v.Kind, v.AgainURL, v.AgainAfter = Asked, againURL, 2*time.Second })
 	add("asked about a picture", func(v *View) {
 		v.Kind, v.Words, v.AgainURL, v.AgainAfter = Asked, "estimator", againURL, 2*time.Second
@@ -150,7 +182,8 @@ func render(t *testing.T, v View) (*html.Node, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := html.Parse(bytes.NewReader(out))
+	// As a browser without script reads it.
+	doc, err := html.ParseWithOptions(bytes.NewReader(out), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +297,8 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 			continue
 		}
 		src := attr(d, "src")
-		ours := v.Camera && src == CameraScript().Path || v.Credential != nil && src == CredentialScript().Path
+		ours := v.Camera && src == CameraScript().Path || v.Credential != nil && src == CredentialScript().Path ||
+			v.Passkey != nil && src == PasskeyScript().Path
 		if d.Data == "script" && ours && textOf(d) == "" {
 			continue
 		}
@@ -349,6 +383,9 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 		if attr(f, "data-step") != "" {
 			continue // camera_test.go
 		}
+		if slices.ContainsFunc(f.Attr, func(a html.Attribute) bool { return a.Key == "data-passkey" }) {
+			continue // passkey_test.go
+		}
 		outcome := attr(f, "data-outcome")
 		outcomes = append(outcomes, outcome)
 		if attr(f, "method") != "post" || attr(f, "action") != v.Action {
@@ -365,6 +402,9 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 		if has(f, "data-hand") {
 			outcomes = outcomes[:len(outcomes)-1]
 			want = slices.Concat([]Field{{"flow", v.Flow}}, v.Extra, []Field{{"hand", "open"}})
+		}
+		if v.Kind == Passkeys {
+			want = want[1:] // there is no session
 		}
 		if v.Kind == Choose {
 			want = []Field{{"flow", v.Flow}, {"method", attr(f, "data-method")}}
@@ -392,6 +432,9 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 	}
 	if hands := slices.ContainsFunc(forms, func(f *html.Node) bool { return has(f, "data-hand") }); hands != v.Hand {
 		t.Errorf("contract 40: a form for a phone: %v, want %v", hands, v.Hand)
+	}
+	if !v.Kept.Made.IsZero() {
+		want = []string{"delete"}
 	}
 	if !slices.Equal(outcomes, want) {
 		t.Errorf("forms for %v, want %v", outcomes, want)

@@ -1,0 +1,366 @@
+package passkey
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/webauthn"
+)
+
+var (
+	// ErrUnknown: there is no record of the passkey.
+	ErrUnknown = errors.New("passkey: there is no record of it")
+
+	// ErrKnown: there is a record of another passkey with the same credential id.
+	ErrKnown = errors.New("passkey: another one has the same id")
+)
+
+// Store keeps passkeys. All fields but Count are needed.
+type Store struct {
+	KV     kv.KV
+	Sealer host.Sealer
+	Now    func() time.Time
+	Random io.Reader
+	Log    *slog.Logger
+	Count  func(event string) // as in host.Host
+
+	Party webauthn.RelyingParty
+	Life  time.Duration // of a new passkey
+}
+
+// NewChallenge returns 32 random bytes.
+func (s *Store) NewChallenge() ([]byte, error) { return s.random(32) }
+
+func (s *Store) random(n int) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(s.Random, b); err != nil {
+		return nil, fmt.Errorf("passkey: reading randomness: %w", err)
+	}
+	return b, nil
+}
+
+// Creation returns the options for a browser that is to make a passkey. name is what the device calls it. The
+// user handle is random, so that two passkeys of one person have nothing in common.
+func (s *Store) Creation(challenge []byte, name string) ([]byte, error) {
+	handle, err := s.random(16)
+	if err != nil {
+		return nil, err
+	}
+	return webauthn.CreationOptions(s.Party, challenge, webauthn.User{Handle: handle, Name: name,
+		DisplayName: name}, nil)
+}
+
+// Request returns the options for a browser that is to use a passkey, whichever the device has.
+func (s *Store) Request(challenge []byte) ([]byte, error) {
+	return webauthn.RequestOptions(s.Party, challenge, nil)
+}
+
+// New is a passkey that a browser has made and that is not kept yet.
+type New struct{ credential webauthn.Credential }
+
+// ID is the credential's id.
+func (n New) ID() []byte { return n.credential.ID }
+
+// Read checks the answer to Creation with that challenge. The error is a *webauthn.Refusal.
+func (s *Store) Read(challenge, answer []byte) (New, error) {
+	c, err := webauthn.VerifyRegistration(s.Party, challenge, answer)
+	return New{c}, err
+}
+
+// Keep keeps a passkey that stands for p. If that very passkey is kept already, it stays as it is. The error is
+// ErrKnown or the store's.
+func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
+	c, now := n.credential, s.Now().UTC()
+	r := Record{Proof: p, Made: now, Until: now.Add(s.Life), hash: hashOf(c.ID), written: now,
+		key: c.PublicKey, counter: c.Counter, eligible: c.BackupEligible, backedUp: c.BackedUp}
+	tx, err := s.put(r)
+	if err != nil {
+		return err
+	}
+	tx.Puts = append(tx.Puts, kv.Put{Name: belongs(r.Publisher, r.hash),
+		Value: []byte(r.Made.Format(time.RFC3339Nano)), Expires: r.Until})
+	err = kv.CommitSurely(ctx, s.KV, tx)
+	if !isConflict(err) {
+		return err
+	}
+	kept, err := s.find(ctx, r.hash)
+	switch {
+	case errors.Is(err, ErrUnknown): // it was deleted just now
+		return fmt.Errorf("%w: a passkey came and went under one request", kv.ErrUnavailable)
+	case err == nil && !kept.isOf(c):
+		return ErrKnown
+	}
+	return err
+}
+
+// put returns the commit that writes a record in place of the version that it was read in.
+func (s *Store) put(r Record) (kv.Tx, error) {
+	key, ok := keyOf(r.hash)
+	if !ok {
+		return kv.Tx{}, errDamaged
+	}
+	b, err := r.marshal()
+	if err != nil {
+		return kv.Tx{}, fmt.Errorf("passkey: %w", err)
+	}
+	value, err := token.SignRecord(s.Sealer, key.String(), b)
+	if err != nil {
+		return kv.Tx{}, err
+	}
+	id, err := kv.NewTxID(s.Random)
+	return kv.Tx{ID: id, Partition: key.Partition, Checks: []kv.Check{{Name: key.Name, Tx: r.version}},
+		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: r.Until}}}, err
+}
+
+// find returns the record of a hash. The error is ErrUnknown, token.ErrRecord, host.ErrKeyAwaited or the
+// store's.
+func (s *Store) find(ctx context.Context, hash string) (Record, error) {
+	key, ok := keyOf(hash)
+	if !ok {
+		return Record{}, ErrUnknown
+	}
+	item, err := s.KV.Get(ctx, key)
+	if errors.Is(err, kv.ErrNotFound) {
+		return Record{}, ErrUnknown
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	r, err := s.readRecord(item)
+	r.hash, r.version = hash, item.Tx
+	return r, err
+}
+
+func (s *Store) readRecord(item kv.Item) (r Record, err error) {
+	err = s.authentic(item, func() (at time.Time, err error) {
+		r, err = parse(item.Value)
+		return r.written, err
+	})
+	return r, err
+}
+
+// authentic checks the MAC of an item, and that its key was in use at the date that read finds in it. No
+// release wrote such items without a MAC.
+func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) error {
+	until, err := token.CheckLasting(s.Sealer, item.Key.String(), item.Value)
+	if err == nil {
+		at, bad := read()
+		if bad != nil || token.RecordedWith(item.Value) == "" || !host.Dated(at, until) {
+			err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+		}
+	}
+	if errors.Is(err, token.ErrRecord) {
+		if s.Count != nil {
+			s.Count(host.CountNotAuthentic)
+		}
+		err = fmt.Errorf("a passkey: %s: %w", token.Refusal(err), err)
+	}
+	return err
+}
+
+// Reseal signs all records with the key that seals now, as integration.Directory.Reseal does with what stands
+// beside them. So no passkey goes with a key that is retired.
+func (s *Store) Reseal(ctx context.Context) error {
+	h := host.Host{KV: s.KV, Sealer: s.Sealer, Random: s.Random}
+	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: endItems},
+		func(it kv.Item) error {
+			_, err := s.readEnd(it)
+			return err
+		})}
+	for n := range partitions {
+		errs = append(errs, integration.Resign(ctx, h, kv.Key{Partition: partition(n), Name: items},
+			func(it kv.Item) error {
+				_, err := s.readRecord(it)
+				return err
+			}))
+	}
+	return errors.Join(errs...)
+}
+
+// maxRaces limits how often a use is tried again after another use of the same passkey came first.
+const maxRaces = 8
+
+// Use checks the answer to Request with that challenge, which was made at that time, and returns the record of
+// the passkey that has answered. The caller asks Accept what it is worth. The error is ErrUnknown, a
+// *webauthn.Refusal, or one of the store's.
+//
+// A counter that did not go up blocks the passkey, and Use returns the record as blocked. But an answer to a
+// challenge from before the passkey's last use may only have been overtaken by that use, so it is refused and
+// blocks nothing.
+func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answer []byte) (Record, error) {
+	id, err := webauthn.CredentialID(answer)
+	if err != nil {
+		return Record{}, err
+	}
+	for range maxRaces {
+		r, err := s.find(ctx, hashOf(id))
+		if err != nil {
+			return Record{}, err
+		}
+		proof, err := webauthn.VerifyAssertion(s.Party, challenge, r.credential(id), answer)
+		now := s.Now().UTC()
+		switch {
+		case errors.Is(err, webauthn.ErrCounter):
+			if !r.Blocked.IsZero() {
+				return r, nil
+			}
+			if !asked.After(r.written) {
+				return Record{}, err
+			}
+			r.Blocked = now
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "there is a copy of a user's passkey; it is blocked",
+				slog.String("publisher", r.Publisher))
+		case err != nil:
+			return Record{}, err
+		case proof.Counter == r.counter && proof.BackedUp == r.backedUp:
+			return r, nil
+		default:
+			r.counter, r.backedUp = proof.Counter, proof.BackedUp
+		}
+		r.written = now
+		tx, err := s.put(r)
+		if err != nil {
+			return Record{}, err
+		}
+		if err = kv.CommitSurely(ctx, s.KV, tx); !isConflict(err) {
+			r.version = tx.ID
+			return r, err
+		}
+	}
+	return Record{}, fmt.Errorf("%w: a passkey was used %d times under one request", kv.ErrUnavailable, maxRaces)
+}
+
+// Delete deletes the record of that id. To delete one that is not there is no error.
+func (s *Store) Delete(ctx context.Context, id string) error {
+	r, err := s.find(ctx, id)
+	if errors.Is(err, ErrUnknown) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, _ := keyOf(id)
+	tx := kv.Tx{Partition: key.Partition, Deletes: []string{key.Name, belongs(r.Publisher, r.hash)}}
+	if tx.ID, err = kv.NewTxID(s.Random); err != nil {
+		return err
+	}
+	return kv.CommitSurely(ctx, s.KV, tx) // to delete twice does no harm
+}
+
+// end is the item that says when the passkeys of a publisher were ended.
+type end struct {
+	At time.Time `json:"at"`
+}
+
+// Ended returns when the passkeys of a publisher were ended last. Those that were made until then count for
+// nothing. Zero: never.
+func (s *Store) Ended(ctx context.Context, publisher string) (time.Time, error) {
+	at, _, err := s.ended(ctx, publisher)
+	return at, err
+}
+
+func (s *Store) ended(ctx context.Context, publisher string) (at time.Time, version string, err error) {
+	item, err := s.KV.Get(ctx, endItem(publisher))
+	if errors.Is(err, kv.ErrNotFound) {
+		return time.Time{}, "", nil
+	}
+	if err != nil {
+		return time.Time{}, "", err
+	}
+	at, err = s.readEnd(item)
+	return at, item.Tx, err
+}
+
+func (s *Store) readEnd(item kv.Item) (time.Time, error) {
+	var e end
+	err := s.authentic(item, func() (time.Time, error) {
+		err := json.Unmarshal(item.Value, &e)
+		if err == nil && e.At.IsZero() {
+			err = errDamaged
+		}
+		return e.At, err
+	})
+	return e.At.UTC(), err
+}
+
+// End ends all passkeys of a publisher that were made until now, and writes what goes along in the same commit.
+func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) error {
+	key := endItem(publisher)
+	for range maxRaces {
+		_, version, err := s.ended(ctx, publisher)
+		if err != nil && !errors.Is(err, token.ErrRecord) {
+			return err // what this service did not write is replaced
+		}
+		b, err := json.Marshal(end{s.Now().UTC()})
+		if err != nil {
+			return fmt.Errorf("passkey: %w", err)
+		}
+		value, err := token.SignRecord(s.Sealer, key.String(), b)
+		if err != nil {
+			return err
+		}
+		tx := kv.Tx{Partition: key.Partition, Checks: []kv.Check{{Name: key.Name, Tx: version}},
+			Puts: append([]kv.Put{{Name: key.Name, Value: value}}, along...)}
+		if tx.ID, err = kv.NewTxID(s.Random); err != nil {
+			return err
+		}
+		if err := kv.CommitSurely(ctx, s.KV, tx); !isConflict(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the passkeys of %s were ended %d times under one request", kv.ErrUnavailable, publisher,
+		maxRaces)
+}
+
+// Limits of Tally.
+const (
+	page     = 500     // records that are read at once
+	maxTally = 100_000 // records that are counted
+)
+
+// Tally returns how many passkeys of a publisher there are that have not ended. more says that there are more
+// than that: at some point it stops counting.
+func (s *Store) Tally(ctx context.Context, publisher string) (n int, more bool, err error) {
+	ended, err := s.Ended(ctx, publisher)
+	if err != nil {
+		return 0, false, err
+	}
+	read := 0
+	for p := range partitions {
+		prefix := kv.Key{Partition: partition(p), Name: belongs(publisher, "")}
+		for after := ""; ; {
+			found, err := s.KV.List(ctx, prefix, after, page)
+			if err != nil {
+				return 0, false, err
+			}
+			for _, item := range found {
+				after = item.Key.Name
+				made, err := time.Parse(time.RFC3339Nano, string(item.Value))
+				if err == nil && made.After(ended) {
+					n++
+				}
+			}
+			if read += len(found); read >= maxTally {
+				return n, true, nil
+			}
+			if len(found) < page {
+				break
+			}
+		}
+	}
+	return n, false, nil
+}
+
+func isConflict(err error) bool {
+	var conflict *kv.Conflict
+	return errors.As(err, &conflict)
+}
