@@ -37,7 +37,8 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	return printTable(p, integrationHeads, integrationRows(all))
 }
 
-const integrationHeads = "INTEGRATION|PUBLISHER|NAME|LEVEL|CHALLENGE AGE|MINIMUM AGE|ATTEMPTS|METHODS|READY|WEBHOOK"
+const integrationHeads = "INTEGRATION|PUBLISHER|NAME|LEVEL|CHALLENGE AGE|MINIMUM AGE|" +
+	"ATTEMPTS|METHODS|READY|WEBHOOK"
 
 func integrationRows(all []operate.Integration) (rows [][]string) {
 	for _, i := range all {

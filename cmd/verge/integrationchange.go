@@ -295,7 +295,8 @@ func (c *integrationArchiveCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, gone)
 	}
-	fmt.Fprintf(p.stdout, "%s (%s) is archived. It starts no session from now on.\n", gone.ID, oneLine(gone.Name))
+	fmt.Fprintf(p.stdout, "%s (%s) is archived. It starts no session from now on.\n", gone.ID,
+		oneLine(gone.Name))
 	return nil
 }
 

@@ -227,6 +227,7 @@ func (c *publisherArchiveCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, gone)
 	}
-	fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are refused from now on.\n", gone.ID, oneLine(gone.Name))
+	fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are refused from now on.\n", gone.ID,
+		oneLine(gone.Name))
 	return nil
 }

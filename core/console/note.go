@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,8 +13,6 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/integration"
@@ -59,13 +59,25 @@ const (
 	labelNote = "verge/v1/console-note/"
 )
 
-// noteKey returns the item's name and the key that seals it.
-func noteKey(cookie, id string) (name string, key []byte, err error) {
-	b, err := hkdf.Key(sha256.New, []byte(cookie), []byte(id), labelNote, 16+chacha20poly1305.KeySize)
+// noteNonce is the size of a nonce of AES-GCM, in bytes. A key seals one note, so any nonce is good.
+const noteNonce = 12
+
+// noteKey returns the item's name and what seals it: AES-256-GCM, which wallets' answers need in any case, so that
+// it adds nothing to the guest.
+func noteKey(cookie, id string) (name string, aead cipher.AEAD, err error) {
+	const nameSize, keySize = 16, 32
+	b, err := hkdf.Key(sha256.New, []byte(cookie), []byte(id), labelNote, nameSize+keySize)
 	if err != nil {
 		return "", nil, fmt.Errorf("console: %w", err)
 	}
-	return noteItems + hex.EncodeToString(b[:16]), b[16:], nil
+	block, err := aes.NewCipher(b[nameSize:])
+	if err != nil {
+		return "", nil, fmt.Errorf("console: %w", err)
+	}
+	if aead, err = cipher.NewGCM(block); err != nil {
+		return "", nil, fmt.Errorf("console: %w", err)
+	}
+	return noteItems + hex.EncodeToString(b[:nameSize]), aead, nil
 }
 
 // keepNote keeps a note and returns the path with the parameter that leads to it.
@@ -74,18 +86,14 @@ func (c *Console) keepNote(ctx context.Context, path, cookie string, n note) (st
 		return path, nil
 	}
 	n.At = c.Host.Now().UTC()
-	random := make([]byte, noteIDs+chacha20poly1305.NonceSizeX)
+	random := make([]byte, noteIDs+noteNonce)
 	if _, err := io.ReadFull(c.Host.Random, random); err != nil {
 		return path, fmt.Errorf("console: %w", err)
 	}
 	id, nonce := hex.EncodeToString(random[:noteIDs]), random[noteIDs:]
-	name, key, err := noteKey(cookie, id)
+	name, aead, err := noteKey(cookie, id)
 	if err != nil {
 		return path, err
-	}
-	aead, err := chacha20poly1305.NewX(key)
-	if err != nil {
-		return path, fmt.Errorf("console: %w", err)
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -113,7 +121,7 @@ func (c *Console) keepNote(ctx context.Context, path, cookie string, n note) (st
 // takeNote returns the note of that id, or none. A note with a secret is deleted first. If the store does not
 // say that it was, the secret is not shown: it would be a second time.
 func (v *visit) takeNote(id string) note {
-	name, key, err := noteKey(v.cookie, id)
+	name, aead, err := noteKey(v.cookie, id)
 	if err != nil {
 		return note{}
 	}
@@ -125,11 +133,10 @@ func (v *visit) takeNote(id string) note {
 		}
 		return note{}
 	}
-	aead, err := chacha20poly1305.NewX(key)
-	if err != nil || len(item.Value) < aead.NonceSize() {
+	if len(item.Value) < noteNonce {
 		return note{}
 	}
-	nonce, sealed := item.Value[:aead.NonceSize()], item.Value[aead.NonceSize():]
+	nonce, sealed := item.Value[:noteNonce], item.Value[noteNonce:]
 	text, err := aead.Open(nil, nonce, sealed, []byte(name))
 	var n note
 	if err != nil || json.Unmarshal(text, &n) != nil {

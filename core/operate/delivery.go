@@ -80,15 +80,16 @@ func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string)
 	case found.Test:
 		return shownDelivery(found), &Refused{"This was a test event. Send another test event instead."}
 	case found.State == outbox.StateDelivered:
-		return shownDelivery(found), &Refused{"This event was delivered. Its state and user id are not kept, so it " +
-			"cannot be sent again; ask for the session's outcome instead."}
+		return shownDelivery(found), &Refused{"This event was delivered. Its state and user id are not kept, so " +
+			"it cannot be sent again; ask for the session's outcome instead."}
 	case found.State == outbox.StateWaiting:
 		err = d.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
 	default:
 		err = d.Outbox.Resend(ctx, found.Partition, found.Event, integration)
 	}
 	if errors.Is(err, outbox.ErrNotDead) || errors.Is(err, outbox.ErrNotWaiting) {
-		return shownDelivery(found), &Refused{"The event is not as it was any more: it has just been sent. Look again."}
+		return shownDelivery(found), &Refused{"The event is not as it was any more: " +
+			"it has just been sent. Look again."}
 	}
 	if err != nil {
 		return Delivery{}, err
@@ -120,7 +121,9 @@ func (d *Desk) ResendEvent(ctx context.Context, who Actor, event string) error {
 
 // tell enters an operation into the audit whose commit is in another partition. If that fails, the operation
 // has happened all the same, and the log has it.
-func (d *Desk) tell(ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change) {
+func (d *Desk) tell(
+	ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change,
+) {
 	entry, err := d.along(who, op, publisher, target, changes...)
 	if err == nil {
 		err = d.enter(ctx, entry)

@@ -52,7 +52,8 @@ type change = audit.Change
 // along returns the audit entry of an operation, to be written in the commit that carries it out.
 func (d *Desk) along(who Actor, op Operation, publisher, target string, changes ...change) ([]kv.Put, error) {
 	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
-		Publisher: publisher, Operation: string(op), Target: target, Changes: changes}.Puts(d.Sealer, d.Random, d.Now())
+		Publisher: publisher, Operation: string(op), Target: target,
+		Changes: changes}.Puts(d.Sealer, d.Random, d.Now())
 }
 
 // told turns an error of the store of publishers and integrations into one of this package.

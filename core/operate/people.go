@@ -247,7 +247,8 @@ func shownInvitation(i member.Invitation) Invitation {
 }
 
 func shownToken(o member.Operator) OperatorToken {
-	v := OperatorToken{ID: o.ID, Name: o.Name, Role: o.Role, Last4: o.Last4, Expires: o.Expires, Revoked: o.Revoked}
+	v := OperatorToken{ID: o.ID, Name: o.Name, Role: o.Role, Last4: o.Last4,
+		Expires: o.Expires, Revoked: o.Revoked}
 	if !o.Created.IsZero() {
 		v.Created = &o.Created
 	}

@@ -62,7 +62,8 @@ func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged boo
 func (d *Desk) promote(ctx context.Context, who Actor, i stored) error {
 	is := i.Value
 	is.Webhook, is.Staged = *is.Staged, nil
-	entry, err := d.along(who, WebhookChange, is.PublisherID, is.ID, is.Changes(i.Value, integration.Secrets{})...)
+	entry, err := d.along(who, WebhookChange, is.PublisherID, is.ID,
+		is.Changes(i.Value, integration.Secrets{})...)
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,8 @@ func (i *Invalid) name(field, text string) string {
 	case text == "":
 		i.add(field, "required", "Give it a name.")
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, member.Unprintable):
-		i.add(field, "value", "A name has letters, digits, spaces and signs, and no characters that cannot be seen.")
+		i.add(field, "value", "A name has letters, digits, spaces and signs, "+
+			"and no characters that cannot be seen.")
 	case utf8.RuneCountInString(text) > maxLabel:
 		i.add(field, "length", "A name has at most %d characters.", maxLabel)
 	}

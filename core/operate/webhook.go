@@ -94,7 +94,8 @@ func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, 
 }
 
 // noSecret is said of a webhook whose secret does not open.
-const noSecret = "The integration has no webhook secret, or one that this key ring does not open: set it again."
+const noSecret = "The integration has no webhook secret, or one that this key ring does not open: " +
+	"set it again."
 
 // DropStaged forgets what was staged.
 func (d *Desk) DropStaged(ctx context.Context, who Actor, id, version string) (Integration, error) {

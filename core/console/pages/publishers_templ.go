@@ -887,9 +887,9 @@ func Overview(f *Frame, d OverviewData) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var36 string
-					templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs("Test the webhook of " + called(i.Name, i.ID))
+					templ_7745c5c3_Var36, templ_7745c5c3_Err = templ.JoinStringErrs(webhookStep(i) + called(i.Name, i.ID))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `publishers.templ`, Line: 200, Col: 106}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `publishers.templ`, Line: 200, Col: 98}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var36))
 					if templ_7745c5c3_Err != nil {

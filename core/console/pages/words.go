@@ -95,7 +95,7 @@ var stepWords = map[string]struct {
 		"Create an integration", operate.IntegrationCreate},
 	operate.StepWebhook: {"Make its webhook ready",
 		"Set where events go, put the secret into your receiver, and run the signed test until it passes. " +
-			"It shows what to mend.",
+			"It shows what to mend. Without a receiver, choose in the integration that no events are sent.",
 		"Set up the webhook", operate.WebhookChange},
 	operate.StepKey: {"Create a secret key",
 		"Your server starts sessions with it.",
@@ -383,4 +383,12 @@ func passkeysCounted(u operate.UserPasskeys) string {
 		return "One user's passkey was made at this publisher's sites."
 	}
 	return strconv.Itoa(u.Count) + " passkeys of users were made at this publisher's sites."
+}
+
+// webhookStep says what is to be done before an integration is ready. The integration's name follows.
+func webhookStep(i operate.Integration) string {
+	if i.Webhook.URL == "" {
+		return "Set the webhook of "
+	}
+	return "Test the webhook of "
 }
