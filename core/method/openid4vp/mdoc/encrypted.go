@@ -4,7 +4,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdh"
-	"crypto/hpke"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -157,15 +156,7 @@ func OpenHPKE(encryptedResponse []byte, private *ecdh.PrivateKey, transcript []b
 	if name != dcapi || !okKey || !okText {
 		return nil, refused(badHPKE)
 	}
-	key, err := hpke.NewDHKEMPrivateKey(private)
-	if err != nil {
-		return nil, refused(hpkeNotOpened)
-	}
-	recipient, err := hpke.NewRecipient(encapsulated, key, hpke.HKDFSHA256(), hpke.AES128GCM(), transcript)
-	if err != nil {
-		return nil, refused(hpkeNotOpened)
-	}
-	plain, err := recipient.Open(nil, ciphertext)
+	plain, err := hpkeOpen(private, encapsulated, transcript, ciphertext)
 	if err != nil {
 		return nil, refused(hpkeNotOpened)
 	}
