@@ -15,7 +15,7 @@ import (
 // checkTLS reads the certificate for Verge's own listeners, and refuses one that no browser would
 // accept.
 func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
-	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key)
+	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
 	ps.addLines("tls", err)
 	pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	base, err := url.Parse(c.BaseURL)
@@ -35,13 +35,18 @@ func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
 	ps.add("%s: browsers refuse it; get one for that name, or correct base_url", wrong)
 }
 
+// tlsKeyVariable names the file of [tls]'s key, or holds the key itself.
+const tlsKeyVariable = "VERGE_TLS_KEY"
+
 // loadPair reads a certificate chain and its key. It returns an error for what is certainly wrong:
 // files that do not belong together, a key that others may read, a certificate that is not valid
 // now. It does not compare the other certificates of the chain with the clock: some are sent after
 // they expired, for old clients.
-func loadPair(p *program, cert, key string) (tls.Certificate, error) {
-	certPEM, err := afero.ReadFile(p.fs, cert)
-	keyPEM, keyErr := readPrivate(p.fs, key)
+//
+// variable is the environment variable that may hold the key itself.
+func loadPair(p *program, cert, key, variable string) (tls.Certificate, error) {
+	certPEM, err := afero.ReadFile(p.fs, p.locate(cert))
+	keyPEM, key, keyErr := p.readFileOr(variable, key)
 	if err != nil || keyErr != nil {
 		return tls.Certificate{}, errors.Join(err, keyErr)
 	}
