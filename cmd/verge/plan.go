@@ -22,6 +22,8 @@ type plan struct {
 	listen   struct{ public, admin, ops string } // "" admin or ops: none
 	site     integration.Site
 	warnings problems // about what is allowed but may be a mistake
+
+	certificate *certificate // of the listeners; nil: they speak plain HTTP, or an authority makes it
 }
 
 // off in place of an address means that there is no such listener.

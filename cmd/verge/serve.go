@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters"
 )
 
@@ -67,8 +68,9 @@ on, too, and the log and "verge module show" say why. To stop trusting a key tha
 has leaked, replace module_key and the module with its signature together, then
 send the signal, or restart. SIGHUP also reads publishers and integrations
 again: it archives those that the file has no more, and changes nothing if
-anything in the file is wrong. The server reads the key ring again by itself when
-it changes. Every other change takes a restart.
+anything in the file is wrong. The server reads the key ring and the
+certificate again by themselves when they change, and the certificate at SIGHUP,
+too. Every other change takes a restart.
 
 Examples:
 
@@ -106,6 +108,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	hangUps, release := hangUps()
 	defer release()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
+	pl.server.Metrics = server.NewMetrics()
 	if err := pl.open(); err != nil {
 		return err
 	}
@@ -123,8 +126,14 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
+	if pl.certificate != nil {
+		go pl.certificate.follow(ctx, pl.log, pl.server.Metrics)
+	}
 	go func() {
 		for range hangUps {
+			if pl.certificate != nil {
+				pl.certificate.again()
+			}
 			in.modules.Reload(ctx, func() (modules.Config, error) {
 				at, err := c.engineAgain(p)
 				return at.config(), err
