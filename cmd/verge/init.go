@@ -207,11 +207,11 @@ Next:
 Then change %s: it says what production needs.
 Under systemd, the unit goes to /etc/systemd/system/verge.service, with
   ExecStart=%s serve --config %s
-`, c.Data, config, config, filepath.Join(c.Dir, "operator-token"), config, binary(), config)
+`, c.Data, config, config, filepath.Join(c.Dir, "operator-token"), config, ownPath(), config)
 }
 
-// binary is the path of this program.
-func binary() string {
+// ownPath is the path of this program.
+func ownPath() string {
 	if path, err := os.Executable(); err == nil {
 		return path
 	}

@@ -24,6 +24,7 @@ type plan struct {
 	warnings problems // about what is allowed but may be a mistake
 
 	certificate *certificate // of the listeners; nil: they speak plain HTTP, or an authority makes it
+	authority   *authority   // makes the certificate of the listeners; nil: none does
 }
 
 // off in place of an address means that there is no such listener.

@@ -126,6 +126,11 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
+	if pl.authority != nil {
+		pl.authority.open(pl.public, pl.log)
+		defer pl.authority.close()
+		go pl.authority.follow(ctx, pl.server.Metrics)
+	}
 	if pl.certificate != nil {
 		go pl.certificate.follow(ctx, pl.log, pl.server.Metrics)
 	}
