@@ -117,36 +117,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
-	ctx, end := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	var answered [2]atomic.Int64 // by HTTP/1.1 and by HTTP/2
-	for n := range 6 {
-		clients.Go(func() {
-			config := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
-				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool.Load()})
-				return err
-			}}
-			client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config,
-				ForceAttemptHTTP2: n%2 == 1, DisableKeepAlives: n%3 == 0}}
-			for ctx.Err() == nil {
-				resp, err := client.Get("https://" + at.Public + "/readyz")
-				if err != nil {
-					t.Errorf("a request failed: %v", err)
-					return
-				}
-				_, err = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-				if err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1+n%2 {
-					t.Errorf("%s %d, %v", resp.Proto, resp.StatusCode, err)
-					return
-				}
-				answered[n%2].Add(1)
-				time.Sleep(5 * time.Millisecond)
-			}
-		})
-	}
-	defer clients.Wait()
-	defer end()
+	stop := askAlways(t, at.Public, &pool)
+	defer stop()
 	if got := serial(); got != 1 {
 		t.Fatalf("the first certificate is %d", got)
 	}
@@ -182,10 +154,47 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	eventually(t, "the metric", func() bool {
 		return strings.Contains(metricsOf(t, at.Ops), "\nverge_tls_certificate_refused 0\n")
 	})
-	end()
-	clients.Wait()
-	if answered[0].Load() < 100 || answered[1].Load() < 100 {
-		t.Errorf("only %d and %d requests were answered", answered[0].Load(), answered[1].Load())
+	if answered := stop(); answered[0] < 100 || answered[1] < 100 {
+		t.Errorf("only %d requests were answered", answered)
+	}
+}
+
+// askAlways has clients ask a server until stop is called: by HTTP/1.1 and by HTTP/2, on connections that are kept
+// and on new ones. Each request must be answered. stop returns how many were, by HTTP/1.1 and by HTTP/2.
+func askAlways(t *testing.T, public string, pool *atomic.Pointer[x509.CertPool]) (stop func() [2]int64) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var answered [2]atomic.Int64 // by HTTP/1.1 and by HTTP/2
+	for n := range 6 {
+		clients.Go(func() {
+			config := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
+				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool.Load()})
+				return err
+			}}
+			client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config,
+				ForceAttemptHTTP2: n%2 == 1, DisableKeepAlives: n%3 == 0}}
+			for ctx.Err() == nil {
+				resp, err := client.Get("https://" + public + "/readyz")
+				if err != nil {
+					t.Errorf("a request failed: %v", err)
+					return
+				}
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				if err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1+n%2 {
+					t.Errorf("%s %d, %v", resp.Proto, resp.StatusCode, err)
+					return
+				}
+				answered[n%2].Add(1)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	return func() [2]int64 {
+		end()
+		clients.Wait()
+		return [2]int64{answered[0].Load(), answered[1].Load()}
 	}
 }
 
