@@ -15,33 +15,50 @@ import (
 // checkTLS reads the certificate for Verge's own listeners, and refuses one that no browser would
 // accept.
 func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
-	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key)
+	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
 	ps.addLines("tls", err)
-	pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if wrong := c.wrongHost(pair); wrong != "" && len(c.TrustedProxies) > 0 {
+		// A proxy in front may connect to this server by another name.
+		pl.warnings.add("tls: %s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
+	} else if wrong != "" {
+		ps.add("tls: %s: browsers refuse it; get one for that name, or correct base_url", wrong)
+	}
+	pl.certificate = newCertificate(p, pair, func() (tls.Certificate, error) {
+		next, err := loadPair(p, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
+		if wrong := c.wrongHost(next); err == nil && wrong != "" && len(c.TrustedProxies) == 0 {
+			err = errors.New(wrong)
+		}
+		return next, err
+	})
+	pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pl.certificate.get}
+}
+
+// wrongHost says that a certificate is not for the host of base_url. It returns "" if it is, or if either is not
+// known.
+func (c *config) wrongHost(pair tls.Certificate) string {
 	base, err := url.Parse(c.BaseURL)
 	if pair.Leaf == nil || err != nil || base.Scheme != "https" || base.Hostname() == "" {
-		return
+		return ""
 	}
 	if pair.Leaf.VerifyHostname(base.Hostname()) == nil {
-		return
+		return ""
 	}
-	wrong := fmt.Sprintf("tls: %s is for %s and not for %s, the host of base_url",
-		c.TLS.Cert, namesOf(pair.Leaf), base.Hostname())
-	if len(c.TrustedProxies) > 0 {
-		// A proxy in front may connect to this server by another name.
-		pl.warnings.add("%s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
-		return
-	}
-	ps.add("%s: browsers refuse it; get one for that name, or correct base_url", wrong)
+	return fmt.Sprintf("%s is for %s and not for %s, the host of base_url",
+		c.TLS.Cert, strings.Join(namesOf(pair.Leaf), ", "), base.Hostname())
 }
+
+// tlsKeyVariable names the file of [tls]'s key, or holds the key itself.
+const tlsKeyVariable = "VERGE_TLS_KEY"
 
 // loadPair reads a certificate chain and its key. It returns an error for what is certainly wrong:
 // files that do not belong together, a key that others may read, a certificate that is not valid
 // now. It does not compare the other certificates of the chain with the clock: some are sent after
 // they expired, for old clients.
-func loadPair(p *program, cert, key string) (tls.Certificate, error) {
-	certPEM, err := afero.ReadFile(p.fs, cert)
-	keyPEM, keyErr := readPrivate(p.fs, key)
+//
+// variable is the environment variable that may hold the key itself.
+func loadPair(p *program, cert, key, variable string) (tls.Certificate, error) {
+	certPEM, err := afero.ReadFile(p.fs, p.locate(cert))
+	keyPEM, key, keyErr := p.readFileOr(variable, key)
 	if err != nil || keyErr != nil {
 		return tls.Certificate{}, errors.Join(err, keyErr)
 	}
@@ -63,15 +80,15 @@ func loadPair(p *program, cert, key string) (tls.Certificate, error) {
 }
 
 // namesOf lists the names and addresses that a certificate is for.
-func namesOf(c *x509.Certificate) string {
+func namesOf(c *x509.Certificate) []string {
 	names := append([]string{}, c.DNSNames...)
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
 	}
 	if len(names) == 0 {
-		return "no name at all"
+		return []string{"no name at all"}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // roughly writes a duration in whole days or hours, as people say it.

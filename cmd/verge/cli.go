@@ -12,6 +12,7 @@ import (
 type cli struct {
 	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
 	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`
+	Init  initCmd  `cmd:"" group:"files" help:"Make every file that a first server needs."`
 
 	Publisher struct {
 		List    publisherListCmd    `cmd:"" help:"List publishers."`
@@ -119,7 +120,7 @@ Start here:
 
 On a server:
 
-    verge keyring generate /etc/verge/keyring.json
+    verge init --group verge                  # makes /etc/verge and what belongs there
     verge serve --config /etc/verge/verge.toml --check
     verge method check bankid --config /etc/verge/verge.toml
     verge serve --config /etc/verge/verge.toml

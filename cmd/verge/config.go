@@ -44,6 +44,13 @@ type config struct {
 	TLS struct {
 		Cert string `toml:"cert"`
 		Key  string `toml:"key"`
+
+		ACME          bool   `toml:"acme"`
+		ACMEEmail     string `toml:"acme_email"`
+		ACMEStorage   string `toml:"acme_storage"`
+		ACMEDirectory string `toml:"acme_directory"`
+		ACMECA        string `toml:"acme_ca"`
+		ACMEHTTP      string `toml:"acme_http"`
 	} `toml:"tls"`
 
 	Engine struct {

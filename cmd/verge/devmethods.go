@@ -16,13 +16,14 @@ func (c *devCmd) plan(p *program) (plan, error) {
 	var pl plan
 	pl.core.Dev, pl.egress.Dev = true, true
 	pl.now, pl.random = p.now, p.random
+	var ps problems
 	if c.Methods == "" {
-		return pl, nil
+		checkVariables(p, nil, &ps)
+		return pl, ps.err("the environment")
 	}
 	var file struct {
 		Methods []map[string]any `toml:"methods"`
 	}
-	var ps problems
 	const others = " here; the file has methods alone, each under a line [[methods]]"
 	if err := readTOML(p.fs, c.Methods, &file, others, &ps); err != nil {
 		return pl, usagef("--methods: %w", err)
@@ -31,6 +32,7 @@ func (c *devCmd) plan(p *program) (plan, error) {
 		ps.add("there is no method in it; each begins with a line [[methods]]")
 	}
 	conf := config{Methods: file.Methods}
+	checkVariables(p, conf.variables(), &ps)
 	conf.checkMethods(p, &pl, &ps)
 	for _, m := range pl.core.Methods {
 		if slices.Contains(ownMethods, m.Name) {

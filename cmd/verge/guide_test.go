@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -58,4 +60,109 @@ func TestTheGuideIsRight(t *testing.T) {
 			t.Errorf("--check ends with %d: %s\nof %s", code, said, config)
 		}
 	}
+}
+
+// TestTheCommandsOfTheGuide runs the commands of OPERATING.md's first part and of README.md as they stand, on
+// a machine of its own: with directories and a network that nobody else has. It leaves out what asks another
+// side.
+func TestTheCommandsOfTheGuide(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root on Linux can have directories and a network that nobody else has")
+	}
+	for _, program := range []string{"unshare", "useradd", "runuser", "ip", "bash"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("there is no %s here: %v", program, err)
+		}
+	}
+	if out, err := exec.Command("unshare", "-mn", "true").CombinedOutput(); err != nil {
+		t.Skipf("this machine does not let root have namespaces: %v %s", err, out)
+	}
+	binary, err := exec.LookPath("verge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	operating := readText(t, "OPERATING.md")
+	_, walk, _ := strings.Cut(operating, "\n## From nothing to a first session\n")
+	walk, _, _ = strings.Cut(walk, "\n## ")
+	_, config, _ := strings.Cut(walk, "```toml\n")
+	config, _, _ = strings.Cut(config, "```")
+	before, after, _ := strings.Cut(walk, "```toml\n")
+	_, real, _ := strings.Cut(readText(t, "../../README.md"), "\n## Run it for real\n")
+	real, _, _ = strings.Cut(real, "\n## ")
+	for name, c := range map[string]struct {
+		script string
+		says   []string
+	}{
+		"OPERATING.md": {commands(t, before) + "cat >/etc/verge/verge.toml <<'EOF'\n" +
+			strings.ReplaceAll(config, "\n   ", "\n") + "EOF\n" + commands(t, after) + "kill $!\nwait\n",
+			[]string{"Made in /etc/verge (mode 0640, for you and the group verge)",
+				"verge.toml is good: mode test", "verge.toml is good: mode production", "pub_first", "pub_example",
+				"5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"}},
+		"README.md": {commands(t, real) + "kill $!\nwait\n",
+			[]string{"Made in ", "verge.toml is good: mode test", "pub_first"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := `set -e
+mkdir etc lib bin dist
+cp -a /etc/. etc && cp "` + binary + `" dist/verge
+printf '#!/bin/sh\n' >bin/make && chmod 755 bin/make
+for d in etc:/etc lib:/var/lib bin:/usr/local/bin; do mount --bind "${d%%:*}" "${d#*:}"; done
+ip link set lo up
+serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null && return; sleep .1; done; false; }
+` + c.script
+			dir := t.TempDir()
+			cmd := exec.Command("unshare", "-mn", "bash", "-c", machine)
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader(canary+"\n")
+			cmd.Env = append(os.Environ(), "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin")
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s\nof %s", err, out, c.script)
+			}
+			for _, says := range c.says {
+				if !strings.Contains(string(out), says) {
+					t.Errorf("nothing says %q: %s", says, out)
+				}
+			}
+		})
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// commands returns the commands of a text's console blocks, without those that ask another side. After one
+// that stays in the background, it waits until that serves.
+func commands(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, block := range strings.Split(text, "```console\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		for line := range strings.Lines(block) {
+			command := strings.TrimSpace(line)
+			if len(command) > 2 && (command[:2] == "$ " || command[:2] == "# ") {
+				command = command[2:]
+			} else if command != "" {
+				t.Errorf("%q is no command; it has no prompt", command)
+			}
+			if strings.Contains(command, " method check ") || strings.Contains(command, " integration test ") {
+				continue
+			}
+			b.WriteString(command + "\n")
+			if strings.HasSuffix(command, "&") {
+				b.WriteString("serves\n")
+			}
+		}
+	}
+	if b.Len() == 0 {
+		t.Error("the text has no commands")
+	}
+	return b.String()
 }

@@ -189,6 +189,11 @@ func (c *keyringListCmd) Run(p *program) error {
 
 func readKeyring(p *program, path string) (token.Keyring, error) {
 	b, err := readPrivate(p.fs, path)
+	return parseKeyring(b, path, err)
+}
+
+// parseKeyring reads a ring from b, which was read from path with that error.
+func parseKeyring(b []byte, path string, err error) (token.Keyring, error) {
 	if isMissing(err) {
 		return token.Keyring{}, fmt.Errorf("there is no key ring at %s: "+
 			"`verge keyring generate %s` makes one", path, path)

@@ -39,14 +39,21 @@ func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
 		pl.warnings.add("listen.ops: %s may be reached from the Internet, and metrics and health ask for no "+
 			"credential; use a loopback or private address, or see that a firewall is in front", addr)
 	}
-	switch cert, key := c.TLS.Cert, c.TLS.Key; {
+	t := c.TLS
+	if !t.ACME && (t.ACMEEmail != "" || t.ACMEStorage != "" || t.ACMEDirectory != "" || t.ACMECA != "" ||
+		t.ACMEHTTP != "") {
+		ps.add("tls: acme_email, acme_storage, acme_directory, acme_ca and acme_http are for acme = true")
+	}
+	switch cert, key := t.Cert, t.Key; {
+	case t.ACME:
+		c.checkACME(p, pl, ps)
 	case (cert == "") != (key == ""):
 		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
 	case cert != "":
 		c.checkTLS(p, pl, ps)
 	case pl.listen.admin != "" && !isLoopback(pl.listen.admin):
 		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the operator token would "+
-			"go there in the clear; use a loopback address, or set tls.cert and tls.key", pl.listen.admin)
+			"go there in the clear; use a loopback address, or set tls.cert and tls.key, or tls.acme", pl.listen.admin)
 	}
 }
 

@@ -22,6 +22,7 @@ type program struct {
 	stderr   io.Writer
 	terminal bool // a person reads stdout
 	getenv   func(name string) (value string, set bool)
+	environ  []string // every variable, as NAME=value
 	now      func() time.Time
 	random   io.Reader
 }
@@ -42,6 +43,7 @@ func main() {
 		stderr:   os.Stderr,
 		terminal: isTerminal(os.Stdout),
 		getenv:   os.LookupEnv,
+		environ:  os.Environ(),
 		now:      time.Now,
 		random:   rand.Reader,
 	})

@@ -22,6 +22,9 @@ type plan struct {
 	listen   struct{ public, admin, ops string } // "" admin or ops: none
 	site     integration.Site
 	warnings problems // about what is allowed but may be a mistake
+
+	certificate *certificate // of the listeners; nil: they speak plain HTTP, or an authority makes it
+	authority   *authority   // makes the certificate of the listeners; nil: none does
 }
 
 // off in place of an address means that there is no such listener.
@@ -101,19 +104,21 @@ func (c *config) checkConsole(pl *plan, ps *problems) {
 	}
 }
 
+const operatorTokenVariable = "VERGE_OPERATOR_TOKEN"
+
 // readOperatorToken reads the operator token. source is the name that the configuration has for it.
 func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source string) {
 	if pl.listen.admin == "" {
 		return ""
 	}
 	const how = "`openssl rand -hex 32` makes a good one"
-	source = "VERGE_OPERATOR_TOKEN"
+	source = operatorTokenVariable
 	token, _ := p.getenv(source)
 	switch {
 	case token != "":
 	case c.OperatorTokenFile != "":
 		source = "operator_token_file"
-		b, err := readPrivate(p.fs, c.OperatorTokenFile)
+		b, err := p.readSecretFile(c.OperatorTokenFile)
 		if err != nil {
 			ps.add("operator_token_file: %v", err)
 			return source
@@ -131,18 +136,24 @@ func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source s
 	return source
 }
 
+// keyringVariable names the file of the key ring, or holds the ring itself.
+const keyringVariable = "VERGE_KEYRING"
+
 func (c *config) checkKeyring(p *program, pl *plan, ps *problems) {
 	if c.Keyring == "" {
 		ps.add("keyring: not set; `verge keyring generate FILE` makes one")
 		return
 	}
-	ring, err := readKeyring(p, c.Keyring)
+	b, path, err := p.readFileOr(keyringVariable, c.Keyring)
+	ring, err := parseKeyring(b, path, err)
 	if err != nil {
 		ps.add("keyring: %v", err)
 		return
 	}
 	pl.keyring = ring
-	pl.keyringFile = func() ([]byte, error) { return readPrivate(p.fs, c.Keyring) }
+	if path != keyringVariable { // the environment of a process does not change
+		pl.keyringFile = func() ([]byte, error) { return p.readSecretFile(c.Keyring) }
+	}
 }
 
 // checkEngine checks the engine's settings and reads its module.

@@ -24,8 +24,11 @@ type methodFiles struct {
 	keys           map[string]keyFile // by what Host.Sign calls them
 }
 
-// keyFile is a file with a private key.
-type keyFile struct{ path, setting string } // setting names it in the configuration
+// keyFile is a file or an environment variable with a private key.
+type keyFile struct {
+	path, setting string // setting names it in the configuration
+	read          func() ([]byte, error)
+}
 
 // checkMethods reads the methods of a configuration:
 //
@@ -66,18 +69,20 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 		maps.Copy(keys, files.keys)
 		pl.allow(p, files, ps)
 	}
-	if pl.signer = openKeys(p, keys, ps); pl.signer != nil {
+	if pl.signer = openKeys(keys, ps); pl.signer != nil {
 		pl.checkKeys(ps)
 	}
 }
 
 // openKeys reads the files of private keys. It returns nil if one cannot be read.
-func openKeys(p *program, keys map[string]keyFile, ps *problems) *signing.Signer {
-	read := func(path string) ([]byte, error) { return readPrivate(p.fs, path) }
+func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
+	reads := map[string]func() ([]byte, error){}
+	read := func(path string) ([]byte, error) { return reads[path]() }
 	files := map[string]string{}
 	before := len(*ps)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		k := keys[name]
+		reads[k.path] = k.read
 		if _, err := signing.Open(map[string]string{name: k.path}, read); err != nil {
 			ps.add("%s: %v", k.setting, err)
 		}
@@ -177,9 +182,22 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 		}
 	}
 	for _, name := range kind.Keys {
-		if file := taken[string](t, table, name+"_file", "a text in quotes"); file != "" {
+		file := taken[string](t, table, name+"_file", "a text in quotes")
+		env := taken[string](t, table, name+"_env", "a text in quotes")
+		switch {
+		case file != "" && env != "":
+			t.ps.add("%s.%s_file and %s_env are both set; choose one", about, name, name)
+		case file != "":
 			m.Keys = append(m.Keys, name)
-			files.keys[m.KeyName(name)] = keyFile{file, about + "." + name + "_file"}
+			files.keys[m.KeyName(name)] = keyFile{file, about + "." + name + "_file",
+				func() ([]byte, error) { return p.readSecretFile(file) }}
+		case env != "":
+			m.Keys = append(m.Keys, name)
+			files.keys[m.KeyName(name)] = keyFile{"$" + env, about + "." + name + "_env",
+				func() ([]byte, error) {
+					key, err := readSecret(p, name, "", env)
+					return []byte(key), err
+				}}
 		}
 	}
 	for _, name := range kind.Files {
@@ -241,7 +259,7 @@ func readSecret(p *program, name, file, env string) (string, error) {
 		}
 		return secret, nil
 	case file != "":
-		b, err := readPrivate(p.fs, file)
+		b, err := p.readSecretFile(file)
 		if err != nil {
 			return "", fmt.Errorf("%s_file: %w", name, err)
 		}

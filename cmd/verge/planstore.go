@@ -38,17 +38,34 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 	c.checkStoreOptions(p, at, pl, ps)
 }
 
+// These hold what store.password_file and store.key name.
+const (
+	kvPasswordVariable = "VERGE_KV_PASSWORD"
+	kvKeyVariable      = "VERGE_KV_KEY"
+)
+
 // checkStoreOptions checks the settings of the store other than its URL.
 func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, ps *problems) {
 	s := c.Store
+	held, _ := p.getenv(kvPasswordVariable)
+	if key, _ := p.getenv(kvKeyVariable); key != "" && at.Shared() {
+		s.Key = key
+	}
 	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
 		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
 	}
 	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
 		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
 	}
-	if s.PasswordFile != "" && at.Shared() {
-		password, err := readPrivate(p.fs, s.PasswordFile)
+	switch {
+	case !at.Shared():
+	case held != "":
+		var err error
+		if at, err = at.WithPassword(strings.TrimSpace(held)); err != nil {
+			ps.add("%s: %v", kvPasswordVariable, err)
+		}
+	case s.PasswordFile != "":
+		password, err := p.readSecretFile(s.PasswordFile)
 		if err == nil {
 			at, err = at.WithPassword(strings.TrimSpace(string(password)))
 		}

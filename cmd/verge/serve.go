@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters"
 )
 
@@ -24,25 +25,25 @@ type serveCmd struct {
 type configFlags struct {
 	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML)."`
 
-	Mode              string   `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
-	BaseURL           string   `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
-	KV                string   `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis:// or etcd:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
-	Keyring           string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring."`
-	OperatorTokenFile string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, goes before it."`
-	Listen            string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`
-	AdminListen       string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_ADMIN_LISTEN" help:"Operators' listener, or off."`
-	OpsListen         string   `group:"over" placeholder:"HOST:PORT" env:"VERGE_OPS_LISTEN" help:"Listener of metrics and health, or off."`
-	TLSCert           string   `group:"over" name:"tls-cert" type:"path" placeholder:"FILE" env:"VERGE_TLS_CERT" help:"Certificate chain, PEM."`
-	TLSKey            string   `group:"over" name:"tls-key" type:"path" placeholder:"FILE" env:"VERGE_TLS_KEY" help:"Its key, PEM."`
-	TrustedProxies    []string `group:"over" placeholder:"PREFIX" env:"VERGE_TRUSTED_PROXIES" help:"Proxies in front, addresses or prefixes, separated by commas."`
-	ProxyHeader       string   `group:"over" placeholder:"NAME" env:"VERGE_PROXY_HEADER" help:"X-Forwarded-For or Forwarded."`
-	Engine            string   `group:"over" placeholder:"ENGINE" env:"VERGE_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
-	Module            string   `group:"over" type:"path" placeholder:"FILE" env:"VERGE_MODULE" help:"The guest of --engine wasm. Default: the one built in."`
-	ModuleSHA256      string   `group:"over" name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
-	ModuleKey         string   `group:"over" placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
-	ModuleMinVersion  int64    `group:"over" placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that the signature may say."`
-	ModuleCache       string   `group:"over" placeholder:"DIR" env:"VERGE_MODULE_CACHE" help:"Directory for compiled modules, or off."`
-	LogLevel          string   `group:"over" placeholder:"LEVEL" env:"VERGE_LOG_LEVEL" help:"debug, info, warn or error."`
+	Mode              string     `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
+	BaseURL           string     `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
+	KV                string     `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis:// or etcd:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
+	Keyring           secretFile `group:"over" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring. The variable may hold the ring itself."`
+	OperatorTokenFile secretFile `group:"over" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, goes before it."`
+	Listen            string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`
+	AdminListen       string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_ADMIN_LISTEN" help:"Operators' listener, or off."`
+	OpsListen         string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_OPS_LISTEN" help:"Listener of metrics and health, or off."`
+	TLSCert           secretFile `group:"over" name:"tls-cert" placeholder:"FILE" env:"VERGE_TLS_CERT" help:"Certificate chain, PEM."`
+	TLSKey            secretFile `group:"over" name:"tls-key" placeholder:"FILE" env:"VERGE_TLS_KEY" help:"Its key, PEM. The variable may hold the key itself."`
+	TrustedProxies    []string   `group:"over" placeholder:"PREFIX" env:"VERGE_TRUSTED_PROXIES" help:"Proxies in front, addresses or prefixes, separated by commas."`
+	ProxyHeader       string     `group:"over" placeholder:"NAME" env:"VERGE_PROXY_HEADER" help:"X-Forwarded-For or Forwarded."`
+	Engine            string     `group:"over" placeholder:"ENGINE" env:"VERGE_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
+	Module            string     `group:"over" type:"path" placeholder:"FILE" env:"VERGE_MODULE" help:"The guest of --engine wasm. Default: the one built in."`
+	ModuleSHA256      string     `group:"over" name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
+	ModuleKey         string     `group:"over" placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
+	ModuleMinVersion  int64      `group:"over" placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that the signature may say."`
+	ModuleCache       string     `group:"over" placeholder:"DIR" env:"VERGE_MODULE_CACHE" help:"Directory for compiled modules, or off."`
+	LogLevel          string     `group:"over" placeholder:"LEVEL" env:"VERGE_LOG_LEVEL" help:"debug, info, warn or error."`
 }
 
 // Help is shown by `verge serve --help`.
@@ -67,8 +68,9 @@ on, too, and the log and "verge module show" say why. To stop trusting a key tha
 has leaked, replace module_key and the module with its signature together, then
 send the signal, or restart. SIGHUP also reads publishers and integrations
 again: it archives those that the file has no more, and changes nothing if
-anything in the file is wrong. The server reads the key ring again by itself when
-it changes. Every other change takes a restart.
+anything in the file is wrong. The server reads the key ring and the
+certificate again by themselves when they change, and the certificate at SIGHUP,
+too. Every other change takes a restart.
 
 Examples:
 
@@ -106,6 +108,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	hangUps, release := hangUps()
 	defer release()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
+	pl.server.Metrics = server.NewMetrics()
 	if err := pl.open(); err != nil {
 		return err
 	}
@@ -127,8 +130,19 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
+	if pl.authority != nil {
+		pl.authority.open(pl.public, pl.log)
+		defer pl.authority.close()
+		go pl.authority.follow(ctx, pl.server.Metrics)
+	}
+	if pl.certificate != nil {
+		go pl.certificate.follow(ctx, pl.log, pl.server.Metrics)
+	}
 	go func() {
 		for range hangUps {
+			if pl.certificate != nil {
+				pl.certificate.again()
+			}
 			in.modules.Reload(ctx, func() (modules.Config, error) {
 				at, err := c.engineAgain(p)
 				return at.config(), err
@@ -205,6 +219,7 @@ func (c *configFlags) plan(p *program) (plan, config, error) {
 			"put the password into a file named by store.password_file, or the URL into VERGE_KV")
 	}
 	c.overlay(&conf)
+	checkVariables(p, conf.variables(), &ps)
 	pl := conf.check(p, &ps)
 	return pl, conf, ps.err(c.source())
 }
@@ -215,10 +230,10 @@ func (c *configFlags) overlay(conf *config) {
 		given string
 		value *string
 	}{
-		{c.Mode, &conf.Mode}, {c.BaseURL, &conf.BaseURL}, {c.KV, &conf.KV}, {c.Keyring, &conf.Keyring},
-		{c.OperatorTokenFile, &conf.OperatorTokenFile},
+		{c.Mode, &conf.Mode}, {c.BaseURL, &conf.BaseURL}, {c.KV, &conf.KV}, {string(c.Keyring), &conf.Keyring},
+		{string(c.OperatorTokenFile), &conf.OperatorTokenFile},
 		{c.Listen, &conf.Listen.Public}, {c.AdminListen, &conf.Listen.Admin}, {c.OpsListen, &conf.Listen.Ops},
-		{c.TLSCert, &conf.TLS.Cert}, {c.TLSKey, &conf.TLS.Key},
+		{string(c.TLSCert), &conf.TLS.Cert}, {string(c.TLSKey), &conf.TLS.Key},
 		{c.Engine, &conf.Engine.Name}, {c.Module, &conf.Engine.Module}, {c.ModuleSHA256, &conf.Engine.ModuleSHA256},
 		{c.ModuleKey, &conf.Engine.ModuleKey}, {c.ModuleCache, &conf.Engine.ModuleCache},
 		{c.ProxyHeader, &conf.ProxyHeader}, {c.LogLevel, &conf.LogLevel},

@@ -50,10 +50,10 @@ func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 // token returns the operator token that was given, or "".
 func (f serverFlags) token(p *program) (string, error) {
 	if f.TokenFile == "" {
-		token, _ := p.getenv("VERGE_OPERATOR_TOKEN")
+		token, _ := p.getenv(operatorTokenVariable)
 		return strings.TrimSpace(token), nil
 	}
-	b, err := afero.ReadFile(p.fs, f.TokenFile)
+	b, err := afero.ReadFile(p.fs, p.locate(f.TokenFile))
 	if err != nil {
 		return "", usagef("--token-file: %w", err)
 	}

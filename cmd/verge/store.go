@@ -36,7 +36,7 @@ func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
 		return nil, errors.New("a client certificate and its key go together; set both or neither")
 	}
 	if cert != "" {
-		pair, err := loadPair(p, cert, key)
+		pair, err := loadPair(p, cert, key, kvKeyVariable)
 		if err != nil {
 			return nil, err
 		}

@@ -75,7 +75,7 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 	if s.cfg.TLS != nil {
 		t := s.cfg.TLS.Clone()
 		t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
-		t.NextProtos = []string{"h2", "http/1.1"}
+		t.NextProtos = append([]string{"h2", "http/1.1"}, t.NextProtos...)
 		d.http.TLSConfig = t
 		d.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams,
 			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -176,6 +177,31 @@ func secure(t *testing.T) (server, client *tls.Config) {
 	client = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	client.ServerName = "127.0.0.1"
 	return &tls.Config{Certificates: s.TLS.Certificates}, client
+}
+
+// TestAnotherProtocolEndsWithItsHandshake: a connection that agrees on a protocol of Config.TLS, as an authority's
+// check of a host does, is closed after the handshake, and takes no place. HTTP stays the first choice.
+func TestAnotherProtocolEndsWithItsHandshake(t *testing.T) {
+	server, client := secure(t)
+	server.NextProtos = []string{"acme-tls/1"}
+	base, _ := start(t, Config{TLS: server, Engine: fake{}})
+	for protocol, closes := range map[string]bool{"acme-tls/1": true, "http/1.1": false} {
+		c := client.Clone()
+		c.NextProtos = []string{protocol}
+		conn, err := tls.Dial("tcp", strings.TrimPrefix(base, "http://"), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got := conn.ConnectionState().NegotiatedProtocol; got != protocol {
+			t.Errorf("the protocol is %q, want %q", got, protocol)
+		}
+		conn.SetReadDeadline(time.Now().Add(time.Second))
+		_, err = conn.Read(make([]byte, 1))
+		if closed := errors.Is(err, io.EOF); closed != closes {
+			t.Errorf("%s: the server closes the connection: %v (%v), want %v", protocol, closed, err, closes)
+		}
+	}
 }
 
 // Contract 4, 5: what net/http answers by itself, before there is a request, gets our

@@ -37,6 +37,8 @@ type Metrics struct {
 
 	missingKeys  prometheus.Gauge
 	sealingKey   *prometheus.GaugeVec
+	certificate  *prometheus.GaugeVec
+	certRefused  prometheus.Gauge
 	storeFailing *prometheus.GaugeVec
 	storeRefused *prometheus.CounterVec
 }
@@ -100,6 +102,14 @@ func NewMetrics() *Metrics {
 		sealingKey: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_keyring_sealing_key", Help: "1 for the key of the ring that seals now.",
 		}, []string{"key"}),
+		certificate: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_tls_certificate_expiry_timestamp_seconds",
+			Help: "When the certificate of the listeners expires, in Unix time, by the name that it is for.",
+		}, []string{"name"}),
+		certRefused: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verge_tls_certificate_refused",
+			Help: "1 while a new certificate is not taken, so that the one before is in use, else 0.",
+		}),
 		storeFailing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_store_failing", Help: "1 while the store fails at reads, writes or counters, else 0.",
 		}, []string{"what"}),
@@ -110,7 +120,7 @@ func NewMetrics() *Metrics {
 	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
 		m.methods.events, m.methods.fetch,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
-		m.storeFailing, m.storeRefused,
+		m.certificate, m.certRefused, m.storeFailing, m.storeRefused,
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -145,6 +155,24 @@ func (m *Metrics) Keyring(missing int, sealing string) {
 	m.missingKeys.Set(float64(missing))
 	m.sealingKey.Reset()
 	m.sealingKey.WithLabelValues(sealing).Set(1)
+}
+
+// Certificate reports when the certificate in use expires, and the names that it is for. The names of the
+// certificate before are forgotten.
+func (m *Metrics) Certificate(names []string, expires time.Time) {
+	m.certificate.Reset()
+	for _, name := range names {
+		m.certificate.WithLabelValues(name).Set(float64(expires.Unix()))
+	}
+}
+
+// CertificateRefused reports whether a new certificate is not taken.
+func (m *Metrics) CertificateRefused(refused bool) {
+	v := 0.0
+	if refused {
+		v = 1
+	}
+	m.certRefused.Set(v)
 }
 
 // StoreFailing and StoreRefused are what the watch of a store reports.

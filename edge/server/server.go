@@ -68,7 +68,9 @@ type Config struct {
 	Ops net.Listener
 
 	// TLS is for the public and admin listeners. Versions below 1.2 are never
-	// spoken. Nil: plain HTTP, for use behind a proxy or for development.
+	// spoken. HTTP/2 and HTTP/1.1 come before its NextProtos. A connection that agrees on
+	// another protocol ends with its handshake, as an authority's check of a host does
+	// (RFC 8737). Nil: plain HTTP, for use behind a proxy or for development.
 	TLS *tls.Config
 
 	// TrustedProxies are the peers that may say what the client's address is.

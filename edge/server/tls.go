@@ -95,8 +95,13 @@ func (h *handshakes) shake(m *member) {
 		h.failed(m, err)
 		return
 	}
-	if conn.ConnectionState().NegotiatedProtocol == "h2" {
+	switch conn.ConnectionState().NegotiatedProtocol {
+	case "h2":
 		h.hand(accepted{conn: conn})
+		return
+	case "", "http/1.1":
+	default:
+		conn.Close()
 		return
 	}
 	h.hand(accepted{conn: h.wrap(conn, m)})
