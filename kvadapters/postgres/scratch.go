@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -53,8 +52,6 @@ type Server struct {
 
 	Replicas    int // that are connected
 	Synchronous int // of these, for which commits wait; -1 if the user may not see that
-
-	Ahead, Within time.Duration // of its clock before this machine's, and how exactly that is known
 }
 
 // AskedSettings are the settings on which it depends what survives.
@@ -88,13 +85,5 @@ func (s *Scratch) Server(ctx context.Context) (Server, error) {
 	if err != nil || hidden > 0 {
 		server.Synchronous = -1
 	}
-	var theirs time.Time
-	before := s.root.now()
-	if err := c.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&theirs); err != nil {
-		return server, failed("asking the server", err)
-	}
-	after := s.root.now()
-	half := after.Sub(before) / 2
-	server.Ahead, server.Within = theirs.Sub(before.Add(half)), half
 	return server, nil
 }

@@ -57,8 +57,8 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 		return bad("names no database, or more than one")
 	case u.Host == "" && query.Get("host") == "":
 		return bad("names no host")
-	case u.Host != "" && query.Has("host"):
-		return bad("names hosts in two places")
+	case query.Has("host") && (u.Host != "" || !strings.HasPrefix(query.Get("host"), "/")):
+		return bad("has the option host, which is for the directory of a socket alone: host=/run/postgresql")
 	}
 	for name, values := range query {
 		if !slices.Contains(options, name) {
@@ -90,7 +90,7 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	switch mode := query.Get("sslmode"); {
 	case certificates != nil:
 		query.Set("sslmode", "disable") // the certificates replace what it would lead to
-	case mode == "" && !elsewhere(u.Host, query.Get("host")):
+	case mode == "" && !elsewhere(u.Host):
 		query.Set("sslmode", "disable")
 	case mode == "":
 		query.Set("sslmode", "verify-full")
@@ -158,12 +158,9 @@ func validSchema(s string) bool {
 	})
 }
 
-// elsewhere reports whether one of the hosts may be another machine.
-func elsewhere(hosts, socket string) bool {
-	if hosts == "" {
-		return !strings.HasPrefix(socket, "/")
-	}
-	return slices.ContainsFunc(strings.Split(hosts, ","), func(host string) bool {
+// elsewhere reports whether one of the hosts may be another machine. None is a socket.
+func elsewhere(hosts string) bool {
+	return hosts != "" && slices.ContainsFunc(strings.Split(hosts, ","), func(host string) bool {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
