@@ -69,7 +69,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	case err != nil:
 		return failed("opening", err)
 	case len(number) < 6 || number < fmt.Sprintf("%06d", oldestServer*10000):
-		return fmt.Errorf("postgres: the server is PostgreSQL %s, and Verge needs %d or later", version, oldestServer)
+		return fmt.Errorf("postgres: the server is PostgreSQL %s, and Verge needs %d or later",
+			version, oldestServer)
 	case isolation != "read committed":
 		return fmt.Errorf("postgres: default_transaction_isolation is %q for this user; "+
 			"ALTER ROLE … SET default_transaction_isolation = 'read committed'", isolation)
@@ -99,12 +100,14 @@ func (s *Store) version(
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	},
 ) (version, oldest int, err error) {
-	table := pgx.Identifier{s.schema, "version"}.Sanitize()
+	// to_regclass could answer from what the connection remembers, from before another instance made it.
 	var there bool
-	err = c.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table).Scan(&there)
+	err = c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE nspname = $1 AND relname = 'version')`, s.schema).Scan(&there)
 	if err != nil || !there {
 		return 0, 0, err
 	}
+	table := pgx.Identifier{s.schema, "version"}.Sanitize()
 	err = c.QueryRow(ctx, `SELECT version, oldest FROM `+table).Scan(&version, &oldest)
 	return version, oldest, err
 }
@@ -122,7 +125,8 @@ func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, 
 		}
 		if version == 0 {
 			var there bool
-			err := tx.QueryRow(ctx, `SELECT to_regnamespace($1) IS NOT NULL`, schema).Scan(&there)
+			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, s.schema).
+				Scan(&there)
 			if err == nil && !there { // a user who may not create it may use one that is there
 				_, err = tx.Exec(ctx, `CREATE SCHEMA `+schema)
 			}
@@ -136,12 +140,13 @@ func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, 
 				return err
 			}
 		}
-		err := tx.QueryRow(ctx, `UPDATE `+schema+`.version SET version = $1 RETURNING oldest`, version).Scan(&oldest)
-		return err
+		return tx.QueryRow(ctx, `UPDATE `+schema+`.version SET version = $1 RETURNING oldest`, version).
+			Scan(&oldest)
 	})
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "42501" {
-		err = fmt.Errorf("%w; the user needs a schema of its own: CREATE SCHEMA %s AUTHORIZATION user", err, schema)
+		err = fmt.Errorf("%w; the user needs a schema of its own: CREATE SCHEMA %s AUTHORIZATION user",
+			err, schema)
 	}
 	return version, oldest, err
 }

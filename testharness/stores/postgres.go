@@ -312,6 +312,22 @@ func (p *Postgres) Do(sql string, args ...any) any {
 	return value
 }
 
+// Hold runs a statement in a transaction that stays open, with its locks, until release is called.
+func (p *Postgres) Hold(sql string) (release func()) {
+	p.t.Helper()
+	c, err := p.connect("verge")
+	if err == nil {
+		_, err = c.Exec(context.Background(), "BEGIN")
+	}
+	if err == nil {
+		_, err = c.Exec(context.Background(), sql)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return func() { c.Close(context.Background()) }
+}
+
 // Addr is host and port.
 func (p *Postgres) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.Port) }
 
