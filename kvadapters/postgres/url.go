@@ -41,7 +41,7 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 			"postgres://[user[:password]@]host[:port][,host[:port]...]/database[?options]",
 			fmt.Sprintf(format, args...))
 	}
-	u, err := url.Parse(s)
+	u, err := url.Parse(withPorts(s))
 	if err != nil {
 		return bad("cannot be read")
 	}
@@ -142,6 +142,27 @@ func (a *address) settings(timeout time.Duration) {
 		// could guess that reading all of it is cheaper, and keep to that while the table grows.
 		"enable_seqscan": "off",
 	}
+}
+
+// withPorts adds the default port to each of several hosts that has none, because url.Parse takes what
+// follows the last colon for a port.
+func withPorts(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	begin := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[begin:end], ",")
+	if len(hosts) == 1 {
+		return s
+	}
+	for i, host := range hosts {
+		if !strings.Contains(host, ":") {
+			hosts[i] = host + ":5432"
+		}
+	}
+	return scheme + "://" + rest[:begin] + strings.Join(hosts, ",") + rest[end:]
 }
 
 func forHost(c *tls.Config, host string) *tls.Config {
