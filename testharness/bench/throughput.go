@@ -87,9 +87,9 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 		{"validate, bolt", 0, validate(onBolt), floor, nil},
 	}
 	if hasPostgres() {
+		// There is no line for validate: to prepare as many tokens takes a minute for each round.
 		lines = append(lines,
-			endpoint{"start with webhook, postgres", 0, start(onPostgres, "https://sink.invalid/"), floor, nil},
-			endpoint{"validate, postgres", 0, validate(onPostgres), floor, nil})
+			endpoint{"start with webhook, postgres", 0, start(onPostgres, "https://sink.invalid/"), floor, nil})
 	}
 	if r != nil && aof != nil {
 		lines = append(lines,
