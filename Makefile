@@ -26,7 +26,8 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # for servers and leases, so the short run has more of them at work than processors.
 # Their heaps are small, so GOGC saves them most collections of garbage.
 LONGEST := ./cmd/verge ./testharness/conformance ./edge/workers ./testharness/invariants \
-	./kvadapters/redis ./kvadapters/etcd ./cmd/verge/demo ./kvadapters/kvcheck ./edge/server ./edge/wasmhost
+	./kvadapters/redis ./kvadapters/etcd ./kvadapters/postgres ./cmd/verge/demo ./kvadapters/kvcheck \
+	./edge/server ./edge/wasmhost
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 	@rm -rf dist/_artifacts && mkdir -p dist
 	@$(if $(VERGE_LONG),,GOGC=400) $(GO) run ./testharness/internal/progress \

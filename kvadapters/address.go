@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
@@ -25,20 +26,21 @@ const (
 	Bolt      Kind = "bolt"
 	Redis     Kind = "redis"
 	Etcd      Kind = "etcd"
+	Postgres  Kind = "postgres"
 )
 
 // Choices tells an operator which stores there are and how to name them.
 const Choices = "want bolt:FILE (one process), " +
-	"a redis://, redis+cluster://, redis+sentinel:// or etcd:// URL " +
+	"a redis://, redis+cluster://, redis+sentinel://, etcd:// or postgres:// URL " +
 	"(any number of processes; rediss and etcds for TLS), or memory (forgets everything when it ends)"
 
 // Address says which store to use and how to reach it. ParseAddress makes one from text.
 type Address struct {
 	Kind Kind
 	Path string // of the file of Bolt
-	URL  string // of the servers of Redis or Etcd; it may hold a password
+	URL  string // of the servers of Redis, Etcd or Postgres; it may hold a password
 
-	// TLS is for Redis and Etcd. Nil: the system's CAs, where the URL asks for TLS.
+	// TLS is for Redis, Etcd and Postgres. Nil: the system's CAs, where the URL asks for TLS.
 	TLS *tls.Config
 
 	// Prefix, Replicas and Wait are for Redis: see redis.Config, where Wait is called WaitTimeout.
@@ -47,8 +49,8 @@ type Address struct {
 	Wait     time.Duration
 }
 
-// ParseAddress reads "memory", "miniredis", "bolt:FILE", or a URL that redis.Open or etcd.Open
-// takes. It looks at the scheme alone; Valid judges the rest. Its errors repeat no password.
+// ParseAddress reads "memory", "miniredis", "bolt:FILE", or a URL that redis.Open, etcd.Open or
+// postgres.Open takes. It looks at the scheme alone; Valid judges the rest. Its errors repeat no password.
 func ParseAddress(s string) (Address, error) {
 	kind, path, _ := strings.Cut(s, ":")
 	switch {
@@ -66,6 +68,8 @@ func ParseAddress(s string) (Address, error) {
 		return Address{Kind: Redis, URL: s}, nil
 	case found && (base == "etcd" || base == "etcds"):
 		return Address{Kind: Etcd, URL: s}, nil
+	case found && (scheme == "postgres" || scheme == "postgresql"):
+		return Address{Kind: Postgres, URL: s}, nil
 	case found: // the rest may hold a password
 		return Address{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, Choices)
 	}
@@ -76,7 +80,7 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // Shared reports whether other processes may use the same store.
-func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Etcd }
+func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Etcd || a.Kind == Postgres }
 
 // Partitions is the number of partitions for sessions unless the operator sets one: several only
 // for a Cluster, which has several nodes to spread them over.
@@ -154,24 +158,35 @@ func (a Address) options() url.Values {
 // that names this machine alone involves no network. The servers that a Cluster or a Sentinel names
 // later are not known here.
 func (a Address) Exposed() string {
-	scheme, _ := a.scheme()
+	scheme, rest := a.scheme()
 	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isElsewhere) {
 		return ""
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
-	if a.TLS == nil && base != "rediss" && base != "etcds" || a.options().Has("skip_verify") {
+	secure := a.TLS != nil || base == "rediss" || base == "etcds"
+	if a.Kind == Postgres {
+		if strings.HasPrefix(rest, "/") {
+			return "" // the server's socket
+		}
+		mode := a.options().Get("sslmode") // without it, package postgres takes verify-full
+		secure = a.TLS != nil || mode == "" || strings.HasPrefix(mode, "verify-")
+	}
+	if !secure || a.options().Has("skip_verify") {
 		return "it is another machine, and without TLS " +
 			"whoever is on the network between reads and changes everything"
 	}
-	certified := a.TLS != nil && len(a.TLS.Certificates) > 0
+	certified := a.TLS != nil && len(a.TLS.Certificates) > 0 || a.Kind == Postgres && a.options().Has("sslcert")
 	if !certified && (kind == "sentinel" && !a.hasServersPassword() || !a.HasPassword()) {
 		return "it is another machine, and without a password whoever reaches it reads and changes everything"
 	}
 	return ""
 }
 
-// SchemeWithTLS is how the URL begins if it asks for TLS, as in "rediss+cluster://".
-func (a Address) SchemeWithTLS() string {
+// AskForTLS says what a URL has that asks for TLS, as in "rediss+cluster://".
+func (a Address) AskForTLS() string {
+	if a.Kind == Postgres {
+		return "sslmode=verify-full"
+	}
 	base := "etcds"
 	if a.Kind == Redis {
 		base = "rediss"
@@ -214,6 +229,8 @@ func (a Address) Valid() error {
 		return redis.Valid(a.URL, a.RedisConfig())
 	case Etcd:
 		return etcd.Valid(a.URL)
+	case Postgres:
+		return postgres.Valid(a.URL)
 	}
 	return nil
 }
@@ -231,6 +248,11 @@ func (a Address) ForOwner(owner string) Address {
 		a.Prefix = "verge-" + owner
 	case Etcd:
 		a.URL = strings.TrimSuffix(a.URL, "/") + "/verge-" + owner
+	case Postgres:
+		options := a.options()
+		options.Set("schema", "verge-"+owner)
+		before, _, _ := strings.Cut(a.URL, "?")
+		a.URL = before + "?" + options.Encode()
 	}
 	return a
 }

@@ -33,11 +33,14 @@ func TestParseAddress(t *testing.T) {
 			shown: "unix:///run/redis.sock", shared: true, partitions: 1},
 		{kv: "etcd://u:canary7@a:1,b:2/p", kind: Etcd,
 			shown: "etcd://a:1,b:2/p", shared: true, partitions: 1},
+		{kv: "postgres://u:canary7@a:1,b:2/verge?schema=s", kind: Postgres,
+			shown: "postgres://a:1,b:2/verge", shared: true, partitions: 1},
+		{kv: "postgresql://h/verge", kind: Postgres, shown: "postgresql://h/verge", shared: true, partitions: 1},
 		{kv: "etcds://a", kind: Etcd, shown: "etcds://a", shared: true, partitions: 1},
 		{kv: "bolt:", err: "it needs a file"},
 		{kv: "bolt", err: "it needs a file"},
 		{kv: "", err: "want bolt:FILE"},
-		{kv: "postgres://u:canary7@h", err: "no store for postgres:// URLs: want bolt:FILE"},
+		{kv: "mysql://u:canary7@h", err: "no store for mysql:// URLs: want bolt:FILE"},
 		{kv: "redis:h", err: "want bolt:FILE"},
 		{kv: "redis:/:canary7@h", err: "neither a store nor the URL of one"},
 		{kv: "u:canary7@h:6379", err: "neither a store nor the URL of one"},
@@ -71,6 +74,8 @@ func TestWithPassword(t *testing.T) {
 		"redis+sentinel://s:26379/0":         "redis+sentinel://s:26379/0?password=p%40%2F%2B%3A",
 		"redis+sentinel://:theirs@s/":        "redis+sentinel://:theirs@s/?password=p%40%2F%2B%3A",
 		"etcd://root@a:1,b:2/prefix":         "etcd://root:p%40%2F+%3A@a:1,b:2/prefix",
+		"postgres://verge@a,b:2/verge?x=1":   "postgres://verge:p%40%2F+%3A@a,b:2/verge?x=1",
+		"postgres://verge:other@h/verge":     "",
 		"redis://verge:other@h":              "",
 		"redis+sentinel://s/?password=other": "",
 	} {
@@ -93,6 +98,8 @@ func TestForOwner(t *testing.T) {
 		"etcd://h":    {Kind: Etcd, URL: "etcd://h/verge-pub_dev_1"},
 		"etcd://h/p/": {Kind: Etcd, URL: "etcd://h/p/verge-pub_dev_1"},
 		"memory":      {Kind: Memory},
+		"postgres://h/d?schema=s&sslmode=disable": {
+			Kind: Postgres, URL: "postgres://h/d?schema=verge-pub_dev_1&sslmode=disable"},
 	} {
 		at, err := ParseAddress(kv)
 		if got := at.ForOwner("pub_dev_1"); err != nil || got != want {
@@ -136,6 +143,16 @@ func TestExposed(t *testing.T) {
 		{"etcds://10.0.0.5", noPassword, nil},
 		{"etcd://10.0.0.5", noPassword, private},
 		{"rediss+sentinel://:ofSentinels@10.0.0.5/?master_name=m", noPassword, nil},
+		{"postgres://localhost,127.0.0.1:5433/verge", "", nil},
+		{"postgres:///verge?host=/run/postgresql", "", nil},
+		{"postgres://10.0.0.5/verge?sslmode=disable", noTLS, nil},
+		{"postgres://u:p@10.0.0.5/verge?sslmode=require", noTLS, nil},
+		{"postgres://u@10.0.0.5/verge", noPassword, nil},
+		{"postgres://u@10.0.0.5/verge", noPassword, private},
+		{"postgres://u:p@10.0.0.5/verge", "", nil},
+		{"postgres://u:p@10.0.0.5/verge?sslmode=verify-ca", "", nil},
+		{"postgres://u@10.0.0.5/verge?sslcert=c&sslkey=k", "", nil},
+		{"postgres://u@10.0.0.5/verge", "", certified},
 		{"rediss+sentinel://10.0.0.5/?master_name=m&password=p", "", nil},
 		{"rediss://:p@10.0.0.5", "", nil},
 		{"rediss://10.0.0.5", "", certified},
@@ -175,6 +192,9 @@ func TestValid(t *testing.T) {
 		{"a wait that Redis takes for endless", "redis://h", "at least 1ms",
 			func(a *Address) { a.Replicas, a.Wait = 1, 500*time.Microsecond }},
 		{"a query", "etcd://h?x=1", "query", nil},
+		{"a good Postgres URL", "postgres://h/verge", "", nil},
+		{"certificates and Postgres, which then speaks TLS", "postgres://h/verge", "", private},
+		{"no database", "postgres://h", "names no database", nil},
 	} {
 		at, err := ParseAddress(c.kv)
 		if err != nil {

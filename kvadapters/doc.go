@@ -15,8 +15,9 @@
 //	one process is enough                                bolt
 //	several processes, and Redis or Valkey runs already  redis
 //	more writes or memory than one Redis has             redis on a Cluster
-//	a failover must never lose that a token was used     etcd, up to some hundred
-//	                                                     verifications a second
+//	several processes, and PostgreSQL runs already       postgres
+//	a failover must never lose that a token was used     postgres with a synchronous replica, or etcd,
+//	                                                     up to some hundred verifications a second
 //
 // # What each promises
 //
@@ -48,6 +49,22 @@
 //	reply is
 //	holds        what fits in      what fits on a     what fits in the    2 GiB, at most 8,
 //	             memory            local disk         servers' memory     all in memory too
+//
+// And PostgreSQL, in the same order:
+//
+//	processes                any number
+//	atomicity                one transaction per commit, sent in one round trip
+//	a commit that returned   kill -9 and power loss: an fsync before the answer
+//	survives
+//	a failover loses         nothing with a synchronous replica, if that one is promoted; otherwise
+//	                         the last commits, see below
+//	leases are kept          on the server
+//	items expire by          Config.Now of whoever asks
+//	expired space is         freed a minute later by a sweep, and by autovacuum
+//	rate limits              shared, in one step; a crash of the server forgets them
+//	full, or away            ErrUnavailable or ErrUnknown until it is back
+//	a lost reply is          ErrUnknown
+//	holds                    what fits on the servers' disks
 //
 // Whatever a store answers, the core grants nothing without knowing. After ErrUnknown it looks the
 // operation up by its ID, and denies until it knows.
@@ -102,6 +119,30 @@
 // majority, and reads see every commit. Its operator sets a quota and automatic compaction, which
 // package etcd names, and keeps the clocks of all instances in step, because items expire by them.
 // Expect some hundred verifications a second, since every write waits for a majority's fsync.
+//
+// # PostgreSQL
+//
+// Version 15 or later. Give Verge a database or a schema of its own; it makes its tables there. Each
+// instance has up to 16 connections (pool_max_conns in the URL): see that the server's max_connections is
+// enough for all. Package postgres lists the URL's options, and says what to do behind a PgBouncer.
+//
+// Every commit that returned is on the disk of the primary. A replica follows a moment later. If it is
+// promoted, it lacks the last commits, and a result token that was used in those moments can be used once
+// more within its five minutes. That cannot happen if its operator sets
+//
+//	synchronous_standby_names 'ANY 1 (…)'   so that each commit waits for a replica
+//	synchronous_commit on                   or remote_apply; local and off do not wait
+//
+// and promotes no replica but one that the commits waited for. If no replica is left to wait for, writes
+// are refused until there is one. The old primary must be stopped before another is promoted. Rate counters
+// are not replicated, so a failover begins with none. `verge kv check URL` says what yours would lose.
+//
+// The clocks of all instances must be in step, because items expire by them.
+//
+// # Valkey
+//
+// Valkey speaks Redis' protocol, and package redis uses nothing that Valkey lacks. But the tests have not
+// run on it: neither Debian 12 nor npm has a package with its server. So run `verge kv check` on yours.
 //
 // # A store that fails
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
@@ -50,6 +51,12 @@ func (a Address) Open(ctx context.Context, c OpenConfig) (store kv.KV, closeStor
 		return s, s.Close, nil
 	case Etcd:
 		s, err := etcd.Open(ctx, a.URL, etcd.Config{Now: c.Now, TLS: a.TLS})
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
+	case Postgres:
+		s, err := postgres.Open(ctx, a.URL, postgres.Config{Now: c.Now, TLS: a.TLS})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -96,7 +96,7 @@ type cli struct {
 
 	KV struct {
 		Check kvCheckCmd `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
-	} `cmd:"" name:"kv" group:"stores" help:"Check a Redis, an etcd or a disk before Verge runs on it."`
+	} `cmd:"" name:"kv" group:"stores" help:"Check a Redis, an etcd, a PostgreSQL or a disk before Verge runs on it."`
 
 	Method struct {
 		List  methodListCmd  `cmd:"" help:"List the methods of a configuration and which integrations offer them."`

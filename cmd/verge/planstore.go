@@ -52,7 +52,8 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 		s.Key = key
 	}
 	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
-		ps.add("store: password_file, ca, cert and key are for redis:// and etcd:// URLs; kv is %s", at)
+		ps.add("store: password_file, ca, cert and key are for redis://, etcd:// and postgres:// URLs; "+
+			"kv is %s", at)
 	}
 	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
 		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
@@ -83,7 +84,7 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 		ps.add("kv: %v", err)
 	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {
 		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach "+
-			"that network, set store.trusted_network = true", at, open, at.SchemeWithTLS())
+			"that network, set store.trusted_network = true", at, open, at.AskForTLS())
 	}
 	if at.Kind == kvadapters.Redis && s.Wait != nil && s.Replicas == 0 {
 		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")

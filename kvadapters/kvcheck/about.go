@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/kvadapters/etcd"
+	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
@@ -190,6 +191,56 @@ func aboutEtcd(servers []etcd.Server, members int) About {
 		{"a failover", failover},
 		{"a full quota", "The database was not filled up. Whether old versions are compacted cannot be asked: " +
 			"see that --auto-compaction-retention is set."},
+	}
+	return a
+}
+
+// aboutPostgres judges what the primary says.
+func aboutPostgres(s postgres.Server) About {
+	a := About{
+		Server: "PostgreSQL " + s.Version,
+		ClockNote: "the server's own clock does not matter: items expire by the clocks of Verge's instances, " +
+			"which must agree to within a second; let all of them set their clocks by NTP",
+	}
+	for _, name := range postgres.AskedSettings {
+		a.Settings = append(a.Settings, Setting{"primary", name, s.Settings[name]})
+	}
+	warn := func(text string) { a.Warnings = append(a.Warnings, text) }
+	restart := "PostgreSQL answers after an fsync, if the disk really writes what it confirms."
+	if s.Settings["fsync"] == "off" {
+		restart = "fsync is off: kill -9 loses nothing, but a power cut can destroy the whole database."
+		warn("fsync is off: a power cut can destroy the whole database; set fsync = on")
+	} else if s.Settings["full_page_writes"] == "off" {
+		warn("full_page_writes is off: a power cut can leave torn pages; set it on, " +
+			"unless the file system rules that out")
+	}
+	const lag = "replication is asynchronous: a replica that is promoted lacks the last commits, " +
+		"and a token that was used in those moments can be used again"
+	failover := "No primary was failed over. "
+	switch waits := s.Settings["synchronous_commit"]; {
+	case s.Replicas == 0:
+		failover += "No replicas are connected, so there is nothing to fail over to."
+	case s.Settings["synchronous_standby_names"] == "":
+		failover += "synchronous_standby_names is empty, so " + lag + "."
+		warn(lag + "; set synchronous_standby_names")
+	case waits == "local":
+		failover += "synchronous_commit is local, so " + lag + "."
+		warn(lag + "; set synchronous_commit = on")
+	case waits == "remote_write":
+		failover += "synchronous_commit is remote_write: a commit waits until a replica has received it, " +
+			"but not until it is on the replica's disk. If both lose power, it is lost."
+	case s.Synchronous < 0:
+		failover += "Commits wait for a replica. Which one cannot be seen: " +
+			"GRANT pg_read_all_stats TO the user to see it. Promote only that one."
+	default:
+		failover += fmt.Sprintf("Commits wait for a replica, and %d of %d connected ones can be the one. "+
+			"If it is promoted, it has everything that was acknowledged. Promote no other.", s.Synchronous, s.Replicas)
+	}
+	a.NotProven = []NotProven{
+		{"a restart", notRestarted + restart},
+		{"a failover", failover},
+		{"a full disk", "The disk was not filled up. When it is full, writes are refused, or the server ends " +
+			"and returns when there is space."},
 	}
 	return a
 }

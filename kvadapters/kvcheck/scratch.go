@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
@@ -52,7 +53,8 @@ func (e *UnusableError) Unwrap() error { return e.Err }
 func (e *UnusableError) Error() string {
 	reason := e.Err.Error()
 	before, behind, found := strings.Cut(reason, kv.ErrUnavailable.Error()+": ")
-	if found && (strings.HasPrefix(before, "redis: {") || strings.HasPrefix(before, "etcd: ")) {
+	if found && (strings.HasPrefix(before, "redis: {") || strings.HasPrefix(before, "etcd: ") ||
+		strings.HasPrefix(before, "postgres: ")) {
 		reason = behind
 	}
 	for _, sign := range []string{"EOF", "deadline exceeded", "server preface",
@@ -80,6 +82,12 @@ func openScratch(ctx context.Context, at kvadapters.Address, name string, now fu
 			return nil, err
 		}
 		return etcdScratch{s, now}, nil
+	case kvadapters.Postgres:
+		s, err := postgres.OpenScratch(ctx, at.URL, postgres.Config{Now: now, TLS: at.TLS}, name)
+		if err != nil {
+			return nil, err
+		}
+		return postgresScratch{s}, nil
 	case kvadapters.Bolt:
 		return newBoltScratch(at.Path, name, now)
 	}
@@ -128,6 +136,26 @@ func (e etcdScratch) store(name string) (promises.Harness, error) {
 func (e etcdScratch) about(ctx context.Context) (About, error) {
 	servers, members := e.s.Servers(ctx)
 	return aboutEtcd(servers, members), nil
+}
+
+type postgresScratch struct{ s *postgres.Scratch }
+
+func (p postgresScratch) where() string                   { return p.s.Begins() }
+func (p postgresScratch) erase(ctx context.Context) error { return p.s.Erase(ctx) }
+func (p postgresScratch) close() error                    { return p.s.Close() }
+
+func (postgresScratch) more() []proof { return nil }
+
+func (p postgresScratch) store(name string) (promises.Harness, error) {
+	return promises.Harness{KV: p.s.Store(name)}, nil
+}
+
+func (p postgresScratch) about(ctx context.Context) (About, error) {
+	server, err := p.s.Server(ctx)
+	if err != nil {
+		return About{}, err
+	}
+	return aboutPostgres(server), nil
 }
 
 // boltScratch is a directory beside the operator's file, with a file for each store. It shows what the disk,

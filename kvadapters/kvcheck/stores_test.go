@@ -70,6 +70,25 @@ func etcdHere(e *stores.Etcd) checkable {
 	}}
 }
 
+func postgresHere(p *stores.Postgres) checkable {
+	return checkable{p.URL("verge"), func() map[string]string {
+		keys := map[string]string{}
+		schemas, _ := p.Do(`SELECT array_agg(nspname::text) FROM pg_namespace
+			WHERE nspname NOT LIKE 'pg\_%' AND nspname NOT IN ('public', 'information_schema')`).([]any)
+		for _, schema := range schemas {
+			keys[schema.(string)] = ""
+			if schema != "verge" {
+				continue
+			}
+			for _, table := range []string{"items", "tasks", "counters"} {
+				rows := p.Do(`SELECT coalesce(string_agg(r::text, '|' ORDER BY r::text), '') FROM verge.` + table + ` r`)
+				keys["verge."+table] = rows.(string)
+			}
+		}
+		return keys
+	}}
+}
+
 func boltHere(t *testing.T) checkable {
 	dir := t.TempDir()
 	return checkable{"bolt:" + filepath.Join(dir, "verge.db"), func() map[string]string {
@@ -103,6 +122,7 @@ var checkables = []struct {
 		return checkable{nodes.URL(), keysOf(nodes...)}
 	}},
 	{"etcd", func(t *testing.T) checkable { return etcdHere(stores.StartEtcd(t)) }},
+	{"postgres", func(t *testing.T) checkable { return postgresHere(stores.StartPostgres(t)) }},
 	{"bolt", boltHere},
 }
 

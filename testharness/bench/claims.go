@@ -107,6 +107,11 @@ func allClaims(redis *redisServer) error {
 		lines = append(lines, lines[2])
 		lines[2].name, lines[2].open, lines[2].pending = "redis", redis.storage, 1_000_000
 	}
+	if hasPostgres() {
+		lines = append(lines, lines[0])
+		last := &lines[len(lines)-1]
+		last.name, last.open, last.pending = "postgres", onPostgres, 100_000
+	}
 	for _, l := range lines {
 		if err := claims(l.name, l.open, l.pending); errors.Is(err, errNoEtcd) {
 			fmt.Println("claim of 10 due tasks, etcd: not measured:", err)

@@ -10,7 +10,7 @@
 // ratio by the processors' time for an answer, Redis' included: it says what
 // the other one would say on a machine where nothing else runs.
 //
-// Redis and etcd are servers of the bench's own; where they are not
+// Redis, etcd and PostgreSQL are servers of the bench's own; where they are not
 // installed, their lines are left out.
 //
 // The lines about wasm have the core run as a guest, and natively for a floor.

@@ -86,6 +86,11 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 		{"start with webhook, bolt", 0, start(onBolt, "https://sink.invalid/"), floor, nil},
 		{"validate, bolt", 0, validate(onBolt), floor, nil},
 	}
+	if hasPostgres() {
+		// There is no line for validate: to prepare as many tokens takes a minute for each round.
+		lines = append(lines,
+			endpoint{"start with webhook, postgres", 0, start(onPostgres, "https://sink.invalid/"), floor, nil})
+	}
 	if r != nil && aof != nil {
 		lines = append(lines,
 			endpoint{"validate, redis", 0.80, validate(r.storage), r.floor, r},

@@ -25,6 +25,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
@@ -34,7 +35,7 @@ import (
 
 // The tests of this package run on the store that VERGE_HARNESS_KV names, and
 // on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
-// cluster or etcd. There, every harness uses a prefix of its own, and does not
+// cluster, etcd or postgres. There, every harness uses a prefix or schema of its own, and does not
 // remove what it wrote. VERGE_HARNESS_ENGINE says what runs the core: nothing
 // (natively), wasm (a guest of this process), or workerd (a Worker, which has a
 // store of its own).
@@ -81,6 +82,12 @@ var engines = []store{
 				t.Fatal(err)
 			}
 			return r.Count
+		}
+	}},
+	{"postgres", "", "postgres", "postgres", func(t *testing.T) (string, func() int64) {
+		s := stores.StartPostgres(t, "max_connections=400")
+		return s.URL(""), func() int64 {
+			return s.Do("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'test-%'").(int64)
 		}
 	}},
 }
@@ -137,6 +144,12 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 			s, err := etcd.Open(t.Context(), engineURL+prefix, etcd.Config{Now: now})
 			return opened(s, err)
 		}
+	case "postgres":
+		return func(now func() time.Time) kv.KV {
+			t.Helper()
+			s, err := postgres.Open(t.Context(), engineURL+"?schema="+prefix, postgres.Config{Now: now})
+			return opened(s, err)
+		}
 	}
 	t.Fatalf("VERGE_HARNESS_KV is %q, which is no engine", engineName)
 	return nil
@@ -147,7 +160,8 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 func TestEngineIsTheOneNamed(t *testing.T) {
 	onServer := kvtest.Clocked(new(redis.Store), nil)
 	want := map[string]kv.KV{"": new(redis.Store), "miniredis": new(redis.Store), "memory": new(memory.Store),
-		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer, "etcd": new(etcd.Store)}[engineName]
+		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer, "etcd": new(etcd.Store),
+		"postgres": new(postgres.Store)}[engineName]
 	if inWorker {
 		want = new(workerd.Site).KV()
 	}

@@ -5,6 +5,7 @@ const (
 	harness = "./testharness/conformance "
 	redis   = "./kvadapters/redis "
 	etcd    = "./kvadapters/etcd "
+	pg      = "./kvadapters/postgres "
 	workers = "./edge/workers "
 	leases  = "TestTheFleetNever|TestOneIsolateIsExact|TestLeases|TestRemaining|TestLimitsHold"
 )
@@ -1907,6 +1908,50 @@ func (g *groupState) unlock() {}`,
 		old:    `s.client.Get(clientv3.WithRequireLeader(ctx), key, opts...)`,
 		new:    `s.client.Get(ctx, key, append(opts, clientv3.WithSerializable())...)`,
 		ask:    []string{etcd + "TestWithoutAMajority"},
+	},
+
+	// The store on PostgreSQL.
+	{
+		breaks: "postgres: commits on one name do not wait for each other, and two use one token (I1)",
+		pkg:    "kvadapters/postgres",
+		old:    `b.Queue(lockSQL, ch.locks)`,
+		new:    `b.Queue(lockSQL, ch.locks[:0])`,
+		ask:    []string{pg + "TestKV/commit"},
+	},
+	{
+		breaks: "postgres: instances that share a limit each allow all of it",
+		pkg:    "kvadapters/postgres",
+		old:    `b.Queue(lockSQL, slices.Compact(locks))`,
+		new:    `b.Queue(lockSQL, locks[:0])`,
+		ask:    []string{pg + "TestKV/meter"},
+	},
+	{
+		breaks: "postgres: a commit whose reply was lost is said to have changed nothing",
+		pkg:    "kvadapters/postgres",
+		old:    `kv.ErrUnknown, err, helpFor(err)`,
+		new:    `kv.ErrUnavailable, err, helpFor(err)`,
+		ask:    []string{pg + "TestALostReply"},
+	},
+	{
+		breaks: "postgres: a commit that no replica has is said to outlive a failover",
+		pkg:    "kvadapters/postgres",
+		old:    `c.CustomData()[warning] = n.Message`,
+		new:    `_ = n.Message`,
+		ask:    []string{pg + "TestACommitThatNoReplicaHas"},
+	},
+	{
+		breaks: "postgres: the sweep takes away what another instance's clock has not seen expire",
+		pkg:    "kvadapters/postgres",
+		old:    `nanos(s.now().Add(-s.grace))`,
+		new:    `nanos(s.now())`,
+		ask:    []string{pg + "TestWhatHasExpired"},
+	},
+	{
+		breaks: "postgres: a server whose crash forgets used tokens is taken",
+		pkg:    "kvadapters/postgres",
+		old:    `case durable == "off":`,
+		new:    `case false:`,
+		ask:    []string{pg + "TestAServerThatIsNotSafe"},
 	},
 
 	// The runner.

@@ -1,0 +1,413 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/postgres"
+	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+const part = kv.Partition("p")
+
+func used(id string) kv.Tx {
+	return kv.Tx{
+		ID:        id,
+		Partition: part,
+		Checks:    []kv.Check{{Name: "used"}},
+		Puts:      []kv.Put{{Name: "used", Expires: time.Now().Add(time.Hour)}},
+	}
+}
+
+func commit(t *testing.T, s kv.KV, tx kv.Tx) {
+	t.Helper()
+	tx.Partition = part
+	if err := s.Commit(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantUnknown(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnknown and not ErrUnavailable", err)
+	}
+}
+
+func wantUnavailable(t *testing.T, err error, says ...string) {
+	t.Helper()
+	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+		t.Errorf("%v, want ErrUnavailable and not ErrUnknown", err)
+	}
+	for _, text := range says {
+		if !strings.Contains(fmt.Sprint(err), text) {
+			t.Errorf("%v, want it to say %q", err, text)
+		}
+	}
+}
+
+// eventually waits until the store takes writes again. Recovery must need no restart.
+func eventually(t *testing.T, s kv.KV) {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := s.Commit(t.Context(), kv.Tx{ID: "back", Partition: part, Puts: []kv.Put{{Name: "back"}}})
+		if err == nil {
+			return
+		}
+		if time.Since(start) > 30*time.Second {
+			t.Fatalf("I10: 30 s after it came back the store still cannot be written: %v", err)
+		}
+	}
+}
+
+// events writes n events, each a token that is used up and its task, from several callers at a time, and
+// calls during when half are written. It checks that every event that was acknowledged is there, once, and
+// that nothing is there in part.
+func events(t *testing.T, s kv.KV, n int, during func()) {
+	t.Helper()
+	var next, told atomic.Int64
+	var callers sync.WaitGroup
+	winners := make([]string, n)
+	half := make(chan struct{})
+	for range 16 {
+		callers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				name := fmt.Sprintf("used/%05d", i)
+				for try := 0; winners[i] == ""; try++ {
+					id := fmt.Sprintf("%s/%d", name, try)
+					err := kv.CommitSurely(context.Background(), s, kv.Tx{
+						ID: id, Partition: part,
+						Checks:   []kv.Check{{Name: name}},
+						Puts:     []kv.Put{{Name: name, Value: []byte(id)}},
+						Schedule: []kv.Task{{ID: name, Due: time.Unix(1, 0), Payload: []byte(id)}},
+					})
+					var conflict *kv.Conflict
+					switch {
+					case err == nil:
+						winners[i] = id
+					case errors.As(err, &conflict): // an earlier try of this event, whose outcome was unknown
+						if it, ok := conflict.Item(name); ok {
+							winners[i] = it.Tx
+						}
+					default:
+						time.Sleep(10 * time.Millisecond)
+					}
+				}
+				if told.Add(1) == int64(n/2) {
+					close(half)
+				}
+			}
+		})
+	}
+	<-half
+	during()
+	callers.Wait()
+
+	payloads := make(map[string]string)
+	for {
+		claimed, _, err := s.Claim(t.Context(), part, time.Now(), time.Hour, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claimed) == 0 {
+			break
+		}
+		for _, task := range claimed {
+			if _, twice := payloads[task.ID]; twice {
+				t.Errorf("the task %s was claimed twice", task.ID)
+			}
+			payloads[task.ID] = string(task.Payload)
+		}
+	}
+	items, err := s.List(t.Context(), kv.Key{Partition: part, Name: "used/"}, "", 2*n)
+	if err != nil || len(items) != n || len(payloads) != n {
+		t.Fatalf("I3: %d items and %d tasks, %v, want %d of each", len(items), len(payloads), err, n)
+	}
+	for i, it := range items {
+		if it.Tx != winners[i] || payloads[it.Key.Name] != it.Tx {
+			t.Errorf("I1: %s is of %s, its task of %s, and %s was told that it won",
+				it.Key.Name, it.Tx, payloads[it.Key.Name], winners[i])
+		}
+	}
+}
+
+// The server is away for 2 s under 1,000 events, and none is lost.
+func TestKill9UnderAThousandEvents(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
+	events(t, s, 1000, func() {
+		server.Kill()
+		time.Sleep(2 * time.Second)
+		server.Start()
+	})
+}
+
+// A synchronous replica that is promoted has every commit that was acknowledged.
+func TestFailoverToASynchronousReplica(t *testing.T) {
+	t.Parallel()
+	primary := stores.StartPostgres(t)
+	replica := primary.Replica("one")
+	primary.Do("ALTER SYSTEM SET synchronous_standby_names = 'one'") // of the primary alone
+	primary.Do("SELECT pg_reload_conf()")
+	time.Sleep(200 * time.Millisecond)
+	url := strings.Replace(primary.URL("verge"), primary.Addr(), primary.Addr()+","+replica.Addr(), 1)
+	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
+	events(t, s, 300, func() {
+		primary.Kill()
+		replica.Promote()
+	})
+}
+
+// A commit whose wait for the replica was ended is on the primary alone. The server says that it has
+// committed, and warns.
+func TestACommitThatNoReplicaHasIsUnknown(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: 20 * time.Second})
+	server.Do("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	server.Do("SELECT pg_reload_conf()")
+	time.Sleep(200 * time.Millisecond)
+	done := make(chan error)
+	go func() { done <- s.Commit(t.Context(), used("alone")) }()
+	for ended := false; !ended; time.Sleep(20 * time.Millisecond) {
+		ended, _ = server.Do(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+			WHERE wait_event = 'SyncRep'`).(bool)
+	}
+	wantUnknown(t, <-done)
+	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
+	if err != nil || it.Tx != "alone" {
+		t.Errorf("%v, %v: the primary has not committed, so this proves nothing", it, err)
+	}
+}
+
+func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	p := faultproxy.New(t, server.Addr(), faultproxy.Config{})
+	url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
+	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
+	commit(t, s, kv.Tx{ID: "first", Puts: []kv.Put{{Name: "first"}}}) // prepares the statements
+	p.Use(faultproxy.Script(faultproxy.DropReply))
+	wantUnknown(t, s.Commit(t.Context(), used("lost")))
+	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
+	if err != nil || it.Tx != "lost" {
+		t.Fatalf("%v, %v: the commit whose reply was lost did not happen, so this proves nothing", it, err)
+	}
+	commit(t, s, kv.Tx{ID: "clear", Deletes: []string{"used"}})
+	p.Use(faultproxy.Script(faultproxy.DropReply))
+	if err := kv.CommitSurely(t.Context(), s, used("surely")); err != nil {
+		t.Errorf("CommitSurely: %v, want nil, because the item is its own", err)
+	}
+}
+
+// A trigger of the operator's, or another program on the tables, can make transactions collide.
+func TestSerializationFailuresAndDeadlocksAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{})
+	server.Do("CREATE SEQUENCE verge.collisions")
+	server.Do(`CREATE FUNCTION verge.collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		CASE nextval('verge.collisions')
+			WHEN 1 THEN RAISE EXCEPTION 'serialization' USING ERRCODE = '40001';
+			WHEN 2 THEN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01';
+			ELSE RETURN NEW;
+		END CASE; END $$`)
+	server.Do(`CREATE TRIGGER collide BEFORE INSERT ON verge.items
+		FOR EACH ROW EXECUTE FUNCTION verge.collide()`)
+	commit(t, s, used("third try"))
+	if n := server.Do("SELECT last_value FROM verge.collisions"); n != int64(3) {
+		t.Errorf("the commit was tried %v times, want 3", n)
+	}
+	// One that never ends is the store's failure, and nothing has changed.
+	server.Do(`CREATE OR REPLACE FUNCTION verge.collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION 'serialization' USING ERRCODE = '40001'; END $$`)
+	wantUnavailable(t, s.Commit(t.Context(), kv.Tx{ID: "never", Partition: part, Puts: []kv.Put{{Name: "a"}}}))
+}
+
+func TestAPoolWithoutAFreeConnectionSaysSo(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge")+"&pool_max_conns=2", postgres.Config{Timeout: time.Second})
+	// A program that holds the lock of a row lets both connections wait.
+	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
+	release := server.Hold("SELECT FROM verge.tasks FOR UPDATE")
+	var waiting sync.WaitGroup
+	for range 2 {
+		waiting.Go(func() {
+			err := s.Commit(t.Context(), kv.Tx{ID: "waits", Partition: part, Cancel: []string{"t"}})
+			if !kv.Failed(err) {
+				t.Errorf("a commit that waits for a lock: %v, want a failure of the store", err)
+			}
+		})
+	}
+	time.Sleep(200 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := s.Get(ctx, kv.Key{Partition: part, Name: "a"})
+	wantUnavailable(t, err, "all 2 connections are in use", "pool_max_conns")
+	waiting.Wait()
+	release()
+	eventually(t, s)
+}
+
+// A transaction whose client went silent holds its locks until the server ends it.
+func TestATransactionThatStandsIdleIsEnded(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t, "idle_in_transaction_session_timeout=300ms")
+	s := open(t, server.URL("verge"), postgres.Config{})
+	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
+	release := server.Hold("SELECT FROM verge.tasks FOR UPDATE")
+	defer release()
+	commit(t, s, kv.Tx{ID: "after", Cancel: []string{"t"}})
+	// Verge's own connections never stand in a transaction, and have a limit for it even so.
+	limits := server.Do(`SELECT count(*) FROM pg_stat_activity
+		WHERE application_name = 'verge' AND state LIKE 'idle in transaction%'`)
+	if limits != int64(0) {
+		t.Errorf("%v connections of the store stand in a transaction", limits)
+	}
+}
+
+func TestAnUnreachableStoreIsUnavailable(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
+	server.Kill()
+	_ = s.Commit(t.Context(), used("broken")) // the connections that broke
+	wantUnavailable(t, s.Commit(t.Context(), used("down")), "connection refused")
+	_, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "a"})
+	wantUnavailable(t, err)
+	_, err = s.List(t.Context(), kv.Key{Partition: part}, "", 1)
+	wantUnavailable(t, err)
+	_, _, err = s.Claim(t.Context(), part, time.Now(), time.Second, 1)
+	wantUnavailable(t, err)
+	_, err = s.Spend(t.Context(), part, time.Now(), []kv.Charge{{Name: "a", Cost: 1, Burst: 1}})
+	wantUnavailable(t, err)
+	_, err = postgres.Open(t.Context(), server.URL("verge"), postgres.Config{})
+	wantUnavailable(t, err, "connection refused")
+	server.Start()
+	eventually(t, s)
+}
+
+// A connection that was used and stands idle breaks with a restart. A read gets another one.
+func TestAReadSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{})
+	commit(t, s, used("before"))
+	server.Stop()
+	server.Start()
+	if it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"}); err != nil || it.Tx != "before" {
+		t.Errorf("%v, %v, want the item", it, err)
+	}
+}
+
+func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	refused := func(url string, says ...string) {
+		t.Helper()
+		_, err := postgres.Open(t.Context(), url, postgres.Config{})
+		for _, text := range says {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("open: %v, want it to say %q", err, text)
+			}
+		}
+	}
+	url := func(user string) string { return strings.Replace(server.URL("verge"), "verge@", user+"@", 1) }
+	server.Do("CREATE ROLE forgetful LOGIN SUPERUSER")
+	server.Do("ALTER ROLE forgetful SET synchronous_commit = off")
+	refused(url("forgetful"), "synchronous_commit is off")
+	server.Do("CREATE ROLE guest LOGIN")
+	refused(url("guest"), "permission denied", "CREATE SCHEMA")
+	refused(url("nobody"), `role "nobody" does not exist`)
+	refused(strings.Replace(server.URL("verge"), "/verge?", "/other?", 1), "create the database")
+
+	// A user who owns nothing but the schema is enough.
+	server.Do("CREATE SCHEMA theirs AUTHORIZATION guest")
+	s := open(t, strings.Replace(url("guest"), "schema=verge", "schema=theirs", 1), postgres.Config{})
+	commit(t, s, used("guest"))
+	// So is one who may only use tables that are there.
+	server.Do("CREATE ROLE reader LOGIN")
+	server.Do("GRANT USAGE ON SCHEMA theirs TO reader")
+	server.Do("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA theirs TO reader")
+	s = open(t, strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1), postgres.Config{})
+	commit(t, s, kv.Tx{ID: "reader", Deletes: []string{"used"}})
+
+	// Tables of a later version are used if it says that this version may.
+	server.Do("UPDATE theirs.version SET version = 9")
+	s = open(t, strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1), postgres.Config{})
+	commit(t, s, used("older"))
+	server.Do("UPDATE theirs.version SET oldest = 8")
+	refused(strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1),
+		"version 9", "version 8 and later")
+}
+
+// Instances that start at the same time make the tables once.
+func TestInstancesThatStartTogether(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			s, err := postgres.Open(t.Context(), server.URL("verge")+"&pool_max_conns=2", postgres.Config{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	all.Wait()
+	if n := server.Do("SELECT count(*) FROM verge.version"); n != int64(1) {
+		t.Errorf("the tables have %v versions", n)
+	}
+}
+
+func TestWhatHasExpiredIsSweptAwayAndWhatHasNotStays(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{
+		SweepEvery: 20 * time.Millisecond, SweepGrace: time.Minute,
+	})
+	now := time.Now()
+	for i := range 5 {
+		tx := kv.Tx{ID: fmt.Sprint(i)}
+		for n := range kv.MaxTx {
+			old := kv.Put{Name: fmt.Sprintf("old%d/%d", i, n), Expires: now.Add(-2 * time.Minute)}
+			tx.Puts = append(tx.Puts, old)
+		}
+		commit(t, s, tx)
+	}
+	commit(t, s, kv.Tx{ID: "kept", Puts: []kv.Put{
+		{Name: "never"}, {Name: "later", Expires: now.Add(time.Hour)}, {Name: "grace", Expires: now.Add(-time.Second)},
+	}})
+	for _, at := range []time.Time{now.Add(-time.Hour), now} {
+		charge := kv.Charge{Name: at.String(), Cost: time.Second, Burst: time.Minute}
+		if _, err := s.Spend(t.Context(), part, at, []kv.Charge{charge}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := func() string {
+		return server.Do(`SELECT (SELECT count(*) FROM verge.items) || ' ' ||
+			(SELECT count(*) FROM verge.counters)`).(string)
+	}
+	for start := time.Now(); rows() != "3 1" && time.Since(start) < 20*time.Second; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got := rows(); got != "3 1" {
+		t.Errorf("items and counters: %s, want 3 1", got)
+	}
+}

@@ -1,0 +1,400 @@
+// Package postgres keeps a kv.KV on PostgreSQL 15 or later: one server, or a primary with replicas. It is
+// for operators who already run one. Use Open with a URL.
+//
+// # What it promises
+//
+// A commit is one transaction, sent in one round trip: it happens completely or not at all. It first takes
+// locks on all names that it touches, in one order for everybody. So commits on the same name come one
+// after the other, commits on different names do not wait for each other, and no two can deadlock. All
+// reads go to the primary and see every commit that returned.
+//
+// A commit that returned survives kill -9 and a power cut: the server has written it to its disk. The
+// Store refuses a server on which synchronous_commit is off. What a failover loses depends on the server's
+// settings, see below.
+//
+// A commit is sent once, except after a serialization failure or a deadlock, which the server undoes. If
+// no byte of it left this process, or the server answered with an error, it returns kv.ErrUnavailable. If
+// the connection breaks after that, if the server shuts down, or if the time is up, it returns
+// kv.ErrUnknown. It does so too if the server stopped waiting for its synchronous replica: then the
+// commit is on the primary alone.
+//
+// An item expires exactly when Config.Now of the instance that reads it reaches its expiry. Claims and
+// charges use the times that their callers give. So the clocks of all instances must differ by less than
+// tokens and leases can tolerate. The server's clock does not matter.
+//
+// Leases of tasks are in the table, so they survive a restart of everything. A lease is a number that is
+// drawn for its claim. Claims skip the tasks that another claim or commit holds at that moment.
+//
+// # What a failover loses
+//
+// With a synchronous replica (synchronous_standby_names, and synchronous_commit on or remote_apply), a
+// commit returns when the replica has it too. If that replica is the one that is promoted, nothing is lost.
+// With asynchronous replication, or if another replica is promoted, the last commits are lost: a result
+// token that was used in those moments can be used once more. "verge kv check" says which it is.
+//
+// The server that was the primary must be stopped before another is promoted. If it goes on, it answers
+// reads from the past. Tools that manage a failover take care of that. The URL names all servers; the Store
+// looks for the one that takes writes.
+//
+// # What it costs
+//
+// Every call is one round trip. A commit waits for one fsync, which commits at the same time share. Rate
+// counters are in an unlogged table: they cost no fsync, they are empty after a crash of the server, and a
+// replica that is promoted begins with none.
+//
+// # How items expire
+//
+// Reads never return what has expired. Every Config.SweepEvery the Store deletes what expired, 100 rows
+// at a time, each time in a transaction of its own. Several instances can do that at the same time,
+// because each skips the rows that another one has locked. The tables are set so that autovacuum gives
+// their space back early.
+//
+// # Tables
+//
+// All tables are in one schema, "verge" unless the URL names another. Times are nanoseconds since 1970.
+//
+//	version   the version of these tables, and the oldest one whose programs can still use them
+//	items     partition, name, tx, expires, value
+//	tasks     partition, id, due, ready (when it is due or, claimed, when its lease ends), lease, payload
+//	counters  partition, name, tat, forget (the minute from which on it can be deleted)
+//
+// Open creates what is missing and brings older tables up to date, under a lock. Every change adds and
+// takes nothing away, so instances of the version before go on working beside the new ones. If the user may
+// not create a schema, its owner creates it: CREATE SCHEMA verge AUTHORIZATION user.
+//
+// # PgBouncer
+//
+// In session mode nothing is special. In transaction mode, add pooler=transaction to the URL. Then the
+// Store neither keeps prepared statements nor sends settings when it connects. The operator sets them for
+// the user:
+//
+//	ALTER ROLE verge SET statement_timeout = '5s';
+//	ALTER ROLE verge SET lock_timeout = '5s';
+//	ALTER ROLE verge SET idle_in_transaction_session_timeout = '10s';
+//
+// The Store does not use LISTEN, which does not work there. RATIONALE.md above this folder says why.
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Config of a Store. The zero value works.
+type Config struct {
+	// Now is the clock by which items expire. Nil: time.Now.
+	Now func() time.Time
+
+	// Random makes leases unique; each claim reads 8 bytes. It must allow concurrent reads. Nil:
+	// crypto/rand.
+	Random io.Reader
+
+	// TLS holds the roots and the client's certificate. If it is set, the URL's sslmode does not count.
+	// Nil: as the URL says.
+	TLS *tls.Config
+
+	// Timeout bounds every call, within the caller's context, and every statement on the server.
+	// Zero: 5 s.
+	Timeout time.Duration
+
+	// SweepEvery is how often the Store looks for what has expired. Zero: 10 s. Negative: never, so
+	// another instance has to.
+	SweepEvery time.Duration
+
+	// SweepGrace is how long expired items stay in their table, invisible. It must exceed the difference
+	// between the clocks of two instances. Otherwise one instance deletes what has not yet expired for
+	// the other. Zero: 1 minute.
+	SweepGrace time.Duration
+}
+
+// Store implements kv.KV and kv.Meter.
+type Store struct {
+	pool    *pgxpool.Pool
+	sql     statements
+	schema  string
+	within  string // begins the name of every partition; empty but for a Scratch
+	now     func() time.Time
+	random  io.Reader
+	timeout time.Duration
+	grace   time.Duration
+
+	stop  context.CancelFunc
+	swept sync.WaitGroup
+	once  sync.Once
+}
+
+var (
+	_ kv.KV    = (*Store)(nil)
+	_ kv.Meter = (*Store)(nil)
+)
+
+// Valid reports what is wrong with a URL, as far as it can tell without a server.
+func Valid(url string) error {
+	_, err := parseURL(url, nil)
+	return err
+}
+
+// Open connects to the servers of the URL
+//
+//	postgres://[user[:password]@]host[:port][,host[:port]...]/database[?options]
+//
+// and makes the tables if they are not there. The options are
+//
+//	sslmode         disable, require (whose certificate nobody checks), verify-ca or verify-full.
+//	                Without it: disable for this machine and verify-full for every other
+//	sslrootcert     a file of the CAs to trust; without it the system's
+//	sslcert, sslkey files of the client's certificate
+//	schema          where the tables are; without it "verge"
+//	pool_max_conns  most connections at the same time; without it 16
+//	pooler          transaction, if a PgBouncer in transaction mode is in between
+//	host            a directory with the server's socket
+//
+// If several hosts are named, the Store uses the one that takes writes. After Open the Store recovers from
+// every outage by itself.
+func Open(ctx context.Context, url string, c Config) (*Store, error) {
+	s, err := open(ctx, url, c, "")
+	if err != nil {
+		return nil, err
+	}
+	if every := c.SweepEvery; every >= 0 {
+		if every == 0 {
+			every = 10 * time.Second
+		}
+		life, stop := context.WithCancel(context.Background())
+		s.stop = stop
+		s.swept.Go(func() { s.sweepUntil(life, every) })
+	}
+	return s, nil
+}
+
+// open is Open without the sweep. The schema is the URL's if none is given.
+func open(ctx context.Context, url string, c Config, schema string) (*Store, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.SweepGrace <= 0 {
+		c.SweepGrace = time.Minute
+	}
+	at, err := parseURL(url, c.TLS)
+	if err != nil {
+		return nil, err
+	}
+	if schema == "" {
+		schema = at.schema
+	}
+	at.settings(c.Timeout)
+	pool, err := pgxpool.NewWithConfig(ctx, at.config)
+	if err != nil {
+		return nil, failed("opening", err)
+	}
+	s := &Store{
+		pool: pool, sql: statementsFor(schema), schema: schema,
+		now: c.Now, random: c.Random, timeout: c.Timeout, grace: c.SweepGrace,
+		stop: func() {},
+	}
+	if err := s.prepare(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the sweep and closes the connections. It waits for calls that are under way.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		s.stop()
+		s.swept.Wait()
+		s.pool.Close()
+	})
+	return nil
+}
+
+// tries bounds how often one call is sent.
+const tries = 8
+
+// do gets a connection and calls f with it, again after errors that allow it, until Config.Timeout is over.
+func (s *Store) do(
+	ctx context.Context, again func(error) bool, f func(ctx context.Context, c *pgx.Conn) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		err := s.one(ctx, f)
+		if err == nil || try == tries || ctx.Err() != nil || !again(err) {
+			return err
+		}
+		select { // so that two calls that stand in each other's way part
+		case <-ctx.Done():
+		case <-time.After(time.Duration(try*try) * time.Millisecond):
+		}
+	}
+}
+
+func (s *Store) one(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		if stat := s.pool.Stat(); stat.AcquiredConns() >= stat.MaxConns() {
+			err = fmt.Errorf("all %d connections are in use; raise pool_max_conns in the URL, within what "+
+				"the server's max_connections allows to all instances: %w", stat.MaxConns(), err)
+		}
+		return &unsentError{err}
+	}
+	defer c.Release()
+	err = f(ctx, c.Conn())
+	if isReadOnly(err) { // the server is no primary any more
+		c.Conn().Close(ctx)
+	}
+	if c.Conn().IsClosed() && ctx.Err() == nil {
+		// The other connections broke at the same time in most cases. This spares their next users.
+		s.pool.Reset()
+	}
+	return err
+}
+
+func (s *Store) partition(p kv.Partition) string { return s.within + string(p) }
+
+// never is the expiry of what does not expire. It sorts behind every time.
+const never = math.MaxInt64
+
+// nanos is a time as the tables have it. Times that do not fit become the nearest one that does.
+func nanos(t time.Time) int64 {
+	switch {
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case !t.Before(time.Unix(0, never)):
+		return never - 1
+	}
+	return t.UnixNano()
+}
+
+func expiry(t time.Time) int64 {
+	if t.IsZero() {
+		return never
+	}
+	return nanos(t)
+}
+
+func item(key kv.Key, tx []byte, expires int64, value []byte) kv.Item {
+	it := kv.Item{Key: key, Tx: string(tx), Value: value}
+	if expires != never {
+		it.Expires = time.Unix(0, expires)
+	}
+	return it
+}
+
+// Get implements kv.KV.
+func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+	if err := cancelled(ctx, "get"); err != nil {
+		return kv.Item{}, err
+	}
+	var it kv.Item
+	err := s.do(ctx, readsAgain, func(ctx context.Context, c *pgx.Conn) error {
+		var tx, value []byte
+		var expires int64
+		err := c.QueryRow(ctx, s.sql.get, s.partition(key.Partition), key.Name, nanos(s.now())).
+			Scan(&tx, &expires, &value)
+		it = item(key, tx, expires, value)
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return kv.Item{}, kv.ErrNotFound
+	case err != nil:
+		return kv.Item{}, failed("get", err)
+	}
+	return it, nil
+}
+
+// List implements kv.KV.
+func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+	if err := cancelled(ctx, "list"); err != nil {
+		return nil, err
+	}
+	var items []kv.Item
+	err := s.do(ctx, readsAgain, func(ctx context.Context, c *pgx.Conn) error {
+		items = nil
+		// No name has a byte above '~'.
+		rows, err := c.Query(ctx, s.sql.list, s.partition(prefix.Partition), prefix.Name, prefix.Name+"\x7f",
+			after, nanos(s.now()), max(0, n))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			key := kv.Key{Partition: prefix.Partition}
+			var tx, value []byte
+			var expires int64
+			if err := rows.Scan(&key.Name, &tx, &expires, &value); err != nil {
+				return err
+			}
+			items = append(items, item(key, tx, expires, value))
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, failed("list", err)
+	}
+	return items, nil
+}
+
+// Claim implements kv.KV. It is one statement.
+func (s *Store) Claim(
+	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
+) (tasks []kv.Task, next time.Time, err error) {
+	if err := cancelled(ctx, "claim"); err != nil {
+		return nil, time.Time{}, err
+	}
+	var drawn [8]byte
+	if _, err := io.ReadFull(s.random, drawn[:]); err != nil {
+		return nil, time.Time{}, failed("claim", err)
+	}
+	number := int64(binary.BigEndian.Uint64(drawn[:])>>1) | 1 // never 0, which is no lease
+	err = s.do(ctx, writesAgain, func(ctx context.Context, c *pgx.Conn) error {
+		tasks, next = nil, time.Time{}
+		rows, err := c.Query(ctx, s.sql.claim,
+			s.partition(p), nanos(now), nanos(now.Add(lease)), number, max(0, n))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id *string // nil: the row says when the next task is ready
+			var due int64
+			var payload []byte
+			if err := rows.Scan(&id, &due, &payload); err != nil {
+				return err
+			}
+			if id == nil {
+				next = time.Unix(0, due)
+				continue
+			}
+			tasks = append(tasks, kv.Task{
+				ID: *id, Due: time.Unix(0, due), Payload: payload, Lease: formatLease(number),
+			})
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, time.Time{}, failed("claim", err)
+	}
+	return tasks, next, nil
+}

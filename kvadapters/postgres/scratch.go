@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Scratch is a place for tests on a server that is in use: a schema of its own. Its stores begin empty.
+// Erase removes everything that they wrote. The user must be allowed to create a schema.
+type Scratch struct{ root *Store }
+
+// OpenScratch is Open for a Scratch. The name must be unique and valid as a schema in a URL. The stores
+// never sweep.
+func OpenScratch(ctx context.Context, url string, c Config, name string) (*Scratch, error) {
+	root, err := open(ctx, url, c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &Scratch{root}, nil
+}
+
+// Begins returns how the names of all its tables begin. No other table's name begins like this.
+func (s *Scratch) Begins() string { return s.root.schema + "." }
+
+// Store returns the store of that name. The caller must not close it.
+func (s *Scratch) Store(name string) *Store {
+	r := s.root
+	return &Store{
+		pool: r.pool, sql: r.sql, schema: r.schema, within: r.within + name + " ",
+		now: r.now, random: r.random, timeout: r.timeout, grace: r.grace, stop: func() {},
+	}
+}
+
+// Erase removes the schema. No call may be under way.
+func (s *Scratch) Erase(ctx context.Context) error {
+	_, err := s.root.pool.Exec(ctx, `DROP SCHEMA IF EXISTS `+pgx.Identifier{s.root.schema}.Sanitize()+` CASCADE`)
+	if err != nil {
+		return failed("erasing", err)
+	}
+	return nil
+}
+
+// Close closes the connections. It erases nothing.
+func (s *Scratch) Close() error { return s.root.Close() }
+
+// Server is what the primary reports about itself.
+type Server struct {
+	Version  string
+	Settings map[string]string // of AskedSettings; empty if it may not be asked
+
+	Replicas    int // that are connected
+	Synchronous int // of these, for which commits wait; -1 if the user may not see that
+}
+
+// AskedSettings are the settings on which it depends what survives.
+var AskedSettings = []string{"synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes"}
+
+// Server asks the primary about itself.
+func (s *Scratch) Server(ctx context.Context) (Server, error) {
+	server := Server{Settings: make(map[string]string)}
+	ctx, cancel := context.WithTimeout(ctx, s.root.timeout)
+	defer cancel()
+	c, err := s.root.pool.Acquire(ctx)
+	if err != nil {
+		return server, failed("asking the server", err)
+	}
+	defer c.Release()
+	err = c.QueryRow(ctx, `SELECT current_setting('server_version')`).Scan(&server.Version)
+	if err != nil {
+		return server, failed("asking the server", err)
+	}
+	server.Version, _, _ = strings.Cut(server.Version, " ")
+	for _, name := range AskedSettings {
+		var value *string
+		if c.QueryRow(ctx, `SELECT current_setting($1, true)`, name).Scan(&value) == nil && value != nil {
+			server.Settings[name] = *value
+		}
+	}
+	var hidden int
+	err = c.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')),
+		count(*) FILTER (WHERE sync_state IS NULL) FROM pg_stat_replication`).
+		Scan(&server.Replicas, &server.Synchronous, &hidden)
+	if err != nil || hidden > 0 {
+		server.Synchronous = -1
+	}
+	return server, nil
+}

@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// address is a parsed URL.
+type address struct {
+	config *pgxpool.Config
+	schema string
+	pooled bool // by a PgBouncer in transaction mode
+}
+
+const (
+	defaultSchema = "verge"
+	defaultConns  = "16"
+)
+
+// options are those that a URL may have.
+var options = []string{
+	"sslmode", "sslrootcert", "sslcert", "sslkey", "schema", "pool_max_conns", "pooler", "host",
+}
+
+// parseURL reads what Open describes. An error does not repeat the URL, because it may hold a password.
+func parseURL(s string, certificates *tls.Config) (*address, error) {
+	bad := func(format string, args ...any) (*address, error) {
+		return nil, fmt.Errorf("postgres: the store's URL %s; want "+
+			"postgres://[user[:password]@]host[:port][,host[:port]...]/database[?options]",
+			fmt.Sprintf(format, args...))
+	}
+	u, err := url.Parse(withPorts(s))
+	if err != nil {
+		return bad("cannot be read")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case err != nil:
+		return bad("has options that cannot be read")
+	case u.Scheme != "postgres" && u.Scheme != "postgresql":
+		return bad("does not begin with postgres://")
+	case u.Fragment != "":
+		return bad("has a fragment; write a # in a password as %%23")
+	case strings.Trim(u.Path, "/") == "" || strings.Contains(strings.Trim(u.Path, "/"), "/"):
+		return bad("names no database, or more than one")
+	case u.Host == "" && query.Get("host") == "":
+		return bad("names no host")
+	case query.Has("host") && (u.Host != "" || !strings.HasPrefix(query.Get("host"), "/")):
+		return bad("has the option host, which is for the directory of a socket alone: host=/run/postgresql")
+	}
+	for name, values := range query {
+		if !slices.Contains(options, name) {
+			return bad("has the option %q; there are %s", name, strings.Join(options, ", "))
+		}
+		if len(values) != 1 || values[0] == "" {
+			return bad("must give the option %s one value", name)
+		}
+	}
+	a := &address{schema: query.Get("schema")}
+	if a.schema == "" {
+		a.schema = defaultSchema
+	}
+	if !validSchema(a.schema) {
+		return bad("names the schema %q; want up to 48 lower-case letters, digits, _ and -", a.schema)
+	}
+	switch query.Get("pooler") {
+	case "":
+	case "transaction":
+		a.pooled = true
+	default:
+		return bad("has a pooler other than \"transaction\"")
+	}
+	if n := query.Get("pool_max_conns"); n == "" {
+		query.Set("pool_max_conns", defaultConns)
+	} else if conns, err := strconv.ParseUint(n, 10, 16); err != nil || conns < 2 {
+		return bad("has a pool_max_conns that is no number from 2 on")
+	}
+	switch mode := query.Get("sslmode"); {
+	case certificates != nil:
+		query.Set("sslmode", "disable") // the certificates replace what it would lead to
+	case mode == "" && !elsewhere(u.Host):
+		query.Set("sslmode", "disable")
+	case mode == "":
+		query.Set("sslmode", "verify-full")
+	case !slices.Contains([]string{"disable", "require", "verify-ca", "verify-full"}, mode):
+		// allow and prefer would go on without TLS if somebody in between wants it so.
+		return bad("has a sslmode other than disable, require, verify-ca and verify-full")
+	}
+	query.Del("schema")
+	query.Del("pooler")
+	u.RawQuery = query.Encode()
+	if a.config, err = pgxpool.ParseConfig(u.String()); err != nil {
+		var why *pgconn.ParseConfigError
+		if errors.As(err, &why) && why.Unwrap() != nil { // its own text repeats the URL
+			return bad("cannot be used: %v", why.Unwrap())
+		}
+		return bad("cannot be used")
+	}
+	if certificates != nil {
+		a.config.ConnConfig.TLSConfig = forHost(certificates, a.config.ConnConfig.Host)
+		for _, f := range a.config.ConnConfig.Fallbacks {
+			f.TLSConfig = forHost(certificates, f.Host)
+		}
+	}
+	return a, nil
+}
+
+// settings sets what every connection has.
+func (a *address) settings(timeout time.Duration) {
+	c := a.config.ConnConfig
+	c.ConnectTimeout = timeout
+	c.OnNotice = noticed
+	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	a.config.MaxConnLifetime = time.Hour
+	a.config.MaxConnLifetimeJitter = 10 * time.Minute
+	if a.pooled {
+		c.DefaultQueryExecMode = pgx.QueryExecModeExec
+		c.RuntimeParams = map[string]string{}
+		return
+	}
+	limit := strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)
+	c.RuntimeParams = map[string]string{
+		"application_name":                    "verge",
+		"statement_timeout":                   limit,
+		"lock_timeout":                        limit,
+		"idle_in_transaction_session_timeout": "10000",
+		"default_transaction_isolation":       "read committed",
+		"jit":                                 "off",
+		// Every statement finds its rows by an index. On a table that was not yet analyzed, the server
+		// could guess that reading all of it is cheaper, and keep to that while the table grows.
+		"enable_seqscan": "off",
+	}
+}
+
+// withPorts adds the default port to each of several hosts that has none, because url.Parse takes what
+// follows the last colon for a port.
+func withPorts(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	begin := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[begin:end], ",")
+	if len(hosts) == 1 {
+		return s
+	}
+	for i, host := range hosts {
+		if !strings.Contains(host, ":") {
+			hosts[i] = host + ":5432"
+		}
+	}
+	return scheme + "://" + rest[:begin] + strings.Join(hosts, ",") + rest[end:]
+}
+
+func forHost(c *tls.Config, host string) *tls.Config {
+	c = c.Clone()
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	return c
+}
+
+func validSchema(s string) bool {
+	return len(s) <= 48 && !strings.HasPrefix(s, "pg_") && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
+}
+
+// elsewhere reports whether one of the hosts may be another machine. None is a socket.
+func elsewhere(hosts string) bool {
+	return hosts != "" && slices.ContainsFunc(strings.Split(hosts, ","), func(host string) bool {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.Trim(host, "[]")
+		ip, err := netip.ParseAddr(host)
+		return host != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
+	})
+}
