@@ -142,7 +142,7 @@
 // # Valkey
 //
 // Valkey speaks Redis' protocol, and package redis uses nothing that Valkey lacks. But the tests have not
-// run on it: neither Debian 12 nor npm has a package with its server. So run `verge kv check` on yours.
+// run on it: Debian 12 has no package with its server. So run `verge kv check` on yours.
 //
 // # A store that fails
 //
