@@ -76,6 +76,7 @@ func TestTheTables(t *testing.T) {
 			line("GET", "/admin/v1/deliveries", "admin", 16*kib),
 			line("GET", "/admin/v1/deliveries/{id}", "admin", 16*kib),
 			line("POST", "/admin/v1/deliveries/{id}/resend", "admin", 16*kib),
+			line("GET", "/admin/v1/undelivered", "admin", 16*kib),
 			line("GET", "/admin/v1/sessions/{session}", "admin", 16*kib),
 			line("GET", "/admin/v1/usage", "admin", 16*kib),
 			line("GET", "/admin/v1/passkeys", "admin", 16*kib),

@@ -105,7 +105,7 @@ func (p *consoleUser) at() string { p.t.Helper(); return evaluate[string](p, `lo
 
 func (p *consoleUser) text() string {
 	p.t.Helper()
-	return strings.Join(strings.Fields(evaluate[string](p, `document.body.innerText`)), " ")
+	return strings.Join(strings.Fields(evaluate[string](p, `document.body?.innerText ?? ""`)), " ")
 }
 
 // open shows a page, given by its address or by its path.

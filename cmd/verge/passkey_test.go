@@ -15,8 +15,20 @@ import (
 	"github.com/verge-id/verge/edge/adminclient"
 )
 
-// A user with a real browser makes a passkey after a check and goes on with it (contract 38). The same without a
-// browser, on every store and engine, is TestPasskeys in testharness/conformance.
+// passkeyUser has a session checked in a real browser, with a passkey or without.
+type passkeyUser struct {
+	*consoleUser
+	pub *publisher
+}
+
+const (
+	usePasskey  = `form[data-method="passkey"]`
+	makePasskey = `form[data-step="enrol"]`
+	atCallback  = "/nowhere?result_token="
+)
+
+// A user with a real browser makes a passkey after a check and goes on with it (contract 38). The same
+// without a browser, on every store and engine, is TestPasskeys in testharness/conformance.
 func TestPasskeysInChromium(t *testing.T) {
 	t.Parallel()
 	browser := startChromium(t)
@@ -33,125 +45,158 @@ func TestPasskeysInChromium(t *testing.T) {
 	if err != nil || l2.Passkeys != on {
 		t.Fatalf("%+v, %v", l2, err)
 	}
-	u := newConsoleUser(t, browser, pub.BaseURL)
-	begin := func(id string) {
-		t.Helper()
-		status, _, b, err := pub.api("POST", "/api/v1/verify/start", map[string]string{"integration_id": id,
-			"callback_url": pub.DemoURL + "/nowhere"})
-		var s struct {
-			RedirectURL string `json:"redirect_url"`
-		}
-		if err != nil || status != 200 || json.Unmarshal(b, &s) != nil {
-			t.Fatalf("start: %d %s, %v", status, b, err)
-		}
-		u.open(s.RedirectURL)
-	}
-	const (
-		use   = `form[data-method="passkey"]`
-		enrol = `form[data-step="enrol"]`
-	)
-	shows := func(selector string) bool {
-		return evaluate[bool](u, `!(document.querySelector(`+"`"+selector+"`"+`)?.hidden ?? true)`)
-	}
-	appears := func(selector string) {
-		t.Helper()
-		for until := time.Now().Add(20 * time.Second); !shows(selector); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatalf("contract 38: %s does not show %s: %s", u.at(), selector, u.text())
-			}
-		}
-	}
-	arrives := func(part string) {
-		t.Helper()
-		for until := time.Now().Add(20 * time.Second); !strings.Contains(u.at(), part); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatalf("contract 38: the browser is at %s and not at %s: %s", u.at(), part, u.text())
-			}
-		}
-	}
-	says := func(text string) {
-		t.Helper()
-		for until := time.Now().Add(20 * time.Second); !strings.Contains(u.text(), text); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatalf("contract 38: %s does not say %q: %s", u.at(), text, u.text())
-			}
-		}
-	}
-	callback := "/nowhere?result_token="
+	u := &passkeyUser{consoleUser: newConsoleUser(t, browser, pub.BaseURL), pub: pub}
+	u.makesAPasskey()
+	u.usesIt()
+	u.isRefused()
+	u.deletesIt()
+	u.goesOnWithoutOne()
+}
 
-	// Make one. The page waits for the user, and the callback is one click away.
-	begin(pub.IntegrationIDAll)
+// makesAPasskey: the page waits for the user, and the callback is one click away.
+func (u *passkeyUser) makesAPasskey() {
+	u.t.Helper()
+	u.begin(u.pub.IntegrationIDAll)
 	u.press(`form[data-method="sandbox"] button`)
 	u.press(`form[data-outcome="approve"] button`)
-	appears(enrol)
+	u.appears(makePasskey)
 	u.reads("Next time with a passkey?", "Continue to")
 	u.look("passkey-enrol")
-	u.do(chromedp.Click(enrol + ` button`))
-	arrives(callback)
+	u.click(makePasskey)
+	u.arrives(atCallback)
+}
 
-	// Use it in the next session, and on the page after cancelling.
-	begin(pub.IntegrationIDAll)
-	appears(use)
+// usesIt uses the passkey in the next session, and on the page after cancelling.
+func (u *passkeyUser) usesIt() {
+	u.t.Helper()
+	u.begin(u.pub.IntegrationIDAll)
+	u.appears(usePasskey)
 	u.look("passkey-choose")
-	u.do(chromedp.Click(use + ` button`))
-	arrives(callback)
+	u.click(usePasskey)
+	u.arrives(atCallback)
 
-	begin(pub.IntegrationIDAll)
+	u.begin(u.pub.IntegrationIDAll)
 	u.press(`form[data-method="sandbox"] button`)
-	appears(use)
+	u.appears(usePasskey)
 	u.look("passkey-method")
 	u.press(`form[data-outcome="cancel"] button`)
-	appears(use)
+	u.appears(usePasskey)
 	u.look("passkey-cancelled")
-	u.do(chromedp.Click(use + ` button`))
-	arrives(callback)
+	u.click(usePasskey)
+	u.arrives(atCallback)
+}
 
-	// L1 is not enough for L2, and the page says why.
-	begin(pub.IntegrationIDL2)
-	appears(use)
-	u.do(chromedp.Click(use + ` button`))
-	says("this site asks for a check with an ID")
-	appears(use)
+// isRefused: L1 is not enough for L2, and the page says why. An authenticator that does not verify its user
+// is refused too, and so is one that signs badly.
+func (u *passkeyUser) isRefused() {
+	u.t.Helper()
+	u.begin(u.pub.IntegrationIDL2)
+	u.appears(usePasskey)
+	u.click(usePasskey)
+	u.says("this site asks for a check with an ID")
+	u.appears(usePasskey)
 	u.look("passkey-refused")
 
-	// An authenticator that does not verify its user, and one that signs badly.
-	for _, bad := range []webauthn.SetResponseOverrideBitsParams{{IsBadUV: new(true)}, {IsBogusSignature: new(true)}} {
+	for _, bad := range []webauthn.SetResponseOverrideBitsParams{
+		{IsBadUV: new(true)}, {IsBogusSignature: new(true)},
+	} {
 		bad.AuthenticatorID = u.device
 		u.do(devtools(webauthn.SetResponseOverrideBits, bad))
-		begin(pub.IntegrationIDAll)
-		appears(use)
-		u.do(chromedp.Click(use + ` button`))
-		says("could not be verified")
+		u.begin(u.pub.IntegrationIDAll)
+		u.appears(usePasskey)
+		u.click(usePasskey)
+		u.says("could not be verified")
 		u.do(devtools(webauthn.SetResponseOverrideBits, webauthn.SetResponseOverrideBitsParams{
 			AuthenticatorID: u.device, IsBadUV: new(false), IsBogusSignature: new(false)}))
 	}
+}
 
-	// See and delete what is kept.
+// deletesIt sees and deletes what is kept.
+func (u *passkeyUser) deletesIt() {
+	u.t.Helper()
 	u.open("/verify/passkeys")
-	appears(use)
+	u.appears(usePasskey)
 	u.look("passkeys")
-	u.do(chromedp.Click(use + ` button`))
-	says("A check that you are 18 or older")
+	u.click(usePasskey)
+	u.says("A check that you are 18 or older")
 	u.look("passkeys-kept")
 	u.press(`form[data-outcome="delete"] button`)
 	u.reads("It is deleted")
-	begin(pub.IntegrationIDAll)
-	appears(use)
-	u.do(chromedp.Click(use + ` button`))
-	says("We have no record of it")
+	u.begin(u.pub.IntegrationIDAll)
+	u.appears(usePasskey)
+	u.click(usePasskey)
+	u.says("We have no record of it")
+}
 
-	// A device that cannot keep a passkey goes on at once, and so does a user who declines.
+// goesOnWithoutOne: a device that cannot keep a passkey goes on at once, and so does a user who declines.
+func (u *passkeyUser) goesOnWithoutOne() {
+	u.t.Helper()
 	u.do(devtools(webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: u.device}))
-	begin(pub.IntegrationIDAll)
+	u.begin(u.pub.IntegrationIDAll)
 	u.press(`form[data-method="sandbox"] button`)
 	u.press(`form[data-outcome="approve"] button`)
-	appears(enrol)
-	u.do(chromedp.Click(enrol + ` button`))
-	arrives(callback)
+	u.appears(makePasskey)
+	u.click(makePasskey)
+	u.arrives(atCallback)
 	u.do(devtools(webauthn.RemoveVirtualAuthenticator,
 		webauthn.RemoveVirtualAuthenticatorParams{AuthenticatorID: u.device}))
-	begin(pub.IntegrationIDAll)
+	u.begin(u.pub.IntegrationIDAll)
 	u.press(`form[data-method="sandbox"] button`)
 	u.do(chromedp.Click(`form[data-outcome="approve"] button`))
-	arrives(callback)
+	u.arrives(atCallback)
+}
+
+// begin starts a session of an integration and opens its page.
+func (u *passkeyUser) begin(integrationID string) {
+	u.t.Helper()
+	status, _, b, err := u.pub.api("POST", "/api/v1/verify/start", map[string]string{
+		"integration_id": integrationID, "callback_url": u.pub.DemoURL + "/nowhere"})
+	var s struct {
+		RedirectURL string `json:"redirect_url"`
+	}
+	if err != nil || status != 200 || json.Unmarshal(b, &s) != nil {
+		u.t.Fatalf("start: %d %s, %v", status, b, err)
+	}
+	u.open(s.RedirectURL)
+}
+
+// click presses the button of a form whose script goes on when the device has answered.
+func (u *passkeyUser) click(form string) {
+	u.t.Helper()
+	u.do(chromedp.Click(form + ` button`))
+}
+
+// appears waits until what the selector finds is in sight.
+func (u *passkeyUser) appears(selector string) {
+	u.t.Helper()
+	script := "String(document.querySelector(`" + selector + "`)?.hidden)"
+	u.waits("show "+selector, script, "false")
+}
+
+func (u *passkeyUser) arrives(part string) {
+	u.t.Helper()
+	u.waits("get to "+part, `location.href`, part)
+}
+
+func (u *passkeyUser) says(text string) {
+	u.t.Helper()
+	u.waits("say "+text, `document.body.innerText.replace(/\s+/g, " ")`, text)
+}
+
+// waits until a script returns that part on a page that is loaded. Between two pages a browser has no body,
+// or cannot run a script at all; both are errors here, and it asks again.
+func (u *passkeyUser) waits(what, script, part string) {
+	u.t.Helper()
+	var got string
+	var err error
+	until := time.Now().Add(20 * time.Second)
+	for ; time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		got, err = chromedp.Run(u.ctx,
+			chromedp.Evaluate[string](`document.readyState === "complete" ? `+script+` : ""`))
+		if err == nil && strings.Contains(got, part) {
+			return
+		}
+	}
+	u.t.Logf("the last answer was %q, %v", got, err)
+	u.t.Fatalf("contract 38: %s does not %s: %s", u.at(), what, u.text())
 }

@@ -83,107 +83,165 @@ func (w *world) posts(t testing.TB, page, path, cookie, action, form string) (st
 	return resp.Status, resp.Header.Get("Location")
 }
 
+// newcomer is a member with an invitation, a device for passkeys, and the cookie of a session later.
+type newcomer struct {
+	*world
+	t        *testing.T
+	people   *console.People
+	secret   string
+	device   *passkeytest.Authenticator
+	cookie   string
+	passkeys []operate.Passkey
+}
+
 func TestAMemberComesIn(t *testing.T) {
 	w := newWorld(t)
 	people := w.let(t, "verify.example", base)
-	secret := invite(t, people)
-	device := passkeytest.New(base)
+	m := &newcomer{world: w, t: t, people: people, secret: invite(t, people), device: passkeytest.New(base)}
+	m.enrols()
+	m.signsOut()
+	m.signsIn()
+	m.mayAddAPasskeyOnlyAtFirst()
+	elsewhere := m.signsInElsewhere(m.addsAPasskey())
+	m.endsTheSession(elsewhere)
+	m.removesAPasskey()
+	m.isInTheAudit()
+}
 
-	page := w.ask("GET", "/console/invitation?invitation="+secret, "", "")
-	options, state := ceremony(t, parse(t, page), "enrol")
-	made, err := device.Create(options)
-	coretest.Must(t, err)
-	form := "do=enrol&name=Karen+Jones&token=" + secret + "&state=" + url.QueryEscape(state) +
+// enrols takes the invitation, which is good for one publisher and for one time.
+func (m *newcomer) enrols() {
+	m.t.Helper()
+	page := m.ask("GET", "/console/invitation?invitation="+m.secret, "", "")
+	options, state := ceremony(m.t, parse(m.t, page), "enrol")
+	made, err := m.device.Create(options)
+	coretest.Must(m.t, err)
+	form := "do=enrol&name=Karen+Jones&token=" + m.secret + "&state=" + url.QueryEscape(state) +
 		"&credential=" + url.QueryEscape(string(made.JSON()))
-	resp := w.ask("POST", "/console/invitation", "", form)
+	resp := m.ask("POST", "/console/invitation", "", form)
 	if resp.Status != 303 || !strings.HasPrefix(resp.Header.Get("Location"), mine+"?note=") {
-		t.Fatalf("enrolling: %d to %s\n%s", resp.Status, resp.Header.Get("Location"), resp.Body)
+		m.t.Fatalf("enrolling: %d to %s\n%s", resp.Status, resp.Header.Get("Location"), resp.Body)
 	}
-	cookie := opened(t, resp.Header.Get("Set-Cookie"))
-	if w.ask("GET", mine, cookie, "").Status != 200 || w.ask("GET", "/console/p/"+othersID, cookie,
+	m.cookie = opened(m.t, resp.Header.Get("Set-Cookie"))
+	if m.ask("GET", mine, m.cookie, "").Status != 200 || m.ask("GET", "/console/p/"+othersID, m.cookie,
 		"").Status != 404 {
-		t.Error("a member sees one publisher, and no other")
+		m.t.Error("a member sees one publisher, and no other")
 	}
-	for path, method := range map[string]string{"/console/invitation?invitation=" + secret: "GET",
+	for path, method := range map[string]string{"/console/invitation?invitation=" + m.secret: "GET",
 		"/console/invitation": "POST"} {
-		if again := w.ask(method, path, "", form); again.Status != 410 || again.Header.Has("Set-Cookie") {
-			t.Errorf("the invitation a second time, %s: %d, want 410", method, again.Status)
+		if again := m.ask(method, path, "", form); again.Status != 410 || again.Header.Has("Set-Cookie") {
+			m.t.Errorf("the invitation a second time, %s: %d, want 410", method, again.Status)
 		}
 	}
+}
 
-	if status, to := w.posts(t, mine, "/console/account", cookie, "sign-out", ""); status != 303 {
-		t.Errorf("signing out: %d to %s", status, to)
+func (m *newcomer) signsOut() {
+	m.t.Helper()
+	if status, to := m.posts(m.t, mine, "/console/account", m.cookie, "sign-out", ""); status != 303 {
+		m.t.Errorf("signing out: %d to %s", status, to)
 	}
-	if got := w.ask("GET", mine, cookie, "").Status; got != 303 {
-		t.Errorf("the cookie from before the sign-out: %d, want 303 to the sign-in", got)
+	if got := m.ask("GET", mine, m.cookie, "").Status; got != 303 {
+		m.t.Errorf("the cookie from before the sign-out: %d, want 303 to the sign-in", got)
 	}
+}
 
-	options, state = ceremony(t, parse(t, w.ask("GET", "/console/sign-in", "", "")), "sign-in-passkey")
+// proves is the form for signing in with a passkey of a device.
+func (m *newcomer) proves(device *passkeytest.Authenticator) string {
+	m.t.Helper()
+	options, state := ceremony(m.t, parse(m.t, m.ask("GET", "/console/sign-in", "", "")), "sign-in-passkey")
 	answer, err := device.Get(options)
-	coretest.Must(t, err)
-	form = "do=sign-in-passkey&state=" + url.QueryEscape(state) + "&credential=" +
+	coretest.Must(m.t, err)
+	return "do=sign-in-passkey&state=" + url.QueryEscape(state) + "&credential=" +
 		url.QueryEscape(string(answer.JSON()))
-	resp = w.ask("POST", "/console/sign-in", "", form)
-	cookie = opened(t, resp.Header.Get("Set-Cookie"))
-	if got := w.ask("GET", mine, cookie, "").Status; resp.Status != 303 || got != 200 {
-		t.Errorf("signing in: %d, then %d", resp.Status, got)
-	}
-	if again := w.ask("POST", "/console/sign-in", "", form); again.Status != 401 ||
-		again.Header.Has("Set-Cookie") {
-		t.Errorf("an answer of a passkey a second time: %d, want 401", again.Status)
-	}
+}
 
-	w.Clock.Advance(10 * time.Minute)
-	account := string(w.ask("GET", "/console/account", cookie, "").Body)
+func (m *newcomer) signsIn() {
+	m.t.Helper()
+	form := m.proves(m.device)
+	resp := m.ask("POST", "/console/sign-in", "", form)
+	m.cookie = opened(m.t, resp.Header.Get("Set-Cookie"))
+	if got := m.ask("GET", mine, m.cookie, "").Status; resp.Status != 303 || got != 200 {
+		m.t.Errorf("signing in: %d, then %d", resp.Status, got)
+	}
+	if again := m.ask("POST", "/console/sign-in", "", form); again.Status != 401 ||
+		again.Header.Has("Set-Cookie") {
+		m.t.Errorf("an answer of a passkey a second time: %d, want 401", again.Status)
+	}
+}
+
+func (m *newcomer) mayAddAPasskeyOnlyAtFirst() {
+	m.t.Helper()
+	m.Clock.Advance(10 * time.Minute)
+	account := string(m.ask("GET", "/console/account", m.cookie, "").Body)
 	if strings.Contains(account, "add-passkey") || !strings.Contains(account, "Sign in again, and add one") ||
 		!strings.Contains(account, "Passkey 1") {
-		t.Errorf("10 minutes after signing in the page offers another passkey:\n%s", account)
+		m.t.Errorf("10 minutes after signing in the page offers another passkey:\n%s", account)
 	}
-	w.Clock.Advance(-10 * time.Minute)
-	other := passkeytest.New(base)
-	options, state = ceremony(t, parse(t, w.ask("GET", "/console/account", cookie, "")), "add-passkey")
-	added, err := other.Create(options)
-	coretest.Must(t, err)
-	if status, to := w.posts(t, "/console/account", "/console/account", cookie, "add-passkey",
-		"name=laptop&state="+
-			url.QueryEscape(state)+"&credential="+url.QueryEscape(string(added.JSON()))); status != 303 {
-		t.Errorf("adding a passkey: %d to %s", status, to)
+	m.Clock.Advance(-10 * time.Minute)
+}
+
+// addsAPasskey adds one called laptop, and returns its device.
+func (m *newcomer) addsAPasskey() *passkeytest.Authenticator {
+	m.t.Helper()
+	laptop := passkeytest.New(base)
+	page := parse(m.t, m.ask("GET", "/console/account", m.cookie, ""))
+	options, state := ceremony(m.t, page, "add-passkey")
+	added, err := laptop.Create(options)
+	coretest.Must(m.t, err)
+	if status, to := m.posts(m.t, "/console/account", "/console/account", m.cookie, "add-passkey",
+		"name=laptop&state="+url.QueryEscape(state)+"&credential="+
+			url.QueryEscape(string(added.JSON()))); status != 303 {
+		m.t.Errorf("adding a passkey: %d to %s", status, to)
 	}
-	all, _, err := people.Passkeys(context.Background(), cookie)
-	coretest.Must(t, err)
-	if len(all) != 2 {
-		t.Fatalf("the member has %d passkeys, want 2", len(all))
+	m.passkeys, _, err = m.people.Passkeys(context.Background(), m.cookie)
+	coretest.Must(m.t, err)
+	if len(m.passkeys) != 2 {
+		m.t.Fatalf("the member has %d passkeys, want 2", len(m.passkeys))
 	}
-	options, state = ceremony(t, parse(t, w.ask("GET", "/console/sign-in", "", "")), "sign-in-passkey")
-	proof, err := other.Get(options)
-	coretest.Must(t, err)
-	resp = w.ask("POST", "/console/sign-in", "", "do=sign-in-passkey&state="+url.QueryEscape(state)+
-		"&credential="+url.QueryEscape(string(proof.JSON())))
-	elsewhere := opened(t, resp.Header.Get("Set-Cookie"))
-	sessions, err := people.Sessions(context.Background(), cookie)
-	coretest.Must(t, err)
+	return laptop
+}
+
+// signsInElsewhere returns the cookie of a second session, with the passkey of another device.
+func (m *newcomer) signsInElsewhere(device *passkeytest.Authenticator) string {
+	m.t.Helper()
+	resp := m.ask("POST", "/console/sign-in", "", m.proves(device))
+	return opened(m.t, resp.Header.Get("Set-Cookie"))
+}
+
+// endsTheSession ends the session that was opened with the laptop.
+func (m *newcomer) endsTheSession(elsewhere string) {
+	m.t.Helper()
+	sessions, err := m.people.Sessions(context.Background(), m.cookie)
+	coretest.Must(m.t, err)
 	for _, s := range sessions {
 		if s.Passkey.Name != "laptop" {
 			continue
 		}
-		if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "end-session",
+		if status, _ := m.posts(m.t, "/console/account", "/console/account", m.cookie, "end-session",
 			"session="+s.ID); status != 303 {
-			t.Errorf("ending a session: %d", status)
+			m.t.Errorf("ending a session: %d", status)
 		}
 	}
-	if got := w.ask("GET", "/console/account", elsewhere, "").Status; got == 200 {
-		t.Error("the session that was ended still opens the console")
+	if got := m.ask("GET", "/console/account", elsewhere, "").Status; got == 200 {
+		m.t.Error("the session that was ended still opens the console")
 	}
-	if status, _ := w.posts(t, "/console/account", "/console/account", cookie, "remove-passkey",
-		"passkey="+all[1].ID); status != 303 {
-		t.Errorf("removing a passkey: %d", status)
-	}
-	if err := people.RemovePasskey(context.Background(), cookie, all[0].ID); err == nil {
-		t.Error("the last passkey is removed")
-	}
+}
 
-	entries, _, err := audit.List(context.Background(), w.Memory, w.Host.Host.Sealer, mineID, "", 50)
-	coretest.Must(t, err)
+// removesAPasskey removes one of two. The last one stays.
+func (m *newcomer) removesAPasskey() {
+	m.t.Helper()
+	if status, _ := m.posts(m.t, "/console/account", "/console/account", m.cookie, "remove-passkey",
+		"passkey="+m.passkeys[1].ID); status != 303 {
+		m.t.Errorf("removing a passkey: %d", status)
+	}
+	if err := m.people.RemovePasskey(context.Background(), m.cookie, m.passkeys[0].ID); err == nil {
+		m.t.Error("the last passkey is removed")
+	}
+}
+
+func (m *newcomer) isInTheAudit() {
+	m.t.Helper()
+	entries, _, err := audit.List(context.Background(), m.Memory, m.Host.Host.Sealer, mineID, "", 50)
+	coretest.Must(m.t, err)
 	seen := map[string]bool{}
 	for _, e := range entries {
 		seen[e.Operation] = true
@@ -191,7 +249,7 @@ func TestAMemberComesIn(t *testing.T) {
 	for _, want := range []string{"member.enrol", "member.sign-in", "passkey.add", "passkey.remove",
 		"session.end"} {
 		if !seen[want] {
-			t.Errorf("the audit does not tell of %s: %v", want, seen)
+			m.t.Errorf("the audit does not tell of %s: %v", want, seen)
 		}
 	}
 }

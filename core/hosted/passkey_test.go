@@ -457,67 +457,70 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 	})
 }
 
+// enrolments are forms that make a passkey after a check, or do not.
+var enrolments = []struct {
+	name   string
+	form   func(w *pkWorld, done *web.Response) url.Values
+	status int
+	kept   int
+}{
+	{"as it should be", func(w *pkWorld, done *web.Response) url.Values { return w.enrols(done) }, 303, 1},
+	{"before completion", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		form.Set("flow", w.session(session.L1, 25))
+		return form
+	}, 400, 0},
+	{"with the challenge of another session", func(w *pkWorld, done *web.Response) url.Values {
+		other := w.enrols(w.completes(w.session(session.L1, 25)))
+		form := w.enrols(done)
+		form.Set("enrol", other.Get("enrol"))
+		form.Set("credential", other.Get("credential"))
+		return form
+	}, 400, 0},
+	{"with the challenge of a passkey that is used", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		form.Set("enrol", fieldsOf(w.get(here(w.session(session.L1, 25)))).Get("provider"))
+		return form
+	}, 400, 0},
+	{"in a browser that has not proven it", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		form.Del("provider")
+		return form
+	}, 403, 0},
+	{"an answer of the wrong type", func(w *pkWorld, done *web.Response) url.Values {
+		return w.enrols(done, func(c *passkeytest.Ceremony) { c.Type = "webauthn.get" })
+	}, 400, 0},
+	{"an id of 1,024 bytes", func(w *pkWorld, done *web.Response) url.Values {
+		return w.enrols(done, func(c *passkeytest.Ceremony) { c.ID = make([]byte, 1024) })
+	}, 400, 0},
+	{"no answer", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		form.Del("credential")
+		return form
+	}, 400, 0},
+	{"the same form twice", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		w.send(form, nil)
+		return form
+	}, 303, 1},
+	{"a second passkey of one session", func(w *pkWorld, done *web.Response) url.Values {
+		w.send(w.enrols(done), nil)
+		return w.enrols(done)
+	}, 400, 1},
+	{"after the 5 minutes", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		w.Clock.Advance(token.ResultLife)
+		return form
+	}, 303, 0},
+	{"switched off meanwhile", func(w *pkWorld, done *web.Response) url.Values {
+		form := w.enrols(done)
+		w.integrate(func(i *integration.Integration) { i.Passkeys = "off" })
+		return form
+	}, 303, 0},
+}
+
 func TestMakingAPasskey(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		form   func(w *pkWorld, done *web.Response) url.Values
-		status int
-		kept   int
-	}{
-		{"as it should be", func(w *pkWorld, done *web.Response) url.Values { return w.enrols(done) }, 303, 1},
-		{"before completion", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			form.Set("flow", w.session(session.L1, 25))
-			return form
-		}, 400, 0},
-		{"with the challenge of another session", func(w *pkWorld, done *web.Response) url.Values {
-			other := w.enrols(w.completes(w.session(session.L1, 25)))
-			form := w.enrols(done)
-			form.Set("enrol", other.Get("enrol"))
-			form.Set("credential", other.Get("credential"))
-			return form
-		}, 400, 0},
-		{"with the challenge of a passkey that is used", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			form.Set("enrol", fieldsOf(w.get(here(w.session(session.L1, 25)))).Get("provider"))
-			return form
-		}, 400, 0},
-		{"in a browser that has not proven it", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			form.Del("provider")
-			return form
-		}, 403, 0},
-		{"an answer of the wrong type", func(w *pkWorld, done *web.Response) url.Values {
-			return w.enrols(done, func(c *passkeytest.Ceremony) { c.Type = "webauthn.get" })
-		}, 400, 0},
-		{"an id of 1,024 bytes", func(w *pkWorld, done *web.Response) url.Values {
-			return w.enrols(done, func(c *passkeytest.Ceremony) { c.ID = make([]byte, 1024) })
-		}, 400, 0},
-		{"no answer", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			form.Del("credential")
-			return form
-		}, 400, 0},
-		{"the same form twice", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			w.send(form, nil)
-			return form
-		}, 303, 1},
-		{"a second passkey of one session", func(w *pkWorld, done *web.Response) url.Values {
-			w.send(w.enrols(done), nil)
-			return w.enrols(done)
-		}, 400, 1},
-		{"after the 5 minutes", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			w.Clock.Advance(token.ResultLife)
-			return form
-		}, 303, 0},
-		{"switched off meanwhile", func(w *pkWorld, done *web.Response) url.Values {
-			form := w.enrols(done)
-			w.integrate(func(i *integration.Integration) { i.Passkeys = "off" })
-			return form
-		}, 303, 0},
-	} {
+	for _, c := range enrolments {
 		t.Run("contract 38: "+c.name, func(t *testing.T) {
 			w := passkeyWorld(t)
 			flow := w.session(session.L1, 25)
@@ -529,7 +532,8 @@ func TestMakingAPasskey(t *testing.T) {
 			if c.name == "after the 5 minutes" {
 				return
 			}
-			if c.status == 400 && kind(resp) == "completed" && (hop(t, resp) == nil || attribute(resp, "data-step") != "") {
+			if c.status == 400 && kind(resp) == "completed" &&
+				(hop(t, resp) == nil || attribute(resp, "data-step") != "") {
 				t.Errorf("the page does not go on to the callback: %s", resp.Body)
 			}
 			step := fieldsOf(done).Get("provider")
@@ -538,28 +542,30 @@ func TestMakingAPasskey(t *testing.T) {
 			}
 		})
 	}
-	t.Run("contract 38: after a failure", func(t *testing.T) {
-		w := passkeyWorld(t)
-		form := w.enrols(w.completes(w.session(session.L1, 25)))
-		flow := w.session(session.L1, 25)
-		w.face.decision.Verdict = method.Rejected
-		page := w.get(here(flow) + "&method=face")
-		w.post(flow, nil, "provider", hidden(page, "provider"), "attempt", "0")
-		form.Set("flow", flow)
-		if resp := w.send(form, nil); resp.Status != 400 || w.kept() != 0 {
-			t.Errorf("%d, %d are kept", resp.Status, w.kept())
-		}
-	})
-	t.Run("contract 38: two sessions make a passkey with one id", func(t *testing.T) {
-		w := passkeyWorld(t)
-		w.has()
-		done := w.completes(w.session(session.L1, 25))
-		id := w.device.Passkeys[0].ID
-		resp := w.send(w.enrols(done, func(c *passkeytest.Ceremony) { c.ID = id }), nil)
-		if resp.Status != 400 || hop(t, resp) == nil || w.kept() != 1 {
-			t.Errorf("%d, %d are kept", resp.Status, w.kept())
-		}
-	})
+}
+
+func TestNoPasskeyAfterAFailure(t *testing.T) {
+	w := passkeyWorld(t)
+	form := w.enrols(w.completes(w.session(session.L1, 25)))
+	flow := w.session(session.L1, 25)
+	w.face.decision.Verdict = method.Rejected
+	page := w.get(here(flow) + "&method=face")
+	w.post(flow, nil, "provider", hidden(page, "provider"), "attempt", "0")
+	form.Set("flow", flow)
+	if resp := w.send(form, nil); resp.Status != 400 || w.kept() != 0 {
+		t.Errorf("contract 38: %d, %d are kept", resp.Status, w.kept())
+	}
+}
+
+func TestTwoSessionsMakeAPasskeyWithOneID(t *testing.T) {
+	w := passkeyWorld(t)
+	w.has()
+	done := w.completes(w.session(session.L1, 25))
+	id := w.device.Passkeys[0].ID
+	resp := w.send(w.enrols(done, func(c *passkeytest.Ceremony) { c.ID = id }), nil)
+	if resp.Status != 400 || hop(t, resp) == nil || w.kept() != 1 {
+		t.Errorf("contract 38: %d, %d are kept", resp.Status, w.kept())
+	}
 }
 
 // What a passkey stands for is what was proven, as the integration was then.

@@ -81,7 +81,9 @@ func openWallet(t testing.TB, now func() time.Time, eku string, members map[stri
 		answers[Fails].Form.Set("error_description", privateClaim)
 		private.add("a nonce", r.Nonce)
 		private.add("a state", r.State)
-		private.add("a device's key", string(wallet.Key.PublicKey.X.FillBytes(make([]byte, 32))))
+		point, err := wallet.Key.PublicKey.Bytes()
+		must(t, err)
+		private.add("a device's key", string(point[1:33])) // its x
 		private.add("a document", middle(answers[Yes].Form.Get("vp_token")+answers[Yes].Form.Get("response")))
 		private.add("an element", r.Elements[0])
 		return Step{Address: waiting.URL, First: func() {

@@ -43,6 +43,58 @@ func addWallets(add func(string, func(*View))) {
 	}
 }
 
+// addPasskeys adds the pages on which a passkey is used or made, and those of one's own passkey.
+func addPasskeys(add func(string, func(*View))) {
+	use := &Passkey{Options: `{"challenge":"AA"}`, Fields: []Field{{"method", "passkey"}, {"attempt", "0"}}}
+	for _, k := range []Kind{Method, Choose, Cancelled} {
+		add("passkey on "+string(k), func(v *View) { v.Kind, v.Passkey = k, use })
+	}
+	for _, why := range append([]string{"something new"}, passkeyReasons...) {
+		add("passkey not accepted: "+why, func(v *View) {
+			v.Kind, v.Passkey, v.Notice = Method, use, Notice{Passkey: why}
+		})
+	}
+	add("completed, enrol", func(v *View) {
+		v.Kind, v.Passkey = Completed, &Passkey{Enrol: true, Options: "{}",
+			Fields: []Field{{"enrol", "token"}}, LookURL: "/verify/passkeys"}
+	})
+	own := func(name string, kept Kept) {
+		add("passkeys, "+name, func(v *View) {
+			v.Kind, v.Kept, v.Flow, v.SiteOrigin = Passkeys, kept, "", ""
+			if kept.Made.IsZero() {
+				v.Passkey = use
+			}
+		})
+	}
+	own("at first", Kept{})
+	own("late", Kept{Late: true})
+	own("refused", Kept{Refused: true})
+	own("unknown", Kept{Unknown: true})
+	own("deleted", Kept{Deleted: true})
+	shown := Kept{Level: "L1", Estimate: true, Age: 25, Publisher: "Shop", Made: noon,
+		Until: noon.AddDate(1, 0, 0)}
+	own("an estimate", shown)
+	shown.Estimate, shown.Age, shown.Blocked = false, 18, true
+	own("a proof, blocked", shown)
+	shown.Level, shown.Blocked, shown.Over = "L2", false, true
+	own("a document, over", shown)
+}
+
+// addFailures adds the pages of checks and attempts that failed.
+func addFailures(add func(string, func(*View))) {
+	for _, code := range append([]string{"TIMEOUT", "SOMETHING_NEW"}, failureCodes...) {
+		add("failed "+code, func(v *View) { v.Kind, v.FailureCode = Failed, code })
+	}
+	add("trouble", func(v *View) {
+		v.Kind, v.Notice, v.AnotherURL = Method, Notice{Trouble: true}, "/verify?flow=a"
+	})
+	for _, why := range append([]string{"something new"}, reasons...) {
+		add("failed attempt: "+why, func(v *View) {
+			v.Kind, v.Notice = Choose, Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: why}
+		})
+	}
+}
+
 // views are all pages that differ in more than the value of a field, by name.
 func views() map[string]View {
 	base := View{
@@ -99,17 +151,7 @@ func views() map[string]View {
 				[]Choice{{Outcome: "begin"}}
 		})
 	}
-	for _, code := range append([]string{"TIMEOUT", "SOMETHING_NEW"}, failureCodes...) {
-		add("failed "+code, func(v *View) { v.Kind, v.FailureCode = Failed, code })
-	}
-	add("trouble", func(v *View) {
-		v.Kind, v.Notice, v.AnotherURL = Method, Notice{Trouble: true}, "/verify?flow=a"
-	})
-	for _, why := range append([]string{"something new"}, reasons...) {
-		add("failed attempt: "+why, func(v *View) {
-			v.Kind, v.Notice = Choose, Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: why}
-		})
-	}
+	addFailures(add)
 	for _, words := range append([]string{"sandbox"}, named...) {
 		add("method of kind "+words, func(v *View) { v.Kind, v.Words, v.MinimumAge = Method, words, 18 })
 		add("choose, unavailable "+words, func(v *View) {
@@ -124,38 +166,7 @@ func views() map[string]View {
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
 	})
 	add("camera, no picture", func(v *View) { v.Kind, v.Camera, v.Notice = Method, true, Notice{BadFile: true} })
-	use := &Passkey{Options: `{"challenge":"AA"}`, Fields: []Field{{"method", "passkey"}, {"attempt", "0"}}}
-	for _, k := range []Kind{Method, Choose, Cancelled} {
-		add("passkey on "+string(k), func(v *View) { v.Kind, v.Passkey = k, use })
-	}
-	for _, why := range append([]string{"something new"}, passkeyReasons...) {
-		add("passkey not accepted: "+why, func(v *View) {
-			v.Kind, v.Passkey, v.Notice = Method, use, Notice{Passkey: why}
-		})
-	}
-	add("completed, enrol", func(v *View) {
-		v.Kind, v.Passkey = Completed, &Passkey{Enrol: true, Options: "{}", Fields: []Field{{"enrol", "token"}},
-			LookURL: "/verify/passkeys"}
-	})
-	own := func(name string, kept Kept) {
-		add("passkeys, "+name, func(v *View) {
-			v.Kind, v.Kept, v.Flow, v.SiteOrigin = Passkeys, kept, "", ""
-			if kept.Made.IsZero() {
-				v.Passkey = use
-			}
-		})
-	}
-	own("at first", Kept{})
-	own("late", Kept{Late: true})
-	own("refused", Kept{Refused: true})
-	own("unknown", Kept{Unknown: true})
-	own("deleted", Kept{Deleted: true})
-	shown := Kept{Level: "L1", Estimate: true, Age: 25, Publisher: "Shop", Made: noon, Until: noon.AddDate(1, 0, 0)}
-	own("an estimate", shown)
-	shown.Estimate, shown.Age, shown.Blocked = false, 18, true
-	own("a proof, blocked", shown)
-	shown.Level, shown.Blocked, shown.Over = "L2", false, true
-	own("a document, over", shown)
+	addPasskeys(add)
 	add("asked, again", func(v *View) { v.Kind, v.AgainURL, v.AgainAfter = Asked, againURL, 2*time.Second })
 	add("asked about a picture", func(v *View) {
 		v.Kind, v.Words, v.AgainURL, v.AgainAfter = Asked, "estimator", againURL, 2*time.Second
