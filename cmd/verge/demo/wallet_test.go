@@ -65,8 +65,9 @@ func TestChromiumWallet(t *testing.T) {
 		w.click(shares("adult"), backInTheShop)
 	})
 	t.Run("contract 39: on another device", func(t *testing.T) {
-		w := newWalk(t)
+		w := newWalk(t, onComputer) // elsewhere the code is a link away
 		w.asksWallet()
+		w.picture("wallet-code")
 		code := w.code()
 		resp, err := http.Get(code)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 type qr struct {
 	text string // what it says
 	box  string // the viewBox
+	wide string // in CSS pixels
 	path string // each row's dark modules, as lines that are one module thick
 	what string // for who cannot see it
 	hint string // what to do with it
@@ -18,6 +19,13 @@ type qr struct {
 
 // quietZone is how many light modules the standard wants around a code.
 const quietZone = 4
+
+// Each module is the same whole number of CSS pixels wide: so many that the code is about as wide as is
+// comfortable, but no fewer than a camera needs. A narrower page shrinks the code.
+const (
+	comfortable = 304
+	leastModule = 3
+)
 
 // longText is from how many bytes on a code has the lowest level of error correction. A request of a wallet
 // makes a dense code, and larger modules help a camera more than redundancy does.
@@ -44,8 +52,10 @@ func newQR(text string) (*qr, error) {
 	if err != nil {
 		return nil, err
 	}
-	side := strconv.Itoa(code.Size + 2*quietZone)
-	return &qr{text: text, box: "0 0 " + side + " " + side, path: pathOf(code)}, nil
+	modules := code.Size + 2*quietZone
+	side := strconv.Itoa(modules)
+	return &qr{text: text, box: "0 0 " + side + " " + side, path: pathOf(code),
+		wide: strconv.Itoa(modules * max(comfortable/modules, leastModule))}, nil
 }
 
 // pathOf draws a code. Lines are relative to the one before, which makes the path short.
