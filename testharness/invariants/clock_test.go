@@ -184,12 +184,12 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 				_, choices := s.page(a.text("redirect_url"))
 				at := rng.IntN(60) - 60 // its commit meets that of the timer
 				if i%3 == 0 {
-					at = rng.IntN(800) - 700 // on a slow machine as well, some win and some lose
+					at = rng.IntN(2900) - 2800 // on a slow machine as well, some win and some lose
 				}
 				racers = append(racers, racer{a.text("session_id"), choices["approve"],
 					time.Duration(at) * time.Millisecond})
 			}
-			c.Clock.Jump(session.Life - 900*time.Millisecond) // the first began a moment ago
+			c.Clock.Jump(session.Life - 3*time.Second) // the first began a moment ago
 			var wg sync.WaitGroup
 			told := make([]answer, n)
 			for i, r := range racers {
