@@ -170,6 +170,9 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		next.log = running.log
 		err = next.apply(ctx, d)
 	}
+	if err != nil && ctx.Err() != nil {
+		return // the server stops, and reads them when it starts again
+	}
 	if err != nil {
 		running.log.Error("SIGHUP: publishers and integrations were not read again", "error", err.Error())
 		return

@@ -406,8 +406,9 @@ func wantPageOr503(t *testing.T, r *web.Response, good int) {
 }
 
 // What a client sees of a store that hangs, through the whole server.
+//
+// It runs alone: the second that a request may take is short for a machine that other tests keep busy.
 func TestHangingStore(t *testing.T) {
-	t.Parallel() // it waits for deadlines
 	f := newFaults(t)
 	h := newHarness(t, &opts{KV: f.open, HandleTimeout: time.Second, Configure: unlimited})
 	s := h.Start(nil)
