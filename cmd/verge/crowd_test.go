@@ -43,7 +43,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 		{crowd: 1536, wasm: true},
 		{crowd: 1536, perIP: 2048, wasm: true},
 		{crowd: 8000, long: true},
-		{crowd: 8000, perIP: 10000},
+		{crowd: 8000, perIP: 10000, long: true},
 		{crowd: 8000, wasm: true, long: true},
 		{crowd: 8000, perIP: 10000, wasm: true, long: true},
 	} {

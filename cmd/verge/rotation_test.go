@@ -57,7 +57,7 @@ func TestRotationInAFleet(t *testing.T) {
 				load, sealsIn := rotating(t)
 				w := &walkers{fleet: fleet}
 				if !long.Run(t, "TestRotationInAFleet") {
-					w.pause = 200 * time.Millisecond // without it they and the store take all processors
+					w.pause = 500 * time.Millisecond // without it they and the store take all processors
 				}
 				w.begin(4)
 

@@ -38,8 +38,10 @@ import (
 // cluster, etcd or postgres. There, every harness uses a prefix or schema of its own, and does not
 // remove what it wrote. VERGE_HARNESS_ENGINE says what runs the core: nothing
 // (natively), wasm (a guest of this process), or workerd (a Worker, which has a
-// store of its own).
+// store of its own). VERGE_HARNESS_TURN names the column of TestEngines whose share of
+// the methods' cases runs. If it names none, all run.
 var (
+	engineTurn = os.Getenv("VERGE_HARNESS_TURN")
 	engineName = os.Getenv("VERGE_HARNESS_KV")
 	engineURL  = os.Getenv("VERGE_HARNESS_URL")
 	inGuest    = os.Getenv("VERGE_HARNESS_ENGINE") == "wasm"
@@ -231,21 +233,32 @@ var once = map[string]string{
 }
 
 // inTurn are the tests that take most of the time. In the short run each has only the engine that is named
-// here, beside memory and the engine of the run itself. They take turns, so that every engine has one.
+// here, beside the engine of the run itself. The suites of the methods take turns case by case (takesCase).
 var inTurn = map[string]string{
 	"TestCallbackVectors": "wasm",
 	"TestHangingStore":    "etcd",
 	"TestLimits":          "cluster",
+	"TestMethodCourier":   "postgres",
 	"TestNoSecretIsTold":  "workerd",
 	"TestSchedule":        "bolt",
 	"TestStoreFaults":     "redis",
+}
+
+// others are the columns of TestEngines that the short run starts: the run itself is on miniredis.
+func others() (names []string) {
+	for _, e := range engines {
+		if e.name != "miniredis" {
+			names = append(names, e.name)
+		}
+	}
+	return names
 }
 
 // testsFor returns the tests of all suites that run on the engine of that name.
 func testsFor(engine string, full bool) (tests []string) {
 	for _, s := range suites {
 		for _, test := range s.tests {
-			if turn := inTurn[test]; full || turn == "" || turn == engine || engine == "memory" {
+			if turn := inTurn[test]; full || turn == "" || turn == engine {
 				tests = append(tests, test)
 			}
 		}
@@ -304,13 +317,14 @@ func TestEngines(t *testing.T) {
 			// The parallel tests of a child wait most of the time.
 			args := []string{"-test.v", "-test.parallel=4", "-test.timeout=10m",
 				"-test.run=^(" + strings.Join(tests, "|") + ")$"}
+			turn := ""
 			if !full {
-				args = append(args, "-test.short")
+				args, turn = append(args, "-test.short"), e.name
 			}
 			child := exec.CommandContext(t.Context(), program, args...)
 			// A child has few living objects, and by default collects garbage most of the time.
 			child.Env = append(os.Environ(), "VERGE_HARNESS_ENGINE="+e.engine, "VERGE_HARNESS_KV="+e.kv,
-				"VERGE_HARNESS_URL="+url, "GOGC=400")
+				"VERGE_HARNESS_URL="+url, "VERGE_HARNESS_TURN="+turn, "GOGC=400")
 			var out bytes.Buffer
 			child.Stdout, child.Stderr = &out, &out
 			err := child.Run()
@@ -550,28 +564,40 @@ panic: the child ends here
 	}
 }
 
-// In the short run, too, every suite has a test on every engine, and every test is on memory and on another
-// engine.
+// The short run, too, has a test of every suite on every engine. A test or a case that takes turns is on the
+// engine of the run itself and on another one.
 func TestTheShortRunAsksEveryEngine(t *testing.T) {
+	turns := func(test string) bool { return inTurn[test] != "" }
 	for _, e := range engines {
 		tests := testsFor(e.name, false)
 		for _, s := range suites {
-			// The suite of secrets has one test, which takes turns.
-			if s.name != "secrets" && !slices.ContainsFunc(s.tests, func(test string) bool {
-				return slices.Contains(tests, test)
-			}) {
+			if !slices.ContainsFunc(s.tests, func(test string) bool { return slices.Contains(tests, test) }) &&
+				!slices.ContainsFunc(s.tests, turns) {
 				t.Errorf("the short run has nothing of %q on %s", s.name, e.name)
 			}
 		}
 	}
-	all := testsFor("memory", true)
-	if short := testsFor("memory", false); !slices.Equal(short, all) {
-		t.Errorf("in the short run memory has %d tests, want all %d", len(short), len(all))
-	}
+	all := testsFor("", true)
 	for test, turn := range inTurn {
 		if !slices.Contains(all, test) || !slices.Contains(testsFor(turn, false), test) ||
-			!slices.ContainsFunc(engines, func(e store) bool { return e.name == turn && turn != "memory" }) {
-			t.Errorf("%s is to run on %q, want a test of a suite, and an engine that is not memory", test, turn)
+			!slices.Contains(others(), turn) {
+			t.Errorf("%s is to run on %q, want a test of a suite, and an engine that the run is not on", test, turn)
+		}
+	}
+	defer func(was string) { engineTurn = was }(engineTurn)
+	for n := range 2 * len(engines) {
+		var has []string
+		for _, engineTurn = range append(others(), "") {
+			if takesCase(n) {
+				has = append(has, engineTurn)
+			}
+		}
+		want := 2
+		if n == 0 {
+			want = len(engines)
+		}
+		if len(has) != want || has[want-1] != "" {
+			t.Errorf("case %d of a method is on %q, want %d engines and the run itself", n, has, want-1)
 		}
 	}
 }

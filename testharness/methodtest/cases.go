@@ -82,7 +82,7 @@ func (w *world) manyAtOnce() {
 // instance had died.
 func (w *world) diesAsking() {
 	if w.side.Asked == nil {
-		w.t.Skip("it asks nobody")
+		w.t.Skip("SKIP: it asks nobody")
 	}
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)

@@ -251,7 +251,7 @@ func (w *world) phoneExpires() {
 // and opens no other hand-off.
 func (w *world) bothAsk() {
 	if w.side.Asked == nil {
-		w.t.Skip("it asks nobody")
+		w.t.Skip("SKIP: it asks nobody")
 	}
 	s := w.start("COMPLETED")
 	computer := w.Open(s.RedirectURL)
