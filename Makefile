@@ -31,7 +31,7 @@ LONGEST := ./cmd/verge ./testharness/conformance ./edge/workers ./testharness/in
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 	@rm -rf dist/_artifacts && mkdir -p dist
 	@$(if $(VERGE_LONG),,GOGC=400) $(GO) run ./testharness/internal/progress \
-		$(GO) test -json $(if $(VERGE_LONG),$(RACE),-short -p 4 -parallel 4) \
+		$(GO) test -json $(if $(VERGE_LONG),$(RACE),-short -p 6 -parallel 4) \
 		-timeout 30m -artifacts -outputdir $(CURDIR)/dist $(LONGEST) ./...
 	@find dist/_artifacts -name engines.txt -exec cat {} + 2>/dev/null || true
 
