@@ -73,6 +73,11 @@ var Table = []Entry{
 		Short: "one",
 	},
 	{
+		Package: "kvadapters/kvcheck", Test: "TestCheck",
+		Only:  "a check that finds a store that breaks a promise, on every kind of store",
+		Short: "a check of every kind of store as it is, and one in memory that breaks each promise in turn",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
 		Short: "all on miniredis; all but seven on every engine, and these on one more each (inTurn); of the " +
