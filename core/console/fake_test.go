@@ -58,6 +58,8 @@ type desk struct {
 	down         error    // of every operation
 	ready        bool     // the next webhook test passes
 	silent       bool     // the receiver does not answer it
+	stepsDone    bool     // every step to go live is done
+	noSandbox    bool     // no integration can start a test session
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -353,8 +355,16 @@ func (d *desk) changes(ctx context.Context, who operate.Actor, op operate.Operat
 
 func (d *desk) ChangeIntegration(ctx context.Context, who operate.Actor, id, version string,
 	in operate.IntegrationInput) (operate.Changed, error) {
-	i, err := d.changes(ctx, who, operate.IntegrationChange, id, version, in)
-	return operate.Changed{Integration: i}, err
+	was, err := d.Integration(ctx, who, id)
+	if err != nil {
+		return operate.Changed{}, err
+	}
+	changed := operate.Changed{}
+	if was.Webhook.URL == "" && in.Webhook != nil && in.Webhook.URL != nil {
+		changed.Secret = secretText
+	}
+	changed.Integration, err = d.changes(ctx, who, operate.IntegrationChange, id, version, in)
+	return changed, err
 }
 
 func (d *desk) ArchiveIntegration(ctx context.Context, who operate.Actor, id, version string) (
@@ -539,13 +549,18 @@ func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) 
 	o := operate.Overview{Today: map[string]uint64{}}
 	steps := []operate.Step{{Name: operate.StepIntegration}, {Name: operate.StepWebhook},
 		{Name: operate.StepKey},
-		{Name: operate.StepSession}}
+		{Name: operate.StepSession},
+		{Name: operate.StepMethod}}
 	if publisher == mineID {
 		o.Waiting, o.Dead = 1, 3
+		o.Undelivered = []operate.IntegrationUndelivered{{Integration: kioskID, Name: "Kiosk", Waiting: 1, Dead: 3}}
 		o.Today = map[string]uint64{host.OutcomeStarted: 1284, host.OutcomeCompleted: 1102,
 			host.OutcomeRejected: 61, host.OutcomeMaxAttempts: 12, host.OutcomeCancelled: 40, host.OutcomeExpired: 55}
 		for n := range steps {
-			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2
+			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2 || d.stepsDone
+		}
+		if d.noSandbox {
+			steps[3].Integration = ""
 		}
 	}
 	o.Steps = steps

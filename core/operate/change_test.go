@@ -303,14 +303,15 @@ func TestSearchByName(t *testing.T) {
 	}
 }
 
-// The last step leads to an integration with which a test session can be tried, if there is one.
+// The step session leads to an integration with which a test session can be tried, if there is one.
 func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	const first = "00000000-0000-4000-8000-000000000001"
 	w := newWorld(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: first, PublisherID: pubA,
 		Name: "First", Level: "L1", ChallengeAge: 25, Method: "sandbox", Methods: []string{"sandbox", "bank"},
 		Webhook: integration.Webhook{Off: true}}, ""))
-	want := map[string]string{StepIntegration: first, StepWebhook: first, StepKey: first, StepSession: intA}
+	want := map[string]string{StepIntegration: first, StepWebhook: first, StepKey: first, StepSession: intA,
+		StepMethod: first}
 	o, err := w.Overview(ctx, developer, pubA)
 	coretest.Must(t, err)
 	for _, s := range o.Steps {
@@ -322,8 +323,8 @@ func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	coretest.Must(t, err)
 	o, err = w.Overview(ctx, developer, pubA)
 	coretest.Must(t, err)
-	if last := o.Steps[len(o.Steps)-1]; last.Integration != first {
-		t.Errorf("without such an integration the last step leads to %q, want the first one", last.Integration)
+	if step := o.Steps[3]; step.Name != StepSession || step.Integration != "" {
+		t.Errorf("without such an integration the step %s leads to %q, want none", step.Name, step.Integration)
 	}
 }
 

@@ -331,13 +331,16 @@ type Overview struct {
 	Dead    int               `json:"dead"`
 	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
 	Today   map[string]uint64 `json:"today"` // sessions by outcome
+
+	// Undelivered has the integrations whose events Waiting and Dead count.
+	Undelivered []IntegrationUndelivered `json:"undelivered"`
 }
 
 // Step is one step to go live.
 type Step struct {
 	Name        string `json:"name"` // one of the Step constants
 	Done        bool   `json:"done"`
-	Integration string `json:"integration_id,omitempty"` // where to go on
+	Integration string `json:"integration_id,omitempty"` // where to go on; of StepSession, where the sandbox is
 }
 
 // The steps to go live.
@@ -346,6 +349,7 @@ const (
 	StepWebhook     = "webhook"     // it is Ready, or switched off
 	StepKey         = "key"         // there is a secret key
 	StepSession     = "session"     // a session was completed
+	StepMethod      = "method"      // a ready integration has a method that verifies people
 )
 
 // Difference is one thing that a configuration changes.

@@ -66,7 +66,7 @@ func (n *newcomer) isCreated() {
 	v.send("sign-in", "token", n.h.OperatorToken)
 	v.open("/console")
 	v.send("create-publisher", "name", "Acme & <b>Sons</b>")
-	v.sees(200, "The publisher Acme & <b>Sons</b> is created.", "0 of 4 done")
+	v.sees(200, "The publisher Acme & <b>Sons</b> is created.", "0 of 5 done")
 	n.home = v.path
 	v.follow("Create an integration")
 	v.send("create-integration", "name", "Shop", "level", "L1", "challenge_age", "25", "methods", "sandbox")
@@ -76,7 +76,7 @@ func (n *newcomer) isCreated() {
 		n.t.Fatalf("contract 45: the new integration is shown at %s", v.path)
 	}
 	v.open(n.home)
-	v.sees(200, "1 of 4 done", "Make its webhook ready")
+	v.sees(200, "1 of 5 done", "Make its webhook ready")
 }
 
 // invites: the operator hands an invitation over. Who follows it makes a passkey, and signs in with it again.
@@ -108,11 +108,11 @@ func (n *newcomer) setsWebhook() {
 	v := n.mia
 	v.open(n.home)
 	v.follow("Set up the webhook")
-	v.follow("Set the webhook URL")
+	v.sees(200, "No webhook yet", "A receiver that passes")
 	v.send("save-integration", "webhook_url", "ftp://receiver")
 	v.sees(422, "https URL")
 	v.send("save-integration", "webhook_url", n.receiver.URL+"/events?tenant=7")
-	v.sees(200, "Saved.")
+	v.sees(200, "Saved.", "Run the signed test")
 	secret := v.secret()
 	n.receiver.be(func(r *receiver) { r.secrets = []string{secret} })
 }
@@ -132,10 +132,10 @@ func (n *newcomer) becomesReady() {
 	n.receiver.takes() // the good probes
 
 	v.open(n.home)
-	v.sees(200, "2 of 4 done")
+	v.sees(200, "2 of 5 done")
 	v.follow("Create a key")
 	v.send("create-key")
-	v.sees(200, "The key is created.")
+	v.sees(200, "The key is created.", "Start a session from your server", n.integration)
 	n.key = v.secret()
 	v.open(n.page("keys"))
 	v.sees(200, "…"+n.key[len(n.key)-4:], "Active")
@@ -163,6 +163,8 @@ func (n *newcomer) triesOut() {
 		!strings.HasPrefix(back.URL, n.h.BaseURL+n.page("test")+"?") {
 		n.t.Fatalf("contract 44: the test session leads back to %+v", back)
 	}
+	v.open(strings.TrimPrefix(back.URL, n.h.BaseURL))
+	v.sees(200, "You are back from your test session", "Completed")
 	wantStatus(n.t, n.h.ValidateAs(testharness.Bearer(n.key), back.ResultToken), 200)
 	n.h.Settle()
 
@@ -189,7 +191,7 @@ func (n *newcomer) repairsDelivery() {
 	}
 	v.open(n.home)
 	v.sees(200, "1 event given up")
-	v.follow("See why, and send them again")
+	v.follow("See why, and send again: Shop")
 	v.sees(200, "Given up", "410")
 	v.follow("started")
 	v.sees(200, "Given up", "410")

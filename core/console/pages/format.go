@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -26,12 +27,20 @@ func machine(t time.Time) string { return instant.Text(t) }
 func ago(now, t time.Time) string {
 	d := now.Sub(t)
 	if d < 0 {
-		return "in " + roughly(-d)
+		return "in " + roughly(ahead(-d))
 	}
 	if d < 5*time.Second {
 		return "just now"
 	}
 	return roughly(d) + " ago"
+}
+
+// ahead rounds a long wait: what ends in 23 hours and 59.9 minutes ends in 24 hours.
+func ahead(d time.Duration) time.Duration {
+	if d < time.Hour {
+		return d
+	}
+	return d.Round(time.Minute)
 }
 
 func roughly(d time.Duration) string {
@@ -300,18 +309,11 @@ func settingsJSON(settings map[string]json.RawMessage) string {
 
 // indented writes JSON with line breaks, and everything else as it is.
 func indented(body string) string {
-	var value any
-	if json.Unmarshal([]byte(body), &value) != nil {
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(body), "", "  ") != nil {
 		return body
 	}
-	var out strings.Builder
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if e.Encode(value) != nil {
-		return body
-	}
-	return strings.TrimSpace(out.String())
+	return out.String()
 }
 
 // headerLines writes headers in the order of their names.
