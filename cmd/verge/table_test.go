@@ -135,6 +135,19 @@ func TestTableOfLongRowsGoesOn(t *testing.T) {
 	}
 }
 
+// Who looks through integrations sees one line of each, where the ids are those that the service makes.
+func TestAnIntegrationIsOneLineOfTheList(t *testing.T) {
+	p, out, _ := testProgram()
+	rows := integrationRows([]operate.Integration{{Integration: integration.Integration{ID: longID, Name: longName,
+		PublisherID: "pub_" + strings.Repeat("5", 24), Level: "L2"}, Ready: true}})
+	if err := printTable(p, integrationHeads, rows); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("the heads and a row take %d lines, want 2:\n%s", n, out)
+	}
+}
+
 // Every table that a command prints is in tables.
 func TestEveryTableIsTried(t *testing.T) {
 	var printed []string

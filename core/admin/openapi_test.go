@@ -175,7 +175,7 @@ var schemaTypes = map[string]any{
 	"Probe": operate.ProbeReport{}, "Exchange": operate.Exchange{}, "TestSession": operate.TestSession{},
 	"Key": operate.Key{}, "CreatedKey": operate.CreatedKey{}, "Delivery": operate.Delivery{},
 	"Attempt": operate.Attempt{}, "WaitingEvent": outbox.Waiting{}, "Session": operate.Session{},
-	"UsageDay": UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{}, "Member": operate.Member{},
+	"UsageDay": UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{}, "Member": operate.Member{}, "MemberSessions": operate.MemberSessions{},
 	"MemberPasskey": operate.Passkey{}, "SignInLink": operate.SignInLink{}, "OperatorToken": operate.OperatorToken{},
 	"CreatedOperatorToken": operate.CreatedOperatorToken{}, "AuditEntry": operate.AuditEntry{},
 	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},

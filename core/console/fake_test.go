@@ -569,8 +569,16 @@ func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) 
 
 func (d *desk) Members(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Member], error) {
-	return part(of(d.members, func(m operate.Member) bool { return m.Publisher == publisher }), c),
-		d.may(who, operate.MemberList, publisher)
+	page := part(of(d.members, func(m operate.Member) bool { return m.Publisher == publisher }), c)
+	if who.May(operate.MemberChange) {
+		for n := range page.Items {
+			page.Items[n].Sessions = &operate.MemberSessions{Count: n}
+			if n > 0 {
+				page.Items[n].Sessions.LastUsed = ptr(d.now().Add(-4 * time.Minute))
+			}
+		}
+	}
+	return page, d.may(who, operate.MemberList, publisher)
 }
 
 func (d *desk) Invite(_ context.Context, who operate.Actor, publisher, name string, role operate.Role) (

@@ -244,9 +244,18 @@ type Member struct {
 	Name      string     `json:"name"`
 	Role      Role       `json:"role"`
 	Created   time.Time  `json:"created"`
-	LastSeen  *time.Time `json:"last_seen,omitempty"`
+	LastSeen  *time.Time `json:"last_seen,omitempty"` // when they signed in last
 	Passkeys  []Passkey  `json:"passkeys"`
 	Version   string     `json:"version"`
+
+	// Sessions is in lists, for those who may sign the member out.
+	Sessions *MemberSessions `json:"sessions,omitempty"`
+}
+
+// MemberSessions says in how many browsers a member is signed in to the console.
+type MemberSessions struct {
+	Count    int        `json:"count"`               // at most 100 are counted
+	LastUsed *time.Time `json:"last_used,omitempty"` // or up to 5 minutes later
 }
 
 // UserPasskeys says how many passkeys users have made at a publisher's sites.

@@ -109,19 +109,20 @@ var stepWords = map[string]words{
 			"your own. Or start one from your server. It counts within a minute.",
 		"Open the test console", operate.SessionTest},
 	operate.StepMethod: {"Choose a method that verifies people",
-		"So far only the sandbox is used, and it verifies nobody. Replace it under Methods in the integration. " +
-			"The webhook stays ready.",
+		"The sandbox verifies nobody. Put other methods in its place, in the settings of the integration. Its " +
+			"webhook stays ready.",
 		"Choose methods", operate.IntegrationChange},
 }
 
-// fromServer are the words of the step session where no integration has the sandbox alone.
+// fromServer are the words of the step session where no test session can be started.
 var fromServer = words{"Complete a session",
 	"Start one from your server with the secret key, and go through it yourself. It counts within a minute.",
 	"See the call", operate.KeyList}
 
-// wordsOf returns what a page says of a step.
-func wordsOf(s operate.Step) words {
-	if s.Name == operate.StepSession && s.Integration == "" {
+// wordsOf returns what a page says of a step. A publisher without an integration can still make one for tests.
+func wordsOf(d OverviewData, s operate.Step) words {
+	testable := s.Integration != "" || d.Sandbox && !begun(d.Steps)
+	if s.Name == operate.StepSession && !testable {
 		return fromServer
 	}
 	return stepWords[s.Name]
