@@ -17,7 +17,8 @@ func TestConsoleInChromium(t *testing.T) {
 	p, _, _ := testProgram()
 	pub, stop := devHere(t, p)
 	defer stop()
-	w := &consoleWalk{t: t, operator: newConsoleUser(t, browser, pub.BaseURL), mia: newConsoleUser(t, browser, pub.BaseURL),
+	w := &consoleWalk{t: t, operator: newConsoleUser(t, browser, pub.BaseURL),
+		mia:      newConsoleUser(t, browser, pub.BaseURL),
 		endpoint: newEndpoint(t)}
 	w.create(pub.OperatorToken)
 	w.invite(w.mia, "Mia", "developer")

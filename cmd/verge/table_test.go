@@ -56,8 +56,9 @@ func tables() map[string]table {
 		"keyHeads": {keyHeads, keyRows([]operate.Key{key}, longTime), []string{longKey, longPub, longID}},
 		"deliveryHeads": {deliveryHeads, deliveryRows([]operate.Delivery{delivery}),
 			[]string{longEvent}},
-		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}), []string{longEvent, longID, longSession}},
-		"deadHeads":    {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},
+		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}),
+			[]string{longEvent, longID, longSession}},
+		"deadHeads": {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},
 		"summaryHeads": {summaryHeads, summaryRows([]operate.PublisherUndelivered{{Publisher: longPub,
 			Oldest: &longTime, Newest: &longTime, Integrations: []operate.IntegrationUndelivered{{
 				Integration: longID, Waiting: 1000, Dead: 1000, More: true}}}}), []string{longPub, longID}},

@@ -163,7 +163,8 @@ func (d *desk) addPeople() {
 	member := func(id, publisher, name string, role operate.Role, seen *time.Time) operate.Member {
 		return operate.Member{ID: id, Publisher: publisher, Name: name, Role: role,
 			Created:  before(50 * 24 * time.Hour),
-			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Name: "Passkey 1", Created: before(50 * 24 * time.Hour),
+			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Name: "Passkey 1",
+				Created:  before(50 * 24 * time.Hour),
 				LastUsed: seen}}, Version: "v1"}
 	}
 	d.members = []operate.Member{

@@ -193,7 +193,8 @@ func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 // An audit entry is written in the commit of its change: a change that fails has none, and one whose reply is
 // lost has one.
 func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
-	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Refuse, "the reply is lost": kvtest.LoseReply} {
+	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Refuse,
+		"the reply is lost": kvtest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			failed := false
@@ -336,7 +337,8 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	if i.Archived == nil {
 		t.Error("it is not archived")
 	}
-	if _, err := w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Name: text("x")}); !errors.Is(err, ErrArchived) {
+	_, err = w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Name: text("x")})
+	if !errors.Is(err, ErrArchived) {
 		t.Errorf("a change: %v", err)
 	}
 	if _, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/"); !errors.Is(err, ErrArchived) {
@@ -345,7 +347,8 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	if _, err := w.CreateKey(ctx, admin, KeyInput{Publisher: pubA, Integration: intA}); !errors.Is(err, ErrArchived) {
 		t.Errorf("a public key: %v", err)
 	}
-	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil || stored.Value.Webhook == (integration.Webhook{}) {
+	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil ||
+		stored.Value.Webhook == (integration.Webhook{}) {
 		t.Errorf("its webhook, for what is under way: %+v, %v", stored.Value.Webhook, err)
 	}
 }

@@ -124,7 +124,8 @@ func (n *newcomer) becomesReady() {
 	v.open(n.page("integrations", n.integration, "webhook"))
 	v.sees(200, "Not tested")
 	v.send("test-webhook")
-	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed", "Refuses an old event Failed", "Wanted: 401. Came: 204",
+	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed", "Refuses an old event Failed",
+		"Wanted: 401. Came: 204",
 		"Refuse a t that is more than 300 seconds from your clock", "Node.js", "Python", "PHP", "Go")
 	n.receiver.be(func(r *receiver) { r.careless = false })
 	v.send("test-webhook")

@@ -204,7 +204,8 @@ func causeAdvice(a operate.Attempt) string {
 		return "The receiver refused the event, so it is not sent again by itself. Compare the webhook secret, " +
 			"and let these requests through a login or a firewall."
 	case a.Status == 404 || a.Status == 410:
-		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of the webhook URL."
+		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of " +
+			"the webhook URL."
 	case a.Status >= 400 && a.Status < 500:
 		return "The receiver refused the event, so it is not sent again by itself. Look into the receiver's log."
 	case a.Status >= 500:
