@@ -84,7 +84,7 @@ func newDesk(now func() time.Time) *desk {
 			Level: "L1", ChallengeAge: 25, Methods: []string{"camera", "bank"}, Created: days(90),
 			CallbackOrigins: []string{"https://" + strings.ToLower(name) + ".example"},
 			BrowserOrigins:  []string{"https://" + strings.ToLower(name) + ".example"}},
-			Ready: true, Version: "v7", Readiness: &operate.Readiness{Ready: true,
+			Ready: true, Sandbox: true, Version: "v7", Readiness: &operate.Readiness{Ready: true,
 				At: before(26 * time.Hour)}}
 		i.Webhook.URL = "https://" + strings.ToLower(name) + ".example/webhooks/verge"
 		change(&i)

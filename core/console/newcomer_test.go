@@ -47,6 +47,11 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 			[]string{"nowhere", "1 browser", "2 browsers"}, nil},
 		"who may not sign members out does not see where they are": {"developer", mine + "/members", none,
 			[]string{"Grace Hopper"}, []string{`>Signed in<`, "browsers"}},
+		"a test session is offered where there is one": {"developer", mine + "/test?integration=" + bareID, none,
+			[]string{`data-action="start-test-session"`}, nil},
+		"where people are verified, no test session is offered": {"developer", mine + "/test?integration=" + bareID,
+			func(d *desk) { d.integrations[len(d.integrations)-1].Sandbox = false },
+			[]string{"so start a session from your server"}, []string{`data-action="start-test-session"`}},
 		"keys come with the call that needs them": {"developer", mine + "/keys", none,
 			[]string{"curl " + base + "/api/v1/verify/start", "/docs"}, nil},
 		"the webhook page takes the first URL": {"developer", mine + "/integrations/" + bareID + "/webhook", none,
@@ -77,7 +82,7 @@ const bareID = "77777777-7777-4777-8777-777777777706" // an integration without 
 
 func bare() (i operate.Integration) {
 	i.ID, i.PublisherID, i.Name, i.Level, i.ChallengeAge = bareID, mineID, "Bare", "L1", 25
-	i.Method, i.Version = "sandbox", "v1"
+	i.Method, i.Version, i.Sandbox = "sandbox", "v1", true
 	return i
 }
 

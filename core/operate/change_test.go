@@ -257,7 +257,13 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	coretest.Must(t, w.Counted.Record(ctx, host.Totals{Days: []host.DayTotal{{Integration: i.ID,
 		Day: host.DayOf(w.Clock.Now()), Instance: "one", Counts: counts}}}))
 	if got := done(); got != "integration webhook key session" {
-		t.Errorf("after a session: %q", got)
+		t.Errorf("after a session in the sandbox: %q", got)
+	}
+	_, err = w.ChangeIntegration(ctx, operator, i.ID, "", IntegrationInput{Methods: &[]string{"sandbox", "register"}})
+	coretest.Must(t, err)
+	w.Clock.Advance(6 * time.Second)
+	if got := done(); got != "integration webhook key session method" {
+		t.Errorf("with a method that verifies people: %q", got)
 	}
 }
 

@@ -70,7 +70,7 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 		names[i.ID] = i.Name
 		ready = ready || i.Ready
 		verifies = verifies || i.Ready && d.verifies(&i.Integration)
-		if testable == "" && d.testable(&i.Integration) {
+		if testable == "" && i.Sandbox {
 			testable = i.ID
 		}
 	}

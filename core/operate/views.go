@@ -39,6 +39,7 @@ type Publisher struct {
 type Integration struct {
 	integration.Integration
 	Ready   bool   `json:"ready"`
+	Sandbox bool   `json:"sandbox"` // all its methods verify nobody, so test sessions can be started
 	Version string `json:"version"`
 
 	// Readiness is the last signed webhook test of the webhook as it is now; nil if there was none.

@@ -119,11 +119,19 @@ var fromServer = words{"Complete a session",
 	"Start one from your server with the secret key, and go through it yourself. It counts within a minute.",
 	"See the call", operate.KeyList}
 
+// onlyReal are the words of the step method where the service has no sandbox.
+var onlyReal = words{"Verify people",
+	"Every method of this service verifies people. The step is done with the first integration that is ready.",
+	"Go to the integrations", operate.IntegrationList}
+
 // wordsOf returns what a page says of a step. A publisher without an integration can still make one for tests.
 func wordsOf(d OverviewData, s operate.Step) words {
 	testable := s.Integration != "" || d.Sandbox && !begun(d.Steps)
-	if s.Name == operate.StepSession && !testable {
+	switch {
+	case s.Name == operate.StepSession && !testable:
 		return fromServer
+	case s.Name == operate.StepMethod && !d.Sandbox:
+		return onlyReal
 	}
 	return stepWords[s.Name]
 }
@@ -141,6 +149,9 @@ func stepPath(f *Frame, s operate.Step) string {
 	case operate.StepKey:
 		return f.path("keys")
 	case operate.StepMethod:
+		if s.Integration == "" {
+			return f.path("integrations")
+		}
 		return f.path("integrations", s.Integration) + "#save-integration-methods"
 	}
 	if s.Integration == "" {
