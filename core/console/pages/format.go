@@ -20,6 +20,15 @@ func at(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") }
 // day writes the day of a time.
 func day(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
 
+// dayOf writes a day that is written as 2026-11-20.
+func dayOf(text string) string {
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return text
+	}
+	return day(t)
+}
+
 // machine writes a time as programs read it.
 func machine(t time.Time) string { return instant.Text(t) }
 

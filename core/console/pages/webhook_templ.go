@@ -1211,9 +1211,9 @@ func Test(f *Frame, d TestData) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var44 string
-					templ_7745c5c3_Var44, templ_7745c5c3_Err = templ.JoinStringErrs("Test sessions need an integration whose only method is the sandbox. The methods of this one verify people, so start a session from your server. ")
+					templ_7745c5c3_Var44, templ_7745c5c3_Err = templ.JoinStringErrs("Test sessions need an integration whose only method is the sandbox. This one has a method that verifies people, so start a session from your server. ")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 283, Col: 154}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 283, Col: 159}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var44))
 					if templ_7745c5c3_Err != nil {
