@@ -5,10 +5,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // eachFile parses every Go file of the repository. The path has slashes and begins at the repository's root.
@@ -58,6 +60,39 @@ func TestNoTestIsLong(t *testing.T) {
 			if n := set.Position(f.End()).Line - set.Position(f.Pos()).Line + 1; n > most {
 				t.Errorf("%s: %s has %d lines, more than %d; make a table of it, or several tests",
 					path, f.Name.Name, n, most)
+			}
+		}
+	})
+}
+
+// A line fits on a page of code beside another, where a tab is four columns. A raw string may be longer: a line
+// break would be part of it, and the tag of a field can have none.
+func TestNoLineIsLong(t *testing.T) {
+	const most = 120
+	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {
+		if strings.HasSuffix(path, "_templ.go") {
+			return // generated
+		}
+		raw := map[int]bool{}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.BasicLit); ok && strings.HasPrefix(s.Value, "`") {
+				for line := set.Position(s.Pos()).Line; line <= set.Position(s.End()).Line; line++ {
+					raw[line] = true
+				}
+			}
+			return true
+		})
+		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			line = strings.TrimSuffix(line, "\n")
+			n := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+			if n > most && !raw[number] {
+				t.Errorf("%s:%d has %d columns, more than %d: break the line", path, number, n, most)
 			}
 		}
 	})

@@ -240,7 +240,8 @@ func (b *browser) keep(address string, header http.Header) {
 			b.h.t.Errorf("testharness: a Set-Cookie line that no browser takes: %v", err)
 			continue
 		}
-		if strings.HasPrefix(c.Name, "__Host-") && (!c.Secure || c.Path != "/" || c.Domain != "" || u.Scheme != "https") {
+		if strings.HasPrefix(c.Name, "__Host-") && (!c.Secure || c.Path != "/" || c.Domain != "" ||
+			u.Scheme != "https") {
 			continue // browsers refuse it
 		}
 		b.cookies = slices.DeleteFunc(b.cookies, func(old cookie) bool {

@@ -47,7 +47,8 @@ func TestACME(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := strings.Replace(string(b), "[[publishers]]", fmt.Sprintf("[tls]\nacme = true\n"+
-				"acme_email = \"ops@example.com\"\nacme_storage = %q\nacme_directory = %q\nacme_ca = %q\nacme_http = %q\n"+
+				"acme_email = \"ops@example.com\"\nacme_storage = %q\nacme_directory = %q\nacme_ca = %q\n"+
+				"acme_http = %q\n"+
 				"[[publishers]]", filepath.Join(dir, "acme"), ca.directory, ca.trust, http01), 1)
 			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -127,7 +128,8 @@ func newPebble(t *testing.T, tlsAt, httpAt string) pebble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"cert.pem": certPEM, "key.pem": keyPEM, "pebble.json": string(settings)} {
+	for name, content := range map[string]string{"cert.pem": certPEM, "key.pem": keyPEM,
+		"pebble.json": string(settings)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

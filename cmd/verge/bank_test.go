@@ -119,7 +119,8 @@ func serveTLS(t *testing.T, at netip.Addr, certPEM, keyPEM string, handler func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: handler("https://" + listener.Addr().String()), ErrorLog: log.New(io.Discard, "", 0),
+	server := &http.Server{Handler: handler("https://" + listener.Addr().String()),
+		ErrorLog:  log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
 	go server.ServeTLS(listener, "", "")
 	t.Cleanup(func() { server.Close() })

@@ -17,7 +17,8 @@ func TestConsoleInChromium(t *testing.T) {
 	p, _, _ := testProgram()
 	pub, stop := devHere(t, p)
 	defer stop()
-	w := &consoleWalk{t: t, operator: newConsoleUser(t, browser, pub.BaseURL), mia: newConsoleUser(t, browser, pub.BaseURL),
+	w := &consoleWalk{t: t, operator: newConsoleUser(t, browser, pub.BaseURL),
+		mia:      newConsoleUser(t, browser, pub.BaseURL),
 		endpoint: newEndpoint(t)}
 	w.create(pub.OperatorToken)
 	w.invite(w.mia, "Mia", "developer")
@@ -51,7 +52,7 @@ func (w *consoleWalk) create(token string) {
 	o.reads("Publishers")
 	o.look("publishers")
 	o.send("create-publisher", "name", "Acme & Sons")
-	o.reads("is created", "0 of 4 done")
+	o.reads("is created", "0 of 5 done")
 	w.home = strings.Split(o.at(), "?")[0]
 	o.look("overview-new")
 	o.follow("Create an integration")
@@ -90,12 +91,13 @@ func (w *consoleWalk) prepare() {
 	m.open(w.home)
 	m.follow("Set up the webhook")
 	m.look("webhook-empty")
-	m.follow("Set the webhook URL")
+	m.follow("Go to the settings")
 	m.look("integration")
+	m.follow("Set the webhook")
 	m.send("save-integration", "webhook_url", "https://user@receiver.example")
 	m.look("integration-refused")
 	m.send("save-integration", "webhook_url", e.URL)
-	m.look("integration-secret")
+	m.look("webhook-secret")
 	e.secret.Store(m.secret())
 	e.careless.Store(true)
 	m.open(w.integration + "/webhook")
@@ -139,6 +141,8 @@ func (w *consoleWalk) try() {
 	eventually(w.t, "the browser comes back to the console", func() bool {
 		return strings.HasPrefix(m.at(), w.home+"/test?")
 	})
+	m.reads("You are back from your test session", "Completed")
+	m.look("test-back")
 	m.open(w.home + "/sessions")
 	m.look("sessions")
 	m.send("find-session", "session_id", session[strings.LastIndex(session, "/")+1:])
@@ -159,7 +163,7 @@ func (w *consoleWalk) repair() {
 	m.open(w.home)
 	m.reads("1 event given up")
 	m.look("overview-dead")
-	m.follow("See why, and send them again")
+	m.follow("See why, and send again: Shop")
 	m.look("deliveries-dead")
 	m.follow("started")
 	m.reads("Given up", "410")

@@ -237,7 +237,8 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := seeds{OperatorToken: "op_old", PublisherID: "pub_old", IntegrationID: "id-1",
-		IntegrationIDL2: "id-2", IntegrationIDAll: first.IntegrationIDAll, SecretKey: "svc_sk_old", PublicKey: "svc_pk_old",
+		IntegrationIDL2: "id-2", IntegrationIDAll: first.IntegrationIDAll,
+		SecretKey: "svc_sk_old", PublicKey: "svc_pk_old",
 		WebhookSecret: "whsec_old"}
 	if first.seeds != want || first.Integrations["sandbox"] != "id-1" {
 		t.Errorf("the seeds became %+v", first)

@@ -170,7 +170,8 @@ func TestVariablesAreKnown(t *testing.T) {
 		for _, v := range name.FindAllString(string(b), -1) {
 			found[v] = true
 			if !slices.Contains(known, v) && !slices.Contains(foreign, v) {
-				t.Errorf("%s names %s, which is no variable; add it to the table in variables.go, or correct it", path, v)
+				t.Errorf("%s names %s, which is no variable; add it to the table in variables.go, or correct it", path,
+					v)
 			}
 		}
 		return err

@@ -18,7 +18,9 @@ type memberListCmd struct {
 // Help is shown by `verge member list --help`.
 func (memberListCmd) Help() string {
 	return `Lists the people who work for a publisher in the console, and the invitations that
-nobody has used yet.
+nobody has used yet. SESSIONS is in how many browsers each is signed in: "verge
+member sign-out" ends them. A dash is for who may not end them. --json also has
+the passkeys.
 
 Example:
 
@@ -61,14 +63,20 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 }
 
 const (
-	memberHeads     = "MEMBER|NAME|ROLE|PASSKEYS|LAST SEEN (UTC)"
+	memberHeads     = "MEMBER|NAME|ROLE|SESSIONS|LAST SEEN (UTC)"
 	invitationHeads = "INVITATION|NAME|ROLE|UNTIL (UTC)"
 )
 
 func memberRows(all []operate.Member) (rows [][]string) {
 	for _, m := range all {
-		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), strconv.Itoa(len(m.Passkeys)),
-			minute(m.LastSeen)})
+		sessions, seen := "-", m.LastSeen
+		if m.Sessions != nil {
+			sessions = strconv.Itoa(m.Sessions.Count)
+			if used := m.Sessions.LastUsed; used != nil && (seen == nil || used.After(*seen)) {
+				seen = used
+			}
+		}
+		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), sessions, minute(seen)})
 	}
 	return rows
 }

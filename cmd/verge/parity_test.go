@@ -83,7 +83,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		}
 		for name := range strings.SplitSeq(commands, ", ") {
 			if has, known := takesJSON[name]; !known || !has {
-				t.Errorf("contract 47: %s: there is a command `verge %s`: %v; it takes --json: %v", op, name, known, has)
+				t.Errorf("contract 47: %s: there is a command `verge %s`: %v; it takes --json: %v", op, name, known,
+					has)
 			}
 		}
 	}

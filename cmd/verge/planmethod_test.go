@@ -160,7 +160,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, `client_id = "verge"`, ``), "methods.bank.oidc.client_id: the name of this client"},
 		{in(aBank, `age = 18`, `age = "18"`), "methods.bank.oidc.proof.age: it must be the age"},
 		{in(aBank, secretFile, `client_secret = "`+canary+`"`),
-			"methods.bank.oidc.client_secret: a secret does not belong into this file; name a file by client_secret_file"},
+			"methods.bank.oidc.client_secret: a secret does not belong into this file; name a file by " +
+				"client_secret_file"},
 		{in(aBank, secretFile, `client_secret_file = "/none"`),
 			"methods.bank.oidc.client_secret_file: open /none"},
 		{in(aBank, secretFile, `client_secret_file = "/open"`),
@@ -177,7 +178,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, secretFile, `private_key_file = "/open.pem"`),
 			"/open.pem can be read by others (mode 0644): run `chmod 600 /open.pem`"},
 		{in(aBank, secretFile, `private_key_file = "/notes"`),
-			"methods.bank.oidc.private_key_file: private key \"bank_private_key\", /notes: there is no private key in it"},
+			"methods.bank.oidc.private_key_file: private key \"bank_private_key\", /notes: there is no private key " +
+				"in it"},
 		{in(aBank, secretFile, `private_key_file = "/rsa.pem"`),
 			"methods.bank.oidc.private_key_file: the method signs by ES256: "},
 		{in(aBank, secretFile, "private_key_file = \"/ec.pem\"\nkey_alg = \"PS256\""),

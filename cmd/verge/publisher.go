@@ -123,6 +123,8 @@ func stepWords(s operate.Step) string {
 		return "It has a secret key (verge key create)."
 	case operate.StepSession:
 		return "A session was completed."
+	case operate.StepMethod:
+		return "A ready integration has a method that verifies people, not the sandbox alone."
 	}
 	return s.Name
 }

@@ -100,7 +100,8 @@ func TestInstancesShare(t *testing.T) {
 				}
 				time.Sleep(5 * time.Second)
 				for _, in := range instances {
-					if _, _, err := in.start(testIntegration); err == nil || !strings.Contains(err.Error(), "start: 401") {
+					if _, _, err := in.start(testIntegration); err == nil ||
+						!strings.Contains(err.Error(), "start: 401") {
 						t.Errorf("contract 12: 5 seconds after its revocation a key's start ends with %v", err)
 					}
 				}

@@ -71,7 +71,8 @@ func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 			code, _, stderr := s.check()
 			const says = "store.partitions: 2, but sessions of this store are spread over 4; set it to 4 or more"
 			if code != exitUsage || !strings.Contains(stderr, says) {
-				t.Fatalf("with fewer partitions, --check ends with %d: %s\nwant %d and %q", code, stderr, exitUsage, says)
+				t.Fatalf("with fewer partitions, --check ends with %d: %s\nwant %d and %q", code, stderr, exitUsage,
+					says)
 			}
 			fewer := s.launch()
 			<-fewer.ended

@@ -127,7 +127,8 @@ func TestSwapUnderLoad(t *testing.T) {
 			in.hangUp(t)
 			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digest })
 		} else {
-			code, out := asOperator(operator(), in.at, "module", "activate", g.path(fmt.Sprint("version", n%2, ".wasm")))
+			code, out := asOperator(operator(), in.at, "module", "activate",
+				g.path(fmt.Sprint("version", n%2, ".wasm")))
 			if code != exitOK || !strings.Contains(out, digest+" is active.") ||
 				!strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
 				t.Errorf("swap %d: exit code %d: %s", n, code, out)

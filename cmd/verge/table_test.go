@@ -56,8 +56,9 @@ func tables() map[string]table {
 		"keyHeads": {keyHeads, keyRows([]operate.Key{key}, longTime), []string{longKey, longPub, longID}},
 		"deliveryHeads": {deliveryHeads, deliveryRows([]operate.Delivery{delivery}),
 			[]string{longEvent}},
-		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}), []string{longEvent, longID, longSession}},
-		"deadHeads":    {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},
+		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}),
+			[]string{longEvent, longID, longSession}},
+		"deadHeads": {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},
 		"summaryHeads": {summaryHeads, summaryRows([]operate.PublisherUndelivered{{Publisher: longPub,
 			Oldest: &longTime, Newest: &longTime, Integrations: []operate.IntegrationUndelivered{{
 				Integration: longID, Waiting: 1000, Dead: 1000, More: true}}}}), []string{longPub, longID}},
@@ -132,6 +133,19 @@ func TestTableOfLongRowsGoesOn(t *testing.T) {
 	want := "ID  B\n    C" + gap + "  D\n1   " + wide + "\n    " + wide + "  d\n2\n    c" + gap + "  d\n"
 	if out.String() != want {
 		t.Errorf("\n%s\nwant\n%s", out, want)
+	}
+}
+
+// Who looks through integrations sees one line of each, where the ids are those that the service makes.
+func TestAnIntegrationIsOneLineOfTheList(t *testing.T) {
+	p, out, _ := testProgram()
+	rows := integrationRows([]operate.Integration{{Integration: integration.Integration{ID: longID, Name: longName,
+		PublisherID: "pub_" + strings.Repeat("5", 24), Level: "L2"}, Ready: true}})
+	if err := printTable(p, integrationHeads, rows); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("the heads and a row take %d lines, want 2:\n%s", n, out)
 	}
 }
 

@@ -254,7 +254,8 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 				continue
 			}
 			lines++
-			if line := (method + "     ")[:5] + " " + r.Pattern; !strings.Contains(string(resp.Body), "\n  "+line+"\n") {
+			line := (method + "     ")[:5] + " " + r.Pattern
+			if !strings.Contains(string(resp.Body), "\n  "+line+"\n") {
 				t.Errorf("the index lacks %q:\n%s", line, resp.Body)
 			}
 		}

@@ -132,7 +132,8 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 func TestUndeliveredIsCounted(t *testing.T) {
 	w := newWorld(t)
 	var none operate.Undelivered
-	if e := w.ask(t, "GET", UndeliveredPath, "", &none); e != nil || none.Publishers == nil || len(none.Publishers) > 0 {
+	if e := w.ask(t, "GET", UndeliveredPath, "", &none); e != nil || none.Publishers == nil ||
+		len(none.Publishers) > 0 {
 		t.Errorf("contract 27: before there is an event: %+v, %v", none, e)
 	}
 	w.bury(t, "p0", 2)

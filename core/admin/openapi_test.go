@@ -175,14 +175,16 @@ var schemaTypes = map[string]any{
 	"Probe": operate.ProbeReport{}, "Exchange": operate.Exchange{}, "TestSession": operate.TestSession{},
 	"Key": operate.Key{}, "CreatedKey": operate.CreatedKey{}, "Delivery": operate.Delivery{},
 	"Attempt": operate.Attempt{}, "WaitingEvent": outbox.Waiting{}, "Session": operate.Session{},
-	"UsageDay": UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{}, "Member": operate.Member{},
+	"UsageDay": UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{},
+	"Member": operate.Member{}, "MemberSessions": operate.MemberSessions{},
 	"MemberPasskey": operate.Passkey{}, "SignInLink": operate.SignInLink{}, "OperatorToken": operate.OperatorToken{},
 	"CreatedOperatorToken": operate.CreatedOperatorToken{}, "AuditEntry": operate.AuditEntry{},
 	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
 	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
 	"ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{}, "ErrorDetail": reply.Detail{},
 	"Undelivered": operate.Undelivered{}, "PublisherUndelivered": operate.PublisherUndelivered{},
-	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{}, "CreatedInvitation": operate.Invitation{},
+	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{},
+	"CreatedInvitation": operate.Invitation{},
 
 	"UserPasskeys": operate.UserPasskeys{}, "EndPasskeys": PasskeysRequest{},
 
@@ -211,7 +213,8 @@ func TestOpenAPIIsWhatTheCodeReadsAndWrites(t *testing.T) {
 			always = append(always, "link") // the only answer that has it
 			slices.Sort(always)
 		}
-		if got := slices.Sorted(slices.Values(s.Required)); !strings.HasPrefix(name, "Site") && !slices.Equal(got, always) {
+		if got := slices.Sorted(slices.Values(s.Required)); !strings.HasPrefix(name, "Site") &&
+			!slices.Equal(got, always) {
 			t.Errorf("%s: the description always has %v, the code %v", name, got, always)
 		}
 	}

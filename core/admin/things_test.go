@@ -133,14 +133,15 @@ func TestWhoMayDoWhat(t *testing.T) {
 				coretest.Must(t, err)
 				method, _, _ := strings.Cut(name, " ")
 				before := w.stored(t)
-				resp, e := w.send(t, question{made.Token, method, prefix + named.Replace(r.path), named.Replace(r.body), "*"})
+				resp, e := w.send(t, question{made.Token, method, prefix + named.Replace(r.path),
+					named.Replace(r.body), "*"})
 				want := r.code
 				if role == operate.RoleViewer && !r.viewer {
 					want = reply.Forbidden
 				}
 				switch {
-				case e == nil && want != "" || e != nil && e.Code != want && !(r.code == reply.NotFound && want == reply.Forbidden &&
-					e.Code == reply.NotFound):
+				case e == nil && want != "" || e != nil && e.Code != want &&
+					!(r.code == reply.NotFound && want == reply.Forbidden && e.Code == reply.NotFound):
 					t.Errorf("contract 42: %v, want %q: %s", e, want, resp.Body)
 				case role == operate.RoleViewer && w.stored(t) != before:
 					t.Error("contract 42: a viewer has changed something")
@@ -212,7 +213,8 @@ func TestIfMatch(t *testing.T) {
 			}
 			before := read()
 			for _, match := range []string{"", "*x", `"`, `""`, strings.Trim(before, `"`), "W/" + before, before + ", " + before} {
-				if _, e := ask(match); e == nil || e.Code != reply.InvalidRequest && e.Code != reply.PreconditionFailed {
+				if _, e := ask(match); e == nil || e.Code != reply.InvalidRequest &&
+					e.Code != reply.PreconditionFailed {
 					t.Errorf("contract 42: If-Match %q: %v", match, e)
 				}
 			}
@@ -517,7 +519,8 @@ func FuzzRequests(f *testing.F) {
 	f.Add("GET", DeliveriesPath+"?after=p9:../../c", "", "")
 	f.Fuzz(func(t *testing.T, method, path, body, match string) {
 		path, query, _ := strings.Cut(path, "?")
-		resp, err := w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Body: []byte(body), Client: from,
+		resp, err := w.Handle(ctx, &web.Request{Method: method, Path: path, Query: query, Body: []byte(body),
+			Client: from,
 			Header: web.Header{"Authorization": {"Bearer " + operator}, "If-Match": {match}}})
 		if err == nil {
 			if resp.Status != 200 {

@@ -73,5 +73,6 @@ func ExampleArray() {
 	transcript := cbor.Array(cbor.Null(), cbor.Null(),
 		cbor.Array(cbor.Text("OpenID4VPHandover"), cbor.Bytes(handover[:])))
 	fmt.Printf("%x\n", transcript.Raw())
-	// Output: 83f6f682714f70656e494434565048616e646f7665725820048bc053c00442af9b8eed494cefdd9d95240d254b046b11b68013722aad38ac
+	// Output:
+	// 83f6f682714f70656e494434565048616e646f7665725820048bc053c00442af9b8eed494cefdd9d95240d254b046b11b68013722aad38ac
 }

@@ -566,7 +566,8 @@ func TestPostsOfOtherSites(t *testing.T) {
 		{"a form of ours", "developer", good, nil, 303},
 		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
 		{"another port", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", base + ":8443"}, 403},
-		{"the operators' listener, by fetch metadata", "developer", good, []string{"Origin", "http://127.0.0.1:9090"}, 303},
+		{"the operators' listener, by fetch metadata", "developer", good, []string{"Origin", "http://127.0.0.1:9090"},
+			303},
 		{"fetch metadata: cross-site", "developer", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"fetch metadata: a sibling host", "developer", good, []string{"Sec-Fetch-Site", "same-site"}, 403},
 		{"no fetch metadata and a null origin", "developer", good,
@@ -605,7 +606,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("the cookie is %q, want %q; on to %s", got, want, resp.Header.Get("Location"))
 	}
 	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body,
-		[]byte("signed in as configuration")) {
+		[]byte("signed in as operator, with the token configuration")) {
 		t.Error("the page after signing in does not say so")
 	}
 	for token, status := range map[string]int{"wrong": 401, "": 401, "often": 429} {
@@ -620,8 +621,9 @@ func TestSignIn(t *testing.T) {
 	}
 	for next, want := range map[string]string{mine + "/keys?after=1": mine + "/keys?after=1",
 		"https://evil.example": "/console/publishers",
-		"//evil.example":       "/console/publishers", "/console//evil": "/console/publishers", "/console/\\evil": "/console/publishers",
-		"/verify": "/console/publishers", "/console/../verify": "/console/publishers",
+		"//evil.example":       "/console/publishers", "/console//evil": "/console/publishers",
+		"/console/\\evil": "/console/publishers",
+		"/verify":         "/console/publishers", "/console/../verify": "/console/publishers",
 		"/console/%2e%2E/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
 		resp := newWorld(t).ask("POST", "/console/sign-in", "",
 			"do=sign-in&token=right&next="+url.QueryEscape(next))

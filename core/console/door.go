@@ -58,8 +58,11 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 	if wanted := v.form.Get("next"); local(wanted) {
 		to = wanted
 	}
-	return next{path: to, note: done("You are signed in as " + s.Actor.Name + "."), cookie: cookie,
-		opened: s}, nil
+	text := "You are signed in as " + s.Actor.Name + "."
+	if s.Actor.Kind == operate.KindOperator { // the name is that of a token, perhaps of a program's
+		text = "You are signed in as " + string(s.Actor.Role) + ", with the token " + s.Actor.Name + "."
+	}
+	return next{path: to, note: done(text), cookie: cookie, opened: s}, nil
 }
 
 func signIn(v *visit) (next, error) {

@@ -58,6 +58,8 @@ type desk struct {
 	down         error    // of every operation
 	ready        bool     // the next webhook test passes
 	silent       bool     // the receiver does not answer it
+	stepsDone    bool     // every step to go live is done
+	noSandbox    bool     // no integration can start a test session
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -82,7 +84,7 @@ func newDesk(now func() time.Time) *desk {
 			Level: "L1", ChallengeAge: 25, Methods: []string{"camera", "bank"}, Created: days(90),
 			CallbackOrigins: []string{"https://" + strings.ToLower(name) + ".example"},
 			BrowserOrigins:  []string{"https://" + strings.ToLower(name) + ".example"}},
-			Ready: true, Version: "v7", Readiness: &operate.Readiness{Ready: true,
+			Ready: true, Sandbox: true, Version: "v7", Readiness: &operate.Readiness{Ready: true,
 				At: before(26 * time.Hour)}}
 		i.Webhook.URL = "https://" + strings.ToLower(name) + ".example/webhooks/verge"
 		change(&i)
@@ -161,7 +163,8 @@ func (d *desk) addPeople() {
 	member := func(id, publisher, name string, role operate.Role, seen *time.Time) operate.Member {
 		return operate.Member{ID: id, Publisher: publisher, Name: name, Role: role,
 			Created:  before(50 * 24 * time.Hour),
-			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Name: "Passkey 1", Created: before(50 * 24 * time.Hour),
+			LastSeen: seen, Passkeys: []operate.Passkey{{ID: "psk_1", Name: "Passkey 1",
+				Created:  before(50 * 24 * time.Hour),
 				LastUsed: seen}}, Version: "v1"}
 	}
 	d.members = []operate.Member{
@@ -353,8 +356,16 @@ func (d *desk) changes(ctx context.Context, who operate.Actor, op operate.Operat
 
 func (d *desk) ChangeIntegration(ctx context.Context, who operate.Actor, id, version string,
 	in operate.IntegrationInput) (operate.Changed, error) {
-	i, err := d.changes(ctx, who, operate.IntegrationChange, id, version, in)
-	return operate.Changed{Integration: i}, err
+	was, err := d.Integration(ctx, who, id)
+	if err != nil {
+		return operate.Changed{}, err
+	}
+	changed := operate.Changed{}
+	if was.Webhook.URL == "" && in.Webhook != nil && in.Webhook.URL != nil {
+		changed.Secret = secretText
+	}
+	changed.Integration, err = d.changes(ctx, who, operate.IntegrationChange, id, version, in)
+	return changed, err
 }
 
 func (d *desk) ArchiveIntegration(ctx context.Context, who operate.Actor, id, version string) (
@@ -539,13 +550,18 @@ func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) 
 	o := operate.Overview{Today: map[string]uint64{}}
 	steps := []operate.Step{{Name: operate.StepIntegration}, {Name: operate.StepWebhook},
 		{Name: operate.StepKey},
-		{Name: operate.StepSession}}
+		{Name: operate.StepSession},
+		{Name: operate.StepMethod}}
 	if publisher == mineID {
 		o.Waiting, o.Dead = 1, 3
+		o.Undelivered = []operate.IntegrationUndelivered{{Integration: kioskID, Name: "Kiosk", Waiting: 1, Dead: 3}}
 		o.Today = map[string]uint64{host.OutcomeStarted: 1284, host.OutcomeCompleted: 1102,
 			host.OutcomeRejected: 61, host.OutcomeMaxAttempts: 12, host.OutcomeCancelled: 40, host.OutcomeExpired: 55}
 		for n := range steps {
-			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2
+			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2 || d.stepsDone
+		}
+		if d.noSandbox {
+			steps[3].Integration = ""
 		}
 	}
 	o.Steps = steps
@@ -554,8 +570,16 @@ func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) 
 
 func (d *desk) Members(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Member], error) {
-	return part(of(d.members, func(m operate.Member) bool { return m.Publisher == publisher }), c),
-		d.may(who, operate.MemberList, publisher)
+	page := part(of(d.members, func(m operate.Member) bool { return m.Publisher == publisher }), c)
+	if who.May(operate.MemberChange) {
+		for n := range page.Items {
+			page.Items[n].Sessions = &operate.MemberSessions{Count: n}
+			if n > 0 {
+				page.Items[n].Sessions.LastUsed = ptr(d.now().Add(-4 * time.Minute))
+			}
+		}
+	}
+	return page, d.may(who, operate.MemberList, publisher)
 }
 
 func (d *desk) Invite(_ context.Context, who operate.Actor, publisher, name string, role operate.Role) (

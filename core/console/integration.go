@@ -167,7 +167,11 @@ func saveIntegration(v *visit) (next, error) {
 	if err == nil && i.Ready && !saved.Ready {
 		text = "Saved. The webhook has changed, so run the signed test again before the next session in production."
 	}
-	return next{path: v.mine("integrations", i.ID), note: secretNote(text, saved.Secret)}, err
+	path := v.mine("integrations", i.ID)
+	if saved.Secret != "" {
+		path = v.mine("integrations", i.ID, "webhook") // where the secret is put to the test
+	}
+	return next{path: path, note: secretNote(text, saved.Secret)}, err
 }
 
 func archiveIntegration(v *visit) (next, error) {

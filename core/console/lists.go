@@ -21,8 +21,8 @@ func showKeys(v *visit) (view, error) {
 		return view{}, err
 	}
 	f := v.frame("Keys")
-	return view{frame: f, body: pages.Keys(f,
-		pages.KeysData{Page: found, After: v.query.Get("after"), Integrations: all})}, nil
+	return view{frame: f, body: pages.Keys(f, pages.KeysData{Page: found, After: v.query.Get("after"),
+		Integrations: all, First: firstInUse(all), BaseURL: v.BaseURL})}, nil
 }
 
 // until reads a field that is a day, and returns its end.
@@ -156,8 +156,8 @@ func findSession(v *visit) (next, error) {
 	if err != nil {
 		if errors.Is(err, operate.ErrNotFound) {
 			err = &operate.Invalid{Fields: []operate.Field{{Field: "session_id", Code: "not_found",
-				Message: "There is no such session of this publisher. Ids begin with svc_sess_, and outcomes are kept " +
-					"for 30 days."}}}
+				Message: "There is no such session of this publisher. Ids begin with svc_sess_, and outcomes " +
+					"are kept for 30 days."}}}
 		}
 		return next{}, err
 	}
@@ -169,12 +169,16 @@ func showSession(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	i, err := v.integration(s.Integration)
+	if err != nil {
+		return view{}, err
+	}
 	f := v.frame("Session")
 	f.Live = s.Status == pending
 	for _, e := range s.Events {
 		f.Live = f.Live || underWay(v.now, e)
 	}
-	return view{frame: f, body: pages.Session(f, s)}, nil
+	return view{frame: f, body: pages.Session(f, s, i.Name)}, nil
 }
 
 func showUsage(v *visit) (view, error) {

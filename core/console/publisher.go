@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"time"
 
 	"github.com/verge-id/verge/core/console/pages"
@@ -77,7 +78,12 @@ func showOverview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	d := pages.OverviewData{Overview: o}
+	methods, err := v.Desk.Methods(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.OverviewData{Overview: o,
+		Sandbox: slices.ContainsFunc(methods, func(m operate.Method) bool { return m.Sandbox })}
 	for _, i := range found.Items {
 		if i.Archived == nil && !i.Ready {
 			d.NotReady = append(d.NotReady, i)

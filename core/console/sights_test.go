@@ -58,6 +58,7 @@ var sights = []sight{
 	{"test-none", "newcomer", "/console/p/" + newID + "/test", ""},
 	{"test-sent", "developer", mine + "/test",
 		"do=send-test-event&type=verification.started&integration_id=" + shopID},
+	{"test-back", "developer", mine + "/test?session_id=" + sessionID + "&result_token=svc_rt_x", ""},
 	{"test-session", "developer", mine + "/test", "do=start-test-session&integration_id=" + shopID},
 	{"keys", "developer", mine + "/keys", ""},
 	{"keys-made", "developer", mine + "/keys", "do=create-key"},

@@ -31,15 +31,21 @@ func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, 
 		}
 		return all, &i, nil
 	}
+	first := firstInUse(all)
+	if first == nil && len(all) > 0 {
+		first = &all[0]
+	}
+	return all, first, nil
+}
+
+// firstInUse returns the first integration that is not archived; nil: there is none.
+func firstInUse(all []operate.Integration) *operate.Integration {
 	for n := range all {
 		if all[n].Archived == nil {
-			return all, &all[n], nil
+			return &all[n]
 		}
 	}
-	if len(all) > 0 {
-		return all, &all[0], nil
-	}
-	return nil, nil, nil
+	return nil
 }
 
 func showTest(v *visit) (view, error) {
@@ -47,11 +53,15 @@ func showTest(v *visit) (view, error) {
 	if v.form != nil {
 		id = v.form.Get("integration_id")
 	}
+	back := v.back()
+	if back != nil && id == "" {
+		id = back.Integration
+	}
 	all, chosen, err := v.chosen(id)
 	if err != nil {
 		return view{}, err
 	}
-	d := pages.TestData{All: all, Integration: chosen, At: v.note.At}
+	d := pages.TestData{All: all, Integration: chosen, At: v.note.At, Under: back}
 	if chosen != nil && v.note.For == chosen.ID {
 		d.Exchange, d.Session = v.note.Exchange, v.note.Session
 	}
@@ -60,12 +70,28 @@ func showTest(v *visit) (view, error) {
 	}
 	f := v.frame("Test console")
 	if d.Session != nil {
-		if s, err := v.Desk.Session(v.ctx, v.who(), d.Session.ID); err == nil {
-			d.Under = &s
-			f.Live = s.Status == pending
+		s, err := v.sessionOf(d.Session.ID)
+		if err != nil {
+			return view{}, err
 		}
+		d.Under = &s
+		f.Live = s.Status == pending
 	}
 	return view{frame: f, body: pages.Test(f, d)}, nil
+}
+
+// back returns the session from which the browser comes back, if it does. The address is that of a callback.
+// The result token in it stays unused: it is for the publisher's server.
+func (v *visit) back() *operate.Session {
+	id := v.query.Get("session_id")
+	if id == "" {
+		return nil
+	}
+	s, err := v.sessionOf(id)
+	if err != nil {
+		return nil // anybody can write such an address, and the page is good without
+	}
+	return &s
 }
 
 // pending is the status of a session that is under way.

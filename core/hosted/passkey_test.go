@@ -203,7 +203,8 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 
 	flow := w.session(session.L1, 25)
 	page := w.get(here(flow))
-	if kind(page) != "method" || page.Header.Get("Content-Security-Policy") != done.Header.Get("Content-Security-Policy") {
+	if kind(page) != "method" ||
+		page.Header.Get("Content-Security-Policy") != done.Header.Get("Content-Security-Policy") {
 		t.Errorf("contract 38: the method page is %s with %s", kind(page), page.Header)
 	}
 	completed := w.follow(w.send(w.uses(page), nil))
@@ -231,12 +232,14 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 func TestWhereAPasskeyIsOffered(t *testing.T) {
 	w := passkeyWorld(t)
 	flow := w.session(session.L1, 25)
-	for query, want := range map[string]string{"": "method", "&show=cancelled": "cancelled", "&show=trouble": "method"} {
+	for query, want := range map[string]string{"": "method", "&show=cancelled": "cancelled",
+		"&show=trouble": "method"} {
 		page := w.get(here(flow) + query)
 		if kind(page) != want || attribute(page, "data-method") != "passkey" {
 			t.Errorf("contract 38: %q shows %s, with a passkey: %q", query, kind(page), attribute(page, "data-method"))
 		}
-		if bytes.Contains(page.Body, []byte("<form class=\"passkey\"")) && !bytes.Contains(page.Body, []byte(" hidden>")) {
+		if bytes.Contains(page.Body, []byte("<form class=\"passkey\"")) &&
+			!bytes.Contains(page.Body, []byte(" hidden>")) {
 			t.Errorf("contract 38: the form is not hidden without script: %s", page.Body)
 		}
 	}

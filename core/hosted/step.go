@@ -107,7 +107,8 @@ func (v *visit) openStep(text string) (token.ProviderClaims, error) {
 func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, error) {
 	if text := form.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
-		if err == nil && (s.Leave != "" || s.Box != "" || s.Hand != "") { // it belongs in a cookie, where only its errand uses it
+		// It belongs in a cookie, where only its errand uses it.
+		if err == nil && (s.Leave != "" || s.Box != "" || s.Hand != "") {
 			err = host.ErrNotAuthentic
 		}
 		return s, err

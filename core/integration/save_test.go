@@ -422,16 +422,13 @@ func TestLostReplies(t *testing.T) {
 				}
 				err := c.do(t, w)
 				w.Store.Decide = nil
-				if fault == kvtest.Refuse && !errors.Is(err, kv.ErrUnavailable) || fault != kvtest.Refuse && err != nil {
+				refused := fault == kvtest.Refuse
+				if refused == (err == nil) || refused && !errors.Is(err, kv.ErrUnavailable) {
 					t.Error(err)
 				}
 				w.Store.Deliver(ctx)
 				w.Directory = w.another()
-				want := 1
-				if fault == kvtest.Refuse {
-					want = 0
-				}
-				if c.done(t, w) != (want == 1) || len(w.audited(t)) != want {
+				if n := len(w.audited(t)); c.done(t, w) == refused || refused && n != 0 || !refused && n != 1 {
 					t.Errorf("done: %v, in the audit: %+v", c.done(t, w), w.audited(t))
 				}
 			})

@@ -154,7 +154,8 @@ func TestARotationFailsNoRequest(t *testing.T) {
 				for _, s := range tokens[max(0, len(tokens)-90):] {
 					for n, i := range all {
 						if _, _, err := i.Open(token.Flow, s.text); err != nil {
-							t.Fatalf("instance %d at %s does not open what instance %d sealed at %s: %v", n, at, s.by, s.at, err)
+							t.Fatalf("instance %d at %s does not open what instance %d sealed at %s: %v", n, at, s.by,
+								s.at, err)
 						}
 					}
 				}

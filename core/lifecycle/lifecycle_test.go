@@ -446,7 +446,8 @@ func TestRaces(t *testing.T) {
 							w.Clock.Advance(time.Millisecond)
 						}
 						for errs[n] == nil && !records[n].Terminal() { // a user tries again after a failed attempt
-							records[n], errs[n] = w.Fire(ctx, s, Step{Trigger: c.mixed[n%len(c.mixed)], Attempt: records[n].Attempts})
+							records[n], errs[n] = w.Fire(ctx, s, Step{Trigger: c.mixed[n%len(c.mixed)],
+								Attempt: records[n].Attempts})
 						}
 					})
 				}
@@ -517,7 +518,8 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 				w.wantEvents(t, true, webhook.TypeStarted)
 				// The session expires at whatever attempt it is.
 				w.Clock.Advance(session.Life)
-				if r, err = w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt}); err != nil || r.State != session.Expired {
+				if r, err = w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt}); err != nil ||
+					r.State != session.Expired {
 					t.Errorf("after its life it is answered %+v, %v", r, err)
 				}
 			})
@@ -767,7 +769,8 @@ func TestRandomFaults(t *testing.T) {
 			kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {
-				_, err := w.Fire(ctx, s, Step{Trigger: []session.Trigger{session.Succeeded, session.Rejected, session.AttemptFailed,
+				_, err := w.Fire(ctx, s, Step{Trigger: []session.Trigger{session.Succeeded, session.Rejected,
+					session.AttemptFailed,
 					session.Cancelled}[n%4]})
 				if err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
 					t.Fatal(err)
@@ -782,7 +785,8 @@ func TestRandomFaults(t *testing.T) {
 			for _, task := range tasks {
 				for _, s := range sessions {
 					if task.ID == s.ID.TimerID() {
-						_ = w.Expire(ctx, s, host.Job{Partition: "p3", Task: task, Until: w.Clock.Now().Add(time.Minute)})
+						_ = w.Expire(ctx, s, host.Job{Partition: "p3", Task: task,
+							Until: w.Clock.Now().Add(time.Minute)})
 					}
 				}
 			}

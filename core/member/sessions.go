@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ const mostSessions = 100
 
 // Sessions lists the sessions of the member who has s, the latest first. Sessions that an earlier release
 // opened are not among them.
-func (r *Registry) Sessions(ctx context.Context, s Session) (all []OpenSession, err error) {
+func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, error) {
 	if s.Kind != KindMember {
 		return nil, ErrNotFound
 	}
@@ -32,16 +33,29 @@ func (r *Registry) Sessions(ctx context.Context, s Session) (all []OpenSession, 
 	if err != nil {
 		return nil, err
 	}
+	return r.sessionsOf(ctx, m, s.name)
+}
+
+// SessionsOf is Sessions for those who look after the member. None of the sessions is Current.
+func (r *Registry) SessionsOf(ctx context.Context, m Member) ([]OpenSession, error) {
+	return r.sessionsOf(ctx, m, "")
+}
+
+// sessionsOf lists the sessions of m. current is the name of the one that asks.
+func (r *Registry) sessionsOf(ctx context.Context, m Member, current string) (all []OpenSession, err error) {
 	prefix := ofSession(m.ID, "")
 	_, err = page(ctx, r, prefix, "", mostSessions, func(it kv.Item) error {
 		hash := it.Key.Name[len(prefix):]
 		open, _, err := read[session](ctx, r, sessionItems+hash)
+		if errors.Is(err, ErrNotFound) {
+			return nil // signed out since the list was read
+		}
 		if err != nil || !open.isOpen(r.now(), m) {
 			return err
 		}
 		at := slices.IndexFunc(m.Passkeys, func(p Passkey) bool { return p.ID == open.Passkey })
 		all = append(all, OpenSession{ID: hashID(sessionIDs, hash), Opened: open.Opened, Seen: open.Seen,
-			Passkey: m.Passkeys[at], Current: sessionItems+hash == s.name})
+			Passkey: m.Passkeys[at], Current: sessionItems+hash == current})
 		return nil
 	})
 	slices.SortStableFunc(all, func(a, b OpenSession) int { return b.Opened.Compare(a.Opened) })

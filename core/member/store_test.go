@@ -330,7 +330,10 @@ func TestForgedRecords(t *testing.T) {
 		invitationItems: func() error { _, err := w.ReadInvitation(ctx, secrets["an invitation"]); return err },
 		linkItems:       func() error { _, err := w.ReadLink(ctx, secrets["a link"]); return err },
 		operatorItems:   func() error { _, err := w.FindOperator(ctx, secrets["an operator token"]); return err },
-		sessionItems:    func() error { _, err := w.Registry.Session(ctx, secrets["the cookie of a link"]); return err },
+		sessionItems: func() error {
+			_, err := w.Registry.Session(ctx, secrets["the cookie of a link"])
+			return err
+		},
 	}
 	for _, prefix := range records {
 		if use[prefix] == nil {

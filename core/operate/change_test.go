@@ -193,7 +193,8 @@ func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 // An audit entry is written in the commit of its change: a change that fails has none, and one whose reply is
 // lost has one.
 func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
-	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Refuse, "the reply is lost": kvtest.LoseReply} {
+	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Refuse,
+		"the reply is lost": kvtest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			failed := false
@@ -256,7 +257,13 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	coretest.Must(t, w.Counted.Record(ctx, host.Totals{Days: []host.DayTotal{{Integration: i.ID,
 		Day: host.DayOf(w.Clock.Now()), Instance: "one", Counts: counts}}}))
 	if got := done(); got != "integration webhook key session" {
-		t.Errorf("after a session: %q", got)
+		t.Errorf("after a session in the sandbox: %q", got)
+	}
+	_, err = w.ChangeIntegration(ctx, operator, i.ID, "", IntegrationInput{Methods: &[]string{"sandbox", "register"}})
+	coretest.Must(t, err)
+	w.Clock.Advance(6 * time.Second)
+	if got := done(); got != "integration webhook key session method" {
+		t.Errorf("with a method that verifies people: %q", got)
 	}
 }
 
@@ -303,14 +310,15 @@ func TestSearchByName(t *testing.T) {
 	}
 }
 
-// The last step leads to an integration with which a test session can be tried, if there is one.
+// The step session leads to an integration with which a test session can be tried, if there is one.
 func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	const first = "00000000-0000-4000-8000-000000000001"
 	w := newWorld(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: first, PublisherID: pubA,
 		Name: "First", Level: "L1", ChallengeAge: 25, Method: "sandbox", Methods: []string{"sandbox", "bank"},
 		Webhook: integration.Webhook{Off: true}}, ""))
-	want := map[string]string{StepIntegration: first, StepWebhook: first, StepKey: first, StepSession: intA}
+	want := map[string]string{StepIntegration: first, StepWebhook: first, StepKey: first, StepSession: intA,
+		StepMethod: first}
 	o, err := w.Overview(ctx, developer, pubA)
 	coretest.Must(t, err)
 	for _, s := range o.Steps {
@@ -322,8 +330,8 @@ func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	coretest.Must(t, err)
 	o, err = w.Overview(ctx, developer, pubA)
 	coretest.Must(t, err)
-	if last := o.Steps[len(o.Steps)-1]; last.Integration != first {
-		t.Errorf("without such an integration the last step leads to %q, want the first one", last.Integration)
+	if step := o.Steps[3]; step.Name != StepSession || step.Integration != "" {
+		t.Errorf("without such an integration the step %s leads to %q, want none", step.Name, step.Integration)
 	}
 }
 
@@ -335,7 +343,8 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	if i.Archived == nil {
 		t.Error("it is not archived")
 	}
-	if _, err := w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Name: text("x")}); !errors.Is(err, ErrArchived) {
+	_, err = w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Name: text("x")})
+	if !errors.Is(err, ErrArchived) {
 		t.Errorf("a change: %v", err)
 	}
 	if _, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/"); !errors.Is(err, ErrArchived) {
@@ -344,7 +353,8 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	if _, err := w.CreateKey(ctx, admin, KeyInput{Publisher: pubA, Integration: intA}); !errors.Is(err, ErrArchived) {
 		t.Errorf("a public key: %v", err)
 	}
-	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil || stored.Value.Webhook == (integration.Webhook{}) {
+	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil ||
+		stored.Value.Webhook == (integration.Webhook{}) {
 		t.Errorf("its webhook, for what is under way: %+v, %v", stored.Value.Webhook, err)
 	}
 }

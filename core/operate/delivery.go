@@ -52,14 +52,20 @@ func (d *Desk) Delivery(ctx context.Context, who Actor, integration, place strin
 	if _, err := d.integration(ctx, who, DeliveryList, integration); err != nil {
 		return Delivery{}, err
 	}
-	found, err := d.Outbox.Find(ctx, integration, place)
-	if errors.Is(err, outbox.ErrNoEntry) {
-		return Delivery{}, ErrNotFound
-	}
+	found, err := d.logged(ctx, integration, place)
 	if err != nil {
 		return Delivery{}, err
 	}
 	return shownDelivery(found), nil
+}
+
+// logged returns an event of an integration by its place in the log.
+func (d *Desk) logged(ctx context.Context, integration, place string) (outbox.Delivery, error) {
+	found, err := d.Outbox.Find(ctx, integration, place)
+	if errors.Is(err, outbox.ErrNoEntry) {
+		err = ErrNotFound
+	}
+	return found, err
 }
 
 // Resend sends an event again that is dead. One that waits is sent now. A delivered one cannot be sent again:
@@ -69,10 +75,7 @@ func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string)
 	if err != nil {
 		return Delivery{}, err
 	}
-	found, err := d.Outbox.Find(ctx, integration, place)
-	if errors.Is(err, outbox.ErrNoEntry) {
-		return Delivery{}, ErrNotFound
-	}
+	found, err := d.logged(ctx, integration, place)
 	if err != nil {
 		return Delivery{}, err
 	}

@@ -57,7 +57,9 @@ func newWorld(t testing.TB) *world {
 	h := testhost.New(t)
 	w := &world{Host: h, answer: func(host.FetchRequest) (int, error) { return 200, nil }}
 	h.Fetch = w
-	catalog := testhost.Catalog(sandbox.Kind)
+	register := sandbox.Kind // a method that verifies people, as far as package operate can tell
+	register.Name, register.Sandbox = "register", false
+	catalog := testhost.Catalog(sandbox.Kind, register)
 	partitions := []kv.Partition{"p0", "p1", "p2"}
 	d := integration.NewDirectory(h.Host)
 	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,

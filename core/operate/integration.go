@@ -53,7 +53,7 @@ func (d *Desk) integration(ctx context.Context, who Actor, op Operation, id stri
 
 // shown is an integration as people see it.
 func (d *Desk) shown(ctx context.Context, i stored) Integration {
-	v := Integration{Integration: i.Value.Shown(), Version: i.Version}
+	v := Integration{Integration: i.Value.Shown(), Sandbox: d.testable(&i.Value), Version: i.Version}
 	ready, err := d.Directory.Ready(ctx, &i.Value)
 	if err != nil {
 		d.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())

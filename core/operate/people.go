@@ -17,7 +17,7 @@ const (
 	linkPath       = "/console/link?link="
 )
 
-// Members lists the members of a publisher.
+// Members lists the members of a publisher. Who may sign them out also sees their console sessions.
 func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Member], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Member]{}, err
@@ -28,9 +28,30 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 	}
 	page := Page[Member]{Next: next}
 	for _, m := range found {
-		page.Items = append(page.Items, shownMember(m))
+		v := shownMember(m)
+		if who.May(MemberChange) {
+			if v.Sessions, err = d.sessionsOf(ctx, m); err != nil {
+				return Page[Member]{}, toldOfPeople(err)
+			}
+		}
+		page.Items = append(page.Items, v)
 	}
 	return page, nil
+}
+
+// sessionsOf says in how many browsers a member is signed in, for those who may sign the member out.
+func (d *Desk) sessionsOf(ctx context.Context, m member.Member) (*MemberSessions, error) {
+	all, err := d.People.SessionsOf(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	v := &MemberSessions{Count: len(all)}
+	for _, s := range all {
+		if v.LastUsed == nil || s.Seen.After(*v.LastUsed) {
+			v.LastUsed = &s.Seen
+		}
+	}
+	return v, nil
 }
 
 // Invite invites a person to be a member of a publisher. The answer is the only one with the link.

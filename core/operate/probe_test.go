@@ -35,7 +35,9 @@ func TestTheWebhookTest(t *testing.T) {
 		answer func(*world) func(host.FetchRequest) (int, error)
 		reason string // in the one reason, "" for Ready
 	}{
-		{"a receiver that verifies", func(w *world) func(host.FetchRequest) (int, error) { return w.verifying(secret) }, ""},
+		{"a receiver that verifies", func(w *world) func(host.FetchRequest) (int, error) {
+			return w.verifying(secret)
+		}, ""},
 		{"refuses the good one", bad(webhook.ProbeGood, 401), webhook.ProbeGood},
 		{"redirects the good one", bad(webhook.ProbeGood, 302), "redirect"},
 		{"takes a bad signature", bad(webhook.ProbeBadSignature, 200), webhook.ProbeBadSignature},

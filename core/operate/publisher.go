@@ -18,11 +18,10 @@ func (d *Desk) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publis
 	if err := who.may(PublisherList, ""); err != nil {
 		return Page[Publisher]{}, err
 	}
-	found, next, err := find(c, func(after string, n int) ([]integration.Versioned[integration.Publisher], string, error) {
+	type stored = integration.Versioned[integration.Publisher]
+	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
 		return d.Directory.ListPublishers(ctx, after, n)
-	}, func(p integration.Versioned[integration.Publisher]) (name, id string) {
-		return p.Value.Name, p.Value.ID
-	})
+	}, func(p stored) (name, id string) { return p.Value.Name, p.Value.ID })
 	if err != nil {
 		return Page[Publisher]{}, told(err)
 	}

@@ -109,6 +109,14 @@ func (d *Desk) testable(i *integration.Integration) bool {
 	})
 }
 
+// verifies reports whether an integration has a method that verifies people.
+func (d *Desk) verifies(i *integration.Integration) bool {
+	return slices.ContainsFunc(i.Offers(), func(name string) bool {
+		e, known := d.Catalog.Find(name)
+		return known && !e.Of.Sandbox
+	})
+}
+
 // StartTestSession starts a session with which a publisher tries things out. It needs a method that verifies
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
 func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback string) (TestSession, error) {

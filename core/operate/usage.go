@@ -1,8 +1,8 @@
 package operate
 
 import (
-	"cmp"
 	"context"
+	"slices"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/outbox"
@@ -60,16 +60,17 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 	}
 	o := Overview{More: page.Next != "", Today: map[string]uint64{}}
 	var ids []string
-	ready, testable, hasSecretKey := "", "", false
+	names := map[string]string{}
+	testable, ready, hasSecretKey, verifies := "", false, false, false
 	for _, i := range page.Items {
 		if i.Archived != nil {
 			continue
 		}
 		ids = append(ids, i.ID)
-		if i.Ready && ready == "" {
-			ready = i.ID
-		}
-		if testable == "" && d.testable(&i.Integration) {
+		names[i.ID] = i.Name
+		ready = ready || i.Ready
+		verifies = verifies || i.Ready && d.verifies(&i.Integration)
+		if testable == "" && i.Sandbox {
 			testable = i.ID
 		}
 	}
@@ -86,11 +87,12 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 	}
 	o.Steps = []Step{
 		{StepIntegration, first != "", first},
-		{StepWebhook, ready != "", first},
+		{StepWebhook, ready, first},
 		{StepKey, hasSecretKey, first},
-		{StepSession, completed, cmp.Or(testable, first)},
+		{StepSession, completed, testable},
+		{StepMethod, verifies, first},
 	}
-	return o, d.countUndelivered(ctx, ids, &o)
+	return o, d.countUndelivered(ctx, ids, names, &o)
 }
 
 // countToday adds up what happened today, and reports whether any session was completed in the last 30 days.
@@ -115,21 +117,46 @@ func (d *Desk) countToday(ctx context.Context, integrations []string, today map[
 	return completed, nil
 }
 
-func (d *Desk) countUndelivered(ctx context.Context, integrations []string, o *Overview) error {
-	for _, state := range []struct {
-		name string
-		n    *int
-	}{{outbox.StateWaiting, &o.Waiting}, {outbox.StateDead, &o.Dead}} {
-		if len(integrations) == 0 {
-			return nil
-		}
-		page, err := d.Outbox.Deliveries(ctx, outbox.Query{Integrations: integrations, State: state.name,
+// countUndelivered counts the events that have not arrived, in all and by integration. names are those of the
+// integrations.
+func (d *Desk) countUndelivered(
+	ctx context.Context, integrations []string, names map[string]string, o *Overview,
+) error {
+	o.Undelivered = []IntegrationUndelivered{}
+	if len(integrations) == 0 {
+		return nil
+	}
+	for _, state := range []string{outbox.StateWaiting, outbox.StateDead} {
+		page, err := d.Outbox.Deliveries(ctx, outbox.Query{Integrations: integrations, State: state,
 			Limit: overviewEvents})
 		if err != nil {
 			return err
 		}
-		*state.n = len(page.Deliveries)
-		o.More = o.More || page.Next != ""
+		more := page.Next != ""
+		o.More = o.More || more
+		for _, each := range page.Deliveries {
+			o.countOne(each, names[each.Integration], more)
+		}
 	}
 	return nil
+}
+
+// countOne counts an event that has not arrived. more says that others of its state were not counted.
+func (o *Overview) countOne(e outbox.Delivery, name string, more bool) {
+	n := slices.IndexFunc(o.Undelivered, func(u IntegrationUndelivered) bool {
+		return u.Integration == e.Integration
+	})
+	if n < 0 {
+		n = len(o.Undelivered)
+		o.Undelivered = append(o.Undelivered, IntegrationUndelivered{Integration: e.Integration, Name: name})
+	}
+	of := &o.Undelivered[n]
+	of.More = of.More || more
+	if e.State == outbox.StateDead {
+		o.Dead++
+		of.Dead++
+	} else {
+		o.Waiting++
+		of.Waiting++
+	}
 }

@@ -39,6 +39,7 @@ type Publisher struct {
 type Integration struct {
 	integration.Integration
 	Ready   bool   `json:"ready"`
+	Sandbox bool   `json:"sandbox"` // all its methods verify nobody, so test sessions can be started
 	Version string `json:"version"`
 
 	// Readiness is the last signed webhook test of the webhook as it is now; nil if there was none.
@@ -244,9 +245,18 @@ type Member struct {
 	Name      string     `json:"name"`
 	Role      Role       `json:"role"`
 	Created   time.Time  `json:"created"`
-	LastSeen  *time.Time `json:"last_seen,omitempty"`
+	LastSeen  *time.Time `json:"last_seen,omitempty"` // when they signed in last
 	Passkeys  []Passkey  `json:"passkeys"`
 	Version   string     `json:"version"`
+
+	// Sessions is in lists, for those who may sign the member out.
+	Sessions *MemberSessions `json:"sessions,omitempty"`
+}
+
+// MemberSessions says in how many browsers a member is signed in to the console.
+type MemberSessions struct {
+	Count    int        `json:"count"`               // at most 100 are counted
+	LastUsed *time.Time `json:"last_used,omitempty"` // or up to 5 minutes later
 }
 
 // UserPasskeys says how many passkeys users have made at a publisher's sites.
@@ -331,13 +341,16 @@ type Overview struct {
 	Dead    int               `json:"dead"`
 	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
 	Today   map[string]uint64 `json:"today"` // sessions by outcome
+
+	// Undelivered has the integrations whose events Waiting and Dead count.
+	Undelivered []IntegrationUndelivered `json:"undelivered"`
 }
 
 // Step is one step to go live.
 type Step struct {
 	Name        string `json:"name"` // one of the Step constants
 	Done        bool   `json:"done"`
-	Integration string `json:"integration_id,omitempty"` // where to go on
+	Integration string `json:"integration_id,omitempty"` // where to go on; of StepSession, where the sandbox is
 }
 
 // The steps to go live.
@@ -346,6 +359,7 @@ const (
 	StepWebhook     = "webhook"     // it is Ready, or switched off
 	StepKey         = "key"         // there is a secret key
 	StepSession     = "session"     // a session was completed
+	StepMethod      = "method"      // a ready integration has a method that verifies people
 )
 
 // Difference is one thing that a configuration changes.

@@ -399,7 +399,8 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 			m, _, err := Read(w.claimOne(t).Task)
 			coretest.Must(t, err)
 			if len(w.posts) != 1 || m.Attempts != 1 {
-				t.Errorf("%d posts and %d attempts after %d looks; only the post counts", len(w.posts), m.Attempts, looks)
+				t.Errorf("%d posts and %d attempts after %d looks; only the post counts", len(w.posts), m.Attempts,
+					looks)
 			}
 		})
 	}
@@ -604,7 +605,8 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					case name == "500":
 						w.Clock.Advance(next.Sub(w.Clock.Now()))
 						job := w.claimOne(t)
-						if m, sealed, _ := Read(job.Task); m.Attempts != 1 || !bytes.Equal(w.body(t, sealed), e.Body()) {
+						if m, sealed, _ := Read(job.Task); m.Attempts != 1 ||
+							!bytes.Equal(w.body(t, sealed), e.Body()) {
 							t.Errorf("contract 25: %d attempts are counted of one", m.Attempts)
 						}
 					}

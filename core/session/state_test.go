@@ -73,7 +73,8 @@ func TestStateMachine(t *testing.T) {
 					name := fmt.Sprintf("%s%q with %d attempts, %s, %s", rule, from, made, trigger, now.name)
 					t.Run(name, func(t *testing.T) {
 						next, changed := r.Apply(trigger, now.at, expires, attempts)
-						if next != (Record{State: want.state, Attempts: want.attempts, FailureCode: want.code, At: at}) || changed != want.changed {
+						if next != (Record{State: want.state, Attempts: want.attempts, FailureCode: want.code,
+							At: at}) || changed != want.changed {
 							t.Errorf("becomes %+v, changed %v, want %+v at %s", next, changed, want, at)
 						}
 					})

@@ -292,7 +292,8 @@ func (f *vectorFile) addMisplaced(t *testing.T) {
 	for _, purpose := range purposes {
 		if purpose != Result {
 			f.bad("other purpose: "+purpose,
-				"sealed for "+purpose+" in the right way, then given the prefix of a result token", good(purpose).text())
+				"sealed for "+purpose+" in the right way, then given the prefix of a result token",
+				good(purpose).text())
 		}
 	}
 	c := right

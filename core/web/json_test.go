@@ -107,7 +107,8 @@ func TestReadObjectRejects(t *testing.T) {
 				t.Fatalf("%.80q: got %v, want a *SyntaxError", c.body, err)
 			}
 			if syntax.Problem != c.problem || syntax.Offset != c.offset {
-				t.Errorf("%.80q: got %q at %d, want %q at %d", c.body, syntax.Problem, syntax.Offset, c.problem, c.offset)
+				t.Errorf("%.80q: got %q at %d, want %q at %d", c.body, syntax.Problem, syntax.Offset,
+					c.problem, c.offset)
 			}
 		})
 	}

@@ -154,7 +154,8 @@ func list[T any](ctx context.Context, c *Client, path, name string, query url.Va
 		}
 		var items []T
 		if err := json.Unmarshal(page[name], &items); err != nil {
-			return nil, fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
+			return nil, fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w",
+				c.base, err)
 		}
 		all = append(all, items...)
 		var next string

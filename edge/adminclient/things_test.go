@@ -114,7 +114,8 @@ func TestEveryMethod(t *testing.T) {
 			return told(c.ChangePublisher(ctx, p.ID, p.Version, admin.PublisherRequest{Name: &other}))
 		}},
 		{"ChangeIntegration", func() error {
-			if err := told(c.ChangeIntegration(ctx, i.ID, i.Version, admin.IntegrationRequest{Name: &other})); err != nil {
+			change := admin.IntegrationRequest{Name: &other}
+			if err := told(c.ChangeIntegration(ctx, i.ID, i.Version, change)); err != nil {
 				return err
 			}
 			return wants(told(c.ChangeIntegration(ctx, i.ID, i.Version, admin.IntegrationRequest{Name: &name})), 412)
@@ -126,7 +127,9 @@ func TestEveryMethod(t *testing.T) {
 			}
 			return err
 		}},
-		{"StageWebhook", func() error { return told(c.StageWebhook(ctx, i.ID, "", admin.WebhookRequest{NewSecret: true})) }},
+		{"StageWebhook", func() error {
+			return told(c.StageWebhook(ctx, i.ID, "", admin.WebhookRequest{NewSecret: true}))
+		}},
 		{"RotateSecret", func() error { return told(c.RotateSecret(ctx, i.ID, "", true)) }},
 		{"DropStaged", func() error { return told(c.DropStaged(ctx, i.ID, "")) }},
 		{"RevokeKey", func() error { return told(c.RevokeKey(ctx, m.key)) }},

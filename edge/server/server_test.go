@@ -180,7 +180,8 @@ func TestRequestReachesTheEngine(t *testing.T) {
 				t.Error("no deadline")
 			}
 			return &web.Response{Status: 201, Body: []byte("made"), Header: web.Header{
-				"X-Two": {"a", "b"}, "Connection": {"upgrade"}, "Transfer-Encoding": {"gzip"}, "Content-Length": {"99"}}}
+				"X-Two": {"a", "b"}, "Connection": {"upgrade"}, "Transfer-Encoding": {"gzip"},
+				"Content-Length": {"99"}}}
 		}}})
 	req, _ := http.NewRequest("POST", base+"/a%20b/c?x=1&y=%20", strings.NewReader("body"))
 	req.Header.Set("X-Forwarded-For", "8.8.8.8")

@@ -124,7 +124,8 @@ func TestAStoreThatHangsIsLeftWhenTheBudgetIsOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _, _ := watching(&fake{takes: time.Hour, raw: raw}, false)
 				begin := time.Now()
-				if err := w.KV().Commit(WithBudget(t.Context(), 5*time.Second), kv.Tx{}); !errors.Is(err, kv.ErrUnknown) {
+				err := w.KV().Commit(WithBudget(t.Context(), 5*time.Second), kv.Tx{})
+				if !errors.Is(err, kv.ErrUnknown) {
 					t.Errorf("%v, want ErrUnknown", err)
 				}
 				if took := time.Since(begin); took != 5*time.Second {

@@ -752,7 +752,8 @@ func TestAHostileModule(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, uint64(w)))
 		all.Go(func() {
 			for range each {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // most of these requests never end
+				// Most of these requests never end.
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				resp := bad.Handle(ctx, &web.Request{
 					Method: "POST",
 					Path:   "/say",

@@ -252,7 +252,8 @@ func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 		}
 		for _, task := range schedule {
 			cancelling.Go(func() {
-				if err := s.Commit(t.Context(), kv.Tx{ID: "c", Partition: part, Cancel: []string{task.ID}}); err != nil {
+				if err := s.Commit(t.Context(), kv.Tx{ID: "c", Partition: part,
+					Cancel: []string{task.ID}}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -32,7 +32,8 @@ var network = foothold{"Anybody on the network", []row{
 			must(t, err)
 			tokens := []string{"svc_rt_", "svc_rt_" + rand.Text(), real[:len(real)-1], real + "A",
 				flowOf(t, started.RedirectURL),
-				"svc_rt_" + strings.TrimPrefix(flowOf(t, started.RedirectURL), "svc_ft_"), s.result(stranger(s), claims)}
+				"svc_rt_" + strings.TrimPrefix(flowOf(t, started.RedirectURL), "svc_ft_"), s.result(stranger(s),
+					claims)}
 			for i := len("svc_rt_"); i < len(real); i += 7 {
 				other := "A"
 				if real[i] == 'A' {

@@ -171,8 +171,10 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			for days, delivered := range map[int]int{-20: 1, 0: 0} {
 				_, session := s.forge(old, s.Now().AddDate(0, 0, days))
-				e := webhook.Completed(webhook.Head{ID: webhook.NewID(rand.Reader), CreatedAt: s.Now().AddDate(0, 0, days),
-					PublisherID: s.Publisher.ID, IntegrationID: s.Publisher.L1.ID, SessionID: session}, "L1", 25, nil, nil)
+				e := webhook.Completed(webhook.Head{ID: webhook.NewID(rand.Reader),
+					CreatedAt:   s.Now().AddDate(0, 0, days),
+					PublisherID: s.Publisher.ID, IntegrationID: s.Publisher.L1.ID, SessionID: session},
+					"L1", 25, nil, nil)
 				task, err := outbox.Event(old, e, s.Publisher.L1.ID, s.Now())
 				must(t, err)
 				before := len(s.Sink.Deliveries())
@@ -216,16 +218,19 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		tries: "with the store to write to: publishers, usage and entries of the audit; the same after they have deleted " +
+		tries: "with the store to write to: publishers, usage and entries of the audit; the same after they have " +
+			"deleted " +
 			"the set of keys or put an older one back, or put one there that they have made",
-		gets: "nothing: an instance that runs makes the set whole again, one that starts goes by what is signed with the " +
+		gets: "nothing: an instance that runs makes the set whole again, one that starts goes by what is signed with " +
+			"the " +
 			"new key, and a set without the MAC of a key that it lists makes instances not ready",
 		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts",
 			"core/keyset:TestEverythingThatLasts", "core/keyset:TestASetOfAReplacedRing"},
 	},
 	{
-		says:  "What they have planted by then stays.",
-		tries: "with the store to write to, as soon as the new key seals: a secret key and an operator token of their own",
+		says: "What they have planted by then stays.",
+		tries: "with the store to write to, as soon as the new key seals: a secret key and an operator token of " +
+			"their own",
 		gets: "both work for good, also after the old ring key is retired: look at keys, operator tokens and members " +
 			"after a leak",
 		do: func(t *testing.T) {
@@ -242,7 +247,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		says: "So does what they plant after they have put back, while no instance runs, the set of keys as it was in " +
+		says: "So does what they plant after they have put back, while no instance runs, the set of keys as it was " +
+			"in " +
 			"those minutes, or the whole store as it was before.",
 		tries: "with the store to write to: to put both back, before an instance starts",
 		gets:  "a time like that after the rotation: about six minutes in which what they plant is signed again",

@@ -44,7 +44,8 @@ var parts = []struct {
 	footholds []foothold
 }{
 	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
-		[]foothold{network, browser, boxHolder, phone, publicKey, othersKey, consoleSite, member, ticket, receiver, reader,
+		[]foothold{network, browser, boxHolder, phone, publicKey, othersKey, consoleSite, member, ticket, receiver,
+			reader,
 			writer, replacedRing, currentRing, signedModule, unsignedModule, viewer, stolenToken}},
 	{notGuaranteed, "", []foothold{earlierKeys, clocks, person}},
 }

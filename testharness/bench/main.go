@@ -54,7 +54,7 @@ func main() {
 	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
 	only := flag.String("only", "", "measure just what has this in its name: "+
 		"an endpoint or a store, delivery, claims, idle, footprint, parked, method, edge, startup; "+
-		"flat, which takes minutes, is measured only so")
+		"flat and console, which take minutes, are measured only so")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
 	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
@@ -143,6 +143,9 @@ func run(length time.Duration, binary, module, only string) error {
 		if only == "flat" {
 			return flat(wasm, 1_000_000)
 		}
+	}
+	if only == "console" {
+		return consolePages()
 	}
 	for _, part := range parts {
 		if strings.Contains(part.name, only) {

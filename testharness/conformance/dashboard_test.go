@@ -66,7 +66,7 @@ func (n *newcomer) isCreated() {
 	v.send("sign-in", "token", n.h.OperatorToken)
 	v.open("/console")
 	v.send("create-publisher", "name", "Acme & <b>Sons</b>")
-	v.sees(200, "The publisher Acme & <b>Sons</b> is created.", "0 of 4 done")
+	v.sees(200, "The publisher Acme & <b>Sons</b> is created.", "0 of 5 done")
 	n.home = v.path
 	v.follow("Create an integration")
 	v.send("create-integration", "name", "Shop", "level", "L1", "challenge_age", "25", "methods", "sandbox")
@@ -76,7 +76,7 @@ func (n *newcomer) isCreated() {
 		n.t.Fatalf("contract 45: the new integration is shown at %s", v.path)
 	}
 	v.open(n.home)
-	v.sees(200, "1 of 4 done", "Make its webhook ready")
+	v.sees(200, "1 of 5 done", "Make its webhook ready")
 }
 
 // invites: the operator hands an invitation over. Who follows it makes a passkey, and signs in with it again.
@@ -108,11 +108,11 @@ func (n *newcomer) setsWebhook() {
 	v := n.mia
 	v.open(n.home)
 	v.follow("Set up the webhook")
-	v.follow("Set the webhook URL")
+	v.sees(200, "No webhook yet", "A receiver that passes")
 	v.send("save-integration", "webhook_url", "ftp://receiver")
 	v.sees(422, "https URL")
 	v.send("save-integration", "webhook_url", n.receiver.URL+"/events?tenant=7")
-	v.sees(200, "Saved.")
+	v.sees(200, "Saved.", "Run the signed test")
 	secret := v.secret()
 	n.receiver.be(func(r *receiver) { r.secrets = []string{secret} })
 }
@@ -124,7 +124,8 @@ func (n *newcomer) becomesReady() {
 	v.open(n.page("integrations", n.integration, "webhook"))
 	v.sees(200, "Not tested")
 	v.send("test-webhook")
-	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed", "Refuses an old event Failed", "Wanted: 401. Came: 204",
+	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed", "Refuses an old event Failed",
+		"Wanted: 401. Came: 204",
 		"Refuse a t that is more than 300 seconds from your clock", "Node.js", "Python", "PHP", "Go")
 	n.receiver.be(func(r *receiver) { r.careless = false })
 	v.send("test-webhook")
@@ -132,10 +133,10 @@ func (n *newcomer) becomesReady() {
 	n.receiver.takes() // the good probes
 
 	v.open(n.home)
-	v.sees(200, "2 of 4 done")
+	v.sees(200, "2 of 5 done")
 	v.follow("Create a key")
 	v.send("create-key")
-	v.sees(200, "The key is created.")
+	v.sees(200, "The key is created.", "Start a session from your server", n.integration)
 	n.key = v.secret()
 	v.open(n.page("keys"))
 	v.sees(200, "…"+n.key[len(n.key)-4:], "Active")
@@ -163,6 +164,8 @@ func (n *newcomer) triesOut() {
 		!strings.HasPrefix(back.URL, n.h.BaseURL+n.page("test")+"?") {
 		n.t.Fatalf("contract 44: the test session leads back to %+v", back)
 	}
+	v.open(strings.TrimPrefix(back.URL, n.h.BaseURL))
+	v.sees(200, "You are back from your test session", "Completed")
 	wantStatus(n.t, n.h.ValidateAs(testharness.Bearer(n.key), back.ResultToken), 200)
 	n.h.Settle()
 
@@ -189,7 +192,7 @@ func (n *newcomer) repairsDelivery() {
 	}
 	v.open(n.home)
 	v.sees(200, "1 event given up")
-	v.follow("See why, and send them again")
+	v.follow("See why, and send again: Shop")
 	v.sees(200, "Given up", "410")
 	v.follow("started")
 	v.sees(200, "Given up", "410")
@@ -265,7 +268,7 @@ func (n *newcomer) goesLive() {
 	}
 	record(n.t, n.h, n.live)
 	n.mia.open(n.home)
-	n.mia.sees(200, "You are live", "Nothing. Every event has arrived")
+	n.mia.sees(200, "4 of 5 done", "The sandbox verifies nobody", "Nothing. Every event has arrived")
 	n.mia.open(n.page("usage.csv") + "?integration=" + n.integration)
 	if n.mia.status != 200 {
 		n.t.Errorf("contract 44: usage as CSV answers %d", n.mia.status)

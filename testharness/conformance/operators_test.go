@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -65,9 +66,10 @@ func TestOperators(t *testing.T) {
 		t.Errorf("contract 44: %v", today)
 	}
 	overview := ok("GET", fmt.Sprintf("publishers/%s/overview", publisher["id"]), nil)
-	for _, step := range overview["steps"].([]any) {
-		if step.(map[string]any)["done"] != true {
-			t.Errorf("contract 44: %v is not done", step)
+	for _, each := range overview["steps"].([]any) {
+		step := each.(map[string]any)
+		if want := step["name"] != operate.StepMethod; step["done"] != want { // the sandbox verifies nobody
+			t.Errorf("contract 44: done must be %v: %v", want, step)
 		}
 	}
 	audit := h.Admin("GET", fmt.Sprintf("/admin/v1/audit?publisher_id=%s", publisher["id"]), nil)

@@ -116,7 +116,8 @@ func TestPasskeys(t *testing.T) {
 	// L1 is not enough for L2: no attempt is counted, the page says why, and the method is still there.
 	page, s = u.begins(u.Publisher.L2)
 	refused := u.uses(page)
-	if refused.Callback != nil || refused.Kind != "method" || !strings.Contains(string(refused.Body), "check with an ID") {
+	if refused.Callback != nil || refused.Kind != "method" || !strings.Contains(string(refused.Body),
+		"check with an ID") {
 		t.Fatalf("contract 38: L1 for L2: %s", refused.Body)
 	}
 	if r := u.Reconcile(s.SessionID).JSON(); r["status"] != "PENDING" {
@@ -232,7 +233,8 @@ func TestPasskeysOfOperators(t *testing.T) {
 		!strings.Contains(string(refused.Body), "Its time is over") {
 		t.Errorf("contract 38: an ended passkey: %s", refused.Body)
 	}
-	if r := u.Admin("POST", "/admin/v1/passkeys/end", body{"publisher_id": "pub_none"}); r.Status != 404 && r.Status != 400 {
+	if r := u.Admin("POST", "/admin/v1/passkeys/end", body{"publisher_id": "pub_none"}); r.Status != 404 &&
+		r.Status != 400 {
 		t.Errorf("contract 42: no such publisher: %d %s", r.Status, r.Body)
 	}
 	audit := string(u.Admin("GET", "/admin/v1/audit?publisher_id="+u.Publisher.ID, nil).Body)

@@ -81,7 +81,8 @@ func TestTokenKinds(t *testing.T) {
 		if name != "flow" {
 			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1], "svc_ft_")} {
 				t.Run("contract 15: "+name+" at the hosted flow", func(t *testing.T) {
-					if p := h.Open(h.BaseURL + api.HostedPath + "?flow=" + text); p.Status != 400 || p.Kind != "damaged" {
+					if p := h.Open(h.BaseURL + api.HostedPath + "?flow=" + text); p.Status != 400 ||
+						p.Kind != "damaged" {
 						t.Errorf("the page is %d %s, want 400 damaged", p.Status, p.Kind)
 					}
 				})
@@ -94,7 +95,8 @@ func TestTokenKinds(t *testing.T) {
 		if name != "provider" {
 			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1], "svc_pt_")} {
 				t.Run("contract 15: "+name+" as provider state", func(t *testing.T) {
-					form := url.Values{"flow": {flowOf(t, waiting.RedirectURL)}, "outcome": {"check"}, "provider": {text}}
+					form := url.Values{"flow": {flowOf(t, waiting.RedirectURL)}, "outcome": {"check"},
+						"provider": {text}}
 					r := h.Do("POST", api.HostedPath, headers("Content-Type", "application/x-www-form-urlencoded"),
 						[]byte(form.Encode()))
 					if r.Status != 400 {
@@ -543,7 +545,8 @@ func TestRaces(t *testing.T) {
 					t.Fatalf("after attempt %d: %v", attempt, m)
 				}
 				for _, p := range pages {
-					if left := fmt.Sprintf("%d attempt", 3-attempt); attempt < 3 && !strings.Contains(string(p.Body), left) {
+					if left := fmt.Sprintf("%d attempt", 3-attempt); attempt < 3 &&
+						!strings.Contains(string(p.Body), left) {
 						t.Errorf("a browser is not told that %s are left", left)
 					}
 				}

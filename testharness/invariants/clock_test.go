@@ -292,7 +292,8 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 					events = len(ids) + 2
 				}
 				if !within(recovery, func() bool { return len(s.dead(t)) == events }) {
-					t.Errorf("I8: %v later %d of %d events have had all their attempts", recovery, len(s.dead(t)), events)
+					t.Errorf("I8: %v later %d of %d events have had all their attempts", recovery, len(s.dead(t)),
+						events)
 				}
 				for _, d := range s.dead(t) {
 					if d.Attempts != len(delays)+1 || d.Reason != "exhausted" {
@@ -310,7 +311,8 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 					for i, delay := range delays {
 						gap := attempts[i+1].began.Sub(attempts[i].ended)
 						if gap < delay*8/10-time.Millisecond { // stores keep milliseconds
-							t.Errorf("I8: attempt %d came %v after the one before, the schedule says %v", i+2, gap, delay)
+							t.Errorf("I8: attempt %d came %v after the one before, the schedule says %v", i+2, gap,
+								delay)
 						}
 					}
 				}

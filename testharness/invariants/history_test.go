@@ -117,7 +117,8 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 			first := newService(t, setup{Store: open(), Shared: c.instances > 1})
 			all := []*service{first}
 			for range c.instances - 1 {
-				all = append(all, newService(t, setup{Store: open(), Shared: true, Keyring: first.keyring, Key: first.key,
+				all = append(all, newService(t, setup{Store: open(), Shared: true, Keyring: first.keyring,
+					Key:  first.key,
 					Sink: first.sink}))
 			}
 			on()

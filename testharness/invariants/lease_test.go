@@ -176,7 +176,8 @@ func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 				}
 				return missing == 0 && s.inFlight(2*time.Second) == 0
 			}) {
-				t.Errorf("I3: %d of %d events have had all their attempts and are not among the dead", missing, len(ids))
+				t.Errorf("I3: %d of %d events have had all their attempts and are not among the dead", missing,
+					len(ids))
 			}
 			for _, d := range s.dead(t) {
 				e := s.witness.of(d.Event)
@@ -184,7 +185,8 @@ func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 					t.Errorf("I11: %d attempts are counted, of %d POSTs", d.Attempts, len(e.attempts))
 				}
 				if len(e.attempts) > d.Attempts+e.unsure {
-					t.Errorf("I4: %d POSTs, %d attempts counted, %d records unsure", len(e.attempts), d.Attempts, e.unsure)
+					t.Errorf("I4: %d POSTs, %d attempts counted, %d records unsure", len(e.attempts), d.Attempts,
+						e.unsure)
 				}
 			}
 			if s.unsure() == 0 || len(ids) == 0 {

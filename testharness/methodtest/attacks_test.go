@@ -109,10 +109,12 @@ func TestReturns(t *testing.T) {
 		{"a code that is too long", []string{"code", strings.Repeat("c", 4000)}, 400, "damaged", ""},
 		{"contract 35: access_denied means that the user cancelled",
 			[]string{"code", "", "error", "access_denied"}, 200, "cancelled", ""},
-		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200, "method", ""},
+		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200, "method",
+			""},
 		{"contract 35: temporarily_unavailable counts no attempt",
 			[]string{"code", "", "error", "temporarily_unavailable"}, 200, "method", ""},
-		{"contract 35: any other error counts no attempt", []string{"code", "", "error", "canary-error"}, 200, "method", ""},
+		{"contract 35: any other error counts no attempt", []string{"code", "", "error", "canary-error"}, 200, "method",
+			""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)

@@ -80,7 +80,8 @@ func (w *world) phoneDoesIt() {
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	page := w.phone(waiting)
 	if p := waiting.LoadAgain(); p.Kind != "phone_wait" || p.Code != "" || p.Number != "" {
-		w.t.Errorf("contract 40: once the phone has begun, the computer shows a %s page with the code %q", p.Kind, p.Code)
+		w.t.Errorf("contract 40: once the phone has begun, the computer shows a %s page with the code %q", p.Kind,
+			p.Code)
 	}
 	done := w.walk(page, Yes).in(page)
 	w.wantNothing(done, "phone_done")
@@ -209,7 +210,8 @@ func (w *world) latePhone() {
 		"after the computer has done the step itself": func(_ testharness.Started, _, computer *testharness.Page) {
 			w.wantNothing(w.walk(computer, No).in(computer))
 		},
-		"after the operator has taken the method away": func(testharness.Started, *testharness.Page, *testharness.Page) {
+		"after the operator has taken the method away": func(testharness.Started, *testharness.Page,
+			*testharness.Page) {
 			w.Offer(w.on, otherMethod)
 		},
 	} {

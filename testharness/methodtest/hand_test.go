@@ -184,7 +184,8 @@ func TestHandOffsThatAreNone(t *testing.T) {
 			return post(s, testharness.Headers("Origin", "https://evil.example"), taking(h, func(url.Values) {}))
 		}, 403},
 		{"the handle as a box", func(s *site, _ handed, handle string) *testharness.Response {
-			return s.Do("POST", "/verify/box/"+handle, testharness.Headers("Content-Type", "application/json"), []byte("{}"))
+			return s.Do("POST", "/verify/box/"+handle, testharness.Headers("Content-Type", "application/json"),
+				[]byte("{}"))
 		}, 404},
 		{"a POST to the link", func(s *site, _ handed, handle string) *testharness.Response {
 			return s.Do("POST", "/verify/phone/"+handle, form, nil)

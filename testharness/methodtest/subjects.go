@@ -82,8 +82,9 @@ func openOIDC(t testing.TB, now func() time.Time) Side {
 	})
 	side := Side{
 		Config: method.Config{
-			Settings: settings(t, map[string]any{"issuer": p.URL, "client_id": "verge", "proof": oidctest.AgeProof(18)}),
-			Keys:     []string{"private_key"}},
+			Settings: settings(t, map[string]any{"issuer": p.URL, "client_id": "verge",
+				"proof": oidctest.AgeProof(18)}),
+			Keys: []string{"private_key"}},
 		Keys: map[string][]byte{"oidc_private_key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})},
 		Set:  func(m Mode) { setProvider(p.Provider, m) },
 		// To hand out its documents is to decide nothing.

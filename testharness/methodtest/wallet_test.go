@@ -113,7 +113,8 @@ func TestTheAddressOfAWallet(t *testing.T) {
 		{"no content type", "POST", m.URL, "", good, 415},
 		{"an answer that proves nothing", "POST", m.URL, walletForm, "vp_token=a", 400},
 		{"an answer for another device, posted for the same one", "POST", m.URL + ".s", walletForm, good, 400},
-		{"an answer of 64 KiB and a byte", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10+1-len(good)), 413},
+		{"an answer of 64 KiB and a byte", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10+1-len(good)),
+			413},
 		{"an answer of 64 KiB", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10-len(good)), 400},
 		{"another address", "POST", nowhere, walletForm, good, 404},
 		{"the good answer", "POST", m.URL, walletForm, good, 200},
@@ -126,7 +127,8 @@ func TestTheAddressOfAWallet(t *testing.T) {
 			header.Set("Content-Type", c.contentType)
 		}
 		got := page.AsAnother(c.method, c.address, header, []byte(c.body))
-		if got.Status != c.status || got.Header.Get("Location") != "" || got.Header.Get("Access-Control-Allow-Origin") != "" {
+		if got.Status != c.status || got.Header.Get("Location") != "" ||
+			got.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("contract 34, 39: %s: %d, want %d: %s", c.rule, got.Status, c.status, got.Body)
 		}
 	}
@@ -136,7 +138,8 @@ func TestTheAddressOfAWallet(t *testing.T) {
 	if done := page.LoadAgain(); done.Callback == nil {
 		t.Errorf("a %s page (%d)", done.Kind, done.Status)
 	}
-	if got := page.AsAnother("POST", m.URL, testharness.Headers("Content-Type", walletForm), []byte(good)); got.Status != 404 {
+	if got := page.AsAnother("POST", m.URL, testharness.Headers("Content-Type", walletForm),
+		[]byte(good)); got.Status != 404 {
 		t.Errorf("contract 39: after the session the answer is %d", got.Status)
 	}
 }
@@ -212,7 +215,8 @@ func TestAWalletOfTheBrowser(t *testing.T) {
 	bad := a.byBrowser(t, page, "https://evil.example")
 	failed := page.SubmitForm(bad)
 	if failed.Kind != "method" || !strings.Contains(string(failed.Body), "could not verify the wallet") {
-		t.Errorf("contract 39: an answer to another origin: a %s page (%d): %s", failed.Kind, failed.Status, failed.Body)
+		t.Errorf("contract 39: an answer to another origin: a %s page (%d): %s", failed.Kind, failed.Status,
+			failed.Body)
 	}
 	if again := page.SubmitForm(bad); again.Callback != nil {
 		t.Error("contract 23: a form of an earlier attempt is evaluated")

@@ -14,6 +14,29 @@ const (
 // name what a publisher, a user or an operator would suffer by them.
 var table = []mutant{
 
+	// The console and what stands behind it.
+	{
+		breaks: "everybody who works for a publisher sees where the others are signed in (contract 43)",
+		pkg:    "core/operate",
+		old:    `if who.May(MemberChange) { if v.Sessions,`,
+		new:    `if who.May(MemberList) { if v.Sessions,`,
+		ask:    []string{"./core/operate"},
+	},
+	{
+		breaks: "a publisher whose users nobody verifies is told that it is live (contract 44)",
+		pkg:    "core/operate",
+		old:    `verifies = verifies || i.Ready && d.verifies(&i.Integration)`,
+		new:    `verifies = verifies || i.Ready`,
+		ask:    []string{"./core/operate"},
+	},
+	{
+		breaks: "the page after a test session shows a session of another publisher (contract 43)",
+		pkg:    "core/console",
+		old:    `s, err := v.sessionOf(id) if err != nil { return nil // anybody`,
+		new:    `s, err := v.Desk.Session(v.ctx, v.who(), id); if err != nil { return nil // anybody`,
+		ask:    []string{"./core/console TestPagesLeadANewcomerOn"},
+	},
+
 	// Validate: single use.
 	{
 		breaks: "a result token is used without the check that it is unused (I1)",
@@ -3763,7 +3786,7 @@ func (g *groupState) unlock() {}`,
 		of:     "visit.sessionOf",
 		old:    `err == nil && s.Publisher != v.publisher.ID`,
 		new:    `false`,
-		ask:    []string{"./core/console TestAnotherPublishers"},
+		ask:    []string{"./core/console TestPagesLeadANewcomerOn"},
 	},
 	{
 		breaks: "signing in leads to another site",

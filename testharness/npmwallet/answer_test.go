@@ -50,7 +50,10 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			}
 			m.Settings = settings
 			h := testharness.New(t, &testharness.Options{Methods: []method.Config{m}, Keys: keys,
-				Configure: func(c *core.Config) { c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1) }})
+				Configure: func(c *core.Config) {
+					c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost",
+						1)
+				}})
 			h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
 			h.Offer(h.Publisher.L2, "wallet")
 			wallet := wallettest.New(issuer)

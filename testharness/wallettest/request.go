@@ -266,7 +266,8 @@ func (w *Wallet) choose(query dcql, r *Request) error {
 				continue
 			}
 			if len(claim.Path) != 2 || r.Namespace != "" && r.Namespace != claim.Path[0] {
-				return fmt.Errorf("wallettest: dcql_query has the path %q, want the namespace and an element", claim.Path)
+				return fmt.Errorf("wallettest: dcql_query has the path %q, want the namespace and an element",
+					claim.Path)
 			}
 			r.Namespace = claim.Path[0]
 			if _, ok := w.Elements[claim.Path[1]]; ok {

@@ -293,7 +293,8 @@ func TestOpenRefuses(t *testing.T) {
 		"a host that is not the certificate's": {func(v *verifier) string {
 			return v.byReference("x509_san_dns:verify.example")
 		}, nil, "the certificate"},
-		"a hash that is not the certificate's": {func(v *verifier) string { return v.byReference("x509_hash:AAAA") }, nil,
+		"a hash that is not the certificate's": {func(v *verifier) string { return v.byReference("x509_hash:AAAA") },
+			nil,
 			"the certificate"},
 		"a prefix that nobody knows": {func(v *verifier) string { return v.byReference("did:example:1") }, nil,
 			"knows"},

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,6 +20,15 @@ func at(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") }
 // day writes the day of a time.
 func day(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
 
+// dayOf writes a day that is written as 2026-11-20.
+func dayOf(text string) string {
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return text
+	}
+	return day(t)
+}
+
 // machine writes a time as programs read it.
 func machine(t time.Time) string { return instant.Text(t) }
 
@@ -26,12 +36,20 @@ func machine(t time.Time) string { return instant.Text(t) }
 func ago(now, t time.Time) string {
 	d := now.Sub(t)
 	if d < 0 {
-		return "in " + roughly(-d)
+		return "in " + roughly(ahead(-d))
 	}
 	if d < 5*time.Second {
 		return "just now"
 	}
 	return roughly(d) + " ago"
+}
+
+// ahead rounds a long wait: what ends in 23 hours and 59.9 minutes ends in 24 hours.
+func ahead(d time.Duration) time.Duration {
+	if d < time.Hour {
+		return d
+	}
+	return d.Round(time.Minute)
 }
 
 func roughly(d time.Duration) string {
@@ -195,7 +213,8 @@ func causeAdvice(a operate.Attempt) string {
 		return "The receiver refused the event, so it is not sent again by itself. Compare the webhook secret, " +
 			"and let these requests through a login or a firewall."
 	case a.Status == 404 || a.Status == 410:
-		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of the webhook URL."
+		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of " +
+			"the webhook URL."
 	case a.Status >= 400 && a.Status < 500:
 		return "The receiver refused the event, so it is not sent again by itself. Look into the receiver's log."
 	case a.Status >= 500:
@@ -300,18 +319,11 @@ func settingsJSON(settings map[string]json.RawMessage) string {
 
 // indented writes JSON with line breaks, and everything else as it is.
 func indented(body string) string {
-	var value any
-	if json.Unmarshal([]byte(body), &value) != nil {
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(body), "", "  ") != nil {
 		return body
 	}
-	var out strings.Builder
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if e.Encode(value) != nil {
-		return body
-	}
-	return strings.TrimSpace(out.String())
+	return out.String()
 }
 
 // headerLines writes headers in the order of their names.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/usage"
@@ -85,11 +86,14 @@ func stepState(steps []operate.Step, n int) string {
 	return "later"
 }
 
-// stepWords are the steps to go live.
-var stepWords = map[string]struct {
+// words are what a page says of a step to go live.
+type words struct {
 	title, text, act string
-	op               operate.Operation
-}{
+	op               operate.Operation // that the step needs
+}
+
+// stepWords are the steps to go live.
+var stepWords = map[string]words{
 	operate.StepIntegration: {"Create an integration",
 		"It says what users have to prove, and by which methods.",
 		"Create an integration", operate.IntegrationCreate},
@@ -104,6 +108,32 @@ var stepWords = map[string]struct {
 		"Start a test session in the test console, and approve it in the tab that opens. That needs no server of " +
 			"your own. Or start one from your server. It counts within a minute.",
 		"Open the test console", operate.SessionTest},
+	operate.StepMethod: {"Choose a method that verifies people",
+		"The sandbox verifies nobody. Put other methods in its place, in the settings of the integration. Its " +
+			"webhook stays ready.",
+		"Choose methods", operate.IntegrationChange},
+}
+
+// fromServer are the words of the step session where no test session can be started.
+var fromServer = words{"Complete a session",
+	"Start one from your server with the secret key, and go through it yourself. It counts within a minute.",
+	"See the call", operate.KeyList}
+
+// onlyReal are the words of the step method where the service has no sandbox.
+var onlyReal = words{"Verify people",
+	"Every method of this service verifies people. The step is done with the first integration that is ready.",
+	"Go to the integrations", operate.IntegrationList}
+
+// wordsOf returns what a page says of a step. A publisher without an integration can still make one for tests.
+func wordsOf(d OverviewData, s operate.Step) words {
+	testable := s.Integration != "" || d.Sandbox && !begun(d.Steps)
+	switch {
+	case s.Name == operate.StepSession && !testable:
+		return fromServer
+	case s.Name == operate.StepMethod && !d.Sandbox:
+		return onlyReal
+	}
+	return stepWords[s.Name]
 }
 
 // stepPath is where a step is done.
@@ -118,6 +148,14 @@ func stepPath(f *Frame, s operate.Step) string {
 		return f.path("integrations", s.Integration, "webhook")
 	case operate.StepKey:
 		return f.path("keys")
+	case operate.StepMethod:
+		if s.Integration == "" {
+			return f.path("integrations")
+		}
+		return f.path("integrations", s.Integration) + "#save-integration-methods"
+	}
+	if s.Integration == "" {
+		return f.path("keys") + "#first-call"
 	}
 	return with(f.path("test"), "integration", s.Integration)
 }
@@ -138,8 +176,8 @@ func plus(more bool) string {
 }
 
 // undeliveredPath leads to an integration's deliveries in a state.
-func undeliveredPath(p operate.PublisherUndelivered, i operate.IntegrationUndelivered, state string) string {
-	return with(PublisherPath(p.Publisher, "deliveries"), "integration", i.Integration, "state", state)
+func undeliveredPath(publisher string, i operate.IntegrationUndelivered, state string) string {
+	return with(PublisherPath(publisher, "deliveries"), "integration", i.Integration, "state", state)
 }
 
 // proves says what an integration demands.
@@ -155,7 +193,7 @@ func proves(i operate.Integration) string {
 func testedWords(now time.Time, r *operate.Readiness) string {
 	switch {
 	case r == nil:
-		return "none of the webhook as it is now"
+		return "none since the webhook was set or changed"
 	case r.Ready:
 		return ago(now, r.At) + ", passed"
 	}
@@ -383,6 +421,34 @@ func passkeysCounted(u operate.UserPasskeys) string {
 		return "One user's passkey was made at this publisher's sites."
 	}
 	return strconv.Itoa(u.Count) + " passkeys of users were made at this publisher's sites."
+}
+
+// webhookAct is what a link to the webhook of an integration that is not ready says.
+func webhookAct(i operate.Integration) string {
+	if i.Webhook.URL == "" {
+		return "Set the webhook"
+	}
+	return "Go to the test"
+}
+
+// firstCall is a request that starts a session, for a terminal.
+func firstCall(baseURL string, i operate.Integration) string {
+	origin := "https://shop.example"
+	if len(i.CallbackOrigins) > 0 {
+		origin = i.CallbackOrigins[0]
+	}
+	return "curl " + baseURL + api.StartPath + " \\\n" +
+		"  -H \"Authorization: Bearer $VERGE_SECRET_KEY\" \\\n" +
+		"  -H 'Content-Type: application/json' \\\n" +
+		"  -d '{\"integration_id\":\"" + i.ID + "\",\"callback_url\":\"" + origin + "/callback\"}'"
+}
+
+// invitedRole is the role that the form to invite begins with: the first member has to invite the others.
+func invitedRole(d MembersData) string {
+	if len(d.Items) == 0 && len(d.Invitations) == 0 {
+		return string(operate.RoleAdmin)
+	}
+	return string(operate.RoleDeveloper)
 }
 
 // webhookStep says what is to be done before an integration is ready. The integration's name follows.

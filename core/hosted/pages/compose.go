@@ -259,7 +259,8 @@ func composeMethod(p *page, v View, t texts) error {
 		if p.camera, err = composeCamera(v, t); err != nil {
 			return err
 		}
-		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble { // who has tried knows what happens, and looks for the camera
+		// Who has tried knows what happens, and looks for the camera.
+		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble {
 			p.steps = nil
 		}
 	}

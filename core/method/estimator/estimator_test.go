@@ -204,7 +204,8 @@ func TestThreeWays(t *testing.T) {
 				w.estimator.Answer(c.answer)
 				got, err := act(t, m, method.Session{Settings: json.RawMessage(c.stricter)}, still())
 				coretest.Must(t, err)
-				if got.Verdict != c.want.Verdict || got.Reason != c.want.Reason || got.State != nil || got.Leave != nil {
+				if got.Verdict != c.want.Verdict || got.Reason != c.want.Reason || got.State != nil ||
+					got.Leave != nil {
 					t.Errorf("got %+v, want %+v", got, c.want)
 				}
 				requests := w.estimator.Requests()

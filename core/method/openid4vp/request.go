@@ -53,7 +53,8 @@ func (o *openID) client(uri string) (string, error) {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || !slices.Contains(leaf.DNSNames, u.Hostname()) {
-		return "", fmt.Errorf("openid4vp: the certificate is for %q and not for the host of base_url; get one that is, "+
+		return "", fmt.Errorf("openid4vp: the certificate is for %q and not for the host of base_url; "+
+			"get one that is, "+
 			"or set client_id_prefix = %q", leaf.DNSNames, byHash)
 	}
 	return byHost + ":" + u.Hostname(), nil

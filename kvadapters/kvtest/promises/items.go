@@ -199,7 +199,8 @@ var itemPromises = []Promise{
 		r.commit(kv.Tx{Partition: "p", Deletes: []string{"a/b"}})
 		for _, k := range keys[1:] {
 			if it, err := r.KV.Get(r.ctx, k); err != nil || string(it.Value) != string(k.Partition) {
-				r.Errorf("%q in %q holds %q, %v after a delete in another partition", k.Name, k.Partition, it.Value, err)
+				r.Errorf("%q in %q holds %q, %v after a delete in another partition", k.Name, k.Partition, it.Value,
+					err)
 			}
 			tasks, _, err := r.KV.Claim(r.ctx, k.Partition, r.start, second, 10)
 			if err != nil || len(tasks) != 1 || string(tasks[0].Payload) != string(k.Partition) {
@@ -215,7 +216,8 @@ var itemPromises = []Promise{
 		want := func(call string, err error) {
 			r.Helper()
 			if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-				r.Errorf("%s with a context that is done: %v, want an error that wraps ErrUnavailable and not ErrUnknown",
+				r.Errorf("%s with a context that is done: %v, want an error that wraps ErrUnavailable and not "+
+					"ErrUnknown",
 					call, err)
 			}
 		}
