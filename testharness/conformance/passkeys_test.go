@@ -35,11 +35,11 @@ func newPasskeyUser(t *testing.T) *passkeyUser {
 func (u *passkeyUser) answers(page *testharness.Page, say func(options []byte) (passkeytest.Answer, error),
 ) testharness.Form {
 	u.t.Helper()
-	at := slices.IndexFunc(page.Forms, func(f testharness.Form) bool { return f.Options != "" })
+	at := slices.IndexFunc(page.Forms, asksPasskey)
 	if at < 0 {
 		u.t.Fatalf("contract 38: the %s page has no form with a passkey: %s", page.Kind, page.Body)
 	}
-	answer, err := say([]byte(page.Forms[at].Options))
+	answer, err := say([]byte(page.Forms[at].Data["options"]))
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -60,9 +60,10 @@ func (u *passkeyUser) uses(page *testharness.Page, changes ...func(*passkeytest.
 	}))
 }
 
-func offersPasskey(page *testharness.Page) bool {
-	return slices.ContainsFunc(page.Forms, func(f testharness.Form) bool { return f.Options != "" })
-}
+// asksPasskey reports whether a form is answered by a passkey.
+func asksPasskey(f testharness.Form) bool { return f.Data["options"] != "" }
+
+func offersPasskey(page *testharness.Page) bool { return slices.ContainsFunc(page.Forms, asksPasskey) }
 
 // begins starts a session and shows its first page.
 func (u *passkeyUser) begins(i *testharness.Integration) (*testharness.Page, testharness.Started) {
