@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/language"
@@ -58,6 +59,13 @@ func inEveryLanguage(t *testing.T, test string, walk func(t *testing.T, lang str
 	}
 }
 
+// still makes the browser prefer that colour scheme, and no motion: colours that are on their way from one scheme to
+// the other are of none.
+func still(scheme string) step {
+	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+}
+
 // sees looks at the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which the
 // keyboard gets to things, and by a picture for a person. It leaves the page in the first look.
 func (w *walk) sees(name string) {
@@ -65,7 +73,7 @@ func (w *walk) sees(name string) {
 	waits := get(w, chromedp.Evaluate[bool](`window.stop(),
 		document.querySelector("meta[http-equiv=refresh]") !== null`))
 	for _, l := range w.looks {
-		w.do(l.screen, colours(l.scheme))
+		w.do(l.screen, still(l.scheme))
 		name := name + "-" + l.name
 		w.holds(name)
 		w.inOrder(name)

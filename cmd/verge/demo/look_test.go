@@ -61,7 +61,7 @@ func (w *walk) seeWalletPages() {
 		w.t.Fatalf("contract 39: the wallet gets %+v, %v", r, err)
 	}
 	w.do(chromedp.Reload())
-	w.shows(`main:not(:has(` + walletLink + `)) .waiting`)
+	w.shows(`main:not(:has(` + walletLink + `)) .again`)
 	w.sees("answered")
 
 	w.chooses(walletID)
@@ -171,6 +171,7 @@ func (w *walk) seePasskeyUses() {
 		w.shows(`.notice`)
 		w.sees("refused-" + reason)
 	}
+	w.asksForPasskeys("")
 	w.overrides(true)
 	w.click(passkeyForm+` button`, `.notice`)
 	w.overrides(false)
@@ -198,8 +199,10 @@ func (w *walk) seePasskeyKept() {
 	w.sees("passkeys-refused")
 	w.click(passkeyForm+` button`, `.facts`)
 	w.sees("passkeys-kept")
-	w.click(`form[data-outcome="delete"] button`, passkeyForm)
+	w.click(`form[data-outcome="delete"] button`, `main:not(:has(form))`)
 	w.sees("passkeys-deleted")
+	w.open(w.BaseURL + "/verify/passkeys")
+	w.shows(passkeyForm)
 	w.click(passkeyForm+` button`, `.notice`)
 	w.sees("passkeys-unknown")
 }
