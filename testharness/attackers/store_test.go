@@ -182,12 +182,19 @@ var reader = foothold{"Whoever reads the store", []row{
 		gets:  "it without `publisher_state` and `external_user_id`",
 		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
 	},
+	{
+		says: "They see of each passkey what it stands for, for which publisher it was made and when, and of one that " +
+			"counts when it was used last; no name, and nothing of a session.",
+		tries: "to read who has passkeys, and where they were used",
+		gets:  "their public keys, levels, ages, methods and publishers",
+		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},
+	},
 }}
 
 var writer = foothold{"Whoever writes to the store", []row{
 	{
-		says: "They make no outcome, key, integration, member, operator token or session of the console, and move none " +
-			"to another name.",
+		says: "They make no outcome, key, integration, member, operator token, passkey or session of the console, and " +
+			"move none to another name.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {
@@ -272,6 +279,11 @@ var writer = foothold{"Whoever writes to the store", []row{
 		tries: "a member, an invitation, a link, an operator token and a session, made up, altered or moved",
 		gets:  "503 for whoever uses it; lists without it; it counts as no admin",
 		proof: []string{"core/member:TestForgedRecords", "core/member:TestForgedRecordsInLists"},
+	},
+	{
+		tries: "a passkey of their own making, one that is worth more, and one moved to another's name",
+		gets:  "an error for whoever uses it; it completes no session",
+		proof: []string{"core/passkey:TestTheStoreIsNotBelieved"},
 	},
 	{
 		tries: "a staged secret, moved to another integration or in the place of the present one",
