@@ -108,7 +108,8 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 		says:  "Where a device counts, a copy of the passkey blocks it for good.",
 		tries: "a copy that counts less, and two uses of one count at once",
 		gets:  "a blocked passkey; one use",
-		proof: []string{"core/passkey:TestCounters", "core/passkey:TestTwoUsesOfOneCounterValue"},
+		proof: []string{"core/passkey:TestCounters", "core/passkey:TestTwoUsesOfOneCounterValue",
+			"core/passkey:TestAUseThatIsOvertaken"},
 	},
 	{
 		says:  "Publishers do not learn of it: what validate and the events say is the same as after any check.",
