@@ -406,7 +406,7 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 		{"a good answer in the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
 			return w.answersStep(flow, form, token.ProviderClaims{Method: "face", Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 		}, 400},
-		{"a good answer in the step of a passkey that is made", func(w *pkWorld, flow string, form url.Values) url.Values {
+		{"a good answer in the step of a new passkey", func(w *pkWorld, flow string, form url.Values) url.Values {
 			return w.answersStep(flow, form, token.ProviderClaims{Method: toEnrol, Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 		}, 400},
 		{"a good answer in a step of no browser", func(w *pkWorld, flow string, form url.Values) url.Values {

@@ -22,8 +22,8 @@ type passkeyForm struct {
 	fields url.Values
 }
 
-// passkeys measures the forms by which a passkey completes sessions, from the POST to its answer. All of them are of
-// one passkey, which counts nothing, as those of phones.
+// passkeys measures the forms by which a passkey completes sessions, from the POST to its answer. All of them are
+// of one passkey, which counts nothing, as those of phones.
 func (s *methodService) passkeys(length time.Duration, pid int) (cost, error) {
 	device := passkeytest.New("https://" + benchHost)
 	b := kit.Browser{Client: s.client}

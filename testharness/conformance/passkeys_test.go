@@ -167,10 +167,11 @@ func wantFacts(t *testing.T, u *passkeyUser, back *testharness.Return, level str
 	}
 }
 
-// holdsNothing holds what the store keeps of passkeys to having nothing of a session, nobody's name and none of the
-// other texts.
+// holdsNothing holds what the store keeps of passkeys to having nothing of a session, nobody's name and none of
+// the other texts.
 func (u *passkeyUser) holdsNothing(s testharness.Started, others ...string) {
 	u.t.Helper()
+	secrets := append(others, s.SessionID, canaryState, canaryUser, u.Publisher.L1.ID, "shop.example")
 	found := 0
 	for n := range 8 {
 		items, err := u.KV.List(u.t.Context(), kv.Key{Partition: kv.Partition(fmt.Sprint("k", n))}, "", 100)
@@ -179,7 +180,7 @@ func (u *passkeyUser) holdsNothing(s testharness.Started, others ...string) {
 		}
 		for _, it := range items {
 			found++
-			for _, secret := range append(others, s.SessionID, canaryState, canaryUser, u.Publisher.L1.ID, "shop.example") {
+			for _, secret := range secrets {
 				if strings.Contains(it.Key.Name+string(it.Value), secret) {
 					u.t.Errorf("contract 38: %s has %q", it.Key, secret)
 				}

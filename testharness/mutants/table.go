@@ -2329,7 +2329,7 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./core/hosted TestAPasskeyIsMadeAndUsed"},
 	},
 	{
-		breaks: "who has the link of a session that somebody else has completed makes a passkey of it (contract 38)",
+		breaks: "who has the link of a completed session makes a passkey of it (contract 38)",
 		pkg:    "core/hosted",
 		of:     "visit.enrol",
 		old:    `case !proven:`,

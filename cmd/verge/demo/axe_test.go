@@ -10,7 +10,6 @@ import (
 
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/testharness/long"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -24,8 +23,8 @@ func (w *walk) axe() []string {
 		w.t.Fatal(err)
 	}
 	return get(w, chromedp.Evaluate[[]string](string(script)+`;
-		axe.run(document, {resultTypes: ["violations"], rules: {"target-size": {enabled: true}}}).then(found => found.violations.flatMap(v =>
-			v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`,
+		axe.run(document, {resultTypes: ["violations"], rules: {"target-size": {enabled: true}}}).then(found =>
+			found.violations.flatMap(v => v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`,
 		chromedp.EvalAwaitPromise))
 }
 
@@ -45,13 +44,13 @@ var looks = []look{
 	{"computer-light", onComputer, "light"}, {"computer-dark", onComputer, "dark"},
 }
 
-// inEveryLanguage runs a test for each language, with the looks in which it looks at pages. The short run has one
-// language, which has long words.
-func inEveryLanguage(t *testing.T, test string, walk func(t *testing.T, lang string, in []look)) {
+// inEveryLanguage runs a test for each language, with the looks in which it looks at pages. Without all, as in
+// the short run, there is one language, which has long words.
+func inEveryLanguage(t *testing.T, all bool, walk func(t *testing.T, lang string, in []look)) {
 	t.Helper()
 	kit.File(t, axeFile) // without it, the test is skipped
 	languages, in := []string{"de"}, looks[:1]
-	if pictures() != "" || long.Run(t, test) {
+	if pictures() != "" || all {
 		languages, in = language.All, looks
 	}
 	for _, lang := range languages {
@@ -59,15 +58,16 @@ func inEveryLanguage(t *testing.T, test string, walk func(t *testing.T, lang str
 	}
 }
 
-// still makes the browser prefer that colour scheme, and no motion: colours that are on their way from one scheme to
-// the other are of none.
+// still makes the browser prefer that colour scheme, and no motion: a colour that is on its way from one scheme
+// to the other is of none.
 func still(scheme string) step {
-	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+			{Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
-// sees looks at the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which the
-// keyboard gets to things, and by a picture for a person. It leaves the page in the first look.
+// sees looks at the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which
+// the keyboard gets to things, and by a picture for a person. It leaves the page in the first look.
 func (w *walk) sees(name string) {
 	w.t.Helper()
 	waits := get(w, chromedp.Evaluate[bool](`window.stop(),

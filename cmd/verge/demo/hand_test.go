@@ -17,6 +17,7 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/methodtest/courier"
 )
 
@@ -183,7 +184,7 @@ func TestChromiumHandOff(t *testing.T) {
 
 // TestChromiumHandOffPages looks at both screens of a hand-off.
 func TestChromiumHandOffPages(t *testing.T) {
-	inEveryLanguage(t, "TestChromiumHandOffPages", func(t *testing.T, lang string, in []look) {
+	inEveryLanguage(t, long.Run(t, "TestChromiumHandOffPages"), func(t *testing.T, lang string, in []look) {
 		w := newWalk(t, in[0].screen, accept(lang))
 		w.looks = in
 		phone := w.phone(in[0].screen, accept(lang))

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -25,7 +26,7 @@ const (
 // TestChromiumWalletPages looks at every page that a user with a wallet sees, on this device and on a phone that
 // does the step for it.
 func TestChromiumWalletPages(t *testing.T) {
-	inEveryLanguage(t, "TestChromiumWalletPages", func(t *testing.T, lang string, in []look) {
+	inEveryLanguage(t, long.Run(t, "TestChromiumWalletPages"), func(t *testing.T, lang string, in []look) {
 		w := newWalk(t, in[0].screen, accept(lang))
 		w.looks = in
 		w.seeWalletPages()
@@ -46,7 +47,8 @@ func (w *walk) seeWalletPages() {
 	w.sees("code")
 
 	w.do(chromedp.Reload())
-	w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{Action: digitalcredentials.VirtualWalletActionWait})
+	w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{
+		Action: digitalcredentials.VirtualWalletActionWait})
 	w.click(credentialForm+" button", credentialForm+` button[aria-disabled="true"]`)
 	w.sees("asking")
 	w.do(chromedp.Reload())
@@ -57,7 +59,8 @@ func (w *walk) seeWalletPages() {
 	w.click(beginButton, walletLink)
 	wallet := wallettest.New(w.issuer)
 	wallet.Now = w.Now
-	if r, err := wallet.Answer(context.Background(), w.attribute(walletLink, "href")); err != nil || r.Status != 200 {
+	r, err := wallet.Answer(context.Background(), w.attribute(walletLink, "href"))
+	if err != nil || r.Status != 200 {
 		w.t.Fatalf("contract 39: the wallet gets %+v, %v", r, err)
 	}
 	w.do(chromedp.Reload())
@@ -104,7 +107,7 @@ func (w *walk) seeWalletHandOff(phone *walk) {
 
 // TestChromiumPasskeyPages looks at every page on which a user makes, uses, sees and deletes a passkey.
 func TestChromiumPasskeyPages(t *testing.T) {
-	inEveryLanguage(t, "TestChromiumPasskeyPages", func(t *testing.T, lang string, in []look) {
+	inEveryLanguage(t, long.Run(t, "TestChromiumPasskeyPages"), func(t *testing.T, lang string, in []look) {
 		w := newWalkTo(t, &withoutCamera, "localhost", in[0].screen, accept(lang)) // passkeys need a name
 		w.looks = in
 		w.hasDevice()
