@@ -53,7 +53,8 @@ type Form struct {
 	File    string     // the name of its input for a file; "": there is none
 	Picture []byte     // what is in that input
 
-	// Data is its data- attributes, by the name without data-. "options" is what the browser's passkeys are asked.
+	// Data is its data- attributes, by the name without data-. "options" is what the browser's passkeys are
+	// asked.
 	Data map[string]string
 
 	order []string // the names of Fields, as the page has them

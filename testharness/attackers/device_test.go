@@ -59,7 +59,8 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 		tries: "an answer that a wallet gave to another site, to another question, by another protocol, or that " +
 			"was changed on its way",
 		gets: "400 or a failed attempt",
-		proof: []string{"core/method/openid4vp:TestAttacksByTheBrowser", "core/method/openid4vp:TestAnswersByTheBrowser",
+		proof: []string{"core/method/openid4vp:TestAttacksByTheBrowser",
+			"core/method/openid4vp:TestAnswersByTheBrowser",
 			"testharness/methodtest:TestAWalletOfTheBrowser",
 			"testharness/methodtest:TestTheAddressOfTheBrowsersWallets"},
 	},

@@ -183,8 +183,8 @@ var reader = foothold{"Whoever reads the store", []row{
 		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
 	},
 	{
-		says: "They see of each passkey what it stands for, for which publisher it was made and when, and of one that " +
-			"counts when it was used last; no name, and nothing of a session.",
+		says: "They see of each passkey what it stands for, for which publisher it was made and when, and of one " +
+			"that counts when it was used last; no name, and nothing of a session.",
 		tries: "to read who has passkeys, and where they were used",
 		gets:  "their public keys, levels, ages, methods and publishers",
 		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},
@@ -193,8 +193,8 @@ var reader = foothold{"Whoever reads the store", []row{
 
 var writer = foothold{"Whoever writes to the store", []row{
 	{
-		says: "They make no outcome, key, integration, member, operator token, passkey or session of the console, and " +
-			"move none to another name.",
+		says: "They make no outcome, key, integration, member, operator token, passkey or session of the console, " +
+			"and move none to another name.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {

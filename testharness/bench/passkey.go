@@ -22,8 +22,8 @@ type passkeyForm struct {
 	fields url.Values
 }
 
-// passkeys measures the forms by which a passkey completes sessions, from the POST to its answer. All of them are
-// of one passkey, which counts nothing, as those of phones.
+// passkeys measures the forms by which a passkey completes sessions, from the POST to its answer. All of them
+// are of one passkey, which counts nothing, as those of phones.
 func (s *methodService) passkeys(length time.Duration, pid int) (cost, error) {
 	device := passkeytest.New("https://" + benchHost)
 	b := kit.Browser{Client: s.client}
@@ -73,7 +73,9 @@ func (s *methodService) passkeyPage(b *kit.Browser) (*kit.Shown, error) {
 }
 
 // answered is the page's form with what a device says to its options.
-func answered(page *kit.Shown, say func(options []byte) (passkeytest.Answer, error)) (f passkeyForm, err error) {
+func answered(
+	page *kit.Shown, say func(options []byte) (passkeytest.Answer, error),
+) (f passkeyForm, err error) {
 	options := ""
 	if f.action, f.fields, options, err = page.Passkey(); err != nil {
 		return f, err

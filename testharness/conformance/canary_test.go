@@ -131,8 +131,8 @@ func (w *canaries) walkSessions(t *testing.T) {
 	w.TryStart(body{"external_user_id": "sandbox:init_error", "state": canaryState})
 }
 
-// walkPasskeys makes a passkey of a session, uses it well and badly, and looks at what is kept, while the store
-// works and while it fails. It returns what the device has said.
+// walkPasskeys makes a passkey of a session, uses it well and badly, and looks at what is kept, while the
+// store works and while it fails. It returns what the device has said.
 func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
 	w.Reconfigure(w.Publisher.L1, "",
 		func(c *integration.Integration) { c.Passkeys = integration.PasskeysService })

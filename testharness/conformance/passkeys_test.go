@@ -167,8 +167,8 @@ func wantFacts(t *testing.T, u *passkeyUser, back *testharness.Return, level str
 	}
 }
 
-// holdsNothing holds what the store keeps of passkeys to having nothing of a session, nobody's name and none of
-// the other texts.
+// holdsNothing holds what the store keeps of passkeys to having nothing of a session, nobody's name and none
+// of the other texts.
 func (u *passkeyUser) holdsNothing(s testharness.Started, others ...string) {
 	u.t.Helper()
 	secrets := append(others, s.SessionID, canaryState, canaryUser, u.Publisher.L1.ID, "shop.example")

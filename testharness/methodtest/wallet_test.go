@@ -169,7 +169,8 @@ func TestASignedRequestIsFetched(t *testing.T) {
 	}
 }
 
-// An answer that was taken proves nothing at the box of another session, before and after a rotation of the ring.
+// An answer that was taken proves nothing at the box of another session, before and after a rotation of the
+// ring.
 func TestAReplayedAnswerOfAWallet(t *testing.T) {
 	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
 		"signed": methodtest.SignedWallet} {

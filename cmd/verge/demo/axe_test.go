@@ -24,7 +24,8 @@ func (w *walk) axe() []string {
 	}
 	return get(w, chromedp.Evaluate[[]string](string(script)+`;
 		axe.run(document, {resultTypes: ["violations"], rules: {"target-size": {enabled: true}}}).then(found =>
-			found.violations.flatMap(v => v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`,
+			found.violations.flatMap(v => v.nodes.map(n =>
+				v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`,
 		chromedp.EvalAwaitPromise))
 }
 
@@ -44,8 +45,8 @@ var looks = []look{
 	{"computer-light", onComputer, "light"}, {"computer-dark", onComputer, "dark"},
 }
 
-// inEveryLanguage runs a test for each language, with the looks in which it looks at pages. Without all, as in
-// the short run, there is one language, which has long words.
+// inEveryLanguage runs a test for each language, with the looks in which it looks at pages. Without all, as
+// in the short run, there is one language, which has long words.
 func inEveryLanguage(t *testing.T, all bool, walk func(t *testing.T, lang string, in []look)) {
 	t.Helper()
 	kit.File(t, axeFile) // without it, the test is skipped
@@ -58,8 +59,8 @@ func inEveryLanguage(t *testing.T, all bool, walk func(t *testing.T, lang string
 	}
 }
 
-// still makes the browser prefer that colour scheme, and no motion: a colour that is on its way from one scheme
-// to the other is of none.
+// still makes the browser prefer that colour scheme, and no motion: a colour that is on its way from one
+// scheme to the other is of none.
 func still(scheme string) step {
 	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},

@@ -23,8 +23,8 @@ const (
 	enrolForm     = `form[data-step="enrol"]:not([hidden])`
 )
 
-// TestChromiumWalletPages looks at every page that a user with a wallet sees, on this device and on a phone that
-// does the step for it.
+// TestChromiumWalletPages looks at every page that a user with a wallet sees, on this device and on a phone
+// that does the step for it.
 func TestChromiumWalletPages(t *testing.T) {
 	inEveryLanguage(t, long.Run(t, "TestChromiumWalletPages"), func(t *testing.T, lang string, in []look) {
 		w := newWalk(t, in[0].screen, accept(lang))
@@ -131,8 +131,8 @@ func (w *walk) hasDevice() {
 		}))
 }
 
-// asksForPasskeys begins a session with passkeys, for a site whose name is as long as names get. more is added to
-// the address.
+// asksForPasskeys begins a session with passkeys, for a site whose name is as long as names get. more is
+// added to the address.
 func (w *walk) asksForPasskeys(more string) {
 	w.t.Helper()
 	label := strings.Repeat("averylonghostname", 3)

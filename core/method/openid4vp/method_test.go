@@ -361,7 +361,8 @@ func TestWhatIsNoAnswer(t *testing.T) {
 	}
 }
 
-// The operator takes an anchor away while sessions are under way. An answer to a question from before is refused.
+// The operator takes an anchor away while sessions are under way. An answer to a question from before is
+// refused.
 func TestAnAnchorThatIsTakenAway(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", nil))
 	good := w.message(w.shows().Code)
