@@ -43,6 +43,14 @@
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an
 //     answer from its own device, a code that this browser brings back.
+//   - Whoever builds a wallet of their own: It proves an age only by a
+//     document whose issuer an anchor of the method stands for, signed with
+//     the key that the document names, as an answer to this session's
+//     question at this address. What proves nothing is refused, and the
+//     address goes on waiting. An anchor that the operator takes away proves
+//     nothing from then on, also not for sessions under way. By way of the
+//     browser, an answer counts for the page's own origin and question alone.
+//     A user who declines loses no attempt.
 //   - Whoever has the link of a hand-off: The first device that begins does the
 //     step, once, and every later one is told so. It gets no flow token and no
 //     result, and completes no session: that needs the browser that waits.
@@ -50,6 +58,15 @@
 //     somebody else's session, and says that their own computer shows its
 //     number, proves for that session: the page names the site and warns of
 //     it.
+//   - Whoever has a device with a passkey: They complete sessions of the
+//     integrations that take it: up to the level and the ages for which it
+//     was made, by a method that the integration offers under settings that
+//     are no stricter, and until its time is over. What is not taken changes
+//     nothing, and the page says why. A passkey is made of a check that has
+//     just succeeded, once, in the browser that was checked, and never of
+//     another passkey. Where a device counts, a copy of the passkey blocks it
+//     for good. Publishers do not learn of it: what validate and the events
+//     say is the same as after any check.
 //   - A public key, which anybody can read: It starts sessions of its one
 //     integration, with a state and a user id of the caller's choice, and does
 //     nothing else. Result tokens of its sessions go to the callback origins
@@ -81,14 +98,16 @@
 //     of them. They see who changed which setting when, and of a webhook that
 //     was changed its host. They see members by name and role, how often an
 //     integration was used on a day, and of each event of the last days when
-//     it was tried and what came of it.
+//     it was tried and what came of it. They see of each passkey what it
+//     stands for, for which publisher it was made and when, and of one that
+//     counts when it was used last; no name, and nothing of a session.
 //   - Whoever writes to the store: They make no outcome, key, integration,
-//     member, operator token or session of the console, and move none to
-//     another name. They write nothing into the audit, the log of deliveries
-//     or the usage. They send no event to another integration than its own.
-//     They can delete, and put back what once was: a used result token is good
-//     again within its five minutes, a revoked key or operator token works
-//     again, a member who was removed is back, an event is lost.
+//     member, operator token, passkey or session of the console, and move
+//     none to another name. They write nothing into the audit, the log of
+//     deliveries or the usage. They send no event to another integration than
+//     its own. They can delete, and put back what once was: a used result
+//     token is good again within its five minutes, a revoked key or operator
+//     token works again, a member who was removed is back, an event is lost.
 //   - Whoever holds a ring that was replaced: They make nothing that is dated
 //     more than five minutes after the replacement. They open what it has
 //     sealed. With the store to write to, they make, dated before the
@@ -132,4 +151,11 @@
 //   - The person in front of the browser: Whoever has the link of a session
 //     that has not ended acts in it, and who comes back is who was verified
 //     only as far as the method sees to it.
+//   - Documents that were revoked: Status lists and revocation lists are not
+//     read. A document counts until it expires, or until its signer's
+//     certificate does, or its anchor is taken away.
+//   - Passkeys that are shared: Devices that copy passkeys to each other
+//     count nothing, so nobody sees a copy. Whoever has the account that
+//     copies them, or may unlock the device, goes on with the passkey of
+//     another.
 package core

@@ -52,9 +52,9 @@ type Form struct {
 	Fields  url.Values // hidden inputs
 	File    string     // the name of its input for a file; "": there is none
 	Picture []byte     // what is in that input
-	Options string     // its data-options: what the browser's passkeys are asked; "": nothing
 
-	// Data is its data- attributes, by the name without data-.
+	// Data is its data- attributes, by the name without data-. "options" is what the browser's passkeys are
+	// asked.
 	Data map[string]string
 
 	order []string // the names of Fields, as the page has them
@@ -151,7 +151,7 @@ func (p *Page) parse() {
 				Outcome: attr(n, "data-outcome"), Chooses: attr(n, "data-method"), Step: attr(n, "data-step"),
 				Hand:   has(n, "data-hand"),
 				Method: strings.ToUpper(attr(n, "method")), Action: attr(n, "action"),
-				EncType: attr(n, "enctype"), Fields: url.Values{}, Data: dataOf(n), Options: attr(n, "data-options"),
+				EncType: attr(n, "enctype"), Fields: url.Values{}, Data: dataOf(n),
 			})
 			form = &p.Forms[len(p.Forms)-1]
 		case "input":

@@ -315,6 +315,9 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *we
 		return h.plain(404, pages.NotFound, req)
 	}
 	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath, Kept: kept}
+	if kept.Deleted {
+		return render(status, view) // there is nothing left to see of it
+	}
 	challenge, err := h.Passkeys.NewChallenge()
 	if err != nil {
 		return h.passkeysFailed(req, err)

@@ -367,6 +367,25 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 	})
 }
 
+// answersStep makes a form of a step of the service's own, whose State the device has signed as a challenge.
+func (w *pkWorld) answersStep(flow string, form url.Values, s token.ProviderClaims) url.Values {
+	w.t.Helper()
+	claims, _, err := token.OpenFlow(w.Host.Sealer, flow)
+	coretest.Must(w.t, err)
+	s.Session, s.Issued = claims.Session, token.At(w.Clock.Now())
+	s.State, err = w.Passkeys.NewChallenge()
+	coretest.Must(w.t, err)
+	options, err := w.Passkeys.Request(s.State)
+	coretest.Must(w.t, err)
+	answer, err := w.device.Get(options)
+	coretest.Must(w.t, err)
+	text, err := token.SealProvider(w.Host.Sealer, s)
+	coretest.Must(w.t, err)
+	form.Set("provider", text)
+	form.Set("credential", string(answer.JSON()))
+	return form
+}
+
 // Answers that prove nothing, and forms that were made for something else.
 func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 	for _, c := range []struct {
@@ -386,6 +405,15 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 		{"the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
 			form.Set("provider", hidden(w.get(here(flow)+"&method=face"), "provider"))
 			return form
+		}, 400},
+		{"a good answer in the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
+			return w.answersStep(flow, form, token.ProviderClaims{Method: "face", Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
+		}, 400},
+		{"a good answer in the step of a new passkey", func(w *pkWorld, flow string, form url.Values) url.Values {
+			return w.answersStep(flow, form, token.ProviderClaims{Method: toEnrol, Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
+		}, 400},
+		{"a good answer in a step of no browser", func(w *pkWorld, flow string, form url.Values) url.Values {
+			return w.answersStep(flow, form, token.ProviderClaims{Method: toUse})
 		}, 400},
 		{"no step", func(_ *pkWorld, _ string, form url.Values) url.Values {
 			form.Del("provider")
@@ -705,7 +733,8 @@ func TestAUserSeesAndDeletesWhatIsKept(t *testing.T) {
 		t.Fatal("contract 22: looking deletes")
 	}
 	deleted := w.own(url.Values{"provider": {step}, "outcome": {"delete"}}, nil)
-	if deleted.Status != 200 || !bytes.Contains(deleted.Body, []byte("It is deleted")) || w.kept() != 0 {
+	if deleted.Status != 200 || !bytes.Contains(deleted.Body, []byte("It is deleted")) || w.kept() != 0 ||
+		bytes.Contains(deleted.Body, []byte("<form")) {
 		t.Errorf("contract 38: %d, %d are kept: %s", deleted.Status, w.kept(), deleted.Body)
 	}
 	again := w.own(w.uses(w.looks()), nil)

@@ -278,6 +278,29 @@ func TestTwoUsesOfOneCounterValue(t *testing.T) {
 	}
 }
 
+// The same, where the second one comes between what the first one reads and what it writes.
+func TestAUseThatIsOvertaken(t *testing.T) {
+	w := newWorld(t)
+	w.made(anEstimate)
+	challenge, at, answer := w.asked(func(c *passkeytest.Ceremony) { c.Counter = 5 })
+	w.clock.Advance(time.Second)
+	commits := 0
+	w.faulty.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method != "Commit" {
+			return kvtest.Pass
+		}
+		if commits++; commits == 1 {
+			if r, err := w.Use(ctx, challenge, at, answer); err != nil || !r.Blocked.IsZero() {
+				t.Errorf("contract 38: the one that comes first: %+v, %v", r, err)
+			}
+		}
+		return kvtest.Pass
+	}
+	if r, err := w.Use(ctx, challenge, at, answer); !errors.Is(err, webauthn.ErrCounter) || commits != 2 {
+		t.Errorf("contract 38: the one that is overtaken, after %d commits: %+v, %v", commits, r, err)
+	}
+}
+
 func TestMakingIsRefused(t *testing.T) {
 	long := func(c *passkeytest.Ceremony) { c.ID = make([]byte, 1024) }
 	for name, change := range map[string]func(*passkeytest.Ceremony){

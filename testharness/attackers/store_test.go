@@ -124,8 +124,7 @@ var reader = foothold{"Whoever reads the store", []row{
 					digests = append(digests, mac.Sum(nil))
 				}
 				for _, d := range digests {
-					for _, text := range []string{hex.EncodeToString(d)[:16],
-						base64.RawURLEncoding.EncodeToString(d)[:12]} {
+					for _, text := range []string{hex.EncodeToString(d)[:16], base64.RawURLEncoding.EncodeToString(d)[:12]} {
 						if strings.Contains(dump, strings.ToLower(text)) {
 							t.Errorf("the store holds a digest of the secret: %q", message)
 						}
@@ -183,13 +182,19 @@ var reader = foothold{"Whoever reads the store", []row{
 		gets:  "it without `publisher_state` and `external_user_id`",
 		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
 	},
+	{
+		says: "They see of each passkey what it stands for, for which publisher it was made and when, and of one " +
+			"that counts when it was used last; no name, and nothing of a session.",
+		tries: "to read who has passkeys, and where they were used",
+		gets:  "their public keys, levels, ages, methods and publishers",
+		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},
+	},
 }}
 
 var writer = foothold{"Whoever writes to the store", []row{
 	{
-		says: "They make no outcome, key, integration, member, operator token or session of the console, and move " +
-			"none " +
-			"to another name.",
+		says: "They make no outcome, key, integration, member, operator token, passkey or session of the console, " +
+			"and move none to another name.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {
@@ -260,8 +265,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 					t.Fatalf("%s: nothing changes", name)
 				}
 				s.plant(at, []byte(after))
-				if r := s.TryStart(nil); r.Status != 503 || r.Code() != "UNAVAILABLE" ||
-					r.Header.Get("Retry-After") == "" {
+				if r := s.TryStart(nil); r.Status != 503 || r.Code() != "UNAVAILABLE" || r.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: %d %s", name, r.Status, r.Body)
 				}
 				s.Engine.RunDue(ctx)
@@ -275,6 +279,11 @@ var writer = foothold{"Whoever writes to the store", []row{
 		tries: "a member, an invitation, a link, an operator token and a session, made up, altered or moved",
 		gets:  "503 for whoever uses it; lists without it; it counts as no admin",
 		proof: []string{"core/member:TestForgedRecords", "core/member:TestForgedRecordsInLists"},
+	},
+	{
+		tries: "a passkey of their own making, one that is worth more, and one moved to another's name",
+		gets:  "an error for whoever uses it; it completes no session",
+		proof: []string{"core/passkey:TestTheStoreIsNotBelieved"},
 	},
 	{
 		tries: "a staged secret, moved to another integration or in the place of the present one",

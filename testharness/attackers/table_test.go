@@ -44,10 +44,10 @@ var parts = []struct {
 	footholds []foothold
 }{
 	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
-		[]foothold{network, browser, boxHolder, phone, publicKey, othersKey, consoleSite, member, ticket, receiver,
-			reader,
-			writer, replacedRing, currentRing, signedModule, unsignedModule, viewer, stolenToken}},
-	{notGuaranteed, "", []foothold{earlierKeys, clocks, person}},
+		[]foothold{network, browser, boxHolder, wallet, phone, passkeys, publicKey, othersKey, consoleSite, member,
+			ticket, receiver, reader, writer, replacedRing, currentRing, signedModule, unsignedModule, viewer,
+			stolenToken}},
+	{notGuaranteed, "", []foothold{earlierKeys, clocks, person, revoked, shared}},
 }
 
 // TestAttackers does what the tables say.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/edge/signing"
@@ -40,7 +41,8 @@ same walk with the sandbox on the same engine. picture is a form with a picture 
 bare handler that reads the form and posts as many bytes on. ours is what Verge adds to the floor. With the
 profile yoti that includes base64 twice and an RSA signature. wallet is a wallet's answer, with a document of
 three signatures to verify; its floor is a bare handler that reads the form. Encrypted, a key is agreed upon and the
-answer decrypted before.`
+answer decrypted before. passkey is the form by which a passkey completes a session, with one signature to
+verify; its floor is a bare handler that reads the form.`
 
 const (
 	pictureSize       = 300 << 10
@@ -168,6 +170,8 @@ var methodLines = []methodLine{
 	{"method, wallet, wasm", "wallet", true},
 	{"method, wallet, encrypted", "wallet-encrypted", false},
 	{"method, wallet, encrypted, wasm", "wallet-encrypted", true},
+	{"method, passkey", passkeyUse, false},
+	{"method, passkey, wasm", passkeyUse, true},
 }
 
 // methodNames is the names of all lines, one to a line.
@@ -240,6 +244,13 @@ func newMethodService(runs engineOf, other otherSide) (*methodService, error) {
 		s.integrations[name] = id
 	}
 	s.client = s.browserTo(s.addr)
+	i := benchIntegration(integration1[:len(integration1)-1]+"9", sandbox.Name, "")
+	i.Passkeys = integration.PasskeysService
+	if err := s.Directory().PutIntegration(context.Background(), i, ""); err != nil {
+		s.stop()
+		return nil, err
+	}
+	s.integrations[passkeyUse] = i.ID
 	return s, nil
 }
 
@@ -306,7 +317,9 @@ func (s *methodService) measure(line methodLine, length time.Duration, pid int) 
 	case "plain", "yoti":
 		verge, floor = s.pictures(line.method), s.bare
 	case "wallet", "wallet-encrypted":
-		verge, floor = s.wallets(line.method), s.bareForm
+		verge, floor = s.wallets(line.method), s.bareForm(walletSize)
+	case passkeyUse:
+		verge, floor = s.passkeys, s.bareForm(passkeySize)
 	}
 	var rate, cpu, bare, ratio, ours, other []float64
 	for round := range rounds + 1 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,9 @@ func walletConfig(name string, encrypted bool) method.Config {
 // mostAnswers limits how many answers are made for a round, before its clock starts.
 const mostAnswers = 600
 
+// walletSize is about the bytes of a wallet's answer.
+const walletSize = 1700
+
 // wallets measures answers of wallets, from the POST to its answer.
 func (s *methodService) wallets(name string) func(time.Duration, int) (cost, error) {
 	return func(length time.Duration, pid int) (cost, error) {
@@ -50,7 +54,7 @@ func (s *methodService) wallets(name string) func(time.Duration, int) (cost, err
 			if !more {
 				return false, nil
 			}
-			status, body, err := s.post(m)
+			status, body, err := s.post(m.URL, m.Form)
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("a wallet's answer: status %d: %s", status, body)
 			}
@@ -81,8 +85,8 @@ func (s *methodService) walletAnswer(name string) (m wallettest.Message, err err
 	return wallet.Present(r)
 }
 
-func (s *methodService) post(m wallettest.Message) (status int, body []byte, err error) {
-	req, err := http.NewRequest("POST", m.URL, strings.NewReader(m.Form.Encode()))
+func (s *methodService) post(address string, form url.Values) (status int, body []byte, err error) {
+	req, err := http.NewRequest("POST", address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -90,24 +94,27 @@ func (s *methodService) post(m wallettest.Message) (status int, body []byte, err
 	return s.send(req)
 }
 
-// bareForm measures a handler that reads a form as long as a wallet's answer.
-func (s *methodService) bareForm(length time.Duration, pid int) (cost, error) {
+// bareForm measures a handler that reads a form of that many bytes.
+func (s *methodService) bareForm(size int) func(time.Duration, int) (cost, error) {
+	return func(length time.Duration, pid int) (cost, error) { return s.bareFormOf(size, length, pid) }
+}
+
+func (s *methodService) bareFormOf(size int, length time.Duration, pid int) (cost, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return cost{}, err
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ParseForm() != nil || r.PostForm.Get("vp_token") == "" {
+		if r.ParseForm() != nil || r.PostForm.Get("answer") == "" {
 			w.WriteHeader(http.StatusBadRequest)
 		}
 		io.WriteString(w, "{}")
 	})}
 	go server.Serve(l)
 	defer server.Close()
-	m := wallettest.Message{URL: "http://" + l.Addr().String() + "/",
-		Form: map[string][]string{"vp_token": {strings.Repeat("x", 1700)}}}
+	form := url.Values{"answer": {strings.Repeat("x", size)}}
 	return measured(length, pid, func() (bool, error) {
-		status, _, err := s.post(m)
+		status, _, err := s.post("http://"+l.Addr().String()+"/", form)
 		if err == nil && status != http.StatusOK {
 			err = errors.New("the bare handler refuses the form")
 		}

@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
 // Contract 13: one of each secret goes through every path, and none may come
@@ -19,6 +22,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	t.Parallel() // it waits for a deadline
 	w := newCanaries(t)
 	w.walkSessions(t)
+	said := w.walkPasskeys(t)
 	w.sendBadRequests()
 	w.MakeReady(w.Publisher.L1)
 	w.Admin("GET", "/admin/v1/deliveries", nil)
@@ -34,6 +38,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	}
 	for _, want := range []string{
 		"webhook is given up", "request failed", "hosted page unavailable", "provider initiation failed",
+		"passkey not accepted", "passkey not kept", "page of passkeys unavailable",
 	} {
 		if !strings.Contains(seen, want) {
 			t.Errorf("the log does not hold %q: the paths were not walked", want)
@@ -46,6 +51,14 @@ func TestNoSecretIsTold(t *testing.T) {
 		"webhook secret": w.Publisher.L1.WebhookSecret, "operator token": w.OperatorToken,
 	} {
 		w.look(t, seen, name, secret)
+	}
+	for _, answer := range said {
+		for name, bytes := range map[string][]byte{"passkey's id": answer.ID, "passkey's answer": answer.ClientData,
+			"passkey's signature": answer.Signature, "passkey's handle": answer.UserHandle} {
+			if len(bytes) > 0 {
+				w.look(t, seen, name, base64.RawURLEncoding.EncodeToString(bytes))
+			}
+		}
 	}
 	for _, token := range w.tokens {
 		if len(token) < 100 {
@@ -80,7 +93,9 @@ func newCanaries(t *testing.T) *canaries {
 		"callback_url": "https://shop.example/return?q=" + canaryQuery,
 	}}
 	w.Harness = newHarness(t, &opts{
-		KV: w.store.open, Configure: unlimited, WebhookTimeout: 500 * time.Millisecond,
+		Production: true, // passkeys need a name
+		Configure:  func(c *core.Config) { unlimited(c); c.Dev = true },
+		KV:         w.store.open, WebhookTimeout: 500 * time.Millisecond,
 		Observe: func(r *testharness.Response) {
 			if r.Status >= 400 && strings.HasPrefix(r.Request.URL.Path, "/api/") {
 				w.mu.Lock()
@@ -114,6 +129,66 @@ func (w *canaries) walkSessions(t *testing.T) {
 	_, slow := providerToken(t, w.Harness)
 	w.tokens = append(w.tokens, slow)
 	w.TryStart(body{"external_user_id": "sandbox:init_error", "state": canaryState})
+}
+
+// walkPasskeys makes a passkey of a session, uses it well and badly, and looks at what is kept, while the
+// store works and while it fails. It returns what the device has said.
+func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
+	w.Reconfigure(w.Publisher.L1, "",
+		func(c *integration.Integration) { c.Passkeys = integration.PasskeysService })
+	u := &passkeyUser{w.Harness, t, passkeytest.New(w.BaseURL)}
+	u.device.Counts = true
+	creates := func(options []byte) (passkeytest.Answer, error) {
+		a, err := u.device.Create(options)
+		said = append(said, a)
+		return a, err
+	}
+	gets := func(changes ...func(*passkeytest.Ceremony)) func([]byte) (passkeytest.Answer, error) {
+		return func(options []byte) (passkeytest.Answer, error) {
+			a, err := u.device.Get(options, changes...)
+			said = append(said, a)
+			return a, err
+		}
+	}
+	fails := func(do func()) {
+		w.store.set(func(kvtest.Call) kvtest.Fault { return kvtest.Refuse })
+		do()
+		w.store.off()
+	}
+	began := w.Start(w.given)
+	done := w.Open(began.RedirectURL).Submit("approve")
+	form := u.answers(done, creates)
+	w.store.set(func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	})
+	done.SubmitForm(form)
+	w.store.off()
+	done.SubmitForm(form)
+	u.holdsNothing(began, canaryQuery)
+
+	for _, change := range []func(*passkeytest.Ceremony){
+		func(*passkeytest.Ceremony) {}, // as it should be
+		func(c *passkeytest.Ceremony) { c.Flags &^= passkeytest.UserVerified },
+		func(c *passkeytest.Ceremony) { c.ID = []byte("a passkey of nobody") },
+		func(c *passkeytest.Ceremony) { c.Counter = 0 }, // a copy
+	} {
+		w.Advance(time.Second)
+		s := w.Start(w.given)
+		page := w.Open(s.RedirectURL)
+		form := u.answers(page, gets(change))
+		fails(func() { page.SubmitForm(form) })
+		page.SubmitForm(form)
+		u.holdsNothing(s, canaryQuery)
+	}
+	fails(func() { w.Open(w.BaseURL + api.PasskeysPath) })
+	own := w.Open(w.BaseURL + api.PasskeysPath)
+	form = u.answers(own, gets())
+	fails(func() { own.SubmitForm(form) })
+	own.SubmitForm(form).Submit("delete")
+	return said
 }
 
 // misuse sends a result token to where it belongs, twice, and to where it does not.

@@ -35,11 +35,11 @@ func newPasskeyUser(t *testing.T) *passkeyUser {
 func (u *passkeyUser) answers(page *testharness.Page, say func(options []byte) (passkeytest.Answer, error),
 ) testharness.Form {
 	u.t.Helper()
-	at := slices.IndexFunc(page.Forms, func(f testharness.Form) bool { return f.Options != "" })
+	at := slices.IndexFunc(page.Forms, asksPasskey)
 	if at < 0 {
 		u.t.Fatalf("contract 38: the %s page has no form with a passkey: %s", page.Kind, page.Body)
 	}
-	answer, err := say([]byte(page.Forms[at].Options))
+	answer, err := say([]byte(page.Forms[at].Data["options"]))
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -60,9 +60,10 @@ func (u *passkeyUser) uses(page *testharness.Page, changes ...func(*passkeytest.
 	}))
 }
 
-func offersPasskey(page *testharness.Page) bool {
-	return slices.ContainsFunc(page.Forms, func(f testharness.Form) bool { return f.Options != "" })
-}
+// asksPasskey reports whether a form is answered by a passkey.
+func asksPasskey(f testharness.Form) bool { return f.Data["options"] != "" }
+
+func offersPasskey(page *testharness.Page) bool { return slices.ContainsFunc(page.Forms, asksPasskey) }
 
 // begins starts a session and shows its first page.
 func (u *passkeyUser) begins(i *testharness.Integration) (*testharness.Page, testharness.Started) {
@@ -167,9 +168,11 @@ func wantFacts(t *testing.T, u *passkeyUser, back *testharness.Return, level str
 	}
 }
 
-// holdsNothing holds what the store keeps of passkeys to having nothing of a session and nobody's name.
-func (u *passkeyUser) holdsNothing(s testharness.Started) {
+// holdsNothing holds what the store keeps of passkeys to having nothing of a session, nobody's name and none
+// of the other texts.
+func (u *passkeyUser) holdsNothing(s testharness.Started, others ...string) {
 	u.t.Helper()
+	secrets := append(others, s.SessionID, canaryState, canaryUser, u.Publisher.L1.ID, "shop.example")
 	found := 0
 	for n := range 8 {
 		items, err := u.KV.List(u.t.Context(), kv.Key{Partition: kv.Partition(fmt.Sprint("k", n))}, "", 100)
@@ -178,7 +181,7 @@ func (u *passkeyUser) holdsNothing(s testharness.Started) {
 		}
 		for _, it := range items {
 			found++
-			for _, secret := range []string{s.SessionID, canaryState, canaryUser, u.Publisher.L1.ID, "shop.example"} {
+			for _, secret := range secrets {
 				if strings.Contains(it.Key.Name+string(it.Value), secret) {
 					u.t.Errorf("contract 38: %s has %q", it.Key, secret)
 				}

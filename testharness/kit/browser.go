@@ -176,6 +176,16 @@ func (p *Shown) Wallet() string {
 	return attribute(rest, "href")
 }
 
+// Passkey returns the form by which a passkey is used or made, and what the page asks the browser's passkeys.
+func (p *Shown) Passkey() (action string, fields url.Values, options string, err error) {
+	action, fields, err = p.form(" data-passkey ")
+	if err == nil {
+		_, form, _ := strings.Cut(p.Body, " data-passkey ")
+		options = attribute(form, "data-options")
+	}
+	return action, fields, options, err
+}
+
 // form returns where a form leads, and its hidden fields. which is a text of the form's tag.
 func (p *Shown) form(which string) (action string, fields url.Values, err error) {
 	at := strings.Index(p.Body, which)

@@ -38,6 +38,21 @@ var Table = []Entry{
 		Short: "each of the languages in one of the two",
 	},
 	{
+		Package: "cmd/verge/demo", Test: "TestChromiumHandOffPages",
+		Only:  "the pages of a hand-off in six languages, on a phone and a computer, in light and dark",
+		Short: "one language, on a phone, in light",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumPasskeyPages",
+		Only:  "the pages of passkeys in six languages, on a phone and a computer, in light and dark",
+		Short: "one language, on a phone, in light",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumWalletPages",
+		Only:  "the pages of wallets in six languages, on a phone and a computer, in light and dark",
+		Short: "one language, on a phone, in light",
+	},
+	{
 		Package: "core/console", Test: "TestPagesAreAccessible",
 		Only:  "axe-core and the width of the screen on every page of the console",
 		Short: "every page by every role without a browser, and the sign-in in the browser",

@@ -172,6 +172,53 @@ func TestASignedRequestIsFetched(t *testing.T) {
 	}
 }
 
+// An answer that was taken proves nothing at the box of another session, before and after a rotation of the
+// ring.
+func TestAReplayedAnswerOfAWallet(t *testing.T) {
+	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
+		"signed": methodtest.SignedWallet} {
+		t.Run("contract 39: "+name, func(t *testing.T) {
+			a := newAgency(t, subject)
+			_, page := a.ask()
+			r, err := a.wallet.Open(context.Background(), page.Code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := a.wallet.Present(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			post := func(page *testharness.Page, address string) int {
+				return page.AsAnother("POST", address, testharness.Headers("Content-Type", walletForm),
+					[]byte(m.Form.Encode())).Status
+			}
+			if got := post(page, m.URL); got != 200 {
+				t.Fatalf("the first time: %d", got)
+			}
+			for _, rotate := range []func(){func() {}, a.RotateKeyring} {
+				rotate()
+				s, next := a.ask()
+				r, err := a.wallet.Open(context.Background(), next.Code)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Form.Has("state") {
+					m.Form.Set("state", r.State)
+				}
+				if got := post(next, r.ResponseURI); got != 400 {
+					t.Errorf("at another session's box: %d, want 400", got)
+				}
+				if next.LoadAgain().Callback != nil || a.status(s) != "PENDING" {
+					t.Errorf("the other session is %s", a.status(s))
+				}
+			}
+			if done := page.LoadAgain(); done.Callback == nil {
+				t.Errorf("its own session shows a %s page (%d)", done.Kind, done.Status)
+			}
+		})
+	}
+}
+
 // What the user decides in the wallet, the page shows. No attempt is counted.
 func TestAUserDeclinesInTheWallet(t *testing.T) {
 	a := newAgency(t, methodtest.Wallet)

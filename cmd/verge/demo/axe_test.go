@@ -2,9 +2,13 @@ package demo_test
 
 import (
 	"os"
+	"strings"
+	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/testharness/kit"
 )
 
@@ -19,7 +23,77 @@ func (w *walk) axe() []string {
 		w.t.Fatal(err)
 	}
 	return get(w, chromedp.Evaluate[[]string](string(script)+`;
-		axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(v =>
-			v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`,
+		axe.run(document, {resultTypes: ["violations"], rules: {"target-size": {enabled: true}}}).then(found =>
+			found.violations.flatMap(v => v.nodes.map(n =>
+				v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`,
 		chromedp.EvalAwaitPromise))
+}
+
+// look is a screen and a colour scheme in which a page is looked at.
+type look struct {
+	name   string
+	screen step
+	scheme string
+}
+
+// smallPhone is as wide as WCAG 1.4.10 asks for.
+var smallPhone = chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
+
+// looks are all of them. The short run has the first one alone.
+var looks = []look{
+	{"phone-light", smallPhone, "light"}, {"phone-dark", smallPhone, "dark"},
+	{"computer-light", onComputer, "light"}, {"computer-dark", onComputer, "dark"},
+}
+
+// inEveryLanguage runs a test for each language, with the looks in which it looks at pages. Without all, as
+// in the short run, there is one language, which has long words.
+func inEveryLanguage(t *testing.T, all bool, walk func(t *testing.T, lang string, in []look)) {
+	t.Helper()
+	kit.File(t, axeFile) // without it, the test is skipped
+	languages, in := []string{"de"}, looks[:1]
+	if pictures() != "" || all {
+		languages, in = language.All, looks
+	}
+	for _, lang := range languages {
+		t.Run("WCAG 2.2: "+lang, func(t *testing.T) { walk(t, lang, in) })
+	}
+}
+
+// still makes the browser prefer that colour scheme, and no motion: a colour that is on its way from one
+// scheme to the other is of none.
+func still(scheme string) step {
+	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+			{Name: "prefers-reduced-motion", Value: "reduce"}}})
+}
+
+// sees looks at the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which
+// the keyboard gets to things, and by a picture for a person. It leaves the page in the first look.
+func (w *walk) sees(name string) {
+	w.t.Helper()
+	waits := get(w, chromedp.Evaluate[bool](`window.stop(),
+		document.querySelector("meta[http-equiv=refresh]") !== null`))
+	for _, l := range w.looks {
+		w.do(l.screen, still(l.scheme))
+		name := name + "-" + l.name
+		w.holds(name)
+		w.inOrder(name)
+		for _, fault := range w.axe() {
+			if !waits || !strings.HasPrefix(fault, "meta-refresh:") { // see waits
+				w.t.Errorf("%s: %s", name, fault)
+			}
+		}
+	}
+	w.do(w.looks[0].screen)
+}
+
+// inOrder fails the test if the keyboard gets to something before what stands above it.
+func (w *walk) inOrder(name string) {
+	w.t.Helper()
+	for _, wrong := range get(w, chromedp.Evaluate[[]string](`
+		[...document.querySelectorAll("a[href], button, input:not([type=hidden])")]
+			.filter(e => e.checkVisibility()).map(e => ({top: e.getBoundingClientRect().top, text: e.outerHTML}))
+			.filter((e, n, all) => n > 0 && e.top < all[n-1].top - 1).map(e => e.text)`)) {
+		w.t.Errorf("WCAG 2.4.3: %s: the keyboard comes late to %s", name, wrong)
+	}
 }

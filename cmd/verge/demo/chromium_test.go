@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/cmd/verge/demo"
@@ -50,6 +51,9 @@ type walk struct {
 	others string // of the pretended other sides, which have another origin than shop and service
 	held   *held
 	issuer *wallettest.Issuer // of what the pretended wallet holds
+
+	looks  []look                   // in which sees looks at a page
+	device webauthn.AuthenticatorID // that makes and keeps passkeys, if there is one
 }
 
 // Integrations of the shop, beside those of the sandbox.
@@ -59,6 +63,7 @@ const (
 	anyID    = "77777777-7777-4777-8777-777777777703"
 	walletID = "77777777-7777-4777-8777-777777777704"
 	appID    = "77777777-7777-4777-8777-777777777705" // answered by an app, as a wallet is
+	keyID    = "77777777-7777-4777-8777-777777777706" // with passkeys; for a walk to a service that has a name
 )
 
 func newWalk(t *testing.T, before ...step) *walk {
@@ -68,6 +73,12 @@ func newWalk(t *testing.T, before ...step) *walk {
 
 // newWalkIn opens a tab of the browser in a profile of its own, which ends with the test.
 func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
+	t.Helper()
+	return newWalkTo(t, b, "127.0.0.1", before...)
+}
+
+// newWalkTo is newWalkIn with a service that has a name or address of this machine.
+func newWalkTo(t *testing.T, b *browser, host string, before ...step) *walk {
 	t.Helper()
 	running := b.start(t)
 	w := &walk{t: t, held: &held{}}
@@ -90,9 +101,11 @@ func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 	w.url, w.others, w.issuer = url, others, secrets.Issuer
 	w.Harness = testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks",
 		Configure: func(c *core.Config) {
+			c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", host, 1)
 			c.Methods = append(demo.Methods(others, *secrets), method.Config{Name: "app", Kind: courier.Name})
 			c.Kinds = append(slices.Clip(kinds.All), courier.Kind)
 		}})
+	w.BaseURL = strings.Replace(w.BaseURL, "127.0.0.1", host, 1)
 	w.seedMethods()
 	config := demo.Config{
 		BaseURL: w.BaseURL, DemoURL: url,
@@ -200,6 +213,8 @@ func (w *walk) seedMethods() {
 		{ID: walletID, Name: "wallet", Level: "L2", ChallengeAge: 18, Method: "wallet"},
 		{ID: appID, Name: "app", Level: "L2", ChallengeAge: 18, Method: "app"},
 		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25, Methods: []string{"bank", "camera", "sandbox"}},
+		{ID: keyID, Name: "key", Level: "L2", ChallengeAge: 18, Methods: []string{"bank", "wallet"},
+			Passkeys: integration.PasskeysService},
 	} {
 		i.Publisher, i.WebhookURL, i.Secret = w.Publisher.ID, w.url+"/webhooks", w.Publisher.L1.WebhookSecret
 		site.Integrations = append(site.Integrations, i)

@@ -17,6 +17,7 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/methodtest/courier"
 )
 
@@ -181,36 +182,28 @@ func TestChromiumHandOff(t *testing.T) {
 	})
 }
 
-// TestChromiumHandOffPages looks at both screens of a hand-off in every language, on the smallest phone.
+// TestChromiumHandOffPages looks at both screens of a hand-off.
 func TestChromiumHandOffPages(t *testing.T) {
-	w := newWalk(t)
-	small := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
-	phone := w.phone()
-	w.do(small)
-	phone.do(small)
-	for n, lang := range []string{"en", "de", "es", "fr", "pt", "it"} {
-		t.Run("WCAG 1.4.10: "+lang, func(t *testing.T) {
-			w, phone := *w, *phone
-			w.t, phone.t = t, t
-			look := []step{accept(lang), colours([]string{"light", "dark"}[n%2])}
-			w.do(look...)
-			phone.do(look...)
-			w.chooses(cameraID)
-			w.faultless("camera-" + lang)
-			w.click(handButton, phoneWaits)
-			w.waits("awaited-" + lang)
-			phone.open(w.attribute(`svg[data-qr]`, "data-qr"))
-			phone.faultless("asks-" + lang)
-			phone.click(`form[data-outcome="begin"] button`, part("start"))
-			phone.faultless("camera-of-the-phone-" + lang)
-			w.do(chromedp.Reload())
-			w.waits("begun-" + lang)
-			phone.do(command(network.ClearBrowserCookies, cdp.Empty{}), chromedp.Reload())
-			phone.faultless("taken-" + lang)
-			phone.open(w.BaseURL + "/verify/phone/" + strings.Repeat("A", 24))
-			phone.faultless("over-" + lang)
-		})
-	}
+	inEveryLanguage(t, long.Run(t, "TestChromiumHandOffPages"), func(t *testing.T, lang string, in []look) {
+		w := newWalk(t, in[0].screen, accept(lang))
+		w.looks = in
+		phone := w.phone(in[0].screen, accept(lang))
+		w.chooses(cameraID)
+		w.sees("camera")
+		w.click(handButton, phoneWaits)
+		w.sees("awaited")
+		w.do(chromedp.Reload())
+		phone.open(w.attribute(`svg[data-qr]`, "data-qr"))
+		phone.sees("asks")
+		phone.click(`form[data-outcome="begin"] button`, part("start"))
+		phone.sees("camera-of-the-phone")
+		w.do(chromedp.Reload())
+		w.sees("begun")
+		phone.do(command(network.ClearBrowserCookies, cdp.Empty{}), chromedp.Reload())
+		phone.sees("taken")
+		phone.open(w.BaseURL + "/verify/phone/" + strings.Repeat("A", 24))
+		phone.sees("over")
+	})
 }
 
 // TestChromiumWaiting looks at the page that waits for an app, on a computer and on a phone.

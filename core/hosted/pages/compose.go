@@ -144,7 +144,7 @@ func compose(v View, lang string, t texts) (page, error) {
 	case v.Kind == Asked && v.Words == "estimator":
 		p.lead = t("asked.estimator")
 	case v.Answered:
-		p.waiting = t("box.answered")
+		p.lead, p.steps = t("box.answered"), nil
 	case v.Kind == Method && v.AgainURL != "":
 		p.lead, p.waiting, p.steps = t("box.text"), t("box.waiting"), nil
 	case v.Kind == PhoneWait && v.Taken:

@@ -61,7 +61,7 @@ func addPasskeys(add func(string, func(*View))) {
 	own := func(name string, kept Kept) {
 		add("passkeys, "+name, func(v *View) {
 			v.Kind, v.Kept, v.Flow, v.SiteOrigin = Passkeys, kept, "", ""
-			if kept.Made.IsZero() {
+			if kept.Made.IsZero() && !kept.Deleted {
 				v.Passkey = use
 			}
 		})
@@ -509,7 +509,7 @@ func TestPagesSay(t *testing.T) {
 			"Did you begin this on your computer?", "you would confirm your age for them", "numbers match"},
 			[]string{"Back to"}},
 		{"contract 34: a box is answered on this device", "box, answered", "it", []string{"La risposta è arrivata"},
-			[]string{"Attendiamo"}},
+			[]string{"Attendiamo", "Come funziona", "<ol"}},
 		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
 		{"contract 24: confirmed, and too late", "expired, confirmed", "en",
 			[]string{"has expired", "Your age was confirmed", "Back to shop.example"},

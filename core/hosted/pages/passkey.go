@@ -65,6 +65,7 @@ type passkeyPart struct {
 	failed  string // what the page says if the browser gives no passkey
 	to      sentence
 	look    link
+	alone   bool // the page has nothing else to do
 }
 
 // passkeyReasons are why a passkey is not accepted, as far as there are words for it.
@@ -92,7 +93,7 @@ func composePasskey(p *page, v View, t texts) error {
 			part.to = aroundSite(t("passkey.continue"), host)
 		}
 	case v.Kind == Passkeys:
-		part.label, part.text = t("passkeys.show"), ""
+		part.label, part.text, part.alone = t("passkeys.show"), "", true
 	}
 	if v.Passkey.LookURL != "" {
 		part.look = link{t("passkey.look"), v.Passkey.LookURL}
@@ -111,7 +112,7 @@ func composeKept(p *page, v View, t texts) {
 	case k.Late:
 		p.notice = &notice{t("passkeys.late"), t("passkeys.again")}
 	case k.Refused:
-		p.notice = &notice{t("notice.passkey"), t("notice.passkey.answer")}
+		p.notice = &notice{t("notice.passkey"), t("passkeys.again")}
 	case k.Unknown:
 		p.notice = &notice{t("passkeys.unknown"), t("passkeys.unknown.text")}
 	case k.Deleted:

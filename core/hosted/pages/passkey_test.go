@@ -54,6 +54,9 @@ func TestPasskeyForms(t *testing.T) {
 			if len(buttons) != 1 || attr(buttons[0], "type") != "submit" {
 				t.Errorf("contract 38: %s: the form has %d buttons", name, len(buttons))
 			}
+			if quiet := attr(buttons[0], "class") == "quiet"; quiet == (v.Kind == Passkeys) {
+				t.Errorf("%s: the button of the only thing to do stands out from all others: %v", name, !quiet)
+			}
 		}
 	}
 }

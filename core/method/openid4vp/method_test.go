@@ -361,6 +361,22 @@ func TestWhatIsNoAnswer(t *testing.T) {
 	}
 }
 
+// The operator takes an anchor away while sessions are under way. An answer to a question from before is
+// refused.
+func TestAnAnchorThatIsTakenAway(t *testing.T) {
+	w := newWorld(t, config(t, "eu-av", nil))
+	good := w.message(w.shows().Code)
+	if _, err := w.send(good); err != nil {
+		t.Fatalf("before: %v", err)
+	}
+	byBrowser := w.inBrowser(service)
+	after := newWorld(t, config(t, "eu-av", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}))
+	after.state = w.state
+	kept, err := after.send(good)
+	after.wantRefused("untrusted", kept, err)
+	after.wantByBrowser(byBrowser, method.AttemptFailed, "untrusted")
+}
+
 func TestErrorsOfWallets(t *testing.T) {
 	for _, form := range []string{"eu-av by value", "eu-av by value, encrypted", "mdl signed, by its host"} {
 		w := newWorld(t, config(t, forms[form].profile, forms[form].changes))

@@ -13,7 +13,7 @@ import (
 
 // A name is `TestName` or `TestName/part of a case's name`. The folder of its
 // package may stand before it: `core/token:TestMAC`.
-var name = regexp.MustCompile(`^(?:([a-z/]+):)?(Test\w+)(?:/(.+))?$`)
+var name = regexp.MustCompile(`^(?:([a-z0-9/]+):)?(Test\w+)(?:/(.+))?$`)
 
 // Finder finds tests below the root of the repository.
 type Finder struct {

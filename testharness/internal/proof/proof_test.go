@@ -15,6 +15,7 @@ func TestFind(t *testing.T) {
 		{"a case of it", "TestFind/a case of it", true},
 		{"a case that it has not", "TestFind/a case that it " + "lost", false},
 		{"of another folder", "core/token:TestMAC", true},
+		{"of a folder with a digit", "core/method/openid4vp:TestVerdicts", true},
 		{"a test that is not there", "TestNothing", false},
 		{"a folder that is not there", "core/nowhere:TestMAC", false},
 		{"a test of another folder, without the folder", "TestMAC", false},
