@@ -77,6 +77,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: getAndHead, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
 	{Methods: getAndHead, Pattern: api.DocsPath, Label: "docs", Handle: document},
 	{Methods: getAndHead, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},
+	{Methods: getAndHead, Pattern: api.ExamplesPath, Label: "docs", Handle: document},
 
 	// Paths that nothing serves.
 	{Pattern: api.SessionsPath + "{session...}", Label: "sessions"},
@@ -173,8 +174,8 @@ func home(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response
 	return hosted.Home(req), nil, nil
 }
 
-func document(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
-	return api.Document(req.Path), nil, nil
+func document(s *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
+	return s.documents.Answer(req.Path), nil, nil
 }
 
 func isAsset(req *web.Request) bool { return hosted.HasAsset(req.Path) }

@@ -1,18 +1,44 @@
 package api
 
-import "github.com/verge-id/verge/core/web"
+import (
+	"strings"
 
-// Document answers GET on the API's own description; nil if there is no such file.
-func Document(path string) *web.Response {
+	"github.com/verge-id/verge/core/web"
+)
+
+// Documents are the API's own description, with the limits and the schedule of this service.
+type Documents struct {
+	configured *strings.Replacer // nil: the documents are right as they are
+}
+
+// NewDocuments returns the documents of a service that does what s says.
+func NewDocuments(s Shown) *Documents {
+	var pairs []string
+	got := s.phrases()
+	for i, standard := range standardPhrases {
+		if got[i] != standard {
+			pairs = append(pairs, standard, got[i])
+		}
+	}
+	if pairs == nil {
+		return &Documents{}
+	}
+	return &Documents{strings.NewReplacer(pairs...)}
+}
+
+// Answer answers GET on one of the documents; nil if there is no such file.
+func (d *Documents) Answer(path string) *web.Response {
 	var contentType string
 	var body []byte
 	switch path {
 	case OpenAPIPath:
-		contentType, body = "application/yaml; charset=utf-8", OpenAPI()
+		contentType, body = "application/yaml; charset=utf-8", d.of(openAPI)
 	case DocsPath:
-		contentType, body = "text/html; charset=utf-8", docsPage
+		contentType, body = "text/html; charset=utf-8", d.of(docsPage)
 	case DocsCSSPath:
 		contentType, body = "text/css; charset=utf-8", docsCSS
+	case ExamplesPath:
+		contentType, body = "application/json; charset=utf-8", eventExamples()
 	default:
 		return nil
 	}
@@ -24,4 +50,12 @@ func Document(path string) *web.Response {
 		"X-Content-Type-Options": {"nosniff"},
 		"Referrer-Policy":        {"same-origin"},
 	}}
+}
+
+// of returns a document with what is configured in place of what is standard.
+func (d *Documents) of(document []byte) []byte {
+	if d.configured == nil {
+		return document
+	}
+	return []byte(d.configured.Replace(string(document)))
 }

@@ -53,6 +53,11 @@ var Table = []Entry{
 		Short: "every 31st bit of each",
 	},
 	{
+		Package: "core/webhook/snippet", Test: "TestChecksAcceptWhatTheVectorsSay",
+		Only:  "the check of a webhook in Java, whose compiler takes seconds",
+		Short: "the checks in the six other languages",
+	},
+	{
 		Package: "edge/workers", Test: "TestASlowProvider",
 		Only:  "a provider that takes 2.6 s for each answer, on each engine",
 		Short: "a slow provider on a clock of its own, without a server",

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 // What page.html shows.
@@ -18,7 +20,8 @@ type (
 		Intro                template.HTML
 		Headings             []heading
 		Operations, Webhooks []operation
-		Error                *body // the body of most answers that are no success; the page shows it once
+		Answers              []response // those that operations share
+		Error                *body      // the body of most answers that are no success; the page shows it once
 	}
 	heading   struct{ ID, Text string }
 	operation struct {
@@ -32,7 +35,8 @@ type (
 		Responses        []response
 	}
 	response struct {
-		Status      string
+		Status      string // not of an answer that is shared
+		ID          string // of an answer that is shared; an operation then only leads there
 		Description template.HTML
 		Headers     []field
 		Body        *body
@@ -60,14 +64,17 @@ func (b brokenDocument) Error() string { return "openapi.yaml: " + string(b) }
 // node is a mapping, in its order.
 type node = yaml.MapSlice
 
-type document struct{ root node }
+type document struct {
+	root   node
+	checks []snippet.Snippet
+}
 
 func readDocument(text []byte) (*document, error) {
 	var root node
 	if err := yaml.UnmarshalWithOptions(text, &root, yaml.UseOrderedMap()); err != nil {
 		return nil, err
 	}
-	return &document{root}, nil
+	return &document{root: root}, nil
 }
 
 func get(n node, key string) any {
@@ -119,7 +126,7 @@ func (d *document) page() page {
 	p := page{
 		Title:   text(info, "title"),
 		Summary: text(info, "summary"),
-		Intro:   markdown(text(info, "description")),
+		Intro:   d.intro(text(info, "description")),
 	}
 	if schema := d.sub(d.sub(d.sub(d.root, "components"), "schemas"), "Error"); schema != nil {
 		p.Error = &body{Fields: d.fields("", schema)}
@@ -129,6 +136,11 @@ func (d *document) page() page {
 			title = strings.TrimSpace(title)
 			p.Headings = append(p.Headings, heading{strings.ReplaceAll(strings.ToLower(title), " ", "-"), title})
 		}
+	}
+	for _, item := range d.sub(d.sub(d.root, "components"), "responses") {
+		r := d.response(item.Value.(node))
+		r.ID = answerID(item.Key.(string))
+		p.Answers = append(p.Answers, r)
 	}
 	for _, path := range d.sub(d.root, "paths") {
 		for _, method := range path.Value.(node) {
@@ -140,6 +152,22 @@ func (d *document) page() page {
 		p.Webhooks = append(p.Webhooks, d.operation("POST", hook.Key.(string), d.sub(hook.Value.(node), "post")))
 	}
 	return p
+}
+
+// checksMark stands in the description where the page has the checks of a webhook. Other readers of Markdown show
+// nothing there.
+const checksMark = "<!-- checks -->"
+
+// intro renders the introduction, with the checks at their place.
+func (d *document) intro(text string) template.HTML {
+	before, after, _ := strings.Cut(text, checksMark+"\n")
+	html := markdown(before)
+	for _, s := range d.checks {
+		code := strings.TrimSuffix(string(markdown("```"+s.ID+"\n"+s.Code+"```\n")), "\n")
+		html += template.HTML("<details class=\"check\">\n<summary>" + template.HTMLEscapeString(s.Name) +
+			"</summary>\n" + code + "\n</details>\n")
+	}
+	return html + markdown(after)
 }
 
 func (d *document) operation(method, path string, n node) operation {
@@ -159,22 +187,30 @@ func (d *document) operation(method, path string, n node) operation {
 		op.Parameters = append(op.Parameters, f)
 	}
 	for _, item := range d.sub(n, "responses") {
-		r := d.resolve(item.Value.(node))
-		answer := response{
-			Status:      fmt.Sprint(item.Key),
-			Description: inline(text(r, "description")),
-			Body:        d.body(r),
-		}
-		for _, item := range d.sub(r, "headers") {
-			h := d.resolve(item.Value.(node))
-			f := d.field(item.Key.(string), d.sub(h, "schema"))
-			f.Description = inline(text(h, "description"))
-			answer.Headers = append(answer.Headers, f)
+		answer := d.response(d.resolve(item.Value.(node)))
+		answer.Status = fmt.Sprint(item.Key)
+		if name, shared := strings.CutPrefix(text(item.Value.(node), "$ref"), "#/components/responses/"); shared {
+			answer = response{Status: answer.Status, Description: answer.Description, ID: answerID(name)}
 		}
 		op.Responses = append(op.Responses, answer)
 	}
 	return op
 }
+
+// response describes an answer, whose reference is already followed.
+func (d *document) response(r node) response {
+	answer := response{Description: inline(text(r, "description")), Body: d.body(r)}
+	for _, item := range d.sub(r, "headers") {
+		h := d.resolve(item.Value.(node))
+		f := d.field(item.Key.(string), d.sub(h, "schema"))
+		f.Description = inline(text(h, "description"))
+		answer.Headers = append(answer.Headers, f)
+	}
+	return answer
+}
+
+// answerID is the anchor of an answer that operations share.
+func answerID(name string) string { return "answer-" + name }
 
 // auth says in a few words who may call.
 func (d *document) auth(n node) string {

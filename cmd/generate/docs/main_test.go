@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 func TestCommittedPageIsCurrent(t *testing.T) {
@@ -13,7 +15,7 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Render(description)
+	want, err := Render(description, snippet.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,7 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 }
 
 const small = `
-info: {title: T, summary: S, description: "Some *text*.\n\n## A part\n\n<script>alert(1)</script>"}
+info: {title: T, summary: S, description: "Some *text*.\n\n## A part\n\n<!-- checks -->\n\n<script>alert(1)</script>"}
 paths:
   /p:
     post:
@@ -41,11 +43,13 @@ paths:
           application/json: {schema: {$ref: '#/components/schemas/Child'}, example: {b: 1, a: ["<", null]}}
       responses:
         '204': {description: Done.}
+        '404': {$ref: '#/components/responses/Lost'}
         '400':
           description: Bad.
           content: {application/json: {schema: {$ref: '#/components/schemas/Error'}}}
 webhooks: {w: {post: {operationId: on, summary: W, deprecated: true}}}
 components:
+  responses: {Lost: {description: Nothing is here., headers: {Y: {schema: {type: string}}}}}
   schemas:
     Error: {type: object, properties: {oops: {type: string}}}
     Parent:
@@ -58,7 +62,7 @@ components:
 `
 
 func TestRender(t *testing.T) {
-	page, err := Render([]byte(small))
+	page, err := Render([]byte(small), []snippet.Snippet{{ID: "c", Name: "C#", Code: "a < b\n"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +86,10 @@ func TestRender(t *testing.T) {
 		"an error refers to the one place": `<h5>Body: an <a href="#errors">error</a></h5>`,
 		"the one place shows its members":  `<dt><code>oops</code>`,
 		"what is deprecated is marked":     `class="operation deprecated" id="on"`,
+		"a check stands at its mark": `<summary>C#</summary>` + "\n" +
+			`<pre tabindex="0" role="group" aria-label="Code: c"><code class="language-c">a &lt; b`,
+		"an operation leads to a shared answer": `<a class="status" href="#answer-Lost">404</a> <span>Nothing is here.`,
+		"a shared answer is in one place":       `<details id="answer-Lost">`,
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("%s: %s is not in\n%s", rule, want, page)
@@ -103,7 +111,7 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 			"POST /p has no operationId"},
 		{"no YAML", "a: [", "sequence"},
 	} {
-		if _, err := Render([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Render([]byte(c.text), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.rule, err, c.want)
 		}
 	}
