@@ -78,6 +78,21 @@ var Table = []Entry{
 		Short: "one",
 	},
 	{
+		Package: "testharness/clients", Test: "TestLintersFindNothing",
+		Only:  "the linters redocly and spectral on the description",
+		Short: "the description is valid, and its examples fit its schemas",
+	},
+	{
+		Package: "testharness/clients", Test: "TestTheGeneratedGoClient",
+		Only:  "a walk with the client that oapi-codegen generates",
+		Short: "every answer of the tests fits the description",
+	},
+	{
+		Package: "testharness/clients", Test: "TestTheGeneratedTypeScriptClient",
+		Only:  "a walk with the client that openapi-typescript generates",
+		Short: "every answer of the tests fits the description",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only:  "every test on every engine",
 		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
