@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,10 +14,14 @@ import (
 
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 func TestDocsPageNamesWhatItLoads(t *testing.T) {
 	page := string(docsPage)
+	if strings.Count(page, checksMark) != 1 {
+		t.Errorf("the page has not the mark %q once", checksMark)
+	}
 	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + OpenAPIPath + `"`, `href="` + ExamplesPath + `"`} {
 		if !strings.Contains(page, path) {
 			t.Errorf("the page has no %s", path)
@@ -168,5 +173,18 @@ func TestTheExamplesOfEvents(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(types), fmt.Sprint(webhook.Types()); got != want {
 		t.Errorf("spec, Event types: %s, want %s", got, want)
+	}
+}
+
+func TestThePageHasEveryCheck(t *testing.T) {
+	page := served(t, standard, DocsPath)
+	if strings.Contains(page, "<!--") {
+		t.Error("the page has a mark left")
+	}
+	for _, s := range snippet.All() {
+		if !strings.Contains(page, "<summary>"+s.Name+"</summary>\n") ||
+			!strings.Contains(page, "<code>"+html.EscapeString(s.Code)+"</code>") {
+			t.Errorf("spec, Signature: the page has no check in %s", s.Name)
+		}
 	}
 }

@@ -1,10 +1,16 @@
 package api
 
 import (
+	"bytes"
+	"html"
 	"strings"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook/snippet"
 )
+
+// checksMark is where the page has the checks.
+const checksMark = "<!-- checks -->\n"
 
 // Documents are the API's own description, with the limits and the schedule of this service.
 type Documents struct {
@@ -34,7 +40,7 @@ func (d *Documents) Answer(path string) *web.Response {
 	case OpenAPIPath:
 		contentType, body = "application/yaml; charset=utf-8", d.of(openAPI)
 	case DocsPath:
-		contentType, body = "text/html; charset=utf-8", d.of(docsPage)
+		contentType, body = "text/html; charset=utf-8", d.of(withChecks(docsPage))
 	case DocsCSSPath:
 		contentType, body = "text/css; charset=utf-8", docsCSS
 	case ExamplesPath:
@@ -50,6 +56,21 @@ func (d *Documents) Answer(path string) *web.Response {
 		"X-Content-Type-Options": {"nosniff"},
 		"Referrer-Policy":        {"same-origin"},
 	}}
+}
+
+// withChecks returns the page with the check of a webhook in each language at its mark. They are not in the page's
+// file, because the console has most of them, too.
+func withChecks(page []byte) []byte {
+	var b bytes.Buffer
+	before, after, _ := bytes.Cut(page, []byte(checksMark))
+	b.Write(before)
+	for _, s := range snippet.All() {
+		b.WriteString("<details>\n<summary>" + s.Name + "</summary>\n" +
+			`<pre tabindex="0" role="group" aria-label="Code: ` + s.Name + `"><code>` +
+			html.EscapeString(s.Code) + "</code></pre>\n</details>\n")
+	}
+	b.Write(after)
+	return b.Bytes()
 }
 
 // of returns a document with what is configured in place of what is standard.

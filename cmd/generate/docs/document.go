@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-
-	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 // What page.html shows.
@@ -64,17 +62,14 @@ func (b brokenDocument) Error() string { return "openapi.yaml: " + string(b) }
 // node is a mapping, in its order.
 type node = yaml.MapSlice
 
-type document struct {
-	root   node
-	checks []snippet.Snippet
-}
+type document struct{ root node }
 
 func readDocument(text []byte) (*document, error) {
 	var root node
 	if err := yaml.UnmarshalWithOptions(text, &root, yaml.UseOrderedMap()); err != nil {
 		return nil, err
 	}
-	return &document{root: root}, nil
+	return &document{root}, nil
 }
 
 func get(n node, key string) any {
@@ -126,7 +121,7 @@ func (d *document) page() page {
 	p := page{
 		Title:   text(info, "title"),
 		Summary: text(info, "summary"),
-		Intro:   d.intro(text(info, "description")),
+		Intro:   intro(text(info, "description")),
 	}
 	if schema := d.sub(d.sub(d.sub(d.root, "components"), "schemas"), "Error"); schema != nil {
 		p.Error = &body{Fields: d.fields("", schema)}
@@ -140,6 +135,12 @@ func (d *document) page() page {
 	for _, item := range d.sub(d.sub(d.root, "components"), "responses") {
 		r := d.response(item.Value.(node))
 		r.ID = answerID(item.Key.(string))
+		if r.Body != nil && r.Body.IsError {
+			if p.Error != nil && p.Error.Examples == nil {
+				p.Error.Examples = r.Body.Examples
+			}
+			r.Body = &body{IsError: true} // the page shows one example of an error, and the description all
+		}
 		p.Answers = append(p.Answers, r)
 	}
 	for _, path := range d.sub(d.root, "paths") {
@@ -154,20 +155,16 @@ func (d *document) page() page {
 	return p
 }
 
-// checksMark stands in the description where the page has the checks of a webhook. Other readers of Markdown show
-// nothing there.
-const checksMark = "<!-- checks -->"
+// checksMark stands where the service puts the checks of a webhook when it serves the page.
+const checksMark = "<!-- checks -->\n"
 
-// intro renders the introduction, with the checks at their place.
-func (d *document) intro(text string) template.HTML {
-	before, after, _ := strings.Cut(text, checksMark+"\n")
-	html := markdown(before)
-	for _, s := range d.checks {
-		code := strings.TrimSuffix(string(markdown("```"+s.ID+"\n"+s.Code+"```\n")), "\n")
-		html += template.HTML("<details class=\"check\">\n<summary>" + template.HTMLEscapeString(s.Name) +
-			"</summary>\n" + code + "\n</details>\n")
+// intro renders the introduction, and keeps the mark.
+func intro(text string) template.HTML {
+	before, after, found := strings.Cut(text, checksMark)
+	if !found {
+		return markdown(text)
 	}
-	return html + markdown(after)
+	return markdown(before) + checksMark + markdown(after)
 }
 
 func (d *document) operation(method, path string, n node) operation {

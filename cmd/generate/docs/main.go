@@ -15,8 +15,6 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
-
-	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 func main() {
@@ -26,7 +24,7 @@ func main() {
 	description, err := os.ReadFile(*in)
 	if err == nil {
 		var page []byte
-		if page, err = Render(description, snippet.All()); err == nil {
+		if page, err = Render(description); err == nil {
 			err = os.WriteFile(*out, page, 0o644)
 		}
 	}
@@ -41,14 +39,12 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Render returns the page for a description, with the checks where the description marks their place. The same
-// arguments give the same bytes.
-func Render(description []byte, checks []snippet.Snippet) (page []byte, err error) {
+// Render returns the page for a description. The same description gives the same bytes.
+func Render(description []byte) (page []byte, err error) {
 	doc, err := readDocument(description)
 	if err != nil {
 		return nil, err
 	}
-	doc.checks = checks
 	// Many places need a part of the document that must be there. If it is missing, they panic, and
 	// the panic ends here.
 	defer func() {

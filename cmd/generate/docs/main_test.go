@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 func TestCommittedPageIsCurrent(t *testing.T) {
@@ -15,7 +13,7 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Render(description, snippet.All())
+	want, err := Render(description)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +60,7 @@ components:
 `
 
 func TestRender(t *testing.T) {
-	page, err := Render([]byte(small), []snippet.Snippet{{ID: "c", Name: "C#", Code: "a < b\n"}})
+	page, err := Render([]byte(small))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +81,10 @@ func TestRender(t *testing.T) {
 		"the values of an enum":     `One of <code>x</code>, <code>y</code>.`,
 		"examples are JSON in written order": "{\n  &#34;b&#34;: 1,\n" +
 			"  &#34;a&#34;: [\n    &#34;&lt;&#34;,\n    null\n  ]\n}",
-		"an error refers to the one place": `<h5>Body: an <a href="#errors">error</a></h5>`,
-		"the one place shows its members":  `<dt><code>oops</code>`,
-		"what is deprecated is marked":     `class="operation deprecated" id="on"`,
-		"a check stands at its mark": `<summary>C#</summary>` + "\n" +
-			`<pre tabindex="0" role="group" aria-label="Code: c"><code class="language-c">a &lt; b`,
+		"an error refers to the one place":      `<h5>Body: an <a href="#errors">error</a></h5>`,
+		"the one place shows its members":       `<dt><code>oops</code>`,
+		"what is deprecated is marked":          `class="operation deprecated" id="on"`,
+		"the mark for the checks is kept":       "<!-- checks -->\n",
 		"an operation leads to a shared answer": `<a class="status" href="#answer-Lost">404</a> <span>Nothing is here.`,
 		"a shared answer is in one place":       `<details id="answer-Lost">`,
 	} {
@@ -111,7 +108,7 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 			"POST /p has no operationId"},
 		{"no YAML", "a: [", "sequence"},
 	} {
-		if _, err := Render([]byte(c.text), nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Render([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.rule, err, c.want)
 		}
 	}
