@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"html"
-	"strings"
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook/snippet"
@@ -14,22 +13,12 @@ const checksMark = "<!-- checks -->\n"
 
 // Documents are the API's own description, with the limits and the schedule of this service.
 type Documents struct {
-	configured *strings.Replacer // nil: the documents are right as they are
+	phrases []string // in the places of standardPhrases
 }
 
 // NewDocuments returns the documents of a service that does what s says.
 func NewDocuments(s Shown) *Documents {
-	var pairs []string
-	got := s.phrases()
-	for i, standard := range standardPhrases {
-		if got[i] != standard {
-			pairs = append(pairs, standard, got[i])
-		}
-	}
-	if pairs == nil {
-		return &Documents{}
-	}
-	return &Documents{strings.NewReplacer(pairs...)}
+	return &Documents{s.phrases()}
 }
 
 // Answer answers GET on one of the documents; nil if there is no such file.
@@ -75,8 +64,10 @@ func withChecks(page []byte) []byte {
 
 // of returns a document with what is configured in place of what is standard.
 func (d *Documents) of(document []byte) []byte {
-	if d.configured == nil {
-		return document
+	for i, phrase := range d.phrases {
+		if standard := standardPhrases[i]; phrase != standard {
+			document = bytes.Replace(document, []byte(standard), []byte(phrase), 1)
+		}
 	}
-	return []byte(d.configured.Replace(string(document)))
+	return document
 }
