@@ -26,6 +26,7 @@ func TestTheTables(t *testing.T) {
 			line("OPTIONS", "/api/v1/verify/start", "start", 16*kib),
 			line("POST", "/api/v1/verify/validate", "validate", 16*kib),
 			line("GET", "/api/v1/verify/sessions/{session}", "sessions", 16*kib),
+			line("GET", "/api/v1/verify/test-events", "testevents", 16*kib),
 			line("GET HEAD", "/verify", "verify", 16*kib),
 			line("POST", "/verify", "verify", 16*kib),
 			line("POST", "/verify/file", "file", 1040*kib),
