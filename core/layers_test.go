@@ -39,6 +39,7 @@ var floors = []string{
 	"core/problem",
 	"core/webhook",
 	"core/webhook/mend",
+	"core/webhook/snippet",
 	"core/token",
 	"core/method",
 	"core/method/sandbox",

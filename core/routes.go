@@ -54,6 +54,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: options, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Preflight)},
 	{Methods: post, Pattern: api.ValidatePath, Label: "validate", Handle: onAPI(api.Validate)},
 	{Methods: get, Pattern: api.SessionsPath + "{session}", Label: "sessions", Handle: onAPI(api.Reconcile)},
+	{Methods: get, Pattern: api.TestsPath, Label: "testevents", Handle: onAPI(api.TestEvents)},
 
 	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
@@ -77,6 +78,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: getAndHead, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
 	{Methods: getAndHead, Pattern: api.DocsPath, Label: "docs", Handle: document},
 	{Methods: getAndHead, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},
+	{Methods: getAndHead, Pattern: api.ExamplesPath, Label: "docs", Handle: document},
 
 	// Paths that nothing serves.
 	{Pattern: api.SessionsPath + "{session...}", Label: "sessions"},
@@ -173,8 +175,8 @@ func home(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response
 	return hosted.Home(req), nil, nil
 }
 
-func document(_ *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
-	return api.Document(req.Path), nil, nil
+func document(s *Service, _ context.Context, req *web.Request, _ int) (*web.Response, api.Lines, error) {
+	return s.documents.Answer(req.Path), nil, nil
 }
 
 func isAsset(req *web.Request) bool { return hosted.HasAsset(req.Path) }

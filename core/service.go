@@ -45,6 +45,7 @@ type Service struct {
 	lifecycle *lifecycle.Lifecycle
 	outbox    *outbox.Outbox
 	api       *api.API
+	documents *api.Documents
 	hosted    *hosted.Hosted
 	admin     *admin.Admin
 	usage     *usage.Usage
@@ -85,7 +86,11 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
 	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
 		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
-		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods}
+		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods,
+		Outbox: s.outbox}
+	s.documents = api.NewDocuments(api.Shown{Limits: cfg.Limits, Schedule: cfg.Schedule,
+		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,
+		Console: cfg.Console == ConsolePublic})
 	party := passkeysAt(cfg.BaseURL)
 	passkeys := &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}

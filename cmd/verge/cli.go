@@ -88,6 +88,7 @@ type cli struct {
 		List     keyringListCmd     `cmd:"" help:"List the ids and times of a ring's keys."`
 		Adopt    keyringAdoptCmd    `cmd:"" help:"Have the store take a new ring in place of one that is lost."`
 	} `cmd:"" group:"files" help:"Make and change key ring files."`
+	Listen  listenCmd `cmd:"" group:"develop" help:"Post test events to a receiver on this machine."`
 	Webhook struct {
 		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
 		Secret webhookSecretCmd `cmd:"" help:"Make a webhook secret that nobody guesses."`
@@ -136,6 +137,7 @@ Exit codes: 0 it worked, 1 it failed, 2 the command line or the configuration is
 var groups = []kong.Group{
 	{Key: "run", Title: "Run:"},
 	{Key: "operate", Title: "Operate a running server:"},
+	{Key: "develop", Title: "Write a receiver:"},
 	{Key: "files", Title: "Work on files, without a server:"},
 	{Key: "stores", Title: "Choose a store:"},
 	{Key: "methods", Title: "Set up methods:"},

@@ -14,7 +14,7 @@ const prefix = "VERGE_"
 
 // variables are those of Verge's variables that belong to no flag.
 var variables = []string{
-	operatorTokenVariable, kvPasswordVariable, kvKeyVariable,
+	operatorTokenVariable, kvPasswordVariable, kvKeyVariable, secretKeyVariable,
 
 	// Of the tests, which start this command with the variables that they were given.
 	"VERGE_BEFORE", "VERGE_BOLT_FULL_CHILD", "VERGE_BOLT_KILL_CHILD", "VERGE_FAULT_TIMES", "VERGE_HARNESS_ENGINE",

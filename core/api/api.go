@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/web"
@@ -40,6 +41,7 @@ type API struct {
 	Limiter    *ratelimit.Limiter
 	Limits     Limits
 	Methods    map[string]method.Opened // by name
+	Outbox     *outbox.Outbox           // for test events
 }
 
 // Paths.
@@ -47,6 +49,7 @@ const (
 	StartPath    = "/api/v1/verify/start"
 	ValidatePath = "/api/v1/verify/validate"
 	SessionsPath = "/api/v1/verify/sessions/" // and the session id
+	TestsPath    = "/api/v1/verify/test-events"
 	HostedPath   = "/verify"                  // where redirect_url leads
 	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
 	WalletPath   = HostedPath + "/wallet"     // where a form with the answer of a browser's wallet is posted

@@ -13,6 +13,9 @@ const (
 	OpenAPIPath = "/api/v1/openapi.yaml"
 	DocsPath    = "/docs"
 	DocsCSSPath = "/docs/docs.css"
+
+	// ExamplesPath has a signed example of every event.
+	ExamplesPath = "/docs/events.json"
 )
 
 //go:embed openapi.yaml

@@ -1,19 +1,34 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pb33f/libopenapi-validator/schema_validation"
+
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 func TestDocsPageNamesWhatItLoads(t *testing.T) {
 	page := string(docsPage)
-	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + OpenAPIPath + `"`} {
+	if strings.Count(page, checksMark) != 1 {
+		t.Errorf("the page has not the mark %q once", checksMark)
+	}
+	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + OpenAPIPath + `"`, `href="` + ExamplesPath + `"`} {
 		if !strings.Contains(page, path) {
 			t.Errorf("the page has no %s", path)
 		}
 	}
 	for _, id := range []string{"startVerification", "validateResult", "getSession", "quick-start",
-		"verify-a-webhook", "errors", "webhooks"} {
+		"verify-a-webhook", "errors", "webhooks", "answer-NotFound"} {
 		if !strings.Contains(page, ` id="`+id+`"`) {
 			t.Errorf("the page has no anchor %s", id)
 		}
@@ -27,6 +42,149 @@ func TestDocsCSSLoadsNothing(t *testing.T) {
 	for _, word := range []string{"@import", "url(", "http"} {
 		if strings.Contains(string(docsCSS), word) {
 			t.Errorf("the style sheet has %s", word)
+		}
+	}
+}
+
+// served returns a document of a service that does what s says.
+func served(t *testing.T, s Shown, path string) string {
+	t.Helper()
+	resp := NewDocuments(s).Answer(path)
+	if resp == nil || resp.Status != 200 {
+		t.Fatalf("%s: %+v", path, resp)
+	}
+	return string(resp.Body)
+}
+
+// standard is a service for which nothing is set.
+var standard = Shown{Limits: Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
+	OutcomeLife: 30 * 24 * time.Hour, Console: true}
+
+func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
+	other := Shown{
+		Limits: Limits{
+			PublicPerIP: ratelimit.PerMinute(61), PublicPerKey: ratelimit.PerMinute(601),
+			SecretPerIP: ratelimit.PerMinute(602), ReconcilePerKey: ratelimit.PerMinute(121),
+			PreflightsPerIP: ratelimit.PerMinute(603), PagesPerIP: ratelimit.Limit{Count: 7, Per: time.Hour},
+		},
+		Schedule:   webhook.Schedule{Delays: []time.Duration{90 * time.Second, time.Hour}},
+		AnswerTime: 7 * time.Second, OutcomeLife: 36 * time.Hour,
+	}
+	want := []string{
+		"61 a minute per client address, and 601 a minute per key",
+		"602 a minute per client address, for all keys together",
+		"also 121 a minute per key",
+		"603 a minute per client address, for all origins together",
+		"7 in 1 h per client address, for all pages together",
+		"or nothing within 7 s",
+		"The event is sent again after 90 s and 1 h, then it rests; an operator can send it again",
+		"Outcomes are kept for 36 h.",
+		"The operator of this service gives you both.",
+	}
+	for _, path := range []string{DocsPath, OpenAPIPath} {
+		as, changed := served(t, standard, path), served(t, other, path)
+		for i, phrase := range standardPhrases {
+			if n := strings.Count(as, phrase); n != 1 {
+				t.Errorf("%s has %q %d times, want once", path, phrase, n)
+			}
+			if strings.Contains(changed, phrase) {
+				t.Errorf("spec, Limits: %s has %q although something else is set", path, phrase)
+			}
+			if n := strings.Count(changed, want[i]); n != 1 {
+				t.Errorf("spec, Limits: %s has %q %d times, want once", path, want[i], n)
+			}
+		}
+		if strings.Contains(strings.ToLower(as), "dashboard") {
+			t.Errorf("contract 43: %s speaks of a dashboard; it is the console, and may be off", path)
+		}
+		if strings.Contains(changed, "onsole") {
+			t.Errorf("contract 43: %s speaks of a console that is not there", path)
+		}
+	}
+	if !bytes.Equal(NewDocuments(standard).Answer(OpenAPIPath).Body, OpenAPI()) {
+		t.Error("the description of a service for which nothing is set is not the file")
+	}
+}
+
+func TestTimesInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		5 * time.Second: "5 s", 90 * time.Second: "90 s", 2 * time.Minute: "2 min", time.Hour: "1 h",
+		24 * time.Hour: "24 h", 48 * time.Hour: "2 days", 36 * time.Hour: "36 h", 1500 * time.Millisecond: "1.5s",
+		0: "0s",
+	} {
+		if got := spoken(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+	for _, c := range []struct {
+		waits []time.Duration
+		want  string
+	}{
+		{nil, "The event rests;"},
+		{[]time.Duration{time.Minute}, "The event is sent again after 1 min, then it rests;"},
+		{[]time.Duration{1e9, 2e9, 3e9}, "The event is sent again after 1 s, 2 s and 3 s, then it rests;"},
+	} {
+		if got := retries(c.waits); got != c.want {
+			t.Errorf("%v: %q, want %q", c.waits, got, c.want)
+		}
+	}
+}
+
+// The file of examples is one that a receiver can be tried with: every signature is good, and every event is as
+// the description says.
+func TestTheExamplesOfEvents(t *testing.T) {
+	var file struct {
+		Secret   string
+		Now      int64
+		Examples []struct {
+			Event   json.RawMessage
+			Body    string
+			Headers map[string]string
+		}
+	}
+	text := served(t, standard, ExamplesPath)
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	_, doc := readOpenAPI(t)
+	schemas := schema_validation.NewSchemaValidator()
+	whole, _ := doc.Components.Schemas.Get("EventExamples")
+	if ok, problems := schemas.ValidateSchemaString(whole.Schema(), text); !ok {
+		t.Errorf("the file does not fit EventExamples: %v", problems)
+	}
+	var types []string
+	for _, e := range file.Examples {
+		header := http.Header{}
+		for name, value := range e.Headers {
+			header.Set(name, value)
+		}
+		if err := webhook.Verify(file.Secret, header, []byte(e.Body), time.Unix(file.Now, 0), 0); err != nil {
+			t.Errorf("spec, Signature: %v: %s", err, e.Body)
+		}
+		var event webhook.Event
+		if err := json.Unmarshal([]byte(e.Body), &event); err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, event.Type)
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, e.Event); err != nil || compact.String() != e.Body {
+			t.Errorf("the event and the body differ: %s", e.Body)
+		}
+	}
+	if got, want := fmt.Sprint(types), fmt.Sprint(webhook.Types()); got != want {
+		t.Errorf("spec, Event types: %s, want %s", got, want)
+	}
+}
+
+func TestThePageHasEveryCheck(t *testing.T) {
+	page := served(t, standard, DocsPath)
+	if strings.Contains(page, "<!--") {
+		t.Error("the page has a mark left")
+	}
+	for _, s := range snippet.All() {
+		if !strings.Contains(page, "<summary>"+s.Name+"</summary>\n") ||
+			!strings.Contains(page, "<code>"+html.EscapeString(s.Code)+"</code>") {
+			t.Errorf("spec, Signature: the page has no check in %s", s.Name)
 		}
 	}
 }

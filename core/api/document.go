@@ -1,18 +1,39 @@
 package api
 
-import "github.com/verge-id/verge/core/web"
+import (
+	"bytes"
+	"html"
 
-// Document answers GET on the API's own description; nil if there is no such file.
-func Document(path string) *web.Response {
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook/snippet"
+)
+
+// checksMark is where the page has the checks.
+const checksMark = "<!-- checks -->\n"
+
+// Documents are the API's own description, with the limits and the schedule of this service.
+type Documents struct {
+	phrases []string // in the places of standardPhrases
+}
+
+// NewDocuments returns the documents of a service that does what s says.
+func NewDocuments(s Shown) *Documents {
+	return &Documents{s.phrases()}
+}
+
+// Answer answers GET on one of the documents; nil if there is no such file.
+func (d *Documents) Answer(path string) *web.Response {
 	var contentType string
 	var body []byte
 	switch path {
 	case OpenAPIPath:
-		contentType, body = "application/yaml; charset=utf-8", OpenAPI()
+		contentType, body = "application/yaml; charset=utf-8", d.of(openAPI)
 	case DocsPath:
-		contentType, body = "text/html; charset=utf-8", docsPage
+		contentType, body = "text/html; charset=utf-8", d.of(withChecks(docsPage))
 	case DocsCSSPath:
 		contentType, body = "text/css; charset=utf-8", docsCSS
+	case ExamplesPath:
+		contentType, body = "application/json; charset=utf-8", eventExamples()
 	default:
 		return nil
 	}
@@ -24,4 +45,29 @@ func Document(path string) *web.Response {
 		"X-Content-Type-Options": {"nosniff"},
 		"Referrer-Policy":        {"same-origin"},
 	}}
+}
+
+// withChecks returns the page with the check of a webhook in each language at its mark. They are not in the page's
+// file, because the console has most of them, too.
+func withChecks(page []byte) []byte {
+	var b bytes.Buffer
+	before, after, _ := bytes.Cut(page, []byte(checksMark))
+	b.Write(before)
+	for _, s := range snippet.All() {
+		b.WriteString("<details>\n<summary>" + s.Name + "</summary>\n" +
+			`<pre tabindex="0" role="group" aria-label="Code: ` + s.Name + `"><code>` +
+			html.EscapeString(s.Code) + "</code></pre>\n</details>\n")
+	}
+	b.Write(after)
+	return b.Bytes()
+}
+
+// of returns a document with what is configured in place of what is standard.
+func (d *Documents) of(document []byte) []byte {
+	for i, phrase := range d.phrases {
+		if standard := standardPhrases[i]; phrase != standard {
+			document = bytes.Replace(document, []byte(standard), []byte(phrase), 1)
+		}
+	}
+	return document
 }

@@ -30,6 +30,9 @@ const recordTime = 3 * time.Second
 // the record.
 func AttemptTimeFor(fetch time.Duration) time.Duration { return fetch + recordTime }
 
+// AnswerTime is how long a receiver has to answer, if attempt is how long one attempt may take.
+func AnswerTime(attempt time.Duration) time.Duration { return attempt - recordTime }
+
 // Outbox delivers events. All fields but Count, Wake and Schedule are needed.
 type Outbox struct {
 	KV     kv.KV

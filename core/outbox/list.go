@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,46 @@ func (o *Outbox) Deliveries(ctx context.Context, q Query) (Page, error) {
 	case StateDead:
 		prefix = deadInLog
 	}
+	return o.list(ctx, q, prefix, limit)
+}
+
+// mostTests is how many test events one answer has.
+const mostTests = 500
+
+// Tests returns the test events of an integration that were created at since or later, the oldest first. If there
+// are more than an answer has, it has the oldest of the latest 2,000, and more is true.
+//
+// An event is logged when its receiver has answered. So one that was created earlier can come after one that was
+// created later: whoever asks again asks from some time before the last one.
+func (o *Outbox) Tests(ctx context.Context, integration string, since time.Time) (
+	found []Delivery, more bool, err error) {
+	q := Query{Integrations: []string{integration}}
+	for len(found) < mostEntries {
+		page, err := o.list(ctx, q, testsInLog, mostPage)
+		if err != nil {
+			return nil, false, err
+		}
+		q.After = page.Next
+		for _, d := range page.Deliveries {
+			if d.Created.Before(since) {
+				q.After = ""
+				break
+			}
+			found = append(found, d)
+		}
+		if q.After == "" {
+			break
+		}
+	}
+	slices.Reverse(found)
+	if len(found) > mostTests {
+		return found[:mostTests], true, nil
+	}
+	return found, false, nil
+}
+
+// list returns one page of the entries with a prefix.
+func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (Page, error) {
 	var sources []*source
 	for _, p := range o.Partitions {
 		for _, integration := range q.Integrations {

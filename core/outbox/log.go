@@ -63,12 +63,13 @@ type Attempt struct {
 // logLife is how long the log shows an event that was delivered (contract 27).
 const logLife = 7 * 24 * time.Hour
 
-// Names in the log. An entry has the integration and its place behind the prefix. Entries that wait or
-// are dead are there a second time, so that a list of those need not go through all.
+// Names in the log. An entry has the integration and its place behind the prefix. Entries that wait,
+// are dead or are tests are there a second time, so that a list of those need not go through all.
 const (
 	logPrefix     = "l/"
 	waitingInLog  = "lw/"
 	deadInLog     = "ld/"
+	testsInLog    = "lt/"
 	placeTime     = 16 // hexadecimal digits
 	placeSize     = placeTime + 1 + len("evt_") + 36
 	mostAttempts  = 64 // in one entry

@@ -93,7 +93,8 @@ func (o *Outbox) logTest(
 		return err
 	}
 	return kv.CommitSurely(ctx, o.KV, kv.Tx{ID: id, Partition: p,
-		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: now.at.Add(logLife)}}})
+		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: now.at.Add(logLife)},
+			{Name: testsInLog + s.integration + "/" + s.place, Value: value, Expires: now.at.Add(logLife)}}})
 }
 
 // Exchange makes one request in the way of every event and tells what came back. A receiver that gives no

@@ -102,6 +102,9 @@ func (s Schedule) Next(attempts int, rnd uint64) (delay time.Duration, more bool
 	return base - spread + time.Duration(up), true
 }
 
+// Waits returns the delays before the second attempt, before the third, and so on, without jitter.
+func (s Schedule) Waits() []time.Duration { return append([]time.Duration(nil), s.delays()...) }
+
 // Attempts returns how many attempts an event has in all.
 func (s Schedule) Attempts() int { return len(s.delays()) + 1 }
 

@@ -208,7 +208,7 @@ var suites = []struct {
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
-		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
+		"TestGivenUp", "TestReadiness", "TestWebhooksOff", "TestTestEvents", "TestTestEventsRefuse"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},
 	{"usage", []string{"TestUsage"}},

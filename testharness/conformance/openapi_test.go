@@ -94,7 +94,7 @@ func described(r *testharness.Response) bool {
 		return path == api.StartPath
 	case "GET":
 		id, ok := strings.CutPrefix(path, api.SessionsPath)
-		return ok && id != "" && !strings.Contains(id, "/")
+		return path == api.TestsPath || ok && id != "" && !strings.Contains(id, "/")
 	}
 	return false
 }

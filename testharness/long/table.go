@@ -68,6 +68,11 @@ var Table = []Entry{
 		Short: "every 31st bit of each",
 	},
 	{
+		Package: "core/webhook/snippet", Test: "TestChecksAcceptWhatTheVectorsSay",
+		Only:  "the check of a webhook in Java, whose compiler takes seconds",
+		Short: "the checks in the six other languages",
+	},
+	{
 		Package: "edge/workers", Test: "TestASlowProvider",
 		Only:  "a provider that takes 2.6 s for each answer, on each engine",
 		Short: "a slow provider on a clock of its own, without a server",
@@ -76,6 +81,16 @@ var Table = []Entry{
 		Package: "edge/workers", Test: "TestTheLargestPicture",
 		Only:  "pictures of 1 MiB through guests, on wazero and on workerd",
 		Short: "pictures of 1 MiB through the native core",
+	},
+	{
+		Package: "examples", Test: "TestShops",
+		Only:  "a walk with the shops in Express and in Flask",
+		Short: "their check of a webhook against the signature vectors (core/webhook/snippet)",
+	},
+	{
+		Package: "examples", Test: "TestTheStaticPage",
+		Only:  "a walk with the static page in a real browser",
+		Short: "starts with a public key without a browser",
 	},
 	{
 		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
@@ -91,6 +106,21 @@ var Table = []Entry{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
 		Only:  "a check that finds a store that breaks a promise, on every kind of store",
 		Short: "a check of every kind of store as it is, and one in memory that breaks each promise in turn",
+	},
+	{
+		Package: "testharness/clients", Test: "TestLintersFindNothing",
+		Only:  "the linters redocly and spectral on the description",
+		Short: "the description is valid, and its examples fit its schemas",
+	},
+	{
+		Package: "testharness/clients", Test: "TestTheGeneratedGoClient",
+		Only:  "a walk with the client that oapi-codegen generates",
+		Short: "every answer of the tests fits the description",
+	},
+	{
+		Package: "testharness/clients", Test: "TestTheGeneratedTypeScriptClient",
+		Only:  "a walk with the client that openapi-typescript generates",
+		Short: "every answer of the tests fits the description",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestEngines",

@@ -3983,4 +3983,38 @@ func (g *groupState) unlock() {}`,
 		new:    `return nil, nil`,
 		ask:    []string{"./core/console TestAMemberComesIn"},
 	},
+
+	// What publishers' developers use.
+	{
+		breaks: "a publisher reads another one's test events (contract 49)",
+		pkg:    "core/api",
+		of:     "TestEvents",
+		old:    `i == nil`,
+		new:    `i == nil && key == nil`,
+		ask:    []string{harness + "TestTestEventsRefuse"},
+	},
+	{
+		breaks: "a developer's machine loses an event that is logged after a later one (contract 49)",
+		pkg:    "cmd/verge",
+		of:     "listener.turn",
+		old:    `created.Add(-overlap)`,
+		new:    `created`,
+		ask:    []string{"./cmd/verge TestListenLosesNothing"},
+	},
+	{
+		breaks: "a developer's machine gets an event twice (contract 49)",
+		pkg:    "cmd/verge",
+		of:     "listener.turn",
+		old:    `!known`,
+		new:    `!known || true`,
+		ask:    []string{"./cmd/verge TestListenLosesNothing"},
+	},
+	{
+		breaks: "the documents show rates that another service has",
+		pkg:    "core/api",
+		of:     "Documents.of",
+		old:    `phrase != standard`,
+		new:    `false`,
+		ask:    []string{"./core/api TestTheDocumentsShow"},
+	},
 }

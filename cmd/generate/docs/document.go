@@ -18,7 +18,8 @@ type (
 		Intro                template.HTML
 		Headings             []heading
 		Operations, Webhooks []operation
-		Error                *body // the body of most answers that are no success; the page shows it once
+		Answers              []response // those that operations share
+		Error                *body      // the body of most answers that are no success; the page shows it once
 	}
 	heading   struct{ ID, Text string }
 	operation struct {
@@ -32,7 +33,8 @@ type (
 		Responses        []response
 	}
 	response struct {
-		Status      string
+		Status      string // not of an answer that is shared
+		ID          string // of an answer that is shared; an operation then only leads there
 		Description template.HTML
 		Headers     []field
 		Body        *body
@@ -119,7 +121,7 @@ func (d *document) page() page {
 	p := page{
 		Title:   text(info, "title"),
 		Summary: text(info, "summary"),
-		Intro:   markdown(text(info, "description")),
+		Intro:   intro(text(info, "description")),
 	}
 	if schema := d.sub(d.sub(d.sub(d.root, "components"), "schemas"), "Error"); schema != nil {
 		p.Error = &body{Fields: d.fields("", schema)}
@@ -129,6 +131,17 @@ func (d *document) page() page {
 			title = strings.TrimSpace(title)
 			p.Headings = append(p.Headings, heading{strings.ReplaceAll(strings.ToLower(title), " ", "-"), title})
 		}
+	}
+	for _, item := range d.sub(d.sub(d.root, "components"), "responses") {
+		r := d.response(item.Value.(node))
+		r.ID = answerID(item.Key.(string))
+		if r.Body != nil && r.Body.IsError {
+			if p.Error != nil && p.Error.Examples == nil {
+				p.Error.Examples = r.Body.Examples
+			}
+			r.Body = &body{IsError: true} // the page shows one example of an error, and the description all
+		}
+		p.Answers = append(p.Answers, r)
 	}
 	for _, path := range d.sub(d.root, "paths") {
 		for _, method := range path.Value.(node) {
@@ -140,6 +153,18 @@ func (d *document) page() page {
 		p.Webhooks = append(p.Webhooks, d.operation("POST", hook.Key.(string), d.sub(hook.Value.(node), "post")))
 	}
 	return p
+}
+
+// checksMark stands where the service puts the checks of a webhook when it serves the page.
+const checksMark = "<!-- checks -->\n"
+
+// intro renders the introduction, and keeps the mark.
+func intro(text string) template.HTML {
+	before, after, found := strings.Cut(text, checksMark)
+	if !found {
+		return markdown(text)
+	}
+	return markdown(before) + checksMark + markdown(after)
 }
 
 func (d *document) operation(method, path string, n node) operation {
@@ -159,22 +184,30 @@ func (d *document) operation(method, path string, n node) operation {
 		op.Parameters = append(op.Parameters, f)
 	}
 	for _, item := range d.sub(n, "responses") {
-		r := d.resolve(item.Value.(node))
-		answer := response{
-			Status:      fmt.Sprint(item.Key),
-			Description: inline(text(r, "description")),
-			Body:        d.body(r),
-		}
-		for _, item := range d.sub(r, "headers") {
-			h := d.resolve(item.Value.(node))
-			f := d.field(item.Key.(string), d.sub(h, "schema"))
-			f.Description = inline(text(h, "description"))
-			answer.Headers = append(answer.Headers, f)
+		answer := d.response(d.resolve(item.Value.(node)))
+		answer.Status = fmt.Sprint(item.Key)
+		if name, shared := strings.CutPrefix(text(item.Value.(node), "$ref"), "#/components/responses/"); shared {
+			answer = response{Status: answer.Status, Description: answer.Description, ID: answerID(name)}
 		}
 		op.Responses = append(op.Responses, answer)
 	}
 	return op
 }
+
+// response describes an answer, whose reference is already followed.
+func (d *document) response(r node) response {
+	answer := response{Description: inline(text(r, "description")), Body: d.body(r)}
+	for _, item := range d.sub(r, "headers") {
+		h := d.resolve(item.Value.(node))
+		f := d.field(item.Key.(string), d.sub(h, "schema"))
+		f.Description = inline(text(h, "description"))
+		answer.Headers = append(answer.Headers, f)
+	}
+	return answer
+}
+
+// answerID is the anchor of an answer that operations share.
+func answerID(name string) string { return "answer-" + name }
 
 // auth says in a few words who may call.
 func (d *document) auth(n node) string {

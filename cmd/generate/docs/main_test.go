@@ -27,7 +27,7 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 }
 
 const small = `
-info: {title: T, summary: S, description: "Some *text*.\n\n## A part\n\n<script>alert(1)</script>"}
+info: {title: T, summary: S, description: "Some *text*.\n\n## A part\n\n<!-- checks -->\n\n<script>alert(1)</script>"}
 paths:
   /p:
     post:
@@ -41,11 +41,13 @@ paths:
           application/json: {schema: {$ref: '#/components/schemas/Child'}, example: {b: 1, a: ["<", null]}}
       responses:
         '204': {description: Done.}
+        '404': {$ref: '#/components/responses/Lost'}
         '400':
           description: Bad.
           content: {application/json: {schema: {$ref: '#/components/schemas/Error'}}}
 webhooks: {w: {post: {operationId: on, summary: W, deprecated: true}}}
 components:
+  responses: {Lost: {description: Nothing is here., headers: {Y: {schema: {type: string}}}}}
   schemas:
     Error: {type: object, properties: {oops: {type: string}}}
     Parent:
@@ -79,9 +81,12 @@ func TestRender(t *testing.T) {
 		"the values of an enum":     `One of <code>x</code>, <code>y</code>.`,
 		"examples are JSON in written order": "{\n  &#34;b&#34;: 1,\n" +
 			"  &#34;a&#34;: [\n    &#34;&lt;&#34;,\n    null\n  ]\n}",
-		"an error refers to the one place": `<h5>Body: an <a href="#errors">error</a></h5>`,
-		"the one place shows its members":  `<dt><code>oops</code>`,
-		"what is deprecated is marked":     `class="operation deprecated" id="on"`,
+		"an error refers to the one place":      `<h5>Body: an <a href="#errors">error</a></h5>`,
+		"the one place shows its members":       `<dt><code>oops</code>`,
+		"what is deprecated is marked":          `class="operation deprecated" id="on"`,
+		"the mark for the checks is kept":       "<!-- checks -->\n",
+		"an operation leads to a shared answer": `<a class="status" href="#answer-Lost">404</a> <span>Nothing is here.`,
+		"a shared answer is in one place":       `<details id="answer-Lost">`,
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("%s: %s is not in\n%s", rule, want, page)

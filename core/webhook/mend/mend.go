@@ -105,6 +105,18 @@ func (l Language) Receiver() string {
 // end is the mark behind a section. The mark before it has the name of the probe.
 const end = "end"
 
+// Check returns the part of the receiver that checks the signature: a function check, and what it imports.
+func (l Language) Check() string {
+	sections, _ := l.parts()
+	return strings.TrimSpace(sections[check]) + "\n"
+}
+
+// The marks around what Check returns. A section of a probe may stand inside.
+const (
+	check    = "check"
+	endCheck = "/check"
+)
+
 // parts takes a receiver apart. Marks are comments of their own line, with a name in brackets.
 func (l Language) parts() (sections map[string]string, whole string) {
 	text, err := receivers.ReadFile(l.file)
@@ -113,19 +125,27 @@ func (l Language) parts() (sections map[string]string, whole string) {
 	}
 	sections = map[string]string{}
 	var all strings.Builder
-	probe := ""
+	probe, inCheck := "", false
 	for line := range strings.Lines(string(text)) {
 		if name, ok := mark(line); ok {
-			probe = strings.TrimSuffix(name, end)
+			switch name {
+			case check, endCheck:
+				inCheck = name == check
+			default:
+				probe = strings.TrimSuffix(name, end)
+			}
 			continue
 		}
 		all.WriteString(line)
 		if probe != "" {
 			sections[probe] += line
 		}
+		if inCheck {
+			sections[check] += line
+		}
 	}
-	for probe, lines := range sections {
-		sections[probe] = unindent(lines)
+	for name, lines := range sections {
+		sections[name] = unindent(lines)
 	}
 	return sections, all.String()
 }
@@ -138,7 +158,7 @@ func mark(line string) (name string, ok bool) {
 		return "", false
 	}
 	name, ok = strings.CutSuffix(name, "]")
-	if _, known := For(name); !known && name != end {
+	if _, known := For(name); !known && name != end && name != check && name != endCheck {
 		return "", false
 	}
 	return name, ok

@@ -1,16 +1,22 @@
 // A webhook receiver for Node 18 and later, without a framework.
 // WEBHOOK_SECRET is the secret of the integration; PORT is where to listen.
+// [check]
 const crypto = require('node:crypto');
+// [/check]
 const http = require('node:http');
 
 const secret = process.env.WEBHOOK_SECRET;
 
-// check returns what is wrong with a request, or undefined if it is good.
-function check(headers, body) {
+// [check]
+// check returns what is wrong with a request, or undefined if it is good. signature and timestamp are its headers
+// X-Service-Signature and X-Service-Timestamp, body is a Buffer with its raw bytes, and now is in Unix seconds.
+function check(secret, signature, timestamp, body, now) {
+  if (!secret) return 'there is no secret';
+  if (!signature || signature.length > 1024) return 'the signature header is missing or too long';
   const fields = new Map();
-  for (const element of String(headers['x-service-signature'] ?? '').split(',')) {
-    const [, name, value] = element.match(/^\s*([^=]*)=(.*?)\s*$/) ?? [];
-    if (fields.has(name)) return 'the signature header has an element twice';
+  for (const element of signature.split(',')) {
+    const [, name, value] = element.match(/^[ \t]*([^=]*)=(.*?)[ \t]*$/) ?? [];
+    if (name === undefined || fields.has(name)) return 'the signature header is malformed';
     fields.set(name, value);
   }
   const t = fields.get('t') ?? '';
@@ -19,7 +25,6 @@ function check(headers, body) {
   if (!/^[0-9a-f]{64}$/i.test(v1)) return 'v1 of the signature header is not 64 hexadecimal digits';
 
   // [differing_timestamp]
-  const timestamp = headers['x-service-timestamp'];
   if (timestamp !== undefined && timestamp !== t) return 'X-Service-Timestamp is not t';
   // [end]
 
@@ -34,10 +39,10 @@ function check(headers, body) {
   // [end]
 
   // [stale_timestamp]
-  const age = Math.floor(Date.now() / 1000) - Number(t);
-  if (Math.abs(age) > 300) return 'the signature is too old';
+  if (Math.abs(Math.floor(now) - Number(t)) > 300) return 'the signature is too old';
   // [end]
 }
+// [/check]
 
 const server = http.createServer(async (request, response) => {
   // [altered_body]
@@ -49,7 +54,8 @@ const server = http.createServer(async (request, response) => {
   const body = Buffer.concat(chunks);
   // [end]
 
-  const wrong = check(request.headers, body);
+  const { 'x-service-signature': signature, 'x-service-timestamp': timestamp } = request.headers;
+  const wrong = check(secret, signature, timestamp, body, Date.now() / 1000);
   if (wrong) return response.writeHead(401).end(wrong);
 
   const event = JSON.parse(body.toString('utf8'));

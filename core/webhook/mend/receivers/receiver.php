@@ -3,16 +3,24 @@
 // WEBHOOK_SECRET is the secret of the integration.
 $secret = getenv('WEBHOOK_SECRET');
 
-// check returns what is wrong with a request, or null if it is good.
-function check(string $secret, string $body): ?string
+// [check]
+// check returns what is wrong with a request, or null if it is good. $signature and $timestamp are its headers
+// X-Service-Signature and X-Service-Timestamp, $body is its raw bytes, and $now is in Unix seconds.
+function check(string $secret, ?string $signature, ?string $timestamp, string $body, int $now): ?string
 {
+    if ($secret === '') {
+        return 'there is no secret';
+    }
+    if ($signature === null || strlen($signature) > 1024) {
+        return 'the signature header is missing or too long';
+    }
     $fields = [];
-    foreach (explode(',', $_SERVER['HTTP_X_SERVICE_SIGNATURE'] ?? '') as $element) {
-        [$name, $value] = explode('=', trim($element), 2) + ['', ''];
-        if (isset($fields[$name])) {
-            return 'the signature header has an element twice';
+    foreach (explode(',', $signature) as $element) {
+        $pair = explode('=', trim($element, " \t"), 2);
+        if (count($pair) < 2 || isset($fields[$pair[0]])) {
+            return 'the signature header is malformed';
         }
-        $fields[$name] = $value;
+        $fields[$pair[0]] = $pair[1];
     }
     $t = $fields['t'] ?? '';
     $v1 = $fields['v1'] ?? '';
@@ -21,7 +29,6 @@ function check(string $secret, string $body): ?string
     }
 
     // [differing_timestamp]
-    $timestamp = $_SERVER['HTTP_X_SERVICE_TIMESTAMP'] ?? null;
     if ($timestamp !== null && $timestamp !== $t) {
         return 'X-Service-Timestamp is not t';
     }
@@ -39,12 +46,13 @@ function check(string $secret, string $body): ?string
     // [end]
 
     // [stale_timestamp]
-    if (abs(time() - (int) $t) > 300) {
+    if (abs($now - (int) $t) > 300) {
         return 'the signature is too old';
     }
     // [end]
     return null;
 }
+// [/check]
 
 // [altered_body]
 // Take the bytes as they came, before anything parses them.
@@ -52,7 +60,9 @@ function check(string $secret, string $body): ?string
 $body = file_get_contents('php://input');
 // [end]
 
-$wrong = check($secret, $body);
+$signature = $_SERVER['HTTP_X_SERVICE_SIGNATURE'] ?? null;
+$timestamp = $_SERVER['HTTP_X_SERVICE_TIMESTAMP'] ?? null;
+$wrong = check($secret, $signature, $timestamp, $body, time());
 if ($wrong !== null) {
     http_response_code(401);
     exit($wrong);

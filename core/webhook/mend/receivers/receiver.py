@@ -1,37 +1,46 @@
 # A webhook receiver for Python 3.8 and later, without a framework.
 # WEBHOOK_SECRET is the secret of the integration; PORT is where to listen.
+# [check]
 import hashlib
 import hmac
+# [/check]
 import json
 import os
+# [check]
 import re
+# [/check]
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = os.environ["WEBHOOK_SECRET"]
 
 
-def check(headers, body):
-    """Returns what is wrong with a request, or None if it is good."""
+# [check]
+# check returns what is wrong with a request, or None if it is good. signature and timestamp are its headers
+# X-Service-Signature and X-Service-Timestamp, body is its raw bytes, and now is in Unix seconds.
+def check(secret, signature, timestamp, body, now):
+    if not secret:
+        return "there is no secret"
+    if not signature or len(signature) > 1024:
+        return "the signature header is missing or too long"
     fields = {}
-    for element in headers.get("X-Service-Signature", "").split(","):
-        name, _, value = element.strip().partition("=")
-        if name in fields:
-            return "the signature header has an element twice"
+    for element in signature.split(","):
+        name, equals, value = element.strip(" \t").partition("=")
+        if not equals or name in fields:
+            return "the signature header is malformed"
         fields[name] = value
     t, v1 = fields.get("t", ""), fields.get("v1", "")
     if not re.fullmatch("0|[1-9][0-9]{0,11}", t) or not re.fullmatch("[0-9a-fA-F]{64}", v1):
         return "the signature header is malformed"
 
     # [differing_timestamp]
-    timestamp = headers.get("X-Service-Timestamp")
     if timestamp is not None and timestamp != t:
         return "X-Service-Timestamp is not t"
     # [end]
 
     # [good]
-    # SECRET is the one of this integration; body is the raw bytes.
-    expected = hmac.new(SECRET.encode(), t.encode() + b"." + body, hashlib.sha256).hexdigest()
+    # secret is the one of this integration; body is the raw bytes.
+    expected = hmac.new(secret.encode(), t.encode() + b"." + body, hashlib.sha256).hexdigest()
     # [end]
 
     # [bad_signature]
@@ -40,10 +49,11 @@ def check(headers, body):
     # [end]
 
     # [stale_timestamp]
-    if abs(int(time.time()) - int(t)) > 300:
+    if abs(int(now) - int(t)) > 300:
         return "the signature is too old"
     # [end]
     return None
+# [/check]
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -55,7 +65,10 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         # [end]
 
-        wrong = check(self.headers, body)
+        # A header that came twice has both values.
+        signature, timestamp = (", ".join(self.headers.get_all(name, [])) or None
+                                for name in ("X-Service-Signature", "X-Service-Timestamp"))
+        wrong = check(SECRET, signature, timestamp, body, time.time())
         if wrong:
             self.answer(401, wrong)
             return

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/web"
+)
+
+// testEventsResponse is the body of a 200.
+type testEventsResponse struct {
+	Events []json.RawMessage `json:"events"`
+	Now    string            `json:"now"`
+	More   bool              `json:"more"`
+}
+
+// TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does.
+func TestEvents(c *call) (*web.Response, error) {
+	key, err := c.secretCaller(c.reconcileKey)
+	if err != nil {
+		return nil, err
+	}
+	id, since, err := testQuery(c.req.Query)
+	if err != nil {
+		return nil, err
+	}
+	i, err := c.ownIntegration(key, id)
+	if err != nil {
+		return nil, err
+	}
+	if i == nil {
+		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
+	}
+	found, more, err := c.Outbox.Tests(c.ctx, id, since)
+	if err != nil {
+		return nil, err
+	}
+	answer := testEventsResponse{Events: []json.RawMessage{}, Now: instant.Text(c.now), More: more}
+	for _, d := range found {
+		answer.Events = append(answer.Events, d.Body)
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	return reply.Written(200, text), nil
+}
+
+// testQuery reads the parameters. Both are needed.
+func testQuery(query string) (id string, since time.Time, err error) {
+	var wrong []reply.Detail
+	bad := func(field, code, message string) {
+		wrong = append(wrong, reply.Detail{Field: field, Code: code, Message: message})
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		bad("", detailFormat, "The query cannot be read.")
+	}
+	given, err := uuid.Parse(values.Get("integration_id"))
+	switch {
+	case !values.Has("integration_id"):
+		bad("integration_id", detailRequired, "Is missing.")
+	case err != nil || len(values["integration_id"]) > 1:
+		bad("integration_id", detailFormat, "Must be the UUID of an integration.")
+	}
+	since, err = time.Parse(time.RFC3339, values.Get("since"))
+	switch {
+	case !values.Has("since"):
+		bad("since", detailRequired, "Is missing.")
+	case err != nil || len(values["since"]) > 1:
+		bad("since", detailFormat, "Must be a time such as 2026-11-20T22:10:00.000Z.")
+	}
+	if wrong != nil {
+		return "", since, &reply.Error{Code: reply.InvalidRequest, Details: wrong,
+			Message: "The request is not valid: integration_id, since."}
+	}
+	return uuid.Format(given), since, nil
+}
