@@ -107,6 +107,7 @@ type cli struct {
 
 	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:""`
+	Man        manCmd        `cmd:"" group:"about" help:"Write manual pages of all commands."`
 
 	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
