@@ -63,6 +63,21 @@ var Table = []Entry{
 		Short: "pictures of 1 MiB through the native core",
 	},
 	{
+		Package: "edge/deploy", Test: "TestTheImage",
+		Only:  "the container image, built and run",
+		Short: "that every build is told to be static",
+	},
+	{
+		Package: "edge/deploy", Test: "TestTheManifestsAreOfKubernetes",
+		Only:  "every field of the manifests, by the types of Kubernetes' API",
+		Short: "that the manifests name each other rightly, and what rights the pods have",
+	},
+	{
+		Package: "edge/deploy", Test: "TestTwoBuildsAreTheSame",
+		Only:  "the binary, built twice from two directories and compared",
+		Short: "the configuration of releases is read, and its builds are told to be reproducible",
+	},
+	{
 		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
 		Only:  "three kills of a server that comes back",
 		Short: "one",
