@@ -28,6 +28,16 @@ var Table = []Entry{
 		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
 	},
 	{
+		Package: "cmd/verge", Test: "TestUpgrade",
+		Only:  "an upgrade from the release before and back, under load",
+		Short: "nothing of it: the release before has to be built first",
+	},
+	{
+		Package: "cmd/verge", Test: "TestRollingUpgradeBehindProxies",
+		Only:  "an upgrade from the release before and back behind three proxies, under load",
+		Short: "one verification through each proxy (TestProxies)",
+	},
+	{
 		Package: "cmd/verge", Test: "TestGuestsThatFailUnderAServer",
 		Only:  "a guest that never ends; each one takes the server's whole limit of 15 seconds",
 		Short: "guests that trap and guests that take too much memory",
