@@ -98,8 +98,8 @@ func (l *lost) startAgain(t *testing.T, after time.Duration) *testharness.Harnes
 	return h
 }
 
-// TestWhatARestoreForgets holds what OPERATING.md says of a restore: what is good again, and that nothing from
-// before is once ten minutes have passed.
+// TestWhatARestoreForgets holds what OPERATING.md says of a restore: what is good again, and that nothing
+// from before is once ten minutes have passed.
 func TestWhatARestoreForgets(t *testing.T) {
 	t.Parallel()
 	l := newLost(t)
@@ -161,8 +161,8 @@ func TestWhatARestoreForgets(t *testing.T) {
 	})
 }
 
-// TestBackupAndRestoreByCommand does what OPERATING.md says: a backup of a server under load, and a restore while
-// it is stopped.
+// TestBackupAndRestoreByCommand does what OPERATING.md says: a backup of a server under load, and a restore
+// while it is stopped.
 func TestBackupAndRestoreByCommand(t *testing.T) {
 	t.Parallel()
 	sink := newEvents(t)
@@ -241,8 +241,8 @@ func onDiskWith(s *site) *program {
 	return p
 }
 
-// TestARestoreNeedsARingOfItsTime rotates the key ring after a backup. The restored store takes the new ring as
-// long as that has a key of the backup's time, and refuses one that has none.
+// TestARestoreNeedsARingOfItsTime rotates the key ring after a backup. The restored store takes the new ring
+// as long as that has a key of the backup's time, and refuses one that has none.
 func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "verge.db")

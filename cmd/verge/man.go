@@ -42,8 +42,8 @@ func (c *manCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// manPages returns the pages of all commands by their files' names. They have no date, so that a release can be
-// built again with the same bytes.
+// manPages returns the pages of all commands by their files' names. They have no date, so that a release can
+// be built again with the same bytes.
 func manPages(app *kong.Application, version string) map[string]string {
 	pages := map[string]string{}
 	leaves := app.Leaves(true)
@@ -161,8 +161,8 @@ func (m *manual) text(s string) {
 	}
 }
 
-// escape keeps roff from reading text as commands: a backslash, a hyphen that it may break at or print as another
-// character, and a dot or an apostrophe that begins a line.
+// escape keeps roff from reading text as commands: a backslash, a hyphen that it may break at or print as
+// another character, and a dot or an apostrophe that begins a line.
 func escape(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {

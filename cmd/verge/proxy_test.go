@@ -20,8 +20,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// proxies are the samples in edge/deploy/proxy. In each, texts name what a test has to replace, and all of them
-// must be there: $PORT is the proxy's own, $CERT and $KEY are files, $DIR a directory.
+// proxies are the samples in edge/deploy/proxy. In each, texts name what a test has to replace, and all of
+// them must be there: $PORT is the proxy's own, $CERT and $KEY are files, $DIR a directory.
 var proxies = []struct {
 	name, program, sample string
 	texts                 map[string]string
@@ -161,8 +161,8 @@ func behindProxies(t *testing.T, webhooks string) *site {
 	return s
 }
 
-// TestProxies walks a verification through each sample in front of three instances, and looks at what the proxies
-// have logged: also when no instance is left.
+// TestProxies walks a verification through each sample in front of three instances, and looks at what the
+// proxies have logged: also when no instance is left.
 func TestProxies(t *testing.T) {
 	t.Parallel()
 	life := t

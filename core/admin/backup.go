@@ -2,8 +2,8 @@ package admin
 
 import "time"
 
-// BackupPath takes a POST that makes a backup of the store. Like ModulePath it is the host's: the core knows its
-// store by the port only.
+// BackupPath takes a POST that makes a backup of the store. Like ModulePath it is the host's: the core knows
+// its store by the port only.
 const BackupPath = prefix + "backup"
 
 // BackupMade answers POST BackupPath.

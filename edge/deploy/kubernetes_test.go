@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// TestTheManifestsHoldTogether reads the manifests: what one names, another has, and the pods have no more rights
-// than they need.
+// TestTheManifestsHoldTogether reads the manifests: what one names, another has, and the pods have no more
+// rights than they need.
 func TestTheManifestsHoldTogether(t *testing.T) {
 	of := map[string]map[string]any{}
 	for _, part := range strings.Split(read(t, "kubernetes/verge.yaml"), "\n---\n") {

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// TestTheReleaseIsReproducible reads the configuration of releases, and holds it against what .ci/reproducible
-// builds.
+// TestTheReleaseIsReproducible reads the configuration of releases, and holds it against what
+// .ci/reproducible builds.
 func TestTheReleaseIsReproducible(t *testing.T) {
 	var release struct {
 		Builds []struct {

@@ -25,8 +25,8 @@ type Copy struct {
 }
 
 // Backup writes what the Store holds at one instant to a new file, while the Store goes on. The file has the
-// mode 0600 and is a Store's: Restore takes it, and so does Open. It holds nothing of what was deleted. If it is
-// there when Backup returns, it is whole, on disk, and has been checked.
+// mode 0600 and is a Store's: Restore takes it, and so does Open. It holds nothing of what was deleted. If it
+// is there when Backup returns, it is whole, on disk, and has been checked.
 //
 // A commit for which the Store's file has to become longer may wait until the copy is made, because its pages
 // are mapped into memory meanwhile. All others go on.
@@ -57,12 +57,12 @@ type Restored struct {
 	Replaced string // where the file is now that was there before; "": there was none
 }
 
-// Restore puts the copy of a backup in the place of a Store's file. The backup is read whole and checked before
-// anything changes, and stays as it is. The file that is there is kept beside it under a new name, even if it is
-// damaged. Restore fails if another process has one of the two files open.
+// Restore puts the copy of a backup in the place of a Store's file. The backup is read whole and checked
+// before anything changes, and stays as it is. The file that is there is kept beside it under a new name,
+// even if it is damaged. Restore fails if another process has one of the two files open.
 //
-// The Store forgets what was committed since the backup. What that means for tokens and keys, and what to do, is
-// the caller's to know.
+// The Store forgets what was committed since the backup. What that means for tokens and keys, and what to do,
+// is the caller's to know.
 func Restore(ctx context.Context, backup, path string, now time.Time) (Restored, error) {
 	var r Restored
 	err := func() error {
@@ -77,7 +77,8 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 			}
 			if _, err := os.Lstat(path); err == nil {
 				r.Replaced = path + ".replaced-" + now.UTC().Format("20060102T150405Z")
-				// Both names stand for a moment, so that no crash leaves a place where a start makes an empty store.
+				// Both names stand for a moment, so that no crash leaves a place where a start makes an empty
+				// store.
 				if err := os.Link(path, r.Replaced); err != nil {
 					return fmt.Errorf("the file that is there cannot be kept: %w; move it away, and try again", err)
 				}
@@ -94,8 +95,8 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 	return r, nil
 }
 
-// written calls write with the name of a new file beside path, which write gives its final name. It removes what
-// a failure leaves behind.
+// written calls write with the name of a new file beside path, which write gives its final name. It removes
+// what a failure leaves behind.
 func written(path string, write func(temporary string) error) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
@@ -119,9 +120,9 @@ func remove(path string) error {
 	return nil
 }
 
-// unused takes the lock of the file at path, so that no process begins to use it before release is called. A file
-// that is missing or damaged has no lock to take: bbolt takes the lock before it reads, so any error but errLocked
-// says that nobody else has it.
+// unused takes the lock of the file at path, so that no process begins to use it before release is called. A
+// file that is missing or damaged has no lock to take: bbolt takes the lock before it reads, so any error but
+// errLocked says that nobody else has it.
 func unused(path string) (release func(), err error) {
 	db, err := readOnly(path)
 	if errors.Is(err, errLocked) {
@@ -195,8 +196,8 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 // copyStep is how many bytes of keys and values one transaction of a copy writes.
 const copyStep = 4 << 20
 
-// copyTo writes every record that tx shows to the file, and checks the file. If taken is not zero, the file says
-// so.
+// copyTo writes every record that tx shows to the file, and checks the file. If taken is not zero, the file
+// says so.
 func copyTo(ctx context.Context, tx *bbolt.Tx, path string, taken time.Time) (c Copy, err error) {
 	c.Taken = taken
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})

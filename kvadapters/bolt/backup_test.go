@@ -44,8 +44,8 @@ func content(t *testing.T, path string) map[string]string {
 	return all
 }
 
-// TestABackupIsOneInstantOfAStoreThatGoesOn takes backups while writers move numbers through two items each, in
-// one commit. A backup in which the two differ would have been taken in the middle of a commit.
+// TestABackupIsOneInstantOfAStoreThatGoesOn takes backups while writers move numbers through two items each,
+// in one commit. A backup in which the two differ would have been taken in the middle of a commit.
 func TestABackupIsOneInstantOfAStoreThatGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, Config{})
