@@ -41,8 +41,8 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 bench: build ## measure beside a bare net/http server, and guests beside the native core, in one run
 	$(GO) run ./testharness/bench -verge $(VERGE) -module dist/verge.wasm
 
-build: module ## build the binary into dist/, with the module in it
-	$(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge
+build: module ## build the static binary into dist/, with the module in it
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge
 
 wasm: module ## build the core as a WebAssembly module into dist/, and say its size, by kind of method
 	@$(GO) run ./cmd/generate/weigh dist/verge.wasm

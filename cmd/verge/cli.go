@@ -96,8 +96,10 @@ type cli struct {
 	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
 	KV struct {
-		Check kvCheckCmd `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
-	} `cmd:"" name:"kv" group:"stores" help:"Check a Redis, an etcd, a PostgreSQL or a disk before Verge runs on it."`
+		Check   kvCheckCmd   `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
+		Backup  kvBackupCmd  `cmd:"" help:"Make a backup of a running server's bolt store."`
+		Restore kvRestoreCmd `cmd:"" help:"Put a backup of a bolt store back, while no server runs."`
+	} `cmd:"" name:"kv" group:"stores" help:"Check a store before Verge runs on it. Back up and restore a bolt store."`
 
 	Method struct {
 		List  methodListCmd  `cmd:"" help:"List the methods of a configuration and which integrations offer them."`
@@ -106,6 +108,7 @@ type cli struct {
 
 	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:""`
+	Man        manCmd        `cmd:"" group:"about" help:"Write manual pages of all commands."`
 
 	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
 	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
@@ -139,7 +142,7 @@ var groups = []kong.Group{
 	{Key: "operate", Title: "Operate a running server:"},
 	{Key: "develop", Title: "Write a receiver:"},
 	{Key: "files", Title: "Work on files, without a server:"},
-	{Key: "stores", Title: "Choose a store:"},
+	{Key: "stores", Title: "Choose and keep a store:"},
 	{Key: "methods", Title: "Set up methods:"},
 	{Key: "about", Title: "About:"},
 	{Key: "server", Title: "Which server:"},

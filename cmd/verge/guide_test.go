@@ -62,6 +62,22 @@ func TestTheGuideIsRight(t *testing.T) {
 	}
 }
 
+// TestTheManifestsConfigurationIsRight: --check takes the configuration in the manifests for Kubernetes.
+func TestTheManifestsConfigurationIsRight(t *testing.T) {
+	t.Parallel()
+	_, config, _ := strings.Cut(readText(t, "../../edge/deploy/kubernetes/verge.yaml"), "verge.toml: |\n")
+	config, _, _ = strings.Cut(config, "\n---\n")
+	p := serveFiles(t, map[string]string{"/etc/verge/secret/operator-token": testToken,
+		"/etc/verge/secret/webhook-secret": testSecret, "/verge.toml": strings.ReplaceAll(config, "\n    ", "\n")})
+	if err := p.fs.Rename("/ring.json", "/etc/verge/secret/keyring.json"); err != nil {
+		t.Fatal(err)
+	}
+	code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--kv", "memory", "--check"})
+	if code != exitOK || !strings.Contains(said, "1 publishers, 1 integrations") {
+		t.Errorf("--check ends with %d: %s", code, said)
+	}
+}
+
 // TestTheCommandsOfTheGuide runs the commands of OPERATING.md's first part and of README.md as they stand, on
 // a machine of its own: with directories and a network that nobody else has. It leaves out what asks another
 // side.

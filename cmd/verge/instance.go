@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
@@ -17,6 +18,7 @@ import (
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
 // settings are what dev and serve have in common: everything that makes a
@@ -54,7 +56,9 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	runs := modules.NewSwitch(s.engine.config())
-	s.server.AdminStreams = map[string]server.Stream{modules.Path: runs.Answer}
+	file, _ := store.(*bolt.Store)
+	copies := &backups{store: file, at: s.store, token: s.core.OperatorToken, log: s.log, now: s.now}
+	s.server.AdminStreams = map[string]server.Stream{modules.Path: runs.Answer, admin.BackupPath: copies.answer}
 	service, err := edge.Open(ctx, edge.Config{
 		Core:    s.core,
 		Store:   edge.Store{KV: store, Shared: s.store.Shared(), Close: closeStore},

@@ -24,6 +24,7 @@ type site struct {
 	binary string   // "": the one under test
 	key    string   // a secret key of its publisher
 	env    []string // what its processes find in their environment beside the secrets
+	listen string   // the public address of the next process; "": a port that is free
 }
 
 // newSite writes the configuration. more is added at its end.
@@ -68,8 +69,8 @@ func (s *site) launch() *served {
 	s.t.Helper()
 	in := &served{logs: new(lines), ended: make(chan struct{})}
 	in.cmd = exec.Command(cmp.Or(s.binary, "verge"), "serve", "--config", s.config,
-		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-		"--log-level", "info")
+		"--listen", cmp.Or(s.listen, "127.0.0.1:0"), "--admin-listen", "127.0.0.1:0",
+		"--ops-listen", "127.0.0.1:0", "--log-level", "info")
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
 	in.cmd.Env = append(in.cmd.Env, s.env...)
 	in.cmd.Stderr = in.logs

@@ -132,9 +132,9 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 }
 
-// Every route is described, and nothing that is no route. The server answers for modules.
+// Every route is described, and nothing that is no route. The server answers for modules and backups.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
-	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true}
+	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true}
 	for _, r := range routes {
 		for _, method := range r.Methods {
 			if strings.HasPrefix(r.Pattern, prefix) {
@@ -181,7 +181,7 @@ var schemaTypes = map[string]any{
 	"CreatedOperatorToken": operate.CreatedOperatorToken{}, "AuditEntry": operate.AuditEntry{},
 	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
 	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
-	"ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{}, "ErrorDetail": reply.Detail{},
+	"Backup": BackupMade{}, "ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{}, "ErrorDetail": reply.Detail{},
 	"Undelivered": operate.Undelivered{}, "PublisherUndelivered": operate.PublisherUndelivered{},
 	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{},
 	"CreatedInvitation": operate.Invitation{},

@@ -132,6 +132,11 @@ func (c *Client) ActivateModule(ctx context.Context, wasm []byte, signature stri
 	return &done, nil
 }
 
+// Backup has the server make a backup of its store, in a file beside it.
+func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
+	return post[admin.BackupMade](ctx, c, admin.BackupPath, nil)
+}
+
 func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error) {
 	var out T
 	if err := c.call(ctx, "POST", path, in, &out); err != nil {

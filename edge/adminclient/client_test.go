@@ -179,6 +179,21 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// The program around an engine makes backups, so this server is not the core either.
+func TestBackup(t *testing.T) {
+	made := admin.BackupMade{Path: "/var/lib/verge/verge.db.backup-1", Items: 1, Tasks: 2, Bytes: 3,
+		Taken: time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)}
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != "POST" || r.URL.Path != admin.BackupPath || r.Header.Get("Authorization") != "Bearer t" {
+			t.Errorf("asked to %s %s as %s", r.Method, r.URL, r.Header.Get("Authorization"))
+		}
+		json.NewEncoder(w).Encode(made)
+	}), "t")
+	if got, err := c.Backup(t.Context()); err != nil || *got != made {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestAnswersOfOthers says what may be wrong if the answer is not an admin listener's.
 func TestAnswersOfOthers(t *testing.T) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {

@@ -3,17 +3,15 @@ package modules
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/server"
 )
 
 // Path is where operators ask for the module and send another one. The core knows nothing of it.
@@ -49,7 +47,7 @@ func (s *Switch) Answer(ctx context.Context, req *web.Request, body io.Reader) *
 
 // answer checks the credential before it reads the body.
 func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *reply.Error) {
-	if !s.authorized(req) {
+	if !server.HasToken(req, s.token) {
 		return nil, &reply.Error{Code: reply.Unauthorized,
 			Message: "Send the operator token as \"Authorization: Bearer …\"."}
 	}
@@ -134,13 +132,6 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 
 func refusal(err error) *reply.Error {
 	return &reply.Error{Code: codeRefused, Message: err.Error()}
-}
-
-// authorized compares hashes, as the core does in its own check of the same token.
-func (s *Switch) authorized(req *web.Request) bool {
-	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	want, got := sha256.Sum256([]byte(s.token)), sha256.Sum256([]byte(given))
-	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && s.token != ""
 }
 
 // listed adds Path to the core's index of the operators' API.

@@ -16,6 +16,7 @@ import (
 //
 //	verge   "format"              → "1"
 //	        "opens"               → how often the file was opened, 8 bytes
+//	        "taken"               → of a backup: when it was made, 8 bytes
 //	items   partition 0 name      → expires (8), length of Tx (1), Tx, value
 //	expiry  expires, items key    →
 //	tasks   partition 0 ID        → due (8), payload
@@ -33,6 +34,7 @@ var (
 
 	keyFormat = []byte("format")
 	keyOpens  = []byte("opens")
+	keyTaken  = []byte("taken")
 )
 
 var (

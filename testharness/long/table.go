@@ -25,7 +25,17 @@ var Table = []Entry{
 	{
 		Package: "cmd/verge", Test: "TestRotationInAFleet",
 		Only:  "a minute of full load around a rotation, and each way to hand out the file on both Redis and etcd",
-		Short: "26 seconds of two requests a second by each of four clients; one file on Redis, files copied one after the other on etcd",
+		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
+	},
+	{
+		Package: "cmd/verge", Test: "TestUpgrade",
+		Only:  "an upgrade from the release before and back, under load",
+		Short: "nothing of it: the release before has to be built first",
+	},
+	{
+		Package: "cmd/verge", Test: "TestRollingUpgradeBehindProxies",
+		Only:  "an upgrade from the release before and back behind three proxies, under load",
+		Short: "one verification through each proxy (TestProxies)",
 	},
 	{
 		Package: "cmd/verge", Test: "TestGuestsThatFailUnderAServer",
@@ -91,6 +101,21 @@ var Table = []Entry{
 		Package: "examples", Test: "TestTheStaticPage",
 		Only:  "a walk with the static page in a real browser",
 		Short: "starts with a public key without a browser",
+	},
+	{
+		Package: "edge/deploy", Test: "TestTheImage",
+		Only:  "the container image, built and run",
+		Short: "that every build is told to be static",
+	},
+	{
+		Package: "edge/deploy", Test: "TestTheManifestsAreOfKubernetes",
+		Only:  "every field of the manifests, by the types of Kubernetes' API",
+		Short: "that the manifests name each other rightly, and what rights the pods have",
+	},
+	{
+		Package: "edge/deploy", Test: "TestTwoBuildsAreTheSame",
+		Only:  "the binary, built twice from two directories and compared",
+		Short: "the configuration of releases is read, and its builds are told to be reproducible",
 	},
 	{
 		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",

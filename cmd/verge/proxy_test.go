@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// proxies are the samples in edge/deploy/proxy. In each, texts name what a test has to replace, and all of
+// them must be there: $PORT is the proxy's own, $CERT and $KEY are files, $DIR a directory.
+var proxies = []struct {
+	name, program, sample string
+	texts                 map[string]string
+	args                  func(config string) []string
+}{
+	{"nginx", "/usr/sbin/nginx", "nginx.conf", map[string]string{
+		"listen 443 ssl":                  "listen 127.0.0.1:$PORT ssl",
+		"/etc/ssl/verify.example.com.crt": "$CERT",
+		"/etc/ssl/verify.example.com.key": "$KEY",
+		"/var/log/nginx/error.log":        "$DIR/error.log",
+		"/var/log/nginx/access.log":       "$DIR/access.log",
+		"pid /run/nginx.pid":              "pid $DIR/nginx.pid",
+		"worker_processes auto":           "daemon off; worker_processes 1",
+		"user www-data;":                  "", // whoever runs the test
+		"http {\n":                        "http {\n" + temporaries,
+		"limit_conn clients 128;":         "limit_conn clients 1000;",
+	}, func(config string) []string { return []string{"-c", config} }},
+	{"haproxy", "/usr/sbin/haproxy", "haproxy.cfg", map[string]string{
+		"bind :443":                       "bind 127.0.0.1:$PORT",
+		"/etc/ssl/verify.example.com.pem": "$DIR/pair.pem",
+	}, func(config string) []string { return []string{"-db", "-f", config} }},
+	{"caddy", "caddy", "Caddyfile", map[string]string{
+		"\tadmin off\n":                   "\tadmin off\n\tauto_https disable_redirects\n",
+		"verify.example.com {":            "verify.example.com:$PORT {\n\tbind 127.0.0.1",
+		"/etc/ssl/verify.example.com.crt": "$CERT",
+		"/etc/ssl/verify.example.com.key": "$KEY",
+	}, func(config string) []string { return []string{"run", "--adapter", "caddyfile", "--config", config} }},
+}
+
+// temporaries are the directories of nginx, which would be the system's.
+const temporaries = "client_body_temp_path $DIR/body; proxy_temp_path $DIR/proxy; fastcgi_temp_path $DIR/fastcgi; " +
+	"uwsgi_temp_path $DIR/uwsgi; scgi_temp_path $DIR/scgi;\n"
+
+// front is a proxy that runs in front of instances.
+type front struct {
+	addr   string
+	dir    string
+	says   *lines // on standard output and error
+	client *http.Client
+}
+
+// startProxy runs the sample of proxies[n] in front of three addresses, until life ends.
+func startProxy(t, life *testing.T, n int, behind []string) *front {
+	t.Helper()
+	c := proxies[n]
+	program := kit.Program(t, c.program, c.name)
+	f := &front{addr: fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t)), dir: life.TempDir(), says: new(lines)}
+	certificate, key, pool := selfSigned(t, aCertificate())
+	for name, text := range map[string]string{"crt": certificate, "key": key, "pair.pem": certificate + key} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := readText(t, "../../edge/deploy/proxy/"+c.sample)
+	replace := func(old, text string) {
+		t.Helper()
+		if !strings.Contains(config, old) {
+			t.Fatalf("%s has no %q", c.sample, old)
+		}
+		config = strings.ReplaceAll(config, old, text)
+	}
+	for old, text := range c.texts {
+		replace(old, text)
+	}
+	for i, addr := range behind {
+		replace(fmt.Sprintf("10.0.0.%d:8080", i+1), addr)
+	}
+	_, port, _ := net.SplitHostPort(f.addr)
+	config = strings.NewReplacer("$PORT", port, "$CERT", f.dir+"/crt", "$KEY", f.dir+"/key", "$DIR", f.dir).
+		Replace(config)
+	path := filepath.Join(f.dir, c.sample)
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, c.args(path)...)
+	cmd.Stdout, cmd.Stderr = f.says, f.says
+	cmd.Env = append(os.Environ(), "HOME="+f.dir, "XDG_DATA_HOME="+f.dir, "XDG_CONFIG_HOME="+f.dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	life.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
+	f.client = clientOf(f.addr, pool)
+	serves := func() bool {
+		resp, err := f.client.Get("https://verify.example.com/readyz")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == 200
+	}
+	if !within(20*time.Second, serves) {
+		t.Fatalf("%s does not serve: %s", c.name, f.logged(t))
+	}
+	return f
+}
+
+// clientOf reaches the proxy by the name of base_url.
+func clientOf(addr string, pool *x509.CertPool) *http.Client {
+	return &http.Client{
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: 64,
+			TLSClientConfig:     &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// logged is everything that the proxy has written.
+func (f *front) logged(t *testing.T) string {
+	t.Helper()
+	all := f.says.String()
+	files, err := filepath.Glob(filepath.Join(f.dir, "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		all += readText(t, name)
+	}
+	return all
+}
+
+// behindProxies returns a site on Redis whose users come by a proxy.
+func behindProxies(t *testing.T, webhooks string) *site {
+	t.Helper()
+	s := newSite(t, stores.StartRedis(t, stores.Durable...).URL(), webhooks, unlimited+"\n[drain]\ndelay = \"2s\"\n")
+	config := strings.Replace(readText(t, s.config), `base_url = "http://127.0.0.1"`,
+		`base_url = "https://verify.example.com"`+"\ntrusted_proxies = [\"127.0.0.1\"]\nproxy_header = \"X-Forwarded-For\"", 1)
+	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestProxies walks a verification through each sample in front of three instances, and looks at what the
+// proxies have logged: also when no instance is left.
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	life := t
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	s := behindProxies(t, sink.URL)
+	instances := s.startAll(3)
+	var behind []string
+	for _, in := range instances {
+		behind = append(behind, in.at.Public)
+	}
+	walked := make([]string, len(proxies)) // what no proxy may log, of each
+	fronts := make([]*front, len(proxies))
+	for n, c := range proxies {
+		t.Run(c.name, func(t *testing.T) {
+			f := startProxy(t, life, n, behind)
+			p := newPublisher(readyFile{BaseURL: "https://verify.example.com",
+				seeds: seeds{SecretKey: s.key, IntegrationID: testIntegration}})
+			p.http = f.client
+			id, redirect, err := p.start(testIntegration)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := url.Parse(redirect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if walked[n] = u.RawQuery; walked[n] == "" {
+				t.Fatalf("%s has no query", redirect)
+			}
+			req, _ := http.NewRequest("GET", redirect, nil)
+			req.Header.Set("X-Forwarded-For", "203.0.113.77")
+			if status, _, _, err := p.do(req); err != nil || status != 200 {
+				t.Errorf("the page: %d %v", status, err)
+			}
+			token, err := p.approve(redirect)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if valid, status, body := p.validate(token); !valid {
+				t.Errorf("validate: %d %s", status, body)
+			}
+			if status, _, body, err := p.api("GET", "/api/v1/verify/sessions/"+id, nil); err != nil || status != 200 {
+				t.Errorf("reconcile: %d %s %v", status, body, err)
+			}
+			fronts[n] = f
+		})
+	}
+	for _, in := range instances {
+		if strings.Contains(in.logs.String(), "203.0.113.77") {
+			t.Error("contract 30: a client chose the address that counts for it")
+		}
+		in.kill()
+		<-in.ended
+	}
+	for n, f := range fronts {
+		if f == nil {
+			continue // skipped, or failed already
+		}
+		t.Run(proxies[n].name+" alone", func(t *testing.T) {
+			resp, err := f.client.Get("https://verify.example.com/verify?" + walked[n])
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode < 502 || resp.StatusCode > 504 {
+				t.Errorf("without an instance it answers %d", resp.StatusCode)
+			}
+			time.Sleep(100 * time.Millisecond) // the line may come after the answer
+			said := f.logged(t)
+			if !strings.Contains(said, "/verify") || !strings.Contains(said, "/api/v1/verify/validate") {
+				t.Errorf("it does not log the paths:\n%s", said)
+			}
+			_, secret, _ := strings.Cut(walked[n], "=")
+			for _, private := range []string{secret, "?", s.key, "result_token"} {
+				if strings.Contains(said, private) {
+					t.Errorf("contract 13: it logs %.40q:\n%s", private, said)
+				}
+			}
+		})
+	}
+}

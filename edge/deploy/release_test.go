@@ -1,0 +1,71 @@
+package deploy
+
+import (
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/verge-id/verge/testharness/long"
+)
+
+// TestTheReleaseIsReproducible reads the configuration of releases, and holds it against what
+// .ci/reproducible builds.
+func TestTheReleaseIsReproducible(t *testing.T) {
+	var release struct {
+		Builds []struct {
+			Main         string
+			Env, Flags   []string
+			Ldflags      []string
+			ModTimestamp string `yaml:"mod_timestamp"`
+			Goos, Goarch []string
+		}
+		Archives []struct {
+			Files []struct{ Src, Dst string }
+		}
+		Sboms []struct{ Artifacts, Cmd string }
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "../../.goreleaser.yaml")), &release); err != nil {
+		t.Fatal(err)
+	}
+	if len(release.Builds) != 1 || len(release.Sboms) != 1 || len(release.Archives) != 1 {
+		t.Fatalf("%+v", release)
+	}
+	b, script := release.Builds[0], read(t, "../../.ci/reproducible")
+	if b.Main != "./cmd/verge" || !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) ||
+		!slices.Equal(b.Flags, []string{"-trimpath"}) || !slices.Equal(b.Ldflags, []string{"-s -w"}) ||
+		b.ModTimestamp != "{{ .CommitTimestamp }}" {
+		t.Errorf("a release is built otherwise than .ci/reproducible does: %+v", b)
+	}
+	if !strings.Contains(script, `go build -trimpath -ldflags="-s -w" -o`) {
+		t.Error(".ci/reproducible builds otherwise than a release")
+	}
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, processor := range []string{"amd64", "arm64"} {
+			if !slices.Contains(b.Goos, system) || !slices.Contains(b.Goarch, processor) ||
+				!strings.Contains(script, system+"/"+processor) {
+				t.Errorf("%s/%s is missing", system, processor)
+			}
+		}
+	}
+	for _, f := range release.Archives[0].Files {
+		if f.Dst == "" && !strings.Contains(f.Src, "*") {
+			read(t, "../../"+f.Src) // is there
+		}
+	}
+}
+
+// TestTwoBuildsAreTheSame builds what is committed twice, for the machine that it runs on.
+func TestTwoBuildsAreTheSame(t *testing.T) {
+	long.Skip(t, "TestTwoBuildsAreTheSame")
+	if out, err := exec.Command("git", "rev-parse", "HEAD").CombinedOutput(); err != nil {
+		t.Skipf("SKIP: there is no repository here to clone: %s", out)
+	}
+	out, err := exec.Command("../../.ci/reproducible", runtime.GOOS+"/"+runtime.GOARCH).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), runtime.GOOS+"/"+runtime.GOARCH) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

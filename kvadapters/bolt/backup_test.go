@@ -1,0 +1,293 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// content is everything that a Store's file holds, by bucket and key, but for the bucket of the file itself.
+func content(t *testing.T, path string) map[string]string {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	all := map[string]string{}
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(k, v []byte) error {
+				if !bytes.Equal(name, bucketVerge) {
+					all[string(name)+"/"+string(k)] = string(v)
+				}
+				return nil
+			})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestABackupIsOneInstantOfAStoreThatGoesOn takes backups while writers move numbers through two items each,
+// in one commit. A backup in which the two differ would have been taken in the middle of a commit.
+func TestABackupIsOneInstantOfAStoreThatGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	s := testStore(t, Config{})
+	var stop sync.WaitGroup
+	done := make(chan struct{})
+	for w := range 4 {
+		stop.Go(func() {
+			for n := 1; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				value := []byte(strconv.Itoa(n))
+				a, b := fmt.Sprint("a", w), fmt.Sprint("b", w)
+				tx := kv.Tx{ID: fmt.Sprintf("%d-%d", w, n), Partition: "p",
+					Puts:     []kv.Put{{Name: a, Value: value}, {Name: b, Value: value}},
+					Schedule: []kv.Task{{ID: a, Due: time.Unix(int64(n), 0), Payload: value}}}
+				if err := s.Commit(context.Background(), tx); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for round := range 10 {
+		before, known := s.committed.Load(), map[int]int{}
+		for w := range 4 {
+			if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("a", w)}); err == nil {
+				known[w], _ = strconv.Atoi(string(it.Value))
+			}
+		}
+		path := filepath.Join(dir, fmt.Sprint(round))
+		if _, err := s.Backup(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		copied, err := Open(path, Config{})
+		if err != nil {
+			t.Fatal("a backup is a Store's file: ", err)
+		}
+		for w, n := range known {
+			a, errA := copied.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("a", w)})
+			b, errB := copied.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("b", w)})
+			got, _ := strconv.Atoi(string(a.Value))
+			if errA != nil || errB != nil || !bytes.Equal(a.Value, b.Value) || got < n {
+				t.Errorf("writer %d had committed %d before the backup (transaction %d); it has %s and %s (%v %v)",
+					w, n, before, a.Value, b.Value, errA, errB)
+			}
+		}
+		if err := copied.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	stop.Wait()
+}
+
+// TestABackupHasEverythingAndNothingThatWasDeleted compares a backup with the file, record by record.
+func TestABackupHasEverythingAndNothingThatWasDeleted(t *testing.T) {
+	dir := t.TempDir()
+	path, backup := filepath.Join(dir, "verge.db"), filepath.Join(dir, "backup")
+	writing(filled(t))(t, path)
+	now := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	s, err := Open(path, Config{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.Repeat("was-deleted ", 20)
+	large := kv.Tx{ID: "large", Partition: "p", Puts: []kv.Put{{Name: "large", Value: make([]byte, kv.MaxValue)}}}
+	for _, tx := range []kv.Tx{
+		{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "gone", Value: []byte(secret)}}},
+		{ID: "2", Partition: "p", Deletes: []string{"gone"}},
+		large,
+	} {
+		if err := s.Commit(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := s.Backup(t.Context(), backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Copy{Taken: now, Items: 251, Tasks: 250, Bytes: info.Size()}); c != want {
+		t.Errorf("Backup says %+v, want %+v", c, want)
+	}
+	if info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
+		t.Errorf("the backup has mode %o, and holds what only Verge may read", info.Mode().Perm())
+	}
+	want, got := content(t, path), content(t, backup)
+	for key, value := range want {
+		if got[key] != value {
+			t.Errorf("the backup has %.20q at %q, want %.20q", got[key], key, value)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("the backup has %d records, want %d", len(got), len(want))
+	}
+	raw, err := os.ReadFile(backup)
+	if err != nil || bytes.Contains(raw, []byte("was-deleted")) {
+		t.Errorf("contract 19: the backup holds what was deleted (%v)", err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 2 {
+		t.Errorf("there are %v beside the file and its backup (%v)", all, err)
+	}
+}
+
+// TestRestorePutsABackupBackWhole restores over a good file, a damaged one and none.
+func TestRestorePutsABackupBackWhole(t *testing.T) {
+	good := filled(t)
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T, path string)
+		kept []byte
+	}{
+		{"no file is there", func(*testing.T, string) {}, nil},
+		{"a good file is there, and is kept", writing(good), good},
+		{"a damaged file is there, and is kept", writing([]byte("damaged")), []byte("damaged")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, backup := filepath.Join(dir, "verge.db"), filepath.Join(dir, "backup")
+			taken := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+			s := testStore(t, Config{Now: func() time.Time { return taken }})
+			if err := s.Commit(t.Context(), putTx("ours", "ours")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Backup(t.Context(), backup); err != nil {
+				t.Fatal(err)
+			}
+			c.make(t, path)
+			r, err := Restore(t.Context(), backup, path, taken.Add(time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Taken.Equal(taken) || r.Items != 1 || r.Tasks != 0 {
+				t.Errorf("Restore says %+v", r)
+			}
+			kept, _ := os.ReadFile(r.Replaced)
+			if !bytes.Equal(kept, c.kept) || (c.kept == nil) != (r.Replaced == "") {
+				t.Errorf("the file before is at %q with %d bytes, want %d", r.Replaced, len(kept), len(c.kept))
+			}
+			restored, err := Open(path, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer restored.Close()
+			if it, err := restored.Get(t.Context(), kv.Key{Partition: "p", Name: "ours"}); err != nil || it.Tx != "ours" {
+				t.Errorf("the item of the backup is %+v (%v)", it, err)
+			}
+			if items, err := restored.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil || len(items) != 1 {
+				t.Errorf("there are %d items (%v), want that of the backup alone", len(items), err)
+			}
+			second, err := restored.Backup(t.Context(), filepath.Join(dir, "second"))
+			if err != nil || second.Taken.Equal(taken) {
+				t.Errorf("a backup of the restored store says it was taken at %v (%v)", second.Taken, err)
+			}
+		})
+	}
+}
+
+// TestRestoreChangesNothingIfItFails lists what Restore refuses.
+func TestRestoreChangesNothingIfItFails(t *testing.T) {
+	good := filled(t)
+	open := func(t *testing.T, path string) {
+		s, err := Open(path, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+	}
+	for _, c := range []struct {
+		name         string
+		backup, live func(t *testing.T, path string)
+		want         string
+	}{
+		{"a service runs on the store", writing(good), open, "another process has it open"},
+		{"the backup is a store in use", open, writing(good), "another process has it open"},
+		{"there is no backup", func(*testing.T, string) {}, writing(good), "no such file"},
+		{"the backup is cut off", writing(good[:len(good)/2]), writing(good), "cut off"},
+		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good), "damaged"},
+		{"the backup is something else", writing([]byte(strings.Repeat("text ", 1e4))), writing(good), "not a bolt file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path, backup := filepath.Join(dir, "verge.db"), filepath.Join(dir, "backup")
+			c.live(t, path)
+			c.backup(t, backup)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Restore(t.Context(), backup, path, time.Now())
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			after, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(before, after) {
+				t.Errorf("the store's file has changed (%v)", err)
+			}
+			if all, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(all) > 2 {
+				t.Errorf("%v are left", all)
+			}
+			if all, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(all) > 0 {
+				t.Errorf("%v are left", all)
+			}
+		})
+	}
+}
+
+func TestBackupRefuses(t *testing.T) {
+	s := testStore(t, Config{})
+	for i := range 3 {
+		if err := s.Commit(t.Context(), putTx(fmt.Sprint(i), fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	writing([]byte("mine"))(t, there)
+	if _, err := s.Backup(t.Context(), there); err == nil || !strings.Contains(err.Error(), "left as it is") {
+		t.Errorf("a file that is there: %v", err)
+	}
+	if b, err := os.ReadFile(there); err != nil || string(b) != "mine" {
+		t.Errorf("the file has become %q (%v)", b, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the server stops"))
+	path := filepath.Join(dir, "backup")
+	if _, err := s.Backup(ctx, path); err == nil || !strings.Contains(err.Error(), "the server stops") {
+		t.Errorf("a backup that is given up: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it left a file: %v", err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("%v are left (%v)", all, err)
+	}
+}
