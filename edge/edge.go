@@ -241,6 +241,7 @@ func (s *Service) open(ctx context.Context) error {
 		KV: store, Sealer: s.ring, Fetch: measured{c.Fetch, c.Server.Metrics.Measure}, Sign: c.Sign,
 		Now: c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
 		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.usage.Note,
+		About: server.About,
 	}
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err

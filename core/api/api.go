@@ -29,7 +29,8 @@ type API struct {
 	Now    func() time.Time
 	Random io.Reader
 	Log    *slog.Logger
-	Tally  func(t host.Tally) // as in host.Host, and may be nil
+	Tally  func(t host.Tally)                      // as in host.Host, and may be nil
+	About  func(ctx context.Context, a host.About) // as in host.Host, and may be nil
 
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
@@ -64,6 +65,7 @@ type call struct {
 	req    *web.Request
 	now    time.Time
 	header Lines
+	about  host.About
 
 	maxBody int // bytes that the route takes
 
@@ -125,5 +127,8 @@ func (a *API) Serve(
 ) (*web.Response, Lines, error) {
 	c := &call{API: a, ctx: ctx, req: req, maxBody: maxBody, now: a.Now(), header: make(Lines, 0, 5)}
 	resp, err := h(c)
+	if a.About != nil && c.about != (host.About{}) {
+		a.About(ctx, c.about)
+	}
 	return resp, c.header, err
 }

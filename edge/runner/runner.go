@@ -254,7 +254,7 @@ func (w *watch) run(ctx context.Context) {
 		if err != nil {
 			r.cfg.Metrics.ClaimFailed()
 			backoff = min(max(2*backoff, backoffMin), backoffMax)
-			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition, "err", err, "within", backoff)
+			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition, "error", err.Error(), "within", backoff.String())
 			due = now
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
 			continue
@@ -348,7 +348,7 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	took := now.Sub(began)
 	r.cfg.Metrics.JobDone(took, err)
 	if err != nil {
-		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "err", err)
+		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "error", err.Error())
 	}
 	r.mu.Lock()
 	r.lanes.done(now, j.Lane, took)
@@ -389,7 +389,7 @@ func (r *Runner) putOff(ds []deferral) {
 			r.gaveUp <- struct{}{}
 			defer func() { <-r.gaveUp }()
 			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
-				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "err", err)
+				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "error", err.Error())
 			}
 			r.mu.Lock()
 			r.lanes.deferring--
