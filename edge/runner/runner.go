@@ -125,6 +125,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	wakeAt time.Time // earliest Wake since the last claim; zero: none
+	next   time.Time // when the earliest task falls due that the last claim has left; zero: none
 }
 
 // New returns a runner, which does not run yet. It panics if Outbox is nil.
@@ -259,6 +260,7 @@ func (w *watch) run(ctx context.Context) {
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
 			continue
 		}
+		w.leaves(next)
 		backoff, due, floor = 0, now, now
 		if len(jobs) < n {
 			due, floor = r.nextClaim(now, jobs, next), now.Add(r.cfg.Gap)
@@ -296,6 +298,32 @@ func (w *watch) woken(due time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return earliest(due, w.wakeAt)
+}
+
+// leaves notes when the earliest task falls due that a claim has left.
+func (w *watch) leaves(next time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = next
+}
+
+// Backlog returns how many claimed tasks wait for their turn, and for how long the oldest task has been due
+// that has not begun. It knows of tasks that nobody has claimed only the oldest one of each partition, as of the
+// last claim.
+func (r *Runner) Backlog() (waiting int, oldest time.Duration) {
+	now := r.cfg.Now()
+	r.mu.Lock()
+	waiting, due := r.lanes.waits()
+	r.mu.Unlock()
+	for _, w := range r.watches {
+		w.mu.Lock()
+		due = earliest(due, w.next)
+		w.mu.Unlock()
+	}
+	if due.IsZero() {
+		return waiting, 0
+	}
+	return waiting, max(0, now.Sub(due))
 }
 
 func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
