@@ -75,7 +75,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
-	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
+	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
@@ -85,7 +85,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	limiter := limiterOf(h)
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
 	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
-		BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
+		About: h.About, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods,
 		Outbox: s.outbox}
 	s.documents = api.NewDocuments(api.Shown{Limits: cfg.Limits, Schedule: cfg.Schedule,
@@ -95,7 +95,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	passkeys := &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
-		BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
+		About: h.About, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
 		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions, Measure: h.Measure}
 	if party != nil {
 		passkeys.Party, s.hosted.Passkeys = *party, passkeys
@@ -218,6 +218,9 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 			}
 			s.host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
 				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
+		}
+		if s.host.About != nil {
+			s.host.About(ctx, host.About{Code: string(e.Code)})
 		}
 		resp = e.Response(requestID, correlation)
 		if person {

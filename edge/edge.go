@@ -236,11 +236,13 @@ func (s *Service) open(ctx context.Context) error {
 	if err := keepPartitions(ctx, store, c.Random, max(c.Core.Partitions, 1)); err != nil {
 		return err
 	}
+	c.Server.Metrics.Tasks(s.backlog)
 	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log})
 	s.host = host.Host{
 		KV: store, Sealer: s.ring, Fetch: measured{c.Fetch, c.Server.Metrics.Measure}, Sign: c.Sign,
 		Now: c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
-		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.usage.Note,
+		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.tally,
+		About: server.About,
 	}
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err
@@ -299,6 +301,20 @@ func (s *Service) runnerConfig() runner.Config {
 	c.PollInterval = min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost)
 	c.Now, c.Log, c.Metrics = s.config.Now, s.config.Log, s.config.Server.Metrics
 	return c
+}
+
+// tally counts what the core notes as usage.
+func (s *Service) tally(t host.Tally) {
+	s.usage.Note(t)
+	s.config.Server.Metrics.Tally(t)
+}
+
+// backlog is what the runner says of tasks that wait.
+func (s *Service) backlog() (waiting int, oldest time.Duration) {
+	if r := s.runner.Load(); r != nil {
+		return r.Backlog()
+	}
+	return 0, 0
 }
 
 // wake tells the runner about a task. If no runner runs, it does nothing: a runner looks for tasks when

@@ -27,6 +27,7 @@ type config struct {
 	TrustedProxies    []string `toml:"trusted_proxies"`
 	ProxyHeader       string   `toml:"proxy_header"`
 	LogLevel          string   `toml:"log_level"`
+	LogClient         string   `toml:"log_client"`
 	Attempts          *int     `toml:"attempts"`
 	OutcomeLife       *span    `toml:"outcome_life"`
 	PasskeyDays       *int     `toml:"passkey_days"`

@@ -244,6 +244,12 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 	default:
 		ps.add("log_level: %q is none of debug, info, warn, error", c.LogLevel)
 	}
+	switch c.LogClient {
+	case "", server.ClientWhole, server.ClientCut, server.ClientOff:
+		pl.server.LogClient = c.LogClient
+	default:
+		ps.add("log_client: %q is none of whole, cut, off", c.LogClient)
+	}
 }
 
 // checkNumbers reads the numbers that may be left out. One that is left out stays zero: the default

@@ -376,10 +376,10 @@ func pagesRefused(logs *lines) (took []time.Duration) {
 		var l struct {
 			Route  string
 			Status int
-			Took   time.Duration
+			Took   float64 `json:"took_ms"`
 		}
 		if json.Unmarshal([]byte(line), &l) == nil && l.Route == "verify" && l.Status == 503 {
-			took = append(took, l.Took)
+			took = append(took, time.Duration(l.Took*float64(time.Millisecond)))
 		}
 	}
 	return took

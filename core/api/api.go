@@ -30,7 +30,8 @@ type API struct {
 	Now    func() time.Time
 	Random io.Reader
 	Log    *slog.Logger
-	Tally  func(t host.Tally) // as in host.Host, and may be nil
+	Tally  func(t host.Tally)                      // as in host.Host, and may be nil
+	About  func(ctx context.Context, a host.About) // as in host.Host, and may be nil
 
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
@@ -50,13 +51,13 @@ const (
 	ValidatePath = "/api/v1/verify/validate"
 	SessionsPath = "/api/v1/verify/sessions/" // and the session id
 	TestsPath    = "/api/v1/verify/test-events"
-	HostedPath   = "/verify"                  // where redirect_url leads
-	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
-	WalletPath   = HostedPath + "/wallet"     // where a form with the answer of a browser's wallet is posted
-	PasskeysPath = HostedPath + "/passkeys"   // where users see what is kept of their passkeys
-	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
-	PhonePath    = HostedPath + "/phone/"     // and the handle of a hand-off, which a phone opens
-	BoxPath      = HostedPath + "/box/"       // and the handle of a box, where others than the browser answer
+	HostedPath   = "/verify"                // where redirect_url leads
+	FilePath     = HostedPath + "/file"     // where a form with a picture is posted
+	WalletPath   = HostedPath + "/wallet"   // where a form with the answer of a browser's wallet is posted
+	PasskeysPath = HostedPath + "/passkeys" // where users see what is kept of their passkeys
+	ReturnPath   = HostedPath + "/return/"  // and the name of the method that sent the browser away
+	PhonePath    = HostedPath + "/phone/"   // and the handle of a hand-off, which a phone opens
+	BoxPath      = HostedPath + "/box/"     // and the handle of a box, where others than the browser answer
 )
 
 // call is one request on its way through a handler. Its header goes on the answer, whatever the answer will
@@ -67,6 +68,7 @@ type call struct {
 	req    *web.Request
 	now    time.Time
 	header Lines
+	about  host.About
 
 	maxBody int // bytes that the route takes
 
@@ -128,5 +130,8 @@ func (a *API) Serve(
 ) (*web.Response, Lines, error) {
 	c := &call{API: a, ctx: ctx, req: req, maxBody: maxBody, now: a.Now(), header: make(Lines, 0, 5)}
 	resp, err := h(c)
+	if a.About != nil && c.about != (host.About{}) {
+		a.About(ctx, c.about)
+	}
 	return resp, c.header, err
 }

@@ -91,6 +91,9 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 
 // used notes that a key has authenticated a request, unless err says that it has not. It returns err.
 func (c *call) used(key *integration.Key, err error) error {
+	if err == nil {
+		c.about.Key, c.about.Publisher = key.ID, key.PublisherID
+	}
 	if err == nil && c.Tally != nil {
 		c.Tally(host.Tally{Key: key.ID})
 	}

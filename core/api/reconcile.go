@@ -74,6 +74,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	if i == nil || !c.now.Before(id.Expires().Add(c.Lifecycle.OutcomeLife)) {
 		return nil, errNoSession
 	}
+	c.about.Session, c.about.Integration = text, i.ID
 	r, _, err := c.Lifecycle.Load(c.ctx, id)
 	if err != nil {
 		return nil, err

@@ -70,6 +70,7 @@ func Start(c *call) (*web.Response, error) {
 		return nil, &reply.Error{Code: reply.Forbidden,
 			Message: "This public key belongs to another integration."}
 	}
+	c.about.Integration = owned.ID
 	if !c.Dev {
 		ready, err := c.Directory.Ready(c.ctx, owned)
 		if err != nil {
@@ -155,6 +156,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	if err != nil {
 		return nil, err
 	}
+	c.about.Session = text
 	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
 	initiation, err := c.initiate(s, req.language)
 	if err != nil {

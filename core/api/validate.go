@@ -106,6 +106,7 @@ func (c *call) openResult(key *integration.Key, text string) (result.Token, erro
 	if i == nil {
 		return result.Token{}, errInvalidToken
 	}
+	c.about.Session, c.about.Integration = t.Text, i.ID
 	return t, nil
 }
 

@@ -34,6 +34,10 @@ type Host struct {
 	// user id or callback query.
 	Log *slog.Logger
 
+	// About gets what the request of ctx is about, as far as the core has found out. It may be called several
+	// times for one request; what is said later adds to what was said before. Nil discards it.
+	About func(ctx context.Context, a About)
+
 	// Count gets events that are worth a metric: one of the Count constants. Nil discards them.
 	Count func(event string)
 

@@ -284,6 +284,8 @@ func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
 	if err != nil {
 		return s, m, err
 	}
+	s = lifecycle.Session{ID: id, Text: b.Session, Integration: i}
+	h.tell(ctx, s)
 	r, _, err := h.Lifecycle.Load(ctx, id)
 	if err != nil {
 		return s, m, err
@@ -297,7 +299,7 @@ func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
 		!slices.Contains(i.Offers(), b.Method) {
 		return s, m, errOver
 	}
-	return lifecycle.Session{ID: id, Text: b.Session, Integration: i}, m, nil
+	return s, m, nil
 }
 
 // close has the method judge an answer, and closes the box with it.

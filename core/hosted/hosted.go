@@ -53,12 +53,13 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// Hosted serves the pages. All fields but Count, Measure and Passkeys are needed.
+// Hosted serves the pages. All fields but Count, About, Measure and Passkeys are needed.
 type Hosted struct {
 	Sealer host.Sealer
 	Now    func() time.Time
 	Log    *slog.Logger
-	Count  func(event string) // as in host.Host
+	Count  func(event string)                      // as in host.Host
+	About  func(ctx context.Context, a host.About) // as in host.Host
 
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
@@ -409,6 +410,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if err != nil {
 		return nil, v.unavailable(err)
 	}
+	h.tell(ctx, v.session)
 	for _, name := range v.session.Integration.Offers() {
 		if m, ok := h.Methods[name]; ok {
 			v.offers = append(v.offers, m)
@@ -418,6 +420,14 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 		return nil, v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
 	}
 	return v, nil
+}
+
+// tell says which session a request is about.
+func (h *Hosted) tell(ctx context.Context, s lifecycle.Session) {
+	if h.About != nil {
+		h.About(ctx, host.About{Session: s.Text, Integration: s.Integration.ID,
+			Publisher: s.Integration.PublisherID})
+	}
 }
 
 // record returns the record of the session as it holds now.

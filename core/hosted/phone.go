@@ -96,6 +96,7 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 	if err != nil {
 		return nil, v.unavailable(err)
 	}
+	h.tell(ctx, v.session)
 	r, err := v.record()
 	if err != nil {
 		return nil, v.unavailable(err)

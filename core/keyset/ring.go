@@ -263,6 +263,14 @@ func (r *Ring) Standing() Standing { return r.state.Load().standing }
 // SealingKey returns the id of the key that seals now.
 func (r *Ring) SealingKey() string { return r.state.Load().ring.SealingKey() }
 
+// KeyIDs returns the ids of all keys of the ring.
+func (r *Ring) KeyIDs() (ids []string) {
+	for _, k := range r.state.Load().file.Keys {
+		ids = append(ids, k.ID)
+	}
+	return ids
+}
+
 // Ready returns nil if this instance may serve: it has seen the store's set, and its ring has every key
 // that the fleet seals with.
 func (r *Ring) Ready() error {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -22,12 +23,13 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields but Count, Tally and Wake are needed.
+// Lifecycle applies triggers. All fields but Log, Count, Tally and Wake are needed.
 type Lifecycle struct {
 	KV     kv.KV
 	Sealer host.Sealer
 	Now    func() time.Time
 	Random io.Reader
+	Log    *slog.Logger                        // nil discards
 	Count  func(event string)                  // as in host.Host
 	Tally  func(t host.Tally)                  // as in host.Host
 	Wake   func(p kv.Partition, due time.Time) // as in host.Host
@@ -207,6 +209,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			if next.Terminal() {
 				l.count(countOf(next.State))
 				l.tally(s, outcomeOf(next))
+				l.logEnd(ctx, s, next)
 			}
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
@@ -376,6 +379,19 @@ func (l *Lifecycle) announce(tx kv.Tx) {
 	for _, t := range tx.Schedule {
 		l.Wake(tx.Partition, t.Due)
 	}
+}
+
+// logEnd writes the line that says how a session has ended, as operators see it.
+func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record) {
+	if l.Log == nil {
+		return
+	}
+	attrs := []slog.Attr{slog.String("session", s.Text), slog.String("integration", s.Integration.ID),
+		slog.String("publisher", s.Integration.PublisherID), slog.String("state", r.State.Status())}
+	if r.FailureCode != "" {
+		attrs = append(attrs, slog.String("code", r.FailureCode))
+	}
+	l.Log.LogAttrs(ctx, slog.LevelInfo, "session ended", attrs...)
 }
 
 // countOf returns the name under which the end of a session is counted.

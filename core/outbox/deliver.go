@@ -95,6 +95,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	switch webhook.Classify(status, fetchErr) {
 	case webhook.Delivered:
 		o.count(host.CountWebhookDelivered)
+		o.say(ctx, slog.LevelInfo, "webhook delivered", e, last, tookOf(a))
 		tx := kv.Tx{Cancel: []string{job.Task.ID}}
 		if e.waited() {
 			tx.Deletes = []string{waitingPrefix + e.id}
@@ -114,8 +115,8 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if !more {
 		return o.bury(ctx, job, e, exhausted, last)
 	}
-	o.Log.Info("webhook will be tried again", "event", e.id, "type", m.Type, "integration", m.Integration,
-		"attempts", e.Attempts, "last", last, "in", delay.Round(time.Second).String())
+	o.say(ctx, slog.LevelInfo, "webhook will be tried again", e, last, tookOf(a),
+		slog.String("in", delay.Round(time.Second).String()))
 	w := Waiting{
 		Event:       e.id,
 		Type:        m.Type,
@@ -213,8 +214,8 @@ func (o *Outbox) target(
 // mentions each event once.
 func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason string) error {
 	if e.Postponed == 0 {
-		o.Log.Error("webhook is put off until this service is mended", "event", e.id, "type", e.Type,
-			"integration", e.Integration, "reason", reason)
+		o.say(ctx, slog.LevelError, "webhook is put off until this service is mended", e, "",
+			slog.String("reason", reason))
 	}
 	o.count(host.CountWebhookPostponed)
 	delay := min(postponeFirst<<min(e.Postponed, 10), postponeMost)
@@ -238,8 +239,7 @@ func (o *Outbox) bury(ctx context.Context, job host.Job, e event, reason, last s
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.count(host.CountWebhookDead)
-	o.Log.Warn("webhook is given up", "event", d.Event, "type", d.Type, "integration", d.Integration,
-		"attempts", d.Attempts, "reason", reason, "last", last)
+	o.say(ctx, slog.LevelWarn, "webhook is given up", e, last, slog.String("reason", reason))
 	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
 		Cancel:  []string{job.Task.ID},
@@ -315,6 +315,21 @@ func (a Attempt) String() string {
 	}
 	return fmt.Sprintf("status %d", a.Status)
 }
+
+// say writes a line about an event. last is what came of the last attempt, or "".
+func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e event, last string,
+	more ...slog.Attr) {
+	attrs := []slog.Attr{slog.String("event", e.id), slog.String("type", e.Type),
+		slog.String("session", e.Session), slog.String("integration", e.Integration),
+		slog.Int("attempts", e.Attempts)}
+	if last != "" {
+		attrs = append(attrs, slog.String("last", last))
+	}
+	o.Log.LogAttrs(ctx, level, message, append(attrs, more...)...)
+}
+
+// tookOf says how long an attempt took, as the log of deliveries has it.
+func tookOf(a Attempt) slog.Attr { return slog.Int64("took_ms", a.Took.Milliseconds()) }
 
 func (o *Outbox) count(event string) {
 	if o.Count != nil {

@@ -40,8 +40,8 @@ type Config struct {
 	File func() ([]byte, error)
 
 	// Observe is called after each look. It gets the number of keys that the fleet seals with and this
-	// instance lacks, and the id of the key that seals. Nil: no call.
-	Observe func(missing int, sealing string)
+	// instance lacks, the id of the key that seals, and the ids of all keys of the ring. Nil: no call.
+	Observe func(missing int, sealing string, keys []string)
 }
 
 // Live is the key ring of a running server: its Sealer and its KV.
@@ -176,6 +176,6 @@ func (l *Live) reread() error {
 
 func (l *Live) observe() {
 	if l.cfg.Observe != nil {
-		l.cfg.Observe(l.Standing().Lacking(l.cfg.Now()), l.SealingKey())
+		l.cfg.Observe(l.Standing().Lacking(l.cfg.Now()), l.SealingKey(), l.KeyIDs())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +97,10 @@ func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
 			Log:    slog.New(slog.NewTextHandler(l.log, nil)),
 		},
 		Name: "verify.example", Keyring: kr, File: l.file.read,
-		Observe: func(missing int, sealing string) {
+		Observe: func(missing int, sealing string, keys []string) {
+			if !slices.Contains(keys, sealing) {
+				t.Errorf("the ring seals with %s, which is not among its keys %v", sealing, keys)
+			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.missing, l.sealing = missing, sealing

@@ -110,6 +110,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
 		Module: first.WASM, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
 		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake, Random: h.Random,
+		About:         h.About,
 		Interruptible: s.config.Interruptible,
 		Observer:      observer{metrics, s}, Cache: s.cache.library(),
 	})
@@ -203,7 +204,7 @@ func (s *Switch) activate(ctx context.Context, next Module) (changed bool, err e
 	}
 	s.cache.after(next.Digest)
 	s.log.Info("module activated", "digest", next.Digest, "module_version", next.Version,
-		"source", next.Source, "took", s.now().Sub(begin))
+		"source", next.Source, "took_ms", s.now().Sub(begin).Milliseconds())
 	s.follow()
 	return true, nil
 }

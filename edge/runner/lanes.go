@@ -272,6 +272,16 @@ func (l *lanes) nextLate(now time.Time) time.Time {
 	return t
 }
 
+// waits returns how many jobs wait, and when the oldest of them fell due.
+func (l *lanes) waits() (n int, due time.Time) {
+	for _, ln := range l.ready {
+		for _, w := range ln.queue {
+			due = earliest(due, w.job.Task.Due)
+		}
+	}
+	return l.queued, due
+}
+
 // close gives up all waiting jobs. No job starts after it.
 func (l *lanes) close(now time.Time) []deferral {
 	l.closed = true

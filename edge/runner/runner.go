@@ -125,6 +125,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	wakeAt time.Time // earliest Wake since the last claim; zero: none
+	next   time.Time // when the earliest task falls due that the last claim has left; zero: none
 }
 
 // New returns a runner, which does not run yet. It panics if Outbox is nil.
@@ -254,11 +255,12 @@ func (w *watch) run(ctx context.Context) {
 		if err != nil {
 			r.cfg.Metrics.ClaimFailed()
 			backoff = min(max(2*backoff, backoffMin), backoffMax)
-			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition, "err", err, "within", backoff)
+			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition, "error", err.Error(), "within", backoff.String())
 			due = now
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
 			continue
 		}
+		w.leaves(next)
 		backoff, due, floor = 0, now, now
 		if len(jobs) < n {
 			due, floor = r.nextClaim(now, jobs, next), now.Add(r.cfg.Gap)
@@ -296,6 +298,32 @@ func (w *watch) woken(due time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return earliest(due, w.wakeAt)
+}
+
+// leaves notes when the earliest task falls due that a claim has left.
+func (w *watch) leaves(next time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = next
+}
+
+// Backlog returns how many claimed tasks wait for their turn, and for how long the oldest task has been due
+// that has not begun. It knows of tasks that nobody has claimed only the oldest one of each partition, as of the
+// last claim.
+func (r *Runner) Backlog() (waiting int, oldest time.Duration) {
+	now := r.cfg.Now()
+	r.mu.Lock()
+	waiting, due := r.lanes.waits()
+	r.mu.Unlock()
+	for _, w := range r.watches {
+		w.mu.Lock()
+		due = earliest(due, w.next)
+		w.mu.Unlock()
+	}
+	if due.IsZero() {
+		return waiting, 0
+	}
+	return waiting, max(0, now.Sub(due))
 }
 
 func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
@@ -348,7 +376,7 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	took := now.Sub(began)
 	r.cfg.Metrics.JobDone(took, err)
 	if err != nil {
-		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "err", err)
+		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "error", err.Error())
 	}
 	r.mu.Lock()
 	r.lanes.done(now, j.Lane, took)
@@ -389,7 +417,7 @@ func (r *Runner) putOff(ds []deferral) {
 			r.gaveUp <- struct{}{}
 			defer func() { <-r.gaveUp }()
 			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
-				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "err", err)
+				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "error", err.Error())
 			}
 			r.mu.Lock()
 			r.lanes.deferring--

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
@@ -148,11 +149,11 @@ func (d *door) logPath(pattern, path string) string {
 // but the two ids. Of refusals that many clients at once may cause, only some have
 // a line.
 func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr, resp *web.Response,
-	why *refusal, took time.Duration) {
+	about host.About, why *refusal, took time.Duration) {
 	if !d.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 10)
+	attrs := make([]slog.Attr, 0, 14)
 	attrs = append(attrs,
 		slog.String("listener", d.name),
 		slog.String("method", logMethod(r.Method)),
@@ -162,10 +163,14 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 	}
 	attrs = append(attrs,
 		slog.Int("status", resp.Status),
-		slog.Duration("took", took),
+		slog.Float64("took_ms", milliseconds(took)),
 		slog.Int("bytes", len(resp.Body)),
-		slog.String("client", client.String()),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))
+	attrs = d.s.clientAttrs(attrs, client, client.String())
+	if why != nil {
+		about.Code = string(why.code)
+	}
+	attrs = aboutAttrs(attrs, about)
 	if id := reply.CorrelationID(web.Header(r.Header)); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))
 	}
@@ -175,6 +180,9 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 	}
 	d.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
+
+// milliseconds returns d with three decimals, as every line has it.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // logMethod keeps unknown methods out of the log, because they are the client's text.
 func logMethod(m string) string {

@@ -116,8 +116,8 @@ func (d *door) shakeFailed(m *member, err error) {
 		say(m, resp)
 		d.account(m, resp)
 	} else {
-		d.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", slog.String("listener", d.name),
-			slog.String("client", m.peer.network.String()), slog.String("error", err.Error()))
+		d.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", d.s.networkAttrs(m.peer.network,
+			slog.String("listener", d.name), slog.String("error", d.s.withoutClient(err.Error())))...)
 	}
 	m.Close()
 }
@@ -125,9 +125,9 @@ func (d *door) shakeFailed(m *member, err error) {
 // account counts and logs an answer that stands in for one of net/http's.
 func (d *door) account(m *member, resp *web.Response) {
 	d.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
-	d.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request",
+	d.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request", d.s.networkAttrs(m.peer.network,
 		slog.String("listener", d.name), slog.String("route", routeNone), slog.Int("status", resp.Status),
-		slog.String("client", m.peer.network.String()), slog.String("request_id", resp.Header.Get("X-Request-Id")))
+		slog.String("request_id", resp.Header.Get("X-Request-Id")))...)
 }
 
 // What became of a connection that there was no room for.
@@ -139,8 +139,8 @@ const (
 // turnedAway counts and logs a connection that gave way or was not let in.
 func (d *door) turnedAway(how string, network netip.Prefix, why string) {
 	d.s.metrics.turnedAway.WithLabelValues(d.name, how, why).Inc()
-	d.seldomLog(slog.LevelWarn, how+" "+why, "too many connections", slog.String("listener", d.name),
-		slog.String("client", network.String()), slog.String("limit", why), slog.String("connection", how))
+	d.seldomLog(slog.LevelWarn, how+" "+why, "too many connections", d.s.networkAttrs(network,
+		slog.String("listener", d.name), slog.String("limit", why), slog.String("connection", how))...)
 }
 
 type memberKey struct{}
@@ -190,13 +190,14 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	client := d.client(r)
 	route := d.routes.At(r.Method, r.URL.Path)
-	resp, why := d.answer(w, r, m, client, &route)
+	ctx, about := withNotes(r.Context())
+	resp, why := d.answer(ctx, w, r, m, client, &route)
 	d.s.putOff(resp)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
 	metrics.observe(route.Label, resp.Status, took)
-	d.logAccess(r, &route, client, resp, why, took)
+	d.logAccess(r, &route, client, resp, about.read(), why, took)
 }
 
 func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
@@ -220,7 +221,7 @@ func (d *door) client(r *http.Request) netip.Addr {
 // answer never returns nil, nor a status that net/http would refuse. why is not nil
 // if the answer comes from the server alone. Head and body are read before the
 // request takes one of the places, so that a slow peer never holds one.
-func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client netip.Addr,
+func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, m *member, client netip.Addr,
 	route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
 	req := &web.Request{
@@ -256,11 +257,10 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, m *member, client 
 	default:
 		return d.refuse(req, serviceBusy), &serviceBusy
 	}
-	whole := r.Context()
 	if route.Whole {
-		whole = context.WithoutCancel(whole)
+		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(whole, d.timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	if stream != nil {
 		// An error means that the connection has no deadlines, so there is none to extend.

@@ -35,12 +35,17 @@ type Metrics struct {
 	deferred    prometheus.Counter
 	claimErrors prometheus.Counter
 
+	tasks    atomic.Pointer[func() (int, time.Duration)] // nil: nothing runs tasks
+	sessions sessionMetrics
+
 	missingKeys  prometheus.Gauge
+	keys         *prometheus.GaugeVec
 	sealingKey   *prometheus.GaugeVec
 	certificate  *prometheus.GaugeVec
 	certRefused  prometheus.Gauge
 	storeFailing *prometheus.GaugeVec
 	storeRefused *prometheus.CounterVec
+	storeSeconds *prometheus.HistogramVec
 }
 
 // NewMetrics returns metrics at zero. They include those of Go's runtime, of the
@@ -99,6 +104,9 @@ func NewMetrics() *Metrics {
 			Name: "verge_keyring_missing_keys",
 			Help: "Keys that other instances use and this one lacks. Above 0 this instance is not ready.",
 		}),
+		keys: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_keyring_key_info", Help: "1 for each key of the ring that this instance has.",
+		}, []string{"key"}),
 		sealingKey: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_keyring_sealing_key", Help: "1 for the key of the ring that seals now.",
 		}, []string{"key"}),
@@ -116,7 +124,24 @@ func NewMetrics() *Metrics {
 		storeRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_store_refused_total", Help: "Calls that the store failed at, by what they were for.",
 		}, []string{"what"}),
+		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "verge_store_operation_seconds",
+			Help: "Time that the store took, by operation (get, list, commit, claim, spend) and result: ok, conflict " +
+				"(others were quicker, which is no fault), refused, unknown (a commit without an answer), gave_up " +
+				"(the caller went away).",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"operation", "result"}),
+		sessions: newSessionMetrics(),
 	}
+	m.reg.MustRegister(m.sessions.total, m.storeSeconds, m.keys)
+	m.reg.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "verge_runner_tasks_waiting", Help: "Tasks that this instance has claimed and not begun.",
+		}, func() float64 { waiting, _ := m.backlog(); return float64(waiting) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "verge_runner_oldest_task_seconds",
+			Help: "For how long the oldest task has been due that has not begun, as far as this instance knows; 0: none.",
+		}, func() float64 { _, oldest := m.backlog(); return oldest.Seconds() }))
 	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
 		m.methods.events, m.methods.fetch,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
@@ -150,9 +175,24 @@ func (m *Metrics) JobDone(took time.Duration, err error) {
 func (m *Metrics) JobDeferred() { m.deferred.Inc() }
 func (m *Metrics) ClaimFailed() { m.claimErrors.Inc() }
 
-// Keyring reports how this instance's key ring compares with the fleet's.
-func (m *Metrics) Keyring(missing int, sealing string) {
+// Tasks says who knows how many tasks wait, and for how long the oldest one has been due. It is asked whenever
+// somebody reads metrics.
+func (m *Metrics) Tasks(backlog func() (waiting int, oldest time.Duration)) { m.tasks.Store(&backlog) }
+
+func (m *Metrics) backlog() (waiting int, oldest time.Duration) {
+	if read := m.tasks.Load(); read != nil {
+		return (*read)()
+	}
+	return 0, 0
+}
+
+// Keyring reports how this instance's key ring compares with the fleet's, and the ids of its keys.
+func (m *Metrics) Keyring(missing int, sealing string, keys []string) {
 	m.missingKeys.Set(float64(missing))
+	m.keys.Reset()
+	for _, id := range keys {
+		m.keys.WithLabelValues(id).Set(1)
+	}
 	m.sealingKey.Reset()
 	m.sealingKey.WithLabelValues(sealing).Set(1)
 }
@@ -185,6 +225,11 @@ func (m *Metrics) StoreFailing(what string, failing bool) {
 }
 
 func (m *Metrics) StoreRefused(what string) { m.storeRefused.WithLabelValues(what).Inc() }
+
+// StoreDone reports a call of the store.
+func (m *Metrics) StoreDone(operation, result string, took time.Duration) {
+	m.storeSeconds.WithLabelValues(operation, result).Observe(took.Seconds())
+}
 
 func (m *Metrics) observe(route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()

@@ -56,7 +56,7 @@ func (d *door) complaints() *log.Logger { return log.New(complaints{d}, "", 0) }
 type complaints struct{ d *door }
 
 func (c complaints) Write(line []byte) (int, error) {
-	c.d.seldomLog(slog.LevelWarn, "net/http", string(bytes.TrimSpace(line)))
+	c.d.seldomLog(slog.LevelWarn, "net/http", c.d.s.withoutClient(string(bytes.TrimSpace(line))))
 	return len(line), nil
 }
 

@@ -97,6 +97,9 @@ type Config struct {
 	Log     *slog.Logger // access log at Info, health checks at Debug; nil discards
 	Metrics *Metrics     // nil: the server makes its own, and Ops serves them
 
+	// LogClient says how much of a client's address the log has: one of the Client constants. "": ClientWhole.
+	LogClient string
+
 	HandleTimeout time.Duration // the engine's deadline for one public request; 0: 15 s
 
 	// AdminTimeout is the engine's deadline for an operator's request. A webhook
@@ -191,6 +194,13 @@ func New(c Config) *Server {
 	case headerXForwardedFor, headerForwarded:
 	default:
 		panic("server: Config.ProxyHeader is neither X-Forwarded-For nor Forwarded")
+	}
+	switch c.LogClient {
+	case "":
+		c.LogClient = ClientWhole
+	case ClientWhole, ClientCut, ClientOff:
+	default:
+		panic("server: Config.LogClient is none of whole, cut and off")
 	}
 	orDuration(&c.HandleTimeout, 15*time.Second)
 	orDuration(&c.AdminTimeout, 75*time.Second)
@@ -306,7 +316,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) drain(doors []*door) error {
 	s.draining.Store(true)
-	s.log.Info("draining", "delay", s.cfg.DrainDelay)
+	s.log.Info("draining", "delay", s.cfg.DrainDelay.String())
 	defer s.ops.Close()
 	time.Sleep(s.cfg.DrainDelay)
 

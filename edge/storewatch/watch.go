@@ -26,7 +26,28 @@ import (
 type Metrics interface {
 	StoreFailing(what string, failing bool)
 	StoreRefused(what string)
+
+	// StoreDone tells of each call of the store: one of the operations, and one of the results.
+	StoreDone(operation, result string, took time.Duration)
 }
+
+// The operations of a store.
+const (
+	get    = "get"
+	list   = "list"
+	commit = "commit"
+	claim  = "claim"
+	charge = "spend"
+)
+
+// The results of an operation.
+const (
+	resultOK       = "ok"       // it answered; that there is no such item is an answer, too
+	resultConflict = "conflict" // a check or a lease of the commit failed
+	resultRefused  = "refused"  // nothing changed
+	resultUnknown  = "unknown"  // whether anything changed cannot be known
+	resultGaveUp   = "gave_up"  // the caller did not wait for the answer
+)
 
 // The kinds of calls.
 const (
@@ -205,7 +226,7 @@ func (w *Watch) recovers(s *state) {
 type watched struct{ w *Watch }
 
 func (s watched) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) {
-	err = s.w.ask(ctx, &s.w.reads, func(ctx context.Context) (bool, error) {
+	err = s.w.ask(ctx, &s.w.reads, get, func(ctx context.Context) (bool, error) {
 		item, err = s.w.store.Get(ctx, key)
 		return true, err
 	})
@@ -213,7 +234,7 @@ func (s watched) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) 
 }
 
 func (s watched) List(ctx context.Context, prefix kv.Key, after string, n int) (items []kv.Item, err error) {
-	err = s.w.ask(ctx, &s.w.reads, func(ctx context.Context) (bool, error) {
+	err = s.w.ask(ctx, &s.w.reads, list, func(ctx context.Context) (bool, error) {
 		items, err = s.w.store.List(ctx, prefix, after, n)
 		return true, err
 	})
@@ -221,7 +242,7 @@ func (s watched) List(ctx context.Context, prefix kv.Key, after string, n int) (
 }
 
 func (s watched) Commit(ctx context.Context, tx kv.Tx) error {
-	return s.w.ask(ctx, &s.w.writes, func(ctx context.Context) (bool, error) {
+	return s.w.ask(ctx, &s.w.writes, commit, func(ctx context.Context) (bool, error) {
 		err := s.w.store.Commit(ctx, tx)
 		if err != nil && ctx.Err() != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
 			err = errors.Join(kv.ErrUnknown, err)
@@ -234,7 +255,7 @@ func (s watched) Commit(ctx context.Context, tx kv.Tx) error {
 func (s watched) Claim(
 	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
 ) (tasks []kv.Task, next time.Time, err error) {
-	err = s.w.ask(ctx, &s.w.writes, func(ctx context.Context) (bool, error) {
+	err = s.w.ask(ctx, &s.w.writes, claim, func(ctx context.Context) (bool, error) {
 		tasks, next, err = s.w.store.Claim(ctx, p, now, lease, n)
 		return len(tasks) > 0, err
 	})
@@ -249,7 +270,7 @@ type metered struct {
 func (s metered) Spend(
 	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) (tats []time.Time, err error) {
-	err = s.w.ask(ctx, &s.w.counters, func(ctx context.Context) (bool, error) {
+	err = s.w.ask(ctx, &s.w.counters, charge, func(ctx context.Context) (bool, error) {
 		tats, err = s.meter.Spend(ctx, p, now, charges)
 		return true, err
 	})
@@ -257,13 +278,16 @@ func (s metered) Spend(
 }
 
 // ask makes one call within the budget of its request.
-func (w *Watch) ask(ctx context.Context, s *state, call func(context.Context) (proof bool, err error)) error {
+func (w *Watch) ask(ctx context.Context, s *state, operation string,
+	call func(context.Context) (proof bool, err error)) error {
 	within, done, err := spend(ctx)
 	if err != nil {
 		return err // the store was not asked
 	}
 	_, before := w.toldTrouble()
+	begin := time.Now()
 	proof, err := call(within)
+	w.metrics.StoreDone(operation, resultOf(ctx, err), time.Since(begin))
 	done()
 	if s == &w.reads && err != nil {
 		if trouble, now := w.toldTrouble(); trouble || now != before {
@@ -272,6 +296,22 @@ func (w *Watch) ask(ctx context.Context, s *state, call func(context.Context) (p
 	}
 	w.heard(ctx, s, err, proof)
 	return err
+}
+
+// resultOf returns what came of an operation. asked is the caller's context.
+func resultOf(asked context.Context, err error) string {
+	var conflict *kv.Conflict
+	switch {
+	case err == nil, errors.Is(err, kv.ErrNotFound):
+		return resultOK
+	case errors.Is(asked.Err(), context.Canceled):
+		return resultGaveUp
+	case errors.Is(err, kv.ErrUnknown):
+		return resultUnknown
+	case errors.As(err, &conflict):
+		return resultConflict
+	}
+	return resultRefused
 }
 
 // toldTrouble returns whether the store says that it cannot write, and how often it has reported
@@ -286,3 +326,5 @@ type nobody struct{}
 
 func (nobody) StoreFailing(string, bool) {}
 func (nobody) StoreRefused(string)       {}
+
+func (nobody) StoreDone(string, string, time.Duration) {}

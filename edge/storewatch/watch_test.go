@@ -62,13 +62,18 @@ func (c counting) Spend(
 type recorded struct {
 	failing map[string]bool
 	refused map[string]int
+	done    []string // operation, result and time of each call
+}
+
+func (r *recorded) StoreDone(operation, result string, took time.Duration) {
+	r.done = append(r.done, fmt.Sprint(operation, " ", result, " ", took))
 }
 
 func (r *recorded) StoreFailing(what string, failing bool) { r.failing[what] = failing }
 func (r *recorded) StoreRefused(what string)               { r.refused[what]++ }
 
 func watching(store kv.KV, tells bool) (w *Watch, log *bytes.Buffer, m *recorded) {
-	log, m = new(bytes.Buffer), &recorded{map[string]bool{}, map[string]int{}}
+	log, m = new(bytes.Buffer), &recorded{failing: map[string]bool{}, refused: map[string]int{}}
 	return New(store, Config{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m, Tells: tells}), log, m
 }
 
@@ -369,6 +374,49 @@ func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
 			}
 			if m.failing[reads] != c.failed {
 				t.Errorf("reads are said to fail: %v, want %v", m.failing[reads], c.failed)
+			}
+		})
+	}
+}
+
+func TestEachCallIsMeasured(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		err    error
+		gone   bool   // the caller has gone away
+		commit string // what is said of a commit
+	}{
+		{"an answer", nil, false, "commit ok 2s"},
+		{"an item that is not there", kv.ErrNotFound, false, "commit ok 2s"},
+		{"a check that fails", &kv.Conflict{}, false, "commit conflict 2s"},
+		{"a refusal", kv.ErrUnavailable, false, "commit refused 2s"},
+		{"no answer", kv.ErrUnknown, false, "commit unknown 2s"},
+		{"an unknown outcome with a conflict", errors.Join(&kv.Conflict{}, kv.ErrUnknown), false,
+			"commit unknown 2s"},
+		{"a caller who went away", nil, true, "commit gave_up 0s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _, m := watching(counting{&fake{err: c.err, takes: 2 * time.Second}}, false)
+			store := w.KV()
+			ctx, goAway := context.WithCancel(t.Context())
+			defer goAway()
+			if c.gone {
+				goAway()
+			}
+			// What a call returns is tested elsewhere.
+			_ = store.Commit(ctx, kv.Tx{})
+			_, _ = store.Get(ctx, kv.Key{})
+			_, _ = store.List(ctx, kv.Key{}, "", 1)
+			_, _, _ = store.Claim(ctx, "p", time.Now(), 0, 1)
+			_, _ = store.(kv.Meter).Spend(ctx, "p", time.Now(), nil)
+			if len(m.done) != 5 || m.done[0] != c.commit {
+				t.Fatalf("%s: measured %q, want %q first", c.name, m.done, c.commit)
+			}
+			_, rest, _ := strings.Cut(c.commit, " ")
+			for i, operation := range []string{"commit", "get", "list", "claim", "spend"} {
+				if m.done[i] != operation+" "+rest {
+					t.Errorf("%s: measured %q, want %s", c.name, m.done[i], operation+" "+rest)
+				}
 			}
 		})
 	}

@@ -113,6 +113,7 @@ var kinds = map[abi.Kind]kind{
 	abi.Wake:    {"wake", of(readWake), nil},
 	abi.Measure: {"measure", of(abi.ReadTold), nil},
 	abi.Tally:   {"tally", of(abi.ReadTally), nil},
+	abi.About:   {"about", of(abi.ReadAbout), nil},
 }
 
 var statuses = map[abi.Status]string{

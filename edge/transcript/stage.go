@@ -63,6 +63,8 @@ func (s *stage) measure(m host.Measurement) {
 	s.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
+func (s *stage) about(_ context.Context, a host.About) { s.notice(abi.About, abi.AppendAbout(nil, a)) }
+
 func (s *stage) tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
 
 // Write implements io.Writer: a line of the log is a notice.
@@ -100,7 +102,7 @@ func (e Engine) start(
 		r, err = core.New(settings.Unpack(c), host.Host{
 			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
 			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally,
-			Wake: s.wake,
+			Wake: s.wake, About: s.about,
 		})
 		return r, func() error { return nil }, err
 	}
@@ -112,6 +114,7 @@ func (e Engine) start(
 		Compiled: e.Guest, Guest: c, Sealer: sealer,
 		KV: store, Meter: store, Fetch: fetch, Sign: sign,
 		Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally, Wake: s.wake,
+		About:     s.about,
 		Instances: 1, MemoryFull: 1 << 31, // never replaced: a new instance would read again what this one knows
 		Random: &s.entropy,
 		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},

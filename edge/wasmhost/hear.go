@@ -60,7 +60,7 @@ func (in *instance) hear(c *call, out []byte) (err error) {
 			if notices++; notices > maxNotices {
 				return fmt.Errorf("more than %d notices at once", maxNotices)
 			}
-			err = in.heed(rec)
+			err = in.heed(c, rec)
 		case rec.Request != c.id || in.calls[c.id] != c:
 			err = fmt.Errorf("a record of request %d, which is not under way or not the one that was called for",
 				rec.Request)
@@ -94,8 +94,8 @@ func (in *instance) answered(c *call, body []byte) error {
 	return nil
 }
 
-// heed handles a notice. A notice of an unknown kind comes from a module that is newer than this host.
-func (in *instance) heed(rec abi.Record) error {
+// heed handles a notice of an export that was called for c. A notice of an unknown kind comes from a module that is newer than this host.
+func (in *instance) heed(c *call, rec abi.Record) error {
 	p := &in.engine.ports
 	switch rec.Kind {
 	case abi.Log:
@@ -120,6 +120,14 @@ func (in *instance) heed(rec abi.Record) error {
 		}
 		if t.Valid() { // what is not comes from a module that is newer than this host, or hostile
 			p.tally(t)
+		}
+	case abi.About:
+		a, err := abi.ReadAbout(rec.Body)
+		if err != nil {
+			return err
+		}
+		if rec.Request == c.id {
+			p.about(c.ctx, a.Told())
 		}
 	case abi.Wake:
 		partition, due, err := abi.ReadWake(rec.Body)

@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"context"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -12,6 +13,7 @@ import (
 // ports carry out effects and get notices.
 type ports struct {
 	effect.Ports
+	about   func(ctx context.Context, a host.About)
 	count   func(event string)
 	measure func(m host.Measurement)
 	tally   func(t host.Tally)

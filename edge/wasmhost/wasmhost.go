@@ -52,7 +52,11 @@ type Config struct {
 	// Sign is host.Host's. The keys stay outside of the guest. Nil: there are none.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
-	Log     *slog.Logger                        // nil discards
+	Log *slog.Logger // nil discards
+
+	// About gets what the request of ctx is about, see host.Host. Nil discards it.
+	About func(ctx context.Context, a host.About)
+
 	Count   func(event string)                  // nil discards
 	Measure func(m host.Measurement)            // nil discards
 	Tally   func(t host.Tally)                  // nil discards; gets only what is Valid
@@ -98,6 +102,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.About == nil {
+		c.About = func(context.Context, host.About) {}
 	}
 	if c.Count == nil {
 		c.Count = func(string) {}
@@ -181,6 +188,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 		cfg: c,
 		ports: ports{
 			Ports:   effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign},
+			about:   c.About,
 			count:   c.Count,
 			measure: c.Measure,
 			tally:   c.Tally,

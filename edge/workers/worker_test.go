@@ -166,8 +166,8 @@ func TestDoor(t *testing.T) {
 		"/admin/v1/integrations/" + trace} {
 		s.do("GET", s.base+path, http.Header{"X-Correlation-Id": {"john-smith"}}, nil)
 	}
-	s.do("GET", s.base+"/", http.Header{"X-Correlation-Id": {trace}}, nil)
-	for _, text := range []string{s.key, operatorToken, webhookSecret, "john-smith"} {
+	s.do("GET", s.base+"/", http.Header{"X-Correlation-Id": {trace}, "Cf-Connecting-Ip": {"203.0.113.77"}}, nil)
+	for _, text := range []string{s.key, operatorToken, webhookSecret, "john-smith", "203.0.113"} {
 		if strings.Contains(server.Log(), text) {
 			t.Errorf("contract 13: the log has a secret or a caller's text:\n%s", server.Log())
 		}
@@ -179,6 +179,20 @@ func TestDoor(t *testing.T) {
 		`"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`,
 	} {
 		soon(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
+	}
+}
+
+// Contract 48: the operator may have the log show a part of clients' addresses.
+func TestClientInTheLog(t *testing.T) {
+	s, server := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Secrets["LOG_CLIENT"] = "cut" })
+	for address, shown := range map[string]string{
+		"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48",
+	} {
+		s.do("GET", s.base+"/", http.Header{"Cf-Connecting-Ip": {address}}, nil)
+		soon(t, shown, func() bool { return strings.Contains(server.Log(), `"client":"`+shown+`"`) })
+		if strings.Contains(server.Log(), address) {
+			t.Errorf("contract 48: the log has the whole of %s:\n%s", address, server.Log())
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ const (
 	Wake    Kind = 19 // a task now falls due: Wake
 	Measure Kind = 20 // an event of a verification method: Told
 	Tally   Kind = 21 // what counts as usage: Tally
+	About   Kind = 22 // what the request is about, for the host's log: About
 )
 
 // Status is how an effect ended. It is the argument of verge_complete. It also says how a request

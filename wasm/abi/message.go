@@ -590,6 +590,23 @@ func ReadTally(b []byte) (host.Tally, error) {
 	return host.Tally{Integration: r.str(), Outcome: r.str(), Key: r.str()}, r.end()
 }
 
+// AppendAbout appends the notice About.
+func AppendAbout(b []byte, a host.About) []byte {
+	w := writer{b}
+	w.str(a.Session)
+	w.str(a.Integration)
+	w.str(a.Publisher)
+	w.str(a.Key)
+	w.str(a.Code)
+	return w.b
+}
+
+// ReadAbout reads the notice About. host.About's Told leaves out what no core says.
+func ReadAbout(b []byte) (host.About, error) {
+	r := read(b)
+	return host.About{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(), Code: r.str()}, r.end()
+}
+
 // AppendTotals appends the argument of the entry RecordUsage.
 func AppendTotals(b []byte, t host.Totals) []byte {
 	w := writer{b}

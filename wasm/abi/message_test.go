@@ -138,6 +138,8 @@ var messages = []message{
 	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Outcome: host.OutcomeStarted},
 		AppendTally, ReadTally),
 	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, AppendTally, ReadTally),
+	form("about", host.About{Session: "svc_sess_1", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
+		Publisher: "pub_shop", Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}, AppendAbout, ReadAbout),
 	form("totals", host.Totals{
 		Days: []host.DayTotal{{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Day: host.DayOf(at),
 			Instance: "i1", Counts: host.Counts{12, 9, 0, 0, 0, 1, 1 << 40}}},

@@ -34,6 +34,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		Count:   func(event string) { g.notice(abi.Count, []byte(event)) },
 		Measure: g.measure,
 		Tally:   g.tally,
+		About:   g.about,
 		Wake:    func(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) },
 	}
 	if len(c.Keyring) > 0 {

@@ -281,6 +281,10 @@ func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.AppendLog(nil, l)) 
 
 func (g *guest) tally(t host.Tally) { g.notice(abi.Tally, abi.AppendTally(g.body(), t)) }
 
+func (g *guest) about(_ context.Context, a host.About) {
+	g.notice(abi.About, abi.AppendAbout(g.body(), a))
+}
+
 func (g *guest) measure(m host.Measurement) {
 	g.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }

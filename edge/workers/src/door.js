@@ -20,11 +20,13 @@ const hopByHop = new Set([
 ]);
 
 // serve answers one request. url is the request's URL. on has
-//   run(entry, message) → the result of the guest, in time; if it throws, the answer is 503
+//   run(entry, message, about) → the result of the guest, in time; if it throws, the answer
+//                         is 503. about takes what the guest says the request is about
 //   client(request)     → the bytes of the client's address, none if it is not known
 //   isAdmin(url)        → whether the request is for the operators' side
 //   ready()             → whether the KV answers
 //   log(line)
+//   shown(client)       → the client's address as the log may have it, "" for none
 export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
@@ -34,30 +36,49 @@ export async function serve(request, url, on) {
   }
   const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
   const route = (admin ? adminTable : publicTable).at(request.method, text);
-  let answer;
+  const told = {}; // what is known of the request
+  let answer, client = abi.empty;
   try {
-    answer = await answerTo(request, url, { admin, path, maxBody: route.maxBody }, on.client(request), on);
+    client = on.client(request);
+    answer = await answerTo(request, url, { admin, path, maxBody: route.maxBody, told }, client, on);
   } catch (e) {
     on.log({ level: 8, message: "a request has failed", error: e.message });
-    answer = refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
+    told.code = "INTERNAL";
+    answer = refuse(request, 500, told.code, "Something went wrong on our side.");
   }
   const shown = admin ? operatorsPath(operatorsWords, text) : logPath(route, text);
   const correlation = correlationID(request);
+  const from = shownClient(on, client);
   on.log({
     level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method),
     route: route.label, ...(shown && { path: shown }),
     status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
+    ...(from && { client: from }), ...told,
     ...(correlation && { correlation_id: await logCorrelation(correlation) }),
   });
   return answer;
 }
 
+// shownClient is the client's address in the log. A setting that cannot be read shows none.
+function shownClient(on, client) {
+  try {
+    return on.shown(client);
+  } catch (e) {
+    on.log({ level: 8, message: "the log has no client's address", error: e.message });
+    return "";
+  }
+}
+
 const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
 
-async function answerTo(request, url, { admin, path, maxBody }, client, on) {
+async function answerTo(request, url, { admin, path, maxBody, told }, client, on) {
+  const refused = (status, code, text, more) => {
+    told.code = code;
+    return refuse(request, status, code, text, more);
+  };
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
   if (target.length > maxURL) {
-    return refuse(request, 414, "URI_TOO_LONG", `The URL is longer than ${maxURL} bytes.`);
+    return refused(414, "URI_TOO_LONG", `The URL is longer than ${maxURL} bytes.`);
   }
   const header = {};
   let size = 0;
@@ -70,26 +91,28 @@ async function answerTo(request, url, { admin, path, maxBody }, client, on) {
     if (name !== "host") header[canonicalName(name)] = values;
   }
   if (size > maxHeader) {
-    return refuse(request, 431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
+    return refused(431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
   }
-  if (!path) return refuse(request, 400, "INVALID_REQUEST", "The URL is malformed.");
+  if (!path) return refused(400, "INVALID_REQUEST", "The URL is malformed.");
   let body;
   try {
     body = await bodyOf(request, maxBody);
   } catch {
-    return refuse(request, 400, "INVALID_REQUEST", "The request body could not be read.");
+    return refused(400, "INVALID_REQUEST", "The request body could not be read.");
   }
 
   let result;
   try {
     result = await on.run(admin ? abi.entry.admin : abi.entry.handle, abi.write(abi.request, {
       method: request.method, path, query: url.search.slice(1), header, body, client,
-    }));
+    }), (about) => {
+      for (const [name, value] of Object.entries(about)) if (value !== "") told[name] = value;
+    });
   } catch (e) {
     const busy = e instanceof Busy;
     if (!busy) on.log({ level: 8, message: "no answer from the guest", error: e.message });
     const text = `The service ${busy ? "is busy" : "cannot answer just now"}; try again shortly.`;
-    return refuse(request, 503, "UNAVAILABLE", text, { "Retry-After": "1" });
+    return refused(503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
   try {
     const response = abi.read(abi.response, result);
@@ -98,7 +121,7 @@ async function answerTo(request, url, { admin, path, maxBody }, client, on) {
     if (!(e instanceof abi.Malformed)) throw e;
   }
   on.log({ level: 8, message: "the guest gave no valid answer" });
-  return refuse(request, 500, "INTERNAL", "Something went wrong on our side.");
+  return refused(500, "INTERNAL", "Something went wrong on our side.");
 }
 
 // bodyOf reads the body: all at once if its length is known and within the limit.

@@ -50,12 +50,13 @@ export class Engine {
   // run lets the guest work on an entry until it has a result. effects carries out one
   // effect, {kind, body}. It returns {status, body} or a promise of that, which does
   // not reject. timeout is in milliseconds.
-  async run(entry, message, effects, timeout) {
+  // about takes what the request is about, as often as the guest says it.
+  async run(entry, message, effects, timeout, about = () => {}) {
     const guest = this.#current();
     guest.forsake();
     if (guest.live.size >= this.places) throw new Busy("too many requests at once");
     try {
-      return await guest.run(entry, message, effects, timeout);
+      return await guest.run(entry, message, effects, timeout, about);
     } finally {
       if (guest.failed) {
         if (this.#guest === guest) this.#guest = null;
@@ -93,6 +94,7 @@ export class Engine {
 class Guest {
   live = new Map(); // by number, the time at which a request is given up
   failed = null;
+  #about = new Map(); // by number, what takes what a request is about
   #numbers = 0;
   #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
   #words = ""; // the beginning of what it has written to standard error
@@ -172,9 +174,10 @@ class Guest {
     return { result, wall };
   }
 
-  async run(entry, message, effects, timeout) {
+  async run(entry, message, effects, timeout, about) {
     const id = this.#number();
     this.live.set(id, this.engine.now() + BigInt(timeout) * millisecond + grace);
+    this.#about.set(id, about);
     let timer;
     try {
       let at = this.#step(id, () => this.#submit(id, entry, message));
@@ -198,6 +201,7 @@ class Guest {
     } finally {
       clearTimeout(timer);
       this.live.delete(id);
+      this.#about.delete(id);
     }
   }
 
@@ -208,6 +212,7 @@ class Guest {
     for (const [id, until] of this.live) {
       if (until > now) continue;
       this.live.delete(id);
+      this.#about.delete(id);
       this.#step(id, () => this.#exports.verge_cancel(id, 2), true);
     }
   }
@@ -235,6 +240,9 @@ class Guest {
           case abi.kind.count: this.engine.count(abi.textOf(rec.body)); break;
           case abi.kind.measure: this.engine.measure(abi.read(abi.told, rec.body)); break;
           case abi.kind.tally: this.engine.tally(abi.read(abi.tally, rec.body)); break;
+          case abi.kind.about:
+            if (rec.request === id) this.#about.get(id)?.(abi.read(abi.about, rec.body));
+            break;
           case abi.kind.wake: break; // the partition itself sees what is scheduled in it
           case abi.kind.respond:
             if (rec.request === id) at.result = rec.body;

@@ -6,6 +6,7 @@ import { egress, offLimits } from "./egress.js";
 import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
+import { clientIn, lineOf } from "./lines.js";
 import { signer } from "./signing.js";
 import { Tallies } from "./tallies.js";
 
@@ -22,6 +23,7 @@ let base = null;
 let fetcher = null;
 let signing = null;
 let tallies = null;
+let shown = null; // how the log shows clients
 
 export function engineOf(env) {
   return (engine ??= new Engine({
@@ -160,5 +162,9 @@ export function siteOf(env) {
 // log writes a line to the console, where the platform collects lines.
 export function log(line) {
   const at = { 8: "error", 4: "warn", 0: "log" }[line.level] ?? "debug";
-  console[at](JSON.stringify(line));
+  console[at](lineOf(line));
 }
+
+// clientOf returns a client's address as the log may have it. LOG_CLIENT is whole, cut or
+// off, which is the default.
+export const clientOf = (env) => (shown ??= clientIn(env.LOG_CLIENT || "off"));

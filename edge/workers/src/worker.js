@@ -6,7 +6,7 @@ import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
 import {
-  adminTime, baseOf, egressOf, engineOf, handleTime, log, settle, signerOf, siteOf, spendOf,
+  adminTime, baseOf, clientOf, egressOf, engineOf, handleTime, log, settle, signerOf, siteOf, spendOf,
 } from "./service.js";
 
 export { Limits } from "./limits.js";
@@ -29,14 +29,14 @@ export default {
       return answer;
     }
     // If the configuration is wrong, this throws, and the door answers 503.
-    const run = (entry, message, timeout) => {
+    const run = (entry, message, timeout, about) => {
       const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env), signerOf(env));
-      const result = engineOf(env).run(entry, message, carryOut, timeout);
+      const result = engineOf(env).run(entry, message, carryOut, timeout, about);
       // A request is finished also if its client goes away.
       ctx.waitUntil(result.catch(() => {}).then(() => settle(env, carryOut)));
       return result;
     };
-    const serving = async (entry, message, timeout) => {
+    const serving = async (entry, message, timeout, about) => {
       try {
         await applySite(env, run);
       } catch (e) {
@@ -46,16 +46,18 @@ export default {
           log({ level: 8, message: "the configured site is not in the store", error: e.message });
         }
         unapplied = e.message;
-        return engineOf(env).run(entry, message, nothing, timeout);
+        return engineOf(env).run(entry, message, nothing, timeout, about);
       }
-      return run(entry, message, timeout);
+      return run(entry, message, timeout, about);
     };
     return serve(request, url, {
-      run: (entry, message) => serving(entry, message, entry === abi.entry.admin ? adminTime : handleTime),
+      run: (entry, message, about) => {
+        return serving(entry, message, entry === abi.entry.admin ? adminTime : handleTime, about);
+      },
       client: (request) => parseAddress(request.headers.get("CF-Connecting-IP") ?? "") ?? abi.empty,
       isAdmin: (url) => isAdmin(url, env),
       ready: () => ready(serving),
-      log,
+      log, shown: (client) => clientOf(env)(client),
     });
   },
 };

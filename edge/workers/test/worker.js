@@ -17,6 +17,7 @@ import { asking } from "../src/limits.js";
 import { Partition as Production } from "../src/partition.js";
 import { signer } from "../src/signing.js";
 import { adminRoutes, publicRoutes } from "../src/routes.js";
+import { clientIn, lineOf } from "../src/lines.js";
 import { Tallies } from "../src/tallies.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
 import verge from "../src/verge.wasm";
@@ -65,7 +66,7 @@ class Site {
     return this.at !== null ? null : Number((due - this.offset + millisecond - 1n) / millisecond);
   }
 
-  log(line) { this.logs.push(JSON.stringify(line)); }
+  log(line) { this.logs.push(lineOf(line)); }
   effects(env) {
     if (this.store) {
       const object = elsewhere(this.store);
@@ -171,20 +172,22 @@ export default {
     request = new Request(request);
     request.headers.delete("X-Verge-Site");
     const carryOut = site.effects(env);
-    const run = (entry, message, timeout) => {
-      const result = site.engine.run(entry, message, carryOut, timeout);
+    const run = (entry, message, timeout, about) => {
+      const result = site.engine.run(entry, message, carryOut, timeout, about);
       ctx.waitUntil(result.catch(() => {}).then(() => site.settle(env)));
       return result;
     };
     return serve(request, url, {
-      run: (entry, message) => run(entry, message, entry === abi.entry.admin ? 75_000 : site.timeout),
+      run: (entry, message, about) => {
+        return run(entry, message, entry === abi.entry.admin ? 75_000 : site.timeout, about);
+      },
       client: clientOf,
       isAdmin: () => admin,
       ready: async () => {
         const { status } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000));
         return status === abi.status.ok;
       },
-      log: (line) => site.log(line),
+      log: (line) => site.log(line), shown: clientIn("whole"),
     });
   },
 };

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"log/slog"
+	"net/netip"
+	"regexp"
+)
+
+// How much of a client's address the log has (contract 48).
+const (
+	ClientWhole = "whole" // the address, or the /64 of an IPv6 connection that sent no request
+	ClientCut   = "cut"   // its /24, or the /48 of IPv6
+	ClientOff   = "off"   // nothing
+)
+
+// clientAttrs adds the client's address to the attributes of a line, as far as the log may have it.
+func (s *Server) clientAttrs(attrs []slog.Attr, client netip.Addr, whole string) []slog.Attr {
+	switch text := s.shownClient(client, whole); {
+	case text == "":
+		return attrs
+	default:
+		return append(attrs, slog.String("client", text))
+	}
+}
+
+// networkAttrs is clientAttrs for a connection, which counts for a network.
+func (s *Server) networkAttrs(network netip.Prefix, attrs ...slog.Attr) []slog.Attr {
+	return s.clientAttrs(attrs, network.Addr(), network.String())
+}
+
+// shownClient returns an address as the log may have it. whole is its text where the log may have all of it.
+func (s *Server) shownClient(client netip.Addr, whole string) string {
+	switch s.cfg.LogClient {
+	case ClientWhole:
+		return whole
+	case ClientOff:
+		return ""
+	}
+	bits := 24
+	if client.Is6() {
+		bits = 48
+	}
+	network, err := client.Prefix(bits)
+	if err != nil {
+		return "" // there is no address
+	}
+	return network.String()
+}
+
+// withPort finds addresses in the texts of net and net/http.
+var withPort = regexp.MustCompile(`\[[0-9a-fA-F:.]+(?:%[^\]\s]+)?\]:\d+|\d+\.\d+\.\d+\.\d+:\d+`)
+
+// withoutClient returns a text of net or net/http without the part of an address that the log may not have.
+// These texts name both ends of a connection.
+func (s *Server) withoutClient(text string) string {
+	if s.cfg.LogClient == ClientWhole {
+		return text
+	}
+	return withPort.ReplaceAllStringFunc(text, func(found string) string {
+		at, err := netip.ParseAddrPort(found)
+		if shown := s.shownClient(at.Addr().Unmap().WithZone(""), ""); err == nil && shown != "" {
+			return shown
+		}
+		return elided
+	})
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Contract 48: the operator decides how much of a client's address the log has.
+func TestClientInTheLog(t *testing.T) {
+	const v4, v6 = "203.0.113.77", "2001:db8:1:2:3::4"
+	for how, want := range map[string]map[string]string{
+		"":          {v4: v4, v6: v6},
+		ClientWhole: {v4: v4, v6: v6},
+		ClientCut:   {v4: "203.0.113.0/24", v6: "2001:db8:1::/48"},
+		ClientOff:   {v4: "", v6: ""},
+	} {
+		var logs strings.Builder
+		s := New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(), LogClient: how,
+			Log: slog.New(slog.NewJSONHandler(&logs, nil))})
+		for address, shown := range want {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = netip.AddrPortFrom(netip.MustParseAddr(address), 5000).String()
+			s.public.ServeHTTP(httptest.NewRecorder(), r)
+			var line map[string]any
+			if err := json.Unmarshal([]byte(logs.String()), &line); err != nil {
+				t.Fatalf("contract 48: %v: %s", err, &logs)
+			}
+			if got, _ := line["client"].(string); got != shown {
+				t.Errorf("contract 48: log_client %q shows %s as %q, want %q", how, address, got, shown)
+			}
+			logs.Reset()
+		}
+		// What net/http says of a connection names both of its ends.
+		const complaint = "http2: read tcp [2001:db8:1:2:3::4]:443->203.0.113.77:5000: i/o timeout"
+		s.public.complaints().Print(complaint)
+		hidden := !strings.Contains(logs.String(), v4) && !strings.Contains(logs.String(), v6)
+		if whole := how == "" || how == ClientWhole; hidden == whole || !strings.Contains(logs.String(), "i/o timeout") {
+			t.Errorf("contract 48: log_client %q: %s", how, &logs)
+		}
+	}
+}
+
+// telling is an engine that says what its requests are about.
+type telling struct{ fake }
+
+func (telling) Handle(ctx context.Context, _ *web.Request) *web.Response {
+	About(ctx, host.About{Session: "svc_sess_1", Key: "key_1"})
+	About(ctx, host.About{Code: "NOT_FOUND", Key: "key_2"})
+	return &web.Response{Status: 404, Header: web.Header{}, Body: []byte("{}")}
+}
+
+func TestTheLogSaysWhatARequestIsAbout(t *testing.T) {
+	var logs strings.Builder
+	s := New(Config{Engine: telling{}, Public: listen(t), Routes: core.Routes(),
+		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
+	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+strings.Repeat("a", web.MaxURL), nil))
+	About(context.Background(), host.About{Session: "of nobody"}) // a job has no line of its own
+	lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
+	for i, want := range []map[string]any{
+		{"session": "svc_sess_1", "key": "key_2", "code": "NOT_FOUND", "integration": nil},
+		{"session": nil, "code": "URI_TOO_LONG"},
+	} {
+		var line map[string]any
+		if len(lines) != 2 || json.Unmarshal([]byte(lines[i]), &line) != nil {
+			t.Fatalf("contract 48: %d lines: %s", len(lines), &logs)
+		}
+		if took, ok := line["took_ms"].(float64); !ok || took < 0 {
+			t.Errorf("contract 48: took_ms is %v", line["took_ms"])
+		}
+		for member, value := range want {
+			if line[member] != value {
+				t.Errorf("contract 48: %s is %v, want %v", member, line[member], value)
+			}
+		}
+	}
+}
