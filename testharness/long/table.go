@@ -93,12 +93,12 @@ var Table = []Entry{
 		Short: "pictures of 1 MiB through the native core",
 	},
 	{
-		Package: "examples", Test: "TestShops",
+		Package: "testharness/examples", Test: "TestShops",
 		Only:  "a walk with the shops in Express and in Flask",
 		Short: "their check of a webhook against the signature vectors (core/webhook/snippet)",
 	},
 	{
-		Package: "examples", Test: "TestTheStaticPage",
+		Package: "testharness/examples", Test: "TestTheStaticPage",
 		Only:  "a walk with the static page in a real browser",
 		Short: "starts with a public key without a browser",
 	},
