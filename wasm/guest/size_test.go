@@ -8,11 +8,10 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// A Worker of the smallest plan may have 3 MB with gzip. This bound takes a megabyte as a million bytes, and
-// leaves 50,000 for the glue. So it holds however the platform counts, and all kinds of methods share it:
-// `make wasm` says what each one adds.
+// A Worker of the smallest plan may have 3 MiB with gzip: the platform counts so when it refuses one. 50,000
+// bytes are left for the glue. All kinds of methods share the rest: `make wasm` says what each one adds.
 func TestTheModuleIsSmall(t *testing.T) {
-	const most = 3_000_000 - 50_000
+	const most = 3<<20 - 50_000
 	module := kit.Module(t)
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
