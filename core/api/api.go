@@ -50,13 +50,13 @@ const (
 	ValidatePath = "/api/v1/verify/validate"
 	SessionsPath = "/api/v1/verify/sessions/" // and the session id
 	TestsPath    = "/api/v1/verify/test-events"
-	HostedPath   = "/verify"                  // where redirect_url leads
-	FilePath     = HostedPath + "/file"       // where a form with a picture is posted
-	WalletPath   = HostedPath + "/wallet"     // where a form with the answer of a browser's wallet is posted
-	PasskeysPath = HostedPath + "/passkeys"   // where users see what is kept of their passkeys
-	ReturnPath   = HostedPath + "/return/"    // and the name of the method that sent the browser away
-	PhonePath    = HostedPath + "/phone/"     // and the handle of a hand-off, which a phone opens
-	BoxPath      = HostedPath + "/box/"       // and the handle of a box, where others than the browser answer
+	HostedPath   = "/verify"                // where redirect_url leads
+	FilePath     = HostedPath + "/file"     // where a form with a picture is posted
+	WalletPath   = HostedPath + "/wallet"   // where a form with the answer of a browser's wallet is posted
+	PasskeysPath = HostedPath + "/passkeys" // where users see what is kept of their passkeys
+	ReturnPath   = HostedPath + "/return/"  // and the name of the method that sent the browser away
+	PhonePath    = HostedPath + "/phone/"   // and the handle of a hand-off, which a phone opens
+	BoxPath      = HostedPath + "/box/"     // and the handle of a box, where others than the browser answer
 )
 
 // call is one request on its way through a handler. Its header goes on the answer, whatever the answer will
