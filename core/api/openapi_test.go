@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -344,4 +346,50 @@ func trials(t *testing.T, head webhook.Head) (events []webhook.Event) {
 		events = append(events, event)
 	}
 	return events
+}
+
+// The file of examples is one that a receiver can be tried with: every signature is good, and every event is as
+// the description says.
+func TestTheExamplesOfEvents(t *testing.T) {
+	var file struct {
+		Secret   string
+		Now      int64
+		Examples []struct {
+			Event   json.RawMessage
+			Body    string
+			Headers map[string]string
+		}
+	}
+	text := served(t, standard, ExamplesPath)
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		t.Fatal(err)
+	}
+	_, doc := readOpenAPI(t)
+	schemas := schema_validation.NewSchemaValidator()
+	whole, _ := doc.Components.Schemas.Get("EventExamples")
+	if ok, problems := schemas.ValidateSchemaString(whole.Schema(), text); !ok {
+		t.Errorf("the file does not fit EventExamples: %v", problems)
+	}
+	var types []string
+	for _, e := range file.Examples {
+		header := http.Header{}
+		for name, value := range e.Headers {
+			header.Set(name, value)
+		}
+		if err := webhook.Verify(file.Secret, header, []byte(e.Body), time.Unix(file.Now, 0), 0); err != nil {
+			t.Errorf("spec, Signature: %v: %s", err, e.Body)
+		}
+		var event webhook.Event
+		if err := json.Unmarshal([]byte(e.Body), &event); err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, event.Type)
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, e.Event); err != nil || compact.String() != e.Body {
+			t.Errorf("the event and the body differ: %s", e.Body)
+		}
+	}
+	if got, want := fmt.Sprint(types), fmt.Sprint(webhook.Types()); got != want {
+		t.Errorf("spec, Event types: %s, want %s", got, want)
+	}
 }
