@@ -65,9 +65,6 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 type publisher struct {
 	readyFile
 	http *http.Client
-
-	// redirects says that the service is of an earlier release, which has no hop page.
-	redirects bool
 }
 
 func newPublisher(r readyFile) *publisher {
@@ -175,9 +172,6 @@ func (p *publisher) choose(redirect, outcome string) (location string, err error
 	}
 	if status != http.StatusSeeOther {
 		return "", fmt.Errorf("submitting %s: %d", outcome, status)
-	}
-	if to := header.Get("Location"); p.redirects && !strings.HasPrefix(to, "/") {
-		return to, nil
 	}
 	status, page, err = p.page(p.BaseURL + header.Get("Location"))
 	if err != nil {

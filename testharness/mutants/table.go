@@ -2741,7 +2741,7 @@ func (g *groupState) unlock() {}`,
 	},
 	{
 		breaks: "any operator token replaces the module",
-		pkg:    "edge/modules",
+		pkg:    "edge/server",
 		old:    `subtle.ConstantTimeCompare(want[:], got[:]) == 1`,
 		new:    `subtle.ConstantTimeCompare(want[:], got[:]) >= 0`,
 		ask:    []string{"./cmd/verge TestModulesThatAreRefused"},
