@@ -78,6 +78,11 @@ var Table = []Entry{
 		Short: "all but six on every engine; each of the six on memory, miniredis and one more (inTurn)",
 	},
 	{
+		Package: "edge/tracing/otlp", Test: "TestSpans",
+		Only:  "the spans of a service that runs guests",
+		Short: "those of the native service, and the context of a guest's effect (TestAnEffectHasAContextOfItsOwn)",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",
 		Only:  "100,000 random mutations of good tokens",
 		Short: "10,000 of them",
