@@ -45,6 +45,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted"
@@ -61,6 +63,7 @@ import (
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/storewatch"
 	"github.com/verge-id/verge/edge/tallies"
+	"github.com/verge-id/verge/edge/tracing"
 )
 
 // Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
@@ -102,6 +105,10 @@ type Config struct {
 	// the engine, the store, the listeners and the log. It fills in the metrics and the page if they
 	// are nil.
 	Server server.Config
+
+	// Tracer gets spans of requests and jobs, and of what they ask of the store and of others; see package
+	// tracing. Nil: there are none.
+	Tracer trace.TracerProvider
 
 	// Runner says how many jobs run at once and how long they may wait. Open fills in the rest.
 	Runner runner.Config
@@ -154,6 +161,7 @@ type Setup struct {
 	Host    host.Host       // that the engine runs on
 	Native  *core.Service   // the same service, run by this process
 	Metrics *server.Metrics // that the engine may add its own to
+	Trace   *tracing.Tracer // for effects of guests; nil: there are no spans
 }
 
 func (c Config) withDefaults() Config {
@@ -192,6 +200,7 @@ type Service struct {
 	host   host.Host
 	native *core.Service
 	usage  *tallies.Book
+	trace  *tracing.Tracer               // nil: there are no spans
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
 	server *server.Server                // nil: there is no network
@@ -208,7 +217,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	case c.Public == nil && (c.Admin != nil || c.Ops != nil):
 		panic("edge: Config.Public is nil, but Admin or Ops is not; pass a listener")
 	}
-	s := &Service{config: c.withDefaults()}
+	s := &Service{config: c.withDefaults(), trace: tracing.New(c.Tracer)}
 	s.close = sync.OnceValue(s.letGo)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -239,8 +248,9 @@ func (s *Service) open(ctx context.Context) error {
 	c.Server.Metrics.Tasks(s.backlog)
 	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log})
 	s.host = host.Host{
-		KV: store, Sealer: s.ring, Fetch: measured{c.Fetch, c.Server.Metrics.Measure}, Sign: c.Sign,
-		Now: c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
+		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
+		Fetch: s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
+		Now:   c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
 		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.tally,
 		About: server.About,
 	}
@@ -249,7 +259,8 @@ func (s *Service) open(ctx context.Context) error {
 	}
 	methods, _ := c.Core.Catalog() // New has found nothing wrong with it
 	c.Server.Metrics.Methods(append(methods.Names(), method.Passkey))
-	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native, Metrics: c.Server.Metrics})
+	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native, Metrics: c.Server.Metrics,
+		Trace: s.trace})
 	if err != nil {
 		return err
 	}
@@ -277,7 +288,7 @@ func (s *Service) watchStore() {
 
 func (s *Service) serverConfig() server.Config {
 	c := s.config.Server
-	c.Engine, c.Store, c.Log = s.engine, s.watch, s.config.Log
+	c.Engine, c.Store, c.Log, c.Trace = s.engine, s.watch, s.config.Log, s.trace
 	c.Public, c.Ops = s.config.Public, s.config.Ops
 	c.Admin, c.AdminListener = nil, nil
 	if s.config.Admin != nil {
@@ -297,7 +308,7 @@ const (
 
 func (s *Service) runnerConfig() runner.Config {
 	c := s.config.Runner
-	c.Engine, c.Exclusive = s.opened, !s.config.Store.Shared
+	c.Engine, c.Exclusive = s.trace.Engine(s.opened), !s.config.Store.Shared
 	c.PollInterval = min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost)
 	c.Now, c.Log, c.Metrics = s.config.Now, s.config.Log, s.config.Server.Metrics
 	return c

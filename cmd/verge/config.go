@@ -102,6 +102,11 @@ type config struct {
 		MaxAnswer      *int   `toml:"max_answer"`
 	} `toml:"webhooks"`
 
+	Traces struct {
+		Endpoint string   `toml:"endpoint"`
+		Sample   *float64 `toml:"sample"`
+	} `toml:"traces"`
+
 	Drain struct {
 		Delay   span  `toml:"delay"`
 		Timeout *span `toml:"timeout"`

@@ -9,6 +9,8 @@ import (
 	"net"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/token"
@@ -17,6 +19,7 @@ import (
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
+	"github.com/verge-id/verge/edge/tracing/otlp"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
@@ -37,6 +40,9 @@ type settings struct {
 	keyringFile func() ([]byte, error)
 
 	public, admin, ops net.Listener // nil admin or ops: none
+
+	traces otlp.Config          // an empty endpoint: there are none
+	tracer trace.TracerProvider // nil: there is none
 
 	log    *slog.Logger
 	now    func() time.Time
@@ -66,7 +72,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		Keyring: s.keyring, KeyringFile: s.keyringFile,
 		Egress: s.egress, Server: s.server, StoreBudget: s.budget, Sign: s.signer.Sign,
 		Public: s.public, Admin: s.admin, Ops: s.ops,
-		Log: s.log, Now: s.now, Random: s.random,
+		Log: s.log, Now: s.now, Random: s.random, Tracer: s.tracer,
 	})
 	var few *edge.PartitionsError
 	if errors.As(err, &few) {

@@ -50,6 +50,7 @@ func (c *config) check(p *program, ps *problems) plan {
 			" or has the operator token decides what runs; set engine.module_sha256 or engine.module_key")
 	}
 	c.checkProxies(&pl, ps)
+	c.checkTraces(&pl, ps)
 	c.checkNumbers(&pl, ps)
 	c.checkWebhooks(&pl, ps)
 	c.checkMethods(p, &pl, ps)

@@ -109,6 +109,11 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	defer release()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
 	pl.server.Metrics = server.NewMetrics()
+	endTraces, err := pl.openTraces(ctx)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	if err := pl.open(); err != nil {
 		return err
 	}

@@ -167,9 +167,6 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 		slog.Int("bytes", len(resp.Body)),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))
 	attrs = d.s.clientAttrs(attrs, client, client.String())
-	if why != nil {
-		about.Code = string(why.code)
-	}
 	attrs = aboutAttrs(attrs, about)
 	if id := reply.CorrelationID(web.Header(r.Header)); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))

@@ -191,13 +191,19 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	client := d.client(r)
 	route := d.routes.At(r.Method, r.URL.Path)
 	ctx, about := withNotes(r.Context())
+	ctx, span := d.s.cfg.Trace.Request(ctx, web.Header(r.Header), d.name, logMethod(r.Method), route.Label)
 	resp, why := d.answer(ctx, w, r, m, client, &route)
 	d.s.putOff(resp)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
 	metrics.observe(route.Label, resp.Status, took)
-	d.logAccess(r, &route, client, resp, about.read(), why, took)
+	said := about.read()
+	if why != nil {
+		said.Code = string(why.code)
+	}
+	span.End(resp.Status, resp.Header.Get("X-Request-Id"), said)
+	d.logAccess(r, &route, client, resp, said, why, took)
 }
 
 func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/tracing"
 )
 
 // Store tells health checks, metrics and refused callers about the state of the engine's store. Its methods
@@ -96,6 +97,9 @@ type Config struct {
 
 	Log     *slog.Logger // access log at Info, health checks at Debug; nil discards
 	Metrics *Metrics     // nil: the server makes its own, and Ops serves them
+
+	// Trace makes a span of each request. Nil: there are none.
+	Trace *tracing.Tracer
 
 	// LogClient says how much of a client's address the log has: one of the Client constants. "": ClientWhole.
 	LogClient string

@@ -323,12 +323,15 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 		}
 		return
 	}
-	done.status, done.body, done.err = in.engine.ports.Carry(c.ctx, rec.Kind, rec.Body)
+	name := effectNames[rec.Kind]
+	ctx, ended := in.engine.cfg.Effect(c.ctx, name)
+	defer ended()
+	done.status, done.body, done.err = in.engine.ports.Carry(ctx, rec.Kind, rec.Body)
 	if len(done.body) > abi.MaxInbox {
 		done.status, done.body = lost(rec.Kind, fmt.Sprintf("a reply of %d bytes is too large for a guest",
 			len(done.body)))
 	}
-	if name := effectNames[rec.Kind]; name != "" {
+	if name != "" {
 		in.engine.cfg.Observer.EffectDone(name, time.Since(begin))
 	}
 }

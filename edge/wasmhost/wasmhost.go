@@ -80,6 +80,10 @@ type Config struct {
 
 	Observer Observer // nil: none
 
+	// Effect is called before each effect, with the context of its request. The effect is carried out with the
+	// context that it returns, and done is called afterwards. Nil: no call.
+	Effect func(ctx context.Context, kind string) (within context.Context, done func())
+
 	Cache  wazero.CompilationCache // nil: the module is compiled again at every start
 	Random io.Reader               // nil: crypto/rand
 	Clock  Clock                   // zero: the system's
@@ -102,6 +106,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Effect == nil {
+		c.Effect = func(ctx context.Context, _ string) (context.Context, func()) { return ctx, func() {} }
 	}
 	if c.About == nil {
 		c.About = func(context.Context, host.About) {}

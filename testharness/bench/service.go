@@ -62,9 +62,9 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 	return newServiceWith(runs, store, sink, nil, nil)
 }
 
-// newServiceWith is newServiceOn with verification methods, and what signs with their keys.
+// newServiceWith is newServiceOn with verification methods, what signs with their keys, and changes.
 func newServiceWith(
-	runs engineOf, store kv.KV, sink string, methods []method.Config, sign signs,
+	runs engineOf, store kv.KV, sink string, methods []method.Config, sign signs, changes ...func(*edge.Config),
 ) (*service, error) {
 	keys, err := ring()
 	if err != nil {
@@ -78,14 +78,18 @@ func newServiceWith(
 	_, shared := store.(kv.Meter)
 	free := ratelimit.PerMinute(1_000_000_000)
 	s := &service{addr: l.Addr().String()}
-	s.Service, err = edge.Open(context.Background(), edge.Config{
+	config := edge.Config{
 		Core: core.Config{BaseURL: "https://" + benchHost, Dev: true, Methods: methods,
 			Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free,
 				ReconcilePerKey: free, PagesPerIP: free, BoxesPerIP: free, BoxesPerHandle: free}},
 		Store: edge.Store{KV: store, Shared: shared}, Engine: runs, Keyring: keys, Sign: sign,
 		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},
 		Public: l, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	s.Service, err = edge.Open(context.Background(), config)
 	if err != nil {
 		return nil, err
 	}

@@ -78,11 +78,20 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 		_, text, err := s.session()
 		return s, always(request("GET", api.SessionsPath+text, s.key, "")), func() string { return "" }, err
 	}
+	traced := func() (*service, func() []byte, func() string, error) {
+		s, err := newServiceTraced(memory.New(memory.Config{}), "https://sink.invalid/", 0.01)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		s.pause()
+		return s, always(s.startRequest()), func() string { return "" }, nil
+	}
 	lines := []endpoint{
 		{"start, no webhook, memory", 0.60, start(onMemory, ""), floor, nil},
 		{"validate, memory", 0.60, validate(onMemory), floor, nil},
 		{"reconcile, memory", 0.70, reconcile, floor, nil},
 		{"start with webhook, memory", 0, start(onMemory, "https://sink.invalid/"), floor, nil},
+		{"start with webhook, 1 % traced", 0, traced, floor, nil},
 		{"start with webhook, bolt", 0, start(onBolt, "https://sink.invalid/"), floor, nil},
 		{"validate, bolt", 0, validate(onBolt), floor, nil},
 	}
@@ -108,7 +117,7 @@ func throughput(length time.Duration, only string, redis, aof *redisServer) erro
 	if len(lines) == 0 {
 		return nil
 	}
-	fmt.Printf("%-28s %10s %10s %7s %6s %7s\n",
+	fmt.Printf("%-31s %10s %10s %7s %6s %7s\n",
 		"answers per second", "verge", "floor", "ratio", "goal", "of CPU")
 	for _, e := range lines {
 		var verge, bare, ratio, cpu []float64
@@ -125,7 +134,7 @@ func throughput(length time.Duration, only string, redis, aof *redisServer) erro
 		if e.goal > 0 {
 			goal = fmt.Sprintf("%.2f", e.goal)
 		}
-		fmt.Printf("%-28s %10.0f %10.0f %7.2f %6s %7.2f  %s\n",
+		fmt.Printf("%-31s %10.0f %10.0f %7.2f %6s %7.2f  %s\n",
 			e.name, median(verge), median(bare), median(ratio), goal, median(cpu), note)
 	}
 	fmt.Println()

@@ -154,6 +154,11 @@ var Table = []Entry{
 			"suites of the methods the first case on every engine, and the others on one more each",
 	},
 	{
+		Package: "edge/tracing/otlp", Test: "TestSpans",
+		Only:  "the spans of a service that runs guests",
+		Short: "those of the native service, and the context of a guest's effect (TestAnEffectHasAContextOfItsOwn)",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",
 		Only:  "100,000 random mutations of good tokens",
 		Short: "10,000 of them",

@@ -1,0 +1,99 @@
+// Package otlp sends spans to a collector, by OTLP over HTTP. [Open] returns the provider for tracing.New.
+//
+// Only requests to the configured endpoint leave. They go to no proxy of the environment. What a collector asks
+// for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
+//
+// Not promised: that every span arrives. Spans are sent in batches, later than what they tell of. If the collector
+// is away or too slow, they are dropped, and the log says so once.
+package otlp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+)
+
+// Config says where spans go. Endpoint is needed.
+type Config struct {
+	// Endpoint is the collector's address, such as http://127.0.0.1:4318. Without a path it is completed by
+	// /v1/traces.
+	Endpoint string
+
+	// Sample is the part of all traces that is recorded, from 0 to 1.
+	Sample float64
+
+	Version string       // of the service, for the collector
+	Log     *slog.Logger // nil discards
+}
+
+// Check says what is wrong with a configuration.
+func (c Config) Check() error {
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return fmt.Errorf("%q is no address like http://127.0.0.1:4318", c.Endpoint)
+	}
+	if !(c.Sample >= 0 && c.Sample <= 1) { // so that NaN is refused, too
+		return fmt.Errorf("the sampled part is %v, which is not from 0 to 1", c.Sample)
+	}
+	return nil
+}
+
+// Open returns a provider whose spans go to the collector. Its Shutdown sends what is left.
+//
+// Whether a trace is recorded depends on its id, not on what a caller says: otherwise a caller could have every
+// request of its own recorded. A trace that its caller does not record is not recorded here either.
+func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("otlp: %w", err)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	u, _ := url.Parse(c.Endpoint) // Check has read it
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/v1/traces"
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()),
+		otlptracehttp.WithProxy(func(*http.Request) (*url.URL, error) { return nil, nil }))
+	if err != nil {
+		return nil, fmt.Errorf("otlp: %w", err)
+	}
+	sampled := trace.TraceIDRatioBased(c.Sample)
+	return trace.NewTracerProvider(
+		trace.WithBatcher(&telling{SpanExporter: exporter, log: c.Log}),
+		trace.WithSampler(trace.ParentBased(sampled, trace.WithRemoteParentSampled(sampled))),
+		trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "verge"),
+			attribute.String("service.version", c.Version), attribute.String("service.instance.id", rand.Text()))),
+	), nil
+}
+
+// telling is an exporter that says in the log when it begins to fail, and when it works again.
+type telling struct {
+	trace.SpanExporter
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+// ExportSpans implements trace.SpanExporter.
+func (t *telling) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	err := t.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		if !t.failing.Swap(true) {
+			t.log.Warn("traces do not reach the collector; they are dropped", "error", err.Error())
+		}
+	case err == nil && t.failing.Swap(false):
+		t.log.Info("traces reach the collector again")
+	}
+	return nil // it is said; OpenTelemetry would print each failure
+}
