@@ -60,7 +60,8 @@ func newLost(t *testing.T) *lost {
 		t.Fatalf("the later token before the restore: %d %s", r.Status, r.Body)
 	}
 	var keys struct{ Keys []struct{ ID, Last4 string } }
-	if err := json.Unmarshal(h.Admin("GET", admin.KeysPath+"?publisher_id="+h.Publisher.ID, nil).Body, &keys); err != nil {
+	listed := h.Admin("GET", admin.KeysPath+"?publisher_id="+h.Publisher.ID, nil)
+	if err := json.Unmarshal(listed.Body, &keys); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range keys.Keys {

@@ -109,7 +109,7 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 			return nil, usagef("%s: %q is not a URL like http://localhost:3000/hook", flag, address)
 		}
 		if flag == "--url" && u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "0")) {
-			return nil, usagef("--url: %q would send the secret key through the network in the clear: use https", address)
+			return nil, usagef("--url: %q would send the secret key in the clear: use https", address)
 		}
 	}
 	l.secret = listenSecret(l.key, l.integration)

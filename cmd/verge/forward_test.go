@@ -127,7 +127,8 @@ func TestListenLosesNothing(t *testing.T) {
 			fmt.Fprintf(w, `{"events":[%s],"now":%q,"more":false}`, strings.Join(events, ","), fmt.Sprintf(minute, 2))
 		}
 	}
-	a, b, c := event("a", fmt.Sprintf(minute, 3)), event("b", fmt.Sprintf(minute, 4)), event("c", fmt.Sprintf(minute, 9))
+	at := func(name string, n int) string { return event(name, fmt.Sprintf(minute, n)) }
+	a, b, c := at("a", 3), at("b", 4), at("c", 9)
 	in := newInbox(t)
 	service := fakeService(t, []func(http.ResponseWriter, string){
 		say(""), // the time alone

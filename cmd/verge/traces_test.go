@@ -20,7 +20,8 @@ func TestTracesReachTheConfiguredCollector(t *testing.T) {
 		}
 	}))
 	defer collector.Close()
-	in := newSite(t, "memory", "https://shop.example.com/hooks", "[traces]\nendpoint = \""+collector.URL+"\"\nsample = 1.0\n").start()
+	in := newSite(t, "memory", "https://shop.example.com/hooks",
+		"[traces]\nendpoint = \""+collector.URL+"\"\nsample = 1.0\n").start()
 	if err := in.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func TestOnlyNamesAreTold(t *testing.T) {
 		t.Errorf("contract 48: %+v became %+v", whole, got)
 	}
 	for _, text := range []string{"a b", "john@example.com", "\n", "é", `"`, strings.Repeat("a", maxAbout+1)} {
-		if got := (About{Session: text, Integration: text, Publisher: text, Key: text, Code: text}).Told(); got != (About{}) {
+		about := About{Session: text, Integration: text, Publisher: text, Key: text, Code: text}
+		if got := about.Told(); got != (About{}) {
 			t.Errorf("contract 13: %q is told as %+v", text, got)
 		}
 	}

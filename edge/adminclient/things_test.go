@@ -67,7 +67,8 @@ func TestEveryMethod(t *testing.T) {
 	m := newThings(t, c, h.Publisher.L1.WebhookURL)
 	p, i, name, other := m.p, m.i, "New", "Other"
 	const nobody = "mem_00000000000000000000000000000000"
-	asked := map[string]bool{"Module": true, "ActivateModule": true, "Backup": true, "CreatePublisher": true, "CreateIntegration": true,
+	asked := map[string]bool{"Module": true, "ActivateModule": true, "Backup": true,
+		"CreatePublisher": true, "CreateIntegration": true,
 		"CreateKey": true, "Invite": true, "CreateOperatorToken": true, "StartTestSession": true, "SendTestEvent": true}
 	for _, one := range []struct {
 		name string

@@ -255,7 +255,8 @@ func (w *watch) run(ctx context.Context) {
 		if err != nil {
 			r.cfg.Metrics.ClaimFailed()
 			backoff = min(max(2*backoff, backoffMin), backoffMax)
-			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition, "error", err.Error(), "within", backoff.String())
+			r.warn(err, "cannot claim tasks, will try again", "partition", w.partition,
+				"error", err.Error(), "within", backoff.String())
 			due = now
 			floor = now.Add(backoff/2 + time.Duration(r.cfg.Rand()*float64(backoff/2)))
 			continue

@@ -43,7 +43,8 @@ func TestClientInTheLog(t *testing.T) {
 		const complaint = "http2: read tcp [2001:db8:1:2:3::4]:443->203.0.113.77:5000: i/o timeout"
 		s.public.complaints().Print(complaint)
 		hidden := !strings.Contains(logs.String(), v4) && !strings.Contains(logs.String(), v6)
-		if whole := how == "" || how == ClientWhole; hidden == whole || !strings.Contains(logs.String(), "i/o timeout") {
+		whole := how == "" || how == ClientWhole
+		if hidden == whole || !strings.Contains(logs.String(), "i/o timeout") {
 			t.Errorf("contract 48: log_client %q: %s", how, &logs)
 		}
 	}

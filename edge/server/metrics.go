@@ -140,7 +140,7 @@ func NewMetrics() *Metrics {
 		}, func() float64 { waiting, _ := m.backlog(); return float64(waiting) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "verge_runner_oldest_task_seconds",
-			Help: "For how long the oldest task has been due that has not begun, as far as this instance knows; 0: none.",
+			Help: "How long ago the oldest task that has not begun was due, as far as this instance knows; 0: none.",
 		}, func() float64 { _, oldest := m.backlog(); return oldest.Seconds() }))
 	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
 		m.methods.events, m.methods.fetch,

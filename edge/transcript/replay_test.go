@@ -125,13 +125,15 @@ func TestDifferencesOfEffects(t *testing.T) {
 			e.Status, e.Reply = abi.Unavailable, []byte("gone")
 			return s
 		}, r.validate, []string{"event 5", "+ log", "error=gone"}},
-		{"a status of an effect that changes what is answered and told of it", func(s []transcript.Step) []transcript.Step {
-			e := firstEvent(&s[r.used], abi.KVCommit)
-			e.Status, e.Reply = abi.OK, nil
-			return s
-		}, r.used, []string{"- about", "-   Code: ALREADY_USED", "+ answer", "+   Status: 200"}},
+		{"a status of an effect that changes what is answered and told of it",
+			func(s []transcript.Step) []transcript.Step {
+				e := firstEvent(&s[r.used], abi.KVCommit)
+				e.Status, e.Reply = abi.OK, nil
+				return s
+			}, r.used, []string{"- about", "-   Code: ALREADY_USED", "+ answer", "+   Status: 200"}},
 		{"an effect fewer", func(s []transcript.Step) []transcript.Step {
-			s[r.validate].Events = s[r.validate].Events[:len(s[r.validate].Events)-2] // without the notice behind it, too
+			// The notice behind it is left out, too.
+			s[r.validate].Events = s[r.validate].Events[:len(s[r.validate].Events)-2]
 			return s
 		}, r.validate, []string{"- answer", "+ commit", "+   Partition: p"}},
 		{"an effect more", func(s []transcript.Step) []transcript.Step {

@@ -94,7 +94,8 @@ func (in *instance) answered(c *call, body []byte) error {
 	return nil
 }
 
-// heed handles a notice of an export that was called for c. A notice of an unknown kind comes from a module that is newer than this host.
+// heed handles a notice of an export that was called for c. A notice of an unknown kind comes from a module
+// that is newer than this host.
 func (in *instance) heed(c *call, rec abi.Record) error {
 	p := &in.engine.ports
 	switch rec.Kind {

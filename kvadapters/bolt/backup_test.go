@@ -199,7 +199,8 @@ func TestRestorePutsABackupBackWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer restored.Close()
-			if it, err := restored.Get(t.Context(), kv.Key{Partition: "p", Name: "ours"}); err != nil || it.Tx != "ours" {
+			if it, err := restored.Get(t.Context(), kv.Key{Partition: "p", Name: "ours"}); err != nil ||
+				it.Tx != "ours" {
 				t.Errorf("the item of the backup is %+v (%v)", it, err)
 			}
 			if items, err := restored.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil || len(items) != 1 {
@@ -233,7 +234,8 @@ func TestRestoreChangesNothingIfItFails(t *testing.T) {
 		{"there is no backup", func(*testing.T, string) {}, writing(good), "no such file"},
 		{"the backup is cut off", writing(good[:len(good)/2]), writing(good), "cut off"},
 		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good), "damaged"},
-		{"the backup is something else", writing([]byte(strings.Repeat("text ", 1e4))), writing(good), "not a bolt file"},
+		{"the backup is something else", writing([]byte(strings.Repeat("text ", 1e4))), writing(good),
+			"not a bolt file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

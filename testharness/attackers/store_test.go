@@ -124,7 +124,8 @@ var reader = foothold{"Whoever reads the store", []row{
 					digests = append(digests, mac.Sum(nil))
 				}
 				for _, d := range digests {
-					for _, text := range []string{hex.EncodeToString(d)[:16], base64.RawURLEncoding.EncodeToString(d)[:12]} {
+					for _, text := range []string{hex.EncodeToString(d)[:16],
+						base64.RawURLEncoding.EncodeToString(d)[:12]} {
 						if strings.Contains(dump, strings.ToLower(text)) {
 							t.Errorf("the store holds a digest of the secret: %q", message)
 						}
@@ -265,7 +266,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 					t.Fatalf("%s: nothing changes", name)
 				}
 				s.plant(at, []byte(after))
-				if r := s.TryStart(nil); r.Status != 503 || r.Code() != "UNAVAILABLE" || r.Header.Get("Retry-After") == "" {
+				if r := s.TryStart(nil); r.Status != 503 || r.Code() != "UNAVAILABLE" ||
+					r.Header.Get("Retry-After") == "" {
 					t.Errorf("%s: %d %s", name, r.Status, r.Body)
 				}
 				s.Engine.RunDue(ctx)

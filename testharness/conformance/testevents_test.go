@@ -88,5 +88,6 @@ func TestTestEventsRefuse(t *testing.T) {
 	for range 120 {
 		wantStatus(t, tests(limited, limited.Publisher.SecretKey, limited.Publisher.L1.ID, limited.Now()), 200)
 	}
-	wantError(t, tests(limited, limited.Publisher.SecretKey, limited.Publisher.L1.ID, limited.Now()), 429, "RATE_LIMITED")
+	wantError(t, tests(limited, limited.Publisher.SecretKey, limited.Publisher.L1.ID, limited.Now()),
+		429, "RATE_LIMITED")
 }

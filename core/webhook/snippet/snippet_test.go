@@ -108,8 +108,10 @@ var runs = map[string]struct {
 	feed     func(*testing.T, []vector) []byte
 	commands [][]string
 }{
-	"node":   {driver: "drive.js", file: "check.js", needs: []string{"node"}, commands: [][]string{{"node", "check.js"}}},
-	"python": {driver: "drive.py", file: "check.py", needs: []string{"python3"}, commands: [][]string{{"python3", "check.py"}}},
+	"node": {driver: "drive.js", file: "check.js", needs: []string{"node"},
+		commands: [][]string{{"node", "check.js"}}},
+	"python": {driver: "drive.py", file: "check.py", needs: []string{"python3"},
+		commands: [][]string{{"python3", "check.py"}}},
 	"php": {driver: "drive.php", file: "check.php", before: "<?php\n", needs: []string{"php"},
 		commands: [][]string{{"php", "check.php"}}},
 	"ruby": {driver: "drive.rb", file: "check.rb", needs: []string{"ruby"}, commands: [][]string{{"ruby", "check.rb"}}},

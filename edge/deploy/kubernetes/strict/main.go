@@ -10,7 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
+	policy "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -21,7 +21,7 @@ var kinds = map[metav1.TypeMeta]func() any{
 	{Kind: "ServiceAccount", APIVersion: "v1"}:                  func() any { return new(corev1.ServiceAccount) },
 	{Kind: "Service", APIVersion: "v1"}:                         func() any { return new(corev1.Service) },
 	{Kind: "Deployment", APIVersion: "apps/v1"}:                 func() any { return new(appsv1.Deployment) },
-	{Kind: "PodDisruptionBudget", APIVersion: "policy/v1"}:      func() any { return new(policyv1.PodDisruptionBudget) },
+	{Kind: "PodDisruptionBudget", APIVersion: "policy/v1"}:      func() any { return new(policy.PodDisruptionBudget) },
 	{Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1"}: func() any { return new(networkingv1.NetworkPolicy) },
 }
 
