@@ -438,7 +438,7 @@ func firstCall(baseURL string, i operate.Integration) string {
 		origin = i.CallbackOrigins[0]
 	}
 	return "curl " + baseURL + api.StartPath + " \\\n" +
-		"  -H \"Authorization: Bearer $VERGE_SECRET_KEY\" \\\n" +
+		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n" +
 		"  -H 'Content-Type: application/json' \\\n" +
 		"  -d '{\"integration_id\":\"" + i.ID + "\",\"callback_url\":\"" + origin + "/callback\"}'"
 }
