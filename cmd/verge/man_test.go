@@ -55,7 +55,8 @@ func TestManPages(t *testing.T) {
 	}
 	out, err := exec.Command(mandoc, "-T", "utf8", filepath.Join(dir, "verge-kv-restore.1")).Output()
 	shown := overstruck.ReplaceAllString(string(out), "")
-	for _, says := range []string{"verge kv restore", "--config=FILE", "Variable: VERGE_KV.", "runuser -u verge -- verge"} {
+	for _, says := range []string{"verge kv restore", "--config=FILE", "Variable: VERGE_KV.",
+		"runuser -u verge -- verge"} {
 		if err != nil || !strings.Contains(shown, says) {
 			t.Errorf("a reader does not see %q (%v):\n%s", says, err, shown)
 		}
