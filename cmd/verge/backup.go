@@ -142,6 +142,9 @@ Example:
 }
 
 func (c *kvRestoreCmd) Run(ctx context.Context, p *program) error {
+	if c.Store == "" && c.Config == "" {
+		return usagef("name the store to replace, as in bolt:/var/lib/verge/verge.db, or a --config file")
+	}
 	at, err := (&kvCheckCmd{URL: c.Store, Config: c.Config}).store(p)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness"
 )
@@ -236,6 +239,39 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	}
 }
 
+// TestBackupsThatAreRefused: an operator learns what to do, and internal causes go to the log alone.
+func TestBackupsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := boltAt(t, filepath.Join(dir, "verge.db"))(time.Now).(*bolt.Store)
+	nowhere := filepath.Join(dir, "verge.db", "no-directory")
+	for _, c := range []struct {
+		name, method string
+		store        *bolt.Store
+		at           kvadapters.Address
+		status       int
+		says         string
+	}{
+		{"a store that others share", "POST", nil, kvadapters.Address{Kind: kvadapters.Redis}, 409,
+			"The store is redis and not bolt"},
+		{"another method", "GET", store, kvadapters.Address{}, 405, "does not take that method"},
+		{"a disk that fails", "POST", store, kvadapters.Address{Path: nowhere}, 503, "The server's log says why"},
+	} {
+		var log lines
+		b := &backups{store: c.store, at: c.at, token: testToken, now: time.Now,
+			log: slog.New(slog.NewTextHandler(&log, nil))}
+		r := b.answer(t.Context(), &web.Request{Method: c.method, Path: admin.BackupPath,
+			Header: web.Header{"Authorization": {"Bearer " + testToken}}}, nil)
+		if r.Status != c.status || !strings.Contains(string(r.Body), c.says) ||
+			strings.Contains(string(r.Body), "no-directory") {
+			t.Errorf("%s: %d %s", c.name, r.Status, r.Body)
+		}
+		if c.status == 503 && !strings.Contains(log.String(), "no-directory") {
+			t.Errorf("%s: the log does not say why: %s", c.name, log.String())
+		}
+	}
+}
+
 func onDiskWith(s *site) *program {
 	p := onDisk()
 	p.getenv = func(name string) (string, bool) { return testSecret, name == "HOOK" }
@@ -248,7 +284,6 @@ func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "verge.db")
 	site := newSite(t, "bolt:"+path, "https://shop.example/hooks", "")
-	site.env = []string{}
 	in := site.start()
 	p := onDisk()
 	p.getenv = func(name string) (string, bool) { return testToken, name == operatorTokenVariable }

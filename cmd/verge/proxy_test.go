@@ -154,7 +154,8 @@ func behindProxies(t *testing.T, webhooks string) *site {
 	t.Helper()
 	s := newSite(t, stores.StartRedis(t, stores.Durable...).URL(), webhooks, unlimited+"\n[drain]\ndelay = \"2s\"\n")
 	config := strings.Replace(readText(t, s.config), `base_url = "http://127.0.0.1"`,
-		`base_url = "https://verify.example.com"`+"\ntrusted_proxies = [\"127.0.0.1\"]\nproxy_header = \"X-Forwarded-For\"", 1)
+		`base_url = "https://verify.example.com"`+"\ntrusted_proxies = [\"127.0.0.1\"]\n"+
+			"proxy_header = \"X-Forwarded-For\"", 1)
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
