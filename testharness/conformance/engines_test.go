@@ -211,6 +211,7 @@ var suites = []struct {
 		"TestGivenUp", "TestReadiness", "TestWebhooksOff", "TestTestEvents", "TestTestEventsRefuse"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},
+	{"logs", []string{"TestASessionIsFollowedThroughTheLog"}},
 	{"usage", []string{"TestUsage"}},
 	{"console", []string{"TestConsole"}},
 	{"operators", []string{"TestOperators"}},

@@ -586,7 +586,11 @@ func TestConfigure(t *testing.T) {
 		if err == nil {
 			g.submit(1, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Method: "GET", Path: "/nowhere"}))
 			f := &fake{guest: g}
-			if resp, err := abi.ReadResponse(f.one(t).Body); err != nil || resp.Status != 404 {
+			told := f.outbox(t) // what the request is about, and the answer
+			if len(told) != 2 || told[0].Kind != abi.About {
+				t.Fatalf("%s: %+v, want a notice and an answer", c.name, told)
+			}
+			if resp, err := abi.ReadResponse(told[1].Body); err != nil || resp.Status != 404 {
 				t.Errorf("%s: %+v, %v", c.name, resp, err)
 			}
 		}
