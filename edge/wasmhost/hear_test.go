@@ -203,13 +203,19 @@ func FuzzOutbox(f *testing.F) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewJSONHandler(&log, nil))
 		c := &call{ctx: t.Context(), id: 1, result: make(chan result, 1), stop: func() bool { return true }}
-		e := &Engine{cfg: Config{Log: logger, Observer: nobody{}}, partitions: []kv.Partition{"p0"}}
+		config := Config{Log: logger, Observer: nobody{}}
+		e := &Engine{cfg: config.withDefaults(), partitions: []kv.Partition{"p0"}}
 		e.ports = ports{
 			Ports: effect.Ports{
 				KV:    memory.New(memory.Config{}),
 				Meter: ratelimit.NewLocal(0).Meter(),
 				Fetch: astray{},
 				Sign:  func(_ context.Context, _, _ string, message []byte) ([]byte, error) { return message, nil },
+			},
+			about: func(_ context.Context, a host.About) {
+				if a != a.Told() {
+					t.Errorf("the host logs %+v", a)
+				}
 			},
 			count: func(event string) {
 				if event != host.CountName(event) {
