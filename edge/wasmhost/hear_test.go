@@ -191,6 +191,7 @@ func FuzzOutbox(f *testing.F) {
 		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
 		abi.Log: abi.AppendLog(nil,
 			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}}}),
+		abi.About: abi.AppendAbout(nil, host.About{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
 		abi.Count: []byte(host.CountLateAnswer),
 		abi.Wake:  abi.AppendWake(nil, "p0", now),
 		abi.Tally: abi.AppendTally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
@@ -205,39 +206,7 @@ func FuzzOutbox(f *testing.F) {
 		c := &call{ctx: t.Context(), id: 1, result: make(chan result, 1), stop: func() bool { return true }}
 		config := Config{Log: logger, Observer: nobody{}}
 		e := &Engine{cfg: config.withDefaults(), partitions: []kv.Partition{"p0"}}
-		e.ports = ports{
-			Ports: effect.Ports{
-				KV:    memory.New(memory.Config{}),
-				Meter: ratelimit.NewLocal(0).Meter(),
-				Fetch: astray{},
-				Sign:  func(_ context.Context, _, _ string, message []byte) ([]byte, error) { return message, nil },
-			},
-			about: func(_ context.Context, a host.About) {
-				if a != a.Told() {
-					t.Errorf("the host logs %+v", a)
-				}
-			},
-			count: func(event string) {
-				if event != host.CountName(event) {
-					t.Errorf("the host counted %q", event)
-				}
-			},
-			measure: func(m host.Measurement) {
-				if m != host.Told(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
-					t.Errorf("the host measured %+v", m)
-				}
-			},
-			tally: func(tally host.Tally) {
-				if !tally.Valid() {
-					t.Errorf("the host counted %+v", tally)
-				}
-			},
-			wake: func(p kv.Partition, due time.Time) {
-				if p != "p0" || !effect.Plausible(due) {
-					t.Errorf("told of %q at %s", p, due)
-				}
-			},
-		}
+		e.ports = strict(t)
 		in := &instance{
 			engine: e,
 			log:    logger,
@@ -262,6 +231,43 @@ func FuzzOutbox(f *testing.F) {
 			}
 		}
 	})
+}
+
+// strict is ports that fail the test if what a guest tells comes through unchecked.
+func strict(t *testing.T) ports {
+	return ports{
+		Ports: effect.Ports{
+			KV:    memory.New(memory.Config{}),
+			Meter: ratelimit.NewLocal(0).Meter(),
+			Fetch: astray{},
+			Sign:  func(_ context.Context, _, _ string, message []byte) ([]byte, error) { return message, nil },
+		},
+		about: func(_ context.Context, a host.About) {
+			if a != a.Told() {
+				t.Errorf("the host logs %+v", a)
+			}
+		},
+		count: func(event string) {
+			if event != host.CountName(event) {
+				t.Errorf("the host counted %q", event)
+			}
+		},
+		measure: func(m host.Measurement) {
+			if m != host.Told(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
+				t.Errorf("the host measured %+v", m)
+			}
+		},
+		tally: func(tally host.Tally) {
+			if !tally.Valid() {
+				t.Errorf("the host counted %+v", tally)
+			}
+		},
+		wake: func(p kv.Partition, due time.Time) {
+			if p != "p0" || !effect.Plausible(due) {
+				t.Errorf("told of %q at %s", p, due)
+			}
+		},
+	}
 }
 
 // An export speaks only for the request for which it was called.
