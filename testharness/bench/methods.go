@@ -40,9 +40,9 @@ runs in a process of its own, and its CPU is not in it. OpenID goes from start t
 same walk with the sandbox on the same engine. picture is a form with a picture of 300 KiB; its floor is a
 bare handler that reads the form and posts as many bytes on. ours is what Verge adds to the floor. With the
 profile yoti that includes base64 twice and an RSA signature. wallet is a wallet's answer, with a document of
-three signatures to verify; its floor is a bare handler that reads the form. Encrypted, a key is agreed upon and the
-answer decrypted before. passkey is the form by which a passkey completes a session, with one signature to
-verify; its floor is a bare handler that reads the form.`
+three signatures, of which that of the signer's certificate is remembered; its floor is a bare handler that reads
+the form. Encrypted, a key is agreed upon and the answer decrypted before. passkey is the form by which a passkey
+completes a session, with one signature to verify; its floor is a bare handler that reads the form.`
 
 const (
 	pictureSize       = 300 << 10

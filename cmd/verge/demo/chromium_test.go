@@ -263,6 +263,9 @@ func (h *held) hold(path string) (release func()) {
 
 func (w *walk) do(steps ...step) {
 	w.t.Helper()
+	for n, s := range steps {
+		steps[n] = whenThere(s)
+	}
 	if err := chromedp.Do(w.ctx, steps...); err != nil {
 		w.picture("failure")
 		w.t.Fatalf("%v\nat: %s\nthe page reads:\n%s", err, w.location(), w.text())
@@ -330,11 +333,26 @@ func (w *walk) verify() {
 // get runs a step and returns its result.
 func get[T any](w *walk, find chromedp.Action[T]) T {
 	w.t.Helper()
-	v, err := chromedp.Run(w.ctx, find)
+	v, err := chromedp.Run(w.ctx, whenThere(find))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return v
+}
+
+// whenThere does an action again that Chromium has refused because one page had gone and the next one had not
+// come. A page that loads itself again can be between the two at any time.
+func whenThere[T any](do chromedp.Action[T]) chromedp.Action[T] {
+	return func(ctx context.Context, t *chromedp.Target) (v T, err error) {
+		for range 50 {
+			v, err = do(ctx, t)
+			if err == nil || !strings.Contains(err.Error(), "Not attached to an active page") {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return v, err
+	}
 }
 
 func (w *walk) location() string { w.t.Helper(); return get(w, chromedp.Location()) }

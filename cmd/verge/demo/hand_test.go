@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -52,7 +53,10 @@ func (w *walk) code() string {
 		Width, Module float64
 	}
 	var err error
-	for range 5 {
+	for n := range 20 {
+		if n > 0 {
+			time.Sleep(50 * time.Millisecond) // the page was about to load itself again
+		}
 		w.shows(`svg[data-qr]`)
 		var page shown
 		page, err = chromedp.Run(w.ctx, chromedp.Evaluate[shown](`(e => ({Text: e.dataset.qr,

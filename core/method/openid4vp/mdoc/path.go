@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
+	"encoding/binary"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -192,7 +195,45 @@ func mayHaveIssued(issuer, c *x509.Certificate) bool {
 func hasSigned(issuer, c *x509.Certificate) bool {
 	hash := certificateHash[c.SignatureAlgorithm]
 	public, ok := publicKey(issuer)
-	return ok && hash != nil && ecdsa.VerifyASN1(public, hash(c.RawTBSCertificate), c.Signature)
+	return ok && hash != nil && issued.once(issuer.RawSubjectPublicKeyInfo, c.Raw, func() bool {
+		return ecdsa.VerifyASN1(public, hash(c.RawTBSCertificate), c.Signature)
+	})
+}
+
+// issued remembers certificates whose signature was good. A few document signers sign for millions of people,
+// and a check costs a quarter of an answer. Nothing in it goes stale: whether a key has made a signature
+// depends on no time and no setting, and everything else about a certificate is checked each time.
+var issued signatures
+
+// maxIssued bounds what issued holds. Only certificates below a trust anchor come into it.
+const maxIssued = 256
+
+// signatures are digests of a key and of what it has signed, with the signature.
+type signatures struct {
+	mu   sync.Mutex
+	good map[[sha256.Size]byte]bool
+}
+
+// once calls check if it has not said yes to the same key and certificate before.
+func (s *signatures) once(key, certificate []byte, check func() bool) bool {
+	all := binary.BigEndian.AppendUint32(nil, uint32(len(key)))
+	digest := sha256.Sum256(append(append(all, key...), certificate...))
+	s.mu.Lock()
+	known := s.good[digest]
+	s.mu.Unlock()
+	if known {
+		return true
+	}
+	if !check() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.good == nil || len(s.good) >= maxIssued {
+		s.good = map[[sha256.Size]byte]bool{}
+	}
+	s.good[digest] = true
+	return true
 }
 
 var certificateHash = map[x509.SignatureAlgorithm]func([]byte) []byte{
