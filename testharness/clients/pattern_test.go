@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // texts are what the patterns are tried with: what each is for, and what differs between regular expressions.
@@ -46,6 +47,7 @@ foreach ($d['patterns'] as $p) {
 // The same pattern takes the same texts in Go, JavaScript, Python and PHP. In Python and PHP, $ also stands before a
 // line feed at the very end, which no pattern can help; the service refuses it.
 func TestPatternsMeanTheSameEverywhere(t *testing.T) {
+	long.Skip(t, "TestPatternsMeanTheSameEverywhere")
 	patterns := patternsOf(t)
 	var want []string
 	for _, p := range patterns {

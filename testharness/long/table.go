@@ -13,6 +13,21 @@ var Table = []Entry{
 		Short: "the same walk without a browser, on every store and engine (TestConsole)",
 	},
 	{
+		Package: "cmd/verge", Test: "TestPasskeysInChromium",
+		Only:  "passkeys of users in a real browser",
+		Short: "the same walk without a browser, on every store and engine (TestPasskeys)",
+	},
+	{
+		Package: "cmd/verge", Test: "TestProductionInChromium",
+		Only:  "a service in production in a real browser",
+		Short: "the same walk without a browser (TestProduction)",
+	},
+	{
+		Package: "cmd/verge", Test: "TestProxies",
+		Only:  "a verification through each sample of a proxy",
+		Short: "nothing of it: the proxies have to be started",
+	},
+	{
 		Package: "cmd/verge", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
 		Short: "4 kills on each",
@@ -43,24 +58,49 @@ var Table = []Entry{
 		Short: "guests that trap and guests that take too much memory",
 	},
 	{
-		Package: "cmd/verge/demo", Test: "TestChromiumMethodPages",
-		Only:  "the pages of the methods in English, German and French, each in light and dark",
-		Short: "each of the languages in one of the two",
+		Package: "cmd/verge/demo", Test: "TestChromiumBank",
+		Only:  "an OpenID provider in a real browser",
+		Short: "the same walk without a browser, on every store and engine (package methodtest)",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumCamera",
+		Only:  "the camera in a real browser",
+		Short: "the same walk without a browser, on every store and engine (package methodtest)",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumDigitalCredentials",
+		Only:  "the wallet of a real browser",
+		Short: "the same answers by a wallet in Go, on every store and engine",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumHandOff",
+		Only:  "going on on a phone in real browsers",
+		Short: "the same walk without a browser, on every store and engine (package methodtest)",
 	},
 	{
 		Package: "cmd/verge/demo", Test: "TestChromiumHandOffPages",
 		Only:  "the pages of a hand-off in six languages, on a phone and a computer, in light and dark",
-		Short: "one language, on a phone, in light",
+		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumMethodPages",
+		Only:  "the pages of the methods in English, German and French, each in light and dark",
+		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
 	},
 	{
 		Package: "cmd/verge/demo", Test: "TestChromiumPasskeyPages",
 		Only:  "the pages of passkeys in six languages, on a phone and a computer, in light and dark",
-		Short: "one language, on a phone, in light",
+		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
+	},
+	{
+		Package: "cmd/verge/demo", Test: "TestChromiumWaiting",
+		Only:  "codes and links of wallets as real browsers show them",
+		Short: "one walk with a wallet in a real browser (TestChromiumWallet)",
 	},
 	{
 		Package: "cmd/verge/demo", Test: "TestChromiumWalletPages",
 		Only:  "the pages of wallets in six languages, on a phone and a computer, in light and dark",
-		Short: "one language, on a phone, in light",
+		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
 	},
 	{
 		Package: "core/console", Test: "TestPagesAreAccessible",
@@ -78,9 +118,14 @@ var Table = []Entry{
 		Short: "every 31st bit of each",
 	},
 	{
+		Package: "core/webhook/mend", Test: "TestReceiversPassTheProbes",
+		Only:  "receivers in Node, Python and PHP",
+		Short: "the receiver in Go",
+	},
+	{
 		Package: "core/webhook/snippet", Test: "TestChecksAcceptWhatTheVectorsSay",
-		Only:  "the check of a webhook in Java, whose compiler takes seconds",
-		Short: "the checks in the six other languages",
+		Only:  "the checks of a webhook in Node, Python, PHP, Ruby, Java and C#",
+		Short: "the check in Go",
 	},
 	{
 		Package: "edge/workers", Test: "TestASlowProvider",
@@ -138,6 +183,11 @@ var Table = []Entry{
 		Short: "the description is valid, and its examples fit its schemas",
 	},
 	{
+		Package: "testharness/clients", Test: "TestPatternsMeanTheSameEverywhere",
+		Only:  "the patterns of the description in JavaScript, Python and PHP",
+		Short: "the patterns in Go, by every answer of the tests",
+	},
+	{
 		Package: "testharness/clients", Test: "TestTheGeneratedGoClient",
 		Only:  "a walk with the client that oapi-codegen generates",
 		Short: "every answer of the tests fits the description",
@@ -187,5 +237,15 @@ var Table = []Entry{
 		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",
 		Only:  "1,000 events in hand when Redis is killed",
 		Short: "400 events",
+	},
+	{
+		Package: "testharness/npmwallet", Test: "TestOthersAcceptOurWallet",
+		Only:  "verifiers that others have written",
+		Short: "vectors that they have made (core/method/openid4vp/mdoc)",
+	},
+	{
+		Package: "testharness/npmwallet", Test: "TestOthersAnswerOurRequests",
+		Only:  "a wallet that others have written",
+		Short: "a wallet in Go, on every store and engine",
 	},
 }

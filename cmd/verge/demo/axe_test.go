@@ -39,23 +39,18 @@ type look struct {
 // smallPhone is as wide as WCAG 1.4.10 asks for.
 var smallPhone = chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
 
-// looks are all of them. The short run has the first one alone.
+// looks are all of them.
 var looks = []look{
 	{"phone-light", smallPhone, "light"}, {"phone-dark", smallPhone, "dark"},
 	{"computer-light", onComputer, "light"}, {"computer-dark", onComputer, "dark"},
 }
 
-// inEveryLanguage runs a test for each language, with the looks in which it looks at pages. Without all, as
-// in the short run, there is one language, which has long words.
-func inEveryLanguage(t *testing.T, all bool, walk func(t *testing.T, lang string, in []look)) {
+// inEveryLanguage runs a test for each language, with the looks in which it looks at pages.
+func inEveryLanguage(t *testing.T, walk func(t *testing.T, lang string, in []look)) {
 	t.Helper()
 	kit.File(t, axeFile) // without it, the test is skipped
-	languages, in := []string{"de"}, looks[:1]
-	if pictures() != "" || all {
-		languages, in = language.All, looks
-	}
-	for _, lang := range languages {
-		t.Run("WCAG 2.2: "+lang, func(t *testing.T) { walk(t, lang, in) })
+	for _, lang := range language.All {
+		t.Run("WCAG 2.2: "+lang, func(t *testing.T) { walk(t, lang, looks) })
 	}
 }
 

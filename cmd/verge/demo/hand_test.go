@@ -117,6 +117,7 @@ func (w *walk) top(selector string) float64 {
 }
 
 func TestChromiumHandOff(t *testing.T) {
+	long.Skip(t, "TestChromiumHandOff")
 	for name, before := range map[string][]step{"with script": nil, "without script": {noScript}} {
 		t.Run("contract 40: a computer without a camera, "+name, func(t *testing.T) {
 			w := newWalk(t, onComputer)
@@ -188,7 +189,8 @@ func TestChromiumHandOff(t *testing.T) {
 
 // TestChromiumHandOffPages looks at both screens of a hand-off.
 func TestChromiumHandOffPages(t *testing.T) {
-	inEveryLanguage(t, long.Run(t, "TestChromiumHandOffPages"), func(t *testing.T, lang string, in []look) {
+	long.Skip(t, "TestChromiumHandOffPages")
+	inEveryLanguage(t, func(t *testing.T, lang string, in []look) {
 		w := newWalk(t, in[0].screen, accept(lang))
 		w.looks = in
 		phone := w.phone(in[0].screen, accept(lang))
@@ -212,6 +214,7 @@ func TestChromiumHandOffPages(t *testing.T) {
 
 // TestChromiumWaiting looks at the page that waits for an app, on a computer and on a phone.
 func TestChromiumWaiting(t *testing.T) {
+	long.Skip(t, "TestChromiumWaiting")
 	const waits = `svg[data-qr]`
 	begin := `form[data-outcome="begin"] button`
 

@@ -93,6 +93,7 @@ func (w *walk) cookies() (names []string) {
 }
 
 func TestChromiumBank(t *testing.T) {
+	long.Skip(t, "TestChromiumBank")
 	t.Run("contract 34: over three origins and back, with a cookie of the service alone", func(t *testing.T) {
 		w := newWalk(t)
 		w.chooses(bankID)
@@ -180,6 +181,7 @@ func (w *walk) enter(next string) {
 }
 
 func TestChromiumCamera(t *testing.T) {
+	long.Skip(t, "TestChromiumCamera")
 	t.Run("contract 37: a still, another one, and used", func(t *testing.T) {
 		w := newWalkIn(t, &withCamera, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
 		w.chooses(cameraID)
@@ -251,14 +253,12 @@ func TestChromiumCamera(t *testing.T) {
 // TestChromiumMethodPages looks at every page of the methods on a phone: by axe, for a scroll bar sideways,
 // and by pictures for a person.
 func TestChromiumMethodPages(t *testing.T) {
+	long.Skip(t, "TestChromiumMethodPages")
 	kit.File(t, axeFile) // without it, the test is skipped
 	w := newWalkIn(t, &withCamera)
 	w.estimate("15")
 	w.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	looks := [][2]string{{"en", "light"}, {"de", "dark"}, {"fr", "light"}}
-	if pictures() != "" || long.Run(t, "TestChromiumMethodPages") {
-		looks = append(looks, [][2]string{{"en", "dark"}, {"de", "light"}, {"fr", "dark"}}...)
-	}
+	looks := [][2]string{{"en", "light"}, {"en", "dark"}, {"de", "light"}, {"de", "dark"}, {"fr", "light"}, {"fr", "dark"}}
 	for _, look := range looks {
 		t.Run(look[0]+", "+look[1], func(t *testing.T) {
 			w := *w
