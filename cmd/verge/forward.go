@@ -45,8 +45,8 @@ It signs the events with a secret of its own, which it prints. That one is the s
 each time for the same key and integration. The webhook secret of the integration is
 not used and not known here. Events lack external_user_id and publisher_state.
 
-What cannot be asked for is asked for again, and no event is lost by that. What the
-receiver does not take is not sent again.
+If the service does not answer, it asks again and loses no event. What the receiver
+does not take is not sent again.
 
 Examples:
 

@@ -163,6 +163,11 @@ func behindProxies(t *testing.T, webhooks string) *site {
 	return s
 }
 
+// handle is what the last part of the path of a hand-off or a box is: whoever has it goes on with a verification.
+const handle = "aHandleThatNobodyMayLog"
+
+var privatePaths = []string{"/verify/phone/" + handle, "/verify/box/" + handle + ".s"}
+
 // TestProxies walks a verification through each sample in front of three instances, and looks at what the
 // proxies have logged: also when no instance is left.
 func TestProxies(t *testing.T) {
@@ -211,6 +216,11 @@ func TestProxies(t *testing.T) {
 			if status, _, body, err := p.api("GET", "/api/v1/verify/sessions/"+id, nil); err != nil || status != 200 {
 				t.Errorf("reconcile: %d %s %v", status, body, err)
 			}
+			for _, path := range privatePaths {
+				if _, err := f.client.Get("https://verify.example.com" + path); err != nil {
+					t.Error(err)
+				}
+			}
 			fronts[n] = f
 		})
 	}
@@ -234,13 +244,18 @@ func TestProxies(t *testing.T) {
 			if resp.StatusCode < 502 || resp.StatusCode > 504 {
 				t.Errorf("without an instance it answers %d", resp.StatusCode)
 			}
+			for _, path := range privatePaths {
+				if _, err := f.client.Get("https://verify.example.com" + path); err != nil {
+					t.Error(err)
+				}
+			}
 			time.Sleep(100 * time.Millisecond) // the line may come after the answer
 			said := f.logged(t)
 			if !strings.Contains(said, "/verify") || !strings.Contains(said, "/api/v1/verify/validate") {
 				t.Errorf("it does not log the paths:\n%s", said)
 			}
 			_, secret, _ := strings.Cut(walked[n], "=")
-			for _, private := range []string{secret, "?", s.key, "result_token"} {
+			for _, private := range []string{secret, "?", s.key, "result_token", handle} {
 				if strings.Contains(said, private) {
 					t.Errorf("contract 13: it logs %.40q:\n%s", private, said)
 				}

@@ -35,6 +35,7 @@ func TestEvents(c *call) (*web.Response, error) {
 	if i == nil {
 		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
 	}
+	c.about.Integration = i.ID
 	found, more, err := c.Outbox.Tests(c.ctx, id, since)
 	if err != nil {
 		return nil, err
@@ -52,31 +53,27 @@ func TestEvents(c *call) (*web.Response, error) {
 
 // testQuery reads the parameters. Both are needed.
 func testQuery(query string) (id string, since time.Time, err error) {
-	var wrong []reply.Detail
-	bad := func(field, code, message string) {
-		wrong = append(wrong, reply.Detail{Field: field, Code: code, Message: message})
-	}
+	var f fields
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		bad("", detailFormat, "The query cannot be read.")
+		f.fail("query", detailFormat, "The query cannot be read.")
 	}
 	given, err := uuid.Parse(values.Get("integration_id"))
 	switch {
 	case !values.Has("integration_id"):
-		bad("integration_id", detailRequired, "Is missing.")
+		f.fail("integration_id", detailRequired, "Is missing.")
 	case err != nil || len(values["integration_id"]) > 1:
-		bad("integration_id", detailFormat, "Must be the UUID of an integration.")
+		f.fail("integration_id", detailFormat, "Must be the UUID of an integration.")
 	}
 	since, err = time.Parse(time.RFC3339, values.Get("since"))
 	switch {
 	case !values.Has("since"):
-		bad("since", detailRequired, "Is missing.")
+		f.fail("since", detailRequired, "Is missing.")
 	case err != nil || len(values["since"]) > 1:
-		bad("since", detailFormat, "Must be a time such as 2026-11-20T22:10:00.000Z.")
+		f.fail("since", detailFormat, "Must be a time such as 2026-11-20T22:10:00.000Z.")
 	}
-	if wrong != nil {
-		return "", since, &reply.Error{Code: reply.InvalidRequest, Details: wrong,
-			Message: "The request is not valid: integration_id, since."}
+	if err := f.err(); err != nil {
+		return "", since, err
 	}
 	return uuid.Format(given), since, nil
 }

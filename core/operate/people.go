@@ -17,7 +17,7 @@ const (
 	linkPath       = "/console/link?link="
 )
 
-// Members lists the members of a publisher. Who may sign them out also sees their console sessions.
+// Members lists the members of a publisher. Whoever may sign them out also sees their console sessions.
 func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Member], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Member]{}, err

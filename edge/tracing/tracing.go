@@ -10,7 +10,7 @@
 //   - A request that comes with a valid traceparent (W3C Trace Context) continues that trace. Its tracestate and
 //     its baggage are not read.
 //   - A webhook carries the traceparent of the job that sends it. Requests of verification methods carry none.
-//   - No span has a query, a body, a header, a path, an address, a key, a token or a name of the store's items.
+//   - No span has a query, a body, a header, a path, a client's address, a key, a token or a name of the store's items.
 //     Attributes are those of contract 48, and texts from fixed sets.
 package tracing
 
@@ -87,8 +87,8 @@ func (r Request) End(status int, requestID string, about host.About) {
 	r.span.End()
 }
 
-// within begins a span below the one of ctx, if that is recorded. A call of nobody's, such as a look for tasks,
-// has no span: it would be a trace of its own, several times a second.
+// within begins a span below the one of ctx, if that is recorded. A call that belongs to no request or job,
+// such as a look for tasks, has no span: it would be a trace of its own, several times a second.
 func (t *Tracer) within(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (
 	context.Context, trace.Span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {

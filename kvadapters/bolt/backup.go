@@ -28,8 +28,9 @@ type Copy struct {
 // mode 0600 and is a Store's: Restore takes it, and so does Open. It holds nothing of what was deleted. If it
 // is there when Backup returns, it is whole, on disk, and has been checked.
 //
-// A commit for which the Store's file has to become longer may wait until the copy is made, because its pages
-// are mapped into memory meanwhile. All others go on.
+// All else goes on meanwhile, but for one case: a commit for which the file outgrows what is mapped into memory
+// waits until the copy is made, and everything after it waits, too. The mapping doubles as the file grows, so that
+// is rare.
 func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
 	var c Copy
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {

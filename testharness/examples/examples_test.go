@@ -183,7 +183,7 @@ func TestShops(t *testing.T) {
 			if status, text, to := s.ask("GET", back.URL); status != 303 || to != "/" {
 				t.Fatalf("spec, Validate: %d %s", status, text)
 			}
-			if _, text, _ := s.ask("GET", s.url+"/"); !strings.Contains(text, "at least 25") {
+			if _, text, _ := s.ask("GET", s.url+"/"); !strings.Contains(text, "age is verified") {
 				t.Errorf("spec, Validate: the shop shows %s", text)
 			}
 			if status, _, _ := s.ask("GET", back.URL); status != 400 {
@@ -277,7 +277,7 @@ func TestTheStaticPage(t *testing.T) {
 	press("form[data-outcome=approve] button")
 	said := becomes(t, ctx, `document.querySelector('[role=status]').textContent + ' ' + location.href`,
 		`(document.querySelector('[role=status]')?.textContent ?? '') !== ''`)
-	if want := "You are at least 25. " + server.URL + "/"; said != want {
+	if want := "Your age is verified. " + server.URL + "/"; said != want {
 		t.Errorf("spec, What the service does: the page says %q, want %q", said, want)
 	}
 }

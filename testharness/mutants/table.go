@@ -4096,9 +4096,9 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "a caller decides that all of its requests are recorded",
 		pkg:    "edge/tracing/otlp",
-		old:    `trace.ParentBased(sampled, trace.WithRemoteParentSampled(sampled))`,
-		new:    `trace.ParentBased(sampled)`,
-		ask:    []string{"./edge/tracing/otlp TestSamplingIsNotTheCallers"},
+		old:    `trace.ParentBased(sampled, trace.WithRemoteParentSampled(remote))`,
+		new:    `trace.ParentBased(sampled, trace.WithRemoteParentSampled(sampled))`,
+		ask:    []string{"./edge/tracing/otlp TestOpenDrawsLots"},
 	},
 	{
 		breaks: "the other side of a method can connect the requests of a trace",

@@ -1,6 +1,6 @@
 // Package otlp sends spans to a collector, by OTLP over HTTP. [Open] returns the provider for tracing.New.
 //
-// Only requests to the configured endpoint leave. They go to no proxy of the environment. What a collector asks
+// Only requests to the configured endpoint leave. They go to no proxy of the environment, and follow no redirect. What a collector asks
 // for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
 //
 // Not promised: that every span arrives. Spans are sent in batches, later than what they tell of. If the collector
@@ -13,14 +13,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	lots "math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
 // Config says where spans go. Endpoint is needed.
@@ -50,8 +53,9 @@ func (c Config) Check() error {
 
 // Open returns a provider whose spans go to the collector. Its Shutdown sends what is left.
 //
-// Whether a trace is recorded depends on its id, not on what a caller says: otherwise a caller could have every
-// request of its own recorded. A trace that its caller does not record is not recorded here either.
+// A caller that records a trace does not decide that Verge does: a lot is drawn for each of its requests. Its
+// trace id would not do, because the caller has chosen it. A trace that its caller does not record is not recorded
+// here either.
 func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
@@ -64,18 +68,42 @@ func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 		u.Path = "/v1/traces"
 	}
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()),
-		otlptracehttp.WithProxy(func(*http.Request) (*url.URL, error) { return nil, nil }))
+		otlptracehttp.WithHTTPClient(&http.Client{
+			Transport:     &http.Transport{ForceAttemptHTTP2: true}, // without a proxy
+			Timeout:       10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
 	sampled := trace.TraceIDRatioBased(c.Sample)
+	remote := byLot{part: c.Sample, draw: lots.Float64}
 	return trace.NewTracerProvider(
 		trace.WithBatcher(&telling{SpanExporter: exporter, log: c.Log}),
-		trace.WithSampler(trace.ParentBased(sampled, trace.WithRemoteParentSampled(sampled))),
+		trace.WithSampler(trace.ParentBased(sampled, trace.WithRemoteParentSampled(remote))),
 		trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "verge"),
 			attribute.String("service.version", c.Version), attribute.String("service.instance.id", rand.Text()))),
 	), nil
 }
+
+// byLot records a part of the requests that come with a trace.
+type byLot struct {
+	part float64
+	draw func() float64 // at least 0 and less than 1
+}
+
+// ShouldSample implements trace.Sampler.
+func (b byLot) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
+	r := trace.SamplingResult{Decision: trace.Drop,
+		Tracestate: oteltrace.SpanContextFromContext(p.ParentContext).TraceState()}
+	if b.draw() < b.part {
+		r.Decision = trace.RecordAndSample
+	}
+	return r
+}
+
+// Description implements trace.Sampler.
+func (b byLot) Description() string { return fmt.Sprintf("ByLot{%v}", b.part) }
 
 // telling is an exporter that says in the log when it begins to fail, and when it works again.
 type telling struct {

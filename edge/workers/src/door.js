@@ -106,7 +106,7 @@ async function answerTo(request, url, { admin, path, maxBody, told }, client, on
     result = await on.run(admin ? abi.entry.admin : abi.entry.handle, abi.write(abi.request, {
       method: request.method, path, query: url.search.slice(1), header, body, client,
     }), (about) => {
-      for (const [name, value] of Object.entries(about)) if (value !== "") told[name] = value;
+      for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) told[name] = value;
     });
   } catch (e) {
     const busy = e instanceof Busy;

@@ -30,7 +30,7 @@ app.post('/hook', express.raw({ type: '*/*', limit: '64kb' }), (request, respons
 function visitor(request, response) {
   const id = /(?:^|; )shop=([0-9a-f]{32})/.exec(request.get('Cookie') ?? '')?.[1];
   if (visitors.has(id)) return visitors.get(id);
-  const fresh = { id: crypto.randomBytes(16).toString('hex'), states: new Map(), age: null };
+  const fresh = { id: crypto.randomBytes(16).toString('hex'), states: new Map(), verified: false };
   visitors.set(fresh.id, fresh);
   // Lax, because the browser comes back from another site.
   response.cookie('shop', fresh.id, { httpOnly: true, sameSite: 'lax' });
@@ -47,10 +47,10 @@ async function verge(path, body) {
 }
 
 app.get('/', (request, response) => {
-  const { age } = visitor(request, response);
-  response.send(age === null
+  const { verified } = visitor(request, response);
+  response.send(!verified
     ? '<h1>For adults</h1><form method="post" action="/verify"><button>Verify my age</button></form>'
-    : `<h1>Welcome</h1><p>You are at least ${age}.</p>`);
+    : '<h1>Welcome</h1><p>Your age is verified.</p>');
 });
 
 app.post('/verify', async (request, response) => {
@@ -74,7 +74,7 @@ app.get('/return', async (request, response) => {
   if (!ok || !answer.verified || answer.session_id !== session) {
     return response.status(403).send(`Not verified: ${answer.code}.`);
   }
-  who.age = answer.challenge_age;
+  who.verified = true;
   response.redirect(303, '/');
 });
 
