@@ -170,3 +170,24 @@ func TestTheBeginningOfAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Contract 49: only test events are there, even if somebody who writes to the store puts another entry among them.
+func TestTestsAreTestEvents(t *testing.T) {
+	w := newWorld(t)
+	begin := w.Clock.Now()
+	w.schedule(t)
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: logPrefix}, "", 5)
+	coretest.Must(t, err)
+	moved := testsInLog + strings.TrimPrefix(items[0].Key.Name, logPrefix)
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "move", Partition: part,
+		Puts: []kv.Put{{Name: moved, Value: items[0].Value}}}))
+	sent, err := w.SendTest(ctx, &tested, secret, "verification.expired")
+	coretest.Must(t, err)
+	var event webhook.Event
+	coretest.Must(t, json.Unmarshal(sent.Body, &event))
+	found, more, err := w.Tests(ctx, testUUID, begin)
+	if err != nil || more || len(found) != 1 || found[0].Event != event.ID {
+		t.Errorf("found %+v, %v, %v, want just the event %s", found, more, err, event.ID)
+	}
+}
