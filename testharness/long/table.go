@@ -79,7 +79,7 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge/demo", Test: "TestChromiumHandOffPages",
-		Only:  "the pages of a hand-off in six languages, on a phone and a computer, in light and dark",
+		Only:  "the pages of a hand-off in six languages, on a phone and a computer",
 		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
 	},
 	{
@@ -89,7 +89,7 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge/demo", Test: "TestChromiumPasskeyPages",
-		Only:  "the pages of passkeys in six languages, on a phone and a computer, in light and dark",
+		Only:  "the pages of passkeys in six languages, on a phone and a computer",
 		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
 	},
 	{
@@ -99,7 +99,7 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge/demo", Test: "TestChromiumWalletPages",
-		Only:  "the pages of wallets in six languages, on a phone and a computer, in light and dark",
+		Only:  "the pages of wallets in six languages, on a phone and a computer",
 		Short: "the pages of all methods in six languages without a browser (core/hosted/pages)",
 	},
 	{

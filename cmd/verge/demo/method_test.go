@@ -258,7 +258,8 @@ func TestChromiumMethodPages(t *testing.T) {
 	w := newWalkIn(t, &withCamera)
 	w.estimate("15")
 	w.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	looks := [][2]string{{"en", "light"}, {"en", "dark"}, {"de", "light"}, {"de", "dark"}, {"fr", "light"}, {"fr", "dark"}}
+	looks := [][2]string{{"en", "light"}, {"en", "dark"}, {"de", "light"}, {"de", "dark"},
+		{"fr", "light"}, {"fr", "dark"}}
 	for _, look := range looks {
 		t.Run(look[0]+", "+look[1], func(t *testing.T) {
 			w := *w

@@ -1,7 +1,7 @@
 // Package otlp sends spans to a collector, by OTLP over HTTP. [Open] returns the provider for tracing.New.
 //
-// Only requests to the configured endpoint leave. They go to no proxy of the environment, and follow no redirect. What a collector asks
-// for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
+// Only requests to the configured endpoint leave. They go to no proxy of the environment, and follow no redirect.
+// What a collector asks for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
 //
 // Not promised: that every span arrives. Spans are sent in batches, later than what they tell of. If the collector
 // is away or too slow, they are dropped, and the log says so once.
