@@ -349,7 +349,6 @@ func TestEngines(t *testing.T) {
 
 // withoutRace returns the program of these tests without the race detector. Below another engine the core shares
 // nothing with the tests, and its hosts have tests of their own under the detector (edge/wasmhost, edge/workers).
-// With it, the guest takes five times as long.
 func withoutRace(t *testing.T, program string) string {
 	t.Helper()
 	if !raced {
