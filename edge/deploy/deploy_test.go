@@ -165,6 +165,7 @@ func TestExpressionsOfTheDashboard(t *testing.T) {
 // type, fails.
 func TestTheDashboardIsOneOfGrafana(t *testing.T) {
 	const modules = "/usr/local/lib/grafana/node_modules"
+	kit.Program(t, "node") // the compiler is a script of Node's
 	compiler := kit.File(t, modules+"/.bin/tsc")
 	dir := t.TempDir()
 	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
