@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 const module = "github.com/verge-id/verge"
@@ -128,6 +130,7 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	if err != nil {
 		t.Skip("there is no go command to ask for imports")
 	}
+	kit.Source(t)
 	args := append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)
 	cmd := exec.Command(goCommand, args...)
 	cmd.Dir = ".."
@@ -435,6 +438,7 @@ func TestTheCoreBuildsForWASM(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no go command to build with")
 	}
+	kit.Source(t)
 	// -trimpath, as the module is built, so that Go finds most of it in its cache.
 	cmd := exec.Command(goCommand, "build", "-trimpath", "./core/...")
 	cmd.Dir = ".."

@@ -72,9 +72,12 @@ func (g *guests) compile(path string, options ...string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	dir := filepath.Join(shared, strings.Join(append(options, digestOf(wasm)), "-"))
-	once, _ := compiled.LoadOrStore(dir, sync.OnceValue(func() error { return compileInto(dir, path, options) }))
-	if err := once.(func() error)(); err != nil {
+	key := "compiled " + strings.Join(append(options, digestOf(wasm)), " ")
+	once, _ := compiled.LoadOrStore(key, sync.OnceValues(func() (string, error) {
+		return kit.Cached(key, func(dir string) error { return compileInto(dir, path, options) })
+	}))
+	dir, err := once.(func() (string, error))()
+	if err != nil {
 		g.t.Fatal(err)
 	}
 	if err := os.CopyFS(g.cache(), os.DirFS(dir)); err != nil {
@@ -98,7 +101,7 @@ func (g *guests) compile(path string, options ...string) {
 	}
 }
 
-var compiled sync.Map // func() error, by the directory that has the result
+var compiled sync.Map // func() (string, error), which returns the directory with the result
 
 // compileInto compiles a module in a process without the race detector.
 func compileInto(dir, path string, options []string) error {

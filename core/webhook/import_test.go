@@ -32,6 +32,7 @@ func main() {
 // module cache, so not even the go.mod of a library is fetched, and it links our packages and the standard library.
 func TestAPublisherImportsNothingElse(t *testing.T) {
 	goCommand := kit.Program(t, "go")
+	kit.Source(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -281,12 +281,7 @@ func TestEngines(t *testing.T) {
 	t.Cleanup(func() {
 		// With -run, some engines may not have been asked.
 		asked := slices.DeleteFunc(columns, func(c column) bool { return c.cells == nil && c.none == "" })
-		text := table(asked)
-		t.Log("\n" + text)
-		// go test -artifacts keeps the file, for those who run without -v.
-		if err := os.WriteFile(filepath.Join(t.ArtifactDir(), "engines.txt"), []byte(text), 0o644); err != nil {
-			t.Error(err)
-		}
+		t.Log("REPORT\n" + table(asked)) // make test shows it
 	})
 	// For an engine and its child. There is more room than most machines have processors, because a child waits
 	// for deadlines during a third of its time.

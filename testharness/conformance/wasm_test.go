@@ -68,7 +68,8 @@ func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	}
 	wasm := build(t)
 	shared.once.Do(func() {
-		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm, wasmhost.CompileConfig{})
+		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm,
+			wasmhost.CompileConfig{Cache: kit.Compiled()})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

@@ -310,6 +310,11 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 					}
 					for i, delay := range delays {
 						gap := attempts[i+1].began.Sub(attempts[i].ended)
+						if gap < jump/2 {
+							// The attempt ended before the clock was set back, and the service read the
+							// clock after that: it counts the delay from the new time.
+							gap -= jump
+						}
 						if gap < delay*8/10-time.Millisecond { // stores keep milliseconds
 							t.Errorf("I8: attempt %d came %v after the one before, the schedule says %v", i+2, gap,
 								delay)

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,21 +89,57 @@ var modules sync.Map // func() ([]byte, error), by name
 
 // build builds a package. more are further arguments of go build.
 func build(pkg string, more ...string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "verge-module-")
+	if err := openSource(); err != nil {
+		return nil, err
+	}
+	args := append([]string{"-buildmode=c-shared", "-trimpath"}, more...)
+	key, err := buildIDs(pkg, args)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	out := filepath.Join(dir, "guest.wasm")
-	args := []string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out}
-	cmd := exec.Command("go", append(append(args, more...), pkg)...)
+	dir, err := Cached("module "+key, func(dir string) error {
+		out := filepath.Join(dir, moduleFile)
+		if _, err := guestGo(append(append([]string{"build", "-ldflags=-s -w", "-o", out}, args...), pkg)); err != nil {
+			return err
+		}
+		wasm, err := os.ReadFile(out)
+		if err != nil {
+			return err
+		}
+		if wasm, err = finish.Module(wasm); err != nil {
+			return err
+		}
+		return os.WriteFile(out, wasm, 0o600)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kit: building %s: %w", pkg, err)
+	}
+	return os.ReadFile(filepath.Join(dir, moduleFile))
+}
+
+const moduleFile = "guest.wasm"
+
+// buildIDs returns what Go knows a package and all that it imports by, as they are now. It is quick: what go build
+// links from is in the build cache. The finisher is part of the test itself, so its build ID counts, too.
+func buildIDs(pkg string, args []string) (string, error) {
+	guest, err := guestGo(append(append([]string{"list", "-deps", "-export", "-f={{.BuildID}}"}, args...), pkg))
+	if err != nil {
+		return "", err
+	}
+	finisher, err := exec.Command("go", "list", "-deps", "-export", "-f={{.BuildID}}", "-trimpath",
+		"github.com/verge-id/verge/wasm/finish").Output()
+	return guest + string(finisher), err
+}
+
+// guestGo runs the go command for guests and returns what it prints.
+func guestGo(args []string) (string, error) {
+	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("kit: building %s: %w\n%s", pkg, err, text)
-	}
-	wasm, err := os.ReadFile(out)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("%w\n%s", err, &said)
 	}
-	return finish.Module(wasm)
+	return string(out), nil
 }

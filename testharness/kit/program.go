@@ -11,6 +11,7 @@ import (
 // VERGE_REQUIRE_REAL=1, as in CI, it fails instead.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
+	installed()
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
@@ -26,6 +27,7 @@ func Program(t testing.TB, names ...string) string {
 // File is like Program for a file that is no program.
 func File(t testing.TB, path string) string {
 	t.Helper()
+	installed()
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
@@ -35,3 +37,8 @@ func File(t testing.TB, path string) string {
 	t.Skipf("SKIP: %s is not there; .ci/install installs it", path)
 	return ""
 }
+
+// installed lets Go run a test again after programs were installed. Go keeps the results of a package whose files
+// and variables are as they were, but it does not see directories outside of the module. make test sums up those
+// where programs are in this variable.
+func installed() { os.Getenv("VERGE_PROGRAMS") }

@@ -14,6 +14,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/finish"
 	"github.com/verge-id/verge/wasm/reloop"
 )
@@ -113,6 +114,7 @@ func TestDataSections(t *testing.T) {
 
 func build(t *testing.T) []byte {
 	t.Helper()
+	kit.Source(t)
 	module := filepath.Join(t.TempDir(), "trace.wasm")
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", module, "./testdata/trace")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/reloop"
 )
 
@@ -19,6 +20,7 @@ import (
 // relooped module.
 func TestFlow(t *testing.T) {
 	t.Parallel()
+	kit.Source(t)
 	want, err := exec.Command("go", "run", "./testdata/flow").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
 // A command links this package, and a command must not get the flags of package testing.
@@ -19,6 +20,7 @@ func TestNothingHereNeedsPackageTesting(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no go command to ask for imports")
 	}
+	kit.Source(t)
 	out, err := exec.Command(goCommand, "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)

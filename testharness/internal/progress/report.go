@@ -31,6 +31,8 @@ type report struct {
 	skips  map[string]int       // how many tests were skipped, by reason
 	sum    tally                // of all packages
 	ended  map[string]int       // how many packages ended, by result
+
+	reports strings.Builder // what tests have to show
 }
 
 func newReport(w io.Writer) *report {
@@ -117,12 +119,35 @@ func (r *report) ends(e event, p *progress) {
 		word = "FAIL"
 	}
 	name := strings.TrimPrefix(e.Package, module)
-	fmt.Fprintf(r.w, "%-4s  %-36s %6.1f s   %s\n", word, name, e.Elapsed, counts)
+	took := fmt.Sprintf("%6.1f s", e.Elapsed)
+	if strings.Contains(p.tests[""].output.String(), "\t(cached)") {
+		took = fmt.Sprintf("%8s", "cached")
+	}
+	fmt.Fprintf(r.w, "%-4s  %-36s %s   %s\n", word, name, took, counts)
+	for _, name := range p.order {
+		r.shows(p.tests[name].output.String())
+	}
 	if e.Action == "pass" {
 		return
 	}
 	io.WriteString(r.w, r.builds[e.FailedBuild])
 	io.WriteString(r.w, p.complaints())
+}
+
+var reporting = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: REPORT$`)
+
+// shows keeps what a test logged after a line REPORT, up to the end of what it logged at once.
+func (r *report) shows(output string) {
+	at := reporting.FindStringIndex(output)
+	if at == nil {
+		return
+	}
+	for line := range strings.Lines(output[at[1]+1:]) {
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "--- ") {
+			break
+		}
+		r.reports.WriteString(strings.TrimPrefix(line, "        "))
+	}
 }
 
 // count tells how the tests of the package ended, and adds the reasons of those that were skipped.

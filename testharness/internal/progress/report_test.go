@@ -70,6 +70,28 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A package that Go did not run again says so, and what its tests have to show comes at the end.
+func TestReportsOfCachedPackages(t *testing.T) {
+	const said = `{"Action":"run","Package":"x/edge","Test":"TestE"}
+{"Action":"output","Package":"x/edge","Test":"TestE","Output":"    e_test.go:5: REPORT\n"}
+{"Action":"output","Package":"x/edge","Test":"TestE","Output":"        suite   redis\n"}
+{"Action":"output","Package":"x/edge","Test":"TestE","Output":"        limits  7 ok\n"}
+{"Action":"output","Package":"x/edge","Test":"TestE","Output":"--- PASS: TestE (0.00s)\n"}
+{"Action":"pass","Package":"x/edge","Test":"TestE","Elapsed":0}
+{"Action":"output","Package":"x/edge","Output":"ok  \tx/edge\t(cached)\n"}
+{"Action":"pass","Package":"x/edge","Elapsed":0.001}
+`
+	var b strings.Builder
+	r := newReport(&b)
+	for line := range strings.Lines(said) {
+		r.line([]byte(line))
+	}
+	const want = "ok    x/edge                                 cached   1 ok\n"
+	if b.String() != want || r.reports.String() != "suite   redis\nlimits  7 ok\n" {
+		t.Errorf("it said %q and shows %q", b.String(), r.reports.String())
+	}
+}
+
 // A run that tested nothing has not succeeded.
 func TestNothingIsAFailure(t *testing.T) {
 	var b strings.Builder
