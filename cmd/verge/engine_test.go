@@ -107,7 +107,7 @@ func wantCompiledAlike(t *testing.T, process, tests string) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the process has compiled %d bytes, testdata/compile %d: they compile in different ways",
+		t.Errorf("the process has compiled %d bytes, kit.CompiledFiles %d: they compile in different ways",
 			len(got), len(want))
 	}
 }

@@ -65,21 +65,14 @@ func (g *guests) sign(path string, key ed25519.PrivateKey, version int64) {
 	}
 }
 
-// compile puts a module into the cache. All tests share what was compiled once.
+// compile puts the machine code of a module into the cache.
 func (g *guests) compile(path string, options ...string) {
 	g.t.Helper()
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	key := "compiled " + strings.Join(append(options, digestOf(wasm)), " ")
-	once, _ := compiled.LoadOrStore(key, sync.OnceValues(func() (string, error) {
-		return kit.Cached(key, func(dir string) error { return compileInto(dir, path, options) })
-	}))
-	dir, err := once.(func() (string, error))()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	dir := kit.CompiledFiles(g.t, wasm, options...)
 	if err := os.CopyFS(g.cache(), os.DirFS(dir)); err != nil {
 		g.t.Fatal(err)
 	}
@@ -99,17 +92,6 @@ func (g *guests) compile(path string, options ...string) {
 	if err := os.WriteFile(filepath.Join(g.cache(), digestOf(wasm)+".sha256"), list, 0o600); err != nil {
 		g.t.Fatal(err)
 	}
-}
-
-var compiled sync.Map // func() (string, error), which returns the directory with the result
-
-// compileInto compiles a module in a process without the race detector.
-func compileInto(dir, path string, options []string) error {
-	args := append([]string{"run", "./testdata/compile", dir, path}, options...)
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
 }
 
 // digestOf is the SHA-256 of bytes, as module_sha256 pins it.

@@ -69,7 +69,7 @@ func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	wasm := build(t)
 	shared.once.Do(func() {
 		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm,
-			wasmhost.CompileConfig{Cache: kit.Compiled()})
+			wasmhost.CompileConfig{Cache: kit.Compiled(t, wasm)})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

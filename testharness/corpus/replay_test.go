@@ -18,8 +18,8 @@ func TestEnginesAreTheSame(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no corpus: %v", err)
 	}
-	guest, err := wasmhost.Compile(t.Context(), kit.Module(t),
-		wasmhost.CompileConfig{Cache: kit.Compiled()})
+	module := kit.Module(t)
+	guest, err := wasmhost.Compile(t.Context(), module, wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -53,17 +54,67 @@ func forget(dir string) {
 	}
 }
 
-// Compiled is the cache of machine code for wazero that the tests of all packages share, so that a module is
-// compiled once. It is for modules that Module, ModuleWith and Build return. A test that makes hundreds of
+// Compiled returns a cache that has the machine code of a module. The tests of all packages share it, so a module
+// is compiled once. It is for modules that Module, ModuleWith and Build return. A test that makes hundreds of
 // modules keeps their code to itself.
-var Compiled = sync.OnceValue(func() wazero.CompilationCache {
-	if dir := cacheDir(); dir != "" {
-		if cache, err := wazero.NewCompilationCacheWithDir(filepath.Join(dir, compiledDir)); err == nil {
-			return cache
-		}
+func Compiled(t testing.TB, module []byte) wazero.CompilationCache {
+	t.Helper()
+	dir := cacheDir()
+	if dir == "" {
+		return wazero.NewCompilationCache()
 	}
-	return wazero.NewCompilationCache()
-})
+	dir = filepath.Join(dir, compiledDir)
+	_, err := Cached(fmt.Sprintf("compiled %x", sha256.Sum256(module)), func(made string) error {
+		return compileInto(dir, made, module, nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cache // it lives as long as the process, like a module that several tests share
+}
+
+// CompiledFiles returns a directory with the machine code of a module alone. options are those of the program
+// that compiles: "interruptible" lets a guest be stopped at its deadline.
+func CompiledFiles(t testing.TB, module []byte, options ...string) string {
+	t.Helper()
+	key := fmt.Sprintf("files %x %s", sha256.Sum256(module), strings.Join(options, " "))
+	once, _ := filesOf.LoadOrStore(key, sync.OnceValues(func() (string, error) {
+		return Cached(key, func(dir string) error {
+			temp, err := os.MkdirTemp("", "verge-compile-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(temp)
+			return compileInto(dir, temp, module, options)
+		})
+	}))
+	dir, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var filesOf sync.Map // func() (string, error), which returns the directory with the result
+
+// compileInto compiles a module in a process of its own, which has no race detector even if the test has it. It
+// leaves the code in dir and a copy of the module in temp.
+func compileInto(dir, temp string, module []byte, options []string) error {
+	path := filepath.Join(temp, moduleFile)
+	if err := os.WriteFile(path, module, 0o600); err != nil {
+		return err
+	}
+	const program = "github.com/verge-id/verge/testharness/kit/internal/compile"
+	args := append([]string{"run", program, dir, path}, options...)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("kit: %w: %s", err, out)
+	}
+	return nil
+}
 
 // Cached returns a directory that make has filled, now or in an earlier run. All that make depends on is in key.
 func Cached(key string, make func(dir string) error) (string, error) {
