@@ -161,7 +161,8 @@ func TestFailoverToASynchronousReplica(t *testing.T) {
 	primary := stores.StartPostgres(t)
 	replica := primary.Replica("one")
 	primary.Set("synchronous_standby_names", "one")
-	url := strings.Replace(primary.URL("verge"), primary.Addr(), primary.Addr()+","+replica.Addr(), 1)
+	// The replica comes first, so the store has to look for the one that takes writes.
+	url := strings.Replace(primary.URL("verge"), primary.Addr(), replica.Addr()+","+primary.Addr(), 1)
 	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
 	events(t, s, 300, func() {
 		primary.Kill()

@@ -173,6 +173,11 @@ var Table = []Entry{
 		Short: "one",
 	},
 	{
+		Package: "kvadapters/postgres", Test: "TestAFailoverWhileTheLinkHangs",
+		Only:  "failovers to a replica that has not had the last commits, synchronous and asynchronous",
+		Short: "a failover to a synchronous replica that has them (TestFailoverToASynchronousReplica)",
+	},
+	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
 		Only:  "a check that finds a store that breaks a promise, on every kind of store",
 		Short: "a check of every kind of store as it is, and one in memory that breaks each promise in turn",
