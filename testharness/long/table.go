@@ -43,6 +43,11 @@ var Table = []Entry{
 		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
 	},
 	{
+		Package: "cmd/verge", Test: "TestTheRecipesOfBackup",
+		Only:  "backup and restore of Redis, etcd and PostgreSQL by the commands of BACKUP.md",
+		Short: "backup and restore of bolt",
+	},
+	{
 		Package: "cmd/verge", Test: "TestUpgrade",
 		Only:  "an upgrade from the release before and back, under load",
 		Short: "nothing of it: the release before has to be built first",
