@@ -83,17 +83,7 @@ func TestTheManifestsConfigurationIsRight(t *testing.T) {
 // side.
 func TestTheCommandsOfTheGuide(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("only root on Linux can have directories and a network that nobody else has")
-	}
-	for _, program := range []string{"unshare", "useradd", "runuser", "ip", "bash"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("there is no %s here: %v", program, err)
-		}
-	}
-	if out, err := exec.Command("unshare", "-mn", "true").CombinedOutput(); err != nil {
-		t.Skipf("this machine does not let root have namespaces: %v %s", err, out)
-	}
+	needOwnMachine(t, "useradd")
 	binary, err := exec.LookPath("verge")
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +132,23 @@ serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null
 				}
 			}
 		})
+	}
+}
+
+// needOwnMachine skips a test that needs directories and a network of its own, where that or one of the
+// programs is not to be had.
+func needOwnMachine(t *testing.T, programs ...string) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("SKIP: only root on Linux can have directories and a network that nobody else has")
+	}
+	for _, program := range append(programs, "unshare", "runuser", "ip", "bash") {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIP: there is no %s here: %v", program, err)
+		}
+	}
+	if out, err := exec.Command("unshare", "-mnpf", "true").CombinedOutput(); err != nil {
+		t.Skipf("SKIP: this machine does not let root have namespaces: %v %s", err, out)
 	}
 }
 

@@ -198,6 +198,25 @@ func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
 			}
 		}
 	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		s := stores.StartPostgres(t)
+		s.Do("CREATE ROLE guest LOGIN")
+		url := "postgres://guest@" + s.Addr() + "/verge"
+		p, _, stderr := testProgram()
+		code := run(t.Context(), []string{"kv", "check", url}, p)
+		if said := stderr.String(); code != exitFailed || !strings.Contains(said, "CREATE SCHEMA") {
+			t.Errorf("a user who may not make a schema: exit code %d, %s", code, said)
+		}
+		s.Do("GRANT CREATE ON DATABASE verge TO guest")
+		p, stdout, stderr := testProgram()
+		if code := run(t.Context(), []string{"kv", "check", url}, p); code != exitOK {
+			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+		}
+		if n := s.Do("SELECT count(*) FROM pg_namespace WHERE nspowner = 'guest'::regrole"); n != int64(0) {
+			t.Errorf("%v schemas are left", n)
+		}
+	})
 }
 
 func words(s string) (all []any) {

@@ -160,10 +160,9 @@ func TestFailoverToASynchronousReplica(t *testing.T) {
 	t.Parallel()
 	primary := stores.StartPostgres(t)
 	replica := primary.Replica("one")
-	primary.Do("ALTER SYSTEM SET synchronous_standby_names = 'one'") // of the primary alone
-	primary.Do("SELECT pg_reload_conf()")
-	time.Sleep(200 * time.Millisecond)
-	url := strings.Replace(primary.URL("verge"), primary.Addr(), primary.Addr()+","+replica.Addr(), 1)
+	primary.Set("synchronous_standby_names", "one")
+	// The replica comes first, so the store has to look for the one that takes writes.
+	url := strings.Replace(primary.URL("verge"), primary.Addr(), replica.Addr()+","+primary.Addr(), 1)
 	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
 	events(t, s, 300, func() {
 		primary.Kill()
@@ -177,9 +176,7 @@ func TestACommitThatNoReplicaHasIsUnknown(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{Timeout: 20 * time.Second})
-	server.Do("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-	server.Do("SELECT pg_reload_conf()")
-	time.Sleep(200 * time.Millisecond)
+	server.Set("synchronous_standby_names", "nobody")
 	done := make(chan error)
 	go func() { done <- s.Commit(t.Context(), used("alone")) }()
 	for ended := false; !ended; time.Sleep(20 * time.Millisecond) {

@@ -32,9 +32,12 @@
 // With asynchronous replication, or if another replica is promoted, the last commits are lost: a result
 // token that was used in those moments can be used once more. "verge kv check" says which it is.
 //
+// What is lost are the last commits and only they: there is no gap before them and no half of one. All that
+// returns after the failover is kept.
+//
 // The server that was the primary must be stopped before another is promoted. If it goes on, it answers
 // reads from the past. Tools that manage a failover take care of that. The URL names all servers; the Store
-// looks for the one that takes writes.
+// looks for the one that takes writes, as target_session_attrs=read-write does elsewhere.
 //
 // # What it costs
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
@@ -33,6 +34,14 @@ func openRedis(t testing.TB, url string) kv.KV {
 func openEtcd(t testing.TB, url string) kv.KV {
 	t.Helper()
 	s, err := etcd.Open(t.Context(), url, etcd.Config{Timeout: 2 * time.Second})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func openPostgres(t testing.TB, url string) kv.KV {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, postgres.Config{Timeout: 2 * time.Second})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s

@@ -95,6 +95,13 @@ func etcdOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
 	return func() kv.KV { return openEtcd(t, "etcd://"+p.Addr()+"/verge") }, p.On
 }
 
+func postgresOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
+	server := stores.StartPostgres(t)
+	p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: lossy, Delay: 5 * time.Millisecond})
+	url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
+	return func() kv.KV { return openPostgres(t, url) }, p.On
+}
+
 func TestI1ValidateIsLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -109,6 +116,7 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 		{"redis", 2, 60, proxied(func(t *testing.T) string { return stores.StartRedis(t).Addr() })},
 		{"cluster", 2, 40, movingSlot},
 		{"etcd", 2, 40, etcdOverFaults},
+		{"postgres", 2, 40, postgresOverFaults},
 	} {
 		t.Run(c.engine, func(t *testing.T) {
 			t.Parallel()

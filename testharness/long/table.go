@@ -4,7 +4,7 @@ package long
 var Table = []Entry{
 	{
 		Package: "cmd/verge", Test: "TestEngineWasm",
-		Only:  "a restart of `verge dev --engine wasm` on Redis and etcd",
+		Only:  "a restart of `verge dev --engine wasm` on Redis, etcd and PostgreSQL",
 		Short: "a restart on bolt, memory and miniredis, and a first start on all",
 	},
 	{
@@ -39,8 +39,13 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge", Test: "TestRotationInAFleet",
-		Only:  "a minute of full load around a rotation, and each way to hand out the file on both Redis and etcd",
+		Only:  "a minute of full load around a rotation, and each way to hand out the file on Redis, etcd and PostgreSQL",
 		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
+	},
+	{
+		Package: "cmd/verge", Test: "TestTheRecipesOfBackup",
+		Only:  "backup and restore of Redis, etcd and PostgreSQL by the commands of BACKUP.md",
+		Short: "backup and restore of bolt",
 	},
 	{
 		Package: "cmd/verge", Test: "TestUpgrade",
@@ -173,6 +178,11 @@ var Table = []Entry{
 		Short: "one",
 	},
 	{
+		Package: "kvadapters/postgres", Test: "TestAFailoverWhileTheLinkHangs",
+		Only:  "failovers to a replica that has not had the last commits, synchronous and asynchronous",
+		Short: "a failover to a synchronous replica that has them (TestFailoverToASynchronousReplica)",
+	},
+	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
 		Only:  "a check that finds a store that breaks a promise, on every kind of store",
 		Short: "a check of every kind of store as it is, and one in memory that breaks each promise in turn",
@@ -232,6 +242,11 @@ var Table = []Entry{
 		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
 		Only:  "40 to 60 tokens on each store that clients race for while requests and replies are lost",
 		Short: "half of them",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestFaultsOfPostgres",
+		Only:  "a PostgreSQL that restarts, takes no writes, waits for no replica or stands still",
+		Short: "one that is killed, one whose replica takes over, and a network that fails",
 	},
 	{
 		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",

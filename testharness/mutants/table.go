@@ -1993,6 +1993,13 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{pg + "TestACommitThatNoReplicaHas"},
 	},
 	{
+		breaks: "postgres: a replica that the URL names is taken for the primary, and every write fails",
+		pkg:    "kvadapters/postgres",
+		old:    `c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite`,
+		new:    ``,
+		ask:    []string{pg + "TestFailoverToASynchronousReplica"},
+	},
+	{
 		breaks: "postgres: the sweep takes away what another instance's clock has not seen expire",
 		pkg:    "kvadapters/postgres",
 		old:    `nanos(s.now().Add(-s.grace))`,

@@ -312,6 +312,15 @@ func (p *Postgres) Do(sql string, args ...any) any {
 	return value
 }
 
+// Set changes a setting of this server alone, for all who are connected and all who come.
+func (p *Postgres) Set(name, value string) {
+	p.t.Helper()
+	p.Do("ALTER SYSTEM SET " + name + " = '" + value + "'")
+	p.Do("SELECT pg_reload_conf()")
+	// The server's processes read its settings one after the other.
+	time.Sleep(200 * time.Millisecond)
+}
+
 // Hold runs a statement in a transaction that stays open, with its locks, until release is called.
 func (p *Postgres) Hold(sql string) (release func()) {
 	p.t.Helper()

@@ -1,0 +1,106 @@
+package invariants_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
+)
+
+// PostgreSQL: what happens to a server, a failover, and a network that fails.
+func TestFaultsOfPostgres(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		short bool // whether the short run has it
+		fault func(s *stores.Postgres)
+	}{
+		{"kill -9, and back with its data", true, func(s *stores.Postgres) {
+			for range 2 {
+				s.Kill()
+				time.Sleep(500 * time.Millisecond)
+				s.Start()
+				time.Sleep(500 * time.Millisecond)
+			}
+		}},
+		{"a restart in order", false, func(s *stores.Postgres) {
+			s.Stop()
+			time.Sleep(300 * time.Millisecond)
+			s.Start()
+		}},
+		{"it takes no writes", false, func(s *stores.Postgres) {
+			s.Set("default_transaction_read_only", "on")
+			time.Sleep(time.Second)
+			s.Set("default_transaction_read_only", "off")
+		}},
+		{"it has no replica to wait for", false, func(s *stores.Postgres) {
+			s.Set("synchronous_standby_names", "nobody")
+			time.Sleep(4 * time.Second) // a commit waits for 2
+			s.Set("synchronous_standby_names", "")
+		}},
+		{"SIGSTOP", false, func(s *stores.Postgres) {
+			s.Freeze()
+			time.Sleep(2500 * time.Millisecond)
+			s.Thaw()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.short {
+				long.Skip(t, "TestFaultsOfPostgres")
+			}
+			t.Parallel()
+			s := stores.StartPostgres(t)
+			on := setup{Store: openPostgres(t, s.URL("verge")), Shared: true, Partitions: 4}
+			trouble(t, on, faultproxy.Seed(t, 1), func(b *book) { c.fault(s); b.refused(t) })
+		})
+	}
+	t.Run("a failover to a synchronous replica", func(t *testing.T) {
+		t.Parallel()
+		primary := stores.StartPostgres(t)
+		replica := primary.Replica("one")
+		primary.Set("synchronous_standby_names", "one")
+		url := strings.Replace(primary.URL("verge"), primary.Addr(), primary.Addr()+","+replica.Addr(), 1)
+		on := setup{Store: openPostgres(t, url), Shared: true, Partitions: 4}
+		trouble(t, on, faultproxy.Seed(t, 1), func(b *book) {
+			primary.Kill()
+			time.Sleep(500 * time.Millisecond)
+			replica.Promote()
+			b.refused(t)
+		})
+	})
+	t.Run("the network", func(t *testing.T) {
+		t.Parallel()
+		server := stores.StartPostgres(t)
+		seed := faultproxy.Seed(t, 1)
+		p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: network})
+		url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
+		on := setup{Store: openPostgres(t, url), Shared: true, Partitions: 4}
+		trouble(t, on, seed, func(*book) {
+			p.On()
+			time.Sleep(time.Duration(times()) * 4 * time.Second)
+			p.Use(faultproxy.Always(faultproxy.HangReply))
+			time.Sleep(500 * time.Millisecond)
+			p.Down()
+			time.Sleep(500 * time.Millisecond)
+			must(t, p.Up())
+			p.Off()
+			t.Log(p.Summary())
+			if p.Count(faultproxy.DropReply) == 0 || p.Count(faultproxy.DropRequest) == 0 {
+				t.Error("the faults hit no request")
+			}
+		})
+	})
+}
+
+// refused checks that the fault was there: some request had to be refused for it.
+func (b *book) refused(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.calls[503] == 0 {
+		t.Errorf("the fault hit no request: %v", b.calls)
+	}
+}
