@@ -198,6 +198,18 @@ func (d *Desk) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[Op
 	return page, nil
 }
 
+// Judge returns nil if who may do op to the service as a whole. It is for operations that the core's host
+// carries out. The host may be of a later release than the core, so an operation that the core does not know is
+// refused.
+func (d *Desk) Judge(who Actor, op Operation) error {
+	if _, known := operations[op]; !known {
+		var wrong Invalid
+		wrong.add("may", "value", "Must be an operation that this release knows.")
+		return &wrong
+	}
+	return who.may(op, "")
+}
+
 // CreateOperatorToken makes an operator token. The answer is the only one that has it.
 func (d *Desk) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role, expires *time.Time) (
 	CreatedOperatorToken, error) {
