@@ -1606,6 +1606,13 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./edge TestWhoIsLetInAtAnOwnPath"},
 	},
 	{
+		breaks: "each request for the documentation, which has no rate limit, makes the page anew (contract 30)",
+		pkg:    "core/api",
+		old:    `d.page = sync.OnceValue(func() []byte { return d.of(withChecks(docsPage)) })`,
+		new:    `d.page = func() []byte { return d.of(withChecks(docsPage)) }`,
+		ask:    []string{"./core/api TestDocumentsAreMadeOnce"},
+	},
+	{
 		breaks: "a token that is asked what it may do may do everything (contract 42)",
 		pkg:    "core/operate",
 		old:    `return &wrong } return who.may(op, "")`,
