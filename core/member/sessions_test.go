@@ -38,7 +38,8 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 	w.opens(t, "contract 43: nothing has ended", other.cookie)
 	m, err := w.Member(ctx, "pub_a", p.ID)
 	coretest.Must(t, err)
-	if seen, _, err := w.SessionsOf(ctx, m); err != nil || len(seen) != 2 || seen[0].ID != all[0].ID || seen[0].Current {
+	seen, _, err := w.SessionsOf(ctx, m)
+	if err != nil || len(seen) != 2 || seen[0].ID != all[0].ID || seen[0].Current {
 		t.Errorf("contract 43: for those who look after the member: %+v, %v", seen, err)
 	}
 

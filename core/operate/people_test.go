@@ -72,7 +72,8 @@ func TestAListOfMembersIsBounded(t *testing.T) {
 			page, err := w.Members(ctx, *who, pubA, c)
 			coretest.Must(t, err)
 			if last := n == len(want)-1; len(page.Items) != items || (page.Next == "") != last {
-				t.Fatalf("contract 43: a %s: page %d has %d members, next %q", who.Role, n+1, len(page.Items), page.Next)
+				t.Fatalf("contract 43: a %s: page %d has %d members, next %q", who.Role, n+1, len(page.Items),
+					page.Next)
 			}
 			if asked := w.Store.Calls() - calls; asked > 2*mostSessionReads {
 				t.Errorf("contract 43: a %s: page %d asks the store %d times", who.Role, n+1, asked)
