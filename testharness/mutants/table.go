@@ -18,8 +18,8 @@ var table = []mutant{
 	{
 		breaks: "everybody who works for a publisher sees where the others are signed in (contract 43)",
 		pkg:    "core/operate",
-		old:    `if who.May(MemberChange) { if v.Sessions,`,
-		new:    `if who.May(MemberList) { if v.Sessions,`,
+		old:    `if who.May(MemberChange) { sessions, n, err :=`,
+		new:    `if who.May(MemberList) { sessions, n, err :=`,
 		ask:    []string{"./core/operate"},
 	},
 	{
