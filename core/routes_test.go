@@ -93,6 +93,7 @@ func TestTheTables(t *testing.T) {
 			line("POST", "/admin/v1/links", "admin", 16*kib),
 			line("GET", "/admin/v1/operators", "admin", 16*kib),
 			line("POST", "/admin/v1/operators", "admin", 16*kib),
+			line("GET", "/admin/v1/operators/self", "admin", 16*kib),
 			line("POST", "/admin/v1/operators/{id}/revoke", "admin", 16*kib),
 			line("GET", "/admin/v1/audit", "admin", 16*kib),
 			line("GET", "/admin/v1/methods", "admin", 16*kib),

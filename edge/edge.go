@@ -39,6 +39,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"sync"
@@ -105,6 +106,9 @@ type Config struct {
 	// the engine, the store, the listeners and the log. It fills in the metrics and the page if they
 	// are nil.
 	Server server.Config
+
+	// Own has the paths of the operators' API that this process answers itself, by path. Nil: there are none.
+	Own map[string]Own
 
 	// Tracer gets spans of requests and jobs, and of what they ask of the store and of others; see package
 	// tracing. Nil: there are none.
@@ -265,7 +269,7 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	s.opened = opened
-	s.engine = served{s.opened, s.ring, c.StoreBudget}
+	s.engine = served{s.opened, s.ring, c.StoreBudget, c.Own}
 	if c.Public != nil {
 		s.server = server.New(s.serverConfig())
 	}
@@ -293,6 +297,13 @@ func (s *Service) serverConfig() server.Config {
 	c.Admin, c.AdminListener = nil, nil
 	if s.config.Admin != nil {
 		c.Admin, c.AdminListener = s.engine.Admin, s.config.Admin
+		c.AdminStreams = maps.Clone(c.AdminStreams)
+		for path, o := range s.config.Own {
+			if c.AdminStreams == nil {
+				c.AdminStreams = map[string]server.Stream{}
+			}
+			c.AdminStreams[path] = s.stream(o)
+		}
 	}
 	return c
 }

@@ -17,6 +17,7 @@ type served struct {
 	engine.Engine
 	ring   *keyring.Live
 	budget time.Duration
+	own    map[string]Own
 }
 
 // Handle implements engine.Engine.
@@ -26,7 +27,7 @@ func (s served) Handle(ctx context.Context, req *web.Request) *web.Response {
 
 // Admin implements engine.Engine.
 func (s served) Admin(ctx context.Context, req *web.Request) *web.Response {
-	return s.Engine.Admin(storewatch.WithBudget(ctx, s.budget), req)
+	return listed(s.Engine.Admin(storewatch.WithBudget(ctx, s.budget), req), req, s.own)
 }
 
 // Ready implements engine.Engine.

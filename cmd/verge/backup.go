@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
-	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
@@ -22,43 +20,20 @@ import (
 type backups struct {
 	store *bolt.Store // nil: the store is another
 	at    kvadapters.Address
-	token string
 	log   *slog.Logger
 	now   func() time.Time
 	one   sync.Mutex // held by the backup that is being made
 }
 
-// codeNoBackup is the code of an answer that says why there is no backup.
-const codeNoBackup reply.Code = "BACKUP_REFUSED"
-
-// answer is a server.Stream. It reads no body.
-func (b *backups) answer(ctx context.Context, req *web.Request, _ io.Reader) *web.Response {
-	id := "req_" + rand.Text()
-	made, e := b.make(ctx, req, id)
-	var resp *web.Response
-	switch {
-	case e == nil:
-		resp = reply.JSON(200, made)
-	case e.Code == codeNoBackup:
-		resp = e.Response(id, "")
-		resp.Status = 409
-	default:
-		resp = e.Response(id, "")
-	}
-	resp.Header.Set("X-Request-Id", id)
-	return resp
+// own makes a backup at admin.BackupPath.
+func (b *backups) own() edge.Own {
+	return edge.Own{Answer: b.answer, Operations: map[string]operate.Operation{"POST": operate.BackupMake}}
 }
 
-func (b *backups) make(ctx context.Context, req *web.Request, id string) (*admin.BackupMade, *reply.Error) {
+func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
 	switch {
-	case !server.HasToken(req, b.token):
-		return nil, &reply.Error{Code: reply.Unauthorized,
-			Message: "Send the operator token of the configuration as \"Authorization: Bearer …\"."}
-	case req.Method != "POST":
-		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "This path does not take that method.",
-			Allow: []string{"POST"}}
 	case b.store == nil:
-		return nil, &reply.Error{Code: codeNoBackup, Message: "The store is " + string(b.at.Kind) +
+		return nil, &reply.Error{Code: reply.BackupRefused, Message: "The store is " + string(b.at.Kind) +
 			" and not bolt: it has ways of its own to make a backup. OPERATING.md names them, under \"Backup\"."}
 	case !b.one.TryLock():
 		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
@@ -66,15 +41,16 @@ func (b *backups) make(ctx context.Context, req *web.Request, id string) (*admin
 	}
 	defer b.one.Unlock()
 	path := b.at.Path + ".backup-" + b.now().UTC().Format("20060102T150405Z")
-	c, err := b.store.Backup(ctx, path)
+	made, err := b.store.Backup(ctx, path)
 	if err != nil {
-		b.log.Error("there is no backup", "error", err.Error(), "request_id", id)
+		b.log.Error("there is no backup", "error", err.Error(), "request_id", c.ID)
 		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 60,
 			Message: "The backup could not be made. The server's log says why."}
 	}
-	b.log.Info("a backup was made", "path", path, "items", c.Items, "tasks", c.Tasks, "bytes", c.Bytes,
-		"request_id", id)
-	return &admin.BackupMade{Path: path, Taken: c.Taken, Items: c.Items, Tasks: c.Tasks, Bytes: c.Bytes}, nil
+	b.log.Info("a backup was made", "path", path, "items", made.Items, "tasks", made.Tasks, "bytes", made.Bytes,
+		"operator", c.Operator, "request_id", c.ID)
+	return admin.BackupMade{Path: path, Taken: made.Taken, Items: made.Items, Tasks: made.Tasks,
+		Bytes: made.Bytes}, nil
 }
 
 type kvBackupCmd struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness"
@@ -246,22 +247,25 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	store := boltAt(t, filepath.Join(dir, "verge.db"))(time.Now).(*bolt.Store)
 	nowhere := filepath.Join(dir, "verge.db", "no-directory")
 	for _, c := range []struct {
-		name, method string
-		store        *bolt.Store
-		at           kvadapters.Address
-		status       int
-		says         string
+		name   string
+		store  *bolt.Store
+		at     kvadapters.Address
+		status int
+		says   string
 	}{
-		{"a store that others share", "POST", nil, kvadapters.Address{Kind: kvadapters.Redis}, 409,
+		{"a store that others share", nil, kvadapters.Address{Kind: kvadapters.Redis}, 409,
 			"The store is redis and not bolt"},
-		{"another method", "GET", store, kvadapters.Address{}, 405, "does not take that method"},
-		{"a disk that fails", "POST", store, kvadapters.Address{Path: nowhere}, 503, "The server's log says why"},
+		{"a disk that fails", store, kvadapters.Address{Path: nowhere}, 503, "The server's log says why"},
 	} {
 		var log lines
-		b := &backups{store: c.store, at: c.at, token: testToken, now: time.Now,
+		b := &backups{store: c.store, at: c.at, now: time.Now,
 			log: slog.New(slog.NewTextHandler(&log, nil))}
-		r := b.answer(t.Context(), &web.Request{Method: c.method, Path: admin.BackupPath,
-			Header: web.Header{"Authorization": {"Bearer " + testToken}}}, nil)
+		_, e := b.own().Answer(t.Context(), &edge.Call{Request: &web.Request{Method: "POST"}, ID: "req_x"})
+		if e == nil {
+			t.Errorf("%s: a backup was made", c.name)
+			continue
+		}
+		r := e.Response("req_x", "")
 		if r.Status != c.status || !strings.Contains(string(r.Body), c.says) ||
 			strings.Contains(string(r.Body), "no-directory") {
 			t.Errorf("%s: %d %s", c.name, r.Status, r.Body)

@@ -63,8 +63,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 	}
 	runs := modules.NewSwitch(s.engine.config())
 	file, _ := store.(*bolt.Store)
-	copies := &backups{store: file, at: s.store, token: s.core.OperatorToken, log: s.log, now: s.now}
-	s.server.AdminStreams = map[string]server.Stream{modules.Path: runs.Answer, admin.BackupPath: copies.answer}
+	copies := &backups{store: file, at: s.store, log: s.log, now: s.now}
 	service, err := edge.Open(ctx, edge.Config{
 		Core:    s.core,
 		Store:   edge.Store{KV: store, Shared: s.store.Shared(), Close: closeStore},
@@ -72,6 +71,7 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		Keyring: s.keyring, KeyringFile: s.keyringFile,
 		Egress: s.egress, Server: s.server, StoreBudget: s.budget, Sign: s.signer.Sign,
 		Public: s.public, Admin: s.admin, Ops: s.ops,
+		Own: map[string]edge.Own{modules.Path: runs.Own(), admin.BackupPath: copies.own()},
 		Log: s.log, Now: s.now, Random: s.random, Tracer: s.tracer,
 	})
 	var few *edge.PartitionsError

@@ -50,6 +50,9 @@ var commandsFor = map[operate.Operation]string{
 	operate.OperatorRevoke:     "operator revoke",
 	operate.SiteApply:          "apply",
 	operate.OperatorUse:        "- the audit tells of it",
+	operate.ModuleRead:         "module show",
+	operate.ModuleActivate:     "module activate",
+	operate.BackupMake:         "kv backup",
 }
 
 // TestEveryOperationHasACommand fails when an operation is added to core/operate and the command line cannot do

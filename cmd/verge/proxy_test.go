@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +33,7 @@ var proxies = []struct {
 }{
 	{"nginx", "/usr/sbin/nginx", "nginx.conf", map[string]string{
 		"listen 443 ssl":                  "listen 127.0.0.1:$PORT ssl",
+		"listen [::]:443 ssl http2;":      "",
 		"/etc/ssl/verify.example.com.crt": "$CERT",
 		"/etc/ssl/verify.example.com.key": "$KEY",
 		"/var/log/nginx/error.log":        "$DIR/error.log",
@@ -42,6 +46,7 @@ var proxies = []struct {
 	}, func(config string) []string { return []string{"-c", config} }},
 	{"haproxy", "/usr/sbin/haproxy", "haproxy.cfg", map[string]string{
 		"bind :443":                       "bind 127.0.0.1:$PORT",
+		"bind :::443 v6only":              "#", // not every machine has IPv6
 		"/etc/ssl/verify.example.com.pem": "$DIR/pair.pem",
 	}, func(config string) []string { return []string{"-db", "-f", config} }},
 	{"caddy", "caddy", "Caddyfile", map[string]string{
@@ -67,6 +72,11 @@ type front struct {
 // startProxy runs the sample of proxies[n] in front of three addresses, until life ends.
 func startProxy(t, life *testing.T, n int, behind []string) *front {
 	t.Helper()
+	return startProxyWith(t, life, n, proxies[n].texts, behind)
+}
+
+func startProxyWith(t, life *testing.T, n int, texts map[string]string, behind []string) *front {
+	t.Helper()
 	c := proxies[n]
 	program := kit.Program(t, c.program, c.name)
 	f := &front{addr: fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t)), dir: life.TempDir(), says: new(lines)}
@@ -84,7 +94,7 @@ func startProxy(t, life *testing.T, n int, behind []string) *front {
 		}
 		config = strings.ReplaceAll(config, old, text)
 	}
-	for old, text := range c.texts {
+	for old, text := range texts {
 		replace(old, text)
 	}
 	for i, addr := range behind {
@@ -119,6 +129,70 @@ func startProxy(t, life *testing.T, n int, behind []string) *front {
 		t.Fatalf("%s does not serve: %s", c.name, f.logged(t))
 	}
 	return f
+}
+
+// Contract 30: nginx counts the connections of an IPv6 network together, as Verge does. HAProxy masks addresses by
+// its own means (ipmask), and Caddy counts no connections.
+func TestNginxCountsIPv6ByNetwork(t *testing.T) {
+	t.Parallel()
+	held, goOn := make(chan struct{}, 16), make(chan struct{})
+	behind := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			held <- struct{}{}
+			<-goOn
+		}
+	}))
+	letGo := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(behind.Close)
+	t.Cleanup(letGo)
+	texts := maps.Clone(proxies[0].texts)
+	texts["limit_conn clients 128;"] = "limit_conn clients 1; set_real_ip_from 127.0.0.1; real_ip_header X-Test-Client;"
+	addr := behind.Listener.Addr().String()
+	f := startProxyWith(t, t, 0, texts, []string{addr, addr, addr})
+	ask := func(path, from string) int {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://verify.example.com"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Test-Client", from)
+		resp, err := f.client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	var asking sync.WaitGroup
+	for _, from := range []string{"2001:db8:0:10a::1", "203.0.113.1"} { // a byte of the first is a line feed
+		asking.Go(func() {
+			if status := ask("/held", from); status != 200 {
+				t.Errorf("contract 30: the first request of %s: %d", from, status)
+			}
+		})
+		select {
+		case <-held:
+		case <-time.After(patience):
+			t.Fatalf("the first request of %s does not arrive: %s", from, f.logged(t))
+		}
+	}
+	for _, c := range []struct {
+		rule, from string
+		status     int
+	}{
+		{"the same address", "2001:db8:0:10a::1", 503},
+		{"another address of the same /64", "2001:db8:0:10a:ffff::9", 503},
+		{"the /64 beside it", "2001:db8:0:10b::1", 200},
+		{"another network", "2001:db8:1:10a::1", 200},
+		{"the same IPv4 address", "203.0.113.1", 503},
+		{"another IPv4 address", "203.0.113.2", 200},
+	} {
+		if status := ask("/", c.from); status != c.status {
+			t.Errorf("contract 30: %s: %d, want %d", c.rule, status, c.status)
+		}
+	}
+	letGo()
+	asking.Wait()
 }
 
 // clientOf reaches the proxy by the name of base_url.

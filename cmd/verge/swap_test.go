@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,6 +226,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 	}
 	t.Run("a module that is too large, or comes without a valid token", r.refusesBefore)
 	t.Run("an operator token that is not accepted is told so", r.refusesStrangers)
+	t.Run("the role of an operator token decides", r.judgesRoles)
 	t.Run("each refusal is counted", func(t *testing.T) {
 		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(r.refused) + "\n"
 		if status, text := r.page(t, r.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
@@ -363,6 +365,35 @@ func (r *refusing) refusesStrangers(t *testing.T) {
 	code, out := asOperator(stranger, r.at, "module", "activate", r.used)
 	if code != exitFailed || !strings.Contains(out, "does not accept this operator token") {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// judgesRoles asks with tokens that the store has, about which a guest of the module decides.
+func (r *refusing) judgesRoles(t *testing.T) {
+	for _, c := range []struct {
+		rule, role, command string
+		code                int
+		says                string
+	}{
+		{"an operator replaces the module", "operator", "activate", exitOK, "is active already, since "},
+		{"a viewer sees the module", "viewer", "show", exitOK, digestOf(r.good)},
+		{"a viewer does not replace it", "viewer", "activate", exitFailed,
+			"The role of this operator token, viewer, may not do this (FORBIDDEN"},
+	} {
+		code, out := asOperator(operator(), r.at, "operator", "create", "--name", "Olga", "--role", c.role)
+		made := regexp.MustCompile(`vrg_op_\w+`).FindString(out)
+		if code != exitOK || made == "" {
+			t.Fatalf("operator create: exit code %d: %s", code, out)
+		}
+		p := operator()
+		p.getenv = func(name string) (string, bool) { return made, name == "VERGE_OPERATOR_TOKEN" }
+		args := []string{"module", c.command}
+		if c.command == "activate" {
+			args = append(args, r.used)
+		}
+		if code, out := asOperator(p, r.at, args...); code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("contract 42: %s: exit code %d: %s", c.rule, code, out)
+		}
 	}
 }
 

@@ -282,7 +282,7 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 		}
 		told = append(told, example.Code)
 	}
-	told = append(told, string(reply.MethodNotAllowed)) // of no operation
+	told = append(told, string(reply.MethodNotAllowed)) // of no operation: another method is not described
 	var codes []string
 	for _, v := range schema(t, "ErrorCode").Enum {
 		codes = append(codes, v.Value)

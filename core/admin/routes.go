@@ -49,6 +49,7 @@ const (
 	WithdrawPath           = InvitationsPath + "/{id}/withdraw"
 	LinksPath              = prefix + "links"
 	OperatorsPath          = prefix + "operators"
+	SelfPath               = OperatorsPath + "/self"
 	RevokeOperatorPath     = OperatorsPath + "/{id}/revoke"
 	AuditPath              = prefix + "audit"
 	MethodsPath            = prefix + "methods"
@@ -113,6 +114,7 @@ var routes = web.Table[handler]{
 
 	{Methods: get, Pattern: OperatorsPath, Label: label, Handle: (*Admin).operators},
 	{Methods: post, Pattern: OperatorsPath, Label: label, Handle: (*Admin).createOperator},
+	{Methods: get, Pattern: SelfPath, Label: label, Handle: (*Admin).self},
 	{Methods: post, Pattern: RevokeOperatorPath, Label: label, Handle: (*Admin).revokeOperator},
 	{Methods: get, Pattern: AuditPath, Label: label, Handle: (*Admin).audit},
 	{Methods: get, Pattern: MethodsPath, Label: label, Handle: (*Admin).methods},

@@ -105,6 +105,7 @@ var rows = map[string]row{
 
 	"GET " + OperatorsPath:       {desk: "OperatorTokens", viewer: true, path: "operators"},
 	"POST " + OperatorsPath:      {desk: "CreateOperatorToken", path: "operators", body: `{"name":"Oda","role":"viewer"}`},
+	"GET " + SelfPath:            {desk: "Judge", viewer: true, path: "operators/self?may=module.read"},
 	"POST " + RevokeOperatorPath: {desk: "RevokeOperatorToken", path: "operators/TOKEN/revoke"},
 	"GET " + AuditPath:           {desk: "Audit", viewer: true, path: "audit"},
 	"GET " + MethodsPath:         {desk: "Methods", viewer: true, path: "methods"},
@@ -403,6 +404,33 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	resp, e := w.send(t, question{operator, "GET", UsagePath + "?format=csv&integration_id=" + testUUID, "", ""})
 	if e != nil || !bytes.HasPrefix(resp.Body, []byte("integration")) || bytes.Count(resp.Body, []byte("\n")) != 31 {
 		t.Errorf("contract 44: %v, %s", e, resp.Body)
+	}
+}
+
+// Contract 42: a token tells whose it is, and what it may do, in the words of every other refusal.
+func TestATokenTellsWhatItMayDo(t *testing.T) {
+	w := newWorld(t)
+	made, err := w.Desk.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
+	coretest.Must(t, err)
+	refused, _ := w.send(t, question{made.Token, "POST", OperatorsPath, `{"name":"x","role":"viewer"}`, ""})
+	for _, c := range []struct {
+		rule, token, query string
+		status             int
+		says               string
+	}{
+		{"the configuration's", operator, "", 200, `{"id":"configuration","name":"configuration","role":"operator"}`},
+		{"a viewer's", made.Token, "", 200, `{"id":"` + made.Info.ID + `","name":"Olga","role":"viewer"}`},
+		{"an operator may", operator, "?may=module.activate", 200, `"configuration"`},
+		{"a viewer may read", made.Token, "?may=module.read", 200, `"Olga"`},
+		{"a viewer changes nothing", made.Token, "?may=module.activate", 403, string(refused.Body)},
+		{"a viewer takes no backup", made.Token, "?may=backup.make", 403, string(refused.Body)},
+		{"an operation of a later release", operator, "?may=module.melt", 400, `"field":"may"`},
+		{"a wrong token", "guess", "?may=module.read", 401, "UNAUTHORIZED"},
+	} {
+		resp, _ := w.send(t, question{c.token, "GET", SelfPath + c.query, "", ""})
+		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) {
+			t.Errorf("contract 42: %s: %d %s, want %d %s", c.rule, resp.Status, resp.Body, c.status, c.says)
+		}
 	}
 }
 

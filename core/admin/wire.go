@@ -93,6 +93,9 @@ type OperatorRequest struct {
 	Expires *time.Time   `json:"expires,omitempty"`
 }
 
+// MayParameter of SelfPath names an operation (operate.Operation) that the token must be good for.
+const MayParameter = "may"
+
 // SiteAnswer says what a configuration changes, or has changed.
 type SiteAnswer struct {
 	Applied     bool                 `json:"applied"`

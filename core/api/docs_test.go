@@ -101,6 +101,20 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 	}
 }
 
+// Contract 30 limits no request for a document, so none may cost more than the answer itself.
+func TestDocumentsAreMadeOnce(t *testing.T) {
+	d := NewDocuments(Shown{Limits: standard.Limits, AnswerTime: time.Second, OutcomeLife: standard.OutcomeLife})
+	for _, path := range []string{DocsPath, OpenAPIPath, DocsCSSPath, ExamplesPath} {
+		first := d.Answer(path).Body
+		if again := d.Answer(path).Body; len(first) == 0 || &first[0] != &again[0] {
+			t.Errorf("%s is made anew for each request", path)
+		}
+		if n := testing.AllocsPerRun(10, func() { d.Answer(path) }); n > 20 {
+			t.Errorf("%s takes %v allocations a request", path, n)
+		}
+	}
+}
+
 func TestTimesInWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		5 * time.Second: "5 s", 90 * time.Second: "90 s", 2 * time.Minute: "2 min", time.Hour: "1 h",

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"html"
+	"sync"
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook/snippet"
@@ -14,26 +15,35 @@ const checksMark = "<!-- checks -->\n"
 // Documents are the API's own description, with the limits and the schedule of this service.
 type Documents struct {
 	phrases []string // in the places of standardPhrases
+
+	// Each is made when it is first asked for, since most guests are never asked. They have no rate limit, so a
+	// request must cost no more than sending them.
+	description, page, examples func() []byte
 }
 
 // NewDocuments returns the documents of a service that does what s says.
 func NewDocuments(s Shown) *Documents {
-	return &Documents{s.phrases()}
+	d := &Documents{phrases: s.phrases()}
+	d.description = sync.OnceValue(func() []byte { return d.of(openAPI) })
+	d.page = sync.OnceValue(func() []byte { return d.of(withChecks(docsPage)) })
+	d.examples = sync.OnceValue(eventExamples)
+	return d
 }
 
-// Answer answers GET on one of the documents; nil if there is no such file.
+// Answer answers GET on one of the documents; nil if there is no such file. Nobody may change the body: all
+// answers share it.
 func (d *Documents) Answer(path string) *web.Response {
 	var contentType string
 	var body []byte
 	switch path {
 	case OpenAPIPath:
-		contentType, body = "application/yaml; charset=utf-8", d.of(openAPI)
+		contentType, body = "application/yaml; charset=utf-8", d.description()
 	case DocsPath:
-		contentType, body = "text/html; charset=utf-8", d.of(withChecks(docsPage))
+		contentType, body = "text/html; charset=utf-8", d.page()
 	case DocsCSSPath:
 		contentType, body = "text/css; charset=utf-8", docsCSS
 	case ExamplesPath:
-		contentType, body = "application/json; charset=utf-8", eventExamples()
+		contentType, body = "application/json; charset=utf-8", d.examples()
 	default:
 		return nil
 	}

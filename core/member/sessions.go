@@ -33,18 +33,39 @@ func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, erro
 	if err != nil {
 		return nil, err
 	}
-	return r.sessionsOf(ctx, m, s.name)
+	all, _, err := r.sessionsOf(ctx, m, s.name)
+	return all, err
 }
 
-// SessionsOf is Sessions for those who look after the member. None of the sessions is Current.
-func (r *Registry) SessionsOf(ctx context.Context, m Member) ([]OpenSession, error) {
+// SessionsOf is Sessions for those who look after the member. None of the sessions is Current. reads is how often
+// the store was asked: not at all for a member who has not signed in for as long as a session lasts.
+func (r *Registry) SessionsOf(ctx context.Context, m Member) (all []OpenSession, reads int, err error) {
+	if !r.now().Before(m.lastOpened().Add(SessionLife)) {
+		return nil, 0, nil
+	}
 	return r.sessionsOf(ctx, m, "")
 }
 
+// lastOpened is when the member's latest session was opened, as long as its passkey is theirs. A session is
+// opened by the enrolment of a passkey or by its use, and the commit that opens it notes that in m.
+func (m Member) lastOpened() time.Time {
+	last := m.LastSeen()
+	for _, p := range m.Passkeys {
+		if p.Created.After(last) {
+			last = p.Created
+		}
+	}
+	return last
+}
+
 // sessionsOf lists the sessions of m. current is the name of the one that asks.
-func (r *Registry) sessionsOf(ctx context.Context, m Member, current string) (all []OpenSession, err error) {
+func (r *Registry) sessionsOf(
+	ctx context.Context, m Member, current string,
+) (all []OpenSession, reads int, err error) {
 	prefix := ofSession(m.ID, "")
+	reads = 1
 	_, err = page(ctx, r, prefix, "", mostSessions, func(it kv.Item) error {
+		reads++
 		hash := it.Key.Name[len(prefix):]
 		open, _, err := read[session](ctx, r, sessionItems+hash)
 		if errors.Is(err, ErrNotFound) {
@@ -59,7 +80,7 @@ func (r *Registry) sessionsOf(ctx context.Context, m Member, current string) (al
 		return nil
 	})
 	slices.SortStableFunc(all, func(a, b OpenSession) int { return b.Opened.Compare(a.Opened) })
-	return all, err
+	return all, reads, err
 }
 
 // isOpen reports whether the session is one of m and has not ended.

@@ -38,7 +38,8 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 	w.opens(t, "contract 43: nothing has ended", other.cookie)
 	m, err := w.Member(ctx, "pub_a", p.ID)
 	coretest.Must(t, err)
-	if seen, err := w.SessionsOf(ctx, m); err != nil || len(seen) != 2 || seen[0].ID != all[0].ID || seen[0].Current {
+	seen, _, err := w.SessionsOf(ctx, m)
+	if err != nil || len(seen) != 2 || seen[0].ID != all[0].ID || seen[0].Current {
 		t.Errorf("contract 43: for those who look after the member: %+v, %v", seen, err)
 	}
 
@@ -73,6 +74,33 @@ func TestSessionsThatEndedAreNotListed(t *testing.T) {
 	if all, err := w.Sessions(ctx, s); err != nil || len(all) != 0 {
 		t.Errorf("contract 43: after a sign-out everywhere: %+v, %v", all, err)
 	}
+}
+
+// Who looks at many members asks the store for those alone who can have a session.
+func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
+	w := newWorld(t)
+	p := w.enrol(t, "pub_a", RoleAdmin)
+	look := func(rule string, open, reads int) {
+		t.Helper()
+		m, err := w.Member(ctx, "pub_a", p.ID)
+		coretest.Must(t, err)
+		calls := w.Store.Calls()
+		all, n, err := w.SessionsOf(ctx, m)
+		if err != nil || len(all) != open || n != reads || w.Store.Calls() != calls+reads {
+			t.Errorf("contract 43: %s: %d sessions by %d reads, %d calls, %v, want %d by %d", rule, len(all), n,
+				w.Store.Calls()-calls, err, open, reads)
+		}
+	}
+	look("who was enrolled just now is signed in", 1, 2)
+	w.Clock.Advance(SessionLife - time.Second)
+	look("a session that was not used has ended", 0, 2)
+	w.Clock.Advance(time.Second)
+	look("no session of the enrolment can be left", 0, 0)
+	_, _, err := w.signIn(t, p.device)
+	coretest.Must(t, err)
+	look("who signed in again", 1, 2)
+	w.Clock.Advance(SessionLife)
+	look("no session of any sign-in can be left", 0, 0)
 }
 
 // Somebody without a passkey has no such list.

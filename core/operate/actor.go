@@ -72,6 +72,11 @@ const (
 	OperatorRevoke     Operation = "operator.revoke"
 	SiteApply          Operation = "site.apply"
 	OperatorUse        Operation = "operator.use" // entered now and then, see Desk.TellUse
+
+	// The core's host carries these out. It asks Desk.Judge first.
+	ModuleRead     Operation = "module.read"
+	ModuleActivate Operation = "module.activate"
+	BackupMake     Operation = "backup.make"
 )
 
 // rights says which roles may do an operation.
@@ -124,6 +129,9 @@ var operations = map[Operation]rights{
 	OperatorRevoke:     {operatorsOnly, nil},
 	SiteApply:          {operatorsOnly, nil},
 	OperatorUse:        {allOperators, nil},
+	ModuleRead:         {allOperators, nil},
+	ModuleActivate:     {operatorsOnly, nil},
+	BackupMake:         {operatorsOnly, nil},
 }
 
 // May reports whether a may do op at all, to its own publisher if it has one. Pages hide what it may not.

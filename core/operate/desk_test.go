@@ -325,6 +325,9 @@ var calls = map[string]row{
 		_, err := w.Methods(ctx, who)
 		return err
 	}, false},
+	"Judge": {BackupMake, "o", func(w *world, who Actor, _ sample) error {
+		return w.Judge(who, BackupMake)
+	}, false},
 	"PlanSite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.PlanSite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
 		return err
@@ -366,6 +369,32 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// judged are the operations that the core's host carries out, and who may do them.
+var judged = map[Operation]string{ModuleRead: "o v", ModuleActivate: "o", BackupMake: "o"}
+
+// TestTheHostsOperations: no member of a publisher does anything to the service, whatever their role there.
+func TestTheHostsOperations(t *testing.T) {
+	w := newWorld(t)
+	for op, may := range judged {
+		for letter, who := range map[string]Actor{"o": operator, "v": overseer, "a": admin, "d": developer,
+			"r": viewer} {
+			err, forbidden := w.Judge(who, op), (*Forbidden)(nil)
+			switch let := slices.Contains(strings.Fields(may), letter); {
+			case let && err != nil:
+				t.Errorf("contract 42: %s by %s: %v", op, who.Name, err)
+			case !let && who.Operator() && (!errors.As(err, &forbidden) || forbidden.Operation != op):
+				t.Errorf("contract 42: %s by %s: %v, want a refusal", op, who.Name, err)
+			case !let && !who.Operator() && !errors.Is(err, ErrNotFound):
+				t.Errorf("contract 43: %s by %s: %v, want that there is no such thing", op, who.Name, err)
+			}
+		}
+	}
+	var invalid *Invalid
+	if err := w.Judge(operator, "module.melt"); !errors.As(err, &invalid) {
+		t.Errorf("contract 42: an operation that nobody knows: %v", err)
+	}
+}
+
 // TestEveryFunctionHasItsRow keeps the table above whole.
 func TestEveryFunctionHasItsRow(t *testing.T) {
 	desk := reflect.TypeFor[*Desk]()
@@ -375,6 +404,9 @@ func TestEveryFunctionHasItsRow(t *testing.T) {
 		}
 	}
 	used := map[Operation]bool{}
+	for op := range judged {
+		used[op] = true
+	}
 	for name, c := range calls {
 		if _, ok := desk.MethodByName(name); !ok {
 			t.Errorf("there is no function %s", name)

@@ -17,7 +17,8 @@ const (
 	linkPath       = "/console/link?link="
 )
 
-// Members lists the members of a publisher. Whoever may sign them out also sees their console sessions.
+// Members lists the members of a publisher. Whoever may sign them out also sees their console sessions; then the
+// list can have fewer than c asks for and still a Next.
 func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Member], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Member]{}, err
@@ -26,32 +27,44 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 	if err != nil {
 		return Page[Member]{}, toldOfPeople(err)
 	}
-	page := Page[Member]{Next: next}
+	page, reads := Page[Member]{Next: next}, 0
 	for _, m := range found {
+		if reads >= mostSessionReads {
+			page.Next = page.Items[len(page.Items)-1].ID
+			break
+		}
 		v := shownMember(m)
 		if who.May(MemberChange) {
-			if v.Sessions, err = d.sessionsOf(ctx, m); err != nil {
+			sessions, n, err := d.sessionsOf(ctx, m)
+			if err != nil {
 				return Page[Member]{}, toldOfPeople(err)
 			}
+			v.Sessions = sessions
+			reads += n
 		}
 		page.Items = append(page.Items, v)
 	}
 	return page, nil
 }
 
+// mostSessionReads is how often one list of members asks the store for sessions, and up to a hundred times more for
+// the last member. Then the list has whom it has, and Next goes on. A member can open sessions all day, so without
+// a bound a list of 200 members could take 20,000 reads.
+const mostSessionReads = 200
+
 // sessionsOf says in how many browsers a member is signed in, for those who may sign the member out.
-func (d *Desk) sessionsOf(ctx context.Context, m member.Member) (*MemberSessions, error) {
-	all, err := d.People.SessionsOf(ctx, m)
+func (d *Desk) sessionsOf(ctx context.Context, m member.Member) (v *MemberSessions, reads int, err error) {
+	all, reads, err := d.People.SessionsOf(ctx, m)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	v := &MemberSessions{Count: len(all)}
+	v = &MemberSessions{Count: len(all)}
 	for _, s := range all {
 		if v.LastUsed == nil || s.Seen.After(*v.LastUsed) {
 			v.LastUsed = &s.Seen
 		}
 	}
-	return v, nil
+	return v, reads, nil
 }
 
 // Invite invites a person to be a member of a publisher. The answer is the only one with the link.
@@ -196,6 +209,18 @@ func (d *Desk) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[Op
 		page.Items = append(page.Items, shownToken(o))
 	}
 	return page, nil
+}
+
+// Judge returns nil if who may do op to the service as a whole. It is for operations that the core's host
+// carries out. The host may be of a later release than the core, so an operation that the core does not know is
+// refused.
+func (d *Desk) Judge(who Actor, op Operation) error {
+	if _, known := operations[op]; !known {
+		var wrong Invalid
+		wrong.add("may", "value", "Must be an operation that this release knows.")
+		return &wrong
+	}
+	return who.may(op, "")
 }
 
 // CreateOperatorToken makes an operator token. The answer is the only one that has it.

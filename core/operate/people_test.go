@@ -20,12 +20,7 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	device := passkeytest.New(w.BaseURL)
 	w.enrols(t, device)
 	w.Clock.Advance(10 * time.Minute)
-	ceremony, err := w.People.BeginSignIn()
-	coretest.Must(t, err)
-	answer, err := device.Get(ceremony.Options)
-	coretest.Must(t, err)
-	_, _, err = w.People.SignIn(ctx, ceremony.Form, answer.JSON(), nil)
-	coretest.Must(t, err)
+	w.signsIn(t, device)
 	now := w.Clock.Now().UTC()
 
 	look := func(who Actor) Member {
@@ -52,6 +47,60 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	if s := look(admin).Sessions; s == nil || s.Count != 0 || s.LastUsed != nil {
 		t.Errorf("contract 43: after a sign-out everywhere: %+v, want no session", s)
 	}
+}
+
+// A list of members asks the store for so many sessions and no more, whatever the members do. Who follows Next sees
+// every member once.
+func TestAListOfMembersIsBounded(t *testing.T) {
+	w := newWorld(t)
+	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
+	coretest.Must(t, err)
+	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough", Passkeys: &rp})
+	const members, sessions = 3, 120
+	for range members {
+		device := passkeytest.New(w.BaseURL)
+		w.enrols(t, device)
+		for range sessions - 1 {
+			w.signsIn(t, device)
+		}
+	}
+	for who, want := range map[*Actor][]int{&operator: {2, 1}, &viewer: {members}} {
+		seen := map[string]bool{}
+		c := Cursor{}
+		for n, items := range want {
+			calls := w.Store.Calls()
+			page, err := w.Members(ctx, *who, pubA, c)
+			coretest.Must(t, err)
+			if last := n == len(want)-1; len(page.Items) != items || (page.Next == "") != last {
+				t.Fatalf("contract 43: a %s: page %d has %d members, next %q", who.Role, n+1, len(page.Items),
+					page.Next)
+			}
+			if asked := w.Store.Calls() - calls; asked > 2*mostSessionReads {
+				t.Errorf("contract 43: a %s: page %d asks the store %d times", who.Role, n+1, asked)
+			}
+			for _, m := range page.Items {
+				seen[m.ID] = true
+				if who.May(MemberChange) && m.Sessions.Count != 100 {
+					t.Errorf("contract 43: %+v, want that 100 are counted", m.Sessions)
+				}
+			}
+			c.After = page.Next
+		}
+		if len(seen) != members {
+			t.Errorf("contract 43: a %s sees %d members, want %d", who.Role, len(seen), members)
+		}
+	}
+}
+
+// signsIn opens a session.
+func (w *world) signsIn(t *testing.T, device *passkeytest.Authenticator) {
+	t.Helper()
+	ceremony, err := w.People.BeginSignIn()
+	coretest.Must(t, err)
+	answer, err := device.Get(ceremony.Options)
+	coretest.Must(t, err)
+	_, _, err = w.People.SignIn(ctx, ceremony.Form, answer.JSON(), nil)
+	coretest.Must(t, err)
 }
 
 // enrols makes a member of publisher A who has that device, and a session.

@@ -23,6 +23,8 @@ const (
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
+	ModuleRefused        Code = "MODULE_REFUSED" // like BackupRefused, only an operator's server says so
+	BackupRefused        Code = "BACKUP_REFUSED"
 	PreconditionFailed   Code = "PRECONDITION_FAILED"
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
 	URITooLong           Code = "URI_TOO_LONG"
@@ -48,6 +50,8 @@ var statuses = []struct {
 	{RequestTimeout, 408},
 	{AlreadyUsed, 409},
 	{IntegrationNotReady, 409},
+	{ModuleRefused, 409},
+	{BackupRefused, 409},
 	{TokenExpired, 410},
 	{PreconditionFailed, 412},
 	{PayloadTooLarge, 413},

@@ -12,6 +12,7 @@ import (
 func TestErrorsOnTheWire(t *testing.T) {
 	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403,
 		NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409,
+		ModuleRefused: 409, BackupRefused: 409,
 		TokenExpired: 410, PreconditionFailed: 412, PayloadTooLarge: 413, URITooLong: 414,
 		UnsupportedMediaType: 415, RateLimited: 429, Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
 		e := &Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}
@@ -29,8 +30,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 			t.Errorf("contract 5: header of %s: %v", c, resp.Header)
 		}
 	}
-	if len(Codes()) != 18 {
-		t.Errorf("contract 5 has 18 codes here, the table %d", len(Codes()))
+	if len(Codes()) != 20 {
+		t.Errorf("contract 5 has 20 codes here, the table %d", len(Codes()))
 	}
 	e := AsError(errors.New("a cause"), false)
 	if e.Code != Internal || strings.Contains(e.Message, "cause") {

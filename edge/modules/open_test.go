@@ -36,14 +36,14 @@ func TestAServiceWithASwitch(t *testing.T) {
 		}
 		s := NewSwitch(c.config)
 		service, err := edge.Open(t.Context(), edge.Config{
-			Core:  core.Config{BaseURL: "http://" + public.Addr().String(), Dev: true, OperatorToken: testToken},
+			Core:  core.Config{BaseURL: "http://" + public.Addr().String(), Dev: true},
 			Store: edge.Store{KV: memory.New(memory.Config{})}, Engine: s.Open, Keyring: ring, Public: public,
+			Own: map[string]edge.Own{Path: s.Own()},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		header := web.Header{"Authorization": {"Bearer " + testToken}}
-		shown := s.Answer(t.Context(), &web.Request{Method: "GET", Path: Path, Header: header}, nil)
+		shown := answered(t, s, &web.Request{Method: "GET", Path: Path}, nil)
 		if shown.Status != 200 || !strings.HasPrefix(string(shown.Body), c.says) {
 			t.Errorf("%d %s, want %s", shown.Status, shown.Body, c.says)
 		}

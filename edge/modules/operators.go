@@ -2,23 +2,19 @@ package modules
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge"
 )
 
 // Path is where operators ask for the module and send another one. The core knows nothing of it.
 const Path = admin.ModulePath
-
-// codeRefused is the code of an answer that says why a module is not activated.
-const codeRefused reply.Code = "MODULE_REFUSED"
 
 // sent is the source of a module that an operator has sent.
 const sent = "activated by an operator"
@@ -30,39 +26,20 @@ var errNativeEngine = errors.New("this server's engine is native: it runs no mod
 var errOtherModule = &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
 	Message: "Another module is being activated; try again when that is over."}
 
-// Answer answers a request for Path. It is a server.Stream, for
-// server.Config.AdminStreams.
-func (s *Switch) Answer(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
-	id := "req_" + rand.Text()
-	resp, e := s.answer(ctx, req, body)
-	if e != nil {
-		resp = e.Response(id, "")
-		if e.Code == codeRefused {
-			resp.Status = 409
-		}
-	}
-	resp.Header.Set("X-Request-Id", id) // the server's log takes it from this header
-	return resp
+// Own shows and replaces the module, at Path. It is for edge.Config.Own.
+func (s *Switch) Own() edge.Own {
+	return edge.Own{Answer: s.answer, Operations: map[string]operate.Operation{
+		"GET": operate.ModuleRead, "POST": operate.ModuleActivate}}
 }
 
-// answer checks the credential before it reads the body.
-func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (*web.Response, *reply.Error) {
-	if !server.HasToken(req, s.token) {
-		return nil, &reply.Error{Code: reply.Unauthorized,
-			Message: "Send the operator token as \"Authorization: Bearer …\"."}
-	}
-	switch req.Method {
-	case "GET":
-		return reply.JSON(200, s.State()), nil
-	case "POST":
-	default:
-		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "This path does not take that method.",
-			Allow: []string{"GET", "POST"}}
+func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
+	if c.Method == "GET" {
+		return s.State(), nil
 	}
 	if s.host == nil {
 		return nil, refusal(errNativeEngine)
 	}
-	next, e := s.receive(req, body)
+	next, e := s.receive(c.Request, c.Stream)
 	if e == errOtherModule {
 		return nil, e
 	}
@@ -84,7 +61,9 @@ func (s *Switch) answer(ctx context.Context, req *web.Request, body io.Reader) (
 	if err != nil {
 		return nil, refusal(err)
 	}
-	return reply.JSON(200, admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}), nil
+	s.log.Info("an operator has sent the module in use", "digest", next.Digest, "operator", c.Operator,
+		"request_id", c.ID)
+	return admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}, nil
 }
 
 // forward refuses a module that is not trusted, or that is older than the one in use. The operator token
@@ -131,13 +110,5 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 }
 
 func refusal(err error) *reply.Error {
-	return &reply.Error{Code: codeRefused, Message: err.Error()}
-}
-
-// listed adds Path to the core's index of the operators' API.
-func listed(resp *web.Response, req *web.Request) *web.Response {
-	if req.Path == "/" && resp.Status == 200 {
-		resp.Body = append(slices.Clip(resp.Body), "  GET   "+Path+"\n  POST  "+Path+"\n"...)
-	}
-	return resp
+	return &reply.Error{Code: reply.ModuleRefused, Message: err.Error()}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/server"
@@ -43,7 +42,6 @@ type Switch struct {
 	host   *wasmhost.Engine  // nil: the engine is native
 	tells  wasmhost.Observer // gets the refusals that the host does not see
 	cache  *Cache
-	token  string // the operator's
 	log    *slog.Logger
 	now    func() time.Time
 
@@ -78,9 +76,9 @@ func NewSwitch(c Config) *Switch {
 // Open starts the engine that Config describes. It is for edge.Config.Engine. It must be called only
 // once.
 func (s *Switch) Open(ctx context.Context, at edge.Setup) (engine.Engine, error) {
-	s.token, s.log, s.now = at.Core.OperatorToken, at.Host.Log, at.Host.Now
+	s.log, s.now = at.Host.Log, at.Host.Now
 	if s.config.Module == nil {
-		return native{at.Native}, nil
+		return at.Native, nil
 	}
 	if err := s.start(ctx, at); err != nil {
 		return nil, fmt.Errorf("engine %s: %w", engine.WASM, err)
@@ -126,23 +124,10 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	return nil
 }
 
-// native is the native engine. Its index of the operators' API has Path, too.
-type native struct{ engine.Engine }
-
-// Admin implements engine.Engine.
-func (e native) Admin(ctx context.Context, req *web.Request) *web.Response {
-	return listed(e.Engine.Admin(ctx, req), req)
-}
-
 // running is the engine that runs guests.
 type running struct {
 	*wasmhost.Engine
 	s *Switch
-}
-
-// Admin implements engine.Engine.
-func (e running) Admin(ctx context.Context, req *web.Request) *web.Response {
-	return listed(e.Engine.Admin(ctx, req), req)
 }
 
 // Close ends the guests when their requests are over. It waits for a change that is under way.

@@ -101,7 +101,7 @@ func operatorsPath(words map[string]bool, path string) string {
 		return ""
 	}
 	for i, s := range segments[1:] {
-		segments[1+i] = orElided(s, words[s] || isItem(s))
+		segments[1+i] = orElided(s, words[s] || isItem(s) || isSession(s))
 	}
 	return strings.Join(segments, "/")
 }

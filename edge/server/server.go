@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -13,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -42,14 +39,6 @@ type Handler func(ctx context.Context, req *web.Request) *web.Response
 // as it wants to: req.Body is nil, and body has no limit. It checks the operator's
 // credential before it reads.
 type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Response
-
-// HasToken reports whether a request has the operator's token, for a Stream. It compares hashes, as the core does
-// in its own check of the same token. Nobody has an empty one.
-func HasToken(req *web.Request, token string) bool {
-	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
-	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && token != ""
-}
 
 // Config is what a server needs. Engine, Routes and Public are required. The zero value
 // of any other field works, and means what the field's comment says.

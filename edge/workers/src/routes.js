@@ -81,6 +81,7 @@ export const adminRoutes = [
   { methods: ["POST"], pattern: "/admin/v1/links", label: "admin", maxBody: 16384 },
   { methods: ["GET"], pattern: "/admin/v1/operators", label: "admin", maxBody: 16384 },
   { methods: ["POST"], pattern: "/admin/v1/operators", label: "admin", maxBody: 16384 },
+  { methods: ["GET"], pattern: "/admin/v1/operators/self", label: "admin", maxBody: 16384 },
   { methods: ["POST"], pattern: "/admin/v1/operators/{id}/revoke", label: "admin", maxBody: 16384 },
   { methods: ["GET"], pattern: "/admin/v1/audit", label: "admin", maxBody: 16384 },
   { methods: ["GET"], pattern: "/admin/v1/methods", label: "admin", maxBody: 16384 },

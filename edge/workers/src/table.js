@@ -54,7 +54,7 @@ export function operatorsPath(words, path) {
   if (segments[0] !== "" || !words.has(segments[1])) return "";
   const last = segments.slice(mostSegments - 1).join("/");
   const shown = segments.length < mostSegments ? segments : [...segments.slice(0, mostSegments - 1), last];
-  return shown.map((s, i) => (i === 0 || words.has(s) || isItem(s) ? s : elided)).join("/");
+  return shown.map((s, i) => (i === 0 || words.has(s) || isItem(s) || isSession(s) ? s : elided)).join("/");
 }
 
 const elided = "…";

@@ -1,0 +1,147 @@
+package edge
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/server"
+)
+
+// Own is a path of the operators' API that this process answers itself, because the core knows nothing of what
+// it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks the engine, so wrong
+// tokens count together with those of every other path.
+type Own struct {
+	// Operations has the methods that the path takes, and what each one does.
+	Operations map[string]operate.Operation
+
+	// Answer carries out the operation of the request's method, for a caller who may do it. It returns what
+	// goes into the JSON answer, or what the caller is told.
+	Answer func(ctx context.Context, c *Call) (any, *reply.Error)
+}
+
+// Call is a request for an Own.
+type Call struct {
+	*web.Request           // without its body
+	Stream       io.Reader // the body, of any length; nobody has read of it
+	ID           string    // of the request, for the log
+	Operator     string    // the id of the token that asks (operate.Actor)
+}
+
+// stream answers the requests for an own path.
+func (s *Service) stream(o Own) server.Stream {
+	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
+		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text()}
+		var refusal *web.Response
+		if c.Operator, refusal = s.letIn(ctx, req, o.Operations[req.Method]); refusal != nil {
+			return refusal
+		}
+		v, e := any(nil), notThatMethod(o)
+		if _, known := o.Operations[req.Method]; known {
+			v, e = o.Answer(ctx, c)
+		}
+		if e != nil {
+			return refuse(ctx, req, c.ID, e)
+		}
+		return withIDs(reply.JSON(200, v), req, c.ID)
+	}
+}
+
+// letIn returns the id of the operator token of the request, if its holder may do op; "" is no operation. Else it
+// returns the refusal. The token of the configuration needs no engine: an engine that answers nobody is when its
+// module has to be replaced. About every other token the engine decides, and whatever is not its clear yes is
+// a refusal.
+func (s *Service) letIn(ctx context.Context, req *web.Request, op operate.Operation) (string, *web.Response) {
+	if hasToken(req, s.config.Core.OperatorToken) {
+		return member.Configured, nil
+	}
+	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
+	if op != "" {
+		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()
+	}
+	for _, name := range []string{"Authorization", "X-Correlation-Id"} {
+		if req.Header.Has(name) {
+			ask.Header.Set(name, req.Header.Get(name))
+		}
+	}
+	resp := s.engine.Admin(ctx, ask)
+	switch {
+	case resp == nil || resp.Status > 200 && resp.Status < 400:
+		return "", refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+	case resp.Status == 404: // a wrong token gets 401
+		return "", refuse(ctx, req, "req_"+rand.Text(), oldModule)
+	case resp.Status != 200:
+		return "", resp
+	}
+	var holder operate.OperatorToken
+	if err := json.Unmarshal(resp.Body, &holder); err != nil || holder.ID == "" {
+		return "", refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+	}
+	return holder.ID, nil
+}
+
+// What a caller is told whom the engine has not judged.
+var (
+	noAnswer = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
+		Message: "The service cannot tell whose token this is just now; nothing was done. Try again."}
+	oldModule = &reply.Error{Code: reply.Forbidden,
+		Message: "The module in use is of an earlier release, which cannot tell what this token may do here. " +
+			"Use the operator token of the configuration."}
+)
+
+func notThatMethod(o Own) *reply.Error {
+	return &reply.Error{Code: reply.MethodNotAllowed, Allow: slices.Sorted(maps.Keys(o.Operations)),
+		Message: "This path does not take that method."}
+}
+
+// refuse tells the caller and the request's line in the log (contract 48).
+func refuse(ctx context.Context, req *web.Request, id string, e *reply.Error) *web.Response {
+	server.About(ctx, host.About{Code: string(e.Code)})
+	return withIDs(e.Response(id, reply.CorrelationID(req.Header)), req, id)
+}
+
+// withIDs adds the ids of contract 4 to an answer.
+func withIDs(resp *web.Response, req *web.Request, id string) *web.Response {
+	resp.Header.Set("X-Request-Id", id)
+	if correlation := reply.CorrelationID(req.Header); correlation != "" {
+		resp.Header.Set("X-Correlation-Id", correlation)
+	}
+	return resp
+}
+
+// hasToken reports whether a request has the operator token of the configuration. It compares hashes, as the core
+// does in its own check of the same token. Nobody has an empty one.
+func hasToken(req *web.Request, token string) bool {
+	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && token != ""
+}
+
+// listed adds the own paths to the core's index of the operators' API.
+func listed(resp *web.Response, req *web.Request, own map[string]Own) *web.Response {
+	if req.Path != "/" || resp == nil || resp.Status != 200 {
+		return resp
+	}
+	text := slices.Clip(resp.Body) // the core may keep it
+	for _, path := range slices.Sorted(maps.Keys(own)) {
+		for _, method := range slices.Sorted(maps.Keys(own[path].Operations)) {
+			text = fmt.Appendf(text, "  %-5s %s\n", method, path)
+		}
+	}
+	resp.Body = text
+	return resp
+}

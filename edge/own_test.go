@@ -1,0 +1,330 @@
+package edge_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/edge/engine"
+)
+
+const ownPath, configured = "/admin/v1/own", "the-operator-token-of-tests"
+
+// owning is a service with a path of its own. What others show it is in said.
+type owning struct {
+	t       *testing.T
+	service *edge.Service
+	url     string
+	begin   time.Time
+
+	mu   sync.Mutex
+	log  bytes.Buffer
+	past time.Duration // since begin
+	did  []string      // what was done at the path, and by whom
+}
+
+// Write implements io.Writer, for the log.
+func (o *owning) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.log.Write(p)
+}
+
+func (o *owning) now() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begin.Add(o.past)
+}
+
+func (o *owning) advance(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.past += d
+}
+
+// said returns what was written to the log and done at the path since the last call.
+func (o *owning) said() (log string, did []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	log, did = o.log.String(), o.did
+	o.log.Reset()
+	o.did = nil
+	return log, did
+}
+
+// answer is that of the path: its request may be refused, too.
+func (o *owning) answer(_ context.Context, c *edge.Call) (any, *reply.Error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.did = append(o.did, c.Method+" by "+c.Operator)
+	b, err := io.ReadAll(c.Stream)
+	if err != nil || string(b) == "bad" {
+		return nil, &reply.Error{Code: reply.BackupRefused, Message: "It is bad."}
+	}
+	return map[string]int{"bytes": len(b)}, nil
+}
+
+// serveOwn runs a service with an operator token. around stands between the network and its engine; nil is nothing.
+func serveOwn(t *testing.T, around func(engine.Engine) engine.Engine) *owning {
+	return serveOwnWith(t, configured, around)
+}
+
+func serveOwnWith(t *testing.T, token string, around func(engine.Engine) engine.Engine) *owning {
+	t.Helper()
+	o := &owning{t: t, begin: time.Now()}
+	conf := config(t)
+	conf.Core.OperatorToken, conf.Admin, conf.Now = token, listen(t), o.now
+	conf.Log = slog.New(slog.NewJSONHandler(o, nil))
+	conf.Server.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	conf.Own = map[string]edge.Own{ownPath: {Answer: o.answer, Operations: map[string]operate.Operation{
+		"GET": operate.ModuleRead, "POST": operate.BackupMake}}}
+	if around != nil {
+		conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) { return around(s.Native), nil }
+	}
+	o.url = "http://" + conf.Admin.Addr().String()
+	o.service = open(t, conf)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- o.service.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// told is an answer.
+type told struct {
+	status int
+	header http.Header
+	body   string
+	Code   string `json:"code"`
+	Error  string `json:"error"`
+}
+
+// ask sends a request of a client with that address.
+func (o *owning) ask(method, path, token, body, from string) (a told) {
+	o.t.Helper()
+	req, err := http.NewRequestWithContext(o.t.Context(), method, o.url+path, strings.NewReader(body))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	req.Header.Set("X-Forwarded-For", from)
+	req.Header.Set("X-Correlation-Id", "4bf92f3577b34da6a3ce929d0e0e4736")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	_ = json.Unmarshal(b, &a) // what is no error has no code
+	a.status, a.header, a.body = resp.StatusCode, resp.Header, string(b)
+	return a
+}
+
+// token makes an operator token.
+func (o *owning) token(role operate.Role) (text, id string) {
+	o.t.Helper()
+	var made operate.CreatedOperatorToken
+	a := o.ask("POST", admin.OperatorsPath, configured, `{"name":"Olga","role":"`+string(role)+`"}`, "192.0.2.9")
+	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.status != 200 {
+		o.t.Fatalf("%d %s", a.status, a.body)
+	}
+	return made.Token, made.Info.ID
+}
+
+// Contract 42: who may do what at a path of the host's own. A refusal is the same as at the core's paths.
+func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
+	o := serveOwn(t, nil)
+	operator, operatorID := o.token(operate.RoleOperator)
+	viewer, viewerID := o.token(operate.RoleViewer)
+	revoked, revokedID := o.token(operate.RoleOperator)
+	o.ask("POST", strings.Replace(admin.RevokeOperatorPath, "{id}", revokedID, 1), configured, "", "192.0.2.9")
+	forbidden := o.ask("POST", admin.OperatorsPath, viewer, `{"name":"x","role":"viewer"}`, "192.0.2.9")
+	unauthorized := o.ask("GET", admin.MethodsPath, "", "", "192.0.2.9")
+	for _, c := range []struct {
+		rule, method, token, body string
+		status                    int
+		code, did                 string
+		as                        told // a refusal at a path of the core
+	}{
+		{rule: "the configuration's token does everything", method: "POST", token: configured, body: "1",
+			status: 200, did: "POST by configuration"},
+		{rule: "an operator does everything", method: "POST", token: operator,
+			status: 200, did: "POST by " + operatorID},
+		{rule: "an operator sees everything", method: "GET", token: operator, status: 200, did: "GET by " + operatorID},
+		{rule: "a viewer sees everything", method: "GET", token: viewer, status: 200, did: "GET by " + viewerID},
+		{rule: "a viewer changes nothing", method: "POST", token: viewer,
+			status: 403, code: "FORBIDDEN", as: forbidden},
+		{rule: "no token", method: "GET", status: 401, code: "UNAUTHORIZED", as: unauthorized},
+		{rule: "a guess", method: "POST", token: configured[1:], status: 401, code: "UNAUTHORIZED", as: unauthorized},
+		{rule: "a revoked token", method: "POST", token: revoked, status: 401, code: "UNAUTHORIZED", as: unauthorized},
+		{rule: "another method, without a token", method: "PUT", status: 401, code: "UNAUTHORIZED", as: unauthorized},
+		{rule: "another method", method: "PUT", token: viewer, status: 405, code: "METHOD_NOT_ALLOWED"},
+		{rule: "what the path itself refuses", method: "POST", token: operator, body: "bad", status: 409,
+			code: "BACKUP_REFUSED", did: "POST by " + operatorID},
+	} {
+		o.said()
+		a := o.ask(c.method, ownPath, c.token, c.body, "192.0.2.1")
+		log, did := o.said()
+		if a.status != c.status || a.Code != c.code || strings.Join(did, ", ") != c.did {
+			t.Errorf("contract 42: %s: %d %s, done: %q, want %d %s, %q", c.rule, a.status, a.body, did, c.status,
+				c.code, c.did)
+		}
+		if c.as.status != 0 && (a.status != c.as.status || a.Error != c.as.Error ||
+			a.header.Get("Www-Authenticate") != c.as.header.Get("Www-Authenticate")) {
+			t.Errorf("contract 5: %s: %s, and elsewhere %s", c.rule, a.body, c.as.body)
+		}
+		if (a.status == 405) != (a.header.Get("Allow") == "GET, POST") {
+			t.Errorf("contract 5, 405: %s: allows %q", c.rule, a.header.Get("Allow"))
+		}
+		if !strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") ||
+			a.header.Get("X-Correlation-Id") != "4bf92f3577b34da6a3ce929d0e0e4736" {
+			t.Errorf("contract 4: %s: %v", c.rule, a.header)
+		}
+		o.hasLine(c.rule, log, a)
+	}
+	index := o.ask("GET", "/", "", "", "192.0.2.1")
+	if !strings.Contains(index.body, "\n  GET   "+ownPath+"\n  POST  "+ownPath+"\n") {
+		t.Errorf("the index does not name the path: %s", index.body)
+	}
+}
+
+// hasLine checks that the log has one line of the answer, with its code.
+func (o *owning) hasLine(rule, log string, a told) {
+	o.t.Helper()
+	var line struct {
+		Msg, Path, Code string
+		Status          int
+		RequestID       string `json:"request_id"`
+	}
+	lines := 0
+	for text := range strings.Lines(log) {
+		if strings.Contains(text, `"msg":"request"`) {
+			lines++
+			if err := json.Unmarshal([]byte(text), &line); err != nil {
+				o.t.Fatal(err)
+			}
+		}
+	}
+	if lines != 1 || line.Code != a.Code || line.Status != a.status || line.Path != ownPath ||
+		line.RequestID != a.header.Get("X-Request-Id") {
+		o.t.Errorf("contract 48: %s: %d lines, %+v", rule, lines, line)
+	}
+}
+
+// Contract 30, 42: wrong tokens of an address count together, at whatever path. The right ones never wait.
+func TestWrongTokensAtAnOwnPathAreCounted(t *testing.T) {
+	o := serveOwn(t, nil)
+	operator, _ := o.token(operate.RoleOperator)
+	paths := []string{ownPath, admin.KeysPath}
+	for n := range 20 {
+		if a := o.ask("GET", paths[n%2], "guess", "", "192.0.2.1"); a.status != 401 {
+			t.Fatalf("contract 30: guess %d at %s: %d %s", n+1, paths[n%2], a.status, a.body)
+		}
+	}
+	for _, path := range paths {
+		for _, method := range []string{"GET", "POST", "PUT"} {
+			o.said()
+			a := o.ask(method, path, "guess", "", "192.0.2.1")
+			if a.status != 429 || a.Code != "RATE_LIMITED" || a.header.Get("Retry-After") == "" {
+				t.Errorf("contract 30: one more, %s %s: %d %s", method, path, a.status, a.body)
+			}
+			if log, _ := o.said(); path == ownPath {
+				o.hasLine("a guess too many", log, a)
+			}
+		}
+	}
+	for rule, token := range map[string]string{"the configuration's": configured, "an operator's": operator} {
+		if a := o.ask("POST", ownPath, token, "", "192.0.2.1"); a.status != 200 {
+			t.Errorf("contract 30: %s token waits: %d %s", rule, a.status, a.body)
+		}
+	}
+	if a := o.ask("GET", ownPath, "guess", "", "192.0.2.2"); a.status != 401 {
+		t.Errorf("contract 30: another address: %d %s", a.status, a.body)
+	}
+	o.advance(3 * time.Second)
+	if a := o.ask("GET", ownPath, "guess", "", "192.0.2.1"); a.status != 401 {
+		t.Errorf("contract 30: 3 s later: %d %s", a.status, a.body)
+	}
+	if a := o.ask("GET", admin.KeysPath, "guess", "", "192.0.2.1"); a.status != 429 {
+		t.Errorf("contract 30: 20 a minute is one in 3 s, at all paths together: %d %s", a.status, a.body)
+	}
+}
+
+// judging is an engine that says what a test wants, when it is asked whose token a request has.
+type judging struct {
+	engine.Engine
+	says *web.Response
+}
+
+func (j judging) Admin(ctx context.Context, req *web.Request) *web.Response {
+	if req.Path != admin.SelfPath {
+		return j.Engine.Admin(ctx, req)
+	}
+	return j.says
+}
+
+// Only a clear yes of the engine lets a token in. The configuration's needs no engine, so that a module that
+// fails can be replaced.
+func TestOnlyAClearYesLetsIn(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		says   *web.Response
+		status int
+	}{
+		{"the module is of a release that does not know the question",
+			(&reply.Error{Code: reply.NotFound}).Response("req_x", ""), 403},
+		{"the module does not know the operation",
+			(&reply.Error{Code: reply.InvalidRequest}).Response("req_x", ""), 400},
+		{"the engine gives no answer", nil, 503},
+		{"the engine is busy", &web.Response{Status: 503}, 503},
+		{"the engine fails", &web.Response{Status: 500}, 500},
+		{"an answer that is none", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")}, 503},
+		{"an answer about nobody", reply.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
+		{"an answer without a status", &web.Response{Header: web.Header{}}, 500},
+		{"no content", &web.Response{Status: 204, Header: web.Header{}}, 503},
+		{"it is elsewhere", &web.Response{Status: 302, Header: web.Header{}}, 503},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			o := serveOwn(t, func(e engine.Engine) engine.Engine { return judging{e, c.says} })
+			operator, _ := o.token(operate.RoleOperator)
+			a := o.ask("POST", ownPath, operator, "", "192.0.2.1")
+			if _, did := o.said(); a.status != c.status || len(did) > 0 {
+				t.Errorf("contract 42: %d %s, done: %q, want %d", a.status, a.body, did, c.status)
+			}
+			if a := o.ask("POST", ownPath, configured, "", "192.0.2.1"); a.status != 200 {
+				t.Errorf("contract 42: the configuration's token: %d %s", a.status, a.body)
+			}
+		})
+	}
+	t.Run("no token is configured", func(t *testing.T) {
+		o := serveOwnWith(t, "", nil)
+		for _, header := range []string{"", " ", "x"} {
+			if a := o.ask("GET", ownPath, header, "", "192.0.2.1"); a.status != 401 {
+				t.Errorf("contract 42: with %q somebody is let in: %d %s", header, a.status, a.body)
+			}
+		}
+	})
+}
