@@ -37,6 +37,29 @@ func TestNumbersForPeople(t *testing.T) {
 	}
 }
 
+// The challenge age is no age that anybody proved: a session of L2 does not show it.
+func TestWhatASessionHadToProve(t *testing.T) {
+	for want, s := range map[string]operate.Session{
+		"L1: an estimate of at least 25, or a proof of the integration's minimum age": {Level: "L1", ChallengeAge: 25},
+		"L2: a proof of the integration's minimum age":                                {Level: "L2", ChallengeAge: 25},
+	} {
+		if got := proved(s); got != want {
+			t.Errorf("%s, challenge age %d: %q, want %q", s.Level, s.ChallengeAge, got, want)
+		}
+	}
+}
+
+// A tick beside the last step says what the step asks for, and not that somebody was verified.
+func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
+	for sandbox, want := range map[bool]string{true: "Choose a method that verifies people",
+		false: "Offer a method that verifies people"} {
+		got := wordsOf(OverviewData{Sandbox: sandbox}, operate.Step{Name: operate.StepMethod})
+		if got.title != want {
+			t.Errorf("sandbox %t: %q, want %q", sandbox, got.title, want)
+		}
+	}
+}
+
 // What a receiver answers, and what to do about it, is in words for every cause.
 func TestEveryCauseHasAdvice(t *testing.T) {
 	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
