@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -39,6 +40,15 @@ func TestNumbersForPeople(t *testing.T) {
 
 // The challenge age is no age that anybody proved: a session of L2 does not show it.
 func TestWhatASessionHadToProve(t *testing.T) {
+	for want, i := range map[string]integration.Integration{
+		"L1: an estimate of at least 25, or a proof of 18 or older": {Level: "L1", ChallengeAge: 25},
+		"L2: a proof of 18 or older":                                {Level: "L2", ChallengeAge: 25},
+		"L2: a proof of 21 or older":                                {Level: "L2", ChallengeAge: 25, MinimumAge: 21},
+	} {
+		if got := proves(operate.Integration{Integration: i}); got != want {
+			t.Errorf("%+v: %q, want %q", i, got, want)
+		}
+	}
 	for want, s := range map[string]operate.Session{
 		"L1: an estimate of at least 25, or a proof of the integration's minimum age": {Level: "L1", ChallengeAge: 25},
 		"L2: a proof of the integration's minimum age":                                {Level: "L2", ChallengeAge: 25},

@@ -180,13 +180,13 @@ func undeliveredPath(publisher string, i operate.IntegrationUndelivered, state s
 	return with(PublisherPath(publisher, "deliveries"), "integration", i.Integration, "state", state)
 }
 
-// proves says what an integration demands.
+// proves says what an integration demands. The challenge age is of estimates, which are no L2.
 func proves(i operate.Integration) string {
-	text := i.Level + ", challenge age " + strconv.Itoa(i.ChallengeAge)
-	if i.MinimumAge > 0 {
-		text += ", minimum age " + strconv.Itoa(i.MinimumAge)
+	proof := "a proof of " + strconv.Itoa(i.Minimum()) + " or older"
+	if i.Level == "L2" {
+		return "L2: " + proof
 	}
-	return text
+	return i.Level + ": an estimate of at least " + strconv.Itoa(i.ChallengeAge) + ", or " + proof
 }
 
 // proved says what a user had to do in a session. The challenge age is of estimates alone, and L2 takes none.
