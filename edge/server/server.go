@@ -83,7 +83,8 @@ type Config struct {
 	// certificate is for the service's public name, under which nobody reaches an
 	// address of loopback. Versions below 1.2 are never spoken. HTTP/2 and HTTP/1.1
 	// come before its NextProtos. A connection that agrees on another protocol ends
-	// with its handshake, as an authority's check of a host does (RFC 8737). Nil: plain HTTP, for use behind a proxy or for development.
+	// with its handshake, as an authority's check of a host does (RFC 8737). Nil:
+	// plain HTTP, for use behind a proxy or for development.
 	TLS *tls.Config
 
 	// TrustedProxies are the peers that may say what the client's address is.
