@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -104,6 +105,10 @@ const acmeProtocol = "acme-tls/1"
 // open prepares for handshakes on a listener. The listener's port answers TLS-ALPN-01.
 func (a *authority) open(public net.Listener, log *slog.Logger) {
 	a.log = log
+	// certmagic says a few things to the standard logger only. In their own form, they would break the log's.
+	standard := slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+	stdlog.SetFlags(standard.Flags())
+	stdlog.SetOutput(standard.Writer())
 	a.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return a.magic, nil },
 		Logger:           zap.NewNop(),

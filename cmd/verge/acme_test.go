@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -62,6 +65,27 @@ func TestACME(t *testing.T) {
 				t.Errorf("after a restart the certificate is %s, and before it was %s", again, first)
 			}
 		})
+	}
+}
+
+// TestACMELogsAsEverythingElse: what the library says to the standard logger is a line of JSON, too (contract 48).
+func TestACMELogsAsEverythingElse(t *testing.T) {
+	flags, out := log.Flags(), log.Writer()
+	defer func() { log.SetFlags(flags); log.SetOutput(out) }()
+	public, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer public.Close()
+	said := new(bytes.Buffer)
+	a := &authority{host: "verify.example.com", directory: acmeDirectory, storage: t.TempDir()}
+	a.open(public, slog.New(slog.NewJSONHandler(said, nil)))
+	defer a.close()
+	log.Print("[WARNING] the port is taken")
+	var line struct{ Level, Msg string }
+	if err := json.Unmarshal(said.Bytes(), &line); err != nil || line.Level != "WARN" ||
+		line.Msg != "[WARNING] the port is taken" {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"maps"
@@ -20,8 +21,11 @@ import (
 // testProgram returns a program with its files in memory.
 func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	authorities := x509.NewCertPool()
+	authorities.AddCert(new(x509.Certificate))
 	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
-		getenv: os.LookupEnv, now: time.Now, random: rand.Reader}, stdout, stderr
+		getenv: os.LookupEnv, now: time.Now, random: rand.Reader,
+		roots: func() (*x509.CertPool, error) { return authorities, nil }}, stdout, stderr
 }
 
 // devHere runs `verge dev` inside the test. stop ends it as a signal would and returns the exit code.

@@ -67,7 +67,9 @@ func listen(addr, what string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s is in use by another program: choose another port with %s "+
 			"(port 0 takes any free one)", addr, what)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%s: no permission to listen there: choose a port above 1023 with %s", addr, what)
+		return nil, fmt.Errorf("%s: no permission to listen there: a port below 1024 takes "+
+			"CAP_NET_BIND_SERVICE, which the unit for systemd has in a drop-in; or choose a higher port with %s",
+			addr, what)
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to HOST:PORT", addr, err, what)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ type program struct {
 	environ  []string // every variable, as NAME=value
 	now      func() time.Time
 	random   io.Reader
+	roots    func() (*x509.CertPool, error) // the authorities that the system trusts
 }
 
 func main() {
@@ -46,6 +48,7 @@ func main() {
 		environ:  os.Environ(),
 		now:      time.Now,
 		random:   rand.Reader,
+		roots:    x509.SystemCertPool,
 	})
 	release()
 	os.Exit(code)

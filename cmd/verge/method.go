@@ -177,6 +177,9 @@ func (pl *plan) advice(name string, err error) string {
 		}
 	case host.FetchTLS:
 		do = "if a private authority has signed its certificate, name the authority's file in methods." + name + ".ca"
+		if pl.trustsNobody {
+			do = noAuthorities
+		}
 	case host.FetchDNS:
 		do = "look for a mistyped name in the settings"
 	}

@@ -23,6 +23,8 @@ type plan struct {
 	site     integration.Site
 	warnings problems // about what is allowed but may be a mistake
 
+	trustsNobody bool // the system has no certificates of authorities
+
 	certificate *certificate // of the listeners; nil: they speak plain HTTP, or an authority makes it
 	authority   *authority   // makes the certificate of the listeners; nil: none does
 }
@@ -49,6 +51,7 @@ func (c *config) check(p *program, ps *problems) plan {
 		pl.warnings = append(pl.warnings, "engine.module: it is not pinned, so whoever can write "+at.module+
 			" or has the operator token decides what runs; set engine.module_sha256 or engine.module_key")
 	}
+	c.checkAuthorities(p, &pl)
 	c.checkProxies(&pl, ps)
 	c.checkTraces(&pl, ps)
 	c.checkNumbers(&pl, ps)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -308,32 +309,44 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	}
 }
 
-// TestServeTLS shows that a certificate makes the listeners speak TLS, except for that of the metrics.
+// TestServeTLS shows that a certificate makes the listeners speak TLS, except for that of the metrics and for an
+// operators' listener on loopback: the commands reach that as OPERATING.md says, with a certificate and without.
 func TestServeTLS(t *testing.T) {
+	t.Parallel()
 	cert, key, pool := selfSigned(t, aCertificate())
-	p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
-		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
-	at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key")
-	defer stop()
 	client := &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
 		Timeout:   patience,
 	}
-	for url, want := range map[string]int{
-		"https://" + at.Public + "/readyz":             200,
-		"https://" + at.Admin + "/admin/v1/deliveries": 401,
-		"http://" + at.Ops + "/metrics":                200,
-		"http://" + at.Public + "/readyz":              400,
+	for name, c := range map[string]struct{ admin, plain, secure string }{
+		"operators on loopback":     {"127.0.0.1:0", "401", "none"},
+		"operators beyond loopback": {"0.0.0.0:0", "400", "401"},
 	} {
-		resp, err := client.Get(url)
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", url, resp.StatusCode, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
+				"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
+			at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key",
+				"--admin-listen", c.admin)
+			defer stop()
+			admin := "127.0.0.1" + at.Admin[strings.LastIndex(at.Admin, ":"):]
+			for url, want := range map[string]string{
+				"https://" + at.Public + "/readyz":          "200",
+				"http://" + at.Public + "/readyz":           "400",
+				"http://" + at.Ops + "/metrics":             "200",
+				"https://" + admin + "/admin/v1/deliveries": c.secure,
+				"http://" + admin + "/admin/v1/deliveries":  c.plain,
+			} {
+				got := "none"
+				if resp, err := client.Get(url); err == nil {
+					resp.Body.Close()
+					got = strconv.Itoa(resp.StatusCode)
+				}
+				if got != want {
+					t.Errorf("%s: %s, want %s", url, got, want)
+				}
+			}
+		})
 	}
 }
 

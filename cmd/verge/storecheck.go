@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
 // storeCheckTime bounds how long `serve --check` waits for a store.
@@ -46,6 +47,11 @@ func (pl *plan) compareStore(ctx context.Context, p *program) error {
 	}
 	if few := (*edge.PartitionsError)(nil); errors.As(err, &few) {
 		return usageError{err}
+	}
+	if errors.Is(err, bolt.ErrLocked) {
+		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a process has %s open; "+
+			"if that is your server, let it run: its next start compares them\n", said, pl.store.Path)
+		return nil
 	}
 	if err != nil {
 		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys: %v\n", said, err)

@@ -606,7 +606,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("the cookie is %q, want %q; on to %s", got, want, resp.Header.Get("Location"))
 	}
 	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body,
-		[]byte("signed in as operator, with the token configuration")) {
+		[]byte("signed in with the token of the configuration")) {
 		t.Error("the page after signing in does not say so")
 	}
 	for token, status := range map[string]int{"wrong": 401, "": 401, "often": 429} {

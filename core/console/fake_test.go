@@ -675,7 +675,7 @@ type door struct {
 }
 
 var actors = map[string]operate.Actor{
-	"operator": {Kind: operate.KindOperator, ID: "op_1", Name: "configuration", Role: operate.RoleOperator},
+	"operator": {Kind: operate.KindOperator, ID: "configuration", Name: "configuration", Role: operate.RoleOperator},
 	"watcher":  {Kind: operate.KindOperator, ID: "op_2", Name: "Support desk", Role: operate.RoleViewer},
 	"admin": {Kind: operate.KindMember, ID: "mem_admin", Name: "Ada Byron", Role: operate.RoleAdmin,
 		Publisher: mineID},

@@ -35,6 +35,7 @@ type door struct {
 	slots   chan struct{}
 	crowd   *crowd
 	alike   alike
+	tls     *tls.Config // nil: it speaks plain HTTP
 }
 
 // For HTTP/2: how many requests one connection may have under way, and how many
@@ -47,8 +48,8 @@ const (
 	connectionBuffer = 128 << 10
 )
 
-func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration) *door {
-	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout,
+func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration, secure *tls.Config) *door {
+	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, tls: secure,
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
 	d.crowd = &crowd{most: s.cfg.MaxConns, perPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
 		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
@@ -72,8 +73,8 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 			}
 		},
 	}
-	if s.cfg.TLS != nil {
-		t := s.cfg.TLS.Clone()
+	if d.tls != nil {
+		t := d.tls.Clone()
 		t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
 		t.NextProtos = append([]string{"h2", "http/1.1"}, t.NextProtos...)
 		d.http.TLSConfig = t
@@ -86,7 +87,7 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 func (d *door) serve() error {
 	in := &gate{Listener: d.l, crowd: d.crowd, full: d.full}
 	in.wrap = func(m *member) net.Conn { return d.speak(m, m) }
-	if d.s.cfg.TLS == nil {
+	if d.tls == nil {
 		return d.http.Serve(in)
 	}
 	in.wrap = func(m *member) net.Conn { return m }
@@ -103,7 +104,7 @@ func (d *door) speak(c net.Conn, m *member) net.Conn {
 func (d *door) full(c net.Conn, why string) {
 	_, network := networkOf(c)
 	d.turnedAway(refused, network, why)
-	if d.s.cfg.TLS == nil {
+	if d.tls == nil {
 		say(c, serviceBusy.json(""))
 	}
 	c.Close()

@@ -68,10 +68,12 @@ type Config struct {
 	// reach it, so it belongs on an address that the public cannot. Nil: none.
 	Ops net.Listener
 
-	// TLS is for the public and admin listeners. Versions below 1.2 are never
-	// spoken. HTTP/2 and HTTP/1.1 come before its NextProtos. A connection that agrees on
-	// another protocol ends with its handshake, as an authority's check of a host does
-	// (RFC 8737). Nil: plain HTTP, for use behind a proxy or for development.
+	// TLS is for the public listener, and for an admin listener beyond loopback: the
+	// certificate is for the service's public name, under which nobody reaches an
+	// address of loopback. Versions below 1.2 are never spoken. HTTP/2 and HTTP/1.1
+	// come before its NextProtos. A connection that agrees on another protocol ends
+	// with its handshake, as an authority's check of a host does (RFC 8737). Nil:
+	// plain HTTP, for use behind a proxy or for development.
 	TLS *tls.Config
 
 	// TrustedProxies are the peers that may say what the client's address is.
@@ -229,11 +231,15 @@ func New(c Config) *Server {
 
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
 	s.ready = readiness{check: c.Engine.Ready}
-	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout)
+	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes
 	s.public.health, s.public.show = true, c.Page
 	if c.Admin != nil {
-		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout)
+		secure := c.TLS
+		if onLoopback(c.AdminListener) {
+			secure = nil
+		}
+		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout, secure)
 		s.admin.routes, s.admin.streams = c.AdminRoutes, c.AdminStreams
 		s.admin.words = words(c.AdminRoutes, c.AdminStreams)
 		s.admin.crowd.most = max(c.MaxConns/8, 8)

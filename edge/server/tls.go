@@ -119,3 +119,9 @@ func spokePlain(err error) bool {
 	}
 	return false
 }
+
+// onLoopback reports whether only this machine reaches a listener. What it says then stays on this machine, too.
+func onLoopback(l net.Listener) bool {
+	at, ok := l.Addr().(*net.TCPAddr)
+	return ok && at.IP.IsLoopback()
+}

@@ -123,10 +123,10 @@ func remove(path string) error {
 
 // unused takes the lock of the file at path, so that no process begins to use it before release is called. A
 // file that is missing or damaged has no lock to take: bbolt takes the lock before it reads, so any error but
-// errLocked says that nobody else has it.
+// ErrLocked says that nobody else has it.
 func unused(path string) (release func(), err error) {
 	db, err := readOnly(path)
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, ErrLocked) {
 		return nil, err
 	}
 	if err != nil {
@@ -151,7 +151,7 @@ func readOnly(path string) (db *bbolt.DB, err error) {
 	}
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, errLocked
+		return nil, ErrLocked
 	}
 	if err != nil {
 		return nil, err

@@ -76,8 +76,8 @@ func Open(path string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// errLocked says that another process holds the file.
-var errLocked = errors.New("another process has it open; " +
+// ErrLocked says that another process holds the file.
+var ErrLocked = errors.New("another process has it open; " +
 	"stop that process, or give this one a file of its own")
 
 // openDB opens the file and takes its lock.
@@ -89,7 +89,7 @@ func openDB(
 		OpenFile:     open,
 	})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, errLocked
+		return nil, ErrLocked
 	}
 	return db, err
 }

@@ -190,7 +190,7 @@ func (r *recovery) openAnew() error {
 	db, err := openDB(r.path, r.lockTimeout, func(name string, flag int, perm os.FileMode) (*os.File, error) {
 		return r.disk.Open(name, flag&^os.O_CREATE, perm) // a new file would have forgotten everything
 	})
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("%w: %w", errFinal, err)
 	}
 	if err == nil {

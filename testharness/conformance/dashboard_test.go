@@ -173,7 +173,7 @@ func (n *newcomer) triesOut() {
 	v.send("find-session", "session_id", "svc_sess_nothing")
 	v.sees(422, "There is no such session")
 	v.send("find-session", "session_id", n.session)
-	v.sees(200, "Found it.", "Completed", "fetched by your server", "Level L1, challenge age 25")
+	v.sees(200, "Found it.", "Completed", "fetched by your server", "L1: an estimate of at least 25, or a proof")
 	v.open(n.page("deliveries"))
 	v.sees(200, "completed", "started", "Delivered", "204", "test")
 	v.follow("completed")

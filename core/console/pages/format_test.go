@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -34,6 +35,38 @@ func TestNumbersForPeople(t *testing.T) {
 	if got := count(1, "event", "events") + ", " + count(2000, "event",
 		"events"); got != "1 event, 2,000 events" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The challenge age is no age that anybody proved: a session of L2 does not show it.
+func TestWhatASessionHadToProve(t *testing.T) {
+	for want, i := range map[string]integration.Integration{
+		"L1: an estimate of at least 25, or a proof of 18 or older": {Level: "L1", ChallengeAge: 25},
+		"L2: a proof of 18 or older":                                {Level: "L2", ChallengeAge: 25},
+		"L2: a proof of 21 or older":                                {Level: "L2", ChallengeAge: 25, MinimumAge: 21},
+	} {
+		if got := proves(operate.Integration{Integration: i}); got != want {
+			t.Errorf("%+v: %q, want %q", i, got, want)
+		}
+	}
+	for want, s := range map[string]operate.Session{
+		"L1: an estimate of at least 25, or a proof of the integration's minimum age": {Level: "L1", ChallengeAge: 25},
+		"L2: a proof of the integration's minimum age":                                {Level: "L2", ChallengeAge: 25},
+	} {
+		if got := proved(s); got != want {
+			t.Errorf("%s, challenge age %d: %q, want %q", s.Level, s.ChallengeAge, got, want)
+		}
+	}
+}
+
+// A tick beside the last step says what the step asks for, and not that somebody was verified.
+func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
+	for sandbox, want := range map[bool]string{true: "Choose a method that verifies people",
+		false: "Offer a method that verifies people"} {
+		got := wordsOf(OverviewData{Sandbox: sandbox}, operate.Step{Name: operate.StepMethod})
+		if got.title != want {
+			t.Errorf("sandbox %t: %q, want %q", sandbox, got.title, want)
+		}
 	}
 }
 

@@ -1707,9 +1707,9 @@ func Session(f *Frame, d operate.Session, name string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var71 string
-		templ_7745c5c3_Var71, templ_7745c5c3_Err = templ.JoinStringErrs("Level " + d.Level + ", challenge age " + strconv.Itoa(d.ChallengeAge))
+		templ_7745c5c3_Var71, templ_7745c5c3_Err = templ.JoinStringErrs(proved(d))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 406, Col: 105}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 406, Col: 44}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var71))
 		if templ_7745c5c3_Err != nil {

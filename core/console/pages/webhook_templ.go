@@ -829,7 +829,7 @@ func receivers() templ.Component {
 			templ_7745c5c3_Var29 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<section class=\"card\" aria-labelledby=\"receivers\"><h2 id=\"receivers\">A receiver that passes</h2><p class=\"quiet\">Whole, in few lines. Put in your secret, and what you do with an event.</p><div class=\"snippets\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<section class=\"card\" aria-labelledby=\"receivers\"><h2 id=\"receivers\">A receiver that passes</h2><p class=\"quiet\">Whole, in few lines. Put in your secret, and what you do with an event. Those of Node.js, Python and Go listen on their own machine by http: have your site's https pass the webhook URL on to them.</p><div class=\"snippets\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

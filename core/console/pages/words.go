@@ -120,8 +120,8 @@ var fromServer = words{"Complete a session",
 	"See the call", operate.KeyList}
 
 // onlyReal are the words of the step method where the service has no sandbox.
-var onlyReal = words{"Verify people",
-	"Every method of this service verifies people. The step is done with the first integration that is ready.",
+var onlyReal = words{"Offer a method that verifies people",
+	"Every method of this service does. The step is done with the first integration that is ready.",
 	"Go to the integrations", operate.IntegrationList}
 
 // wordsOf returns what a page says of a step. A publisher without an integration can still make one for tests.
@@ -180,13 +180,22 @@ func undeliveredPath(publisher string, i operate.IntegrationUndelivered, state s
 	return with(PublisherPath(publisher, "deliveries"), "integration", i.Integration, "state", state)
 }
 
-// proves says what an integration demands.
+// proves says what an integration demands. The challenge age is of estimates, which are no L2.
 func proves(i operate.Integration) string {
-	text := i.Level + ", challenge age " + strconv.Itoa(i.ChallengeAge)
-	if i.MinimumAge > 0 {
-		text += ", minimum age " + strconv.Itoa(i.MinimumAge)
+	proof := "a proof of " + strconv.Itoa(i.Minimum()) + " or older"
+	if i.Level == "L2" {
+		return "L2: " + proof
 	}
-	return text
+	return i.Level + ": an estimate of at least " + strconv.Itoa(i.ChallengeAge) + ", or " + proof
+}
+
+// proved says what a user had to do in a session. The challenge age is of estimates alone, and L2 takes none.
+func proved(s operate.Session) string {
+	if s.Level == "L2" {
+		return "L2: a proof of the integration's minimum age"
+	}
+	return s.Level + ": an estimate of at least " + strconv.Itoa(s.ChallengeAge) +
+		", or a proof of the integration's minimum age"
 }
 
 // testedWords says when a webhook was tested, and how that went.
