@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that is
-// zero has the value that the contract gives.
+// Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that
+// is zero has the value that the contract gives.
 type Config struct {
 	// BaseURL is where users and publishers reach the service: scheme and
 	// host, nothing behind it. https unless Dev.
@@ -148,8 +148,8 @@ func (c Config) Validate() problem.List {
 		wrong.Add("Attempts", "%d is too few; it must be at least 1", c.Attempts)
 	}
 	if c.OutcomeLife < minOutcomeLife {
-		wrong.Add("OutcomeLife", "%s is too short; it must be at least %s, since a session and its result token "+
-			"live 15 minutes and publishers ask later", c.OutcomeLife, minOutcomeLife)
+		wrong.Add("OutcomeLife", "%s is too short; it must be at least %s, since a session and "+
+			"its result token live 15 minutes and publishers ask later", c.OutcomeLife, minOutcomeLife)
 	}
 	if c.PasskeyDays < 1 || c.PasskeyDays > maxPasskeyDays {
 		wrong.Add("PasskeyDays", "%d is not from 1 to %d", c.PasskeyDays, maxPasskeyDays)
@@ -195,6 +195,7 @@ func (c Config) validateBaseURL(wrong *problem.List) {
 	// It is compared with the Origin that browsers send.
 	case u.Hostname() == "" || strings.ToLower(u.Host) != u.Host || strings.HasSuffix(u.Host, ":") ||
 		u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
-		wrong.Add(member, "%q is not how browsers write it; use lower case and leave out a default port", c.BaseURL)
+		wrong.Add(member, "%q is not how browsers write it; use lower case and leave out a default port",
+			c.BaseURL)
 	}
 }

@@ -182,8 +182,8 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 		t.Fatalf("go list shows %d packages of the core", cores)
 	}
 
-	// The one way to net is X.509: golang-jwt's keys, which we never call, and certificates of documents. What
-	// of X.509 would reach the network or files is banned by the test of the source below.
+	// The one way to net is X.509: golang-jwt's keys, which we never call, and certificates of documents.
+	// What of X.509 would reach the network or files is banned by the test of the source below.
 	x509Users := []string{"github.com/golang-jwt/jwt/v5",
 		module + "/core/method/openid4vp", module + "/core/method/openid4vp/mdoc"}
 	slices.Sort(reachable)
@@ -225,7 +225,8 @@ func TestImportsPointDown(t *testing.T) {
 			imported := of.ours()
 			if known && !of.Standard && imported == "" {
 				if _, leaf := leaves[name]; leaf {
-					t.Errorf("architecture: %s imports the library %s; a leaf is for everyone to import", name, i)
+					t.Errorf("architecture: %s imports the library %s; a leaf is for everyone to import",
+						name, i)
 				}
 				continue
 			}
@@ -237,7 +238,8 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 		if inCore(name) && floor(name) < 0 {
-			t.Errorf("architecture: %s is not in floors of layers_test.go; put it where its imports allow", name)
+			t.Errorf("architecture: %s is not in floors of layers_test.go; put it where its imports allow",
+				name)
 		}
 	}
 	for _, name := range floors {
@@ -284,7 +286,8 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return ""
 		}
 		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !under("wasm/cursor") &&
-			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv", "core/problem"}, imported) {
+			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv", "core/problem"},
+				imported) {
 			return "the edge knows the core by its leaves alone"
 		}
 	case "kvadapters":
@@ -337,11 +340,13 @@ func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 			}
 		}
 		if linked[name] != slices.Contains(runModules, name) {
-			t.Errorf("architecture: %s links %s: %v; those that do are %v", name, wazero, linked[name], runModules)
+			t.Errorf("architecture: %s links %s: %v; those that do are %v", name, wazero, linked[name],
+				runModules)
 		}
 	}
 	if len(linked) != len(runModules) {
-		t.Errorf("architecture: %v link %s, want %v: is it still there by that name?", linked, wazero, runModules)
+		t.Errorf("architecture: %v link %s, want %v: is it still there by that name?", linked, wazero,
+			runModules)
 	}
 }
 

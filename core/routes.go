@@ -32,15 +32,16 @@ func consoleRoutes(on string) web.Table[handler] {
 	return table
 }
 
-// onConsole serves a page of the console within the rate of the visitor's address, or 404 if the console is not
-// on this listener.
+// onConsole serves a page of the console within the rate of the visitor's address, or 404 if the console is
+// not on this listener.
 func onConsole(on string, page console.Handler) handler {
 	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 		*web.Response, api.Lines, error) {
 		if s.consoleOn != on {
 			return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
 		}
-		return s.api.Serve(ctx, req, maxBody, api.Page(func() *web.Response { return page(s.console, ctx, req) }))
+		return s.api.Serve(ctx, req, maxBody,
+			api.Page(func() *web.Response { return page(s.console, ctx, req) }))
 	}
 }
 

@@ -80,12 +80,14 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 		Log: h.Log, Count: h.Count, Wake: h.Wake,
-		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule, AttemptTime: cfg.AttemptTime}
+		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule,
+		AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	limiter := limiterOf(h)
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
 	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
-		About: h.About, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions), Directory: s.directory,
+		About: h.About, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
+		Directory: s.directory,
 		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods,
 		Outbox: s.outbox}
 	s.documents = api.NewDocuments(api.Shown{Limits: cfg.Limits, Schedule: cfg.Schedule,
@@ -95,8 +97,9 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	passkeys := &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
 	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
-		About: h.About, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle, Results: results,
-		Random: h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions, Measure: h.Measure}
+		About: h.About, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle,
+		Results: results,
+		Random:  h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions, Measure: h.Measure}
 	if party != nil {
 		passkeys.Party, s.hosted.Passkeys = *party, passkeys
 	}
@@ -114,8 +117,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	return s, nil
 }
 
-// passkeysAt returns the site that passkeys of members and users are for, or nil at an address without a name,
-// where browsers offer none.
+// passkeysAt returns the site that passkeys of members and users are for, or nil at an address without a
+// name, where browsers offer none.
 func passkeysAt(baseURL string) *webauthn.RelyingParty {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -181,9 +184,10 @@ func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
 // Admin answers a request to the operators' API.
 func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
 	if route, _, _ := consoleOfOperators.Find(req); route != nil && s.consoleOn == ConsoleOperators {
-		return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
-			return route.Handle(s, ctx, req, route.BodyLimit())
-		}, true)
+		return s.answer(ctx, req,
+			func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
+				return route.Handle(s, ctx, req, route.BodyLimit())
+			}, true)
 	}
 	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
 		resp, err := s.admin.Handle(ctx, req)
@@ -305,7 +309,8 @@ func (s *Service) Run(ctx context.Context, job host.Job) error {
 	}
 	i, err := s.directory.Integration(ctx, id.Integration)
 	if errors.Is(err, integration.ErrNotFound) {
-		i, err = &integration.Integration{ID: id.Integration}, nil // it was deleted meanwhile, so no event is sent
+		// it was deleted meanwhile, so no event is sent
+		i, err = &integration.Integration{ID: id.Integration}, nil
 	}
 	if err != nil {
 		return err

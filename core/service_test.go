@@ -243,9 +243,11 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	}
 	if bytes.Contains(resp.Body, []byte("fault")) || !strings.Contains(w.Logged.String(), "injected fault") ||
 		!strings.Contains(w.Logged.String(), resp.Header.Get("X-Request-Id")) {
-		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body, &w.Logged)
+		t.Errorf("contract 5: the cause is for the log alone, with the request id:\n%s\n%s", resp.Body,
+			&w.Logged)
 	}
-	if got := w.Logged.String(); strings.Contains(got, "level=ERROR") || !strings.Contains(got, "level=DEBUG") {
+	if got := w.Logged.String(); strings.Contains(got, "level=ERROR") ||
+		!strings.Contains(got, "level=DEBUG") {
 		t.Errorf("a request that the store fails writes a line of its own beyond debug, "+
 			"and thousands may fail in a second:\n%s", got)
 	}
@@ -381,10 +383,10 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Lane != testUUID || j.Task.Lease == "" ||
-				j.Partition != p {
-				t.Errorf("%s: job %s of %s until %s, lane %s, lease %q", p, j.Task.ID, j.Partition, j.Until, j.Lane,
-					j.Task.Lease)
+			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Lane != testUUID ||
+				j.Task.Lease == "" || j.Partition != p {
+				t.Errorf("%s: job %s of %s until %s, lane %s, lease %q", p, j.Task.ID, j.Partition, j.Until,
+					j.Lane, j.Task.Lease)
 			}
 		}
 		if want := w.Clock.Now().Add(session.Life); !next.Equal(want) {
@@ -550,7 +552,8 @@ func TestCountersNameNoClientAddress(t *testing.T) {
 	w.ask("POST", api.StartPath, nil, "{}")
 	w.ask("POST", api.ValidatePath, nil, "{}")
 	w.ask("GET", api.HostedPath, nil, "")
-	w.Admin(ctx, &web.Request{Method: "GET", Path: "/admin/v1/keys", Client: netip.MustParseAddr("192.0.2.1")})
+	w.Admin(ctx, &web.Request{Method: "GET", Path: "/admin/v1/keys",
+		Client: netip.MustParseAddr("192.0.2.1")})
 	var policies []string
 	for _, name := range m.names {
 		policy, who, _ := strings.Cut(name, "/")

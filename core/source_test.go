@@ -65,10 +65,11 @@ func TestNoTestIsLong(t *testing.T) {
 	})
 }
 
-// A line fits on a page of code beside another, where a tab is four columns. A raw string may be longer: a line
-// break would be part of it, and the tag of a field can have none.
+// A line fits on a page of code beside another, where a tab is four columns. A raw string may be longer: a
+// line break would be part of it, and the tag of a field can have none. So may a comment of one word,
+// such as an example's output.
 func TestNoLineIsLong(t *testing.T) {
-	const most = 120
+	const most = 110
 	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {
 		if strings.HasSuffix(path, "_templ.go") {
 			return // generated
@@ -91,7 +92,8 @@ func TestNoLineIsLong(t *testing.T) {
 			number++
 			line = strings.TrimSuffix(line, "\n")
 			n := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
-			if n > most && !raw[number] {
+			word := !strings.Contains(strings.TrimPrefix(strings.TrimSpace(line), "// "), " ")
+			if n > most && !raw[number] && !word {
 				t.Errorf("%s:%d has %d columns, more than %d: break the line", path, number, n, most)
 			}
 		}

@@ -55,11 +55,12 @@ func benched(b *testing.B) (s *edge.Service, key string) {
 	c.Core.Limits = api.Limits{SecretPerIP: free, ReconcilePerKey: free}
 	s = open(b, c)
 	d := s.Directory()
-	if err := d.PutPublisher(b.Context(), integration.Publisher{ID: benchPublisher, Name: "Bench"}); err != nil {
+	if err := d.PutPublisher(b.Context(), integration.Publisher{ID: benchPublisher,
+		Name: "Bench"}); err != nil {
 		b.Fatal(err)
 	}
-	i := integration.Integration{ID: benchIntegration, PublisherID: benchPublisher, Name: "Bench", Level: "L1",
-		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}
+	i := integration.Integration{ID: benchIntegration, PublisherID: benchPublisher, Name: "Bench",
+		Level: "L1", ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}
 	if err := d.PutIntegration(b.Context(), i, ""); err != nil {
 		b.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func completed(b *testing.B, s *edge.Service) (text, token string) {
 }
 
 func publisherRequest(key, method, path, body string) *web.Request {
-	return &web.Request{Method: method, Path: path, Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1"),
+	return &web.Request{Method: method, Path: path, Body: []byte(body),
+		Client: netip.MustParseAddr("192.0.2.1"),
 		Header: web.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}}}
 }
 

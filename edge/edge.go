@@ -120,8 +120,8 @@ type Config struct {
 	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
 	StoreBudget time.Duration
 
-	// UsageEach is how often the sums of usage are recorded. Zero: every 30 s. Serve and Work do so while they
-	// run, and Close does so a last time. Negative: only Service.RecordUsage does.
+	// UsageEach is how often the sums of usage are recorded. Zero: every 30 s. Serve and Work do so while
+	// they run, and Close does so a last time. Negative: only Service.RecordUsage does.
 	UsageEach time.Duration
 
 	// Public serves users and publishers. Nil: the service has no network, for a program that only
@@ -192,7 +192,8 @@ func (c Config) withDefaults() Config {
 	}
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	c.UsageEach = cmp.Or(c.UsageEach, 30*time.Second)
-	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second) // shorter than a request, to leave time for an answer
+	// shorter than a request, to leave time for an answer
+	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second)
 	return c
 }
 
@@ -263,8 +264,8 @@ func (s *Service) open(ctx context.Context) error {
 	}
 	methods, _ := c.Core.Catalog() // New has found nothing wrong with it
 	c.Server.Metrics.Methods(append(methods.Names(), method.Passkey))
-	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native, Metrics: c.Server.Metrics,
-		Trace: s.trace})
+	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native,
+		Metrics: c.Server.Metrics, Trace: s.trace})
 	if err != nil {
 		return err
 	}
@@ -431,8 +432,8 @@ func (s *Service) Work(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
-// recordUsageUntil starts to record the sums of usage at intervals, until ctx is done. If it is started twice,
-// each does a part of the work.
+// recordUsageUntil starts to record the sums of usage at intervals, until ctx is done. If it is started
+// twice, each does a part of the work.
 func (s *Service) recordUsageUntil(ctx context.Context) {
 	if s.config.UsageEach > 0 {
 		go s.usage.Run(ctx, s.config.UsageEach, usageTime, s.opened.Record)
@@ -442,8 +443,8 @@ func (s *Service) recordUsageUntil(ctx context.Context) {
 // usageTime bounds one recording of usage, the last one too.
 const usageTime = 5 * time.Second
 
-// RecordUsage records what this instance has counted as usage. What could not be recorded is kept for the next
-// time.
+// RecordUsage records what this instance has counted as usage. What could not be recorded is kept for the
+// next time.
 func (s *Service) RecordUsage(ctx context.Context) error { return s.usage.Record(ctx, s.opened.Record) }
 
 // Close closes everything that Open took over. It is for a service that does not run, or whose Serve and

@@ -26,7 +26,8 @@ func TestTheOtherSideIsMeasured(t *testing.T) {
 	}{
 		{"an answer, whatever its status", "bankid", nil, host.MethodFetched, ""},
 		{"no answer", "bankid", timeout, host.MethodFetchFailed, host.FetchTimeout},
-		{"an error that is no FetchError", "bankid", errors.New("x"), host.MethodFetchFailed, host.FetchNetwork},
+		{"an error that is no FetchError", "bankid", errors.New("x"), host.MethodFetchFailed,
+			host.FetchNetwork},
 		{"a webhook", "", timeout, "", ""},
 	} {
 		var told []host.Measurement
@@ -41,8 +42,8 @@ func TestTheOtherSideIsMeasured(t *testing.T) {
 			}
 			continue
 		}
-		if len(told) != 1 || told[0].Method != c.method || told[0].Event != c.event || told[0].Reason != c.reason ||
-			told[0].Took < 10*time.Millisecond || told[0].Took > time.Minute {
+		if len(told) != 1 || told[0].Method != c.method || told[0].Event != c.event ||
+			told[0].Reason != c.reason || told[0].Took < 10*time.Millisecond || told[0].Took > time.Minute {
 			t.Errorf("%s: %+v", c.name, told)
 		}
 	}

@@ -22,9 +22,9 @@ import (
 	"github.com/verge-id/verge/edge/server"
 )
 
-// Own is a path of the operators' API that this process answers itself, because the core knows nothing of what
-// it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks the engine, so wrong
-// tokens count together with those of every other path.
+// Own is a path of the operators' API that this process answers itself, because the core knows nothing of
+// what it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks the engine,
+// so wrong tokens count together with those of every other path.
 type Own struct {
 	// Operations has the methods that the path takes, and what each one does.
 	Operations map[string]operate.Operation
@@ -61,10 +61,10 @@ func (s *Service) stream(o Own) server.Stream {
 	}
 }
 
-// letIn returns the id of the operator token of the request, if its holder may do op; "" is no operation. Else it
-// returns the refusal. The token of the configuration needs no engine: an engine that answers nobody is when its
-// module has to be replaced. About every other token the engine decides, and whatever is not its clear yes is
-// a refusal.
+// letIn returns the id of the operator token of the request, if its holder may do op; "" is no operation.
+// Else it returns the refusal. The token of the configuration needs no engine: an engine that answers nobody
+// is when its module has to be replaced. About every other token the engine decides, and whatever is not its
+// clear yes is a refusal.
 func (s *Service) letIn(ctx context.Context, req *web.Request, op operate.Operation) (string, *web.Response) {
 	if hasToken(req, s.config.Core.OperatorToken) {
 		return member.Configured, nil
@@ -99,8 +99,8 @@ var (
 	noAnswer = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
 		Message: "The service cannot tell whose token this is just now; nothing was done. Try again."}
 	oldModule = &reply.Error{Code: reply.Forbidden,
-		Message: "The module in use is of an earlier release, which cannot tell what this token may do here. " +
-			"Use the operator token of the configuration."}
+		Message: "The module in use is of an earlier release, which cannot tell what this " +
+			"token may do here. Use the operator token of the configuration."}
 )
 
 func notThatMethod(o Own) *reply.Error {
@@ -123,8 +123,8 @@ func withIDs(resp *web.Response, req *web.Request, id string) *web.Response {
 	return resp
 }
 
-// hasToken reports whether a request has the operator token of the configuration. It compares hashes, as the core
-// does in its own check of the same token. Nobody has an empty one.
+// hasToken reports whether a request has the operator token of the configuration. It compares hashes, as the
+// core does in its own check of the same token. Nobody has an empty one.
 func hasToken(req *web.Request, token string) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))

@@ -77,7 +77,8 @@ func (o *owning) answer(_ context.Context, c *edge.Call) (any, *reply.Error) {
 	return map[string]int{"bytes": len(b)}, nil
 }
 
-// serveOwn runs a service with an operator token. around stands between the network and its engine; nil is nothing.
+// serveOwn runs a service with an operator token. around stands between the network and its engine; nil is
+// nothing.
 func serveOwn(t *testing.T, around func(engine.Engine) engine.Engine) *owning {
 	return serveOwnWith(t, configured, around)
 }
@@ -92,7 +93,10 @@ func serveOwnWith(t *testing.T, token string, around func(engine.Engine) engine.
 	conf.Own = map[string]edge.Own{ownPath: {Answer: o.answer, Operations: map[string]operate.Operation{
 		"GET": operate.ModuleRead, "POST": operate.BackupMake}}}
 	if around != nil {
-		conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) { return around(s.Native), nil }
+		conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) {
+			return around(s.Native),
+				nil
+		}
 	}
 	o.url = "http://" + conf.Admin.Addr().String()
 	o.service = open(t, conf)
@@ -160,7 +164,8 @@ func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
 	operator, operatorID := o.token(operate.RoleOperator)
 	viewer, viewerID := o.token(operate.RoleViewer)
 	revoked, revokedID := o.token(operate.RoleOperator)
-	o.ask("POST", strings.Replace(admin.RevokeOperatorPath, "{id}", revokedID, 1), configured, "", "192.0.2.9")
+	o.ask("POST", strings.Replace(admin.RevokeOperatorPath, "{id}", revokedID, 1), configured, "",
+		"192.0.2.9")
 	forbidden := o.ask("POST", admin.OperatorsPath, viewer, `{"name":"x","role":"viewer"}`, "192.0.2.9")
 	unauthorized := o.ask("GET", admin.MethodsPath, "", "", "192.0.2.9")
 	for _, c := range []struct {
@@ -173,14 +178,19 @@ func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
 			status: 200, did: "POST by configuration"},
 		{rule: "an operator does everything", method: "POST", token: operator,
 			status: 200, did: "POST by " + operatorID},
-		{rule: "an operator sees everything", method: "GET", token: operator, status: 200, did: "GET by " + operatorID},
-		{rule: "a viewer sees everything", method: "GET", token: viewer, status: 200, did: "GET by " + viewerID},
+		{rule: "an operator sees everything", method: "GET", token: operator, status: 200,
+			did: "GET by " + operatorID},
+		{rule: "a viewer sees everything", method: "GET", token: viewer, status: 200,
+			did: "GET by " + viewerID},
 		{rule: "a viewer changes nothing", method: "POST", token: viewer,
 			status: 403, code: "FORBIDDEN", as: forbidden},
 		{rule: "no token", method: "GET", status: 401, code: "UNAUTHORIZED", as: unauthorized},
-		{rule: "a guess", method: "POST", token: configured[1:], status: 401, code: "UNAUTHORIZED", as: unauthorized},
-		{rule: "a revoked token", method: "POST", token: revoked, status: 401, code: "UNAUTHORIZED", as: unauthorized},
-		{rule: "another method, without a token", method: "PUT", status: 401, code: "UNAUTHORIZED", as: unauthorized},
+		{rule: "a guess", method: "POST", token: configured[1:], status: 401, code: "UNAUTHORIZED",
+			as: unauthorized},
+		{rule: "a revoked token", method: "POST", token: revoked, status: 401, code: "UNAUTHORIZED",
+			as: unauthorized},
+		{rule: "another method, without a token", method: "PUT", status: 401, code: "UNAUTHORIZED",
+			as: unauthorized},
 		{rule: "another method", method: "PUT", token: viewer, status: 405, code: "METHOD_NOT_ALLOWED"},
 		{rule: "what the path itself refuses", method: "POST", token: operator, body: "bad", status: 409,
 			code: "BACKUP_REFUSED", did: "POST by " + operatorID},
@@ -189,8 +199,8 @@ func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
 		a := o.ask(c.method, ownPath, c.token, c.body, "192.0.2.1")
 		log, did := o.said()
 		if a.status != c.status || a.Code != c.code || strings.Join(did, ", ") != c.did {
-			t.Errorf("contract 42: %s: %d %s, done: %q, want %d %s, %q", c.rule, a.status, a.body, did, c.status,
-				c.code, c.did)
+			t.Errorf("contract 42: %s: %d %s, done: %q, want %d %s, %q", c.rule, a.status, a.body, did,
+				c.status, c.code, c.did)
 		}
 		if c.as.status != 0 && (a.status != c.as.status || a.Error != c.as.Error ||
 			a.header.Get("Www-Authenticate") != c.as.header.Get("Www-Authenticate")) {
@@ -301,7 +311,8 @@ func TestOnlyAClearYesLetsIn(t *testing.T) {
 		{"the engine gives no answer", nil, 503},
 		{"the engine is busy", &web.Response{Status: 503}, 503},
 		{"the engine fails", &web.Response{Status: 500}, 500},
-		{"an answer that is none", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")}, 503},
+		{"an answer that is none", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")},
+			503},
 		{"an answer about nobody", reply.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
 		{"an answer without a status", &web.Response{Header: web.Header{}}, 500},
 		{"no content", &web.Response{Status: 204, Header: web.Header{}}, 503},

@@ -36,8 +36,8 @@ func comparePartitions(ctx context.Context, store kv.KV, n int) (before int, tx 
 	switch it, err := store.Get(ctx, partitionsKey); {
 	case err == nil:
 		if before, err = strconv.Atoi(string(it.Value)); err != nil {
-			return 0, "", fmt.Errorf("store: %s is no number of partitions: was it written by something else?",
-				partitionsKey)
+			return 0, "", fmt.Errorf(
+				"store: %s is no number of partitions: was it written by something else?", partitionsKey)
 		}
 		tx = it.Tx
 	case !errors.Is(err, kv.ErrNotFound):

@@ -175,7 +175,8 @@ func (a Address) Exposed() string {
 		return "it is another machine, and without TLS " +
 			"whoever is on the network between reads and changes everything"
 	}
-	certified := a.TLS != nil && len(a.TLS.Certificates) > 0 || a.Kind == Postgres && a.options().Has("sslcert")
+	certified := a.TLS != nil && len(a.TLS.Certificates) > 0 ||
+		a.Kind == Postgres && a.options().Has("sslcert")
 	if !certified && (kind == "sentinel" && !a.hasServersPassword() || !a.HasPassword()) {
 		return "it is another machine, and without a password whoever reaches it reads and changes everything"
 	}

@@ -35,7 +35,8 @@ func TestParseAddress(t *testing.T) {
 			shown: "etcd://a:1,b:2/p", shared: true, partitions: 1},
 		{kv: "postgres://u:canary7@a:1,b:2/verge?schema=s", kind: Postgres,
 			shown: "postgres://a:1,b:2/verge", shared: true, partitions: 1},
-		{kv: "postgresql://h/verge", kind: Postgres, shown: "postgresql://h/verge", shared: true, partitions: 1},
+		{kv: "postgresql://h/verge", kind: Postgres, shown: "postgresql://h/verge", shared: true,
+			partitions: 1},
 		{kv: "etcds://a", kind: Etcd, shown: "etcds://a", shared: true, partitions: 1},
 		{kv: "bolt:", err: "it needs a file"},
 		{kv: "bolt", err: "it needs a file"},
@@ -55,7 +56,8 @@ func TestParseAddress(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", c.kv, err)
-		case at.Kind != c.kind, at.String() != c.shown, at.Shared() != c.shared, at.Partitions() != c.partitions:
+		case at.Kind != c.kind, at.String() != c.shown, at.Shared() != c.shared,
+			at.Partitions() != c.partitions:
 			t.Errorf("%s: %s, shown as %s, shared %v, %d partitions",
 				c.kv, at.Kind, at, at.Shared(), at.Partitions())
 		}

@@ -77,7 +77,8 @@
 //
 // The file must be on a local disk, because neither its lock nor its fsync is reliable on a network
 // file system. There is nothing to configure. To copy the file while the service runs, use `verge kv
-// backup`. A plain copy is good only if no process has the file open, or if it is of a snapshot of the volume.
+// backup`. A plain copy is good only if no process has the file open, or if it is of a snapshot of the
+// volume.
 //
 // If the disk is full, is read-only or reports an error, Verge needs no help to recover. Reads go on and
 // writes are refused. At least every two seconds Verge tries whether the disk takes writes again (it

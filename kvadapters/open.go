@@ -62,7 +62,8 @@ func (a Address) Open(ctx context.Context, c OpenConfig) (store kv.KV, closeStor
 		}
 		return s, s.Close, nil
 	}
-	return nil, nil, fmt.Errorf("kv: there is no store of kind %q: make the address with ParseAddress", a.Kind)
+	return nil, nil, fmt.Errorf("kv: there is no store of kind %q: make the address with ParseAddress",
+		a.Kind)
 }
 
 func (a Address) openMiniredis(ctx context.Context) (kv.KV, func() error, error) {

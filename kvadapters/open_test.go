@@ -50,14 +50,17 @@ func TestOpenFails(t *testing.T) {
 	}{
 		{kvadapters.Address{}, "make the address with ParseAddress"},
 		{kvadapters.Address{Kind: kvadapters.Bolt, Path: filepath.Join(file, "verge.db")}, "not a directory"},
-		{kvadapters.Address{Kind: kvadapters.Redis, URL: "redis://:canary7@127.0.0.1:1"}, "connection refused"},
-		{kvadapters.Address{Kind: kvadapters.Etcd, URL: "etcd://u:canary7@127.0.0.1:1"}, "connection refused"},
+		{kvadapters.Address{Kind: kvadapters.Redis, URL: "redis://:canary7@127.0.0.1:1"},
+			"connection refused"},
+		{kvadapters.Address{Kind: kvadapters.Etcd, URL: "etcd://u:canary7@127.0.0.1:1"},
+			"connection refused"},
 		{kvadapters.Address{Kind: kvadapters.Postgres, URL: "postgres://u:canary7@127.0.0.1:1/d"},
 			"connection refused"},
 	} {
 		store, _, err := c.at.Open(t.Context(), kvadapters.OpenConfig{})
 		text := fmt.Sprint(err)
-		if err == nil || store != nil || !strings.Contains(text, c.says) || strings.Contains(text, "canary7") {
+		if err == nil || store != nil || !strings.Contains(text, c.says) ||
+			strings.Contains(text, "canary7") {
 			t.Errorf("%s: %v, %v, want %q", c.at, store, err, c.says)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// browser looks at pages. It sends header with every request to the service, and keeps cookies as browsers do.
+// browser looks at pages. It sends header with every request to the service, and keeps cookies as browsers
+// do.
 type browser struct {
 	h      *Harness
 	header http.Header
@@ -118,7 +119,8 @@ func (b *browser) show(at string, r *Response) *Page {
 			return p
 		}
 		if b.isOurs(at) && !b.isOurs(to) {
-			b.h.t.Errorf("testharness: the service redirects to %s, and not to a page of its own (contract 22)", to)
+			b.h.t.Errorf("testharness: the service redirects to %s, and not to a page of its "+
+				"own (contract 22)", to)
 			return &Page{URL: to, Status: r.Status, Header: r.Header, browser: b}
 		}
 		at, r = to, b.send("GET", to, at, nil, nil)
@@ -277,8 +279,8 @@ func (p *Page) Choose(method string) *Page {
 	return p.SubmitForm(p.form("data-method", method, func(f Form) string { return f.Chooses }))
 }
 
-// HandOff sends the form that has the step done on a phone, and returns the page that waits for the phone. What
-// that page has as Code is for the phone, which is another browser: Harness.Open.
+// HandOff sends the form that has the step done on a phone, and returns the page that waits for the phone.
+// What that page has as Code is for the phone, which is another browser: Harness.Open.
 func (p *Page) HandOff() *Page {
 	p.browser.h.t.Helper()
 	return p.SubmitForm(p.HandForm())

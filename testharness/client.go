@@ -86,7 +86,8 @@ func (h *Harness) Admin(method, path string, body any, pairs ...string) *Respons
 	if body != nil {
 		b = h.marshal(body)
 	}
-	return h.do(method, h.adminAt+path, Headers(append(pairs, "Authorization", "Bearer "+h.OperatorToken)...), b)
+	return h.do(method, h.adminAt+path, Headers(append(pairs, "Authorization", "Bearer "+h.OperatorToken)...),
+		b)
 }
 
 // do fails the test if there is no answer, and returns status 0. It does not

@@ -435,8 +435,8 @@ func (h *Harness) Advance(d time.Duration) {
 	h.AdvanceTo(h.Now().Add(d))
 }
 
-// maxPassedOver is how often AdvanceTo asks again for a task that is due. A store may pass over one that another
-// commit holds at that moment, as PostgreSQL does.
+// maxPassedOver is how often AdvanceTo asks again for a task that is due. A store may pass over one that
+// another commit holds at that moment, as PostgreSQL does.
 const maxPassedOver = 1000
 
 // AdvanceTo is Advance to an instant.

@@ -45,15 +45,15 @@ func (h *Harness) startMethods() {
 	}
 }
 
-// Provider is the OpenID provider of a method of Options.Providers. Its answers prove that a person is 40, until
-// the test has it say something else.
+// Provider is the OpenID provider of a method of Options.Providers. Its answers prove that a person is 40,
+// until the test has it say something else.
 func (h *Harness) Provider(name string) *oidctest.Server {
 	h.t.Helper()
 	return named(h, h.providers, "Providers", name)
 }
 
-// Estimator is the age estimator of a method of Options.Estimators. It sees a live person of 30 in each picture,
-// until the test has it say something else.
+// Estimator is the age estimator of a method of Options.Estimators. It sees a live person of 30 in each
+// picture, until the test has it say something else.
 func (h *Harness) Estimator(name string) *estimatortest.Estimator {
 	h.t.Helper()
 	return named(h, h.estimators, "Estimators", name)
@@ -68,7 +68,8 @@ func named[T any](h *Harness, all map[string]T, option, name string) T {
 	return one
 }
 
-// Offer has an integration offer these methods, in this order, and nothing else. An estimator proves L1 alone.
+// Offer has an integration offer these methods, in this order, and nothing else. An estimator proves L1
+// alone.
 func (h *Harness) Offer(i *Integration, methods ...string) {
 	h.t.Helper()
 	h.Reconfigure(i, "", func(c *integration.Integration) {
@@ -91,8 +92,8 @@ func (h *Harness) signer() *signing.Signer {
 	return s
 }
 
-// RotateKeyring puts a new key into the ring, as `verge keyring rotate` does. When it returns, the new key seals.
-// What the old one has sealed still opens.
+// RotateKeyring puts a new key into the ring, as `verge keyring rotate` does. When it returns, the new key
+// seals. What the old one has sealed still opens.
 func (h *Harness) RotateKeyring() {
 	h.t.Helper()
 	ring := h.Keyring

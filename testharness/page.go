@@ -26,8 +26,8 @@ type Page struct {
 	// site of a method. The harness goes there with Follow alone.
 	Hop string
 
-	// Again is the address of the service that the page loads by itself after a moment, "" if it does not. The
-	// harness goes there with LoadAgain alone.
+	// Again is the address of the service that the page loads by itself after a moment, "" if it does not.
+	// The harness goes there with LoadAgain alone.
 	Again string
 
 	// Wallet is the address by which the page opens an app on this device, and Code what its QR code tells
@@ -107,7 +107,8 @@ func (p *Page) form(attribute, value string, of func(Form) string) Form {
 			return f
 		}
 	}
-	p.browser.h.t.Fatalf("testharness: page %q (%d) has no form with %s=%q", p.Kind, p.Status, attribute, value)
+	p.browser.h.t.Fatalf("testharness: page %q (%d) has no form with %s=%q", p.Kind, p.Status, attribute,
+		value)
 	return Form{}
 }
 
@@ -127,7 +128,8 @@ func (p *Page) parse() {
 		case "body":
 			p.Kind = attr(n, "data-page")
 		case "meta":
-			if _, to, ok := strings.Cut(attr(n, "content"), ";url="); ok && attr(n, "http-equiv") == "refresh" {
+			if _, to, ok := strings.Cut(attr(n, "content"), ";url="); ok &&
+				attr(n, "http-equiv") == "refresh" {
 				p.Again = to
 			}
 		case "a", "link":

@@ -47,8 +47,8 @@ func (c *config) checkACME(p *program, pl *plan, ps *problems) {
 	a := &authority{email: c.TLS.ACMEEmail, directory: c.TLS.ACMEDirectory, storage: c.TLS.ACMEStorage,
 		http: c.TLS.ACMEHTTP, now: p.now}
 	if c.TLS.Cert != "" || c.TLS.Key != "" {
-		ps.add("tls: cert and key are files of yours, and with acme = true an authority makes the certificate; " +
-			"choose one")
+		ps.add("tls: cert and key are files of yours, and with acme = true an authority makes " +
+			"the certificate; choose one")
 	}
 	base, err := url.Parse(c.BaseURL)
 	if err == nil {
@@ -56,14 +56,17 @@ func (c *config) checkACME(p *program, pl *plan, ps *problems) {
 	}
 	if _, notName := netip.ParseAddr(a.host); err != nil || base.Scheme != "https" || notName == nil ||
 		!strings.Contains(a.host, ".") {
-		ps.add("tls.acme: base_url is %q, and an authority makes certificates for https and a public name only",
+		ps.add("tls.acme: base_url is %q, and an authority makes certificates for https and a "+
+			"public name only",
 			c.BaseURL)
 	}
 	if a.storage == "" {
-		ps.add("tls.acme_storage: not set; name a directory that this server can write to and nobody else can " +
-			"read, such as \"/var/lib/verge/acme\"; it keeps the certificate, its key and the account")
+		ps.add("tls.acme_storage: not set; name a directory that this server can write to and " +
+			"nobody else can read, such as \"/var/lib/verge/acme\"; it keeps the certificate, its key " +
+			"and the account")
 	} else if err := writable(p.fs, a.storage); err != nil {
-		ps.add("tls.acme_storage: %s cannot be written: %v; let the user that verge runs as own it", a.storage, err)
+		ps.add("tls.acme_storage: %s cannot be written: %v; let the user that verge runs as own it",
+			a.storage, err)
 	}
 	if a.directory == "" {
 		a.directory = acmeDirectory

@@ -68,7 +68,8 @@ func TestACME(t *testing.T) {
 	}
 }
 
-// TestACMELogsAsEverythingElse: what the library says to the standard logger is a line of JSON, too (contract 48).
+// TestACMELogsAsEverythingElse: what the library says to the standard logger is a line of JSON, too (contract
+// 48).
 func TestACMELogsAsEverythingElse(t *testing.T) {
 	flags, out := log.Flags(), log.Writer()
 	defer func() { log.SetFlags(flags); log.SetOutput(out) }()
@@ -159,7 +160,8 @@ func newPebble(t *testing.T, tlsAt, httpAt string) pebble {
 		}
 	}
 	logs := new(lines)
-	cmd := exec.Command("pebble", "-config", filepath.Join(dir, "pebble.json"), "-dnsserver", everyHostIsHere(t))
+	cmd := exec.Command("pebble", "-config", filepath.Join(dir, "pebble.json"), "-dnsserver",
+		everyHostIsHere(t))
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1")
 	cmd.Stdout, cmd.Stderr = logs, logs
 	if err := cmd.Start(); err != nil {
@@ -232,7 +234,8 @@ func answerDNS(conn net.Conn) {
 		}
 		question := make([]byte, binary.BigEndian.Uint16(size[:]))
 		var m dnsmessage.Message
-		if _, err := io.ReadFull(conn, question); err != nil || m.Unpack(question) != nil || len(m.Questions) != 1 {
+		if _, err := io.ReadFull(conn, question); err != nil || m.Unpack(question) != nil ||
+			len(m.Questions) != 1 {
 			return
 		}
 		m.Response, m.Authoritative, m.Additionals = true, true, nil

@@ -9,7 +9,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// TestAMachineWithoutAuthorities: --check says so, and `method check` blames the machine and not the provider.
+// TestAMachineWithoutAuthorities: --check says so, and `method check` blames the machine and not the
+// provider.
 func TestAMachineWithoutAuthorities(t *testing.T) {
 	t.Parallel()
 	some := x509.NewCertPool()

@@ -34,7 +34,8 @@ func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) 
 	switch {
 	case b.store == nil:
 		return nil, &reply.Error{Code: reply.BackupRefused, Message: "The store is " + string(b.at.Kind) +
-			" and not bolt: it has ways of its own to make a backup. OPERATING.md names them, under \"Backup\"."}
+			" and not bolt: it has ways of its own to make a backup. OPERATING.md names them, " +
+			"under \"Backup\"."}
 	case !b.one.TryLock():
 		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
 			Message: "Another backup is being made; try again when that is over."}
@@ -47,8 +48,8 @@ func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) 
 		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 60,
 			Message: "The backup could not be made. The server's log says why."}
 	}
-	b.log.Info("a backup was made", "path", path, "items", made.Items, "tasks", made.Tasks, "bytes", made.Bytes,
-		"operator", c.Operator, "request_id", c.ID)
+	b.log.Info("a backup was made", "path", path, "items", made.Items, "tasks", made.Tasks, "bytes",
+		made.Bytes, "operator", c.Operator, "request_id", c.ID)
 	return admin.BackupMade{Path: path, Taken: made.Taken, Items: made.Items, Tasks: made.Tasks,
 		Bytes: made.Bytes}, nil
 }

@@ -45,7 +45,8 @@ func newLost(t *testing.T) *lost {
 	if l.ring, err = token.GenerateKeyring(rand.Reader, testharness.Epoch); err != nil {
 		t.Fatal(err)
 	}
-	h := testharness.New(t, &testharness.Options{Keyring: l.ring, KV: boltAt(t, filepath.Join(dir, "verge.db"))})
+	h := testharness.New(t, &testharness.Options{Keyring: l.ring,
+		KV: boltAt(t, filepath.Join(dir, "verge.db"))})
 	l.base, l.key = h.BaseURL, h.Publisher.SecretKey
 	l.used = h.Approve(h.Start(nil)).ResultToken
 	l.refused = h.Start(nil)
@@ -145,7 +146,8 @@ func TestWhatARestoreForgets(t *testing.T) {
 	t.Run("a key that was revoked since is good again until it is revoked again", func(t *testing.T) {
 		h := l.startAgain(t, session.Life)
 		ask := func() int {
-			return h.Do("GET", "/api/v1/verify/sessions/"+l.later.SessionID, testharness.Bearer(l.key), nil).Status
+			return h.Do("GET", "/api/v1/verify/sessions/"+l.later.SessionID, testharness.Bearer(l.key),
+				nil).Status
 		}
 		if status := ask(); status != 200 {
 			t.Errorf("the key is answered with %d", status)
@@ -196,7 +198,8 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	}
 	code, out := asOperator(p, in.at, "kv", "backup", "--json")
 	var made admin.BackupMade
-	if code != exitOK || json.Unmarshal([]byte(out), &made) != nil || !strings.HasPrefix(made.Path, path+".backup-") {
+	if code != exitOK || json.Unmarshal([]byte(out), &made) != nil ||
+		!strings.HasPrefix(made.Path, path+".backup-") {
 		t.Fatalf("kv backup: exit code %d: %s", code, out)
 	}
 	since, _, err := in.start(testIntegration)
@@ -209,7 +212,8 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 		t.Errorf("while a backup was made: %s", what)
 	}
 	p.getenv = func(string) (string, bool) { return "another-token-that-is-long", true }
-	if code, out := asOperator(p, in.at, "kv", "backup"); code != exitFailed || !strings.Contains(out, "UNAUTHORIZED") {
+	if code, out := asOperator(p, in.at, "kv", "backup"); code != exitFailed ||
+		!strings.Contains(out, "UNAUTHORIZED") {
 		t.Errorf("contract 42: with another token: exit code %d: %s", code, out)
 	}
 
@@ -224,7 +228,8 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("kv restore: exit code %d: %s", code, said)
 	}
-	for _, says := range []string{"Start the server not before ", "The file that was there is " + path + ".replaced-"} {
+	for _, says := range []string{"Start the server not before ",
+		"The file that was there is " + path + ".replaced-"} {
 		if !strings.Contains(said, says) {
 			t.Errorf("it does not say %q: %s", says, said)
 		}

@@ -33,7 +33,8 @@ type login struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// bank is an OpenID provider on an address of a private network. A private authority has signed its certificate.
+// bank is an OpenID provider on an address of a private network. A private authority has signed its
+// certificate.
 type bank struct {
 	issuer string
 	ca     string // the authority, PEM
@@ -56,8 +57,8 @@ func privateAddress(t *testing.T) netip.Addr {
 			return prefix.Addr()
 		}
 	}
-	t.Skip("SKIP: no interface has an address of a private network (RFC 1918, RFC 4193), and production sends " +
-		"nothing to loopback")
+	t.Skip("SKIP: no interface has an address of a private network (RFC 1918, RFC 4193), and " +
+		"production sends nothing to loopback")
 	return netip.Addr{}
 }
 
@@ -135,7 +136,8 @@ func npmBank(t *testing.T) *bank {
 	node := kit.Program(t, "node", "nodejs")
 	if _, err := os.Stat(npmProvider); errors.Is(err, fs.ErrNotExist) {
 		if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
-			t.Fatalf("%s is not there, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it", npmProvider)
+			t.Fatalf("%s is not there, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it",
+				npmProvider)
 		}
 		t.Skipf("SKIP: %s is not there; .ci/install installs it", npmProvider)
 	}
@@ -208,6 +210,7 @@ func clientTrusting(cas ...string) *http.Client {
 	for _, ca := range cas {
 		pool.AppendCertsFromPEM([]byte(ca))
 	}
-	return &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+	return &http.Client{Timeout: patience,
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

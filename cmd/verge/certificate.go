@@ -33,8 +33,8 @@ func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
 	pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pl.certificate.get}
 }
 
-// wrongHost says that a certificate is not for the host of base_url. It returns "" if it is, or if either is not
-// known.
+// wrongHost says that a certificate is not for the host of base_url. It returns "" if it is, or if either is
+// not known.
 func (c *config) wrongHost(pair tls.Certificate) string {
 	base, err := url.Parse(c.BaseURL)
 	if pair.Leaf == nil || err != nil || base.Scheme != "https" || base.Hostname() == "" {

@@ -141,7 +141,8 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 						t.Errorf("%v does not say %q: %s", args, text, said)
 					}
 				}
-				if strings.Contains(said, "warning: ") != (c.warned != "") || !strings.Contains(said, c.warned) {
+				if strings.Contains(said, "warning: ") != (c.warned != "") ||
+					!strings.Contains(said, c.warned) {
 					t.Errorf("%v: want the warning %q: %s", args, c.warned, said)
 				}
 			}

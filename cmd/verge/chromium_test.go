@@ -32,7 +32,8 @@ func TestProductionInChromium(t *testing.T) {
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("no-proxy-server", true), chromedp.Flag("ignore-certificate-errors", true),
-		chromedp.Flag("host-resolver-rules", fmt.Sprintf("MAP *.example.com %s, MAP *.example %s", front, front)))
+		chromedp.Flag("host-resolver-rules", fmt.Sprintf("MAP *.example.com %s, MAP *.example %s", front,
+			front)))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)

@@ -170,14 +170,15 @@ func (ps *problems) addLines(about string, err error) {
 }
 
 // take adds the problems that the owner of some settings found in them. keys maps the owner's names
-// to those of the file. Of a method's setting whose file could not be read, the owner knows nothing, so what it
-// says about that is left out.
+// to those of the file. Of a method's setting whose file could not be read, the owner knows nothing, so what
+// it says about that is left out.
 func (ps *problems) take(wrong problem.List, keys map[string]string) {
 	before := slices.Clone(*ps)
 	for _, p := range wrong.Rename(keys) {
-		unread := strings.HasPrefix(p.Member, "methods.") && slices.ContainsFunc(before, func(text string) bool {
-			return strings.HasPrefix(text, p.Member+": ")
-		})
+		unread := strings.HasPrefix(p.Member, "methods.") &&
+			slices.ContainsFunc(before, func(text string) bool {
+				return strings.HasPrefix(text, p.Member+": ")
+			})
 		if !unread {
 			ps.add("%s", p.Error())
 		}

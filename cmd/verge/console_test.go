@@ -52,8 +52,8 @@ func startChromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// newConsoleUser opens a window that shares nothing with the others. Its device has a fingerprint reader that always
-// says yes.
+// newConsoleUser opens a window that shares nothing with the others. Its device has a fingerprint reader that
+// always says yes.
 func newConsoleUser(t *testing.T, browser context.Context, base string) *consoleUser {
 	t.Helper()
 	axe, err := os.ReadFile(kit.File(t, axeFile))
@@ -67,10 +67,11 @@ func newConsoleUser(t *testing.T, browser context.Context, base string) *console
 	p := &consoleUser{t: t, ctx: ctx, base: base, axe: string(axe), seen: map[string]bool{}}
 	p.do(devtools(webauthn.Enable, webauthn.EnableParams{}),
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-			made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
-				Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Transport: "internal",
-					HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
-					AutomaticPresenceSimulation: true}})
+			made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator,
+				webauthn.AddVirtualAuthenticatorParams{
+					Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Transport: "internal",
+						HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
+						AutomaticPresenceSimulation: true}})
 			p.device = made.AuthenticatorID
 			return err
 		}))
@@ -187,8 +188,9 @@ const currentHidden = `new Promise(drawn => requestAnimationFrame(() => requestA
 		return at.left < -1 || at.right > innerWidth + 1;
 	}).map(a => a.textContent))`
 
-// look looks at a page closely, once: on a desktop in light and on a phone in dark, axe-core finds nothing and
-// nothing is wider than the screen. The folder that VERGE_PICTURES names gets pictures, for a person to look at.
+// look looks at a page closely, once: on a desktop in light and on a phone in dark, axe-core finds nothing
+// and nothing is wider than the screen. The folder that VERGE_PICTURES names gets pictures, for a person to
+// look at.
 func (p *consoleUser) look(name string) {
 	p.t.Helper()
 	if p.seen[name] {

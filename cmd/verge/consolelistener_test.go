@@ -30,7 +30,8 @@ func TestConsoleListener(t *testing.T) {
 			}
 			resp.Body.Close()
 			if got := resp.StatusCode; got != want {
-				t.Errorf("contract 43: console.listener %q: %s answers %d, want %d", tt.listener, at, got, want)
+				t.Errorf("contract 43: console.listener %q: %s answers %d, want %d", tt.listener, at, got,
+					want)
 			}
 		}
 		in.kill()

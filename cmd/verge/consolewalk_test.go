@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// The walk of a new publisher by the console of `verge dev`, in a real browser with passkeys (contract 43 to 45).
-// The same walk without a browser, on every store and engine, is TestConsole in testharness/conformance.
+// The walk of a new publisher by the console of `verge dev`, in a real browser with passkeys (contract 43 to
+// 45). The same walk without a browser, on every store and engine, is TestConsole in testharness/conformance.
 func TestConsoleInChromium(t *testing.T) {
 	long.Skip(t, "TestConsoleInChromium")
 	t.Parallel()

@@ -55,7 +55,8 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			if files := server.OpenFiles(); server.ConnsFor(files) < c.crowd+100 {
-				t.Skipf("SKIP: %d connections need more than the %d files that a process may open here", c.crowd, files)
+				t.Skipf("SKIP: %d connections need more than the %d files that a process may open here",
+					c.crowd, files)
 			}
 			if c.long {
 				long.Skip(t, "TestI15IdleConnectionsCostNobodyElseAnything")
@@ -220,8 +221,8 @@ func connections(t *testing.T, ops string) int {
 	t.Helper()
 	resp, err := http.Get("http://" + ops + "/metrics")
 	if err != nil {
-		// A machine that stands still under the crowd can make the server give up a connection that has just come.
-		// Whoever waits for a number looks again.
+		// A machine that stands still under the crowd can make the server give up a connection that has just
+		// come. Whoever waits for a number looks again.
 		t.Log(err)
 		return 0
 	}

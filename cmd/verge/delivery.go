@@ -95,16 +95,16 @@ const (
 
 func waitingRows(all []outbox.Waiting) (rows [][]string) {
 	for _, w := range all {
-		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts), when(w.Due),
-			w.Session})
+		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts),
+			when(w.Due), w.Session})
 	}
 	return rows
 }
 
 func deadRows(all []outbox.Dead) (rows [][]string) {
 	for _, d := range all {
-		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason, strconv.Itoa(d.Attempts),
-			when(d.At), d.Session})
+		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason,
+			strconv.Itoa(d.Attempts), when(d.At), d.Session})
 	}
 	return rows
 }
@@ -112,9 +112,10 @@ func deadRows(all []outbox.Dead) (rows [][]string) {
 func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {
 	all := []listedDelivery{}
 	for _, d := range dead {
-		all = append(all, listedDelivery{State: operate.DeliveryDead, Reason: d.Reason, Waiting: outbox.Waiting{
-			Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
-			Last: d.Last, Attempts: d.Attempts, At: d.At}})
+		all = append(all, listedDelivery{State: operate.DeliveryDead, Reason: d.Reason,
+			Waiting: outbox.Waiting{
+				Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
+				Last: d.Last, Attempts: d.Attempts, At: d.At}})
 	}
 	for _, w := range waiting {
 		all = append(all, listedDelivery{State: operate.DeliveryWaiting, Waiting: w, Due: &w.Due})

@@ -187,8 +187,8 @@ func TestDevPublicKey(t *testing.T) {
 		{"contract 5: another origin", "http://127.0.0.1:1", pub.IntegrationID, 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := json.Marshal(map[string]string{"integration_id": tt.integration, "public_key": pub.PublicKey,
-				"callback_url": pub.DemoURL + "/callback"})
+			b, err := json.Marshal(map[string]string{"integration_id": tt.integration,
+				"public_key": pub.PublicKey, "callback_url": pub.DemoURL + "/callback"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,8 +74,8 @@ func (s seedFile) counterparts() *demo.Secrets {
 var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo.WalletMethod}
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
-// method, and one with all methods that can prove that somebody is an adult, where passkeys count. ids has the id of
-// each method's integration.
+// method, and one with all methods that can prove that somebody is an adult, where passkeys count. ids has
+// the id of each method's integration.
 func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, shop string) integration.Site {
 	publisher := integration.Publisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"}
 	site := integration.Site{Publishers: []integration.Publisher{publisher}}
@@ -83,8 +83,8 @@ func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, s
 		i.Publisher, i.WebhookURL, i.Secret = s.PublisherID, webhookURL, s.WebhookSecret
 		site.Integrations = append(site.Integrations, i)
 	}
-	add(integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1", ChallengeAge: 25,
-		Method: sandbox.Name, BrowserOrigins: []string{shop}})
+	add(integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1",
+		ChallengeAge: 25, Method: sandbox.Name, BrowserOrigins: []string{shop}})
 	add(integration.SiteIntegration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2",
 		ChallengeAge: 18, Method: sandbox.Name})
 	var all []string

@@ -44,7 +44,8 @@ func TestEngineWasm(t *testing.T) {
 			}
 			sink, dir := newEvents(t), t.TempDir()
 			if c.kv != "memory" { // only one compiles: with the race detector that takes half a minute
-				if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {
+				if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")),
+					os.DirFS(g.cache())); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -74,8 +75,12 @@ func TestEngineWasm(t *testing.T) {
 					t.Errorf("spec, Result token, single use: the second validation answered %d", status)
 				}
 				wantGuestMetrics(t, dev.OpsURL)
-				eventually(t, "its events", func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
-				if files, err := os.ReadDir(filepath.Join(dir, "data", "modules")); err != nil || len(files) == 0 {
+				eventually(t, "its events", func() bool {
+					return sink.has(id, "started") &&
+						sink.has(id, "completed")
+				})
+				if files, err := os.ReadDir(filepath.Join(dir, "data", "modules")); err != nil ||
+					len(files) == 0 {
 					t.Errorf("%s run: no compiled module is kept: %v", run, err)
 				}
 				wantCompiledAlike(t, moduleCache(filepath.Join(dir, "data")), g.cache())
@@ -151,7 +156,8 @@ func TestBuiltInModule(t *testing.T) {
 		{"nothing pinned, where something has to be", modules.Trust{Pinned: true}, ""},
 		{"a key pinned", modules.Trust{Key: public}, ""},
 		{"its digest pinned", modules.Trust{SHA256: m.Digest, Key: public}, ""},
-		{"another digest pinned", modules.Trust{SHA256: digestOf(nil)}, "built in: its SHA-256 is " + m.Digest},
+		{"another digest pinned", modules.Trust{SHA256: digestOf(nil)},
+			"built in: its SHA-256 is " + m.Digest},
 	} {
 		at := engineAt{name: wasmEngine, trust: c.trust}
 		err := at.take(m, nil)
@@ -232,7 +238,10 @@ func TestServeWasm(t *testing.T) {
 				if code != exitOK || !strings.Contains(out, testIntegration) {
 					t.Errorf("an operator's command: exit code %d: %s", code, out)
 				}
-				eventually(t, "its events", func() bool { return sink.has(id, "started") && sink.has(id, "completed") })
+				eventually(t, "its events", func() bool {
+					return sink.has(id, "started") &&
+						sink.has(id, "completed")
+				})
 				in.cmd.Process.Signal(syscall.SIGTERM)
 				<-in.ended
 				code = in.cmd.ProcessState.ExitCode()

@@ -51,8 +51,8 @@ func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
 	if tooOpen(info.Mode(), ownedByRoot(info), inSecretMount(f)) {
-		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, or, to let a group read "+
-			"it, have root own it with mode 640; and replace what is in it if others could",
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, or, to "+
+			"let a group read it, have root own it with mode 640; and replace what is in it if others could",
 			path, info.Mode().Perm(), path)
 	}
 	return io.ReadAll(f)

@@ -85,7 +85,8 @@ func TestReadPrivateOfRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := readPrivate(afero.NewOsFs(), path)
-		if (err == nil) != c.good || err != nil && !strings.Contains(err.Error(), "have root own it with mode 640") {
+		if (err == nil) != c.good || err != nil &&
+			!strings.Contains(err.Error(), "have root own it with mode 640") {
 			t.Errorf("mode %04o of user %d: %v", c.mode, c.owner, err)
 		}
 	}
@@ -124,7 +125,8 @@ fi
 verge serve --config verge.toml --check`
 	for _, c := range []struct{ name, kind, mount, says string }{
 		{"a volume of Kubernetes", "kubernetes", "ro", "verge.toml is good"},
-		{"a directory in memory that can be written", "kubernetes", "rw", "can be read by others (mode 0644)"},
+		{"a directory in memory that can be written", "kubernetes", "rw",
+			"can be read by others (mode 0644)"},
 		{"a directory of Docker", "docker", "ro", "verge.toml is good"},
 		{"a directory of the disk", "host", "rw", "can be read by others (mode 0444)"},
 	} {
@@ -156,7 +158,8 @@ func TestVariablesAreKnown(t *testing.T) {
 	name := regexp.MustCompile(`\bVERGE(_[A-Z0-9]+)+\b`)
 	found := map[string]bool{}
 	err = filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && slices.Contains([]string{".git", "dist", "node_modules", ".verge"}, d.Name()) {
+		if err != nil || d.IsDir() && slices.Contains([]string{".git", "dist", "node_modules", ".verge"},
+			d.Name()) {
 			if d != nil && d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -170,7 +173,8 @@ func TestVariablesAreKnown(t *testing.T) {
 		for _, v := range name.FindAllString(string(b), -1) {
 			found[v] = true
 			if !slices.Contains(known, v) && !slices.Contains(foreign, v) {
-				t.Errorf("%s names %s, which is no variable; add it to the table in variables.go, or correct it", path,
+				t.Errorf("%s names %s, which is no variable; add it to the table in "+
+					"variables.go, or correct it", path,
 					v)
 			}
 		}
@@ -191,7 +195,8 @@ func TestCheckVariables(t *testing.T) {
 	t.Parallel()
 	p, _, _ := testProgram()
 	p.now = time.Now
-	p.environ = []string{"PATH=/bin", "VERGEX=1", "VERGE_KV=memory", "VERGE_LONG=1", "VERGE_NAMED=1", "VERGE_EMPTY=",
+	p.environ = []string{"PATH=/bin", "VERGEX=1", "VERGE_KV=memory", "VERGE_LONG=1", "VERGE_NAMED=1",
+		"VERGE_EMPTY=",
 		"VERGE_PORT=tcp://10.0.0.1:80", "VERGE_OPS_PORT_80_TCP_PROTO=tcp", "VERGE_OPS_SERVICE_PORT=80"}
 	var ps problems
 	checkVariables(p, []string{"VERGE_NAMED"}, &ps)

@@ -76,8 +76,9 @@ func TestCertificateLook(t *testing.T) {
 	look(false, 3, "expires soon", 2)
 }
 
-// TestCertificatesAreReadAgain renews a certificate under load, by the poll and by SIGHUP. No request fails, over
-// HTTP/1.1 or HTTP/2, on connections that are kept or new. What is wrong is refused and the metrics tell.
+// TestCertificatesAreReadAgain renews a certificate under load, by the poll and by SIGHUP. No request fails,
+// over HTTP/1.1 or HTTP/2, on connections that are kept or new. What is wrong is refused and the metrics
+// tell.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -104,7 +105,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 	}
 	write(1, nil)
-	site := newSite(t, "memory", newEvents(t).URL, fmt.Sprintf("%s[tls]\ncert = %q\nkey = %q\n", unlimited, cert, key))
+	site := newSite(t, "memory", newEvents(t).URL,
+		fmt.Sprintf("%s[tls]\ncert = %q\nkey = %q\n", unlimited, cert, key))
 	in := site.launch()
 	eventually(t, "the server", func() bool { return strings.Contains(in.logs.String(), `"msg":"serving"`) })
 	at := servingOf(t, in.logs.String())
@@ -144,7 +146,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		if got := serial(); got != 3 {
 			t.Errorf("%s: certificate %d is in use", says, got)
 		}
-		if metrics := metricsOf(t, at.Ops); !strings.Contains(metrics, "\nverge_tls_certificate_refused 1\n") ||
+		if metrics := metricsOf(t, at.Ops); !strings.Contains(metrics,
+			"\nverge_tls_certificate_refused 1\n") ||
 			!strings.Contains(metrics, `verge_tls_certificate_expiry_timestamp_seconds{name="verify.example.com"}`) {
 			t.Errorf("%s: the metrics do not tell of it", says)
 		}
@@ -159,8 +162,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
-// askAlways has clients ask a server until stop is called: by HTTP/1.1 and by HTTP/2, on connections that are kept
-// and on new ones. Each request must be answered. stop returns how many were, by HTTP/1.1 and by HTTP/2.
+// askAlways has clients ask a server until stop is called: by HTTP/1.1 and by HTTP/2, on connections that are
+// kept and on new ones. Each request must be answered. stop returns how many were, by HTTP/1.1 and by HTTP/2.
 func askAlways(t *testing.T, public string, pool *atomic.Pointer[x509.CertPool]) (stop func() [2]int64) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
@@ -168,10 +171,11 @@ func askAlways(t *testing.T, public string, pool *atomic.Pointer[x509.CertPool])
 	var answered [2]atomic.Int64 // by HTTP/1.1 and by HTTP/2
 	for n := range 6 {
 		clients.Go(func() {
-			config := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
-				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool.Load()})
-				return err
-			}}
+			config := &tls.Config{InsecureSkipVerify: true,
+				VerifyConnection: func(s tls.ConnectionState) error {
+					_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool.Load()})
+					return err
+				}}
 			client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config,
 				ForceAttemptHTTP2: n%2 == 1, DisableKeepAlives: n%3 == 0}}
 			for ctx.Err() == nil {

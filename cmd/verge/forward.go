@@ -69,9 +69,10 @@ func (c *listenCmd) Run(ctx context.Context, p *program) error {
 func (c *listenCmd) listener(p *program) (*listener, error) {
 	l := &listener{base: strings.TrimSuffix(c.URL, "/"), integration: c.Integration, forward: c.Forward,
 		now: p.now, out: p.stderr, seen: map[string]time.Time{}, wait: time.Second,
-		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		}}}
+		http: &http.Client{Timeout: 30 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}}}
 	key, _ := p.getenv(secretKeyVariable)
 	if c.KeyFile != "" {
 		b, err := afero.ReadFile(p.fs, p.locate(c.KeyFile))
@@ -116,8 +117,8 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 	return l, nil
 }
 
-// listenSecret is the secret that events are signed with here. Only who has the key can make it, and it does not
-// give the key away.
+// listenSecret is the secret that events are signed with here. Only who has the key can make it, and it does
+// not give the key away.
 func listenSecret(key, integration string) string {
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte("verge listen " + integration))
@@ -219,8 +220,10 @@ type testEvents struct {
 	More   bool              `json:"more"`
 }
 
-func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents, pause time.Duration, err error) {
-	query := url.Values{"integration_id": {l.integration}, "since": {since.UTC().Format("2006-01-02T15:04:05.000Z")}}
+func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents, pause time.Duration,
+	err error) {
+	query := url.Values{"integration_id": {l.integration},
+		"since": {since.UTC().Format("2006-01-02T15:04:05.000Z")}}
 	req, err := http.NewRequestWithContext(ctx, "GET", l.base+api.TestsPath+"?"+query.Encode(), nil)
 	if err != nil {
 		return answer, 0, err

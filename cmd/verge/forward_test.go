@@ -53,7 +53,8 @@ func (in *inbox) types() []string {
 	return slices.Clone(in.got)
 }
 
-// contract 49: the command posts what a service says, signed with the secret that it prints, until it is stopped.
+// contract 49: the command posts what a service says, signed with the secret that it prints, until it is
+// stopped.
 func TestListen(t *testing.T) {
 	h := testharness.New(t, nil)
 	in := newInbox(t)
@@ -78,7 +79,8 @@ func TestListen(t *testing.T) {
 	eventually(t, "the event of a minute ago", func() bool { return len(in.types()) == 1 })
 	for _, typ := range []string{webhook.TypeStarted, webhook.TypeCompleted} {
 		h.Advance(time.Second)
-		h.Admin("POST", "/admin/v1/integrations/"+h.Publisher.L1.ID+"/test-event", map[string]any{"type": typ})
+		h.Admin("POST", "/admin/v1/integrations/"+h.Publisher.L1.ID+"/test-event",
+			map[string]any{"type": typ})
 	}
 	eventually(t, "two events more", func() bool { return len(in.types()) == 3 })
 	stop()
@@ -112,8 +114,8 @@ func fakeService(t *testing.T, script []func(w http.ResponseWriter, since string
 	return s
 }
 
-// contract 49: requests that fail, and an event that comes later than one that was created after it, lose none and
-// double none.
+// contract 49: requests that fail, and an event that comes later than one that was created after it, lose
+// none and double none.
 func TestListenLosesNothing(t *testing.T) {
 	const minute = "2026-11-20T22:1%d:00.000Z"
 	event := func(id, at string) string {
@@ -148,7 +150,8 @@ func TestListenLosesNothing(t *testing.T) {
 	})
 	in.secret = "whsec_only_for_tests"
 	var out bytes.Buffer
-	l := &listener{base: service.URL, forward: in.URL, secret: in.secret, integration: "i", key: "k", out: &out,
+	l := &listener{base: service.URL, forward: in.URL, secret: in.secret, integration: "i", key: "k",
+		out: &out,
 		now: time.Now, http: service.Client(), wait: time.Millisecond, seen: map[string]time.Time{}}
 	err := l.run(t.Context(), 0)
 	if err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
@@ -169,7 +172,8 @@ func TestListenRefuses(t *testing.T) {
 		key        string
 	}{
 		{"no service", "no service to ask", []string{"--forward", "http://localhost:3000/"}, "k"},
-		{"no key", "no secret key", []string{"--forward", "http://localhost:3000/", "--url", "https://v.example"}, ""},
+		{"no key", "no secret key", []string{"--forward", "http://localhost:3000/", "--url",
+			"https://v.example"}, ""},
 		{"no integration", "no integration", []string{"--forward", "http://localhost:3000/", "--url",
 			"https://v.example"}, "k"},
 		{"a key in the clear", "in the clear", []string{"--forward", "http://localhost:3000/", "--url",

@@ -130,7 +130,8 @@ func failOn(t *testing.T, in *served, kind string) *walked {
 	if status != 200 || json.Unmarshal([]byte(body), &s) != nil {
 		// It may have been in a guest that failed on another request, so it tries again.
 		servedAgain(t, in)
-		if status, body = in.startFor(t, kind+":act"); status != 200 || json.Unmarshal([]byte(body), &s) != nil {
+		if status, body = in.startFor(t, kind+":act"); status != 200 ||
+			json.Unmarshal([]byte(body), &s) != nil {
 			t.Fatalf("%s: start: %d %s", kind, status, body)
 		}
 	}

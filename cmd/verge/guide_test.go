@@ -75,7 +75,8 @@ func TestTheManifestsConfigurationIsRight(t *testing.T) {
 	_, config, _ := strings.Cut(readText(t, "../../edge/deploy/kubernetes/verge.yaml"), "verge.toml: |\n")
 	config, _, _ = strings.Cut(config, "\n---\n")
 	p := serveFiles(t, map[string]string{"/etc/verge/secret/operator-token": testToken,
-		"/etc/verge/secret/webhook-secret": testSecret, "/verge.toml": strings.ReplaceAll(config, "\n    ", "\n")})
+		"/etc/verge/secret/webhook-secret": testSecret,
+		"/verge.toml":                      strings.ReplaceAll(config, "\n    ", "\n")})
 	if err := p.fs.Rename("/ring.json", "/etc/verge/secret/keyring.json"); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func TestTheCommandsOfTheGuide(t *testing.T) {
 		"OPERATING.md": {commands(t, before) + "cat >/etc/verge/verge.toml <<'EOF'\n" +
 			strings.ReplaceAll(config, "\n   ", "\n") + "EOF\n" + commands(t, after) + "kill $!\nwait\n",
 			[]string{"Made in /etc/verge (mode 0640, for you and the group verge)",
-				"verge.toml is good: mode test", "verge.toml is good: mode production", "pub_first", "pub_example",
+				"verge.toml is good: mode test", "verge.toml is good: mode production", "pub_first",
+				"pub_example",
 				"5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"}},
 		"README.md": {commands(t, real) + "kill $!\nwait\n",
 			[]string{"Made in ", "verge.toml is good: mode test", "pub_first"}},
@@ -133,7 +135,8 @@ serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null
 			dir := t.TempDir()
 			cmd := exec.Command("unshare", "-mn", "bash", "-c", machine)
 			cmd.Dir, cmd.Stdin = dir, strings.NewReader(canary+"\n")
-			cmd.Env = append(os.Environ(), "PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin")
+			cmd.Env = append(os.Environ(),
+				"PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v: %s\nof %s", err, out, c.script)
@@ -194,7 +197,8 @@ func commands(t *testing.T, text string) string {
 			} else if command != "" {
 				t.Errorf("%q is no command; it has no prompt", command)
 			}
-			if slices.ContainsFunc(asksAnother, func(part string) bool { return strings.Contains(command, part) }) {
+			if slices.ContainsFunc(asksAnother,
+				func(part string) bool { return strings.Contains(command, part) }) {
 				continue
 			}
 			b.WriteString(command + "\n")

@@ -65,7 +65,8 @@ func (c *initCmd) Run(p *program) error {
 			return usagef("--group: %w", err)
 		}
 		if os.Getuid() != 0 {
-			return usagef("--group: run it as root: a server accepts secrets that a group may read if root owns them")
+			return usagef("--group: run it as root: a server accepts secrets that a group may read " +
+				"if root owns them")
 		}
 	}
 	if c.Data == "" {
@@ -146,7 +147,8 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 			p.fs.Remove(name)
 		}
 		if errors.Is(err, os.ErrPermission) {
-			err = fmt.Errorf("%w: run it as root, or name a directory of your own, as in `verge init ./first`", err)
+			err = fmt.Errorf(
+				"%w: run it as root, or name a directory of your own, as in `verge init ./first`", err)
 		}
 	}()
 	if err := p.fs.MkdirAll(c.Dir, 0o755); err != nil {
@@ -225,7 +227,8 @@ func groupID(group string) (int, error) {
 	}
 	found, err := user.LookupGroup(group)
 	if err != nil {
-		return 0, fmt.Errorf("there is no group %q; `useradd --system %s` makes a user and a group of that name",
+		return 0, fmt.Errorf("there is no group %q; `useradd --system %s` makes a user and a "+
+			"group of that name",
 			group, group)
 	}
 	return strconv.Atoi(found.Gid)

@@ -30,14 +30,16 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, all)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(p.stdout, "There are no integrations. `verge integration create` makes one, and so does "+
-			"[[integrations]] in the server's configuration.")
+		fmt.Fprintln(p.stdout,
+			"There are no integrations. `verge integration create` makes one, and so does "+
+				"[[integrations]] in the server's configuration.")
 		return nil
 	}
 	return printTable(p, integrationHeads, integrationRows(all))
 }
 
-// A row is one line where the publisher's id is one that the service made. `verge integration show` has the rest.
+// A row is one line where the publisher's id is one that the service made. `verge integration show` has the
+// rest.
 const integrationHeads = "INTEGRATION|NAME|LEVEL|READY|PUBLISHER"
 
 func integrationRows(all []operate.Integration) (rows [][]string) {

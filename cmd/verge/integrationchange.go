@@ -331,7 +331,8 @@ func (c *integrationStageCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if empty(ask) {
-		return usagef("say what to stage: --webhook-url, or a secret with --new-secret, --secret-file or --secret-env")
+		return usagef("say what to stage: --webhook-url, or a secret with --new-secret, --secret-file " +
+			"or --secret-env")
 	}
 	changed, err := client.StageWebhook(ctx, c.ID, c.IfVersion, ask)
 	if err != nil {

@@ -76,10 +76,11 @@ func (c *keyringRotateCmd) Run(p *program) error {
 		return err
 	}
 	if time.Duration(c.SealsIn) < keyset.Settle {
-		fmt.Fprintf(p.stdout, "Key %s seals %s after the first running server has read %s. Bring the file to "+
-			"every instance at once: one that gets it later is not ready until then. To have time for that, "+
-			"leave --seals-in out.\n"+
-			"Key %s opens what it sealed for as long as it is in the ring.\n",
+		fmt.Fprintf(p.stdout,
+			"Key %s seals %s after the first running server has read %s. Bring the file to "+
+				"every instance at once: one that gets it later is not ready until then. To have "+
+				"time for that, leave --seals-in out.\n"+
+				"Key %s opens what it sealed for as long as it is in the ring.\n",
 			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)
 		return nil
 	}
@@ -124,7 +125,8 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Key %s is gone from %s; a running server forgets it within seconds.\n", c.Key, c.File)
+	fmt.Fprintf(p.stdout, "Key %s is gone from %s; a running server forgets it within seconds.\n", c.Key,
+		c.File)
 	return nil
 }
 
@@ -157,8 +159,8 @@ func (c *keyringListCmd) Run(p *program) error {
 	}
 	keys := []listedKey{}
 	for i, k := range ring.Keys {
-		listed := listedKey{ID: k.ID, Fingerprint: k.Fingerprint(), Created: k.Created, SealsFrom: k.SealsFrom,
-			Seals: i == ring.Sealing(p.now())}
+		listed := listedKey{ID: k.ID, Fingerprint: k.Fingerprint(), Created: k.Created,
+			SealsFrom: k.SealsFrom, Seals: i == ring.Sealing(p.now())}
 		if k.SealsFrom.IsZero() { // written by an earlier release
 			listed.SealsFrom = k.Created
 		}

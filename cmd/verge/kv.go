@@ -107,8 +107,9 @@ func (c *kvCheckCmd) store(p *program) (kvadapters.Address, error) {
 		return kvadapters.Address{}, usagef("name the store to check, " +
 			"as in `verge kv check redis://10.0.0.5:6379`, or a --config file")
 	case "memory", "miniredis":
-		return kvadapters.Address{}, usagef("kv %s: it is part of Verge itself and there is nothing of yours "+
-			"to check; name a redis://, etcd:// or postgres:// URL or bolt:FILE", conf.KV)
+		return kvadapters.Address{},
+			usagef("kv %s: it is part of Verge itself and there is nothing of yours "+
+				"to check; name a redis://, etcd:// or postgres:// URL or bolt:FILE", conf.KV)
 	}
 	var pl plan
 	conf.checkStore(p, &pl, &ps)

@@ -52,8 +52,9 @@ func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
 	case cert != "":
 		c.checkTLS(p, pl, ps)
 	case pl.listen.admin != "" && !isLoopback(pl.listen.admin):
-		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the operator token would "+
-			"go there in the clear; use a loopback address, or set tls.cert and tls.key, or tls.acme", pl.listen.admin)
+		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the "+
+			"operator token would go there in the clear; use a loopback address, or set tls.cert and "+
+			"tls.key, or tls.acme", pl.listen.admin)
 	}
 }
 
@@ -68,7 +69,8 @@ func listen(addr, what string) (net.Listener, error) {
 			"(port 0 takes any free one)", addr, what)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s: no permission to listen there: a port below 1024 takes "+
-			"CAP_NET_BIND_SERVICE, which the unit for systemd has in a drop-in; or choose a higher port with %s",
+			"CAP_NET_BIND_SERVICE, which the unit for systemd has in a drop-in; or choose a "+
+			"higher port with %s",
 			addr, what)
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to HOST:PORT", addr, err, what)
@@ -116,8 +118,9 @@ func checkLocalhost(l net.Listener) error {
 	other := netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()).String()
 	free, err := net.Listen("tcp", other)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use by another program, which would get what browsers send to localhost: "+
-			"choose another port with --addr", other)
+		return fmt.Errorf(
+			"%s is in use by another program, which would get what browsers send to localhost: "+
+				"choose another port with --addr", other)
 	}
 	if err != nil {
 		return nil // there is no such address here

@@ -20,7 +20,8 @@ func TestManPages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := onDisk()
-	if code, said := runFor(t, p, []string{"man", dir}); code != exitOK || !strings.Contains(said, "pages to "+dir) {
+	if code, said := runFor(t, p, []string{"man", dir}); code != exitOK ||
+		!strings.Contains(said, "pages to "+dir) {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	parser, _, err := newParser(t.Context(), p)

@@ -140,16 +140,19 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	methods := pl.methods()
 	e, ok := methods.Find(c.Name)
 	if !ok {
-		return usagef("there is no method %q; %s has: %s", c.Name, c.source(), strings.Join(methods.Names(), ", "))
+		return usagef("there is no method %q; %s has: %s", c.Name, c.source(),
+			strings.Join(methods.Names(), ", "))
 	}
 	probe := probes[e.Kind]
 	if probe == nil {
-		return usagef("there is nobody to ask for %s: a method of the kind %s has no other side", e.Name, e.Kind)
+		return usagef("there is nobody to ask for %s: a method of the kind %s has no other side", e.Name,
+			e.Kind)
 	}
 	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.egress), Sign: pl.signer.Sign}
 	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.core.BaseURL+api.ReturnPath+e.Name)
 	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
-		Good: err == nil && !slices.ContainsFunc(report.Findings, func(f method.Finding) bool { return !f.Good })}
+		Good: err == nil && !slices.ContainsFunc(report.Findings,
+			func(f method.Finding) bool { return !f.Good })}
 	if err != nil {
 		found.Error = err.Error() + pl.advice(e.Name, err)
 	}
@@ -173,10 +176,12 @@ func (pl *plan) advice(name string, err error) string {
 	case host.FetchBlocked:
 		do = "use its public address"
 		if !pl.egress.Methods[name].PrivateNetwork {
-			do += ", or, if it is in a private network of yours, set private_network = true in methods." + name
+			do += ", or, if it is in a private network of yours, set private_network = true in methods." +
+				name
 		}
 	case host.FetchTLS:
-		do = "if a private authority has signed its certificate, name the authority's file in methods." + name + ".ca"
+		do = "if a private authority has signed its certificate, name the authority's file in methods." +
+			name + ".ca"
 		if pl.trustsNobody {
 			do = noAuthorities
 		}

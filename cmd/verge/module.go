@@ -47,7 +47,8 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 	}
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, modules.FormatPublicKey(public))
-	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is for module_key.\n",
+	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is "+
+		"for module_key.\n",
 		c.File)
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// commandsFor says with which command an operation is done. A "-" is in front of what nobody does by itself, and
-// says why (contract 47).
+// commandsFor says with which command an operation is done. A "-" is in front of what nobody does by itself,
+// and says why (contract 47).
 var commandsFor = map[operate.Operation]string{
 	operate.PublisherList:      "publisher list",
 	operate.PublisherRead:      "publisher show",
@@ -55,8 +55,8 @@ var commandsFor = map[operate.Operation]string{
 	operate.BackupMake:         "kv backup",
 }
 
-// TestEveryOperationHasACommand fails when an operation is added to core/operate and the command line cannot do
-// it, and when a command has no --json.
+// TestEveryOperationHasACommand fails when an operation is added to core/operate and the command line cannot
+// do it, and when a command has no --json.
 func TestEveryOperationHasACommand(t *testing.T) {
 	t.Parallel()
 	p, _, _ := testProgram()
@@ -70,7 +70,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		for _, flag := range leaf.Flags {
 			has = has || flag.Name == "json"
 		}
-		takesJSON[strings.TrimPrefix(strings.Join(strings.Fields(commandPath(leaf.FullPath())), " "), "verge ")] = has
+		takesJSON[strings.TrimPrefix(strings.Join(strings.Fields(commandPath(leaf.FullPath())), " "),
+			"verge ")] = has
 	}
 	all := operationsOfTheDesk(t)
 	if len(all) < 30 || len(commandsFor) != len(all) {
@@ -86,8 +87,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		}
 		for name := range strings.SplitSeq(commands, ", ") {
 			if has, known := takesJSON[name]; !known || !has {
-				t.Errorf("contract 47: %s: there is a command `verge %s`: %v; it takes --json: %v", op, name, known,
-					has)
+				t.Errorf("contract 47: %s: there is a command `verge %s`: %v; it takes --json: %v", op, name,
+					known, has)
 			}
 		}
 	}
@@ -100,7 +101,8 @@ func commandPath(full string) string {
 	return path
 }
 
-// operationsOfTheDesk reads the constants of type Operation from the source, since nothing else has all of them.
+// operationsOfTheDesk reads the constants of type Operation from the source, since nothing else has all of
+// them.
 func operationsOfTheDesk(t *testing.T) (all []operate.Operation) {
 	files, err := filepath.Glob("../../core/operate/*.go")
 	if err != nil {

@@ -87,9 +87,10 @@ func (p *person) find(tag, name, value string) *html.Node { return findBelow(p.p
 
 func findBelow(n *html.Node, tag, name, value string) *html.Node {
 	for d := range n.Descendants() {
-		if d.Type == html.ElementNode && d.Data == tag && slices.ContainsFunc(d.Attr, func(a html.Attribute) bool {
-			return a.Key == name && a.Val == value
-		}) {
+		if d.Type == html.ElementNode && d.Data == tag &&
+			slices.ContainsFunc(d.Attr, func(a html.Attribute) bool {
+				return a.Key == name && a.Val == value
+			}) {
 			return d
 		}
 	}

@@ -129,8 +129,8 @@ func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source s
 		}
 		token = string(b)
 	default:
-		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by operator_token_file "+
-			"(%s), or set listen.admin = \"off\"", how)
+		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by "+
+			"operator_token_file (%s), or set listen.admin = \"off\"", how)
 		return source
 	}
 	pl.core.OperatorToken = strings.TrimSpace(token)

@@ -62,7 +62,8 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 			if _, isTable := t.table[key].(map[string]any); isTable && at < 0 {
 				continue // the kind is mistyped, and this may be its table
 			}
-			ps.add("%s: there is no setting %q; the settings of a kind stand in a table of its name, [methods.%s]",
+			ps.add("%s: there is no setting %q; the settings of a kind stand in a table of its "+
+				"name, [methods.%s]",
 				t.about, key, m.Kind)
 		}
 		pl.core.Methods = append(pl.core.Methods, m)
@@ -107,7 +108,8 @@ func (pl *plan) checkKeys(ps *problems) {
 		for _, key := range e.Keys {
 			algorithm := e.Of.Signs(e.Config)[key]
 			if _, err := pl.signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
-				ps.add("methods.%s.%s.%s_file: the method signs by %s: %v", e.Name, e.Kind, key, algorithm, err)
+				ps.add("methods.%s.%s.%s_file: the method signs by %s: %v", e.Name, e.Kind, key, algorithm,
+					err)
 			}
 		}
 	}
@@ -163,7 +165,8 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 		env := taken[string](t, table, name+"_env", "a text in quotes")
 		_, clear := table[name]
 		if clear {
-			t.ps.add("%s.%s: a secret does not belong into this file; name a file by %s_file or a variable by %s_env",
+			t.ps.add("%s.%s: a secret does not belong into this file; name a file by %s_file or a "+
+				"variable by %s_env",
 				about, name, name, name)
 			delete(table, name)
 		}

@@ -165,7 +165,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, secretFile, `client_secret_file = "/none"`),
 			"methods.bank.oidc.client_secret_file: open /none"},
 		{in(aBank, secretFile, `client_secret_file = "/open"`),
-			"methods.bank.oidc.client_secret_file: /open can be read by others (mode 0644): run `chmod 600 /open`"},
+			"methods.bank.oidc.client_secret_file: /open can be read by others (mode 0644): run " +
+				"`chmod 600 /open`"},
 		{in(aBank, secretFile, `client_secret_file = "/empty"`),
 			"methods.bank.oidc.client_secret_file: /empty is empty"},
 		{in(aBank, secretFile, `client_secret_env = "NONE"`),
@@ -178,8 +179,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, secretFile, `private_key_file = "/open.pem"`),
 			"/open.pem can be read by others (mode 0644): run `chmod 600 /open.pem`"},
 		{in(aBank, secretFile, `private_key_file = "/notes"`),
-			"methods.bank.oidc.private_key_file: private key \"bank_private_key\", /notes: there is no private key " +
-				"in it"},
+			"methods.bank.oidc.private_key_file: private key \"bank_private_key\", /notes: there is " +
+				"no private key in it"},
 		{in(aBank, secretFile, `private_key_file = "/rsa.pem"`),
 			"methods.bank.oidc.private_key_file: the method signs by ES256: "},
 		{in(aBank, secretFile, "private_key_file = \"/ec.pem\"\nkey_alg = \"PS256\""),
@@ -238,9 +239,11 @@ func TestMethodsOfAnIntegration(t *testing.T) {
 		{"method = \"bank\"\nmethods = [\"camera\"]", "it has method and methods; choose one"},
 		{`methods = []`, `method is ""; this service has: bank, camera`},
 		{`methods = "bank"`, "integrations.methods must be a list, of which each value is a text in quotes"},
-		{bothMethods + "\nminimum_age = 26", "minimum_age is 26 and challenge_age is 25; an estimate by \"camera\""},
+		{bothMethods + "\nminimum_age = 26",
+			"minimum_age is 26 and challenge_age is 25; an estimate by \"camera\""},
 		{bothMethods + "\nminimum_age = 19", `minimum_age is 19, and "bank" proves no age above 18; lower minimum_age`},
-		{bothMethods + "\nminimum_age = 0", "minimum_age is 0; give at least 1, or leave it out for the default"},
+		{bothMethods + "\nminimum_age = 0",
+			"minimum_age is 0; give at least 1, or leave it out for the default"},
 		{bothMethods + "\nminimum_age = 100", "minimum_age is 100; it must be from 1 to 99"},
 		{bothMethods + "\nattempts = 11", "attempts is 11; it must be from 1 to 10"},
 		{bothMethods + "\nattempts = 0", "attempts is 0; give at least 1"},
@@ -277,7 +280,8 @@ func TestGoodMethods(t *testing.T) {
 		{withKey, `method = "bank"`, "methods: bank (oidc, L2)\n"},
 		{aWallet, `method = "wallet"`, "methods: wallet (openid4vp, L2)\n"},
 		{fromEnv, `method = "bank"`, "methods: bank (oidc, L2)\n"},
-		{aBank + aCamera, bothMethods + "\nattempts = 5\nminimum_age = 16\nmethod_settings.camera = { floor = 12 }",
+		{aBank + aCamera,
+			bothMethods + "\nattempts = 5\nminimum_age = 16\nmethod_settings.camera = { floor = 12 }",
 			"methods: bank (oidc, L2), camera (estimator, L1)\n"},
 	} {
 		p := methodFilesFor(t, c.methods, c.integration)

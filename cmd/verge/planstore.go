@@ -24,15 +24,17 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 		ps.add("kv: miniredis is for `verge dev`; %s", kvadapters.Choices)
 	case kvadapters.Memory:
 		if !pl.core.Dev && !pl.core.Test {
-			ps.add("kv: memory forgets at every restart which result tokens were used, so they could be used again; " +
-				"take bolt:FILE in production")
+			ps.add("kv: memory forgets at every restart which result tokens were used, so they could " +
+				"be used again; take bolt:FILE in production")
 		} else if pl.core.Test {
-			pl.warnings = append(pl.warnings, "kv: memory loses everything at a restart, API keys and webhook "+
-				"events too; set kv = \"bolt:FILE\" to keep them")
+			pl.warnings = append(pl.warnings,
+				"kv: memory loses everything at a restart, API keys and webhook "+
+					"events too; set kv = \"bolt:FILE\" to keep them")
 		}
 	case kvadapters.Bolt:
 		if err := writable(p.fs, filepath.Dir(at.Path)); err != nil {
-			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it", filepath.Dir(at.Path), err)
+			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it",
+				filepath.Dir(at.Path), err)
 		}
 	}
 	c.checkStoreOptions(p, at, pl, ps)

@@ -32,8 +32,8 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// production is `verge serve` in mode production, the real binary. A proxy that does TLS stands in front, as at
-// an operator's. It also is the publisher's site.
+// production is `verge serve` in mode production, the real binary. A proxy that does TLS stands in front, as
+// at an operator's. It also is the publisher's site.
 type production struct {
 	*site
 	bank         *bank
@@ -57,7 +57,8 @@ func newProduction(t *testing.T, b *bank, more string) *production {
 		site: newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), "", "")}
 	config := fmt.Sprintf("mode = \"production\"\nbase_url = %q\nkv = %q\nkeyring = %q\n"+
 		"trusted_proxies = [\"127.0.0.1\"]\nproxy_header = \"X-Forwarded-For\"\n%s\n"+
-		"[[publishers]]\nid = \"pub_example\"\n", productionURL, "bolt:"+filepath.Join(dir, "verge.db"), s.ring, more)
+		"[[publishers]]\nid = \"pub_example\"\n", productionURL, "bolt:"+filepath.Join(dir, "verge.db"),
+		s.ring, more)
 	for file, content := range map[string]string{"ca.pem": b.ca, "client.pem": b.key} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -114,7 +115,8 @@ func (s *production) stand(t *testing.T) {
 // client is an HTTP client for which the service and the shop are at the front.
 func (s *production) client() *http.Client {
 	c := clientTrusting(s.frontCA, s.bank.ca)
-	c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn,
+		error) {
 		if strings.HasSuffix(addr, ".com:443") || strings.HasSuffix(addr, ".example:443") {
 			addr = s.front.Listener.Addr().String()
 		}
@@ -240,22 +242,27 @@ var bankCases = []bankCase{
 		want: "FAILED UNKNOWN"},
 	{rule: "contract 36: another acr decides nothing", method: "plain",
 		login: login{Claims: claimsOf(40, "", nil), ACR: "urn:test:low"}, want: "PENDING", says: `data-outcome="begin"`},
-	{rule: "contract 35: access_denied", method: "plain", login: login{Error: "access_denied"}, want: "PENDING"},
-	{rule: "contract 35: another error", method: "plain", login: login{Error: "server_error"}, want: "PENDING",
+	{rule: "contract 35: access_denied", method: "plain", login: login{Error: "access_denied"},
+		want: "PENDING"},
+	{rule: "contract 35: another error", method: "plain", login: login{Error: "server_error"},
+		want: "PENDING",
 		says: `data-outcome="begin"`},
-	{rule: "contract 36: a new key in the middle", method: "plain", login: login{Claims: claimsOf(40, "", nil)},
-		rotates: true, want: "COMPLETED"},
-	{rule: "idura-age, an adult", method: "idura", login: login{Claims: claimsOf(40, "", nil)}, want: "COMPLETED"},
+	{rule: "contract 36: a new key in the middle", method: "plain",
+		login: login{Claims: claimsOf(40, "", nil)}, rotates: true, want: "COMPLETED"},
+	{rule: "idura-age, an adult", method: "idura", login: login{Claims: claimsOf(40, "", nil)},
+		want: "COMPLETED"},
 	{rule: "idura-age, a minor", method: "idura", login: login{Claims: claimsOf(15, "", nil)},
 		want: "FAILED PROVIDER_REJECTED"},
-	{rule: "mitid-age, an adult", method: "mitid", login: login{Claims: claimsOf(40, "", nil)}, want: "COMPLETED"},
+	{rule: "mitid-age, an adult", method: "mitid", login: login{Claims: claimsOf(40, "", nil)},
+		want: "COMPLETED"},
 	{rule: "mitid-age, a minor", method: "mitid", login: login{Claims: claimsOf(15, "", nil)},
 		want: "FAILED PROVIDER_REJECTED"},
-	{rule: "signaturgruppen-av, an adult", method: "signaturgruppen", login: login{Claims: claimsOf(40, "", nil)},
-		want: "COMPLETED"},
+	{rule: "signaturgruppen-av, an adult", method: "signaturgruppen",
+		login: login{Claims: claimsOf(40, "", nil)}, want: "COMPLETED"},
 	{rule: "signaturgruppen-av, no proof of age", method: "signaturgruppen",
 		login: login{Claims: claimsOf(40, "idtoken_type", "id")}, want: "FAILED PROVIDER_REJECTED"},
-	{rule: "oidc4ida, an adult", method: "ida", login: login{Claims: claimsOf(40, "", nil)}, want: "COMPLETED"},
+	{rule: "oidc4ida, an adult", method: "ida", login: login{Claims: claimsOf(40, "", nil)},
+		want: "COMPLETED"},
 	{rule: "oidc4ida, a minor", method: "ida", login: login{Claims: claimsOf(15, "", nil)},
 		want: "FAILED PROVIDER_REJECTED"},
 }
@@ -321,7 +328,8 @@ func (s *production) validate(t *testing.T, v *visitor, page string) {
 	}
 }
 
-// TestProduction: a real provider verifies people in production, natively and in a guest (contract 31, 36, 41).
+// TestProduction: a real provider verifies people in production, natively and in a guest (contract 31, 36,
+// 41).
 func TestProduction(t *testing.T) {
 	t.Parallel()
 	for provider, open := range map[string]func(*testing.T) *bank{"go": goBank, "npm": npmBank} {
@@ -355,7 +363,8 @@ func TestProduction(t *testing.T) {
 func (s *production) checks(t *testing.T) {
 	t.Helper()
 	for name := range bankMethods {
-		if code, out := s.check(t, s.config, name); code != exitOK || !strings.Contains(out, "took a pushed request") {
+		if code, out := s.check(t, s.config, name); code != exitOK ||
+			!strings.Contains(out, "took a pushed request") {
 			t.Errorf("method check %s: %d %s", name, code, out)
 		}
 	}
@@ -447,11 +456,12 @@ func TestProductionEstimates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newProduction(t, goBank(t), fmt.Sprintf("[[methods]]\nname = \"camera\"\nkind = \"estimator\"\nca = %q\n"+
-		"private_network = true\n[methods.estimator]\nprofile = \"plain\"\nurl = %q\ntoken_file = %q\n"+
-		"[[integrations]]\nid = %q\npublisher = \"pub_example\"\nlevel = \"L1\"\nchallenge_age = 25\n"+
-		"methods = [\"camera\"]\nwebhook_off = true\n", filepath.Join(dir, "ca.pem"),
-		address, filepath.Join(dir, "token"), id))
+	s := newProduction(t, goBank(t),
+		fmt.Sprintf("[[methods]]\nname = \"camera\"\nkind = \"estimator\"\nca = %q\n"+
+			"private_network = true\n[methods.estimator]\nprofile = \"plain\"\nurl = %q\ntoken_file = %q\n"+
+			"[[integrations]]\nid = %q\npublisher = \"pub_example\"\nlevel = \"L1\"\nchallenge_age = 25\n"+
+			"methods = [\"camera\"]\nwebhook_off = true\n", filepath.Join(dir, "ca.pem"),
+			address, filepath.Join(dir, "token"), id))
 	if code, out := s.check(t, s.config, "camera"); code != exitOK {
 		t.Errorf("method check: %d %s", code, out)
 	}

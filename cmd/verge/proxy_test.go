@@ -58,8 +58,8 @@ var proxies = []struct {
 }
 
 // temporaries are the directories of nginx, which would be the system's.
-const temporaries = "client_body_temp_path $DIR/body; proxy_temp_path $DIR/proxy; fastcgi_temp_path $DIR/fastcgi; " +
-	"uwsgi_temp_path $DIR/uwsgi; scgi_temp_path $DIR/scgi;\n"
+const temporaries = "client_body_temp_path $DIR/body; proxy_temp_path $DIR/proxy; " +
+	"fastcgi_temp_path $DIR/fastcgi; uwsgi_temp_path $DIR/uwsgi; scgi_temp_path $DIR/scgi;\n"
 
 // front is a proxy that runs in front of instances.
 type front struct {
@@ -131,8 +131,8 @@ func startProxyWith(t, life *testing.T, n int, texts map[string]string, behind [
 	return f
 }
 
-// Contract 30: nginx counts the connections of an IPv6 network together, as Verge does. HAProxy masks addresses by
-// its own means (ipmask), and Caddy counts no connections.
+// Contract 30: nginx counts the connections of an IPv6 network together, as Verge does. HAProxy masks
+// addresses by its own means (ipmask), and Caddy counts no connections.
 func TestNginxCountsIPv6ByNetwork(t *testing.T) {
 	t.Parallel()
 	held, goOn := make(chan struct{}, 16), make(chan struct{})
@@ -146,7 +146,8 @@ func TestNginxCountsIPv6ByNetwork(t *testing.T) {
 	t.Cleanup(behind.Close)
 	t.Cleanup(letGo)
 	texts := maps.Clone(proxies[0].texts)
-	texts["limit_conn clients 128;"] = "limit_conn clients 1; set_real_ip_from 127.0.0.1; real_ip_header X-Test-Client;"
+	texts["limit_conn clients 128;"] = "limit_conn clients 1; set_real_ip_from 127.0.0.1; " +
+		"real_ip_header X-Test-Client;"
 	addr := behind.Listener.Addr().String()
 	f := startProxyWith(t, t, 0, texts, []string{addr, addr, addr})
 	ask := func(path, from string) int {
@@ -227,7 +228,8 @@ func (f *front) logged(t *testing.T) string {
 // behindProxies returns a site on Redis whose users come by a proxy.
 func behindProxies(t *testing.T, webhooks string) *site {
 	t.Helper()
-	s := newSite(t, stores.StartRedis(t, stores.Durable...).URL(), webhooks, unlimited+"\n[drain]\ndelay = \"2s\"\n")
+	s := newSite(t, stores.StartRedis(t, stores.Durable...).URL(), webhooks,
+		unlimited+"\n[drain]\ndelay = \"2s\"\n")
 	config := strings.Replace(readText(t, s.config), `base_url = "http://127.0.0.1"`,
 		`base_url = "https://verify.example.com"`+"\ntrusted_proxies = [\"127.0.0.1\"]\n"+
 			"proxy_header = \"X-Forwarded-For\"", 1)
@@ -237,7 +239,8 @@ func behindProxies(t *testing.T, webhooks string) *site {
 	return s
 }
 
-// handle is what the last part of the path of a hand-off or a box is: whoever has it goes on with a verification.
+// handle is what the last part of the path of a hand-off or a box is: whoever has it goes on with a
+// verification.
 const handle = "aHandleThatNobodyMayLog"
 
 var privatePaths = []string{"/verify/phone/" + handle, "/verify/box/" + handle + ".s"}
@@ -287,7 +290,8 @@ func TestProxies(t *testing.T) {
 			if valid, status, body := p.validate(token); !valid {
 				t.Errorf("validate: %d %s", status, body)
 			}
-			if status, _, body, err := p.api("GET", "/api/v1/verify/sessions/"+id, nil); err != nil || status != 200 {
+			if status, _, body, err := p.api("GET", "/api/v1/verify/sessions/"+id, nil); err != nil ||
+				status != 200 {
 				t.Errorf("reconcile: %d %s %v", status, body, err)
 			}
 			for _, path := range privatePaths {

@@ -104,7 +104,8 @@ func TestTheRecipesOfBackup(t *testing.T) {
 			}
 			path := os.Getenv("PATH")
 			if r.name == "postgres" { // Debian puts most of its programs beside the server only
-				server, err := filepath.EvalSymlinks(kit.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
+				server, err := filepath.EvalSymlinks(
+					kit.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,10 +115,12 @@ func TestTheRecipesOfBackup(t *testing.T) {
 				t.Skipf("SKIP: nobody here can run the server: %v", err)
 			}
 			// The shell is the first process of the machine. When it ends, all others do.
-			cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child",
+			cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc",
+				"--kill-child",
 				"bash", "-c", `"$0" "$@"; exit $?`, self,
 				"-test.run=^TestTheRecipesOfBackup$", "-test.v", "-test.timeout=5m")
-			cmd.Env = append(os.Environ(), recipeOf+"="+r.name, "PATH="+path+":/usr/local/sbin:/usr/sbin:/sbin")
+			cmd.Env = append(os.Environ(), recipeOf+"="+r.name,
+				"PATH="+path+":/usr/local/sbin:/usr/sbin:/sbin")
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "the restore is complete") {
 				t.Errorf("%v: %s", err, out)

@@ -32,7 +32,8 @@ func TestReplayInAGuest(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		p, _, _ := testProgram()
 		p.fs, p.stdout, p.stderr = afero.NewOsFs(), &stdout, &stderr
-		args := []string{"replay", "--engine", "wasm", "--module", path, "--module-cache", guests.cache(), corpus}
+		args := []string{"replay", "--engine", "wasm", "--module", path, "--module-cache", guests.cache(),
+			corpus}
 		if code := run(t.Context(), args, p); code != c.code || stderr.Len() > 0 {
 			t.Errorf("%s: exit code %d: %s", c.name, code, stderr.String())
 		}

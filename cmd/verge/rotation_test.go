@@ -89,7 +89,8 @@ func TestRotationInAFleet(t *testing.T) {
 				for n, in := range fleet {
 					sealing := in.metric(t, "verge_keyring_sealing_key")
 					if !strings.Contains(sealing, newest(t, site.ring)) {
-						t.Errorf("I12: instance %d seals with the key of %q, not with the new one", n, sealing)
+						t.Errorf("I12: instance %d seals with the key of %q, not with the new one", n,
+							sealing)
 					}
 				}
 				for _, what := range sink.complaints() {
@@ -139,7 +140,8 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret}[name]
 		return v, ok
 	}
-	if code := run(t.Context(), []string{"serve", "--check", "--config", theirs.config}, p); code != exitUsage {
+	if code := run(t.Context(), []string{"serve", "--check", "--config", theirs.config},
+		p); code != exitUsage {
 		t.Errorf("I13: --check of a stranger's ring ends with %d, want %d", code, exitUsage)
 	}
 	if stdout.String() != "" {

@@ -102,7 +102,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		}
 		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n",
-			c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.site.Publishers), len(pl.site.Integrations))
+			c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.site.Publishers),
+			len(pl.site.Integrations))
 		return nil
 	}
 	hangUps, release := hangUps()
@@ -129,8 +130,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
 	if !pl.core.AllowsPasskeys() {
-		pl.log.Info("there are no passkeys, of users or of publishers' members: the host of base_url is an IP address "+
-			"and no name", "base_url", conf.BaseURL)
+		pl.log.Info("there are no passkeys, of users or of publishers' members: the host of base_url "+
+			"is an IP address and no name", "base_url", conf.BaseURL)
 	}
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
@@ -183,7 +184,8 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		return
 	}
 	for _, change := range changes {
-		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action", change.Action)
+		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action",
+			change.Action)
 	}
 	running.log.Info("SIGHUP: publishers and integrations were read again", "changes", len(changes))
 }
@@ -238,11 +240,13 @@ func (c *configFlags) overlay(conf *config) {
 		given string
 		value *string
 	}{
-		{c.Mode, &conf.Mode}, {c.BaseURL, &conf.BaseURL}, {c.KV, &conf.KV}, {string(c.Keyring), &conf.Keyring},
+		{c.Mode, &conf.Mode}, {c.BaseURL, &conf.BaseURL}, {c.KV, &conf.KV},
+		{string(c.Keyring), &conf.Keyring},
 		{string(c.OperatorTokenFile), &conf.OperatorTokenFile},
 		{c.Listen, &conf.Listen.Public}, {c.AdminListen, &conf.Listen.Admin}, {c.OpsListen, &conf.Listen.Ops},
 		{string(c.TLSCert), &conf.TLS.Cert}, {string(c.TLSKey), &conf.TLS.Key},
-		{c.Engine, &conf.Engine.Name}, {c.Module, &conf.Engine.Module}, {c.ModuleSHA256, &conf.Engine.ModuleSHA256},
+		{c.Engine, &conf.Engine.Name}, {c.Module, &conf.Engine.Module},
+		{c.ModuleSHA256, &conf.Engine.ModuleSHA256},
 		{c.ModuleKey, &conf.Engine.ModuleKey}, {c.ModuleCache, &conf.Engine.ModuleCache},
 		{c.ProxyHeader, &conf.ProxyHeader}, {c.LogLevel, &conf.LogLevel},
 	} {

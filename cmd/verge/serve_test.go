@@ -309,8 +309,9 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	}
 }
 
-// TestServeTLS shows that a certificate makes the listeners speak TLS, except for that of the metrics and for an
-// operators' listener on loopback: the commands reach that as OPERATING.md says, with a certificate and without.
+// TestServeTLS shows that a certificate makes the listeners speak TLS, except for that of the metrics and for
+// an operators' listener on loopback: the commands reach that as OPERATING.md says, with a certificate and
+// without.
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := selfSigned(t, aCertificate())
@@ -326,8 +327,8 @@ func TestServeTLS(t *testing.T) {
 			t.Parallel()
 			p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
 				"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")})
-			at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key", "/tls.key",
-				"--admin-listen", c.admin)
+			at, stop := serveHere(t, p, "--config", "/verge.toml", "--tls-cert", "/tls.crt", "--tls-key",
+				"/tls.key", "--admin-listen", c.admin)
 			defer stop()
 			admin := "127.0.0.1" + at.Admin[strings.LastIndex(at.Admin, ":"):]
 			for url, want := range map[string]string{

@@ -87,7 +87,8 @@ func TestInstancesShare(t *testing.T) {
 				}
 				// The limit allows one more every two seconds.
 				if most := 31 + int(time.Since(begin)/(2*time.Second)); served < 30 || served > most {
-					t.Errorf("30 requests a minute were allowed, three instances served %d (at most %d by now)",
+					t.Errorf("30 requests a minute were allowed, three instances served %d (at "+
+						"most %d by now)",
 						served, most)
 				}
 			})
@@ -103,7 +104,8 @@ func TestInstancesShare(t *testing.T) {
 				for _, in := range instances {
 					if _, _, err := in.start(testIntegration); err == nil ||
 						!strings.Contains(err.Error(), "start: 401") {
-						t.Errorf("contract 12: 5 seconds after its revocation a key's start ends with %v", err)
+						t.Errorf("contract 12: 5 seconds after its revocation a key's start ends with %v",
+							err)
 					}
 				}
 			})
@@ -203,10 +205,14 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			dead.kill()
 			sink.open.Store(true)
 			third := site.start()
-			all := func() bool { events, posts := sink.count(); return events == 2*each && posts >= 2*16+2*each }
+			all := func() bool {
+				events, posts := sink.count()
+				return events == 2*each && posts >= 2*16+2*each
+			}
 			if !within(29*time.Second+20*time.Second, all) {
 				events, posts := sink.count()
-				t.Fatalf("I3: a lease and 20 s later %d of %d events were sent, in %d requests", events, 2*each, posts)
+				t.Fatalf("I3: a lease and 20 s later %d of %d events were sent, in %d requests", events,
+					2*each, posts)
 			}
 
 			sink.fail()
@@ -221,7 +227,8 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			time.Sleep(8 * time.Second) // if it had recorded a failure, the next try would come in 4 to 6 s
 			// I4: the extra requests are the deliveries that were in hand, with the same bytes.
 			if events, posts := sink.count(); events != 2*each+1 || posts != 2*16+2*each+1 {
-				t.Errorf("I4, I5: %d events in %d requests, want %d in %d", events, posts, 2*each+1, 2*16+2*each+1)
+				t.Errorf("I4, I5: %d events in %d requests, want %d in %d", events, posts, 2*each+1,
+					2*16+2*each+1)
 			}
 			for key, bodies := range sink.posts {
 				for _, b := range bodies {

@@ -133,7 +133,8 @@ func TestHangUp(t *testing.T) {
 	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // if the signal were not ignored, it would have ended this process by now
+	// if the signal were not ignored, it would have ended this process by now
+	time.Sleep(50 * time.Millisecond)
 	if code, out := asOperator(p, at, "integration", "list"); code != exitOK {
 		t.Errorf("after the signal: exit code %d: %s", code, out)
 	}
@@ -142,8 +143,8 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the file
-// drops starts no session any more, what it names again does, and a file that is wrong changes nothing.
+// TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the
+// file drops starts no session any more, what it names again does, and a file that is wrong changes nothing.
 func TestHangUpReadsTheSite(t *testing.T) {
 	t.Parallel()
 	site := newSite(t, "memory", newEvents(t).URL, unlimited)

@@ -58,7 +58,8 @@ func troubled() bolt.Disk {
 				return errors.Join(syscall.EIO, os.Remove(says), tx.Commit())
 			case "lost":
 				path := tx.DB().Path()
-				return errors.Join(syscall.EIO, os.Remove(says), tx.Rollback(), os.Rename(path+".early", path))
+				return errors.Join(syscall.EIO, os.Remove(says), tx.Rollback(),
+					os.Rename(path+".early", path))
 			}
 			return tx.Commit()
 		},
@@ -166,7 +167,8 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	audit(t, in, sink, all)
 	fails, again := count(in.logs, "the store fails"), count(in.logs, "the store answers again")
 	if fails != 1 || again != 1 {
-		t.Errorf("%d lines say that the store fails and %d that it answers again, want one for each", fails, again)
+		t.Errorf("%d lines say that the store fails and %d that it answers again, want one for each", fails,
+			again)
 	}
 	if n := count(in.logs, `"level":"ERROR"`) + count(in.logs, `"level":"WARN"`); n != 2 {
 		t.Errorf("%d lines beyond info, want the two of the store", n)
@@ -279,7 +281,8 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 		return dir, trouble{
 			brief: brief,
 			begin: func(*served) {
-				err := errors.Join(os.WriteFile(file+".new", []byte(mode), 0o600), os.Rename(file+".new", file))
+				err := errors.Join(os.WriteFile(file+".new", []byte(mode), 0o600),
+					os.Rename(file+".new", file))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -355,7 +358,10 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 			}
 			redis.Thaw()
 			var took []time.Duration
-			eventually(t, "two pages in the log", func() bool { took = pagesRefused(in.logs); return len(took) == 2 })
+			eventually(t, "two pages in the log", func() bool {
+				took = pagesRefused(in.logs)
+				return len(took) == 2
+			})
 			for _, took := range took {
 				// Without a budget it would take the store's own timeout, 3 s for each try.
 				if took < 900*time.Millisecond || took > 2900*time.Millisecond {

@@ -49,8 +49,9 @@ func (pl *plan) compareStore(ctx context.Context, p *program) error {
 		return usageError{err}
 	}
 	if errors.Is(err, bolt.ErrLocked) {
-		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a process has %s open; "+
-			"if that is your server, let it run: its next start compares them\n", said, pl.store.Path)
+		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a "+
+			"process has %s open; if that is your server, let it run: its next start compares them\n", said,
+			pl.store.Path)
 		return nil
 	}
 	if err != nil {

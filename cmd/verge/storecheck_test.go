@@ -64,16 +64,18 @@ func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 			}
 			in.cmd.Process.Signal(syscall.SIGTERM)
 			<-in.ended
-			if code, out, stderr := s.check(); code != exitOK || !strings.Contains(out, "as in the store's set") {
+			if code, out, stderr := s.check(); code != exitOK ||
+				!strings.Contains(out, "as in the store's set") {
 				t.Errorf("with as many partitions, --check ends with %d: %s%s", code, out, stderr)
 			}
 
 			s.setPartitions("4", "2")
 			code, _, stderr := s.check()
-			const says = "store.partitions: 2, but sessions of this store are spread over 4; set it to 4 or more"
+			const says = "store.partitions: 2, but sessions of this store are spread over 4; set " +
+				"it to 4 or more"
 			if code != exitUsage || !strings.Contains(stderr, says) {
-				t.Fatalf("with fewer partitions, --check ends with %d: %s\nwant %d and %q", code, stderr, exitUsage,
-					says)
+				t.Fatalf("with fewer partitions, --check ends with %d: %s\nwant %d and %q", code, stderr,
+					exitUsage, says)
 			}
 			fewer := s.launch()
 			<-fewer.ended

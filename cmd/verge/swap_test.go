@@ -211,8 +211,8 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"a module that was cut short", r.fine[:len(r.fine)/2], nil, "no WebAssembly that can be run", false},
 		{"a module that is no guest", []byte("\x00asm\x01\x00\x00\x00"), nil,
 			"is no guest of this version", false},
-		{"a module that needs what the host does not offer", changed(t, r.good, "random_get", "random_gex"), nil,
-			"random_gex", true},
+		{"a module that needs what the host does not offer", changed(t, r.good, "random_get", "random_gex"),
+			nil, "random_gex", true},
 		{"a module that does not answer the canary", notAnswering(t), nil,
 			"it answers the canary request with status 404", true},
 	} {
@@ -302,7 +302,8 @@ func (r *refusing) reload(t *testing.T, _ string, c refusedModule) (told string)
 	r.hangUp(t)
 	eventually(t, "the refusal", func() bool {
 		rejected := r.modules(t).Rejected
-		return rejected != nil && rejected.Source != sentByOperator && strings.Contains(rejected.Reason, c.says)
+		return rejected != nil && rejected.Source != sentByOperator &&
+			strings.Contains(rejected.Reason, c.says)
 	})
 	if !strings.Contains(r.logs.String(), "module refused; the one in use stays") {
 		t.Error("the log does not say that the module was refused")

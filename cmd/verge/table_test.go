@@ -30,7 +30,8 @@ var (
 	longTime    = time.Date(2026, 12, 31, 23, 59, 59, 999_000_000, time.UTC)
 )
 
-// tables are all tables that commands print, with long values. The keys are what stands in the code for the heads.
+// tables are all tables that commands print, with long values. The keys are what stands in the code for the
+// heads.
 func tables() map[string]table {
 	many := []string{"2026-11-20"}
 	for range host.Outcomes() {
@@ -38,10 +39,11 @@ func tables() map[string]table {
 	}
 	site := integration.Integration{ID: longID, PublisherID: longPub, Name: longName, Level: "L2",
 		ChallengeAge: 99, MinimumAge: 99, Attempts: 10,
-		Methods: []string{"passport", "driving-licence", "camera-estimate", "bankid", "national-identity-card"},
+		Methods: []string{"passport", "driving-licence", "camera-estimate", "bankid",
+			"national-identity-card"},
 		Webhook: integration.Webhook{URL: "https://hooks.example/" + strings.Repeat("path/", 400)}}
-	key := operate.Key{Key: integration.Key{ID: longKey, PublisherID: longPub, IntegrationID: longID, Last4: "abcd",
-		Created: longTime, Expires: &longTime, Revoked: &longTime}}
+	key := operate.Key{Key: integration.Key{ID: longKey, PublisherID: longPub, IntegrationID: longID,
+		Last4: "abcd", Created: longTime, Expires: &longTime, Revoked: &longTime}}
 	delivery := operate.Delivery{Event: longEvent, Test: true, Type: longType, State: operate.DeliveryWaiting,
 		Created: longTime, Attempts: []operate.Attempt{{At: longTime, Cause: longCause}}, Unrecorded: 1000}
 	waiting := outbox.Waiting{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
@@ -49,8 +51,9 @@ func tables() map[string]table {
 	dead := outbox.Dead{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
 		Reason: "attempts_exhausted", Last: longCause, Attempts: 100, At: longTime}
 	return map[string]table{
-		"publisherHeads": {publisherHeads, publisherRows([]operate.Publisher{{Publisher: integration.Publisher{
-			ID: longPub, Name: longName, Created: &longTime, Archived: &longTime}}}), []string{longPub}},
+		"publisherHeads": {publisherHeads,
+			publisherRows([]operate.Publisher{{Publisher: integration.Publisher{
+				ID: longPub, Name: longName, Created: &longTime, Archived: &longTime}}}), []string{longPub}},
 		"integrationHeads": {integrationHeads, integrationRows([]operate.Integration{{Integration: site}}),
 			[]string{longID, longPub}},
 		"keyHeads": {keyHeads, keyRows([]operate.Key{key}, longTime), []string{longKey, longPub, longID}},
@@ -66,15 +69,17 @@ func tables() map[string]table {
 			Role: "developer", LastSeen: &longTime}}), []string{"mem_" + longID}},
 		"invitationHeads": {invitationHeads, invitationRows([]operate.Invitation{{ID: strings.Repeat("i", 64),
 			Name: longName, Role: "developer", Expires: longTime}}), []string{strings.Repeat("i", 64)}},
-		"operatorHeads": {operatorHeads, operatorRows([]operate.OperatorToken{{ID: "op_" + longID, Name: longName,
-			Role: "operator", Last4: "abcd", Revoked: &longTime}}, longTime), []string{"op_" + longID}},
+		"operatorHeads": {operatorHeads,
+			operatorRows([]operate.OperatorToken{{ID: "op_" + longID, Name: longName,
+				Role: "operator", Last4: "abcd", Revoked: &longTime}}, longTime), []string{"op_" + longID}},
 		"usageHeads()": {usageHeads(), [][]string{many}, nil},
 		"attemptHeads": {attemptHeads, [][]string{{when(longTime), longCause, took(123456789)}}, nil},
 		"probeHeads": {probeHeads, [][]string{{"differing X-Service-Timestamp", "401", longName}},
 			nil},
 		"keyringHeads": {keyringHeads, [][]string{{"0123abcd", strings.Repeat("f", 64), when(longTime),
 			when(longTime), when(longTime), "seals"}}, []string{"0123abcd"}},
-		"methodHeads": {methodHeads, [][]string{{strings.Repeat("m", 40), "openid4vp", "L2", "10000", longName}},
+		"methodHeads": {methodHeads,
+			[][]string{{strings.Repeat("m", 40), "openid4vp", "L2", "10000", longName}},
 			[]string{strings.Repeat("m", 40)}},
 	}
 }
@@ -90,7 +95,8 @@ func TestTablesAreNarrow(t *testing.T) {
 	for name, table := range tables() {
 		t.Run(name, func(t *testing.T) {
 			p, out, _ := testProgram()
-			if err := printTable(p, table.heads, append(table.rows, make([]string, len(table.rows[0])))); err != nil {
+			if err := printTable(p, table.heads, append(table.rows,
+				make([]string, len(table.rows[0])))); err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(out.String()) {
@@ -139,8 +145,9 @@ func TestTableOfLongRowsGoesOn(t *testing.T) {
 // Who looks through integrations sees one line of each, where the ids are those that the service makes.
 func TestAnIntegrationIsOneLineOfTheList(t *testing.T) {
 	p, out, _ := testProgram()
-	rows := integrationRows([]operate.Integration{{Integration: integration.Integration{ID: longID, Name: longName,
-		PublisherID: "pub_" + strings.Repeat("5", 24), Level: "L2"}, Ready: true}})
+	rows := integrationRows([]operate.Integration{
+		{Integration: integration.Integration{ID: longID, Name: longName,
+			PublisherID: "pub_" + strings.Repeat("5", 24), Level: "L2"}, Ready: true}})
 	if err := printTable(p, integrationHeads, rows); err != nil {
 		t.Fatal(err)
 	}

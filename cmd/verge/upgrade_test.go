@@ -92,11 +92,12 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// commitBefore stands in for the release before until there is a tag: the last commit before the upgrade policy.
+// commitBefore stands in for the release before until there is a tag: the last commit before the upgrade
+// policy.
 const commitBefore = "4cb1fbfc7fe65addb69792ce8cf24babe974e4f5"
 
-// releaseBefore returns the binary of the last release before this one: the one that VERGE_BEFORE names, or one that
-// is built from the last tag.
+// releaseBefore returns the binary of the last release before this one: the one that VERGE_BEFORE names, or
+// one that is built from the last tag.
 func releaseBefore(t *testing.T) string {
 	t.Helper()
 	if given := os.Getenv("VERGE_BEFORE"); given != "" {
@@ -127,14 +128,15 @@ var builtBefore = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(shared, "before")
 	script := `mkdir -p "$1/source" && git -C ../.. archive "$0" | tar -x -C "$1/source" && cd "$1/source" && ` +
 		`go build -o "$1/verge" ./cmd/verge`
-	if out, err := exec.Command("bash", "-o", "pipefail", "-c", script, at, dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("bash", "-o", "pipefail", "-c", script, at,
+		dir).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w: %s", at, err, out)
 	}
 	return filepath.Join(dir, "verge"), nil
 })
 
-// TestRollingUpgradeBehindProxies upgrades three instances one after the other, and goes back, while users and a
-// publisher come by three proxies. No request fails.
+// TestRollingUpgradeBehindProxies upgrades three instances one after the other, and goes back, while users
+// and a publisher come by three proxies. No request fails.
 func TestRollingUpgradeBehindProxies(t *testing.T) {
 	long.Skip(t, "TestRollingUpgradeBehindProxies")
 	before := releaseBefore(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestWalkByCurl runs the script that takes a publisher from nothing to a verified session by the operators' API.
+// TestWalkByCurl runs the script that takes a publisher from nothing to a verified session by the operators'
+// API.
 func TestWalkByCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("SKIP: there is no curl here")
@@ -22,7 +23,8 @@ func TestWalkByCurl(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, t.TempDir(), "--log-level", "warn")
 	walk := exec.Command("sh", "testdata/walk/curl.sh")
-	walk.Env = append(os.Environ(), "VERGE_ADMIN_URL="+dev.AdminURL, "VERGE_OPERATOR_TOKEN="+dev.OperatorToken,
+	walk.Env = append(os.Environ(), "VERGE_ADMIN_URL="+dev.AdminURL,
+		"VERGE_OPERATOR_TOKEN="+dev.OperatorToken,
 		"WEBHOOK_URL="+dev.WebhookURL, "WEBHOOK_SECRET="+dev.WebhookSecret)
 	said, err := walk.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(said), "Done.\n") {
@@ -30,9 +32,9 @@ func TestWalkByCurl(t *testing.T) {
 	}
 }
 
-// keep puts into a variable what the last command has printed: keep NAME. Or it takes a member of JSON that was
-// printed or is in a file: keep NAME MEMBER [FILE]. A member of a member is behind a dot, and a number is a place
-// in a list.
+// keep puts into a variable what the last command has printed: keep NAME. Or it takes a member of JSON that
+// was printed or is in a file: keep NAME MEMBER [FILE]. A member of a member is behind a dot, and a number is
+// a place in a list.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 3 {
 		ts.Fatalf("usage: keep NAME [MEMBER [FILE]]")

@@ -80,7 +80,8 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 	case c.SecretFile == "" && c.SecretEnv == "":
 		return usagef("give the webhook secret with --secret-file or --secret-env")
 	case c.Request == "" && c.Body == "":
-		return usagef("give the request with --request, or its body with --body and its headers with --header")
+		return usagef(
+			"give the request with --request, or its body with --body and its headers with --header")
 	}
 	secret, err := c.secret(p)
 	if err != nil {
@@ -191,7 +192,8 @@ func parseRequest(raw []byte) (map[string][]string, []byte, error) {
 			return nil, nil, errors.New("Content-Length is not a number")
 		}
 		if int(n) > len(body) {
-			return nil, nil, fmt.Errorf("Content-Length is %d but only %d bytes of body are saved", n, len(body))
+			return nil, nil, fmt.Errorf("Content-Length is %d but only %d bytes of body are saved", n,
+				len(body))
 		}
 		body = body[:n]
 	}

@@ -100,7 +100,8 @@ func FuzzParseRequest(f *testing.F) {
 		if _, body, err := parseRequest(raw); err == nil && !bytes.Contains(raw, body) {
 			t.Errorf("body %q is not in %q", body, raw)
 		}
-		saved := fmt.Appendf(nil, "POST / HTTP/1.1\r\nX-Service-Signature: %s\r\nContent-Length: %d\r\n\r\n%s\n",
+		saved := fmt.Appendf(nil, "POST / HTTP/1.1\r\nX-Service-Signature: "+
+			"%s\r\nContent-Length: %d\r\n\r\n%s\n",
 			webhook.Sign("secret", now, raw), len(raw), raw)
 		header, body, err := parseRequest(saved)
 		if err := errors.Join(err, webhook.Verify("secret", header, body, now, 0)); err != nil {

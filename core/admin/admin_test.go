@@ -72,11 +72,12 @@ func newWorld(t testing.TB) *world {
 			People: people, Lifecycle: l, StartTest: starts.StartTrial,
 			Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 				Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
-			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
-			Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
+			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
+				Log: h.Log},
+			Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Alpha"}))
-	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Name: "Shop", Level: "L1", ChallengeAge: 25,
-		Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},
+	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Name: "Shop", Level: "L1",
+		ChallengeAge: 25, Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},
 		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}
 	coretest.Must(t, d.PutIntegration(ctx, i, secret))
 	w.answer = w.receiver
@@ -107,7 +108,8 @@ type question struct {
 	match                     string // If-Match
 }
 
-// send sends a request and returns the answer as a caller gets it. It holds the answer against the description.
+// send sends a request and returns the answer as a caller gets it. It holds the answer against the
+// description.
 func (w *world) send(t testing.TB, q question) (*web.Response, *reply.Error) {
 	t.Helper()
 	path, query, _ := strings.Cut(q.path, "?")
@@ -131,7 +133,8 @@ func (w *world) send(t testing.TB, q question) (*web.Response, *reply.Error) {
 	return resp, e
 }
 
-// ask sends a request with the operator token, for whatever version there is. The body of a 200 goes into into.
+// ask sends a request with the operator token, for whatever version there is. The body of a 200 goes into
+// into.
 func (w *world) ask(t testing.TB, method, path, body string, into any) *reply.Error {
 	t.Helper()
 	resp, e := w.send(t, question{operator, method, path, body, "*"})
@@ -172,7 +175,8 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	for _, token := range []string{operator, ""} {
 		w.People = member.New(w.Host.Host, member.Config{OperatorToken: token})
 		headers := []web.Header{nil}
-		for _, value := range []string{"", "Bearer", "Bearer ", operator, "bearer " + operator, "Basic " + operator,
+		for _, value := range []string{"", "Bearer", "Bearer ", operator, "bearer " + operator,
+			"Basic " + operator,
 			"Bearer " + operator + " ", "Bearer " + operator[:len(operator)-1], "Bearer x" + operator,
 			"Bearer " + sk} {
 			headers = append(headers, web.Header{"Authorization": {value}})
@@ -291,7 +295,8 @@ func TestRoutes(t *testing.T) {
 				}
 				continue
 			}
-			if e := w.refused(t, reply.MethodNotAllowed, method, path, ""); e != nil && !slices.Equal(e.Allow, want) {
+			if e := w.refused(t, reply.MethodNotAllowed, method, path, ""); e != nil &&
+				!slices.Equal(e.Allow, want) {
 				t.Errorf("contract 5, 405: %s allows %v, want %v", path, e.Allow, want)
 			}
 		}
@@ -336,7 +341,8 @@ func TestABodyMustBeSentAsJSON(t *testing.T) {
 		if c.types != nil {
 			header["Content-Type"] = c.types
 		}
-		_, err := w.Handle(ctx, &web.Request{Method: "POST", Path: c.path, Body: []byte(c.body), Header: header})
+		_, err := w.Handle(ctx, &web.Request{Method: "POST", Path: c.path, Body: []byte(c.body),
+			Header: header})
 		var e *reply.Error
 		if errors.As(err, &e) && e.Code == reply.UnsupportedMediaType != c.refused {
 			t.Errorf("contract 5, 415: POST %s as %q: %v, want refused %v", c.path, c.types, e, c.refused)

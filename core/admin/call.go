@@ -173,7 +173,8 @@ func (c *call) body() (*input, error) {
 	}
 	o, err := web.ReadObject(c.req.Body)
 	if err != nil {
-		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "Send a JSON object: " + err.Error() + "."}
+		return nil, &reply.Error{Code: reply.InvalidRequest,
+			Message: "Send a JSON object: " + err.Error() + "."}
 	}
 	return &input{Object: o}, nil
 }

@@ -18,8 +18,8 @@ func (a *Admin) deliveries(c *call) (*web.Response, error) {
 	}
 	state, integration := c.query.Get("state"), c.query.Get("integration_id")
 	if integration != "" {
-		page, err := a.Desk.Deliveries(c.ctx, c.who, operate.DeliveryFilter{Integration: integration, State: state,
-			Type: c.query.Get("type")}, cursor)
+		page, err := a.Desk.Deliveries(c.ctx, c.who,
+			operate.DeliveryFilter{Integration: integration, State: state, Type: c.query.Get("type")}, cursor)
 		return list("deliveries", page, err)
 	}
 	if cursor.Limit == 0 {

@@ -115,13 +115,15 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		t.Fatalf("contract 27: %+v, %v", shown, e)
 	}
 	for _, d := range shown.Deliveries {
-		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 || !d.Due.After(w.Clock.Now()) {
+		if waiting[d.Event] == "" || d.Last != host.FetchTLS || d.Attempts != 1 ||
+			!d.Due.After(w.Clock.Now()) {
 			t.Errorf("contract 27: %+v", d)
 		}
 	}
 	for _, state := range []string{"", "?state=dead"} {
 		var shown eventPage[outbox.Dead]
-		if e := w.ask(t, "GET", DeliveriesPath+state, "", &shown); e != nil || len(shown.Deliveries) != len(dead) {
+		if e := w.ask(t, "GET", DeliveriesPath+state, "", &shown); e != nil ||
+			len(shown.Deliveries) != len(dead) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
 		}
 	}
@@ -144,8 +146,8 @@ func TestUndeliveredIsCounted(t *testing.T) {
 		t.Fatalf("contract 27: %+v, %v", all, e)
 	}
 	p := all.Publishers[0]
-	if p.Waiting != 1 || p.Dead != 3 || p.More || p.Oldest == nil || p.Newest == nil || len(p.Integrations) != 1 ||
-		p.Integrations[0].Integration != testUUID || p.Integrations[0].Dead != 3 {
+	if p.Waiting != 1 || p.Dead != 3 || p.More || p.Oldest == nil || p.Newest == nil ||
+		len(p.Integrations) != 1 || p.Integrations[0].Integration != testUUID || p.Integrations[0].Dead != 3 {
 		t.Errorf("contract 27: %+v", p)
 	}
 }

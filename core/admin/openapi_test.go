@@ -56,8 +56,8 @@ func readOpenAPI(t testing.TB) *description {
 	return d
 }
 
-// hold fails the test if the description does not have the answer. The request of an answer that is no error must
-// be described, too.
+// hold fails the test if the description does not have the answer. The request of an answer that is no error
+// must be described, too.
 func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 	t.Helper()
 	route, _, _ := routes.Find(req)
@@ -76,8 +76,8 @@ func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 	answer.Header.Set("X-Request-Id", "req_x") // core.Service sets it
 	if ok, problems := d.judge.ValidateHttpResponse(asked, answer); !ok {
 		for _, p := range problems {
-			t.Errorf("openapi.yaml does not describe the %d to %s %s: %v\n%.300s", resp.Status, req.Method, target, p,
-				resp.Body)
+			t.Errorf("openapi.yaml does not describe the %d to %s %s: %v\n%.300s", resp.Status, req.Method,
+				target, p, resp.Body)
 		}
 	}
 	for _, text := range badTimes(resp.Body) {
@@ -170,14 +170,17 @@ func withoutNames(path string) string {
 
 // What each schema is in the code: an answer that the code writes, or a body that it reads.
 var schemaTypes = map[string]any{
-	"Publisher": operate.Publisher{}, "Integration": operate.Integration{}, "ChangedIntegration": operate.Changed{},
-	"Webhook": integration.Webhook{}, "Readiness": operate.Readiness{}, "TestReport": operate.TestReport{},
-	"Probe": operate.ProbeReport{}, "Exchange": operate.Exchange{}, "TestSession": operate.TestSession{},
+	"Publisher": operate.Publisher{}, "Integration": operate.Integration{},
+	"ChangedIntegration": operate.Changed{},
+	"Webhook":            integration.Webhook{}, "Readiness": operate.Readiness{},
+	"TestReport": operate.TestReport{},
+	"Probe":      operate.ProbeReport{}, "Exchange": operate.Exchange{}, "TestSession": operate.TestSession{},
 	"Key": operate.Key{}, "CreatedKey": operate.CreatedKey{}, "Delivery": operate.Delivery{},
 	"Attempt": operate.Attempt{}, "WaitingEvent": outbox.Waiting{}, "Session": operate.Session{},
 	"UsageDay": UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{},
 	"Member": operate.Member{}, "MemberSessions": operate.MemberSessions{},
-	"MemberPasskey": operate.Passkey{}, "SignInLink": operate.SignInLink{}, "OperatorToken": operate.OperatorToken{},
+	"MemberPasskey": operate.Passkey{}, "SignInLink": operate.SignInLink{},
+	"OperatorToken":        operate.OperatorToken{},
 	"CreatedOperatorToken": operate.CreatedOperatorToken{}, "AuditEntry": operate.AuditEntry{},
 	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
 	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
@@ -189,10 +192,14 @@ var schemaTypes = map[string]any{
 
 	"UserPasskeys": operate.UserPasskeys{}, "EndPasskeys": PasskeysRequest{},
 
-	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{}, "StageWebhook": WebhookRequest{},
-	"Rotate": RotateRequest{}, "TestEvent": TestEventRequest{}, "StartTestSession": TestSessionRequest{},
-	"CreateKey": KeyRequest{}, "ChangeRole": RoleRequest{}, "Invite": InvitationRequest{}, "CreateLink": LinkRequest{},
-	"CreateOperator": OperatorRequest{}, "Site": integration.Site{}, "SiteIntegration": integration.SiteIntegration{},
+	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{},
+	"StageWebhook": WebhookRequest{},
+	"Rotate":       RotateRequest{}, "TestEvent": TestEventRequest{},
+	"StartTestSession": TestSessionRequest{},
+	"CreateKey":        KeyRequest{}, "ChangeRole": RoleRequest{}, "Invite": InvitationRequest{},
+	"CreateLink":     LinkRequest{},
+	"CreateOperator": OperatorRequest{}, "Site": integration.Site{},
+	"SiteIntegration": integration.SiteIntegration{},
 }
 
 // TestOpenAPIIsWhatTheCodeReadsAndWrites holds the members of the schemas against those of the types.
@@ -300,8 +307,8 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: openAPIPath, Header: web.Header{}})
 	coretest.Must(t, err)
-	if !bytes.Equal(resp.Body, openAPI) || resp.Header.Get("Content-Type") != "application/yaml; charset=utf-8" ||
-		w.Store.Calls() != calls {
+	if !bytes.Equal(resp.Body, openAPI) || resp.Header.Get(
+		"Content-Type") != "application/yaml; charset=utf-8" || w.Store.Calls() != calls {
 		t.Errorf("%d, %v", resp.Status, resp.Header)
 	}
 }

@@ -86,7 +86,8 @@ func (a *Admin) operators(c *call) (*web.Response, error) {
 }
 
 // self tells whose token the request has. With MayParameter it refuses as that operation would. So the core's
-// host lets callers in to its own paths, such as ModulePath, by the same rules and the same count of wrong tokens.
+// host lets callers in to its own paths, such as ModulePath, by the same rules and the same count of wrong
+// tokens.
 func (a *Admin) self(c *call) (*web.Response, error) {
 	if op := c.query.Get(MayParameter); op != "" {
 		if err := a.Desk.Judge(c.who, operate.Operation(op)); err != nil {

@@ -33,11 +33,13 @@ func (w *world) sample(t testing.TB) *strings.Replacer {
 	text, err := id.Format(w.Host.Sealer)
 	coretest.Must(t, err)
 	event := w.bury(t, "p1", 1)[0]
-	logged, err := w.Desk.Deliveries(ctx, root, operate.DeliveryFilter{Integration: testUUID}, operate.Cursor{})
+	logged, err := w.Desk.Deliveries(ctx, root, operate.DeliveryFilter{Integration: testUUID},
+		operate.Cursor{})
 	coretest.Must(t, err)
 	w.answer = w.receiver
 	return strings.NewReplacer("KEY", k.Info.ID, "INVITATION", i.ID, "TOKEN", o.Info.ID, "SESSION", text,
-		"EVENT", event, "PLACE", logged.Items[0].Place, "SHOP", testUUID, "NOBODY", "mem_"+strings.Repeat("0", 32))
+		"EVENT", event, "PLACE", logged.Items[0].Place, "SHOP", testUUID, "NOBODY",
+		"mem_"+strings.Repeat("0", 32))
 }
 
 // row is one route: which function of the desk it asks, whether a viewer may, and a request that is good.
@@ -84,7 +86,8 @@ var rows = map[string]row{
 	"POST " + KeysPath:   {desk: "CreateKey", path: "keys", body: `{"publisher_id":"pub_a"}`},
 	"POST " + RevokePath: {desk: "RevokeKey", path: "keys/KEY/revoke"},
 
-	"GET " + DeliveriesPath:  {desk: "Deliveries", viewer: true, path: "deliveries?integration_id=SHOP&state=dead"},
+	"GET " + DeliveriesPath: {desk: "Deliveries", viewer: true,
+		path: "deliveries?integration_id=SHOP&state=dead"},
 	"GET " + UndeliveredPath: {desk: "Undelivered", viewer: true, path: "undelivered"},
 	"GET " + DeliveryPath:    {desk: "Delivery", viewer: true, path: "deliveries/PLACE?integration_id=SHOP"},
 	"POST " + ResendPath:     {desk: "Resend", path: "deliveries/PLACE/resend?integration_id=SHOP"},
@@ -100,8 +103,9 @@ var rows = map[string]row{
 	"GET " + InvitationsPath: {desk: "Invitations", viewer: true, path: "invitations?publisher_id=pub_a"},
 	"POST " + InvitationsPath: {desk: "Invite", path: "invitations",
 		body: `{"publisher_id":"pub_a","name":"Ida","role":"developer"}`},
-	"POST " + WithdrawPath: {desk: "WithdrawInvitation", path: "invitations/INVITATION/withdraw?publisher_id=pub_a"},
-	"POST " + LinksPath:    {desk: "CreateLink", path: "links", body: `{"publisher_id":"pub_a","role":"admin"}`},
+	"POST " + WithdrawPath: {desk: "WithdrawInvitation",
+		path: "invitations/INVITATION/withdraw?publisher_id=pub_a"},
+	"POST " + LinksPath: {desk: "CreateLink", path: "links", body: `{"publisher_id":"pub_a","role":"admin"}`},
 
 	"GET " + OperatorsPath:       {desk: "OperatorTokens", viewer: true, path: "operators"},
 	"POST " + OperatorsPath:      {desk: "CreateOperatorToken", path: "operators", body: `{"name":"Oda","role":"viewer"}`},
@@ -188,7 +192,8 @@ func TestEveryRouteHasItsRow(t *testing.T) {
 	}
 }
 
-// Contract 42: two who change the same version do not overwrite each other. The second learns the present one.
+// Contract 42: two who change the same version do not overwrite each other. The second learns the present
+// one.
 func TestIfMatch(t *testing.T) {
 	for _, c := range []struct{ path, body, action string }{
 		{PublishersPath + "/pub_a", `{"name":"Second"}`, "PATCH"},
@@ -257,7 +262,8 @@ func TestCursors(t *testing.T) {
 	for path, want := range map[string]int{
 		"publishers?": n + 1, "integrations?": n + 1, "integrations?publisher_id=pub_a&": n + 1,
 		"integrations?publisher_id=pub_00&": 0, "keys?": n, "keys?publisher_id=pub_a&": n,
-		"invitations?publisher_id=pub_a&": n, "operators?": n + 1, "audit?": 5*n + 1, "audit?publisher_id=pub_00&": 1,
+		"invitations?publisher_id=pub_a&": n, "operators?": n + 1, "audit?": 5*n + 1,
+		"audit?publisher_id=pub_00&":  1,
 		"members?publisher_id=pub_a&": 0, "deliveries?": 0,
 	} {
 		name, _, _ := strings.Cut(path, "?")
@@ -307,8 +313,8 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// Contract 13: what makes a key, token, link or webhook secret worth anything is in one answer, and after that in
-// no other and in no line of the log.
+// Contract 13: what makes a key, token, link or webhook secret worth anything is in one answer, and after
+// that in no other and in no line of the log.
 func TestSecretsAreToldOnce(t *testing.T) {
 	w := newWorld(t)
 	named := w.sample(t)
@@ -342,7 +348,8 @@ func TestSecretsAreToldOnce(t *testing.T) {
 			continue
 		}
 		method, _, _ := strings.Cut(name, " ")
-		resp, _ := w.send(t, question{operator, method, prefix + named.Replace(r.path), named.Replace(r.body), ""})
+		resp, _ := w.send(t, question{operator, method, prefix + named.Replace(r.path), named.Replace(r.body),
+			""})
 		for _, s := range secrets {
 			if bytes.Contains(resp.Body, []byte(s)) {
 				t.Errorf("contract 13: %s tells a secret: %s", name, resp.Body)
@@ -401,8 +408,10 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	if e != nil && !strings.Contains(e.Message, "configuration") {
 		t.Errorf("contract 46: it does not say where to change it: %v", e)
 	}
-	resp, e := w.send(t, question{operator, "GET", UsagePath + "?format=csv&integration_id=" + testUUID, "", ""})
-	if e != nil || !bytes.HasPrefix(resp.Body, []byte("integration")) || bytes.Count(resp.Body, []byte("\n")) != 31 {
+	resp, e := w.send(t, question{operator, "GET", UsagePath + "?format=csv&integration_id=" + testUUID, "",
+		""})
+	if e != nil || !bytes.HasPrefix(resp.Body, []byte("integration")) ||
+		bytes.Count(resp.Body, []byte("\n")) != 31 {
 		t.Errorf("contract 44: %v, %s", e, resp.Body)
 	}
 }
@@ -459,7 +468,8 @@ func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
 	if n := uses(); n != 2 {
 		t.Errorf("%d uses are in the audit after an hour, want 2", n)
 	}
-	if _, e := w.send(t, question{token: "guess", method: "GET", path: MethodsPath}); e == nil || uses() != 2 {
+	if _, e := w.send(t, question{token: "guess", method: "GET", path: MethodsPath}); e == nil ||
+		uses() != 2 {
 		t.Error("a wrong token is in the audit")
 	}
 	var s seen
@@ -490,7 +500,8 @@ func TestHostileBodies(t *testing.T) {
 			strings.Repeat(`{"a":`, 2000), strings.Repeat("[", 10_000)} {
 			w.refused(t, reply.InvalidRequest, method, prefix+named.Replace(r.path), body)
 		}
-		w.refused(t, reply.PayloadTooLarge, method, prefix+named.Replace(r.path), strings.Repeat(" ", limit+1))
+		w.refused(t, reply.PayloadTooLarge, method, prefix+named.Replace(r.path),
+			strings.Repeat(" ", limit+1))
 	}
 	for _, c := range []struct{ path, body, fields string }{
 		{"POST publishers", `{"id":5,"name":[]}`, "id name"},
@@ -500,8 +511,8 @@ func TestHostileBodies(t *testing.T) {
 		{"PATCH integrations/SHOP", `{"name":1,"level":1,"challenge_age":"25","minimum_age":1.5,"attempts":true,` +
 			`"methods":"sandbox","method_settings":[],"passkeys":1,"callback_origins":[1],"browser_origins":{},` +
 			`"webhook_off":"no","webhook_url":1,"webhook_secret":1,"new_webhook_secret":1}`,
-			"attempts browser_origins callback_origins challenge_age level method_settings methods minimum_age name " +
-				"new_webhook_secret passkeys webhook_off webhook_secret webhook_url"},
+			"attempts browser_origins callback_origins challenge_age level method_settings methods " +
+				"minimum_age name new_webhook_secret passkeys webhook_off webhook_secret webhook_url"},
 		{"PATCH integrations/SHOP", `{"method_settings":{"sandbox":1}}`, "method_settings.sandbox"},
 		{"PATCH integrations/SHOP", `{"challenge_age":99999999999999999999}`, "challenge_age"},
 		{"PATCH integrations/SHOP", `{"level":"L9","challenge_age":0}`, "challenge_age level methods"},

@@ -116,7 +116,8 @@ func Box(handle string, serve func() (*web.Response, error)) Handler {
 		if handle != "" {
 			ofBox = append(ofBox, ratelimit.Rule{Name: "box", Key: handle, Limit: c.Limits.BoxesPerHandle})
 		}
-		if err := c.take(ratelimit.ClientRule("box-ip", c.req.Client, c.Limits.BoxesPerIP), ofBox...); err != nil {
+		if err := c.take(ratelimit.ClientRule("box-ip", c.req.Client, c.Limits.BoxesPerIP),
+			ofBox...); err != nil {
 			return nil, err
 		}
 		return serve()

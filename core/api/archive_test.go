@@ -62,7 +62,8 @@ func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
 	}
 }
 
-// Contract 46: keys of an archived publisher authenticate nobody, here at once and elsewhere within 5 seconds.
+// Contract 46: keys of an archived publisher authenticate nobody, here at once and elsewhere within 5
+// seconds.
 func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	w := newWorld(t)
 	id, result := w.completed(t)

@@ -103,7 +103,8 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 
 // Contract 30 limits no request for a document, so none may cost more than the answer itself.
 func TestDocumentsAreMadeOnce(t *testing.T) {
-	d := NewDocuments(Shown{Limits: standard.Limits, AnswerTime: time.Second, OutcomeLife: standard.OutcomeLife})
+	d := NewDocuments(Shown{Limits: standard.Limits, AnswerTime: time.Second,
+		OutcomeLife: standard.OutcomeLife})
 	for _, path := range []string{DocsPath, OpenAPIPath, DocsCSSPath, ExamplesPath} {
 		first := d.Answer(path).Body
 		if again := d.Answer(path).Body; len(first) == 0 || &first[0] != &again[0] {
@@ -118,8 +119,9 @@ func TestDocumentsAreMadeOnce(t *testing.T) {
 func TestTimesInWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		5 * time.Second: "5 s", 90 * time.Second: "90 s", 2 * time.Minute: "2 min", time.Hour: "1 h",
-		24 * time.Hour: "24 h", 48 * time.Hour: "2 days", 36 * time.Hour: "36 h", 1500 * time.Millisecond: "1.5s",
-		0: "0s",
+		24 * time.Hour: "24 h", 48 * time.Hour: "2 days", 36 * time.Hour: "36 h",
+		1500 * time.Millisecond: "1.5s",
+		0:                       "0s",
 	} {
 		if got := spoken(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

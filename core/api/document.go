@@ -16,8 +16,8 @@ const checksMark = "<!-- checks -->\n"
 type Documents struct {
 	phrases []string // in the places of standardPhrases
 
-	// Each is made when it is first asked for, since most guests are never asked. They have no rate limit, so a
-	// request must cost no more than sending them.
+	// Each is made when it is first asked for, since most guests are never asked. They have no rate limit, so
+	// a request must cost no more than sending them.
 	description, page, examples func() []byte
 }
 
@@ -57,8 +57,8 @@ func (d *Documents) Answer(path string) *web.Response {
 	}}
 }
 
-// withChecks returns the page with the check of a webhook in each language at its mark. They are not in the page's
-// file, because the console has most of them, too.
+// withChecks returns the page with the check of a webhook in each language at its mark. They are not in the
+// page's file, because the console has most of them, too.
 func withChecks(page []byte) []byte {
 	var b bytes.Buffer
 	before, after, _ := bytes.Cut(page, []byte(checksMark))

@@ -30,7 +30,8 @@ func (c *call) idempotencyKey(f *fields, public bool) string {
 		return ""
 	}
 	if public {
-		f.fail("Idempotency-Key", detailConflict, "Must be omitted with a public key, which everybody shares.")
+		f.fail("Idempotency-Key", detailConflict,
+			"Must be omitted with a public key, which everybody shares.")
 		return ""
 	}
 	if len(values) != 1 || !printable(values[0], maxIdempotencyKey) {

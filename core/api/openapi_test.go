@@ -75,7 +75,8 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 		}
 	}
 	content := func(where string, media *v3.MediaType) {
-		if media.Example == nil && media.Examples.Len() == 0 && !strings.HasSuffix(where, "application/yaml") {
+		if media.Example == nil && media.Examples.Len() == 0 &&
+			!strings.HasSuffix(where, "application/yaml") {
 			t.Errorf("%s: no example", where)
 		}
 		if media.Example != nil {
@@ -116,7 +117,8 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 func TestOpenAPIStatuses(t *testing.T) {
 	_, doc := readOpenAPI(t)
 	want := map[string]string{
-		"POST /api/v1/verify/start":               "200 400 401 403 404 405 408 409 413 414 415 429 500 502 503",
+		"POST /api/v1/verify/start": "200 400 401 403 404 405 408 409 413 414 415 " +
+			"429 500 502 503",
 		"OPTIONS /api/v1/verify/start":            "204 403 405 500 503",
 		"POST /api/v1/verify/validate":            "200 400 401 403 405 408 409 410 413 414 415 429 500 503",
 		"GET /api/v1/verify/sessions/{sessionId}": "200 400 401 403 404 429 503", // contract 6
@@ -177,7 +179,8 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		if s.Properties == nil {
 			continue
 		}
-		closed := s.AdditionalProperties != nil && s.AdditionalProperties.IsB() && !s.AdditionalProperties.B ||
+		closed := s.AdditionalProperties != nil && s.AdditionalProperties.IsB() &&
+			!s.AdditionalProperties.B ||
 			s.UnevaluatedProperties != nil && s.UnevaluatedProperties.IsB() && !s.UnevaluatedProperties.B
 		if closed == slices.Contains(requests, name) {
 			t.Errorf("%s: closed is %v", name, closed)
@@ -263,10 +266,11 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		return proxy.Schema()
 	}
 	for name, value := range map[string]any{
-		"StartResponse":            startResponse{},
-		"ValidateResponse":         validateResponse{},
-		"Session":                  reconcileResponse{},
-		"Error":                    json.RawMessage((&reply.Error{Details: []reply.Detail{{}}}).Body("x", "x")),
+		"StartResponse":    startResponse{},
+		"ValidateResponse": validateResponse{},
+		"Session":          reconcileResponse{},
+		"Error": json.RawMessage(
+			(&reply.Error{Details: []reply.Detail{{}}}).Body("x", "x")),
 		"ProviderUnavailableError": json.RawMessage((&reply.Error{Session: "x"}).Body("x", "x")),
 		"ErrorDetail":              reply.Detail{},
 		"TestEvents":               testEventsResponse{},
@@ -279,7 +283,8 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		if err := json.Unmarshal(text, &members); err != nil {
 			t.Fatal(err)
 		}
-		got, want := slices.Sorted(maps.Keys(members)), slices.Sorted(schema(name).Properties.KeysFromOldest())
+		got, want := slices.Sorted(maps.Keys(members)),
+			slices.Sorted(schema(name).Properties.KeysFromOldest())
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: the code writes %v, the description has %v", name, got, want)
 		}
@@ -349,8 +354,8 @@ func trials(t *testing.T, head webhook.Head) (events []webhook.Event) {
 	return events
 }
 
-// The file of examples is one that a receiver can be tried with: every signature is good, and every event is as
-// the description says.
+// The file of examples is one that a receiver can be tried with: every signature is good, and every event is
+// as the description says.
 func TestTheExamplesOfEvents(t *testing.T) {
 	var file struct {
 		Secret   string

@@ -59,7 +59,8 @@ func newWorld(t testing.TB) *world {
 	}
 	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
-		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
+		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
+			Lifecycle: life},
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
 		Methods: h.Opened(testhost.Catalog(sandbox.Kind))}
 	for n, id := range []string{testUUID, otherUUID} {
@@ -222,7 +223,8 @@ func TestWhoHasNoKeyIsUnauthorized(t *testing.T) {
 		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.calls(t, caller{"", c.header, c.public, reply.Unauthorized, reply.Unauthorized, reply.Unauthorized})
+			w.calls(t, caller{"", c.header, c.public, reply.Unauthorized, reply.Unauthorized,
+				reply.Unauthorized})
 		})
 	}
 }
@@ -233,15 +235,17 @@ func TestWhatPagesMayCall(t *testing.T) {
 		{"contract 5, 403: a page may not use a secret key",
 			with(bearer(w.sk), "Origin", "https://www.publisher.example"), "",
 			reply.Forbidden, reply.Forbidden, reply.Forbidden},
-		{"contract 5, 403: nor may what sends Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"), "",
-			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+		{"contract 5, 403: nor may what sends Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"),
+			"", reply.Forbidden, reply.Forbidden, reply.Forbidden},
 		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "",
 			ok, ok, ok},
 		{"contract 5, 401: a page with an unknown key is told so",
-			with(bearer(w.newKey(t, integration.SecretPrefix)), "Origin", "https://www.publisher.example"), "",
+			with(bearer(w.newKey(t, integration.SecretPrefix)), "Origin", "https://www.publisher.example"),
+			"",
 			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
 		{"contract 7: an allowed page may start with a public key",
-			web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden, reply.Unauthorized},
+			web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden,
+			reply.Unauthorized},
 		{"contract 5, 403: another page may not", web.Header{"Origin": {"https://evil.example"}}, w.pk,
 			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
 		{"contract 5, 403: a page without an origin may not", web.Header{"Origin": {"null"}}, w.pk,
@@ -483,7 +487,8 @@ func TestIdempotentStart(t *testing.T) {
 	if later, e := ask(w.sk, "key 1", startBody()); e != nil || later == first {
 		t.Errorf("contract 11: after 10 minutes it gives the old session (%v)", e)
 	}
-	for _, bad := range []web.Header{{"Idempotency-Key": {""}}, {"Idempotency-Key": {strings.Repeat("x", 256)}},
+	for _, bad := range []web.Header{{"Idempotency-Key": {""}},
+		{"Idempotency-Key": {strings.Repeat("x", 256)}},
 		{"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
 		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != reply.InvalidRequest {
@@ -802,7 +807,8 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 		listed []string
 		want   reply.Code // "": started
 	}{
-		{"contract 5, 403: a page of an origin that is listed", []string{"https://www.publisher.example"}, ""},
+		{"contract 5, 403: a page of an origin that is listed", []string{"https://www.publisher.example"},
+			""},
 		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, reply.Forbidden},
 		{"contract 5, 403: none is listed", nil, reply.Forbidden},
 	} {
@@ -833,8 +839,8 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		callback        string
 		public, private reply.Code
 	}{
-		{"contract 8: none are listed, as of keys that were made before", false, nil, "https://evil.example/x",
-			reply.Forbidden, ""},
+		{"contract 8: none are listed, as of keys that were made before", false, nil,
+			"https://evil.example/x", reply.Forbidden, ""},
 		{"contract 8: none are listed, in dev mode", true, nil, "https://evil.example/x", "", ""},
 		{"contract 8: an empty list is none", false, []string{}, page + "/return", reply.Forbidden, ""},
 		{"contract 8: inside those that are listed", false, []string{page}, page + "/return", "", ""},
@@ -850,8 +856,8 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
-			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: with(header, "X", "x"),
-				Body: []byte(public)}, web.MaxBody, Start)
+			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
+				Header: with(header, "X", "x"), Body: []byte(public)}, web.MaxBody, Start)
 			var e *reply.Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
@@ -876,8 +882,8 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
 		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}},
 			startBody(`"public_key":"`+w.pk+`"`))
-		if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" ||
-			e.Details[0].Code != detailConflict {
+		if code(e) != reply.InvalidRequest || len(e.Details) != 1 ||
+			e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
 			t.Errorf("contract 11: %q: %v", value, e)
 		}
 	}

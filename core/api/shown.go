@@ -18,9 +18,9 @@ type Shown struct {
 	Console     bool // it is at /console, beside the documents
 }
 
-// The files have the phrases of a service for which nothing is set, so they are whole as they are, and tools can
-// read them. A phrase is the same in openapi.yaml and on the page: it stands on one line, and has no markup. A
-// test looks for each of them.
+// The files have the phrases of a service for which nothing is set, so they are whole as they are, and tools
+// can read them. A phrase is the same in openapi.yaml and on the page: it stands on one line, and has no
+// markup. A test looks for each of them.
 var standardPhrases = Shown{Limits: Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}.phrases()
 
@@ -29,7 +29,8 @@ func (s Shown) phrases() []string {
 	const address = " per client address"
 	console := "The operator of this service gives you both."
 	if s.Console {
-		console = "The operator of this service gives you both, or invites you to its console, which is at /console."
+		console = "The operator of this service gives you both, or invites you to its console, which " +
+			"is at /console."
 	}
 	return []string{
 		rate(s.Limits.PublicPerIP) + address + ", and " + rate(s.Limits.PublicPerKey) + " per key",

@@ -101,8 +101,8 @@ func (c *call) startCaller() (*integration.Key, *fields, error) {
 	return key, f, err
 }
 
-// startFields checks the whole body. owned is nil if the integration does not exist, is archived or is another
-// publisher's. It is also nil without a key, since there is then no publisher to look it up for.
+// startFields checks the whole body. owned is nil if the integration does not exist, is archived or is
+// another publisher's. It is also nil without a key, since there is then no publisher to look it up for.
 func (c *call) startFields(f *fields, key *integration.Key) (
 	req startRequest, owned *integration.Integration, err error) {
 	rules := weburl.CallbackRules{Dev: c.Dev}

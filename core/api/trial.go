@@ -17,8 +17,8 @@ type Trial struct {
 }
 
 // StartTrial starts a session for somebody who has already shown that they may, in the console or as an
-// operator. The caller has checked that the integration is ready and that the callback is allowed. It is like a
-// start with a secret key otherwise.
+// operator. The caller has checked that the integration is ready and that the callback is allowed. It is like
+// a start with a secret key otherwise.
 func (a *API) StartTrial(ctx context.Context, i *integration.Integration, callback string) (Trial, error) {
 	c := &call{API: a, ctx: ctx, now: a.Now()}
 	resp, err := c.begin(startRequest{integrationID: i.ID, callback: callback}, i, nil)

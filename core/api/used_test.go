@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// A request notes the key that has authenticated it, whatever else is wrong with it. A key that was refused is
-// not noted.
+// A request notes the key that has authenticated it, whatever else is wrong with it. A key that was refused
+// is not noted.
 func TestWhoHasUsedAKey(t *testing.T) {
 	w := newWorld(t)
 	id := func(prefix, text string) string { return integration.Present(prefix, text).ID() }

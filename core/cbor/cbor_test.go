@@ -181,7 +181,8 @@ func TestSizeIsLimited(t *testing.T) {
 	if _, err := Read(full, Options{}); err != nil {
 		t.Errorf("%d bytes: %v", len(full), err)
 	}
-	if _, err := Read(append(full, 0), Options{}); err == nil || !strings.HasSuffix(err.Error(), "too large") {
+	if _, err := Read(append(full, 0), Options{}); err == nil ||
+		!strings.HasSuffix(err.Error(), "too large") {
 		t.Errorf("%d bytes: %v", len(full)+1, err)
 	}
 }
@@ -194,7 +195,8 @@ func TestManyKeys(t *testing.T) {
 			pairs = append(pairs, Pair{Integer(int64(i)), Null()})
 		}
 		whole := Map(pairs...)
-		if item, err := Read(whole.Raw(), Options{Canonical: true}); err != nil || !item.Label(int64(n-1)).Null() {
+		if item, err := Read(whole.Raw(), Options{Canonical: true}); err != nil ||
+			!item.Label(int64(n-1)).Null() {
 			t.Errorf("%d keys: %v", n, err)
 		}
 		for i := range n - 1 {

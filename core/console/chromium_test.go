@@ -174,7 +174,8 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 }
 
-// judge fails the test if axe-core finds something wrong with the page, or if something is wider than the screen.
+// judge fails the test if axe-core finds something wrong with the page, or if something is wider than the
+// screen.
 func (b *browser) judge(name string) {
 	b.t.Helper()
 	for _, wrong := range eval[[]string](b, wide) {

@@ -219,7 +219,8 @@ func (v *visit) act() *web.Response {
 		}
 		v.acting = name
 		if !v.page.open && (v.session.Forms == nil || !v.session.Forms.CheckForm(name, v.form.Get("csrf"))) {
-			return v.again(403, "This form belongs to an earlier sign-in, so nothing was changed. Send it once more.")
+			return v.again(403, "This form belongs to an earlier sign-in, so nothing was changed. "+
+				"Send it once more.")
 		}
 		if a.op != "" && !v.who().May(a.op) {
 			return v.problem(&operate.Forbidden{Operation: a.op, Role: v.who().Role})

@@ -357,8 +357,9 @@ func TestWhatFormsHandOver(t *testing.T) {
 	w.ask("POST", shop, "developer", body("save-integration",
 		url.Values{"version": {"v7"}, "name": {" Laden "},
 			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
-			"webhook_url": {"https://new.example/"}, "callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
-			"browser_origins": {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
+			"webhook_url":      {"https://new.example/"},
+			"callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
+			"browser_origins":  {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
 		"developer"))
 	if len(w.desk.inputs) != 1 {
 		t.Fatalf("the desk got %v", w.desk.inputs)
@@ -564,10 +565,11 @@ func TestPostsOfOtherSites(t *testing.T) {
 		want   int
 	}{
 		{"a form of ours", "developer", good, nil, 303},
-		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", "https://evil.example"}, 403},
+		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin",
+			"https://evil.example"}, 403},
 		{"another port", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", base + ":8443"}, 403},
-		{"the operators' listener, by fetch metadata", "developer", good, []string{"Origin", "http://127.0.0.1:9090"},
-			303},
+		{"the operators' listener, by fetch metadata", "developer", good,
+			[]string{"Origin", "http://127.0.0.1:9090"}, 303},
 		{"fetch metadata: cross-site", "developer", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"fetch metadata: a sibling host", "developer", good, []string{"Sec-Fetch-Site", "same-site"}, 403},
 		{"no fetch metadata and a null origin", "developer", good,
@@ -973,9 +975,11 @@ func text(n *html.Node) string {
 func TestAReceiverThatDoesNotAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.desk.silent = true
-	to := w.ask("POST", shop+"/webhook", "developer", body("test-webhook", "", "developer")).Header.Get("Location")
+	to := w.ask("POST", shop+"/webhook", "developer",
+		body("test-webhook", "", "developer")).Header.Get("Location")
 	page := text(parse(t, w.ask("GET", to, "developer", "")))
-	for _, want := range []string{"your receiver did not answer", "Wanted: 2xx. Came: no answer: nothing listens",
+	for _, want := range []string{"your receiver did not answer",
+		"Wanted: 2xx. Came: no answer: nothing listens",
 		"Look whether the receiver runs", "The other four were not sent"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
@@ -1017,7 +1021,8 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 	}
 }
 
-// A member ends one of their sessions by the page about themselves. One that is gone is not an error of theirs.
+// A member ends one of their sessions by the page about themselves. One that is gone is not an error of
+// theirs.
 func TestEndingOneSession(t *testing.T) {
 	w := newWorld(t)
 	page := string(w.ask("GET", "/console/account", "admin", "").Body)

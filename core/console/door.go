@@ -62,7 +62,8 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 	if s.Actor.Kind == operate.KindOperator { // the name is that of a token, perhaps of a program's
 		text = "You are signed in as " + string(s.Actor.Role) + ", with the token " + s.Actor.Name + "."
 		if s.Actor.ID == "configuration" {
-			text = "You are signed in with the token of the configuration. Give each operator a token of their own."
+			text = "You are signed in with the token of the configuration. Give each operator a " +
+				"token of their own."
 		}
 	}
 	return next{path: to, note: done(text), cookie: cookie, opened: s}, nil

@@ -116,14 +116,16 @@ func (d *desk) addTraffic() {
 			Created: before(90 * 24 * time.Hour)},
 			LastUsed: t.Format(time.DateOnly)},
 		{Key: integration.Key{ID: "key_2", PublisherID: mineID, IntegrationID: shopID, Last4: "Xk07",
-			Created: before(60 * 24 * time.Hour), Expires: ptr(t.Add(72 * time.Hour))}, LastUsed: "2026-11-02"},
+			Created: before(60 * 24 * time.Hour), Expires: ptr(t.Add(72 * time.Hour))},
+			LastUsed: "2026-11-02"},
 		{Key: integration.Key{ID: "key_3", PublisherID: mineID, Last4: "aaZ1",
 			Created: before(200 * 24 * time.Hour),
 			Revoked: ptr(before(90 * 24 * time.Hour))}},
 	}
 	event := func(place, typ, state string, age time.Duration, attempts ...operate.Attempt) operate.Delivery {
 		return operate.Delivery{Event: "evt_0f8fad5b-d9cb-469f-a165-7086" + place[len(place)-1:] + "728950e",
-			Place: place, Type: typ, Session: sessionID, Integration: shopID, State: state, Created: before(age),
+			Place: place, Type: typ, Session: sessionID, Integration: shopID, State: state,
+			Created:  before(age),
 			Attempts: attempts, Body: `{"id":"evt_1","type":"` + typ +
 				`","data":{"status":"completed","level":"L1"}}`}
 	}
@@ -185,7 +187,8 @@ func (d *desk) addPeople() {
 	}
 	d.audit = []operate.AuditEntry{
 		{ID: "1", At: before(3 * time.Minute), ActorKind: operate.KindMember, ActorID: "mem_developer",
-			ActorName: "Grace Hopper", Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
+			ActorName: "Grace Hopper", Publisher: mineID, Operation: operate.IntegrationChange,
+			Target: shopID,
 			Changes: []operate.AuditChange{{Field: "challenge_age", From: "23", To: "25"},
 				{Field: "callback_origins", From: "https://old.example", To: ""}}},
 		{ID: "2", At: before(2 * time.Hour), ActorKind: operate.KindOperator, ActorID: "op_1",
@@ -249,8 +252,8 @@ func of[T any](all []T, ok func(T) bool) (some []T) {
 
 func (d *desk) Publishers(_ context.Context, who operate.Actor, c operate.Cursor) (
 	operate.Page[operate.Publisher], error) {
-	return part(of(d.publishers, func(p operate.Publisher) bool { return strings.Contains(p.Name, c.Name) }), c),
-		d.may(who, operate.PublisherList, "")
+	return part(of(d.publishers, func(p operate.Publisher) bool { return strings.Contains(p.Name, c.Name) }),
+		c), d.may(who, operate.PublisherList, "")
 }
 
 func (d *desk) Publisher(_ context.Context, who operate.Actor, id string) (operate.Publisher, error) {
@@ -305,7 +308,8 @@ func (d *desk) Passkeys(_ context.Context, _ operate.Actor, publisher string) (o
 	return operate.UserPasskeys{Publisher: publisher, Count: 3}, nil
 }
 
-func (d *desk) EndPasskeys(_ context.Context, who operate.Actor, publisher string) (operate.UserPasskeys, error) {
+func (d *desk) EndPasskeys(_ context.Context, who operate.Actor, publisher string) (operate.UserPasskeys,
+	error) {
 	return operate.UserPasskeys{Publisher: publisher}, d.does(who, operate.PasskeysEnd, publisher)
 }
 
@@ -425,11 +429,12 @@ func (d *desk) SendTestEvent(ctx context.Context, who operate.Actor, id, eventTy
 	}
 	return operate.Exchange{Type: eventType, URL: i.Webhook.URL, RequestHeader: map[string]string{
 		"Content-Type": "application/json; charset=utf-8", webhook.HeaderTimestamp: "1795390000",
-		webhook.HeaderSignature: "t=1795390000,v1=5257a869e7ecebeda32affa62cdca3fa51cad7e77a0e56ff536d0ce8e108d8bd"},
+		webhook.HeaderSignature: "t=1795390000," +
+			"v1=5257a869e7ecebeda32affa62cdca3fa51cad7e77a0e56ff536d0ce8e108d8bd"},
 		RequestBody: `{"id":"evt_1","type":"` + eventType +
 			`","test":true,"data":{"status":"started"}}`, Status: 401,
-		Body: "signature mismatch\n", TookMS: 63, Words: "A 4xx answer says that the event is unwanted. It would be " +
-			"given up at once."}, err
+		Body: "signature mismatch\n", TookMS: 63,
+		Words: "A 4xx answer says that the event is unwanted. It would be " + "given up at once."}, err
 }
 
 func (d *desk) StartTestSession(ctx context.Context, who operate.Actor, id, callback string) (
@@ -479,7 +484,8 @@ func (d *desk) Undelivered(_ context.Context, who operate.Actor) (operate.Undeli
 	u := operate.Undelivered{Publishers: []operate.PublisherUndelivered{}}
 	if len(d.deliveries) > 0 {
 		u.Publishers = []operate.PublisherUndelivered{
-			{Publisher: mineID, Name: "Nordlicht Spirits", Waiting: 1, Dead: 1, Oldest: &d.deliveries[0].Created,
+			{Publisher: mineID, Name: "Nordlicht Spirits", Waiting: 1, Dead: 1,
+				Oldest: &d.deliveries[0].Created,
 				Newest: &d.deliveries[2].Created, Integrations: []operate.IntegrationUndelivered{
 					{Integration: shopID, Name: "Shop", Waiting: 1, Dead: 1}}},
 			{Publisher: othersID, Name: "Ahrenfeld Games", Dead: 1250, More: true,
@@ -554,9 +560,11 @@ func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) 
 		{Name: operate.StepMethod}}
 	if publisher == mineID {
 		o.Waiting, o.Dead = 1, 3
-		o.Undelivered = []operate.IntegrationUndelivered{{Integration: kioskID, Name: "Kiosk", Waiting: 1, Dead: 3}}
+		o.Undelivered = []operate.IntegrationUndelivered{
+			{Integration: kioskID, Name: "Kiosk", Waiting: 1, Dead: 3}}
 		o.Today = map[string]uint64{host.OutcomeStarted: 1284, host.OutcomeCompleted: 1102,
-			host.OutcomeRejected: 61, host.OutcomeMaxAttempts: 12, host.OutcomeCancelled: 40, host.OutcomeExpired: 55}
+			host.OutcomeRejected: 61, host.OutcomeMaxAttempts: 12, host.OutcomeCancelled: 40,
+			host.OutcomeExpired: 55}
 		for n := range steps {
 			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2 || d.stepsDone
 		}
@@ -675,8 +683,9 @@ type door struct {
 }
 
 var actors = map[string]operate.Actor{
-	"operator": {Kind: operate.KindOperator, ID: "configuration", Name: "configuration", Role: operate.RoleOperator},
-	"watcher":  {Kind: operate.KindOperator, ID: "op_2", Name: "Support desk", Role: operate.RoleViewer},
+	"operator": {Kind: operate.KindOperator, ID: "configuration", Name: "configuration",
+		Role: operate.RoleOperator},
+	"watcher": {Kind: operate.KindOperator, ID: "op_2", Name: "Support desk", Role: operate.RoleViewer},
 	"admin": {Kind: operate.KindMember, ID: "mem_admin", Name: "Ada Byron", Role: operate.RoleAdmin,
 		Publisher: mineID},
 	"developer": {Kind: operate.KindMember, ID: "mem_developer", Name: "Grace Hopper",
@@ -791,7 +800,8 @@ func (d *door) SignOut(_ context.Context, cookie string) error {
 
 func (d *door) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, console.Ceremony, error) {
 	day := d.now().Add(-50 * 24 * time.Hour)
-	all := []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day}, {ID: "psk_2", Name: "phone", Created: day}}
+	all := []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day},
+		{ID: "psk_2", Name: "phone", Created: day}}
 	if cookie == "late" {
 		return all, console.Ceremony{SignInFirst: true}, nil
 	}

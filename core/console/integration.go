@@ -36,8 +36,8 @@ func showNewIntegration(v *visit) (view, error) {
 	}
 	d := pages.IntegrationData{Methods: methods}
 	d.Level, d.ChallengeAge = "L1", 25
-	// Who looks around begins with what verifies nobody: then test sessions work at once. In production there is
-	// no such method, and the first one is chosen.
+	// Who looks around begins with what verifies nobody: then test sessions work at once. In production there
+	// is no such method, and the first one is chosen.
 	n := max(slices.IndexFunc(methods, func(m operate.Method) bool { return m.Sandbox }), 0)
 	if n < len(methods) {
 		d.Method = methods[n].Name
@@ -165,7 +165,8 @@ func saveIntegration(v *visit) (next, error) {
 	saved, err := v.Desk.ChangeIntegration(v.ctx, v.who(), i.ID, version, in)
 	text := "Saved."
 	if err == nil && i.Ready && !saved.Ready {
-		text = "Saved. The webhook has changed, so run the signed test again before the next session in production."
+		text = "Saved. The webhook has changed, so run the signed test again before the next " +
+			"session in production."
 	}
 	path := v.mine("integrations", i.ID)
 	if saved.Secret != "" {
@@ -229,8 +230,8 @@ func (v *visit) test(staged bool) (next, error) {
 				failed++
 			}
 		}
-		n.Tone, n.Text = pages.Bad, "Not ready: "+strconv.Itoa(failed)+" of "+strconv.Itoa(len(report.Probes))+
-			" probes failed. Below is what to mend."
+		n.Tone, n.Text = pages.Bad, "Not ready: "+strconv.Itoa(failed)+" of "+
+			strconv.Itoa(len(report.Probes))+" probes failed. Below is what to mend."
 	}
 	return next{path: v.mine("integrations", i.ID, "webhook"), note: n}, nil
 }

@@ -156,8 +156,8 @@ func findSession(v *visit) (next, error) {
 	if err != nil {
 		if errors.Is(err, operate.ErrNotFound) {
 			err = &operate.Invalid{Fields: []operate.Field{{Field: "session_id", Code: "not_found",
-				Message: "There is no such session of this publisher. Ids begin with svc_sess_, and outcomes " +
-					"are kept for 30 days."}}}
+				Message: "There is no such session of this publisher. Ids begin with " +
+					"svc_sess_, and outcomes are kept for 30 days."}}}
 		}
 		return next{}, err
 	}

@@ -62,8 +62,8 @@ const (
 // noteNonce is the size of a nonce of AES-GCM, in bytes. A key seals one note, so any nonce is good.
 const noteNonce = 12
 
-// noteKey returns the item's name and what seals it: AES-256-GCM, which wallets' answers need in any case, so that
-// it adds nothing to the guest.
+// noteKey returns the item's name and what seals it: AES-256-GCM, which wallets' answers need in any case, so
+// that it adds nothing to the guest.
 func noteKey(cookie, id string) (name string, aead cipher.AEAD, err error) {
 	const nameSize, keySize = 16, 32
 	b, err := hkdf.Key(sha256.New, []byte(cookie), []byte(id), labelNote, nameSize+keySize)
@@ -158,8 +158,9 @@ func (v *visit) takeNote(id string) note {
 			return note{} // another page has shown it
 		}
 		n.Secret = ""
-		n.Tone, n.Text = pages.Bad, n.Text+" It cannot be shown, because the store does not answer. Make a new one, "+
-			"and end this one."
+		n.Tone, n.Text = pages.Bad,
+			n.Text+" It cannot be shown, because the store does not answer. Make a new one, "+
+				"and end this one."
 	}
 	return n
 }

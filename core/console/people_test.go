@@ -35,8 +35,9 @@ func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 	coretest.Must(t, err)
 	p := &console.People{
 		Registry:  member.New(w.Host.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
-		Directory: d, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)}, Failures: ratelimit.PerMinute(20),
-		Sealer: w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
+		Directory: d, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)},
+		Failures: ratelimit.PerMinute(20),
+		Sealer:   w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
 	}
 	w.Door = p
 	return p

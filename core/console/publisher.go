@@ -38,7 +38,8 @@ func showPublisher(v *visit) (view, error) {
 
 func endPasskeys(v *visit) (next, error) {
 	_, err := v.Desk.EndPasskeys(v.ctx, v.who(), v.publisher.ID)
-	return next{path: v.mine("settings"), note: done("All passkeys that users have made until now are ended.")}, err
+	return next{path: v.mine("settings"),
+		note: done("All passkeys that users have made until now are ended.")}, err
 }
 
 // mine is the path of a page of the publisher whose page this is.

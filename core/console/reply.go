@@ -109,12 +109,12 @@ func (v *visit) refused(err error) *web.Response {
 		return v.again(422, "")
 	case errors.Is(err, operate.ErrStale):
 		v.refusal.Theirs = v.theirs()
-		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you typed is still "+
-			"here. Look at what they changed, and save again if yours shall hold.")
+		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
+			"typed is still here. Look at what they changed, and save again if yours shall hold.")
 	case errors.Is(err, errNoVersion):
 		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
-			Text: "The form does not say which version it changes, so nothing was changed. Load the page again, and " +
-				"make your change there.", To: v.req.Path, ToText: "Load the page again"})
+			Text: "The form does not say which version it changes, so nothing was changed. Load the " +
+				"page again, and make your change there.", To: v.req.Path, ToText: "Load the page again"})
 	case errors.Is(err, operate.ErrManaged):
 		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
 	case errors.Is(err, operate.ErrArchived):
@@ -126,8 +126,8 @@ func (v *visit) refused(err error) *web.Response {
 	case errors.As(err, &refusal):
 		return v.again(401, refusal.Message)
 	case errors.As(err, &often):
-		resp := v.again(429, "Too many wrong tokens came from your address. Try again in a minute. The right one "+
-			"need not wait.")
+		resp := v.again(429, "Too many wrong tokens came from your address. Try again in a "+
+			"minute. The right one need not wait.")
 		resp.Header.Set("Retry-After", seconds(max(often.RetryAfter, time.Second)))
 		return resp
 	}
@@ -223,8 +223,8 @@ func (v *visit) problem(err error) *web.Response {
 	}
 	v.log().LogAttrs(v.ctx, level, "console page unavailable", slog.String("error", err.Error()))
 	resp := v.plainFor(503, pages.ProblemData{Heading: "The console cannot answer just now", Tone: pages.Bad,
-		Text: "The store does not answer. Whether a form that you just sent was carried out, the page will say when " +
-			"you load it again.", To: v.req.Path, ToText: "Load the page again"})
+		Text: "The store does not answer. Whether a form that you just sent was carried out, the " +
+			"page will say when you load it again.", To: v.req.Path, ToText: "Load the page again"})
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }

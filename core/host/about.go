@@ -1,7 +1,7 @@
 package host
 
-// About is what a request or a job is about, for the line that the host logs of it (contract 48). A member is ""
-// if it is not known.
+// About is what a request or a job is about, for the line that the host logs of it (contract 48). A member is
+// "" if it is not known.
 type About struct {
 	Session     string // as publishers know it
 	Integration string // UUID

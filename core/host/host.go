@@ -18,10 +18,10 @@ type Host struct {
 	Sealer Sealer
 	Fetch  Fetcher
 
-	// Sign signs a message with the private key of that name. The algorithm is a JWS name: ES256, RS256, PS256
-	// or EdDSA. The signature has the form that JWS gives it. The keys stay with the engine, so that neither the
-	// core nor a guest ever holds one. A name that no key has is ErrNoSuchKey. Any other error says that this
-	// key cannot sign so, and its text is for the log. Nil: there are no keys.
+	// Sign signs a message with the private key of that name. The algorithm is a JWS name: ES256, RS256,
+	// PS256 or EdDSA. The signature has the form that JWS gives it. The keys stay with the engine, so that
+	// neither the core nor a guest ever holds one. A name that no key has is ErrNoSuchKey. Any other error
+	// says that this key cannot sign so, and its text is for the log. Nil: there are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	// Now is the wall clock.

@@ -50,7 +50,8 @@ var methodReasons = []string{
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
 
 	// users' passkeys
-	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_elsewhere", "passkey_level",
+	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_elsewhere",
+	"passkey_level",
 	"passkey_method", "passkey_age", "passkey_stricter",
 
 	// refusals of oidc and estimator

@@ -61,8 +61,8 @@ type Totals struct {
 	Keys []KeyUse
 }
 
-// DayTotal is what one instance has counted of one integration on one day so far, since it began. So it does no
-// harm to record the same one twice.
+// DayTotal is what one instance has counted of one integration on one day so far, since it began. So it does
+// no harm to record the same one twice.
 type DayTotal struct {
 	Integration string
 	Day         Day
@@ -102,8 +102,8 @@ func ParseDay(s string) (Day, bool) {
 	return DayOf(t), err == nil
 }
 
-// Valid reports whether the core can have noted t. A hostile guest notes anything, and what a host adds up must
-// not be larger or more various than what the core notes.
+// Valid reports whether the core can have noted t. A hostile guest notes anything, and what a host adds up
+// must not be larger or more various than what the core notes.
 func (t Tally) Valid() bool {
 	if t.Key != "" {
 		id, ok := strings.CutPrefix(t.Key, "key_")

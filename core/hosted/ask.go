@@ -50,5 +50,6 @@ func (v *visit) waitURL(m method.Opened, step string) string {
 
 // wait returns that page. address is its own, at which it looks again.
 func (v *visit) wait(m method.Opened, address string) *web.Response {
-	return v.page(200, pages.View{Kind: pages.Asked, Words: m.Kind, AgainURL: address, AgainAfter: waitInterval})
+	return v.page(200, pages.View{Kind: pages.Asked, Words: m.Kind, AgainURL: address,
+		AgainAfter: waitInterval})
 }

@@ -228,8 +228,8 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 }
 
 // Question answers GET on the address of a box: it serves what is asked there, for as long as an answer is
-// taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose first
-// request fails asks again. Each answer of it is still taken once.
+// taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose
+// first request fails asks again. Each answer of it is still taken once.
 func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bool) (*web.Response, error) {
 	if int(handle.Partition) >= h.Partitions {
 		return nil, errNoBox

@@ -50,7 +50,8 @@ func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 	}
 	m, known := v.offered(name)
 	if len(v.offers) > 1 && (name == "" || !known || shown == shownUnavailable) {
-		return v.pageWithPasskey(r, 200, pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})
+		return v.pageWithPasskey(r, 200, pages.View{Kind: pages.Choose, Notice: n,
+			Methods: v.options(shown, name)})
 	}
 	if !known {
 		m = v.offers[0]

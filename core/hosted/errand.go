@@ -188,9 +188,9 @@ func (v *visit) hasLeft(handle string) bool { return v.cookiesOf(v.req)[handle+l
 // leaving returns the page of an errand: the one by which the browser leaves for a method's site, or the one
 // on which it waits for the answer to a box or for a phone.
 //
-// The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again, gets
-// the method's page, whose button begins anew. Otherwise the page would send them away again at once, and to an
-// address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
+// The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again,
+// gets the method's page, whose button begins anew. Otherwise the page would send them away again at once,
+// and to an address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
 //
 // code says that a page that waits shows its code on a phone, too.
 func (v *visit) leaving(r session.Record, handle string, code bool) *web.Response {

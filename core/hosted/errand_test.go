@@ -34,7 +34,8 @@ func TestAReturnMayGoOn(t *testing.T) {
 	bank.back = method.Decision{Verdict: method.Approved}
 	resp = b.open(returnURL("2"))
 	if page = b.open(resp.Header.Get("Location")); kind(page) != "completed" || bank.returned != 2 {
-		t.Errorf("the second return: %d, then a %s page; asked %d times", resp.Status, kind(page), bank.returned)
+		t.Errorf("the second return: %d, then a %s page; asked %d times", resp.Status, kind(page),
+			bank.returned)
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/verge-id/verge/core/weburl"
 )
 
-// A hand-off has a phone do a step that this device cannot, for want of a camera or a wallet (contract 40). This
-// browser has an errand with the hand-off's handle, and waits on a page that shows the link and loads itself
-// again. The phone does the step and keeps the verdict in the hand-off. This browser comes for it and applies
-// it, so the session completes here, and the attempt counts here.
+// A hand-off has a phone do a step that this device cannot, for want of a camera or a wallet (contract 40).
+// This browser has an errand with the hand-off's handle, and waits on a page that shows the link and loads
+// itself again. The phone does the step and keeps the verdict in the hand-off. This browser comes for it and
+// applies it, so the session completes here, and the attempt counts here.
 //
 // A no counts even if this browser never comes for it: the next request with the flow token applies it. So
 // nobody gets attempts for nothing by leaving the page.

@@ -397,7 +397,8 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if err != nil || claims.Expires != token.At(id.Expires()) || !host.Dated(id.Created, until) {
 		return nil, h.plain(400, pages.Damaged, req)
 	}
-	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: flow, claims: claims, lang: claims.Language}
+	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: flow, claims: claims,
+		lang: claims.Language}
 	if v.lang == "" {
 		v.lang = languageOf(req)
 	}
@@ -478,8 +479,8 @@ func (v *visit) completed(r session.Record, more func(*pages.View) error) *web.R
 	view := pages.View{Kind: pages.Completed}
 	if more != nil {
 		if err := more(&view); err != nil {
-			v.Log.LogAttrs(v.ctx, slog.LevelWarn, "no passkey offered", slog.String("session", v.session.Text),
-				slog.String("error", err.Error()))
+			v.Log.LogAttrs(v.ctx, slog.LevelWarn, "no passkey offered",
+				slog.String("session", v.session.Text), slog.String("error", err.Error()))
 			view = pages.View{Kind: pages.Completed}
 		}
 	}

@@ -78,7 +78,8 @@ func newWorld(t testing.TB) *world {
 	}
 	w.Hosted = &Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h.Host),
-		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: life},
+		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
+			Lifecycle: life},
 		Random:  h.Random,
 		Methods: h.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true)))}
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
@@ -123,8 +124,8 @@ func (w *world) post(flow string, header web.Header, fields ...string) *web.Resp
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h, Body: []byte(form.Encode())},
-		web.MaxBody)
+	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h,
+		Body: []byte(form.Encode())}, web.MaxBody)
 }
 
 func (w *world) get(query string) *web.Response {
@@ -166,7 +167,8 @@ func TestCallbackHop(t *testing.T) {
 		w := newWorld(t)
 		_, flow := w.flow(t, given)
 		w.provider.decision.Verdict = method.Approved
-		if r := w.post(flow, nil); r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
+		if r := w.post(flow, nil); r.Status != 303 ||
+			r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
 			t.Fatalf("contract 22: a POST does not lead back to this flow: %d to %s",
 				r.Status, r.Header.Get("Location"))
 		}
@@ -232,7 +234,8 @@ func TestAUsedLink(t *testing.T) {
 			bytes.Contains(p.Body, []byte(token.ResultPrefix)) {
 			t.Errorf("contract 24: a used link shows %d %s", p.Status, kind(p))
 		}
-		if text := string(p.Body); !strings.Contains(text, "It worked") || strings.Contains(text, "ry again") {
+		if text := string(p.Body); !strings.Contains(text, "It worked") ||
+			strings.Contains(text, "ry again") {
 			t.Errorf("contract 24: a used link does not say that it worked: %s", text)
 		}
 		w.Clock.Advance(6 * time.Minute)
@@ -410,7 +413,8 @@ func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
 	}
 	r = w.post(flow[:len(flow)-2], foreign)
 	if r.Status != 403 || kind(r) != "not_allowed" || bytes.Contains(r.Body, []byte("publisher.example")) {
-		t.Errorf("contract 24: a link to the site, though the token is not authentic: %d %s", r.Status, r.Body)
+		t.Errorf("contract 24: a link to the site, though the token is not authentic: %d %s", r.Status,
+			r.Body)
 	}
 	if w.provider.acts != 0 || w.commits != 0 {
 		t.Error("contract 22: a form of another site has done something")
@@ -418,10 +422,13 @@ func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused", 408: "too_slow",
-		413: "too_large", 414: "too_long", 415: "not_a_form", 417: "refused", 429: "too_often", 431: "too_long",
+	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused",
+		408: "too_slow",
+		413: "too_large", 414: "too_long", 415: "not_a_form", 417: "refused", 429: "too_often",
+		431: "too_long",
 		500: "unavailable", 501: "unavailable", 503: "unavailable", 505: "unavailable"} {
-		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}}, "en": nil} {
+		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}},
+			"en": nil} {
 			r := Refusal(status, &web.Request{Method: "GET", Path: "/x", Header: header})
 			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang ||
 				r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
@@ -459,7 +466,8 @@ func TestAFormThatCannotBeReadHasAPageOfItsOwn(t *testing.T) {
 		r := w.Act(ctx, &web.Request{Method: "POST", Path: "/verify", Body: bytes.Repeat([]byte("a"), c.size),
 			Header: web.Header{"Content-Type": {c.contentType}}}, web.MaxBody)
 		if r.Status != c.status || kind(r) != c.want || bytes.Contains(r.Body, []byte("damaged")) {
-			t.Errorf("contract 22: a form that is %s is shown as %d %s: %s", c.name, r.Status, kind(r), r.Body)
+			t.Errorf("contract 22: a form that is %s is shown as %d %s: %s", c.name, r.Status, kind(r),
+				r.Body)
 		}
 	}
 }
@@ -501,8 +509,10 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 				resp.Status, resp.Header.Get("Location"))
 		}
 		shown := w.get(here(flow))
-		if got := bytes.Contains(shown.Body, []byte(token.ResultPrefix)); got != (verdict == method.Approved) {
-			t.Errorf("spec, What the service does: verdict %d: %d with %s", verdict, shown.Status, hop(t, shown))
+		if got := bytes.Contains(shown.Body,
+			[]byte(token.ResultPrefix)); got != (verdict == method.Approved) {
+			t.Errorf("spec, What the service does: verdict %d: %d with %s", verdict, shown.Status,
+				hop(t, shown))
 		}
 	}
 	w := newWorld(t)
@@ -516,7 +526,8 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 	w.provider.err = fmt.Errorf("%w: cause", method.ErrStep)
 	w.Logged.Reset()
 	resp = w.post(flow, nil)
-	if resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) || w.Logged.Len() > 0 {
+	if resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) ||
+		w.Logged.Len() > 0 {
 		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s",
 			resp.Status, w.commits, &w.Logged)
 	}
@@ -536,11 +547,13 @@ func TestGETChangesNothing(t *testing.T) {
 		}
 	}
 	if w.provider.acts != 0 || w.commits != 0 {
-		t.Errorf("contract 22: GET asked the provider %d times and committed %d times", w.provider.acts, w.commits)
+		t.Errorf("contract 22: GET asked the provider %d times and committed %d times", w.provider.acts,
+			w.commits)
 	}
 	for _, query := range []string{"", "flow=", "flow=x", "flow=%zz", "flow=" + flow[:len(flow)-2],
 		"flow=" + token.ResultPrefix + strings.TrimPrefix(flow, token.FlowPrefix)} {
-		if resp := w.get(query); resp.Status != 400 || bytes.Contains(resp.Body, []byte("publisher.example")) {
+		if resp := w.get(query); resp.Status != 400 ||
+			bytes.Contains(resp.Body, []byte("publisher.example")) {
 			t.Errorf("contract 24: %q is answered with %d: %s", query, resp.Status, resp.Body)
 		}
 	}
@@ -629,8 +642,8 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 			t.Errorf("%v: kept is %+v, %v", fail, r, err)
 		}
 		if strings.Contains(w.Logged.String(), "level=ERROR") {
-			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in a second:\n%s",
-				&w.Logged)
+			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in "+
+				"a second:\n%s", &w.Logged)
 		}
 		// The same click again gets the true answer.
 		if resp := w.post(flow, nil); resp.Status != 303 || hop(t, w.get(here(flow))) == nil {

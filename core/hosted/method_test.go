@@ -186,8 +186,10 @@ func TestABrowserLeavesAndComesBack(t *testing.T) {
 	bank.back.Verdict = method.Approved
 	resp := b.open(returnURL("1"))
 	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" ||
-		bank.query.Get("code") != "c" || bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
-		t.Fatalf("contract 35: %d; the bank was told %q, %q, %v", resp.Status, bank.state, bank.query, bank.told)
+		bank.query.Get("code") != "c" ||
+		bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
+		t.Fatalf("contract 35: %d; the bank was told %q, %q, %v", resp.Status, bank.state, bank.query,
+			bank.told)
 	}
 	done := b.open(resp.Header.Get("Location"))
 	if to := hop(t, done); kind(done) != "completed" || to == nil || to.Query().Get("state") != "order-7" {
@@ -359,7 +361,8 @@ func TestAReturnOfNoErrandIsDamaged(t *testing.T) {
 	b.leaves(flow)
 	bank.err = fmt.Errorf("%w: %w", method.ErrStep, &method.Refusal{Reason: "return_iss_differs"})
 	if resp := b.open(returnURL("1")); resp.Status != 400 || kind(resp) != "damaged" || w.commits != 0 {
-		t.Errorf("contract 36: the iss of another: %d, a %s page, %d commits", resp.Status, kind(resp), w.commits)
+		t.Errorf("contract 36: the iss of another: %d, a %s page, %d commits", resp.Status, kind(resp),
+			w.commits)
 	}
 }
 
@@ -376,7 +379,8 @@ func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
 		page := other.open(at)
 		if kind(page) != "elsewhere" || hop(t, page) != nil ||
 			bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
-			t.Errorf("contract 34: another browser gets a %s page that goes on to %v", kind(page), hop(t, page))
+			t.Errorf("contract 34: another browser gets a %s page that goes on to %v", kind(page),
+				hop(t, page))
 		}
 		if page := prover.open(at); kind(page) != "completed" || hop(t, page) == nil {
 			t.Errorf("the browser itself gets a %s page at %.20s", kind(page), at)
@@ -413,12 +417,14 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 		"the same form once more":  {again(page), "completed"},
 	} {
 		if got := kind(b.open(c.location)); got != c.want || w.provider.acts != 1 {
-			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want, w.provider.acts)
+			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want,
+				w.provider.acts)
 		}
 	}
 }
 
-// Whoever puts a step of his own into the address that he sends to somebody else gets nothing of what they prove.
+// Whoever puts a step of his own into the address that he sends to somebody else gets nothing of what they
+// prove.
 func TestAStepThatSomebodyElseSentProvesNothingForHim(t *testing.T) {
 	for rule, decision := range map[string]method.Decision{
 		"the first step":  {},
@@ -462,7 +468,8 @@ func TestTabsAndLateReturns(t *testing.T) {
 	bank.back = method.Decision{Verdict: method.AttemptFailed}
 	b.open(returnURL("2"))
 	if resp := b.open(returnURL("1")); resp.Status != 303 || bank.returned != 1 {
-		t.Errorf("contract 23: a return of an earlier attempt: %d, asked %d times", resp.Status, bank.returned)
+		t.Errorf("contract 23: a return of an earlier attempt: %d, asked %d times", resp.Status,
+			bank.returned)
 	}
 	b.leaves(flow, "tab", "3")
 	w.Clock.Advance(session.Life)
@@ -487,7 +494,8 @@ func TestABrowserKeepsFewErrands(t *testing.T) {
 		}
 	}
 	if errands := w.errandsOf(&web.Request{Header: b.header()}); len(errands) != maxErrands ||
-		errands[handleOf("5")] == "" || errands[handleOf("3")] == "" || len(b.header().Get("Cookie")) > 12<<10 {
+		errands[handleOf("5")] == "" || errands[handleOf("3")] == "" ||
+		len(b.header().Get("Cookie")) > 12<<10 {
 		t.Errorf("contract 34: %d errands in %d bytes", len(errands), len(b.header().Get("Cookie")))
 	}
 }
@@ -591,9 +599,10 @@ func TestWhatMethodsDoIsMeasured(t *testing.T) {
 	bank := &bank{}
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true),
 		testhost.Kind("bank", bank, false)))
-	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID, PublisherID: "pub_a",
-		Level: "L1", ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"},
-		Webhook: integration.Webhook{Off: true}}, ""))
+	coretest.Must(t, w.Directory.PutIntegration(ctx,
+		integration.Integration{ID: testUUID, PublisherID: "pub_a",
+			Level: "L1", ChallengeAge: 25, Method: "bank", Methods: []string{"bank", "scripted"},
+			Webhook: integration.Webhook{Off: true}}, ""))
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.submit(flow, &web.Response{}, "method", "bank")
@@ -663,8 +672,10 @@ func TestAPictureIsPosted(t *testing.T) {
 		{"no picture", "", "", 400, "method", "a JPEG of at most", nil},
 		{"what is no picture", "", "GIF89a", 400, "method", "a JPEG of at most", nil},
 		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "too_large", "", nil},
-		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "", nil},
-		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "", nil},
+		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "",
+			nil},
+		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "",
+			nil},
 		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &gullible{}},
 	} {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
@@ -684,7 +695,8 @@ func TestAPictureIsPosted(t *testing.T) {
 			}
 			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
 			resp := w.ActFile(ctx, &web.Request{Method: "POST", Path: api.FilePath,
-				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}, MaxFileBody)
+				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))},
+				MaxFileBody)
 			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303) {
 				t.Errorf("%d, and %d pictures were looked at", resp.Status, len(cam.files))
 			}
@@ -695,8 +707,8 @@ func TestAPictureIsPosted(t *testing.T) {
 	}
 }
 
-// A step whose other side fails decides nothing. The user sees the method's page with the reason, and can choose
-// another one.
+// A step whose other side fails decides nothing. The user sees the method's page with the reason, and can
+// choose another one.
 func TestAStepWhoseOtherSideFails(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank", "second")
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false),
@@ -711,7 +723,8 @@ func TestAStepWhoseOtherSideFails(t *testing.T) {
 			t.Errorf("contract 37: %d, a %s page that does not say %q", resp.Status, kind(resp), want)
 		}
 	}
-	if resp.Header.Get("Retry-After") == "" || w.commits != 0 || strings.Contains(w.Logged.String(), "level=ERROR") {
+	if resp.Header.Get("Retry-After") == "" || w.commits != 0 ||
+		strings.Contains(w.Logged.String(), "level=ERROR") {
 		t.Errorf("it is our own fault in the log, or %d commits were made: %s", w.commits, &w.Logged)
 	}
 	w.provider.err, w.provider.decision.Verdict = nil, method.Approved

@@ -25,8 +25,8 @@ import (
 )
 
 // Passkeys of users (contract 38). The user makes one after a success, and goes on with it the next time in
-// place of a method. It is no method of package method: it has records in the store, which no method sees, and
-// its page is a button on other pages.
+// place of a method. It is no method of package method: it has records in the store, which no method sees,
+// and its page is a button on other pages.
 //
 // A challenge is 32 random bytes in a step (step.go), so it belongs to one session, attempt and browser. What
 // says what the step is for is its method, by names that no method can have.
@@ -73,7 +73,8 @@ func (v *visit) proves(m method.Opened) session.Proven {
 	if !v.allowsPasskeys() {
 		return session.Proven{}
 	}
-	p := session.Proven{Method: m.Name, Settings: passkey.DigestOf(v.session.Integration.MethodSettings[m.Name])}
+	p := session.Proven{Method: m.Name,
+		Settings: passkey.DigestOf(v.session.Integration.MethodSettings[m.Name])}
 	if m.Of.Estimates {
 		p.ChallengeAge = v.session.ID.ChallengeAge
 	} else {
@@ -170,8 +171,8 @@ func (v *visit) notAccepted(reason passkey.Reason) *web.Response {
 	return v.seeOther(v.url(shownParam, shownPasskey, reasonParam, string(reason)))
 }
 
-// tellPasskey says in the metrics what became of a passkey, and in the log if it did not do. why is more about
-// the reason. Nothing in it tells one passkey from another.
+// tellPasskey says in the metrics what became of a passkey, and in the log if it did not do. why is more
+// about the reason. Nothing in it tells one passkey from another.
 func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 	if v.Measure != nil {
 		m := host.Measurement{Method: passkey.Name, Event: event}
@@ -189,7 +190,8 @@ func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 // passkeyNotice is the reason that an address names, if it names one.
 func passkeyNotice(query url.Values) string {
 	reason := passkey.Reason(query.Get(reasonParam))
-	if query.Get(shownParam) == shownPasskey && (reason == badAnswer || slices.Contains(passkey.Reasons, reason)) {
+	if query.Get(shownParam) == shownPasskey &&
+		(reason == badAnswer || slices.Contains(passkey.Reasons, reason)) {
 		return string(reason)
 	}
 	return ""
@@ -221,7 +223,8 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 	if step != "" {
 		fields = append(fields, pages.Field{Name: stepParam, Value: step})
 	}
-	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields, LookURL: api.PasskeysPath}
+	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
+		LookURL: api.PasskeysPath}
 	return nil
 }
 
@@ -283,15 +286,15 @@ func (v *visit) enrol(r session.Record, form url.Values) *web.Response {
 	return page
 }
 
-// keep keeps the passkey that has answered a challenge. One session makes one passkey, so the session is marked
-// first.
+// keep keeps the passkey that has answered a challenge. One session makes one passkey, so the session is
+// marked first.
 func (v *visit) keep(r session.Record, challenge []byte, answer string) error {
 	made, err := v.Passkeys.Read(challenge, []byte(answer))
 	if err != nil {
 		return err
 	}
-	// It is known again if the form comes twice. The challenge is kept nowhere, so the mark tells nobody which
-	// passkey it was.
+	// It is known again if the form comes twice. The challenge is kept nowhere, so the mark tells nobody
+	// which passkey it was.
 	mark := sha256.Sum256(append(slices.Clip(challenge), made.ID()...))
 	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
 		return err
@@ -330,13 +333,15 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *we
 	if err != nil {
 		return h.passkeysFailed(req, err)
 	}
-	view.Passkey = &pages.Passkey{Options: string(options), Fields: []pages.Field{{Name: stepParam, Value: text}}}
+	view.Passkey = &pages.Passkey{Options: string(options),
+		Fields: []pages.Field{{Name: stepParam, Value: text}}}
 	return render(status, view)
 }
 
 // sealOwn returns a step that belongs to no session.
 func (h *Hosted) sealOwn(to string, state []byte) (string, error) {
-	return token.SealProvider(h.Sealer, token.ProviderClaims{Method: to, State: state, Issued: token.At(h.Now())})
+	return token.SealProvider(h.Sealer, token.ProviderClaims{Method: to, State: state,
+		Issued: token.At(h.Now())})
 }
 
 func (h *Hosted) passkeysFailed(req *web.Request, err error) *web.Response {
@@ -344,14 +349,15 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) *web.Response {
 	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 		level = slog.LevelDebug
 	}
-	h.Log.LogAttrs(context.Background(), level, "page of passkeys unavailable", slog.String("error", err.Error()))
+	h.Log.LogAttrs(context.Background(), level, "page of passkeys unavailable",
+		slog.String("error", err.Error()))
 	resp := h.plain(503, pages.Unavailable, req)
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }
 
-// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted. maxBody is the
-// most bytes of a body.
+// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted. maxBody is
+// the most bytes of a body.
 func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int) *web.Response {
 	switch {
 	case h.Passkeys == nil:
@@ -387,7 +393,8 @@ func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int)
 }
 
 // look shows what is kept of the passkey that has answered.
-func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderClaims, answer string) *web.Response {
+func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderClaims,
+	answer string) *web.Response {
 	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
 	var refusal *webauthn.Refusal
 	switch {
@@ -418,6 +425,6 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderCla
 	if err != nil {
 		return h.passkeysFailed(req, err)
 	}
-	return render(200, pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath, Kept: kept,
-		Extra: []pages.Field{{Name: stepParam, Value: text}}})
+	return render(200, pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath,
+		Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}})
 }

@@ -58,8 +58,8 @@ func passkeyWorld(t *testing.T) *pkWorld {
 // integrate changes the integration, which offers the estimator and lets passkeys of all publishers count.
 func (w *pkWorld) integrate(change func(*integration.Integration)) {
 	w.t.Helper()
-	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: "face",
-		Passkeys: integration.PasskeysService, Webhook: integration.Webhook{Off: true}}
+	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+		Method: "face", Passkeys: integration.PasskeysService, Webhook: integration.Webhook{Off: true}}
 	change(&i)
 	coretest.Must(w.t, w.Directory.PutIntegration(ctx, i, ""))
 	w.Clock.Advance(6 * time.Second) // so that no cache has the one before
@@ -105,8 +105,8 @@ func (w *pkWorld) send(fields url.Values, header web.Header) *web.Response {
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h, Body: []byte(fields.Encode())},
-		web.MaxBody)
+	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h,
+		Body: []byte(fields.Encode())}, web.MaxBody)
 }
 
 func (w *pkWorld) follow(r *web.Response) *web.Response {
@@ -182,7 +182,8 @@ func (w *pkWorld) kept() int {
 func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 	w := passkeyWorld(t)
 	done := w.completes(w.session(session.L1, 25))
-	if attribute(done, "data-step") != "enrol" || !bytes.Contains(done.Body, []byte("<noscript><meta http-equiv")) ||
+	if attribute(done, "data-step") != "enrol" ||
+		!bytes.Contains(done.Body, []byte("<noscript><meta http-equiv")) ||
 		!bytes.Contains(done.Body, []byte("Continue to")) || hop(t, done) == nil {
 		t.Fatalf("contract 38: the page after a success: %s", done.Body)
 	}
@@ -236,7 +237,8 @@ func TestWhereAPasskeyIsOffered(t *testing.T) {
 		"&show=trouble": "method"} {
 		page := w.get(here(flow) + query)
 		if kind(page) != want || attribute(page, "data-method") != "passkey" {
-			t.Errorf("contract 38: %q shows %s, with a passkey: %q", query, kind(page), attribute(page, "data-method"))
+			t.Errorf("contract 38: %q shows %s, with a passkey: %q", query, kind(page),
+				attribute(page, "data-method"))
 		}
 		if bytes.Contains(page.Body, []byte("<form class=\"passkey\"")) &&
 			!bytes.Contains(page.Body, []byte(" hidden>")) {
@@ -283,7 +285,10 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 		says   string
 	}{
 		{"L1 for L2", func(w *pkWorld) {
-			w.integrate(func(i *integration.Integration) { i.Level, i.Methods = "L2", []string{"bank", "scripted"} })
+			w.integrate(func(i *integration.Integration) {
+				i.Level, i.Methods = "L2",
+					[]string{"bank", "scripted"}
+			})
 		}, session.L2, 25, "a check with an ID"},
 		{"a method that the integration does not offer", func(w *pkWorld) {
 			w.integrate(func(i *integration.Integration) { i.Method = "bank" })
@@ -360,7 +365,8 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 			w.Clock.Advance(time.Minute)
 			flow := w.session(session.L1, 25)
 			page := w.follow(w.send(w.uses(w.get(here(flow)), counter(n)), nil))
-			if r := w.record(flow); r.Terminal() || !bytes.Contains(page.Body, []byte("There may be a copy")) {
+			if r := w.record(flow); r.Terminal() ||
+				!bytes.Contains(page.Body, []byte("There may be a copy")) {
 				t.Errorf("counter %d: %+v, %s", n, r, page.Body)
 			}
 		}
@@ -398,20 +404,24 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 			form.Set("flow", flow)
 			return form
 		}, 400},
-		{"an answer to the challenge of another page", func(w *pkWorld, flow string, form url.Values) url.Values {
-			form.Set("credential", w.uses(w.get(here(flow))).Get("credential"))
-			return form
-		}, 400},
+		{"an answer to the challenge of another page",
+			func(w *pkWorld, flow string, form url.Values) url.Values {
+				form.Set("credential", w.uses(w.get(here(flow))).Get("credential"))
+				return form
+			}, 400},
 		{"the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
 			form.Set("provider", hidden(w.get(here(flow)+"&method=face"), "provider"))
 			return form
 		}, 400},
 		{"a good answer in the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
-			return w.answersStep(flow, form, token.ProviderClaims{Method: "face", Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
+			return w.answersStep(flow, form, token.ProviderClaims{Method: "face",
+				Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 		}, 400},
-		{"a good answer in the step of a new passkey", func(w *pkWorld, flow string, form url.Values) url.Values {
-			return w.answersStep(flow, form, token.ProviderClaims{Method: toEnrol, Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
-		}, 400},
+		{"a good answer in the step of a new passkey",
+			func(w *pkWorld, flow string, form url.Values) url.Values {
+				return w.answersStep(flow, form, token.ProviderClaims{Method: toEnrol,
+					Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
+			}, 400},
 		{"a good answer in a step of no browser", func(w *pkWorld, flow string, form url.Values) url.Values {
 			return w.answersStep(flow, form, token.ProviderClaims{Method: toUse})
 		}, 400},
@@ -443,10 +453,12 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 			return w.uses(w.get(here(flow)))
 		}, 400},
 		{"the user is not verified", func(w *pkWorld, flow string, _ url.Values) url.Values {
-			return w.uses(w.get(here(flow)), func(c *passkeytest.Ceremony) { c.Flags &^= passkeytest.UserVerified })
+			return w.uses(w.get(here(flow)),
+				func(c *passkeytest.Ceremony) { c.Flags &^= passkeytest.UserVerified })
 		}, 400},
 		{"another origin", func(w *pkWorld, flow string, _ url.Values) url.Values {
-			return w.uses(w.get(here(flow)), func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" })
+			return w.uses(w.get(here(flow)),
+				func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" })
 		}, 400},
 		{"of an earlier attempt", func(w *pkWorld, flow string, form url.Values) url.Values {
 			w.face.decision.Verdict = method.AttemptFailed
@@ -467,6 +479,9 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAPasskeyFormFromElsewhereOrTooLate(t *testing.T) {
 	t.Run("contract 22: from another site", func(t *testing.T) {
 		w := passkeyWorld(t)
 		w.has()

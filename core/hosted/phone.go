@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// The phone of a hand-off (contract 40) has no flow token, so it never gets a result. Its pages are those of the
-// method, and their forms carry the hand-off's handle in place of a flow token.
+// The phone of a hand-off (contract 40) has no flow token, so it never gets a result. Its pages are those of
+// the method, and their forms carry the hand-off's handle in place of a flow token.
 //
 // Whoever has the link may look. The first who takes the hand-off by a form has it: a cookie of that device
 // holds a random text, whose hash the hand-off keeps. Every later request needs the cookie.
@@ -67,7 +67,8 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 	if !ok || int(parsed.Partition) >= h.Partitions {
 		return over()
 	}
-	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: phonePrefix + handle, lang: languageOf(req)}
+	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: phonePrefix + handle,
+		lang: languageOf(req)}
 	hand, err := h.Lifecycle.Hand(ctx, handle)
 	v.phone = &hand
 	v.phone.Handle = handle
@@ -116,15 +117,16 @@ func (v *visit) hasTaken() bool {
 	return secret != "" && session.Proof(secret) == v.phone.Device
 }
 
-// introduction returns the page that says for whom the phone would do the step. Its form has a new random text
-// each time, so a form that is posted twice takes the hand-off once.
+// introduction returns the page that says for whom the phone would do the step. Its form has a new random
+// text each time, so a form that is posted twice takes the hand-off once.
 func (v *visit) introduction() *web.Response {
 	device, err := method.NewHandle(v.Random)
 	if err != nil {
 		return v.unavailable(err)
 	}
 	return v.page(200, pages.View{Kind: pages.Phone, Number: v.phone.Number,
-		Choices: []pages.Choice{{Outcome: "begin"}}, Extra: []pages.Field{{Name: deviceParam, Value: device}}})
+		Choices: []pages.Choice{{Outcome: "begin"}},
+		Extra:   []pages.Field{{Name: deviceParam, Value: device}}})
 }
 
 // take answers the form by which a device takes a hand-off.

@@ -60,7 +60,8 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	}
 	view.Hand = v.goesToPhone(m, shows)
 	more(&view, shows)
-	if view.Kind == pages.Method && view.AgainURL == "" { // a page that loads itself again would end the dialog
+	// a page that loads itself again would end the dialog
+	if view.Kind == pages.Method && view.AgainURL == "" {
 		return v.pageWithPasskey(r, 200, view)
 	}
 	return v.page(200, view)

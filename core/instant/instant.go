@@ -1,5 +1,5 @@
-// Package instant writes times as every answer has them: RFC 3339, in UTC, with milliseconds (contract 2). Use
-// Text for one time, and JSON for a value that has times in it.
+// Package instant writes times as every answer has them: RFC 3339, in UTC, with milliseconds (contract 2).
+// Use Text for one time, and JSON for a value that has times in it.
 package instant
 
 import (

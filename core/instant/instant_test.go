@@ -15,8 +15,8 @@ func TestText(t *testing.T) {
 			t.Errorf("%v is %s, want %s", at, got, want)
 		}
 	}
-	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(1<<31, 5_000_000),
-		time.UnixMilli(1<<48 - 1),
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(1, 999_999_999),
+		time.Unix(1<<31, 5_000_000), time.UnixMilli(1<<48 - 1),
 		time.Date(2026, 2, 28, 23, 59, 59, 999_499_999, time.FixedZone("", -7*3600))} {
 		check(at)
 	}
@@ -66,7 +66,8 @@ func TestJSON(t *testing.T) {
 		Array: [2]time.Time{at, at}, Map: map[string]any{"z": at, "a": []any{1, nil, &at, map[string]int{}}},
 		Times: map[string]time.Time{"t": at}, Raw: map[string]json.RawMessage{"r": json.RawMessage(`{"at":1}`)},
 		Bytes: []byte("bytes"), Any: &inner{ID: "c", Due: at}, Yes: true, Number: 1.5, Secret: "s", Bare: 7}
-	for _, v := range []any{nil, 1, "text", at, &at, full, &full, []outer{full}, map[string]any{"all": []inner{}},
+	for _, v := range []any{nil, 1, "text", at, &at, full, &full, []outer{full},
+		map[string]any{"all": []inner{}},
 		outer{Array: full.Array, inner: inner{Due: at}, Due: &at}, struct{}{}, []string(nil),
 		struct{ Status string }{"done"}, (*inner)(nil)} {
 		want, err := json.Marshal(v)

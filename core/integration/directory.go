@@ -301,7 +301,8 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 	for range maxRaces {
 		old, version, err := read[Integration](ctx, d, integrationItems+i.ID)
 		if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
-			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook secret again: %w",
+			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook "+
+				"secret again: %w",
 				err)
 		} else if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, token.ErrRecord) {
 			return err

@@ -83,7 +83,8 @@ func TestLists(t *testing.T) {
 		if len(publishers) != 3 || publishers[0].Value.ID != "pub_a" || publishers[0].Version == "" {
 			t.Errorf("contract 42: in pages of %d the publishers are %+v", n, publishers)
 		}
-		for publisher, want := range map[string][]string{"pub_a": ofA, "pub_b": ofB, "pub_none": nil, "pub_": nil} {
+		for publisher, want := range map[string][]string{"pub_a": ofA, "pub_b": ofB, "pub_none": nil,
+			"pub_": nil} {
 			var got []string
 			for _, v := range pages(t, func(after string, n int) ([]Versioned[Integration], string, error) {
 				return w.ListIntegrations(ctx, publisher, after, n)
@@ -96,7 +97,8 @@ func TestLists(t *testing.T) {
 				got = append(got, v.Value.ID)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("contract 42: in pages of %d the integrations of %s are %v, want %v", n, publisher, got, want)
+				t.Errorf("contract 42: in pages of %d the integrations of %s are %v, want %v", n, publisher,
+					got, want)
 			}
 		}
 		all := pages(t, func(after string, n int) ([]Versioned[Integration], string, error) {
@@ -204,7 +206,8 @@ func TestTenThousandIntegrations(t *testing.T) {
 
 	page, next, err := w.ListIntegrations(ctx, "pub_7", "", 20)
 	coretest.Must(t, err)
-	if lists, gets, writes := costs(); len(page) != 20 || next == "" || lists != 1 || gets != 20 || writes != 0 {
+	if lists, gets, writes := costs(); len(page) != 20 || next == "" || lists != 1 || gets != 20 ||
+		writes != 0 {
 		t.Errorf("a page of 20 costs %d lists, %d gets, %d commits", lists, gets, writes)
 	}
 	page, _, err = w.ListIntegrations(ctx, "", numbered(5000, "").ID, 50)

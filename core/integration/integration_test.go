@@ -188,7 +188,8 @@ func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
 	coretest.Must(t, err)
 	coretest.Must(t, w.putKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}, nil))
 	if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
-		t.Errorf("spec, Authentication: the record of a public key passes under a secret key's prefix: %+v, %v",
+		t.Errorf("spec, Authentication: the record of a public key passes under a secret key's "+
+			"prefix: %+v, %v",
 			k, err)
 	}
 	if err := w.ImportKey(ctx, text, Key{PublisherID: "pub_a", IntegrationID: testUUID}); err == nil {

@@ -47,8 +47,8 @@ func (k Key) Active(now time.Time) bool {
 	return k.Revoked == nil && (k.Expires == nil || now.Before(*k.Expires))
 }
 
-// GenerateKey makes the text of a new key with the prefix. Other secrets that Verge gives out, such as operators'
-// tokens, have this form with prefixes of their own.
+// GenerateKey makes the text of a new key with the prefix. Other secrets that Verge gives out, such as
+// operators' tokens, have this form with prefixes of their own.
 func GenerateKey(prefix string, random io.Reader) (string, error) {
 	b := make([]byte, keyBytes)
 	if _, err := io.ReadFull(random, b); err != nil {

@@ -177,8 +177,8 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 		"browser_origins": i.BrowserOrigins} {
 		for _, o := range list {
 			if !weburl.IsOrigin(o, dev) {
-				wrong.Add(name, "%s has %q; an origin is https://host or https://host:port, nothing behind it",
-					name, o)
+				wrong.Add(name,
+					"%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)
 			}
 		}
 	}
@@ -191,12 +191,14 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 			wrong.Add("webhook_url", "webhook has a url and is switched off; choose one")
 		}
 		if !weburl.IsWebhook(w.URL, dev) {
-			wrong.Add("webhook_url", "webhook url must be an absolute https URL without user name and fragment")
+			wrong.Add("webhook_url",
+				"webhook url must be an absolute https URL without user name and fragment")
 		}
 	}
 	if w := i.Staged; w != nil {
 		if w.Off {
-			wrong.Add("webhook_off", "the staged webhook is switched off; switch the webhook off without staging that")
+			wrong.Add("webhook_off", "the staged webhook is switched off; switch the webhook off "+
+				"without staging that")
 		}
 		if w.URL != "" && !weburl.IsWebhook(w.URL, dev) {
 			wrong.Add("webhook_url",
@@ -217,19 +219,22 @@ func (i Integration) addMethodProblems(methods method.Catalog, wrong *problem.Li
 		e, known := methods.Find(name)
 		switch {
 		case !known:
-			wrong.Add("methods", "method is %q; this service has: %s", name, strings.Join(methods.Names(), ", "))
+			wrong.Add("methods", "method is %q; this service has: %s", name,
+				strings.Join(methods.Names(), ", "))
 		case slices.Contains(offers[:n], name):
 			wrong.Add("methods", "methods has %q twice", name)
 		case !e.Reaches(i.Level):
 			wrong.Add("methods", "methods has %q, which proves %s; the integration needs %s",
 				name, e.Level, i.Level)
 		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:
-			wrong.Add("minimum_age", "minimum_age is %d and challenge_age is %d; an estimate by %q would let "+
-				"people pass who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
+			wrong.Add("minimum_age",
+				"minimum_age is %d and challenge_age is %d; an estimate by %q would let "+
+					"people pass who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
 		case e.Of.Oldest != nil:
 			if oldest := e.Of.Oldest(e.Config); oldest > 0 && oldest < i.Minimum() {
-				wrong.Add("minimum_age", "minimum_age is %d, and %q proves no age above %d; lower minimum_age, "+
-					"or give the method a proof of that age", i.Minimum(), name, oldest)
+				wrong.Add("minimum_age",
+					"minimum_age is %d, and %q proves no age above %d; lower minimum_age, "+
+						"or give the method a proof of that age", i.Minimum(), name, oldest)
 			}
 		}
 	}

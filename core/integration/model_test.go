@@ -75,7 +75,8 @@ func TestValidateIntegration(t *testing.T) {
 		{"spec, Integration: L3 is no level", level("L3"), false, "level"},
 		{"spec, Integration: a level is needed", level(""), false, "level"},
 		{"spec, Integration: the id is a UUID", id("x"), false, "UUID"},
-		{"contract 25: the id is without the prefix that events give it", id("int_" + testUUID), false, "UUID"},
+		{"contract 25: the id is without the prefix that events give it", id("int_" + testUUID), false,
+			"UUID"},
 		{"spec, Integration: the UUID is in lower case", id(strings.ToUpper(testUUID)), false, "lower case"},
 		{"spec, Integration: the challenge age may be 1", age(1), false, ""},
 		{"spec, Integration: the challenge age may be 99", age(99), false, ""},
@@ -107,7 +108,8 @@ func TestValidateTheWebhookOfAnIntegration(t *testing.T) {
 			url("https://a.example/" + strings.Repeat("x", 2048)), false, "webhook url"},
 		{"contract 5, 409: webhooks may be off",
 			func(i *Integration) { i.Webhook = Webhook{Off: true} }, false, ""},
-		{"contract 5, 409: a webhook may be set later", func(i *Integration) { i.Webhook = Webhook{} }, false, ""},
+		{"contract 5, 409: a webhook may be set later", func(i *Integration) { i.Webhook = Webhook{} }, false,
+			""},
 		{"contract 5, 409: webhooks that are off have no URL",
 			func(i *Integration) { i.Webhook.Off = true }, false, "choose one"},
 	})
@@ -223,7 +225,8 @@ func TestValidateMethodsOfAnIntegration(t *testing.T) {
 			i := sample()
 			c.change(&i)
 			err := i.Validate(catalog, false)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && err != nil || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})

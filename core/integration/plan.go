@@ -252,7 +252,8 @@ func (d *Directory) reach(ctx context.Context, t *target, told bool) error {
 	along := t.index
 	if told {
 		entry, err := audit.Entry{Actor: audit.Actor{Kind: audit.File}, Publisher: t.Publisher,
-			Operation: t.Kind + "." + t.Action, Target: t.ID, Changes: t.Changes}.Puts(d.sealer, d.random, d.now())
+			Operation: t.Kind + "." + t.Action, Target: t.ID, Changes: t.Changes}.Puts(d.sealer, d.random,
+			d.now())
 		if err != nil {
 			return err
 		}

@@ -209,7 +209,8 @@ func TestReadinessUnderAMACIsResetToo(t *testing.T) {
 	}{
 		{"contract 29: as it was tested", func(*Integration) string { return secret }, true},
 		{"contract 29: another secret", func(*Integration) string { return "whsec_another" }, false},
-		{"contract 29: another URL", func(i *Integration) string { i.Webhook.URL += "2"; return secret }, false},
+		{"contract 29: another URL", func(i *Integration) string { i.Webhook.URL += "2"; return secret },
+			false},
 	} {
 		coretest.Must(t, w.RecordReadiness(ctx, i, secret, true))
 		changed := *i

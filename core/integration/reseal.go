@@ -53,8 +53,8 @@ func (d *Directory) reseal(ctx context.Context, prefixes []string) error {
 	return errors.Join(errs...)
 }
 
-// Resign signs items of other partitions again as Reseal does: those whose names begin with the prefix. accept
-// returns token.ErrRecord for what must not be signed.
+// Resign signs items of other partitions again as Reseal does: those whose names begin with the prefix.
+// accept returns token.ErrRecord for what must not be signed.
 func Resign(ctx context.Context, h host.Host, prefix kv.Key, accept func(kv.Item) error) error {
 	d := &Directory{kv: h.KV, sealer: h.Sealer, random: h.Random}
 	mac, err := d.sealer.MAC(token.Secret, nil)

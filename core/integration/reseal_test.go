@@ -99,7 +99,8 @@ func TestResealSignsWhatOthersKeep(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := token.CheckRecord(w.Host.Sealer, "c/c/mem/forged", w.raw(t, "c/mem/forged").Value); err == nil {
+	if _, err := token.CheckRecord(w.Host.Sealer, "c/c/mem/forged",
+		w.raw(t, "c/mem/forged").Value); err == nil {
 		t.Error("contract 19: Reseal signed what is forged")
 	}
 

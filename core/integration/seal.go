@@ -158,11 +158,12 @@ func (d *Directory) open(i *Integration, text string, staged bool) (c secretClai
 		return c, err
 	}
 	if c.Integration != i.ID {
-		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is another integration's",
-			i.ID)
+		return secretClaims{},
+			fmt.Errorf("integration %s: the sealed webhook secret is another integration's", i.ID)
 	}
 	if c.Staged != staged {
-		return secretClaims{}, fmt.Errorf("integration %s: a staged webhook secret stands in the wrong place", i.ID)
+		return secretClaims{}, fmt.Errorf("integration %s: a staged webhook secret stands in the wrong place",
+			i.ID)
 	}
 	return c, nil
 }
@@ -182,7 +183,8 @@ func (d *Directory) unseal(id, text string, sealed []byte) (c secretClaims, err 
 			"set it again: %w", id, err)
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
-		return secretClaims{}, fmt.Errorf("integration %s: the sealed webhook secret is damaged; set it again", id)
+		return secretClaims{},
+			fmt.Errorf("integration %s: the sealed webhook secret is damaged; set it again", id)
 	}
 	d.cache.Add(openedSecret+text, cached{c, now})
 	return c, nil

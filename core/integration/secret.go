@@ -21,7 +21,8 @@ const (
 // contains.
 var guessed = []string{
 	"supersecret", "changeme", "password", "passwort", "passw0rd", "webhooks", "webhook", "whsec", "signing",
-	"production", "staging", "integration", "verification", "verify", "verge", "publisher", "example", "default",
+	"production", "staging", "integration", "verification", "verify", "verge", "publisher", "example",
+	"default",
 	"secret", "shop", "store", "token", "admin", "welcome", "letmein", "qwertz", "qwerty", "azerty", "asdf",
 	"spring", "summer", "autumn", "winter", "january", "february", "march", "april", "june", "july", "august",
 	"september", "october", "november", "december", "monday", "tuesday", "wednesday", "thursday", "friday",
@@ -29,9 +30,9 @@ var guessed = []string{
 	"test", "prod", "demo", "hook", "key", "live", "api", "dev", "www", "com", "org",
 }
 
-// SecretProblem returns why a webhook secret will not do, or "" if it will. It must be neither too long to keep
-// nor too easy to guess. names are the names of the publisher and the integration, which guessers try first.
-// In dev only the length counts.
+// SecretProblem returns why a webhook secret will not do, or "" if it will. It must be neither too long to
+// keep nor too easy to guess. names are the names of the publisher and the integration, which guessers try
+// first. In dev only the length counts.
 func SecretProblem(secret string, dev bool, names ...string) string {
 	if len(secret) > maxSecret {
 		return fmt.Sprintf("it has %d bytes; at most %d are allowed", len(secret), maxSecret)

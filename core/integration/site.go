@@ -110,7 +110,8 @@ func (i SiteIntegration) integration() Integration {
 	}
 	out := Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
 		ChallengeAge:   i.ChallengeAge,
-		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts, Passkeys: i.Passkeys,
+		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
+		Passkeys:        i.Passkeys,
 		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
 		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
 	out.SetMethods(all)

@@ -55,7 +55,8 @@ func TestSiteValidate(t *testing.T) {
 	}{
 		{"", func(*Site) {}},
 		{"", func(s *Site) {
-			s.Integrations[0].WebhookURL, s.Integrations[0].Secret, s.Integrations[0].WebhookOff = "", "", true
+			s.Integrations[0].WebhookURL, s.Integrations[0].Secret, s.Integrations[0].WebhookOff = "", "",
+				true
 		}},
 		{`publisher "shop": id must be`, func(s *Site) { s.Publishers[0].ID = "shop" }},
 		{`publisher "pub_shop": it is there twice`,
@@ -63,7 +64,10 @@ func TestSiteValidate(t *testing.T) {
 		{"it is there twice", func(s *Site) { s.Integrations = append(s.Integrations, s.Integrations[0]) }},
 		{`there is no publisher "pub_other"`, func(s *Site) { s.Integrations[0].Publisher = "pub_other" }},
 		{`method is "oidc"`, func(s *Site) { s.Integrations[0].Method = "oidc" }},
-		{"has no webhook_url", func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].Secret = "", "" }},
+		{"has no webhook_url", func(s *Site) {
+			s.Integrations[0].WebhookURL, s.Integrations[0].Secret = "",
+				""
+		}},
 		{"a webhook secret but no webhook_url",
 			func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
 		{"what guessers try first", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
@@ -75,7 +79,8 @@ func TestSiteValidate(t *testing.T) {
 		s := aSite()
 		c.change(&s)
 		err := s.Validate(testCatalog, false)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "short") {
@@ -239,7 +244,8 @@ func TestPutArchivesWhatTheFileDrops(t *testing.T) {
 	w.Clock.Advance(time.Hour)
 	coretest.Must(t, w.Put(ctx, Site{}, nil))
 	p, i = w.kept(t)
-	if p.Archived == nil || i.Archived == nil || !p.Managed || !i.Managed || !i.Archived.Equal(w.Clock.Now()) {
+	if p.Archived == nil || i.Archived == nil || !p.Managed || !i.Managed ||
+		!i.Archived.Equal(w.Clock.Now()) {
 		t.Errorf("contract 46: dropped: %+v, %+v", p, i)
 	}
 	if got, err := w.WebhookSecret(&i); err != nil || got != aSite().Integrations[0].Secret {
@@ -289,7 +295,8 @@ func TestPutWritesOnlyWhatChanged(t *testing.T) {
 		change func(*SiteIntegration)
 		want   audit.Change
 	}{
-		{func(i *SiteIntegration) { i.Name = "Other" }, audit.Change{Field: "name", From: "Checkout", To: "Other"}},
+		{func(i *SiteIntegration) { i.Name = "Other" },
+			audit.Change{Field: "name", From: "Checkout", To: "Other"}},
 		{func(i *SiteIntegration) { i.Secret = "whsec_another0987654321" },
 			audit.Change{Field: "webhook.secret", From: hidden, To: hidden}},
 		{func(i *SiteIntegration) { i.WebhookURL += "?x" }, audit.Change{Field: "webhook.url",
@@ -347,7 +354,8 @@ func TestPlan(t *testing.T) {
 	}{
 		{Site{}, nil},
 		{aSite(), []string{"create publisher pub_shop of pub_shop: name managed",
-			"create integration " + testUUID + " of pub_shop: publisher_id name level challenge_age methods " +
+			"create integration " + testUUID +
+				" of pub_shop: publisher_id name level challenge_age methods " +
 				"callback_origins browser_origins webhook.url webhook.secret managed"}},
 		{aSite(), nil},
 		{renamed, []string{"change publisher pub_shop of pub_shop: name",
@@ -500,7 +508,8 @@ func TestAnEarlierReleaseReadsEveryRecord(t *testing.T) {
 		coretest.Must(t, json.Unmarshal(it.Value, &old))
 		sealed, _ := token.DecodeText("", old.Webhook.Sealed)
 		claims, _, err := w.Host.Sealer.Open(token.Secret, sealed)
-		if err != nil || old.ID != id || old.Method != "sandbox" || len(old.Origins) != 1 || !old.Webhook.Hidden ||
+		if err != nil || old.ID != id || old.Method != "sandbox" || len(old.Origins) != 1 ||
+			!old.Webhook.Hidden ||
 			!strings.Contains(string(claims), `"int":"`+id+`","sec":"`) ||
 			strings.Contains(string(claims), "new.example") {
 			t.Errorf("%s is read as %+v with %s, %v", id, old, claims, err)

@@ -77,14 +77,15 @@ func TestAStagedWebhook(t *testing.T) {
 			coretest.Must(t, err)
 			now := w.now(t)
 			got, err := w.WebhookSecret(&now.Value)
-			if err != nil || got != c.wantValue || now.Value.Webhook.URL != c.wantURL || now.Value.Staged != nil ||
-				now.Version != version {
+			if err != nil || got != c.wantValue || now.Value.Webhook.URL != c.wantURL ||
+				now.Value.Staged != nil || now.Version != version {
 				t.Errorf("in place: %+v, %q, %v", now, got, err)
 			}
 			if !w.ready(t, w.Directory) || !w.ready(t, w.another()) {
 				t.Error("contract 25: it is in place and not ready")
 			}
-			if at, tested, err := w.LastTest(ctx, &now.Value); !tested || err != nil || !at.Equal(w.Clock.Now()) {
+			if at, tested, err := w.LastTest(ctx, &now.Value); !tested || err != nil ||
+				!at.Equal(w.Clock.Now()) {
 				t.Errorf("last test: %v, %v, %v", at, tested, err)
 			}
 		})

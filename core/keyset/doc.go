@@ -21,7 +21,8 @@
 //     then of no use for that.
 //   - A set counts only if every key in it that is not retired has made a MAC of it. So a replaced key makes
 //     no set. An instance that has seen the set brings back what is missing in it later. An instance that
-//     starts takes a key of its ring that has signed records, and is not in the set, for one that stands alone.
+//     starts takes a key of its ring that has signed records, and is not in the set, for one that stands
+//     alone.
 //
 // Not promised: protection against someone who holds the key that seals and can also write to the store.
 // Someone who can only write to the store can delete the set, and the next instance makes it again.

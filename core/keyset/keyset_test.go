@@ -77,7 +77,8 @@ func (i *instance) seal() []byte {
 func (i *instance) write(name string) error {
 	id, err := kv.NewTxID(i.f.random)
 	coretest.Must(i.f.t, err)
-	return i.KV().Commit(ctx, kv.Tx{ID: id, Partition: "p0", Puts: []kv.Put{{Name: name, Value: []byte("x")}}})
+	return i.KV().Commit(ctx, kv.Tx{ID: id, Partition: "p0",
+		Puts: []kv.Put{{Name: name, Value: []byte("x")}}})
 }
 
 // everything returns all that the store holds.
@@ -154,8 +155,8 @@ func TestARotationFailsNoRequest(t *testing.T) {
 				for _, s := range tokens[max(0, len(tokens)-90):] {
 					for n, i := range all {
 						if _, _, err := i.Open(token.Flow, s.text); err != nil {
-							t.Fatalf("instance %d at %s does not open what instance %d sealed at %s: %v", n, at, s.by,
-								s.at, err)
+							t.Fatalf("instance %d at %s does not open what instance %d sealed at %s: %v", n,
+								at, s.by, s.at, err)
 						}
 					}
 				}
@@ -163,7 +164,8 @@ func TestARotationFailsNoRequest(t *testing.T) {
 			}
 			for n, i := range all {
 				if got := i.SealingKey(); got != after.Keys[0].ID {
-					t.Errorf("instance %d seals with %s after the rotation, want %s", n, got, after.Keys[0].ID)
+					t.Errorf("instance %d seals with %s after the rotation, want %s", n, got,
+						after.Keys[0].ID)
 				}
 			}
 			if first := token.SealedWith(tokens[0].text); first != before.Keys[0].ID {
@@ -283,7 +285,8 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 			s := f.instance(c.make(f, ours), 0)
 			for range 5 {
 				coretest.Must(t, s.Tend(ctx))
-				if err := s.Ready(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "another fleet's") {
+				if err := s.Ready(); !errors.Is(err, ErrUnfit) ||
+					!strings.Contains(err.Error(), "another fleet's") {
 					t.Errorf("I13: ready says %v, want whose ring it is", err)
 				}
 				if err := s.write("stranger"); !errors.Is(err, kv.ErrUnavailable) {
@@ -315,7 +318,8 @@ func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
 		{"contract 16: a key is retired", func(v string) string {
 			return strings.Replace(v, `"from"`, `"retired":true,"from"`, 1)
 		}},
-		{"contract 16: a time is moved", func(v string) string { return strings.Replace(v, "2026", "2036", 1) }},
+		{"contract 16: a time is moved",
+			func(v string) string { return strings.Replace(v, "2026", "2036", 1) }},
 		{"contract 16: without a MAC", func(v string) string {
 			line, _, _ := strings.Cut(v, "\n")
 			return line + "\n{}"
@@ -361,7 +365,8 @@ func TestRetiring(t *testing.T) {
 	coretest.Must(t, err)
 	for n, i := range []*instance{a, b} {
 		if _, until, err := i.Open(token.Flow, sealed); err != nil || until.IsZero() {
-			t.Errorf("contract 16: instance %d opens what the replaced key sealed: %v, until %s", n, err, until)
+			t.Errorf("contract 16: instance %d opens what the replaced key sealed: %v, until %s", n, err,
+				until)
 		}
 	}
 
@@ -393,7 +398,8 @@ func TestSecretsAreSealedAgainOnlyWithAKeyThatSeals(t *testing.T) {
 	coretest.Must(t, a.directory.PutIntegration(ctx, integration.Integration{ID: id,
 		Webhook: integration.Webhook{URL: "https://hooks.example"}}, "a secret of ours"))
 	sealedWith := func() string {
-		i, err := integration.NewDirectory(host.Host{KV: f.store, Sealer: a, Now: f.clock.Now}).Integration(ctx, id)
+		i, err := integration.NewDirectory(host.Host{KV: f.store, Sealer: a, Now: f.clock.Now}).Integration(
+			ctx, id)
 		coretest.Must(t, err)
 		sealed, ok := token.DecodeText("", i.Webhook.Sealed)
 		if !ok {
@@ -415,7 +421,8 @@ func TestSecretsAreSealedAgainOnlyWithAKeyThatSeals(t *testing.T) {
 		coretest.Must(t, b.Tend(ctx))
 	}
 	if got := sealedWith(); got != after.Keys[0].ID {
-		t.Errorf("contract 16: after the rotation the secret is sealed with %s, want %s", got, after.Keys[0].ID)
+		t.Errorf("contract 16: after the rotation the secret is sealed with %s, want %s", got,
+			after.Keys[0].ID)
 	}
 	i, err := b.directory.Integration(ctx, id)
 	coretest.Must(t, err)

@@ -29,8 +29,8 @@ type theft struct {
 	running      *instance
 }
 
-// newTheft returns a fleet that has a publisher, with a ring that was rotated an hour after it was made. Nobody
-// has looked at the store since.
+// newTheft returns a fleet that has a publisher, with a ring that was rotated an hour after it was made.
+// Nobody has looked at the store since.
 func newTheft(t *testing.T) *theft {
 	f := newFleet(t)
 	w := &theft{fleet: f, leaked: f.generate()}
@@ -66,7 +66,8 @@ func (w *theft) tend(d time.Duration) {
 const signed = 30*time.Second + aloneAfter + 4*poll
 
 func (w *theft) directory(i *instance) *integration.Directory {
-	return integration.NewDirectory(host.Host{KV: i.KV(), Sealer: i, Now: i.cfg.Now, Random: w.random, Log: i.cfg.Log})
+	return integration.NewDirectory(host.Host{KV: i.KV(), Sealer: i, Now: i.cfg.Now, Random: w.random,
+		Log: i.cfg.Log})
 }
 
 // store has an instance write a publisher.
@@ -216,7 +217,8 @@ var thefts = []struct {
 		w.tend(3 * time.Minute)
 		coretest.Must(t, late.Tend(ctx))
 		w.store(late, "late")
-		if by := token.RecordedWith(w.read(kv.Key{Partition: "c", Name: "c/pub/late"})); by != w.leaked.Keys[0].ID {
+		if by := token.RecordedWith(w.read(kv.Key{Partition: "c",
+			Name: "c/pub/late"})); by != w.leaked.Keys[0].ID {
 			t.Fatalf("signed with %s", by)
 		}
 		w.tend(signed)
@@ -302,7 +304,8 @@ var thefts = []struct {
 		var log strings.Builder
 		w.running.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		w.finds(w.running, "ours", false)
-		if said := log.String(); !strings.Contains(said, "from a backup") || !strings.Contains(said, "c/pub/ours") {
+		if said := log.String(); !strings.Contains(said, "from a backup") ||
+			!strings.Contains(said, "c/pub/ours") {
 			t.Errorf("the log says: %s", said)
 		}
 	}},
@@ -317,21 +320,22 @@ var thefts = []struct {
 	}},
 }
 
-// TestAReplacedRingMakesNothingThatLasts: contract 16. Once everything that is kept for long is signed with the
-// new key, a ring that leaked and was replaced makes none of it, whatever its holder does to the store.
+// TestAReplacedRingMakesNothingThatLasts: contract 16. Once everything that is kept for long is signed with
+// the new key, a ring that leaked and was replaced makes none of it, whatever its holder does to the store.
 func TestAReplacedRingMakesNothingThatLasts(t *testing.T) {
 	for _, c := range thefts {
 		t.Run(c.name, func(t *testing.T) { c.do(t, newTheft(t)) })
 	}
 }
 
-// TestEverythingThatLasts: contract 16. No kind of record that is kept for long is believed if a replaced ring has
-// made it.
+// TestEverythingThatLasts: contract 16. No kind of record that is kept for long is believed if a replaced
+// ring has made it.
 func TestEverythingThatLasts(t *testing.T) {
 	const id = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
 	w := newTheft(t)
 	at := w.clock.Now().UTC()
-	of := &usage.Usage{KV: w.running.KV(), Sealer: w.running, Random: w.random, Log: slog.New(slog.DiscardHandler)}
+	of := &usage.Usage{KV: w.running.KV(), Sealer: w.running, Random: w.random,
+		Log: slog.New(slog.DiscardHandler)}
 	coretest.Must(t, of.Record(ctx, host.Totals{Days: []host.DayTotal{{Integration: id, Day: host.DayOf(at),
 		Instance: "ours", Counts: host.Counts{1}}}}))
 	entry := audit.Entry{Operation: "publisher.create", Actor: audit.Actor{}}
@@ -346,7 +350,8 @@ func TestEverythingThatLasts(t *testing.T) {
 		t.Errorf("contract 16: the audit is %+v, %v", entries, err)
 	}
 
-	count := kv.Key{Partition: usagePartition(t, w, id), Name: "u/" + id + "/" + host.DayOf(at).String() + "/theirs"}
+	count := kv.Key{Partition: usagePartition(t, w, id),
+		Name: "u/" + id + "/" + host.DayOf(at).String() + "/theirs"}
 	value, err := token.SignRecord(w.old, count.String(), []byte(`{"started":1000}`))
 	coretest.Must(t, err)
 	w.put(count, value)
@@ -392,8 +397,8 @@ func (w *theft) copied() kv.KV {
 	return out
 }
 
-// TestASetOfAReplacedRing: contract 16. The MAC of a key that was replaced makes no set that drops or moves the
-// key which replaced it.
+// TestASetOfAReplacedRing: contract 16. The MAC of a key that was replaced makes no set that drops or moves
+// the key which replaced it.
 func TestASetOfAReplacedRing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -416,7 +421,8 @@ func TestASetOfAReplacedRing(t *testing.T) {
 			w.plant(w.old, "theirs")
 			for _, i := range []*instance{w.running, w.instance(w.file, 0)} {
 				coretest.Must(t, i.Tend(ctx))
-				if err := i.Ready(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "not believed") {
+				if err := i.Ready(); !errors.Is(err, ErrUnfit) ||
+					!strings.Contains(err.Error(), "not believed") {
 					t.Errorf("ready says %v", err)
 				}
 				if err := i.write("x"); !errors.Is(err, kv.ErrUnavailable) {
@@ -430,8 +436,8 @@ func TestASetOfAReplacedRing(t *testing.T) {
 	}
 }
 
-// TestAKeyThatWaitsIsRetired: contract 16. No instance stops because its file still has a key that was taken back
-// before it sealed.
+// TestAKeyThatWaitsIsRetired: contract 16. No instance stops because its file still has a key that was taken
+// back before it sealed.
 func TestAKeyThatWaitsIsRetired(t *testing.T) {
 	w := newTheft(t)
 	other := w.instance(w.file, 0)
@@ -446,8 +452,10 @@ func TestAKeyThatWaitsIsRetired(t *testing.T) {
 	}
 	w.tend(signed)
 	coretest.Must(t, other.Tend(ctx))
-	if err := other.Ready(); err == nil || !strings.Contains(err.Error(), "bring this instance the ring without it") {
-		t.Errorf("contract 16: a key whose time has come by the file, and that the set calls retired: %v", err)
+	if err := other.Ready(); err == nil || !strings.Contains(err.Error(),
+		"bring this instance the ring without it") {
+		t.Errorf("contract 16: a key whose time has come by the file, and that the set calls retired: %v",
+			err)
 	}
 	coretest.Must(t, other.Use(w.file))
 	coretest.Must(t, other.Tend(ctx))
@@ -456,8 +464,8 @@ func TestAKeyThatWaitsIsRetired(t *testing.T) {
 	}
 }
 
-// TestACrashWhileRecordsAreSignedAgain: contract 16. Nothing is refused before everything is signed, and the next
-// look goes on.
+// TestACrashWhileRecordsAreSignedAgain: contract 16. Nothing is refused before everything is signed, and the
+// next look goes on.
 func TestACrashWhileRecordsAreSignedAgain(t *testing.T) {
 	w := newTheft(t)
 	late := w.instance(w.file, -4*time.Minute)
@@ -518,7 +526,8 @@ func TestUsageOutlivesItsKey(t *testing.T) {
 		last, err := of(w.running).LastUse(ctx, []string{apiKey})
 		coretest.Must(t, err)
 		if got := days[0].Counts[0]; got != want || last[apiKey] != today {
-			t.Errorf("contract 44: %s the sum is %d, want %d; the key was last used on %v", when, got, want, last)
+			t.Errorf("contract 44: %s the sum is %d, want %d; the key was last used on %v", when, got, want,
+				last)
 		}
 	}
 	for n := range 100 {

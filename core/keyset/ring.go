@@ -73,7 +73,8 @@ func New(cfg Config) (*Ring, error) {
 	on.Sealer, on.KV = r, r.KV()
 	r.directory = integration.NewDirectory(on)
 	r.usage = &usage.Usage{KV: on.KV, Sealer: r, Random: on.Random, Log: on.Log, Count: on.Count}
-	r.passkeys = &passkey.Store{KV: on.KV, Sealer: r, Now: on.Now, Random: on.Random, Log: on.Log, Count: on.Count}
+	r.passkeys = &passkey.Store{KV: on.KV, Sealer: r, Now: on.Now, Random: on.Random, Log: on.Log,
+		Count: on.Count}
 	return r, r.Use(cfg.Keyring)
 }
 
@@ -168,7 +169,8 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot boo
 		set, forgot = set.remember(known)
 	}
 	if forgot {
-		r.cfg.Log.Error("the store's set of keys was deleted or put back to an earlier one; it is made whole again",
+		r.cfg.Log.Error("the store's set of keys was deleted or put back to an earlier one; it is "+
+			"made whole again",
 			"item", key.String())
 	}
 	return set, version, forgot, r.change(func(s *state) {
@@ -182,7 +184,8 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot boo
 // recover returns the set with the key that seals by the ring's own times, if the set lacks that key and the
 // store's records show that it was in use already. So an older set that somebody puts back, or a set that is
 // gone, does not make an older key as good as it was.
-func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole keySet, proved bool, err error) {
+func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole keySet, proved bool,
+	err error) {
 	file := r.state.Load().file
 	i := file.Sealing(r.cfg.Now())
 	k := file.Keys[i]
@@ -253,8 +256,8 @@ func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	return err
 }
 
-// aloneAfter is how long after a key's time every instance seals with it, by whatever clock, and what was signed
-// before is written.
+// aloneAfter is how long after a key's time every instance seals with it, by whatever clock, and what was
+// signed before is written.
 const aloneAfter = host.ClockMargin + time.Minute
 
 // Standing returns how the ring compared with the store's set when Tend last saw it.
@@ -284,8 +287,8 @@ func (r *Ring) Ready() error {
 		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
 			"this ring has key %s", names(s.standing.Missing), ringNames(s.file)))
 	case len(s.standing.Missing) > 0 && !s.standing.whole(r.cfg.Now()):
-		return unfit(fmt.Sprintf("the key ring lacks key %s, which other instances use: bring this instance their "+
-			"key ring; it has key %s", names(s.standing.Missing), ringNames(s.file)))
+		return unfit(fmt.Sprintf("the key ring lacks key %s, which other instances use: bring this "+
+			"instance their key ring; it has key %s", names(s.standing.Missing), ringNames(s.file)))
 	}
 	return nil
 }

@@ -82,13 +82,13 @@ func parse(b []byte, ring token.Keyring, now time.Time) (s keySet, t trust, err 
 		switch {
 		case !listed || retired(ring, k.ID) || known.Fingerprint != k.Fingerprint():
 		case !known.Retired && !good:
-			t.doubt = fmt.Sprintf("it lists key %s and lacks the MAC by that key, so it was made with a ring that "+
-				"was replaced", known)
+			t.doubt = fmt.Sprintf("it lists key %s and lacks the MAC by that key, so it was made "+
+				"with a ring that was replaced", known)
 		case known.Retired && !t.vouched && !now.Before(begins(ring, i)):
 			// A key that waits can be retired before it has sealed. One that seals is retired with its
 			// successor's MAC, or by force; then this instance needs the file that says so.
-			t.doubt = fmt.Sprintf("it says that key %s was retired, which no newer key of this ring confirms; if you "+
-				"have retired it, bring this instance the ring without it", known)
+			t.doubt = fmt.Sprintf("it says that key %s was retired, which no newer key of this ring "+
+				"confirms; if you have retired it, bring this instance the ring without it", known)
 		}
 		t.vouched = t.vouched || good
 	}
@@ -166,8 +166,8 @@ func compare(s keySet, t trust, ring token.Keyring) (st Standing) {
 	return st
 }
 
-// remember returns the set with all that was in it before: no key leaves it or begins later, and no mark goes.
-// forgot reports whether that was otherwise. Then somebody has put an older set back, or deleted it.
+// remember returns the set with all that was in it before: no key leaves it or begins later, and no mark
+// goes. forgot reports whether that was otherwise. Then somebody has put an older set back, or deleted it.
 func (s keySet) remember(before keySet) (whole keySet, forgot bool) {
 	whole.Keys = slices.Clone(s.Keys)
 	for _, k := range before.Keys {

@@ -35,7 +35,8 @@ func TestValidate(t *testing.T) {
 		{"no ID", func(tx *kv.Tx) { tx.ID = "" }, "an ID of 0 bytes"},
 		{"ID too long", func(tx *kv.Tx) { tx.ID = strings.Repeat("i", 65) }, "an ID of 65 bytes"},
 		{"no partition", func(tx *kv.Tx) { tx.Partition = "" }, `partition "" is not a name`},
-		{"too many parts of one kind", func(tx *kv.Tx) { tx.Cancel = make([]string, kv.MaxTx+1) }, "65 parts"},
+		{"too many parts of one kind", func(tx *kv.Tx) { tx.Cancel = make([]string, kv.MaxTx+1) },
+			"65 parts"},
 		{"too many parts together", func(tx *kv.Tx) {
 			tx.Checks, tx.Held, tx.Puts = make([]kv.Check, 11), make([]kv.Held, 11), make([]kv.Put, 11)
 			tx.Deletes, tx.Schedule, tx.Cancel = make([]string, 11), make([]kv.Task, 11), make([]string, 10)
@@ -68,7 +69,8 @@ func TestValidate(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("got %v, want it accepted", err)
-			case c.want != "" && (!errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), c.want)):
+			case c.want != "" && (!errors.Is(err, kv.ErrUnavailable) ||
+				!strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want ErrUnavailable and %q", err, c.want)
 			}
 		})

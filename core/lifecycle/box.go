@@ -93,7 +93,8 @@ func (l *Lifecycle) Box(ctx context.Context, handle string) (Box, error) {
 	}
 	if err != nil || c.Handle != handle {
 		l.count(host.CountNotAuthentic)
-		return Box{}, fmt.Errorf("the store holds what this service did not write, as a box: %w", token.ErrRecord)
+		return Box{}, fmt.Errorf("the store holds what this service did not write, as a box: %w",
+			token.ErrRecord)
 	}
 	return Box{c, h.Key(), item.Tx}, nil
 }
@@ -137,7 +138,8 @@ func (b Box) IsAnswer(a Answer) bool {
 
 // Returns reports whether a browser that came back with this code has been sent by whoever closed the box.
 func (b Box) Returns(code string) bool {
-	return b.Answered && b.Same && b.Code != "" && subtle.ConstantTimeCompare([]byte(b.Code), []byte(code)) == 1
+	return b.Answered && b.Same && b.Code != "" &&
+		subtle.ConstantTimeCompare([]byte(b.Code), []byte(code)) == 1
 }
 
 func isConflict(err error) bool {

@@ -17,7 +17,8 @@ func (w *world) opened(t *testing.T) (Session, Box) {
 	coretest.Must(t, err)
 	b, err := w.Box(ctx, handle)
 	coretest.Must(t, err)
-	if b.Handle != handle || b.Session != s.Text || b.Method != "wallet" || string(b.State) != "nonce" || b.Answered {
+	if b.Handle != handle || b.Session != s.Text || b.Method != "wallet" || string(b.State) != "nonce" ||
+		b.Answered {
 		t.Fatalf("contract 34: the box is %+v", b.BoxClaims)
 	}
 	if r := w.record(t, s); r.Box != handle {
@@ -88,8 +89,8 @@ func TestABoxEndsWithItsAttempt(t *testing.T) {
 func TestHandlesOfBoxes(t *testing.T) {
 	w := newWorld(t)
 	_, b := w.opened(t)
-	for _, text := range []string{"", "a", b.Handle[:23], b.Handle + "A", b.Handle[:10] + "\n" + b.Handle[10:],
-		b.Handle[:23] + "=", "+" + b.Handle[1:]} {
+	for _, text := range []string{"", "a", b.Handle[:23], b.Handle + "A",
+		b.Handle[:10] + "\n" + b.Handle[10:], b.Handle[:23] + "=", "+" + b.Handle[1:]} {
 		if _, ok := session.ParseBoxHandle(text); ok {
 			t.Errorf("%q is taken for a handle", text)
 		}

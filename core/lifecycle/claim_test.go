@@ -36,7 +36,8 @@ func TestAnAttemptIsClaimedOnce(t *testing.T) {
 	}
 	all.Wait()
 	if claimed.Load() != 1 || asked.Load() != 39 {
-		t.Errorf("contract 37: %d have claimed the attempt, and %d were told so", claimed.Load(), asked.Load())
+		t.Errorf("contract 37: %d have claimed the attempt, and %d were told so", claimed.Load(),
+			asked.Load())
 	}
 }
 
@@ -47,7 +48,8 @@ func TestAClaimEnds(t *testing.T) {
 		want error // of the next claim of the first attempt
 	}{
 		{"it holds", func(*world, Session, string) error { return nil }, ErrAsked},
-		{"by its time", func(w *world, _ Session, _ string) error { w.Clock.Advance(claimLife); return nil }, nil},
+		{"by its time", func(w *world, _ Session, _ string) error { w.Clock.Advance(claimLife); return nil },
+			nil},
 		{"just before its time it holds", func(w *world, _ Session, _ string) error {
 			w.Clock.Advance(claimLife - time.Millisecond)
 			return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Hand is a hand-off: a phone does a step for the browser that began (contract 40). It is one sealed item in the
-// session's partition, beside the box if there is one. The session's record names the one hand-off of its
+// Hand is a hand-off: a phone does a step for the browser that began (contract 40). It is one sealed item in
+// the session's partition, beside the box if there is one. The session's record names the one hand-off of its
 // attempt, in the commit that opens it. The commit that ends the attempt deletes it.
 //
 // A hand-off goes one way: it is open, then one device has taken it, then it is done. Each write is a
@@ -126,8 +126,8 @@ func (l *Lifecycle) Hand(ctx context.Context, handle string) (Hand, error) {
 	return Hand{c, h.HandKey(), item.Tx}, nil
 }
 
-// TakeHand gives a hand-off to a device, which session.Proof names. The first one has it; if it asks again, it
-// is told the same. The error is ErrHandTaken, ErrNoHand or the store's.
+// TakeHand gives a hand-off to a device, which session.Proof names. The first one has it; if it asks again,
+// it is told the same. The error is ErrHandTaken, ErrNoHand or the store's.
 func (l *Lifecycle) TakeHand(ctx context.Context, h Hand, device string, expires token.Time) (Hand, error) {
 	if h.Device != "" {
 		return h, sameDevice(h, device)
@@ -162,7 +162,8 @@ func (l *Lifecycle) EndHand(ctx context.Context, h Hand, d method.Decision, expi
 
 // putHand writes a hand-off in place of what was read of it, and returns it as it is then. If another write
 // came first, that is what it returns.
-func (l *Lifecycle) putHand(ctx context.Context, h Hand, c token.HandClaims, expires token.Time) (Hand, error) {
+func (l *Lifecycle) putHand(ctx context.Context, h Hand, c token.HandClaims, expires token.Time) (Hand,
+	error) {
 	c.Issued = token.At(l.Now())
 	value, err := token.SealHand(l.Sealer, c)
 	if err != nil {

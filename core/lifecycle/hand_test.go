@@ -24,8 +24,8 @@ func (w *world) hand(t *testing.T, s Session) Hand {
 	coretest.Must(t, err)
 	h, err := w.Hand(ctx, handle)
 	coretest.Must(t, err)
-	if h.Handle != handle || h.Session != s.Text || h.Method != "camera" || len(h.Number) != 2 || h.Device != "" ||
-		h.Done || w.record(t, s).Hand != handle {
+	if h.Handle != handle || h.Session != s.Text || h.Method != "camera" || len(h.Number) != 2 ||
+		h.Device != "" || h.Done || w.record(t, s).Hand != handle {
 		t.Fatalf("contract 40: the hand-off is %+v", h.HandClaims)
 	}
 	return h
@@ -46,7 +46,8 @@ func TestOneDeviceHasAHandOff(t *testing.T) {
 		if again, err := w.TakeHand(ctx, read, "one", expires); err != nil || again.Device != "one" {
 			t.Errorf("contract 40: the same device once more: %v", err)
 		}
-		if now, err := w.TakeHand(ctx, read, "other", expires); !errors.Is(err, ErrHandTaken) || now.Device != "one" {
+		if now, err := w.TakeHand(ctx, read, "other", expires); !errors.Is(err, ErrHandTaken) ||
+			now.Device != "one" {
 			t.Errorf("contract 40: another device: %v", err)
 		}
 	}

@@ -50,7 +50,11 @@ func newWorld(t testing.TB) *world {
 		KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
 		Tally: func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() },
-		Wake:  func(_ kv.Partition, due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
+		Wake: func(_ kv.Partition, due time.Time) {
+			w.mu.Lock()
+			w.woken = append(w.woken, due)
+			w.mu.Unlock()
+		},
 	}
 	return w
 }
@@ -164,7 +168,8 @@ func TestBeginIsOneCommit(t *testing.T) {
 		{"spec, States: started", withWebhook, true, nil, nil, true, []string{webhook.TypeStarted}, ""},
 		{"contract 11: started, with a kept answer", withWebhook, true, checks, extra, true,
 			[]string{webhook.TypeStarted}, ""},
-		{"contract 11: a kept answer alone", integration.Webhook{Off: true}, true, checks, extra, false, nil, ""},
+		{"contract 11: a kept answer alone", integration.Webhook{Off: true}, true, checks, extra, false, nil,
+			""},
 		{"spec, States: initiation fails", withWebhook, false, nil, nil, false,
 			[]string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
 		{"spec, States: initiation fails without webhook", integration.Webhook{}, false, nil, nil, false, nil,
@@ -224,9 +229,10 @@ func TestBeginAfterALostReply(t *testing.T) {
 		deliver   bool
 		events    []string
 	}{
-		{"no check: applied, and nobody is told", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil, kv.ErrUnknown,
-			1, false, []string{webhook.TypeStarted}},
-		{"no check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, nil, nil, kv.ErrUnknown, 1, false, nil},
+		{"no check: applied, and nobody is told", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil,
+			kv.ErrUnknown, 1, false, []string{webhook.TypeStarted}},
+		{"no check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, nil, nil, kv.ErrUnknown, 1, false,
+			nil},
 		{"a check: applied", []kvtest.Fault{kvtest.LoseReply}, true, check, extra, nil, 2, false,
 			[]string{webhook.TypeStarted}},
 		{"a check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, check, extra, nil, 2, false,
@@ -288,9 +294,10 @@ func TestFire(t *testing.T) {
 		code    string
 		event   string // "" for none
 	}{
-		{"spec, States: verification succeeds", session.Succeeded, session.Completed, "", webhook.TypeCompleted},
-		{"contract 23: a provider's final no", session.Rejected, session.Failed, webhook.FailureProviderRejected,
-			webhook.TypeFailed},
+		{"spec, States: verification succeeds", session.Succeeded, session.Completed, "",
+			webhook.TypeCompleted},
+		{"contract 23: a provider's final no", session.Rejected, session.Failed,
+			webhook.FailureProviderRejected, webhook.TypeFailed},
 		{"contract 23: withdrawn for good", session.Withdrawn, session.Failed, webhook.FailureUserCancelled,
 			webhook.TypeFailed},
 		{"spec, Failure codes: unclassified", session.Unclassified, session.Failed, webhook.FailureUnknown,
@@ -379,7 +386,8 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 			t.Errorf("contract 18: %s afterwards gives %+v, %v, want %+v", trigger, r, err, first)
 		}
 		if w.counts["late_answer_ignored"] != n+1 {
-			t.Errorf("contract 18: %d late answers were counted, want %d", w.counts["late_answer_ignored"], n+1)
+			t.Errorf("contract 18: %d late answers were counted, want %d", w.counts["late_answer_ignored"],
+				n+1)
 		}
 	}
 	w.wantEvents(t, false, webhook.TypeFailed)
@@ -418,7 +426,8 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 // If several things happen to a session at once, one outcome wins. Every caller learns it, and one event
 // reports it.
 func TestRaces(t *testing.T) {
-	triggers := []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn, session.Unclassified}
+	triggers := []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn,
+		session.Unclassified}
 	for _, c := range []struct {
 		name   string
 		expire bool // the life is over, and the timer fires as well
@@ -445,7 +454,8 @@ func TestRaces(t *testing.T) {
 						if c.expire && n == len(records)/2 {
 							w.Clock.Advance(time.Millisecond)
 						}
-						for errs[n] == nil && !records[n].Terminal() { // a user tries again after a failed attempt
+						// a user tries again after a failed attempt
+						for errs[n] == nil && !records[n].Terminal() {
 							records[n], errs[n] = w.Fire(ctx, s, Step{Trigger: c.mixed[n%len(c.mixed)],
 								Attempt: records[n].Attempts})
 						}
@@ -504,25 +514,26 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 	for _, attempt := range []int{0, 2, 3, 1 << 30} {
 		for _, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn,
 			session.Unclassified, session.AttemptFailed} {
-			t.Run(fmt.Sprintf("contract 23: %s of attempt %d at attempt 1", trigger, attempt), func(t *testing.T) {
-				w := newWorld(t)
-				s := w.session(t, withWebhook)
-				coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
-				_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
-				coretest.Must(t, err)
-				before := w.record(t, s)
-				r, err := w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt})
-				if err != nil || r != before || w.record(t, s) != before {
-					t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
-				}
-				w.wantEvents(t, true, webhook.TypeStarted)
-				// The session expires at whatever attempt it is.
-				w.Clock.Advance(session.Life)
-				if r, err = w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt}); err != nil ||
-					r.State != session.Expired {
-					t.Errorf("after its life it is answered %+v, %v", r, err)
-				}
-			})
+			t.Run(fmt.Sprintf("contract 23: %s of attempt %d at attempt 1", trigger, attempt),
+				func(t *testing.T) {
+					w := newWorld(t)
+					s := w.session(t, withWebhook)
+					coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+					_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
+					coretest.Must(t, err)
+					before := w.record(t, s)
+					r, err := w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt})
+					if err != nil || r != before || w.record(t, s) != before {
+						t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
+					}
+					w.wantEvents(t, true, webhook.TypeStarted)
+					// The session expires at whatever attempt it is.
+					w.Clock.Advance(session.Life)
+					if r, err = w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt}); err != nil ||
+						r.State != session.Expired {
+						t.Errorf("after its life it is answered %+v, %v", r, err)
+					}
+				})
 		}
 	}
 }
@@ -534,31 +545,34 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed} {
 		for _, first := range all {
 			for _, second := range all {
-				t.Run(fmt.Sprintf("contract 5, 503: %s, %v then %v", trigger, first, second), func(t *testing.T) {
-					w := newWorld(t)
-					s := w.session(t, withWebhook)
-					w.script(first, second)
-					r, err := w.Fire(ctx, s, Step{Trigger: trigger})
-					w.Store.Deliver(ctx)
-					kept := w.record(t, s)
-					switch {
-					case err != nil && (first == kvtest.Pass || first != kvtest.Refuse && second == kvtest.Pass):
-						t.Errorf("one lost reply left the outcome unknown: %v", err)
-					case err == nil && r != kept:
-						t.Errorf("returned %+v, kept is %+v", r, kept)
-					case err != nil && r != (session.Record{}),
-						err != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown):
-						t.Errorf("error %v with %+v", err, r)
-					}
-					if kept.Attempts > 1 {
-						t.Errorf("one failed attempt was counted %d times", kept.Attempts)
-					}
-					if kept.State == session.Completed {
-						w.wantEvents(t, false, webhook.TypeCompleted)
-					} else {
-						w.wantEvents(t, false)
-					}
-				})
+				t.Run(fmt.Sprintf("contract 5, 503: %s, %v then %v", trigger, first, second),
+					func(t *testing.T) {
+						w := newWorld(t)
+						s := w.session(t, withWebhook)
+						w.script(first, second)
+						r, err := w.Fire(ctx, s, Step{Trigger: trigger})
+						w.Store.Deliver(ctx)
+						kept := w.record(t, s)
+						switch {
+						case err != nil && (first == kvtest.Pass ||
+							first != kvtest.Refuse && second == kvtest.Pass):
+							t.Errorf("one lost reply left the outcome unknown: %v", err)
+						case err == nil && r != kept:
+							t.Errorf("returned %+v, kept is %+v", r, kept)
+						case err != nil && r != (session.Record{}),
+							err != nil && !errors.Is(err, kv.ErrUnavailable) &&
+								!errors.Is(err, kv.ErrUnknown):
+							t.Errorf("error %v with %+v", err, r)
+						}
+						if kept.Attempts > 1 {
+							t.Errorf("one failed attempt was counted %d times", kept.Attempts)
+						}
+						if kept.State == session.Completed {
+							w.wantEvents(t, false, webhook.TypeCompleted)
+						} else {
+							w.wantEvents(t, false)
+						}
+					})
 			}
 		}
 	}
@@ -591,7 +605,8 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 				case 1:
 					return c.fault
 				case 2:
-					if _, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: c.other}); err != nil {
+					if _, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed,
+						Attempt: c.other}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -765,8 +780,8 @@ func TestRandomFaults(t *testing.T) {
 			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
 			sessions = append(sessions, s)
 		}
-		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1, kvtest.LoseRequest: .1,
-			kvtest.LoseReply: .2, kvtest.Delay: .1})
+		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1,
+			kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {
 				_, err := w.Fire(ctx, s, Step{Trigger: []session.Trigger{session.Succeeded, session.Rejected,

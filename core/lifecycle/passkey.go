@@ -13,8 +13,9 @@ import (
 // ErrEnrolled: another passkey was made of what the session has proven.
 var ErrEnrolled = errors.New("lifecycle: a passkey was made of this session")
 
-// Enrol notes that a passkey is made of what a completed session has proven, which happens once. mark names the
-// passkey and tells nobody which it is. The same mark may come again. The error is ErrEnrolled or the store's.
+// Enrol notes that a passkey is made of what a completed session has proven, which happens once. mark names
+// the passkey and tells nobody which it is. The same mark may come again. The error is ErrEnrolled or the
+// store's.
 func (l *Lifecycle) Enrol(ctx context.Context, s Session, mark []byte) error {
 	key := s.ID.PasskeyKey()
 	// It is there for as long as the page can offer a passkey, by every clock.

@@ -52,7 +52,8 @@ func TestAStartCountsOnce(t *testing.T) {
 		faults    []kvtest.Fault
 		want      []string
 	}{
-		{"without a commit", integration.Webhook{Off: true}, true, nil, nil, nil, []string{host.OutcomeStarted}},
+		{"without a commit", integration.Webhook{Off: true}, true, nil, nil, nil,
+			[]string{host.OutcomeStarted}},
 		{"with a commit", withWebhook, true, nil, nil, nil, []string{host.OutcomeStarted}},
 		{"a provider that cannot begin", withWebhook, false, nil, nil, nil,
 			[]string{host.OutcomeStarted, host.OutcomeUnknown}},

@@ -94,13 +94,17 @@ func (d *device) create(t testing.TB, c Ceremony) []byte {
 	coretest.Must(t, err)
 	point, err := d.key.PublicKey.Bytes()
 	coretest.Must(t, err)
-	pair := func(key int64, value cbor.Item) cbor.Pair { return cbor.Pair{Key: cbor.Integer(key), Value: value} }
+	pair := func(key int64, value cbor.Item) cbor.Pair {
+		return cbor.Pair{Key: cbor.Integer(key), Value: value}
+	}
 	public := cbor.Map(pair(1, cbor.Integer(2)), pair(3, cbor.Integer(-7)), pair(-1, cbor.Integer(1)),
 		pair(-2, cbor.Bytes(point[1:33])), pair(-3, cbor.Bytes(point[33:])))
 	data := append(d.data(1|4|64), make([]byte, 16)...)
 	data = binary.BigEndian.AppendUint16(data, uint16(len(d.id)))
 	data = slices.Concat(data, d.id, public.Raw())
-	named := func(key string, value cbor.Item) cbor.Pair { return cbor.Pair{Key: cbor.Text(key), Value: value} }
+	named := func(key string, value cbor.Item) cbor.Pair {
+		return cbor.Pair{Key: cbor.Text(key), Value: value}
+	}
 	attestation := cbor.Map(named("fmt", cbor.Text("none")), named("attStmt", cbor.Map()),
 		named("authData", cbor.Bytes(data)))
 	return d.answer(t, map[string]string{

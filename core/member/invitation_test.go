@@ -105,7 +105,8 @@ func TestWhatIsNoInvitation(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "a part": secret[:len(secret)-1], "more": secret + "0", "a link's": link,
 		"its hash": hashOf(secret), "a typing error": secret[:20] + string(secret[20]^1) + secret[21:],
-		"a path": InvitationPrefix + "../../c/mem/", "another prefix": LinkPrefix + secret[len(InvitationPrefix):],
+		"a path":         InvitationPrefix + "../../c/mem/",
+		"another prefix": LinkPrefix + secret[len(InvitationPrefix):],
 	} {
 		if i, err := w.ReadInvitation(ctx, text); err != ErrSpent {
 			t.Errorf("contract 43: %s reads as %+v, %v", name, i, err)

@@ -82,7 +82,8 @@ func TestALinkEndsWithItsMaker(t *testing.T) {
 	w.spentLink(t, "contract 43: a link that a member made", link(admin.Actor, "pub_a", RoleAdmin))
 	_, wall, err := w.CreateOperator(ctx, "wall", RoleViewer, nil, nil)
 	coretest.Must(t, err)
-	w.spentLink(t, "contract 43: a link by an operator who may only look", link(wall.Actor(), "", RoleOperator))
+	w.spentLink(t, "contract 43: a link by an operator who may only look",
+		link(wall.Actor(), "", RoleOperator))
 }
 
 // A link without a publisher is a way in for who has the token anyway, such as the person who ran a command.
@@ -94,8 +95,10 @@ func TestALinkForAnOperator(t *testing.T) {
 		cookie, s, err := w.UseLink(ctx, secret, nil)
 		coretest.Must(t, err)
 		want := Actor{KindOperator, Configured, Configured, role, ""}
-		if got := w.opens(t, "contract 43: an operator's link", cookie); got.Actor != want || s.Actor != want {
-			t.Errorf("contract 43: an operator's link opens %+v and then %+v, want %+v", s.Actor, got.Actor, want)
+		if got := w.opens(t, "contract 43: an operator's link", cookie); got.Actor != want ||
+			s.Actor != want {
+			t.Errorf("contract 43: an operator's link opens %+v and then %+v, want %+v", s.Actor, got.Actor,
+				want)
 		}
 		w.OperatorToken = "another token in the configuration"
 		w.gone(t, "contract 43: the session of a configured token that was replaced", cookie)

@@ -132,7 +132,8 @@ func checkName(wrong *problem.List, name string) {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, Unprintable):
 		wrong.Add("name", "name has characters that cannot be shown; write it on one line")
 	case utf8.RuneCountInString(name) > maxName:
-		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name), maxName)
+		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name),
+			maxName)
 	}
 }
 

@@ -352,7 +352,8 @@ func TestPasskeysOfASessionThatEnded(t *testing.T) {
 	coretest.Must(t, err)
 	_, err = w.SignOutEverywhere(ctx, p.Actor, p.ID, nil)
 	coretest.Must(t, err)
-	if _, err := w.AddPasskey(ctx, p.Session, c.Form, "", newDevice(t).create(t, c), nil); err != ErrNoSession {
+	if _, err := w.AddPasskey(ctx, p.Session, c.Form, "", newDevice(t).create(t, c),
+		nil); err != ErrNoSession {
 		t.Errorf("contract 43: adding after a sign-out everywhere: %v", err)
 	}
 	if _, err := w.RemovePasskey(ctx, p.Session, p.passkey, nil); err != ErrNoSession {

@@ -17,7 +17,8 @@ func TestACookieEnds(t *testing.T) {
 		end  func(t *testing.T, w *world, p person) error
 		here bool // ends only this session, not the member's others
 	}{
-		{"a sign-out", func(_ *testing.T, w *world, p person) error { return w.SignOut(ctx, p.cookie) }, true},
+		{"a sign-out", func(_ *testing.T, w *world, p person) error { return w.SignOut(ctx, p.cookie) },
+			true},
 		{"a sign-out everywhere", func(_ *testing.T, w *world, p person) error {
 			_, err := w.SignOutEverywhere(ctx, p.Actor, p.ID, nil)
 			return err
@@ -201,7 +202,8 @@ func TestWhatIsNoCookie(t *testing.T) {
 	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 	coretest.Must(t, err)
 	calls := w.Store.Calls()
-	for _, text := range []string{"", p.cookie + "0", p.cookie[1:], hashOf(p.cookie), p.name, link, cookiePrefix} {
+	for _, text := range []string{"", p.cookie + "0", p.cookie[1:], hashOf(p.cookie), p.name, link,
+		cookiePrefix} {
 		w.gone(t, "contract 43: "+text, text)
 		coretest.Must(t, w.SignOut(ctx, text))
 	}

@@ -37,8 +37,8 @@ func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, erro
 	return all, err
 }
 
-// SessionsOf is Sessions for those who look after the member. None of the sessions is Current. reads is how often
-// the store was asked: not at all for a member who has not signed in for as long as a session lasts.
+// SessionsOf is Sessions for those who look after the member. None of the sessions is Current. reads is how
+// often the store was asked: not at all for a member who has not signed in for as long as a session lasts.
 func (r *Registry) SessionsOf(ctx context.Context, m Member) (all []OpenSession, reads int, err error) {
 	if !r.now().Before(m.lastOpened().Add(SessionLife)) {
 		return nil, 0, nil

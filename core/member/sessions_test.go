@@ -87,8 +87,8 @@ func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
 		calls := w.Store.Calls()
 		all, n, err := w.SessionsOf(ctx, m)
 		if err != nil || len(all) != open || n != reads || w.Store.Calls() != calls+reads {
-			t.Errorf("contract 43: %s: %d sessions by %d reads, %d calls, %v, want %d by %d", rule, len(all), n,
-				w.Store.Calls()-calls, err, open, reads)
+			t.Errorf("contract 43: %s: %d sessions by %d reads, %d calls, %v, want %d by %d", rule, len(all),
+				n, w.Store.Calls()-calls, err, open, reads)
 		}
 	}
 	look("who was enrolled just now is signed in", 1, 2)

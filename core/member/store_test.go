@@ -117,7 +117,10 @@ var acts = []act{
 		w.enrol(t, "pub_a", RoleAdmin)
 		p := w.enrol(t, "pub_a", RoleViewer)
 		return func() (string, error) { return "", w.Remove(ctx, root, p.ID, nil) },
-			func() bool { return len(w.items(t, memberItems)) == 1 && len(w.items(t, "c/of/mem/pub_a/")) == 1 }
+			func() bool {
+				return len(w.items(t, memberItems)) == 1 &&
+					len(w.items(t, "c/of/mem/pub_a/")) == 1
+			}
 	}},
 	{"add a passkey", func(t *testing.T, w *world) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
@@ -308,7 +311,8 @@ func TestTheStoreHasHashesOnly(t *testing.T) {
 	}
 	all.Write(w.Logged.Bytes())
 	for name, secret := range secrets {
-		for _, part := range []string{secret, secret[len(secret)-20:], secret[len(secret)-24 : len(secret)-6]} {
+		for _, part := range []string{secret, secret[len(secret)-20:],
+			secret[len(secret)-24 : len(secret)-6]} {
 			if bytes.Contains(all.Bytes(), []byte(part)) {
 				t.Errorf("contract 13: the store or the log has %s", name)
 			}
@@ -326,10 +330,16 @@ func TestForgedRecords(t *testing.T) {
 	w := newWorld(t)
 	p, secrets := w.everything(t)
 	use := map[string]func() error{
-		memberItems:     func() error { _, err := w.Registry.Session(ctx, p.cookie); return err },
-		invitationItems: func() error { _, err := w.ReadInvitation(ctx, secrets["an invitation"]); return err },
-		linkItems:       func() error { _, err := w.ReadLink(ctx, secrets["a link"]); return err },
-		operatorItems:   func() error { _, err := w.FindOperator(ctx, secrets["an operator token"]); return err },
+		memberItems: func() error { _, err := w.Registry.Session(ctx, p.cookie); return err },
+		invitationItems: func() error {
+			_, err := w.ReadInvitation(ctx, secrets["an invitation"])
+			return err
+		},
+		linkItems: func() error { _, err := w.ReadLink(ctx, secrets["a link"]); return err },
+		operatorItems: func() error {
+			_, err := w.FindOperator(ctx, secrets["an operator token"])
+			return err
+		},
 		sessionItems: func() error {
 			_, err := w.Registry.Session(ctx, secrets["the cookie of a link"])
 			return err
@@ -385,7 +395,8 @@ func TestForgedRecordsInLists(t *testing.T) {
 	w := newWorld(t)
 	p, secrets := w.everything(t)
 	forged := "mem_" + strings.Repeat("0", 32)
-	b, err := json.Marshal(record[Member]{w.Clock.Now(), Member{ID: forged, Publisher: "pub_a", Role: RoleAdmin}})
+	b, err := json.Marshal(record[Member]{w.Clock.Now(),
+		Member{ID: forged, Publisher: "pub_a", Role: RoleAdmin}})
 	coretest.Must(t, err)
 	w.plant(t, memberItems+forged, b)
 	w.plant(t, ofMember("pub_a", forged), mark)
@@ -451,8 +462,8 @@ func TestRotation(t *testing.T) {
 	coretest.Must(t, kr.Rotate(w.Host.Random, w.Clock.Now(), 0))
 	w.use(t, kr)
 
-	for _, name := range []string{"the cookie of the enrolment", "the cookie of a sign-in", "the cookie of a link",
-		"the cookie of an operator", "the cookie of the configured operator"} {
+	for _, name := range []string{"the cookie of the enrolment", "the cookie of a sign-in",
+		"the cookie of a link", "the cookie of an operator", "the cookie of the configured operator"} {
 		w.opens(t, "contract 16: after a rotation, "+name, secrets[name])
 	}
 	_, _, err = w.SignIn(ctx, c.Form, p.get(t, c), nil)
@@ -513,7 +524,8 @@ func TestAKeyIsRetired(t *testing.T) {
 
 	for _, prefix := range records {
 		for _, it := range w.items(t, prefix) {
-			if by := token.RecordedWith(it.Value); by != kr.Keys[0].ID || !it.Expires.Equal(ends[it.Key.Name]) {
+			if by := token.RecordedWith(it.Value); by != kr.Keys[0].ID ||
+				!it.Expires.Equal(ends[it.Key.Name]) {
 				t.Errorf("contract 16: %s is signed by %s and ends %v, not %v", it.Key, by, it.Expires,
 					ends[it.Key.Name])
 			}

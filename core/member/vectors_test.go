@@ -40,7 +40,8 @@ func TestVectors(t *testing.T) {
 	coretest.Must(t, d.Decode(&f))
 	of := map[string]struct{ prefix, items string }{
 		"invitation": {InvitationPrefix, invitationItems}, "sign-in link": {LinkPrefix, linkItems},
-		"operator token": {OperatorPrefix, operatorItems}, "cookie of a session": {cookiePrefix, sessionItems},
+		"operator token":      {OperatorPrefix, operatorItems},
+		"cookie of a session": {cookiePrefix, sessionItems},
 	}
 	for _, v := range f.Secrets {
 		random, err := hex.DecodeString(v.Random)

@@ -230,7 +230,8 @@ func TestAlongIsInTheSameCommit(t *testing.T) {
 // A host without a log and counters is served, too.
 func TestAHostThatOnlyStores(t *testing.T) {
 	w := newWorld(t)
-	bare := New(host.Host{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now, Random: w.Host.Random}, Config{})
+	bare := New(host.Host{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now, Random: w.Host.Random},
+		Config{})
 	w.plant(t, operatorItems+strings.Repeat("0", 64), []byte(`{"of":{}}`))
 	if all, _, err := bare.Operators(ctx, "", 10); err != nil || len(all) != 0 {
 		t.Errorf("operators %v, %v", all, err)

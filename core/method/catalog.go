@@ -37,8 +37,8 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 			continue
 		}
 		if c.Name == Passkey {
-			wrong.Add("methods", "%q is the name of the passkeys that users make, which integrations switch on; "+
-				"give the method another name", c.Name)
+			wrong.Add("methods", "%q is the name of the passkeys that users make, which "+
+				"integrations switch on; give the method another name", c.Name)
 			continue
 		}
 		if _, twice := catalog.Find(c.Name); twice {

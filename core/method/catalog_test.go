@@ -27,7 +27,9 @@ var (
 
 func TestNewCatalog(t *testing.T) {
 	named := func(name string) method.Config { return method.Config{Name: name, Kind: "bank"} }
-	level := func(kind, level string) method.Config { return method.Config{Name: "m", Kind: kind, Level: level} }
+	level := func(kind, level string) method.Config {
+		return method.Config{Name: "m", Kind: kind, Level: level}
+	}
 	for _, c := range []struct {
 		rule    string
 		methods []method.Config
@@ -52,7 +54,8 @@ func TestNewCatalog(t *testing.T) {
 			[]string{"methods.m.level: L2 is too high; camera proves at most L1"}},
 		{"contract 31: a level that does not exist", []method.Config{level("bank", "l2")},
 			[]string{`methods.m.level: "l2" must be L1 or L2`}},
-		{"a title that fits", []method.Config{{Name: "m", Kind: "bank", Title: strings.Repeat("é", 30)}}, nil},
+		{"a title that fits", []method.Config{{Name: "m", Kind: "bank", Title: strings.Repeat("é", 30)}},
+			nil},
 		{"a title that does not", []method.Config{{Name: "m", Kind: "bank", Title: strings.Repeat("é", 31)}},
 			[]string{"methods.m.title: it has 62 bytes; at most 60 are allowed"}},
 		{"a title that is not text", []method.Config{{Name: "m", Kind: "bank", Title: "Bank\a"}},
@@ -75,7 +78,8 @@ func TestNewCatalog(t *testing.T) {
 }
 
 func TestCatalog(t *testing.T) {
-	all := []method.Config{{Name: "bankid", Kind: "bank"}, {Name: "face", Kind: "camera"}, {Name: "toy", Kind: "toy"}}
+	all := []method.Config{{Name: "bankid", Kind: "bank"}, {Name: "face", Kind: "camera"},
+		{Name: "toy", Kind: "toy"}}
 	catalog, wrong := method.NewCatalog([]method.Kind{bank, camera, toy}, all, true)
 	if err := wrong.Err(); err != nil {
 		t.Fatal(err)
@@ -90,7 +94,8 @@ func TestCatalog(t *testing.T) {
 	if !face.Reaches("L1") || face.Reaches("L2") {
 		t.Error("contract 32: a camera reaches L1 alone")
 	}
-	if bankid, _ := catalog.Find("bankid"); bankid.Level != "L2" || !bankid.Reaches("L1") || !bankid.Reaches("L2") {
+	if bankid, _ := catalog.Find("bankid"); bankid.Level != "L2" || !bankid.Reaches("L1") ||
+		!bankid.Reaches("L2") {
 		t.Error("contract 31: without a level, it is the kind's")
 	}
 	if _, ok := catalog.Find("retina"); ok {

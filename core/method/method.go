@@ -36,13 +36,13 @@ type Kind struct {
 	// Estimates says that it compares an estimate with the challenge age, and proves no exact age.
 	Estimates bool
 
-	// Secrets and Keys are what Config.Secrets and Config.Keys may have. A configuration names a file for each:
-	// client_secret_file. It may name an environment variable for a secret instead: client_secret_env.
+	// Secrets and Keys are what Config.Secrets and Config.Keys may have. A configuration names a file for
+	// each: client_secret_file. It may name an environment variable for a secret instead: client_secret_env.
 	Secrets, Keys []string
 
-	// Files are members of the settings that are public files, such as certificates. A configuration names one
-	// file, certificate_file = "a.pem", or a list of them, trust_anchors = ["a.pem"]. The settings have what is
-	// in the files: certificate is a text, and trust_anchors a list of texts.
+	// Files are members of the settings that are public files, such as certificates. A configuration names
+	// one file, certificate_file = "a.pem", or a list of them, trust_anchors = ["a.pem"]. The settings have
+	// what is in the files: certificate is a text, and trust_anchors a list of texts.
 	Files []string
 
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
@@ -52,8 +52,8 @@ type Kind struct {
 	// than the method's own. Nil: an integration has nothing to set.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
-	// Oldest returns the highest age that a method can prove, so that an integration that needs a higher one is
-	// refused. The Config has passed Check. Nil, or 0: every age.
+	// Oldest returns the highest age that a method can prove, so that an integration that needs a higher one
+	// is refused. The Config has passed Check. Nil, or 0: every age.
 	Oldest func(c Config) int
 
 	// Signs returns the algorithm by which each of Config.Keys will sign, by the key's name. So a key of the
@@ -119,8 +119,8 @@ type Session struct {
 	Settings  json.RawMessage // the integration's own, which Kind.Narrow has passed; nil: none
 
 	// Box is the address to which somebody else than the browser posts the answer to this step, once a
-	// Decision has opened a box. With SameDevice behind it, it is for an answer from the browser's own device.
-	// "": no box is open.
+	// Decision has opened a box. With SameDevice behind it, it is for an answer from the browser's own
+	// device. "": no box is open.
 	Box string
 }
 
@@ -151,10 +151,10 @@ type Method interface {
 type Answerer interface {
 	Method
 
-	// Answer judges what was posted to the box, and returns what of it Act needs: at most MaxKept bytes. state
-	// is the State of the Decision that opened the box. s has no User and no Language. The first answer that
-	// Answer takes closes the box. ErrStep or a *Refusal says that the answer is not good; the box stays open.
-	// Any other error says that nothing is known, and the other side may send the answer again.
+	// Answer judges what was posted to the box, and returns what of it Act needs: at most MaxKept bytes.
+	// state is the State of the Decision that opened the box. s has no User and no Language. The first answer
+	// that Answer takes closes the box. ErrStep or a *Refusal says that the answer is not good; the box stays
+	// open. Any other error says that nothing is known, and the other side may send the answer again.
 	Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
 }
 
@@ -210,8 +210,8 @@ type View struct {
 	Code string // what another device needs to answer; "": nothing
 	Poll time.Duration
 
-	// Credential is what the browser itself can ask its user's wallets, where it has the Digital Credentials API.
-	// The answer arrives as a step whose form has it under CredentialField. Nil: nothing.
+	// Credential is what the browser itself can ask its user's wallets, where it has the Digital Credentials
+	// API. The answer arrives as a step whose form has it under CredentialField. Nil: nothing.
 	Credential *Credential
 }
 
@@ -268,8 +268,8 @@ type Decision struct {
 	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
 	Reason Reason
 
-	// Refusal says what was wrong with an answer that has failed the attempt, for logs and metrics. Nil: nothing
-	// was. Only for AttemptFailed.
+	// Refusal says what was wrong with an answer that has failed the attempt, for logs and metrics. Nil:
+	// nothing was. Only for AttemptFailed.
 	Refusal *Refusal
 }
 

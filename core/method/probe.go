@@ -22,8 +22,8 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
-// Finding is one thing that was tried or compared. Its text is plain English: what was found and, if it is not
-// good, what to do.
+// Finding is one thing that was tried or compared. Its text is plain English: what was found and, if it is
+// not good, what to do.
 type Finding struct {
 	Good bool   `json:"good"`
 	Text string `json:"text"`

@@ -36,15 +36,15 @@ func TestALostUpdateIsRefused(t *testing.T) {
 func TestEveryWrongValueIsNamed(t *testing.T) {
 	w := newWorld(t)
 	age, attempts := 120, 99
-	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "), Level: text("L9"),
-		ChallengeAge: &age, Attempts: &attempts, Methods: &[]string{"nothing"},
+	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "),
+		Level: text("L9"), ChallengeAge: &age, Attempts: &attempts, Methods: &[]string{"nothing"},
 		CallbackOrigins: &[]string{"ftp://x"}, Webhook: &WebhookInput{URL: text("http://plain.example/")}})
 	var wrong *Invalid
 	if !errors.As(err, &wrong) {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"name", "level", "challenge_age", "attempts", "methods", "callback_origins",
-		"webhook_url"} {
+	for _, field := range []string{"name", "level", "challenge_age", "attempts", "methods",
+		"callback_origins", "webhook_url"} {
 		found := false
 		for _, f := range wrong.Fields {
 			found = found || f.Field == field && f.Message != "" && f.Code != ""
@@ -67,10 +67,12 @@ func TestAStagedChangeTakesOverWhenItIsReady(t *testing.T) {
 	staged, err := w.StageWebhook(ctx, developer, intA, "",
 		WebhookInput{URL: text("https://new.publisher.example/hook"), NewSecret: true})
 	coretest.Must(t, err)
-	if staged.Secret == "" || !staged.Ready || staged.Webhook.URL != "https://hooks.publisher.example/?token=canary" {
+	if staged.Secret == "" || !staged.Ready ||
+		staged.Webhook.URL != "https://hooks.publisher.example/?token=canary" {
 		t.Errorf("after staging: secret %q, %+v", staged.Secret, staged.Integration)
 	}
-	if report, err = w.TestWebhook(ctx, developer, intA, true); err != nil || report.Ready || report.Promoted {
+	if report, err = w.TestWebhook(ctx, developer, intA, true); err != nil || report.Ready ||
+		report.Promoted {
 		t.Errorf("a receiver that does not know the new secret: %+v, %v", report, err)
 	}
 	w.answer = w.verifying(staged.Secret)
@@ -87,7 +89,8 @@ func TestAStagedChangeTakesOverWhenItIsReady(t *testing.T) {
 // A new address with the same secret can be staged, too.
 func TestAStagedAddressKeepsTheSecret(t *testing.T) {
 	w := newWorld(t)
-	_, err := w.StageWebhook(ctx, admin, intA, "", WebhookInput{URL: text("https://new.publisher.example/hook")})
+	_, err := w.StageWebhook(ctx, admin, intA, "",
+		WebhookInput{URL: text("https://new.publisher.example/hook")})
 	coretest.Must(t, err)
 	w.answer = w.verifying(secret)
 	if report, err := w.TestWebhook(ctx, admin, intA, true); err != nil || !report.Promoted {
@@ -166,7 +169,8 @@ func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 		}
 	}
 	slices.Sort(ops) // they are of one instant
-	want := "integration.create key.create link.create member.invite operator.create webhook.change webhook.change"
+	want := "integration.create key.create link.create member.invite operator.create " +
+		"webhook.change webhook.change"
 	if got := strings.Join(ops, " "); got != want {
 		t.Errorf("the audit has %q, want %q", got, want)
 	}
@@ -259,7 +263,8 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	if got := done(); got != "integration webhook key session" {
 		t.Errorf("after a session in the sandbox: %q", got)
 	}
-	_, err = w.ChangeIntegration(ctx, operator, i.ID, "", IntegrationInput{Methods: &[]string{"sandbox", "register"}})
+	_, err = w.ChangeIntegration(ctx, operator, i.ID, "",
+		IntegrationInput{Methods: &[]string{"sandbox", "register"}})
 	coretest.Must(t, err)
 	w.Clock.Advance(6 * time.Second)
 	if got := done(); got != "integration webhook key session method" {
@@ -276,13 +281,15 @@ func TestSearchByName(t *testing.T) {
 		if n%100 == 0 {
 			name = fmt.Sprintf("Kiosk %03d ÄÖ", n)
 		}
-		_, err := w.CreatePublisher(ctx, operator, PublisherInput{ID: fmt.Sprintf("pub_n%03d", n), Name: &name})
+		_, err := w.CreatePublisher(ctx, operator,
+			PublisherInput{ID: fmt.Sprintf("pub_n%03d", n), Name: &name})
 		coretest.Must(t, err)
 	}
 	for _, c := range []struct {
 		name        string
 		limit, want int
-	}{{"kiosk", 0, 5}, {" KIOSK ", 2, 5}, {"äö", 1, 5}, {"shop", 100, many - 5}, {"pub_n40", 3, 7}, {"nobody", 0, 0}} {
+	}{{"kiosk", 0, 5}, {" KIOSK ", 2, 5}, {"äö", 1, 5}, {"shop", 100, many - 5}, {"pub_n40", 3, 7},
+		{"nobody", 0, 0}} {
 		var got []string
 		for cursor := (Cursor{Name: c.name, Limit: c.limit}); ; {
 			page, err := w.Publishers(ctx, operator, cursor)
@@ -331,7 +338,8 @@ func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	o, err = w.Overview(ctx, developer, pubA)
 	coretest.Must(t, err)
 	if step := o.Steps[3]; step.Name != StepSession || step.Integration != "" {
-		t.Errorf("without such an integration the step %s leads to %q, want none", step.Name, step.Integration)
+		t.Errorf("without such an integration the step %s leads to %q, want none", step.Name,
+			step.Integration)
 	}
 }
 
@@ -347,10 +355,12 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	if !errors.Is(err, ErrArchived) {
 		t.Errorf("a change: %v", err)
 	}
-	if _, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/"); !errors.Is(err, ErrArchived) {
+	if _, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/"); !errors.Is(err,
+		ErrArchived) {
 		t.Errorf("a test session: %v", err)
 	}
-	if _, err := w.CreateKey(ctx, admin, KeyInput{Publisher: pubA, Integration: intA}); !errors.Is(err, ErrArchived) {
+	if _, err := w.CreateKey(ctx, admin, KeyInput{Publisher: pubA, Integration: intA}); !errors.Is(err,
+		ErrArchived) {
 		t.Errorf("a public key: %v", err)
 	}
 	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil ||
@@ -377,7 +387,8 @@ func TestACursorOfNoList(t *testing.T) {
 		},
 	} {
 		var wrong *Invalid
-		if err := ask(); !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[0].Field != "after" {
+		if err := ask(); !errors.As(err, &wrong) || len(wrong.Fields) != 1 ||
+			wrong.Fields[0].Field != "after" {
 			t.Errorf("%s: %v", list, err)
 		}
 	}

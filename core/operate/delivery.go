@@ -83,8 +83,9 @@ func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string)
 	case found.Test:
 		return shownDelivery(found), &Refused{"This was a test event. Send another test event instead."}
 	case found.State == outbox.StateDelivered:
-		return shownDelivery(found), &Refused{"This event was delivered. Its state and user id are not kept, so " +
-			"it cannot be sent again; ask for the session's outcome instead."}
+		return shownDelivery(found),
+			&Refused{"This event was delivered. Its state and user id are not kept, so " +
+				"it cannot be sent again; ask for the session's outcome instead."}
 	case found.State == outbox.StateWaiting:
 		err = d.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
 	default:
@@ -173,7 +174,8 @@ func (d *Desk) Waiting(ctx context.Context, who Actor, c Cursor) (Page[outbox.Wa
 // eventPage lists the events of one partition after the other. The cursor is the partition and the last event
 // that was shown.
 func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
-	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T], error) {
+	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T],
+	error) {
 	if err := who.may(DeliveryList, ""); err != nil {
 		return Page[T]{}, err
 	}

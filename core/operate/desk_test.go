@@ -80,7 +80,8 @@ func newWorld(t testing.TB) *world {
 		coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: p.integration,
 			PublisherID: p.publisher, Name: "Shop", Level: "L1", ChallengeAge: 25, Method: "sandbox",
 			CallbackOrigins: []string{"https://www.publisher.example"},
-			Webhook:         integration.Webhook{URL: "https://hooks.publisher.example/?token=canary"}}, secret))
+			Webhook:         integration.Webhook{URL: "https://hooks.publisher.example/?token=canary"}},
+			secret))
 	}
 	return w
 }

@@ -229,7 +229,8 @@ func (d *Desk) judge(i integration.Integration, wrong *Invalid) {
 		list  []string
 	}{{"callback_origins", i.CallbackOrigins}, {"browser_origins", i.BrowserOrigins}} {
 		if len(l.list) > maxOrigins {
-			wrong.add(l.field, "length", "It has %d origins; at most %d are allowed.", len(l.list), maxOrigins)
+			wrong.add(l.field, "length", "It has %d origins; at most %d are allowed.", len(l.list),
+				maxOrigins)
 		}
 	}
 }

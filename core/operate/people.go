@@ -17,8 +17,8 @@ const (
 	linkPath       = "/console/link?link="
 )
 
-// Members lists the members of a publisher. Whoever may sign them out also sees their console sessions; then the
-// list can have fewer than c asks for and still a Next.
+// Members lists the members of a publisher. Whoever may sign them out also sees their console sessions; then
+// the list can have fewer than c asks for and still a Next.
 func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Member], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Member]{}, err
@@ -47,9 +47,9 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 	return page, nil
 }
 
-// mostSessionReads is how often one list of members asks the store for sessions, and up to a hundred times more for
-// the last member. Then the list has whom it has, and Next goes on. A member can open sessions all day, so without
-// a bound a list of 200 members could take 20,000 reads.
+// mostSessionReads is how often one list of members asks the store for sessions, and up to a hundred times
+// more for the last member. Then the list has whom it has, and Next goes on. A member can open sessions all
+// day, so without a bound a list of 200 members could take 20,000 reads.
 const mostSessionReads = 200
 
 // sessionsOf says in how many browsers a member is signed in, for those who may sign the member out.
@@ -155,9 +155,11 @@ func (d *Desk) SignOutMember(ctx context.Context, who Actor, id string) (Member,
 			return Member{}, err
 		}
 	}
-	m, err := d.People.SignOutEverywhere(ctx, member.Actor(who), id, func(is member.Member) ([]kv.Put, error) {
-		return d.along(who, MemberChange, is.Publisher, id, change{Field: "sessions", To: "signed out everywhere"})
-	})
+	m, err := d.People.SignOutEverywhere(ctx, member.Actor(who), id,
+		func(is member.Member) ([]kv.Put, error) {
+			return d.along(who, MemberChange, is.Publisher, id,
+				change{Field: "sessions", To: "signed out everywhere"})
+		})
 	return shownMember(m), toldOfPeople(err)
 }
 
@@ -166,9 +168,10 @@ func (d *Desk) RemoveMember(ctx context.Context, who Actor, id string) error {
 	if _, err := d.member(ctx, who, MemberRemove, id); err != nil {
 		return err
 	}
-	return toldOfPeople(d.People.Remove(ctx, member.Actor(who), id, func(was member.Member) ([]kv.Put, error) {
-		return d.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
-	}))
+	return toldOfPeople(d.People.Remove(ctx, member.Actor(who), id,
+		func(was member.Member) ([]kv.Put, error) {
+			return d.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
+		}))
 }
 
 // CreateLink makes a single-use sign-in link, with which an operator's own dashboard sends somebody to the
@@ -212,8 +215,8 @@ func (d *Desk) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[Op
 }
 
 // Judge returns nil if who may do op to the service as a whole. It is for operations that the core's host
-// carries out. The host may be of a later release than the core, so an operation that the core does not know is
-// refused.
+// carries out. The host may be of a later release than the core, so an operation that the core does not know
+// is refused.
 func (d *Desk) Judge(who Actor, op Operation) error {
 	if _, known := operations[op]; !known {
 		var wrong Invalid
@@ -224,7 +227,8 @@ func (d *Desk) Judge(who Actor, op Operation) error {
 }
 
 // CreateOperatorToken makes an operator token. The answer is the only one that has it.
-func (d *Desk) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role, expires *time.Time) (
+func (d *Desk) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role,
+	expires *time.Time) (
 	CreatedOperatorToken, error) {
 	if err := who.may(OperatorCreate, ""); err != nil {
 		return CreatedOperatorToken{}, err
@@ -283,7 +287,8 @@ func shownMember(m member.Member) Member {
 		v.LastSeen = &last
 	}
 	for _, p := range m.Passkeys {
-		v.Passkeys = append(v.Passkeys, Passkey{ID: p.ID, Name: p.Name, Created: p.Created, LastUsed: p.LastUsed})
+		v.Passkeys = append(v.Passkeys, Passkey{ID: p.ID, Name: p.Name, Created: p.Created,
+			LastUsed: p.LastUsed})
 	}
 	return v
 }

@@ -16,7 +16,8 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	w := newWorld(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
-	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough", Passkeys: &rp})
+	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough",
+		Passkeys: &rp})
 	device := passkeytest.New(w.BaseURL)
 	w.enrols(t, device)
 	w.Clock.Advance(10 * time.Minute)
@@ -34,7 +35,8 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	for _, who := range []Actor{operator, admin} {
 		s := look(who).Sessions
 		if s == nil || s.Count != 2 || s.LastUsed == nil || !s.LastUsed.Equal(now) {
-			t.Errorf("contract 43: an actor of kind %s sees %+v, want 2 sessions, used at %s", who.Kind, s, now)
+			t.Errorf("contract 43: an actor of kind %s sees %+v, want 2 sessions, used at %s", who.Kind, s,
+				now)
 		}
 	}
 	for _, who := range []Actor{developer, viewer} {
@@ -49,13 +51,14 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	}
 }
 
-// A list of members asks the store for so many sessions and no more, whatever the members do. Who follows Next sees
-// every member once.
+// A list of members asks the store for so many sessions and no more, whatever the members do. Who follows
+// Next sees every member once.
 func TestAListOfMembersIsBounded(t *testing.T) {
 	w := newWorld(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
-	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough", Passkeys: &rp})
+	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough",
+		Passkeys: &rp})
 	const members, sessions = 3, 120
 	for range members {
 		device := passkeytest.New(w.BaseURL)

@@ -89,8 +89,8 @@ func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secre
 			result.Reason += ": " + cause
 		}
 		results = append(results, result)
-		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want), Status: x.Status,
-			Reason: x.Cause, Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()})
+		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want),
+			Status: x.Status, Reason: x.Cause, Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()})
 		if p.Name == webhook.ProbeGood && result.Unanswered() {
 			break // the other probes would wait as long and get no answer either
 		}

@@ -43,7 +43,8 @@ func TestTheWebhookTest(t *testing.T) {
 		{"takes a bad signature", bad(webhook.ProbeBadSignature, 200), webhook.ProbeBadSignature},
 		{"answers a bad signature with 403", bad(webhook.ProbeBadSignature, 403), "403"},
 		{"takes a stale timestamp", bad(webhook.ProbeStaleTimestamp, 200), webhook.ProbeStaleTimestamp},
-		{"takes a differing timestamp", bad(webhook.ProbeDifferingTimestamp, 200), webhook.ProbeDifferingTimestamp},
+		{"takes a differing timestamp", bad(webhook.ProbeDifferingTimestamp, 200),
+			webhook.ProbeDifferingTimestamp},
 		{"takes an altered body", bad(webhook.ProbeAlteredBody, 204), webhook.ProbeAlteredBody},
 	} {
 		t.Run("contract 29: "+c.name, func(t *testing.T) {
@@ -54,7 +55,8 @@ func TestTheWebhookTest(t *testing.T) {
 			if report.Ready != (c.reason == "") || len(report.Probes) != 5 {
 				t.Errorf("report %+v", report)
 			}
-			if c.reason != "" && (len(report.Reasons) != 1 || !strings.Contains(report.Reasons[0], c.reason)) {
+			if c.reason != "" && (len(report.Reasons) != 1 ||
+				!strings.Contains(report.Reasons[0], c.reason)) {
 				t.Errorf("reasons %v, want one that says %q", report.Reasons, c.reason)
 			}
 			i, err := w.Directory.Integration(ctx, intA)

@@ -35,8 +35,9 @@ type Refused struct{ Message string }
 func (r *Refused) Error() string { return r.Message }
 
 // ErrNeedsOrigins: the integration lists no callback origins, so it has no public key (contract 8).
-var ErrNeedsOrigins = &Refused{"A public key needs the integration's callback origins: anybody can read the key " +
-	"and would choose where the result token goes. List them in callback_origins, then make the key."}
+var ErrNeedsOrigins = &Refused{"A public key needs the integration's callback origins: anybody " +
+	"can read the key and would choose where the result token goes. List them in callback_origins, " +
+	"then make the key."}
 
 // Field is one value that is wrong.
 type Field struct {

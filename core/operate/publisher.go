@@ -73,7 +73,8 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	}
 	_, err = d.Directory.SavePublisher(ctx, p, "", entry...)
 	if errors.Is(err, integration.ErrExists) {
-		return Publisher{}, &Invalid{[]Field{{"id", "conflict", "There is a publisher with this id already."}}}
+		return Publisher{},
+			&Invalid{[]Field{{"id", "conflict", "There is a publisher with this id already."}}}
 	}
 	if err != nil {
 		return Publisher{}, told(err)

@@ -128,8 +128,9 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 		return TestSession{}, ErrArchived
 	}
 	if !d.testable(&i.Value) {
-		return TestSession{}, &Refused{"A test session needs an integration whose only methods are of the kind " +
-			"sandbox. A service in production has none: use a service in test mode."}
+		return TestSession{},
+			&Refused{"A test session needs an integration whose only methods are of the kind " +
+				"sandbox. A service in production has none: use a service in test mode."}
 	}
 	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: d.Dev}); problem != "" {
 		return TestSession{}, &Invalid{[]Field{{"callback_url", "value", problem}}}
@@ -139,8 +140,8 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 		return TestSession{}, err
 	}
 	if !ready && !d.Dev {
-		return TestSession{}, &Refused{"The integration's signed webhook test has not reported Ready. Run the test " +
-			"first, or switch its webhooks off."}
+		return TestSession{}, &Refused{"The integration's signed webhook test has not reported " +
+			"Ready. Run the test first, or switch its webhooks off."}
 	}
 	trial, err := d.StartTest(ctx, &i.Value, callback)
 	return TestSession{ID: trial.Session, RedirectURL: trial.RedirectURL, Expires: trial.Expires}, err

@@ -32,9 +32,11 @@ func (d *Desk) Session(ctx context.Context, who Actor, text string) (Session, er
 		return Session{}, err
 	}
 	r = r.As(now, id.Expires())
-	v := Session{ID: text, Publisher: i.Value.PublisherID, Integration: id.Integration, Level: id.Level.String(),
-		ChallengeAge: id.ChallengeAge, Status: r.State.Status(), FailureCode: r.FailureCode, Attempts: r.Attempts,
-		Started: id.Created, Expires: id.Expires(), Events: []Delivery{}}
+	v := Session{ID: text, Publisher: i.Value.PublisherID, Integration: id.Integration,
+		Level:        id.Level.String(),
+		ChallengeAge: id.ChallengeAge, Status: r.State.Status(), FailureCode: r.FailureCode,
+		Attempts: r.Attempts,
+		Started:  id.Created, Expires: id.Expires(), Events: []Delivery{}}
 	var ended time.Time
 	if r.Terminal() {
 		ended = r.At

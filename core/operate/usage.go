@@ -19,7 +19,8 @@ func (d *Desk) Usage(ctx context.Context, who Actor, integration, from, to strin
 	last := d.day(&wrong, "to", to, host.DayOf(d.Now()))
 	first := d.day(&wrong, "from", from, last-29)
 	if len(wrong.Fields) == 0 && (first > last || last-first >= usage.MaxDays) {
-		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.", usage.MaxDays-1)
+		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.",
+			usage.MaxDays-1)
 	}
 	if err := wrong.err(); err != nil {
 		return nil, err

@@ -59,8 +59,9 @@ func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, 
 	v, err := d.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
-				return integration.Secrets{}, &Refused{"The integration has no webhook yet, so there is nothing to " +
-					"keep up meanwhile: set the webhook itself."}
+				return integration.Secrets{},
+					&Refused{"The integration has no webhook yet, so there is nothing to " +
+						"keep up meanwhile: set the webhook itself."}
 			}
 			if i.Webhook.Hidden {
 				return integration.Secrets{}, &Refused{noSecret}
@@ -119,12 +120,14 @@ func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, 
 	v, err := d.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
-				return integration.Secrets{}, &Refused{"The integration has no webhook, so it needs no secret: " +
-					"set the webhook first."}
+				return integration.Secrets{},
+					&Refused{"The integration has no webhook, so it needs no secret: " +
+						"set the webhook first."}
 			}
 			if i.Webhook.Hidden {
-				return integration.Secrets{}, &Refused{"The webhook's address does not open with this key ring: " +
-					"set the webhook again."}
+				return integration.Secrets{},
+					&Refused{"The webhook's address does not open with this key ring: " +
+						"set the webhook again."}
 			}
 			var err error
 			made, err = integration.GenerateSecret(d.Random)

@@ -172,8 +172,8 @@ func TestTheLogOfAnEventThatIsSentAgain(t *testing.T) {
 	for n, code := range []int{410, 404} {
 		coretest.Must(t, w.Resend(ctx, part, e.ID, testUUID))
 		w.agree(t)
-		if got := w.log(t, StateWaiting); len(got) != 1 || len(got[0].Attempts) != n+1 || got[0].Reason != "" ||
-			!got[0].Due.Equal(ms(w.Clock.Now())) {
+		if got := w.log(t, StateWaiting); len(got) != 1 || len(got[0].Attempts) != n+1 ||
+			got[0].Reason != "" || !got[0].Due.Equal(ms(w.Clock.Now())) {
 			t.Errorf("resent: %+v", got)
 		}
 		w.answer = status(code)
@@ -185,7 +185,8 @@ func TestTheLogOfAnEventThatIsSentAgain(t *testing.T) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.agree(t)
 	got := w.log(t)
-	if len(got) != 1 || got[0].State != StateDelivered || got[0].Unrecorded != 0 || len(got[0].Attempts) != 4 {
+	if len(got) != 1 || got[0].State != StateDelivered || got[0].Unrecorded != 0 ||
+		len(got[0].Attempts) != 4 {
 		t.Fatalf("%+v", got)
 	}
 	for n, want := range []int{400, 410, 404, 200} {

@@ -242,8 +242,9 @@ func (o *Outbox) bury(ctx context.Context, job host.Job, e event, reason, last s
 	o.say(ctx, slog.LevelWarn, "webhook is given up", e, last, slog.String("reason", reason))
 	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
-		Cancel:  []string{job.Task.ID},
-		Puts:    []kv.Put{{Name: deadPrefix + d.Event, Value: join(item, e.sealed), Expires: d.At.Add(deadLife)}},
+		Cancel: []string{job.Task.ID},
+		Puts: []kv.Put{{Name: deadPrefix + d.Event, Value: join(item, e.sealed),
+			Expires: d.At.Add(deadLife)}},
 		Deletes: []string{waitingPrefix + d.Event},
 	}
 	leave(&tx, waitingInLog, e.subject)

@@ -70,11 +70,11 @@ func (o *Outbox) Deliveries(ctx context.Context, q Query) (Page, error) {
 // mostTests is how many test events one answer has.
 const mostTests = 500
 
-// Tests returns the test events of an integration that were created at since or later, the oldest first. If there
-// are more than an answer has, it has the oldest of the latest 2,000, and more is true.
+// Tests returns the test events of an integration that were created at since or later, the oldest first. If
+// there are more than an answer has, it has the oldest of the latest 2,000, and more is true.
 //
-// An event is logged when its receiver has answered. So one that was created earlier can come after one that was
-// created later: whoever asks again asks from some time before the last one.
+// An event is logged when its receiver has answered. So one that was created earlier can come after one that
+// was created later: whoever asks again asks from some time before the last one.
 func (o *Outbox) Tests(ctx context.Context, integration string, since time.Time) (
 	found []Delivery, more bool, err error) {
 	q := Query{Integrations: []string{integration}}
@@ -147,7 +147,8 @@ func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (P
 
 // suspect counts an item of the log that this service did not write there.
 func (o *Outbox) suspect(key kv.Key) {
-	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item", key.String())
+	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item",
+		key.String())
 	o.count(host.CountNotAuthentic)
 }
 

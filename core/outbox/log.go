@@ -142,8 +142,8 @@ func subjectOf(integration string, event web.Object) *subject {
 	return s
 }
 
-// kept returns the values of keptMembers and keptData as one JSON array. ok is false if a value looks like one
-// of the texts that stand for others.
+// kept returns the values of keptMembers and keptData as one JSON array. ok is false if a value looks like
+// one of the texts that stand for others.
 func kept(id, integration string, event, data web.Object) (array []byte, ok bool) {
 	array = append(make([]byte, 0, 512), '[')
 	end := len(array) // behind the last value that is not absent
@@ -280,7 +280,8 @@ func leave(tx *kv.Tx, prefix string, s *subject) {
 }
 
 func (o *Outbox) entry(key kv.Key, s *subject, now state) ([]byte, error) {
-	e := entryJSON{State: now.is, Reason: now.reason, At: now.at.UnixMilli(), Tried: now.tried, Made: now.made}
+	e := entryJSON{State: now.is, Reason: now.reason, At: now.at.UnixMilli(), Tried: now.tried,
+		Made: now.made}
 	if !now.due.IsZero() {
 		e.Due = now.due.UnixMilli()
 	}

@@ -135,8 +135,10 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 		if !slices.Equal(got.Attempts, want) || got.Unrecorded != 0 {
 			t.Errorf("attempt %d: recorded %v and %d more, want %v", n+1, got.Attempts, got.Unrecorded, want)
 		}
-		if got.Event != e.ID || got.Type != e.Type || got.Session != e.SessionID || got.Integration != testUUID ||
-			!got.Created.Equal(created) || !got.At.Equal(ms(w.Clock.Now())) || got.Test || got.Partition != part {
+		if got.Event != e.ID || got.Type != e.Type || got.Session != e.SessionID ||
+			got.Integration != testUUID ||
+			!got.Created.Equal(created) || !got.At.Equal(ms(w.Clock.Now())) || got.Test ||
+			got.Partition != part {
 			t.Errorf("attempt %d: %+v", n+1, got)
 		}
 		state, due := StateDelivered, time.Time{}
@@ -145,7 +147,8 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 			state = StateWaiting
 		}
 		if got.State != state || !got.Due.Equal(ms(due)) || got.Reason != "" {
-			t.Errorf("attempt %d: %s %q, due %s; want %s, due %s", n+1, got.State, got.Reason, got.Due, state, due)
+			t.Errorf("attempt %d: %s %q, due %s; want %s, due %s", n+1, got.State, got.Reason, got.Due, state,
+				due)
 		}
 		found, err := w.Find(ctx, testUUID, got.Place)
 		if err != nil || found.Event != e.ID {
@@ -162,7 +165,8 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
 	w := newWorld(t)
 	state, user := "canary-state", "canary-user"
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+		PublisherID:   "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_<b>&amp;'\""}, webhook.FailureUnknown,
 		"<script>alert(1)</script> & \u2028 \\u0041", &user, &state)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
@@ -198,8 +202,8 @@ func TestWhatIsKeptIsTheEvent(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no test event of a type that is sent")
 	}
-	for _, e := range []webhook.Event{webhook.Started(h, h.CreatedAt), webhook.Completed(h, "L1", 25, nil, nil),
-		webhook.Expired(h, h.CreatedAt), failed, odd, test} {
+	for _, e := range []webhook.Event{webhook.Started(h, h.CreatedAt),
+		webhook.Completed(h, "L1", 25, nil, nil), webhook.Expired(h, h.CreatedAt), failed, odd, test} {
 		body := e.Body()
 		read, err := web.ReadObject(body)
 		coretest.Must(t, err)
@@ -309,7 +313,8 @@ func TestTheLogAfterLostReplies(t *testing.T) {
 					if !recorded && (got.State != StateWaiting || len(got.Attempts) != 1) {
 						t.Errorf("nothing was recorded, but the log says %+v", got)
 					}
-					if recorded && (got.State != want || len(got.Attempts) != 2 || got.Attempts[1].Status != code) {
+					if recorded && (got.State != want || len(got.Attempts) != 2 ||
+						got.Attempts[1].Status != code) {
 						t.Errorf("it was recorded, but the log says %+v", got)
 					}
 				})
@@ -594,7 +599,8 @@ func TestTheLogInAFleetWithAnEarlierRelease(t *testing.T) {
 		Attempts    int    `json:"n"`
 	}
 	line, _, _ := bytes.Cut(w.claimOne(t).Task.Payload, []byte("\n"))
-	if err := json.Unmarshal(line, &earlier); err != nil || earlier.Attempts != 4 || earlier.Kind != Deliver ||
+	if err := json.Unmarshal(line, &earlier); err != nil || earlier.Attempts != 4 ||
+		earlier.Kind != Deliver ||
 		earlier.Integration != testUUID || earlier.Session != e.SessionID || earlier.Type != e.Type {
 		t.Errorf("an earlier release reads %+v, %v", earlier, err)
 	}
@@ -691,7 +697,8 @@ func TestTheLongestEntryFits(t *testing.T) {
 func TestTheEventsOfASession(t *testing.T) {
 	w := newWorld(t)
 	put := func(e webhook.Event) {
-		coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: e.ID, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+		coretest.Must(t,
+			w.Memory.Commit(ctx, kv.Tx{ID: e.ID, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	}
 	begin := func() (session.ID, webhook.Head) {
 		id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
@@ -730,7 +737,8 @@ func TestTheEventsOfASession(t *testing.T) {
 		{other, ended, []string{webhook.TypeStarted, webhook.TypeCompleted}},
 		{late, late.Expires(), []string{webhook.TypeExpired}},
 		{session.ID{Integration: testUUID, Created: id.Created, Partition: 3}, ended, nil},
-		{session.ID{Integration: testhost.Other, Created: id.Created, Partition: 3, Random: id.Random}, ended, nil},
+		{session.ID{Integration: testhost.Other, Created: id.Created, Partition: 3, Random: id.Random}, ended,
+			nil},
 	} {
 		found, err := w.OfSession(ctx, c.id, c.ended)
 		coretest.Must(t, err)

@@ -278,8 +278,8 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.idle(t)
 	dead := w.dead(t)
-	if len(dead) != 1 || dead[0].Reason != exhausted || dead[0].Last != "status 503" || dead[0].Attempts != 10 ||
-		dead[0].Event != e.ID {
+	if len(dead) != 1 || dead[0].Reason != exhausted || dead[0].Last != "status 503" ||
+		dead[0].Attempts != 10 || dead[0].Event != e.ID {
 		t.Fatalf("contract 26: dead %+v", dead)
 	}
 	seen := map[string]bool{}
@@ -367,7 +367,8 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 			on.Sealer = secretless{w.Sealer}
 			w.Directory = integration.NewDirectory(on)
 		}},
-		{"contract 16: the event's key has not been read yet", func(w *world) { w.Sealer = awaiting{w.Sealer} }},
+		{"contract 16: the event's key has not been read yet",
+			func(w *world) { w.Sealer = awaiting{w.Sealer} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -399,8 +400,8 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 			m, _, err := Read(w.claimOne(t).Task)
 			coretest.Must(t, err)
 			if len(w.posts) != 1 || m.Attempts != 1 {
-				t.Errorf("%d posts and %d attempts after %d looks; only the post counts", len(w.posts), m.Attempts,
-					looks)
+				t.Errorf("%d posts and %d attempts after %d looks; only the post counts", len(w.posts),
+					m.Attempts, looks)
 			}
 		})
 	}
@@ -722,7 +723,8 @@ func TestResend(t *testing.T) {
 		t.Errorf("contract 27: the resent event starts from %+v, %v", m, err)
 	}
 	coretest.Must(t, w.run(t, job))
-	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) || !bytes.Equal(w.posts[0].Body, e.Body()) {
+	if len(w.posts) != 2 || !bytes.Equal(w.posts[1].Body, e.Body()) ||
+		!bytes.Equal(w.posts[0].Body, e.Body()) {
 		t.Error("contract 25: resent with other bytes")
 	}
 	if _, next := w.claim(t); next.Sub(w.Clock.Now()) > 6*time.Second {
@@ -900,9 +902,11 @@ func TestAReplacedRingSendsNoNewEvent(t *testing.T) {
 		t.Run("contract 16: an event dated "+c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Sealer = replaced{w.Sealer, w.Clock.Now()}
-			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now().Add(c.dated),
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random),
+				CreatedAt:   w.Clock.Now().Add(c.dated),
 				PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
-			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
+			coretest.Must(t,
+				w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if len(w.posts) != c.posts {
 				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
@@ -969,13 +973,15 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: theirs, PublisherID: "pub_b",
-				Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
+			coretest.Must(t, w.Directory.PutIntegration(ctx,
+				integration.Integration{ID: theirs, PublisherID: "pub_b",
+					Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
 			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
 				PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
 			task := w.task(t, e)
 			c.alter(w, &task)
-			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
+			coretest.Must(t,
+				w.Memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
 				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s",

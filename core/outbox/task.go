@@ -50,7 +50,8 @@ func (m Meta) owns(event string, body []byte) (o web.Object, ok bool) {
 	o, err := web.ReadObject(body)
 	id, _, ok1 := o.String("id")
 	integration, _, ok2 := o.String("integration_id")
-	return o, err == nil && ok1 && ok2 && id == event && integration == webhook.IntegrationPrefix+m.Integration
+	return o, err == nil && ok1 && ok2 && id == event &&
+		integration == webhook.IntegrationPrefix+m.Integration
 }
 
 // Event returns the task that delivers e, due at once.
@@ -65,8 +66,8 @@ func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Tim
 	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: join(m, sealed)}, nil
 }
 
-// Body opens the sealed bytes of an event that come from Read or from a dead event. An event that is dated after
-// its key was replaced is not authentic (contract 16).
+// Body opens the sealed bytes of an event that come from Read or from a dead event. An event that is dated
+// after its key was replaced is not authentic (contract 16).
 func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
 	body, until, err := sealer.Open(token.Event, sealed)
 	if err != nil || until.IsZero() {

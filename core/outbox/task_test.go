@@ -15,8 +15,8 @@ func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
 	w := newWorld(t)
 	for _, fine := range []time.Duration{0, 1, 999_999 * time.Nanosecond} {
 		now := w.Clock.Now().Truncate(time.Millisecond).Add(fine)
-		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: now, SessionID: "svc_sess_x"},
-			now.Add(time.Minute))
+		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: now,
+			SessionID: "svc_sess_x"}, now.Add(time.Minute))
 		task, err := Event(w.Sealer, e, testUUID, now)
 		coretest.Must(t, err)
 		up := task.Due.Add(time.Millisecond - 1).Truncate(time.Millisecond)

@@ -25,7 +25,11 @@ var tested = integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: 
 func TestSendTestOfEveryType(t *testing.T) {
 	w := newWorld(t)
 	for n, typ := range webhook.Types() {
-		w.answer = func(host.FetchRequest) (int, error) { w.Clock.Advance(70 * time.Millisecond); return 202, nil }
+		w.answer = func(host.FetchRequest) (int, error) {
+			w.Clock.Advance(70 * time.Millisecond)
+			return 202,
+				nil
+		}
 		sent := ms(w.Clock.Now())
 		x, err := w.SendTest(ctx, &tested, secret, typ)
 		coretest.Must(t, err)
@@ -58,8 +62,8 @@ func TestSendTestOfEveryType(t *testing.T) {
 		if r := e.Data.Result; r != nil && (r.Level != "L2" || r.ChallengeAge != 18) {
 			t.Errorf("%s: the result is not of this integration: %+v", typ, r)
 		}
-		if x.Status != 202 || x.Took != 70*time.Millisecond || x.Verdict != webhook.Delivered || x.Cause != "" ||
-			!x.At.Equal(sent) {
+		if x.Status != 202 || x.Took != 70*time.Millisecond || x.Verdict != webhook.Delivered ||
+			x.Cause != "" || !x.At.Equal(sent) {
 			t.Errorf("%s: %+v", typ, x)
 		}
 		d := w.log(t)[0]
@@ -108,7 +112,8 @@ func TestATestEventHasOneAttempt(t *testing.T) {
 		w.idle(t)
 		w.agree(t)
 		d := w.log(t)
-		if len(d) != 1 || !d[0].Test || d[0].State != StateDead || d[0].Reason != onlyTest || len(w.dead(t)) != 0 {
+		if len(d) != 1 || !d[0].Test || d[0].State != StateDead || d[0].Reason != onlyTest ||
+			len(w.dead(t)) != 0 {
 			t.Errorf("%s: the log says %+v, dead %+v", x.Attempt, d, w.dead(t))
 		}
 		if err := w.Resend(ctx, d[0].Partition, d[0].Event, ""); !errors.Is(err, ErrNotDead) {
@@ -139,7 +144,8 @@ func TestATestThatIsStopped(t *testing.T) {
 		stop()
 		return 0, &host.FetchError{Reason: host.FetchNetwork, Err: context.Canceled}
 	}
-	if _, err := w.SendTest(stopped, &tested, secret, webhook.TypeStarted); !errors.Is(err, context.Canceled) {
+	if _, err := w.SendTest(stopped, &tested, secret, webhook.TypeStarted); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if items, err := w.Memory.List(ctx, kv.Key{Partition: "p0"}, "", 5); err != nil || len(items) != 0 {
@@ -171,7 +177,8 @@ func TestTheBeginningOfAnAnswer(t *testing.T) {
 	}
 }
 
-// Contract 49: only test events are there, even if somebody who writes to the store puts another entry among them.
+// Contract 49: only test events are there, even if somebody who writes to the store puts another entry among
+// them.
 func TestTestsAreTestEvents(t *testing.T) {
 	w := newWorld(t)
 	begin := w.Clock.Now()

@@ -78,7 +78,8 @@ func TestUndeliveredIsBounded(t *testing.T) {
 
 	// With very many integrations, the call ends all the same, and says that there are more.
 	for n := range 2 * mostCounted {
-		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+placePrefix(time.UnixMilli(int64(n)))[4:16], now)
+		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+placePrefix(time.UnixMilli(int64(n)))[4:16],
+			now)
 	}
 	all, more, err = w.Undelivered(ctx)
 	if err != nil || !more || len(all) < mostCounted/8 || len(all) > mostCounted {

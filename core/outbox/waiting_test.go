@@ -45,8 +45,10 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 				w.answer = fails(last)
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				_, next := w.claim(t)
-				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID, Last: last,
-					Attempts: n + 1, At: w.Clock.Now().Truncate(time.Millisecond), Due: next.Truncate(time.Millisecond)}
+				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID,
+					Last:     last,
+					Attempts: n + 1, At: w.Clock.Now().Truncate(time.Millisecond),
+					Due: next.Truncate(time.Millisecond)}
 				if got := w.waiting(t); len(got) != 1 || got[0] != want {
 					t.Fatalf("%+v, want %+v", got, want)
 				}

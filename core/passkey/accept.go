@@ -34,8 +34,8 @@ type Want struct {
 	Publisher    string                     // the only one that counts; "": any
 }
 
-// Accept decides whether what a passkey stands for is enough. ended is when the passkeys of its publisher were
-// ended, or zero. It returns "" or the reason against it.
+// Accept decides whether what a passkey stands for is enough. ended is when the passkeys of its publisher
+// were ended, or zero. It returns "" or the reason against it.
 func Accept(r Record, w Want, ended, now time.Time) Reason {
 	settings := DigestOf(w.Settings[r.Method])
 	switch {

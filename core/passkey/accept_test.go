@@ -43,7 +43,8 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 		{name: "an estimate where one is asked for", record: estimate()},
 		{name: "a proof where an estimate is asked for", record: proof()},
 		{name: "L2 for L2", record: proof(), change: func(_ *Record, w *Want) { w.Level = "L2" }},
-		{name: "L1 for L2", record: estimate(), change: func(_ *Record, w *Want) { w.Level = "L2" }, want: Level},
+		{name: "L1 for L2", record: estimate(), change: func(_ *Record, w *Want) { w.Level = "L2" },
+			want: Level},
 		{name: "a proof of an L1 session for L2", record: proof(),
 			change: func(r *Record, w *Want) { r.Level, w.Level = "L1", "L2" }, want: Level},
 		{name: "a method that the integration does not offer", record: estimate(),
@@ -57,16 +58,19 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 		{name: "an estimate is no proof of the minimum age", record: estimate(),
 			change: func(_ *Record, w *Want) { w.ChallengeAge, w.MinimumAge = 30, 18 }, want: Age},
 		{name: "a record of no age", record: estimate(),
-			change: func(r *Record, w *Want) { r.ChallengeAge, w.ChallengeAge, w.MinimumAge = 0, 0, 0 }, want: Age},
+			change: func(r *Record, w *Want) { r.ChallengeAge, w.ChallengeAge, w.MinimumAge = 0, 0, 0 },
+			want:   Age},
 		{name: "older than its life", record: estimate(), now: until, want: Over},
 		{name: "the last moment of its life", record: estimate(), now: until.Add(-1)},
 		{name: "ended after it was made", record: estimate(), ended: made.Add(1), want: Over},
 		{name: "ended when it was made", record: estimate(), ended: made, want: Over},
 		{name: "ended before it was made", record: estimate(), ended: made.Add(-1)},
-		{name: "of the same publisher", record: estimate(), change: func(_ *Record, w *Want) { w.Publisher = "pub_a" }},
+		{name: "of the same publisher", record: estimate(),
+			change: func(_ *Record, w *Want) { w.Publisher = "pub_a" }},
 		{name: "of another publisher", record: estimate(),
 			change: func(_ *Record, w *Want) { w.Publisher = "pub_b" }, want: Elsewhere},
-		{name: "blocked", record: estimate(), change: func(r *Record, _ *Want) { r.Blocked = made }, want: Blocked},
+		{name: "blocked", record: estimate(), change: func(r *Record, _ *Want) { r.Blocked = made },
+			want: Blocked},
 		{name: "blocked, and nothing else fits", record: estimate(), now: until, ended: until, want: Blocked,
 			change: func(r *Record, w *Want) { r.Blocked, w.Level = made, "L2" }},
 		{name: "made where the method was less strict", record: estimate(),
@@ -175,11 +179,12 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return // a year that JSON cannot write
 		}
-		if second, err := parse(again); err != nil || second.Proof != r.Proof || !second.Until.Equal(r.Until) {
+		if second, err := parse(again); err != nil || second.Proof != r.Proof ||
+			!second.Until.Equal(r.Until) {
 			t.Errorf("%q is written as %q and read as %+v, %v", b, again, second, err)
 		}
-		if _, err := webauthn.VerifyAssertion(webauthn.RelyingParty{}, make([]byte, 32), r.credential([]byte("a")),
-			b); err == nil {
+		if _, err := webauthn.VerifyAssertion(webauthn.RelyingParty{}, make([]byte, 32),
+			r.credential([]byte("a")), b); err == nil {
 			t.Error("an answer of nobody is believed")
 		}
 	})

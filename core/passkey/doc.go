@@ -1,8 +1,8 @@
 // Package passkey keeps the passkeys of users. Somebody who was verified makes one, and goes on with it the
 // next time in place of a new check (contract 38).
 //
-// Use Store.Keep for a new passkey, Store.Use for an answer of one, and Accept to decide whether what it stands
-// for is enough for a session. Accept is pure.
+// Use Store.Keep for a new passkey, Store.Use for an answer of one, and Accept to decide whether what it
+// stands for is enough for a session. Accept is pure.
 //
 // # What is kept
 //
@@ -20,6 +20,6 @@
 //     and makes none worth more.
 //
 // Not promised: who can write to the store can delete records and put older ones back, like everywhere. And a
-// passkey can be shared: whoever may unlock the user's device, or has the account that copies passkeys to other
-// devices, can use it.
+// passkey can be shared: whoever may unlock the user's device, or has the account that copies passkeys to
+// other devices, can use it.
 package passkey

@@ -112,8 +112,8 @@ func parse(b []byte) (Record, error) {
 // isAge allows 0, which says that there is none.
 func isAge(years int) bool { return years >= 0 && years <= 99 }
 
-// credential is the record as webauthn knows it. The store has no credential id, so id is the answer's own, by
-// whose hash the record was found.
+// credential is the record as webauthn knows it. The store has no credential id, so id is the answer's own,
+// by whose hash the record was found.
 func (r Record) credential(id []byte) webauthn.Credential {
 	return webauthn.Credential{ID: id, PublicKey: r.key, Counter: r.counter, BackupEligible: r.eligible,
 		BackedUp: r.backedUp}

@@ -76,8 +76,8 @@ func (s *Store) Read(challenge, answer []byte) (New, error) {
 	return New{c}, err
 }
 
-// Keep keeps a passkey that stands for p. If that very passkey is kept already, it stays as it is. The error is
-// ErrKnown or the store's.
+// Keep keeps a passkey that stands for p. If that very passkey is kept already, it stays as it is. The error
+// is ErrKnown or the store's.
 func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 	c, now := n.credential, s.Now().UTC()
 	r := Record{Proof: p, Made: now, Until: now.Add(s.Life), hash: hashOf(c.ID), written: now,
@@ -189,8 +189,8 @@ func (s *Store) Reseal(ctx context.Context) error {
 // maxRaces limits how often a use is tried again after another use of the same passkey came first.
 const maxRaces = 8
 
-// Use checks the answer to Request with that challenge, which was made at that time, and returns the record of
-// the passkey that has answered. The caller asks Accept what it is worth. The error is ErrUnknown, a
+// Use checks the answer to Request with that challenge, which was made at that time, and returns the record
+// of the passkey that has answered. The caller asks Accept what it is worth. The error is ErrUnknown, a
 // *webauthn.Refusal, or one of the store's.
 //
 // A counter that did not go up blocks the passkey, and Use returns the record as blocked. But an answer to a
@@ -236,7 +236,8 @@ func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answ
 			return r, err
 		}
 	}
-	return Record{}, fmt.Errorf("%w: a passkey was used %d times under one request", kv.ErrUnavailable, maxRaces)
+	return Record{}, fmt.Errorf("%w: a passkey was used %d times under one request", kv.ErrUnavailable,
+		maxRaces)
 }
 
 // Delete deletes the record of that id. To delete one that is not there is no error.
@@ -292,7 +293,8 @@ func (s *Store) readEnd(item kv.Item) (time.Time, error) {
 	return e.At.UTC(), err
 }
 
-// End ends all passkeys of a publisher that were made until now, and writes what goes along in the same commit.
+// End ends all passkeys of a publisher that were made until now, and writes what goes along in the same
+// commit.
 func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) error {
 	key := endItem(publisher)
 	for range maxRaces {
@@ -317,8 +319,8 @@ func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) erro
 			return err
 		}
 	}
-	return fmt.Errorf("%w: the passkeys of %s were ended %d times under one request", kv.ErrUnavailable, publisher,
-		maxRaces)
+	return fmt.Errorf("%w: the passkeys of %s were ended %d times under one request", kv.ErrUnavailable,
+		publisher, maxRaces)
 }
 
 // Limits of Tally.

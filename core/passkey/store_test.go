@@ -41,7 +41,8 @@ func newWorld(t *testing.T) *world {
 	w.memory = memory.New(memory.Config{Now: w.clock.Now})
 	w.faulty = &kvtest.Faulty{KV: w.memory}
 	random := &coretest.Random{}
-	ring, err := token.NewRing("verify.verge.example", random, token.Key{ID: "9f02ab31", Secret: make([]byte, 32)})
+	ring, err := token.NewRing("verify.verge.example", random,
+		token.Key{ID: "9f02ab31", Secret: make([]byte, 32)})
 	coretest.Must(t, err)
 	party, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", origin)
 	coretest.Must(t, err)
@@ -73,7 +74,8 @@ func (w *world) made(p Proof) New {
 }
 
 // asked has the device use its passkey, and returns what the browser answers.
-func (w *world) asked(changes ...func(*passkeytest.Ceremony)) (challenge []byte, at time.Time, answer []byte) {
+func (w *world) asked(changes ...func(*passkeytest.Ceremony)) (challenge []byte, at time.Time,
+	answer []byte) {
 	w.t.Helper()
 	challenge, err := w.NewChallenge()
 	coretest.Must(w.t, err)
@@ -121,7 +123,8 @@ func TestWhatTheStoreKeeps(t *testing.T) {
 		coretest.Must(t, err)
 		for _, it := range items {
 			names[it.Key.Name] = true
-			for _, secret := range []string{"Age check", string(n.ID()), string(w.device.Passkeys[0].UserHandle)} {
+			for _, secret := range []string{"Age check", string(n.ID()),
+				string(w.device.Passkeys[0].UserHandle)} {
 				if strings.Contains(it.Key.Name+string(it.Value), secret) {
 					t.Errorf("contract 38: %s has %q", it.Key, secret)
 				}
@@ -143,12 +146,18 @@ func TestAUseIsRefused(t *testing.T) {
 		return func(c *passkeytest.Ceremony) { c.Flags = c.Flags&^clear | set }
 	}
 	for name, change := range map[string]func(*passkeytest.Ceremony){
-		"the type of making":            func(c *passkeytest.Ceremony) { c.Type = "webauthn.create" },
-		"another challenge":             func(c *passkeytest.Ceremony) { c.Challenge = strings.Repeat("A", 43) },
-		"another origin":                func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" },
-		"http":                          func(c *passkeytest.Ceremony) { c.Origin = "http://verify.verge.example" },
-		"another port":                  func(c *passkeytest.Ceremony) { c.Origin += ":8443" },
-		"a subdomain":                   func(c *passkeytest.Ceremony) { c.Origin = "https://a.verify.verge.example" },
+		"the type of making": func(c *passkeytest.Ceremony) { c.Type = "webauthn.create" },
+		"another challenge": func(c *passkeytest.Ceremony) {
+			c.Challenge = strings.Repeat("A", 43)
+		},
+		"another origin": func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" },
+		"http": func(c *passkeytest.Ceremony) {
+			c.Origin = "http://verify.verge.example"
+		},
+		"another port": func(c *passkeytest.Ceremony) { c.Origin += ":8443" },
+		"a subdomain": func(c *passkeytest.Ceremony) {
+			c.Origin = "https://a.verify.verge.example"
+		},
 		"from another site's frame":     func(c *passkeytest.Ceremony) { c.CrossOrigin = true },
 		"with a top origin":             func(c *passkeytest.Ceremony) { c.Members = `,"topOrigin":"https://a.example"` },
 		"another relying party":         func(c *passkeytest.Ceremony) { c.RPID = "evil.example" },
@@ -486,15 +495,16 @@ func TestPasskeysUnderFaults(t *testing.T) {
 			}
 			w.faulty.Decide = nil
 			w.clock.Advance(time.Minute)
-			if r, err := w.use(func(c *passkeytest.Ceremony) { c.Counter = 4 }); err != nil || !r.Blocked.IsZero() {
+			if r, err := w.use(func(c *passkeytest.Ceremony) { c.Counter = 4 }); err != nil ||
+				!r.Blocked.IsZero() {
 				t.Errorf("afterwards: %+v, %v", r, err)
 			}
 		})
 	}
 }
 
-// Contract 16: a rotation signs every record again, so that the old key can be retired. What somebody with the old
-// key plants then is no passkey.
+// Contract 16: a rotation signs every record again, so that the old key can be retired. What somebody with
+// the old key plants then is no passkey.
 func TestReseal(t *testing.T) {
 	w := newWorld(t)
 	for range 20 {

@@ -19,7 +19,8 @@ func PerMinute(count int) Limit { return Limit{count, time.Minute} }
 // Validate refuses a limit that would allow nothing, or everything.
 func (l Limit) Validate() error {
 	if l.Count < 1 || l.Per < time.Microsecond {
-		return fmt.Errorf("%d requests per %s; it must be at least 1 per microsecond or longer", l.Count, l.Per)
+		return fmt.Errorf("%d requests per %s; it must be at least 1 per microsecond or longer", l.Count,
+			l.Per)
 	}
 	return nil
 }

@@ -52,8 +52,8 @@ type Rule struct {
 	Limit  Limit
 }
 
-// OperatorRule is the name of the limit on wrong operator tokens of an address. The operators' API and the console
-// count them together.
+// OperatorRule is the name of the limit on wrong operator tokens of an address. The operators' API and the
+// console count them together.
 const OperatorRule = "operator-ip"
 
 // ClientRule is a limit on a client's address.

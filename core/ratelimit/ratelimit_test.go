@@ -44,7 +44,8 @@ func TestDecide(t *testing.T) {
 			decision{Allowed: true, NewTAT: noon.Add(100 * time.Millisecond), Remaining: 599,
 				Reset: 100 * time.Millisecond}},
 		{"a limit of one", noon, Limit{1, time.Second},
-			decision{Allowed: true, NewTAT: noon.Add(time.Second), Reset: time.Second, RetryAfter: time.Second}},
+			decision{Allowed: true, NewTAT: noon.Add(time.Second), Reset: time.Second,
+				RetryAfter: time.Second}},
 		{"a period that the count does not divide is rounded up", noon, Limit{7, time.Second},
 			decision{Allowed: true, NewTAT: noon.Add(142858 * time.Microsecond), Remaining: 6,
 				Reset: 142858 * time.Microsecond}},
@@ -237,7 +238,8 @@ func (s brokenStore) Spend(context.Context, time.Time, []kv.Charge) ([]time.Time
 
 func TestTakeFailsClosed(t *testing.T) {
 	rules := []Rule{{Name: "a", Key: "k", Limit: PerMinute(60)}}
-	result, err := (&Limiter{Store: brokenStore{err: kv.ErrUnavailable}}).Take(context.Background(), noon, rules)
+	result, err := (&Limiter{Store: brokenStore{err: kv.ErrUnavailable}}).Take(context.Background(), noon,
+		rules)
 	if !errors.Is(err, kv.ErrUnavailable) || result.Allowed {
 		t.Errorf("store unavailable: got %+v, %v", result, err)
 	}
@@ -274,7 +276,8 @@ func TestFromMeter(t *testing.T) {
 func TestLocalIsBounded(t *testing.T) {
 	l := NewLocal(1600)
 	charge := func(name string, now time.Time, cost time.Duration) time.Time {
-		tats, _ := l.Spend(context.Background(), now, []kv.Charge{{Name: name, Cost: cost, Burst: time.Minute}})
+		tats, _ := l.Spend(context.Background(), now,
+			[]kv.Charge{{Name: name, Cost: cost, Burst: time.Minute}})
 		return tats[0]
 	}
 	charge("heavy", noon, time.Minute)

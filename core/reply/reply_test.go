@@ -10,11 +10,14 @@ import (
 )
 
 func TestErrorsOnTheWire(t *testing.T) {
-	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401, Forbidden: 403,
-		NotFound: 404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409, IntegrationNotReady: 409,
-		ModuleRefused: 409, BackupRefused: 409,
+	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401,
+		Forbidden: 403,
+		NotFound:  404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409,
+		IntegrationNotReady: 409,
+		ModuleRefused:       409, BackupRefused: 409,
 		TokenExpired: 410, PreconditionFailed: 412, PayloadTooLarge: 413, URITooLong: 414,
-		UnsupportedMediaType: 415, RateLimited: 429, Internal: 500, ProviderUnavailable: 502, Unavailable: 503} {
+		UnsupportedMediaType: 415, RateLimited: 429, Internal: 500, ProviderUnavailable: 502,
+		Unavailable: 503} {
 		e := &Error{Code: c, Message: "m", RetryAfter: 3, Allow: []string{"GET", "HEAD"}}
 		resp := e.Response("req_x", "corr")
 		if resp.Status != want {

@@ -137,8 +137,8 @@ func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(seale
 // asks for it learns that there is no such session.
 func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
-// NewTest returns the id that the event of a webhook test has, and its text as FormatTest writes it. There is no
-// such session.
+// NewTest returns the id that the event of a webhook test has, and its text as FormatTest writes it. There is
+// no such session.
 func NewTest(
 	random io.Reader, sealer host.Sealer, integration, level string, challengeAge int, now time.Time,
 ) (id ID, text string, err error) {

@@ -91,7 +91,8 @@ func TestStateMachine(t *testing.T) {
 				name := fmt.Sprintf("contract 18: %s %s is final, %s, %s",
 					final.State, final.FailureCode, trigger, now.name)
 				t.Run(name, func(t *testing.T) {
-					if next, changed := final.Apply(trigger, now.at, expires, attempts); next != final || changed {
+					if next, changed := final.Apply(trigger, now.at, expires, attempts); next != final ||
+						changed {
 						t.Errorf("becomes %+v, changed %v", next, changed)
 					}
 				})
@@ -108,7 +109,8 @@ func TestADuplicateTriggerChangesNothing(t *testing.T) {
 		if !changed || !once.Terminal() {
 			t.Fatalf("%s: %+v, changed %v", trigger, once, changed)
 		}
-		if twice, changed := once.Apply(trigger, testTime.Add(time.Second), expires, 3); changed || twice != once {
+		if twice, changed := once.Apply(trigger, testTime.Add(time.Second), expires, 3); changed ||
+			twice != once {
 			t.Errorf("contract 18: %s a second time makes %+v of %+v", trigger, twice, once)
 		}
 	}
@@ -123,7 +125,8 @@ func TestAnUnknownTriggerDecidesNothing(t *testing.T) {
 
 func TestAttemptsOfOne(t *testing.T) {
 	next, changed := Record{}.Apply(AttemptFailed, testTime, testTime.Add(Life), 1)
-	if !changed || next.State != Failed || next.FailureCode != webhook.FailureMaxAttempts || next.Attempts != 1 {
+	if !changed || next.State != Failed || next.FailureCode != webhook.FailureMaxAttempts ||
+		next.Attempts != 1 {
 		t.Errorf("contract 23: the only attempt failed, and it becomes %+v", next)
 	}
 }
@@ -211,7 +214,8 @@ func FuzzParseRecord(f *testing.F) {
 			}
 			return
 		}
-		if back, err := ParseRecord(r.Marshal()); err != nil || string(back.Marshal()) != string(r.Marshal()) {
+		if back, err := ParseRecord(r.Marshal()); err != nil ||
+			string(back.Marshal()) != string(r.Marshal()) {
 			t.Errorf("%+v came back as %+v, %v", r, back, err)
 		}
 	})

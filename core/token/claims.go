@@ -118,8 +118,8 @@ type BoxClaims struct {
 	Digest   []byte `json:"dg,omitempty"` // of the whole answer, to know it again if it is repeated
 }
 
-// HandClaims is what the store holds of a hand-off: a step that another device does for the browser that began
-// (contract 40). It belongs to this session, method, attempt and handle.
+// HandClaims is what the store holds of a hand-off: a step that another device does for the browser that
+// began (contract 40). It belongs to this session, method, attempt and handle.
 type HandClaims struct {
 	Handle   string `json:"hn"`
 	Session  string `json:"sid"`

@@ -105,8 +105,9 @@ func ParseKeyring(b []byte) (Keyring, error) {
 			rk.Replaced = *k.Replaced
 		}
 		if i > 0 && rk.Replaced.IsZero() {
-			return Keyring{}, fmt.Errorf("key ring: key %d (%s) has no \"replaced\" time though it is not the first",
-				i+1, k.ID)
+			return Keyring{},
+				fmt.Errorf("key ring: key %d (%s) has no \"replaced\" time though it is not the first",
+					i+1, k.ID)
 		}
 		kr.Keys = append(kr.Keys, rk)
 	}

@@ -75,7 +75,8 @@ func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
 		sealed = append(sealed, mustSeal(t, ring, Flow))
 		for age, s := range sealed {
 			if _, _, err := ring.Open(Flow, s); err != nil {
-				t.Errorf("contract 16: after %d rotations, what the ring sealed after %d does not open", n, age)
+				t.Errorf("contract 16: after %d rotations, what the ring sealed after %d does not open", n,
+					age)
 			}
 		}
 		if err := kr.Rotate(random, ringTime.Add(time.Duration(n+1)*time.Hour), 0); err != nil {

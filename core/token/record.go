@@ -29,9 +29,10 @@ var recordTail = len(recordOpen) + text.EncodedLen(host.MACSize) + len(recordClo
 // ErrRecord says that no instance of this fleet wrote what the store holds there.
 var ErrRecord = errors.New("token: the store's item is not authentic")
 
-// ErrSuperseded says that a key has signed a record which counts for nothing that is kept for long any more. The
-// record comes from a backup, or somebody has made it with a ring that leaked.
-var ErrSuperseded = errors.New("an older key of the ring signed it, and since then everything was signed again")
+// ErrSuperseded says that a key has signed a record which counts for nothing that is kept for long any more.
+// The record comes from a backup, or somebody has made it with a ring that leaked.
+var ErrSuperseded = errors.New("an older key of the ring signed it, and since then everything " +
+	"was signed again")
 
 // SignRecord returns a JSON object with its MAC added. The object must have members.
 func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
@@ -61,10 +62,10 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// CheckLasting is CheckRecord for what is kept for long and signed again after each rotation of the ring. Once
-// all of it is signed with a new key, what an older key has signed is not authentic any more: the error is then
-// both ErrRecord and ErrSuperseded. Somebody with a ring that leaked and was replaced could otherwise make such
-// records, with a date from before the rotation, for as long as the old key is kept for old tokens.
+// CheckLasting is CheckRecord for what is kept for long and signed again after each rotation of the ring.
+// Once all of it is signed with a new key, what an older key has signed is not authentic any more: the error
+// is then both ErrRecord and ErrSuperseded. Somebody with a ring that leaked and was replaced could otherwise
+// make such records, with a date from before the rotation, for as long as the old key is kept for old tokens.
 func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	until, err = CheckRecord(s, name, value)
 	_, mac := splitRecord(value)
@@ -83,16 +84,17 @@ func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, er
 // Refusal says for the log why CheckRecord, or CheckLasting, did not accept a record.
 func Refusal(err error) string {
 	if errors.Is(err, ErrSuperseded) {
-		return "the store holds a record that an older key of the ring has signed, though everything was signed " +
-			"again since: it comes from a backup, or somebody made it with a ring that leaked; it counts for nothing"
+		return "the store holds a record that an older key of the ring has signed, though " +
+			"everything was signed again since: it comes from a backup, or somebody made it with a ring " +
+			"that leaked; it counts for nothing"
 	}
 	return "the store holds what this service did not write"
 }
 
-// ResignRecord returns an object that is kept for long under the name, signed again with the key that seals. An
-// object that has a date has it in the member at. The error is ErrRecord if CheckLasting does not accept the
-// object, if it has no MAC, or one by a key that was no longer in use at that date. Otherwise what somebody made
-// with a leaked key, after it was replaced, would become as good as what the service made.
+// ResignRecord returns an object that is kept for long under the name, signed again with the key that seals.
+// An object that has a date has it in the member at. The error is ErrRecord if CheckLasting does not accept
+// the object, if it has no MAC, or one by a key that was no longer in use at that date. Otherwise what
+// somebody made with a leaked key, after it was replaced, would become as good as what the service made.
 func ResignRecord(s host.Sealer, name string, value []byte) ([]byte, error) {
 	body, mac := splitRecord(value)
 	if mac == nil {

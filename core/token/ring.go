@@ -177,12 +177,14 @@ func derive(k RingKey, host string) (*derived, error) {
 	}
 	if len(k.Secret) != secretSize {
 		// The error must not show the secret, not even a wrong one.
-		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret), secretSize)
+		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret),
+			secretSize)
 	}
 	for _, purpose := range purposes {
 		pk := purposeKeys{header: jwsHeader(k.ID, purpose)}
 		var aeadKey, macKey []byte
-		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &pk.jws, labelMAC: &macKey} {
+		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &pk.jws,
+			labelMAC: &macKey} {
 			key, err := hkdf.Key(sha256.New, k.Secret, nil, label+purpose, secretSize)
 			if err != nil {
 				return nil, fmt.Errorf("token: deriving a key: %w", err)

@@ -45,8 +45,8 @@ const (
 )
 
 // superseded is no purpose of a key. CheckMAC answers with it whether a newer key has replaced the key that
-// made a MAC for all that is kept for long (RingKey.Alone). It is asked like this, so that a host that does not
-// know the question says no.
+// made a MAC for all that is kept for long (RingKey.Alone). It is asked like this, so that a host that does
+// not know the question says no.
 const superseded = "superseded"
 
 // keySet is the purpose of Key.Vouch. A Sealer does not have it.
@@ -116,7 +116,8 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 	if !ok {
 		return nil, until, host.ErrNotAuthentic
 	}
-	packed, err := pk.aead.Open(nil, sealed[1+keyIDSize:sealHead], sealed[sealHead:], r.associated(d, purpose))
+	packed, err := pk.aead.Open(nil, sealed[1+keyIDSize:sealHead], sealed[sealHead:],
+		r.associated(d, purpose))
 	if err != nil {
 		return nil, until, host.ErrNotAuthentic
 	}

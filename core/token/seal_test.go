@@ -34,7 +34,8 @@ func TestEveryBitOfATokenCounts(t *testing.T) {
 			altered := bytes.Clone(sealed)
 			altered[at] ^= 1 << bit
 			if claims, _, err := ring.Open(Result, altered); err != host.ErrNotAuthentic || claims != nil {
-				t.Errorf("contract 15: with bit %d of byte %d flipped it opens as %q, %v", bit, at, claims, err)
+				t.Errorf("contract 15: with bit %d of byte %d flipped it opens as %q, %v", bit, at, claims,
+					err)
 			}
 		}
 	}
@@ -187,7 +188,8 @@ func TestNewRingRefuses(t *testing.T) {
 		{"contract 16: an id in upper case", []Key{{ID: "9F02AB31", Secret: k.Secret}}, "lower-case"},
 		{"contract 16: a short id", []Key{{ID: "9f02ab", Secret: k.Secret}}, "8 lower-case"},
 		{"contract 16: no id", []Key{{Secret: k.Secret}}, "8 lower-case"},
-		{"contract 16: an id that is not hexadecimal", []Key{{ID: "9f02ab3x", Secret: k.Secret}}, "8 lower-case"},
+		{"contract 16: an id that is not hexadecimal", []Key{{ID: "9f02ab3x", Secret: k.Secret}},
+			"8 lower-case"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := NewRing(vectorHost, &coretest.Random{}, c.keys...)
@@ -222,7 +224,8 @@ func TestTypedTokens(t *testing.T) {
 		}
 		for name, back := range map[string]*string{"state": got.StateText(), "user": got.UserText()} {
 			if (back == nil) != (given == nil) || back != nil && *back != *given {
-				t.Errorf("contract 8: %s %v came back as %v: given and empty differs from not given", name, given, back)
+				t.Errorf("contract 8: %s %v came back as %v: given and empty differs from not given", name,
+					given, back)
 			}
 		}
 		// The prefix names the kind. The purpose must match as well.
@@ -305,7 +308,8 @@ func FuzzDecodeText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		b, ok := DecodeText(ResultPrefix, s)
 		if ok && EncodeText(ResultPrefix, b) != s {
-			t.Errorf("%q decodes to %x, whose text is %q: one token has two texts", s, b, EncodeText(ResultPrefix, b))
+			t.Errorf("%q decodes to %x, whose text is %q: one token has two texts", s, b,
+				EncodeText(ResultPrefix, b))
 		}
 	})
 }
@@ -326,7 +330,8 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, purpose := range purposes {
 			if claims, _, err := ring.Open(purpose, b); err != host.ErrNotAuthentic || claims != nil {
-				t.Errorf("bytes that were not sealed for this host open for %s as %q, %v", purpose, claims, err)
+				t.Errorf("bytes that were not sealed for this host open for %s as %q, %v", purpose, claims,
+					err)
 			}
 		}
 		c := good(Result)
@@ -337,7 +342,8 @@ func FuzzOpen(f *testing.F) {
 		}
 		if header, claims, signature, ok := unpack(b); ok {
 			if again, err := pack(header, claims, signature); err != nil || !bytes.Equal(again, b) {
-				t.Errorf("%x unpacks to %q, %q, %x, which packs to %x, %v", b, header, claims, signature, again, err)
+				t.Errorf("%x unpacks to %q, %q, %x, which packs to %x, %v", b, header, claims, signature,
+					again, err)
 			}
 		}
 	})

@@ -177,7 +177,8 @@ func (c craft) bytes() []byte {
 	if err != nil {
 		panic(err)
 	}
-	ad := slices.Concat([]byte("verge\x00"), []byte{c.version}, id, []byte(c.purpose), []byte{0}, []byte(c.host))
+	ad := slices.Concat([]byte("verge\x00"), []byte{c.version}, id, []byte(c.purpose), []byte{0},
+		[]byte(c.host))
 	return aead.Seal(slices.Concat([]byte{c.version}, id, nonce), nonce, packed, ad)
 }
 
@@ -351,15 +352,16 @@ func (f *vectorFile) addMiswritten(t *testing.T) {
 	f.bad("empty", "no token at all", "")
 	f.bad("cut off", "the last 4 characters of a good token are missing", text[:len(text)-4])
 	f.bad("too long", "more than 8192 bytes", ResultPrefix+strings.Repeat("A", 8200))
-	f.bad("a JWS without its envelope", "the compact JWS that a good token holds, in clear text", func() string {
-		_, key, _ := vectorKeys(vectorRing[0], Result)
-		jws := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sid": "svc_sess_x"})
-		s, err := jws.SignedString(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ResultPrefix + s
-	}())
+	f.bad("a JWS without its envelope", "the compact JWS that a good token holds, in clear text",
+		func() string {
+			_, key, _ := vectorKeys(vectorRing[0], Result)
+			jws := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sid": "svc_sess_x"})
+			s, err := jws.SignedString(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ResultPrefix + s
+		}())
 }
 
 // inside adds a token whose envelope is good.
@@ -403,9 +405,10 @@ func (f *vectorFile) addBadJWS(t *testing.T) {
 	f.inside("typ JWT", "typ is plain JWT", func(c *craft) {
 		c.header = strings.Replace(c.header, "verge-result+jwt", "JWT", 1)
 	})
-	f.inside("signed with another purpose's key", "the signature is by the key of flow tokens", func(c *craft) {
-		_, c.jwsKey, _ = vectorKeys(c.key, Flow)
-	})
+	f.inside("signed with another purpose's key", "the signature is by the key of flow tokens",
+		func(c *craft) {
+			_, c.jwsKey, _ = vectorKeys(c.key, Flow)
+		})
 	f.inside("signature of other claims", "a bit of the signature is flipped", func(c *craft) {
 		c.packed = func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
 	})
@@ -441,7 +444,8 @@ func (f *vectorFile) addMACs(t *testing.T) {
 	for _, m := range []struct {
 		purpose, message string
 		key              int
-	}{{SessionID, "a message", 0}, {SessionID, "a message", 1}, {SessionID, "", 0}, {Result, "a message", 0}} {
+	}{{SessionID, "a message", 0}, {SessionID, "a message", 1}, {SessionID, "", 0},
+		{Result, "a message", 0}} {
 		mac, err := mustRing(t, vectorHost, vectorRing[m.key]).MAC(m.purpose, []byte(m.message))
 		if err != nil {
 			t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// WriteCSV writes days of an integration as CSV, one a line, below a line with the names of the columns. Lines
-// of several integrations can stand below each other.
+// WriteCSV writes days of an integration as CSV, one a line, below a line with the names of the columns.
+// Lines of several integrations can stand below each other.
 func WriteCSV(w io.Writer, integration string, days []Day) error {
 	out := csv.NewWriter(w)
-	if err := out.Write(append(append([]string{"integration_id", "day"}, host.Outcomes()...), "open")); err != nil {
+	if err := out.Write(append(append([]string{"integration_id", "day"}, host.Outcomes()...),
+		"open")); err != nil {
 		return err
 	}
 	for _, d := range days {

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Style is the style sheet of what Plot returns. It follows the reader's colour scheme, and a page can set its
-// custom properties to colours of its own.
+// Style is the style sheet of what Plot returns. It follows the reader's colour scheme, and a page can set
+// its custom properties to colours of its own.
 //
 //go:embed plot.css
 var Style string
@@ -57,9 +57,9 @@ const (
 	plotHeight = 100
 )
 
-// Plot returns days as HTML: a plot with a bar for each day and a colour for each way to end, a legend with the
-// sums, and the same numbers as a table. It needs Style and no script. title says what the numbers are of. id
-// begins the ids in it, and is different for each plot of a page.
+// Plot returns days as HTML: a plot with a bar for each day and a colour for each way to end, a legend with
+// the sums, and the same numbers as a table. It needs Style and no script. title says what the numbers are
+// of. id begins the ids in it, and is different for each plot of a page.
 func Plot(id, title string, days []Day) []byte {
 	var sum Day
 	most := uint64(0)
@@ -134,7 +134,8 @@ func putBar(put func(string, ...any), i int, d Day, top uint64) {
 
 func putTable(put func(string, ...any), days []Day, sum Day) {
 	put("<details class=\"usage-table\"><summary>The same as a table</summary>" +
-		"<div role=\"region\" aria-label=\"Usage by day\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Day</th>")
+		"<div role=\"region\" aria-label=\"Usage by day\" tabindex=\"0\"><table><thead><tr><th " +
+		"scope=\"col\">Day</th>")
 	for _, c := range columns {
 		put("<th scope=\"col\">%s</th>", c.label)
 	}
@@ -165,7 +166,8 @@ func describe(days []Day, sum Day) string {
 	}
 	return fmt.Sprintf("From %s to %s, %s sessions started and %s completed. Most started on %s: %s.",
 		days[0].Day, days[len(days)-1].Day, grouped(sum.Counts.Of(host.OutcomeStarted)),
-		grouped(sum.Counts.Of(host.OutcomeCompleted)), busiest.Day, grouped(busiest.Counts.Of(host.OutcomeStarted)))
+		grouped(sum.Counts.Of(host.OutcomeCompleted)), busiest.Day,
+		grouped(busiest.Counts.Of(host.OutcomeStarted)))
 }
 
 func dayText(d Day) string {

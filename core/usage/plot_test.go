@@ -74,7 +74,8 @@ func TestPlot(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "2026-11-21") || strings.Contains(text, "style=") || strings.Contains(text, "<script") {
+	if strings.Contains(text, "2026-11-21") || strings.Contains(text, "style=") ||
+		strings.Contains(text, "<script") {
 		t.Errorf("there is a day without sessions, a style or a script in\n%s", text)
 	}
 	// The bars stand on the ground, one upon the other, and the highest has its part of the height.
@@ -120,7 +121,8 @@ func TestPlotOfAnyNumberOfDays(t *testing.T) {
 		b := Plot("u", "Sessions", days)
 		wellFormed(t, b)
 		at := marks(n)
-		if at[0] != 0 || at[len(at)-1] != n-1 || !slices.IsSorted(at) || len(slices.Compact(at)) != min(n, 5) {
+		if at[0] != 0 || at[len(at)-1] != n-1 || !slices.IsSorted(at) ||
+			len(slices.Compact(at)) != min(n, 5) {
 			t.Errorf("of %d days, those with a date are %v", n, at)
 		}
 		if got := bytes.Count(b, []byte("<rect ")); got != n {
@@ -130,8 +132,8 @@ func TestPlotOfAnyNumberOfDays(t *testing.T) {
 }
 
 func TestRoundUp(t *testing.T) {
-	for n, want := range map[uint64]uint64{1: 2, 2: 2, 3: 4, 9: 10, 10: 10, 11: 20, 21: 40, 81: 100, 1201: 2000,
-		9999: 10000, 1<<64 - 1: 1<<64 - 1} {
+	for n, want := range map[uint64]uint64{1: 2, 2: 2, 3: 4, 9: 10, 10: 10, 11: 20, 21: 40, 81: 100,
+		1201: 2000, 9999: 10000, 1<<64 - 1: 1<<64 - 1} {
 		if got := roundUp(n); got != want {
 			t.Errorf("%d is rounded up to %d, want %d", n, got, want)
 		}

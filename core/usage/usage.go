@@ -4,10 +4,11 @@
 // No request waits for it, and no two instances write the same item. The core notes what happens as a
 // host.Tally, the host adds the tallies up in memory, and at intervals it hands the sums to Record. Each
 // instance has an item of its own for each integration and day, with all that it has counted so far. So an
-// instance may record the same sums again, after a reply that was lost, and nothing counts twice. Read adds the
-// instances up.
+// instance may record the same sums again, after a reply that was lost, and nothing counts twice. Read adds
+// the instances up.
 //
-// After a rotation of the key ring, Reseal signs all of it again, so no count goes with a key that is retired.
+// After a rotation of the key ring, Reseal signs all of it again, so no count goes with a key that is
+// retired.
 //
 // What a process had counted and not yet recorded when it was killed is lost. Nothing is billed by these
 // numbers that the events of the sessions do not show too.
@@ -70,7 +71,8 @@ func (u *Usage) Reseal(ctx context.Context) error {
 		_, err := u.open(it)
 		return err
 	}
-	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: useItems}, accept)}
+	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: useItems},
+		accept)}
 	for n := range partitions {
 		errs = append(errs, integration.Resign(ctx, h, kv.Key{Partition: partition(n), Name: "u/"}, accept))
 	}
@@ -259,8 +261,8 @@ type Day struct {
 	Counts host.Counts
 }
 
-// Open returns how many sessions more were started than ended. Of an integration that sends no events, sessions
-// that nobody finished stay open: nothing waits for their end.
+// Open returns how many sessions more were started than ended. Of an integration that sends no events,
+// sessions that nobody finished stay open: nothing waits for their end.
 func (d Day) Open() uint64 {
 	started, ended := d.Counts.Of(host.OutcomeStarted), uint64(0)
 	for i, n := range d.Counts {

@@ -100,7 +100,8 @@ func TestLostRepliesCountNothingTwice(t *testing.T) {
 func TestAStoreThatFailsIsAnError(t *testing.T) {
 	h, u, day := newWorld(t)
 	h.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
-	if err := u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)}}); !kv.Failed(err) {
+	if err := u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)}}); !kv.Failed(
+		err) {
 		t.Errorf("recording: %v", err)
 	}
 	if _, err := u.Read(t.Context(), testhost.UUID, day, day); !kv.Failed(err) {
@@ -114,7 +115,8 @@ func TestAStoreThatFailsIsAnError(t *testing.T) {
 // What has not changed since is not written again.
 func TestTheSameSumsAreNoCommit(t *testing.T) {
 	h, u, day := newWorld(t)
-	totals := host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)}, Keys: []host.KeyUse{{Key: aKey, Day: day}}}
+	totals := host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)},
+		Keys: []host.KeyUse{{Key: aKey, Day: day}}}
 	coretest.Must(t, u.Record(t.Context(), totals))
 	h.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -122,7 +124,8 @@ func TestTheSameSumsAreNoCommit(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	totals.Keys = append(totals.Keys, host.KeyUse{Key: aKey, Day: day - 1}) // an instance whose clock is behind
+	// an instance whose clock is behind
+	totals.Keys = append(totals.Keys, host.KeyUse{Key: aKey, Day: day - 1})
 	coretest.Must(t, u.Record(t.Context(), totals))
 }
 
@@ -220,7 +223,8 @@ func TestUsageIsGoneAfterItsTime(t *testing.T) {
 func TestLastUse(t *testing.T) {
 	_, u, day := newWorld(t)
 	other := "key_ffffffffffffffff"
-	for _, k := range []host.KeyUse{{Key: aKey, Day: day}, {Key: aKey, Day: day + 2}, {Key: aKey, Day: day + 1}} {
+	for _, k := range []host.KeyUse{{Key: aKey, Day: day}, {Key: aKey, Day: day + 2},
+		{Key: aKey, Day: day + 1}} {
 		coretest.Must(t, u.Record(t.Context(), host.Totals{Keys: []host.KeyUse{k}}))
 	}
 	last, err := u.LastUse(t.Context(), []string{aKey, other, "", "a/b"})
@@ -233,7 +237,8 @@ func TestLastUse(t *testing.T) {
 func TestWhoCanWriteToTheStoreMakesNoUsage(t *testing.T) {
 	h, u, day := newWorld(t)
 	record(t, u, counted(day, "a", 7, 0))
-	items, err := h.Memory.List(t.Context(), kv.Key{Partition: partitionOf(testhost.UUID), Name: "u/"}, "", 10)
+	items, err := h.Memory.List(t.Context(), kv.Key{Partition: partitionOf(testhost.UUID), Name: "u/"}, "",
+		10)
 	coretest.Must(t, err)
 	if len(items) != 1 {
 		t.Fatalf("%d items", len(items))

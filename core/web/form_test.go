@@ -59,7 +59,8 @@ func TestReadFileForm(t *testing.T) {
 
 func TestReadFileFormTakesBoundaries(t *testing.T) {
 	for _, c := range []struct{ rule, contentType, boundary string }{
-		{"Chromium, Safari", "multipart/form-data; boundary=----WebKitFormBoundaryx", "----WebKitFormBoundaryx"},
+		{"Chromium, Safari", "multipart/form-data; boundary=----WebKitFormBoundaryx",
+			"----WebKitFormBoundaryx"},
 		{"Firefox", "multipart/form-data; boundary=----geckoformboundary1a2b", "----geckoformboundary1a2b"},
 		{"no space, other case", "Multipart/Form-Data;Boundary=x", "x"},
 		{"RFC 2046: seventy characters", "multipart/form-data; boundary=" + strings.Repeat("b", 70),
@@ -115,7 +116,8 @@ func TestReadFileFormRejectsTypes(t *testing.T) {
 		{"a form without a file", "application/x-www-form-urlencoded", "flow=x"},
 		{"no Content-Type", "", good},
 		{"no boundary", "multipart/form-data", good},
-		{"an empty boundary", "multipart/form-data; boundary=", "--\r\n" + fieldPart("a", "b") + "\r\n----\r\n"},
+		{"an empty boundary", "multipart/form-data; boundary=",
+			"--\r\n" + fieldPart("a", "b") + "\r\n----\r\n"},
 		{"an empty boundary in quotes", `multipart/form-data; boundary=""`, good},
 		{"RFC 2046: a boundary of 71 characters", "multipart/form-data; boundary=" + strings.Repeat("b", 71),
 			strings.ReplaceAll(good, testBoundary, strings.Repeat("b", 71))},
@@ -153,7 +155,8 @@ func TestReadFileFormRejectsBodies(t *testing.T) {
 		{"cut before the last two hyphens", testFormType, strings.TrimSuffix(good, "--\r\n")},
 		{"content that begins with the boundary", testFormType,
 			formBody(fieldPart("a", "--"+testBoundary+"\r\n"+fieldPart("b", "x")))},
-		{"content with a boundary that goes on", testFormType, formBody(fieldPart("a", "\r\n--"+testBoundary+"x"))},
+		{"content with a boundary that goes on", testFormType,
+			formBody(fieldPart("a", "\r\n--"+testBoundary+"x"))},
 	})
 }
 
@@ -168,8 +171,8 @@ func TestReadFileFormRejectsParts(t *testing.T) {
 	}
 	wantRejected(t, []rejectedForm{
 		{"two files", testFormType, formBody(filePart("image", "a", "1"), filePart("image", "b", "2"))},
-		{"two files, the first empty", testFormType, formBody(filePart("image", "a", ""), filePart("image", "b",
-			"2"))},
+		{"two files, the first empty", testFormType,
+			formBody(filePart("image", "a", ""), filePart("image", "b", "2"))},
 		{"a file under another name", testFormType, formBody(filePart("photo", "a", "1"))},
 		{"the file as a field", testFormType, formBody(fieldPart("image", "1"))},
 		{"a field twice", testFormType, formBody(fieldPart("a", "1"), fieldPart("a", "1"))},
@@ -187,7 +190,8 @@ func TestReadFileFormRejectsParts(t *testing.T) {
 func TestReadFileFormRejectsPartHeaders(t *testing.T) {
 	disposition := func(value string) string { return "Content-Disposition: " + value + "\r\n\r\nx" }
 	wantRejected(t, []rejectedForm{
-		{"part headers of 16 KiB", testFormType, formBody(filePart("image", strings.Repeat("n", 16<<10), "x"))},
+		{"part headers of 16 KiB", testFormType,
+			formBody(filePart("image", strings.Repeat("n", 16<<10), "x"))},
 		{"part headers of 1 KiB and one byte", testFormType,
 			formBody(filePart("image", strings.Repeat("n", 1025-len(filePart("image", "", ""))+4), "x"))},
 		{"a name of a file with CRLF", testFormType, formBody(filePart("image", "a\r\nX: y", "x"))},
@@ -218,7 +222,8 @@ func TestReadFileFormRejectsPartHeaders(t *testing.T) {
 }
 
 func TestReadFileFormErrorHidesTheBody(t *testing.T) {
-	_, _, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("canary", "canary"), "canary")), "image")
+	_, _, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("canary", "canary"), "canary")),
+		"image")
 	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("contract 13: the error is %v", err)
 	}
@@ -295,7 +300,8 @@ func FuzzReadFileForm(f *testing.F) {
 					t.Fatalf("%q: the file is %q, mime/multipart reads %q", body, content, value)
 				}
 			} else if !fields.Has(name) || fields.Get(name) != string(value) {
-				t.Fatalf("%q: the field %q is %q, mime/multipart reads %q", body, name, fields.Get(name), value)
+				t.Fatalf("%q: the field %q is %q, mime/multipart reads %q", body, name, fields.Get(name),
+					value)
 			}
 		}
 		want := len(fields)

@@ -67,7 +67,8 @@ func TestReadObjectRejects(t *testing.T) {
 		{"escape at the end", `{"a":"\`, "invalid escape", 6},
 		{"escape of no hex digit", `{"a":"\u00g0"}`, "invalid escape", 6},
 		{"newline in a string", "{\"a\":\"\n\"}", "control character in a string", 6},
-		{"newline in a long string", "{\"a\":\"0123456789abcdef0123\n\"}", "control character in a string", 26},
+		{"newline in a long string", "{\"a\":\"0123456789abcdef0123\n\"}", "control character in a string",
+			26},
 		{"long string without end", `{"a":"0123456789abcdef`, "string without end", 22},
 		{"NUL in a string", "{\"a\":\"\x00\"}", "control character in a string", 6},
 		{"string without end", `{"a":"b`, "string without end", 7},
@@ -153,7 +154,8 @@ func TestObjectString(t *testing.T) {
 	} {
 		value, present, ok := o.String(c.name)
 		if value != c.want || present != c.present || ok != c.ok {
-			t.Errorf("%s: got %q, %v, %v; want %q, %v, %v", c.name, value, present, ok, c.want, c.present, c.ok)
+			t.Errorf("%s: got %q, %v, %v; want %q, %v, %v", c.name, value, present, ok, c.want, c.present,
+				c.ok)
 		}
 	}
 	if _, present, ok := (Object{}).String("a"); present || !ok {
@@ -216,7 +218,8 @@ func FuzzReadObject(f *testing.F) {
 			decoder := json.NewDecoder(strings.NewReader(m.raw))
 			decoder.UseNumber()
 			if err := decoder.Decode(&got); err != nil || !reflect.DeepEqual(got, want[m.name]) {
-				t.Fatalf("%q: member %q is %v (%v), encoding/json has %v", body, m.name, got, err, want[m.name])
+				t.Fatalf("%q: member %q is %v (%v), encoding/json has %v", body, m.name, got, err,
+					want[m.name])
 			}
 			integer, present, ok := o.Integer(m.name)
 			var n int64

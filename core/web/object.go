@@ -61,5 +61,6 @@ func (o Object) Object(name string) (value Object, present, ok bool) {
 	return Object{members}, true, true
 }
 
-// Raw returns the text of a member's value as it stands in the JSON, or "" for a member that is absent or null.
+// Raw returns the text of a member's value as it stands in the JSON, or "" for a member that is absent or
+// null.
 func (o Object) Raw(name string) string { return o.raw(name) }

@@ -39,7 +39,8 @@ func TestObjectNumber(t *testing.T) {
 	} {
 		value, present, ok := o.Number(c.name)
 		if value != c.want || present != c.present || ok != c.ok || math.IsInf(value, 0) {
-			t.Errorf("%s: got %v, %v, %v; want %v, %v, %v", c.name, value, present, ok, c.want, c.present, c.ok)
+			t.Errorf("%s: got %v, %v, %v; want %v, %v, %v", c.name, value, present, ok, c.want, c.present,
+				c.ok)
 		}
 	}
 }
@@ -60,7 +61,8 @@ func TestObjectBool(t *testing.T) {
 	} {
 		value, present, ok := o.Bool(c.name)
 		if value != c.want || present != c.present || ok != c.ok {
-			t.Errorf("%s: got %v, %v, %v; want %v, %v, %v", c.name, value, present, ok, c.want, c.present, c.ok)
+			t.Errorf("%s: got %v, %v, %v; want %v, %v, %v", c.name, value, present, ok, c.want, c.present,
+				c.ok)
 		}
 	}
 }
@@ -86,7 +88,8 @@ func TestObjectObject(t *testing.T) {
 	} {
 		value, present, ok := o.Object(c.name)
 		if len(value.Names()) > 0 || present != c.present || ok != c.ok {
-			t.Errorf("%s: got %q, %v, %v; want none, %v, %v", c.name, value.Names(), present, ok, c.present, c.ok)
+			t.Errorf("%s: got %q, %v, %v; want none, %v, %v", c.name, value.Names(), present, ok, c.present,
+				c.ok)
 		}
 	}
 }

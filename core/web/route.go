@@ -70,8 +70,8 @@ type Listing = Table[struct{}]
 func (t Table[H]) Listing() Listing {
 	listing := make(Listing, len(t))
 	for i, r := range t {
-		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label, MaxBody: r.BodyLimit(),
-			Whole: r.Whole}
+		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label,
+			MaxBody: r.BodyLimit(), Whole: r.Whole}
 	}
 	return listing
 }

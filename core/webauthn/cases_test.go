@@ -29,7 +29,8 @@ var sharedCases = []shared{
 
 	// Client data.
 	{name: "the other type", reason: "type", change: func(c *ceremony) {
-		c.Type = map[string]string{"webauthn.create": "webauthn.get", "webauthn.get": "webauthn.create"}[c.Type]
+		c.Type = map[string]string{"webauthn.create": "webauthn.get",
+			"webauthn.get": "webauthn.create"}[c.Type]
 	}},
 	{name: "no type", reason: "type", change: func(c *ceremony) { c.Type = "" }},
 	{name: "another challenge", reason: "challenge", change: func(c *ceremony) {
@@ -39,13 +40,17 @@ var sharedCases = []shared{
 	{name: "the beginning of the challenge", reason: "challenge", change: func(c *ceremony) {
 		c.Challenge = c.Challenge[:20]
 	}},
-	{name: "the challenge with padding", reason: "challenge", change: func(c *ceremony) { c.Challenge += "=" }},
-	{name: "another origin", reason: "origin", change: func(c *ceremony) { c.Origin = "https://evil.example" }},
+	{name: "the challenge with padding", reason: "challenge",
+		change: func(c *ceremony) { c.Challenge += "=" }},
+	{name: "another origin", reason: "origin",
+		change: func(c *ceremony) { c.Origin = "https://evil.example" }},
 	{name: "the origin by http", reason: "origin", change: func(c *ceremony) {
 		c.Origin = "http://verify.example"
 	}},
-	{name: "the origin with another port", reason: "origin", change: func(c *ceremony) { c.Origin += ":444" }},
-	{name: "the origin with its own port", reason: "origin", change: func(c *ceremony) { c.Origin += ":443" }},
+	{name: "the origin with another port", reason: "origin",
+		change: func(c *ceremony) { c.Origin += ":444" }},
+	{name: "the origin with its own port", reason: "origin",
+		change: func(c *ceremony) { c.Origin += ":443" }},
 	{name: "the origin with a slash", reason: "origin", change: func(c *ceremony) { c.Origin += "/" }},
 	{name: "the origin in upper case", reason: "origin", change: func(c *ceremony) {
 		c.Origin = "https://Verify.example"
@@ -81,7 +86,8 @@ var sharedCases = []shared{
 	}},
 
 	// Authenticator data.
-	{name: "another relying party", reason: "rp_id_hash", change: func(c *ceremony) { c.RPID = "evil.example" }},
+	{name: "another relying party", reason: "rp_id_hash",
+		change: func(c *ceremony) { c.RPID = "evil.example" }},
 	{name: "a host below the relying party's", reason: "rp_id_hash", change: func(c *ceremony) {
 		c.RPID = "www.verify.example"
 	}},
@@ -159,7 +165,8 @@ var sharedCases = []shared{
 	}},
 	{name: "no response", reason: "member", edit: func(a map[string]any) { delete(a, "response") }},
 	{name: "a response that is null", reason: "member", edit: func(a map[string]any) { a["response"] = nil }},
-	{name: "no client data", reason: "member", edit: func(a map[string]any) { delete(in(a), "clientDataJSON") }},
+	{name: "no client data", reason: "member",
+		edit: func(a map[string]any) { delete(in(a), "clientDataJSON") }},
 	{name: "client data as an object", reason: "member", edit: func(a map[string]any) {
 		in(a)["clientDataJSON"] = map[string]any{}
 	}},
@@ -259,17 +266,20 @@ var registrationCases = []registration{
 		in(a)["attestationObject"] = encode([]byte{0x80})
 	}),
 	edit("authenticator data that is a text", "attestation_form", func(a map[string]any) {
-		in(a)["attestationObject"] = encode(cbor.Map(cbor.Pair{Key: cbor.Text("fmt"), Value: cbor.Text("none")},
+		in(a)["attestationObject"] = encode(cbor.Map(
+			cbor.Pair{Key: cbor.Text("fmt"), Value: cbor.Text("none")},
 			cbor.Pair{Key: cbor.Text("attStmt"), Value: cbor.Map()},
 			cbor.Pair{Key: cbor.Text("authData"), Value: cbor.Text("x")}).Raw())
 	}),
 	edit("authenticator data of 36 bytes", "authenticator_data", func(a map[string]any) {
-		in(a)["attestationObject"] = encode(cbor.Map(cbor.Pair{Key: cbor.Text("fmt"), Value: cbor.Text("none")},
+		in(a)["attestationObject"] = encode(cbor.Map(
+			cbor.Pair{Key: cbor.Text("fmt"), Value: cbor.Text("none")},
 			cbor.Pair{Key: cbor.Text("attStmt"), Value: cbor.Map()},
 			cbor.Pair{Key: cbor.Text("authData"), Value: bytesOf(36)}).Raw())
 	}),
 	edit("a member more in the attestation object", "attestation_form", func(a map[string]any) {
-		in(a)["attestationObject"] = encode(cbor.Map(cbor.Pair{Key: cbor.Text("fmt"), Value: cbor.Text("none")},
+		in(a)["attestationObject"] = encode(cbor.Map(
+			cbor.Pair{Key: cbor.Text("fmt"), Value: cbor.Text("none")},
 			cbor.Pair{Key: cbor.Text("attStmt"), Value: cbor.Map()},
 			cbor.Pair{Key: cbor.Text("authData"), Value: bytesOf(37)},
 			cbor.Pair{Key: cbor.Text("more"), Value: cbor.Null()}).Raw())
@@ -298,9 +308,10 @@ var registrationCases = []registration{
 	registrationOf("a key not in its canonical order", "public_key", passkeytest.EdDSA, func(c *ceremony) {
 		c.PublicKey = slices.Concat(c.PublicKey[:1], c.PublicKey[3:5], c.PublicKey[1:3], c.PublicKey[5:])
 	}),
-	registrationOf("a key with a longer head than needed", "public_key", passkeytest.EdDSA, func(c *ceremony) {
-		c.PublicKey = slices.Concat(c.PublicKey[:1], []byte{0x18}, c.PublicKey[1:])
-	}),
+	registrationOf("a key with a longer head than needed", "public_key", passkeytest.EdDSA,
+		func(c *ceremony) {
+			c.PublicKey = slices.Concat(c.PublicKey[:1], []byte{0x18}, c.PublicKey[1:])
+		}),
 	registrationOf("EdDSA", "", passkeytest.EdDSA, nil),
 	registrationOf("EdDSA: x of 33 bytes", "public_key", passkeytest.EdDSA, member(-2, bytesOf(33))),
 	registrationOf("EdDSA: X25519", "public_key", passkeytest.EdDSA, member(-1, cbor.Integer(4))),
@@ -356,9 +367,10 @@ var assertionCases = []assertion{
 	assertionOf("a counter that goes back", "counter", counts(41, 40)),
 	assertionOf("a counter that goes back to 0", "counter", counts(41, 0)),
 	assertionOf("a counter that stays at 0", "", counts(0, 0)),
-	signedAgain("a counter that goes back, with a bad signature", "signature", 0, func(e enrolled, a *answer) {
-		a.AuthenticatorData[36]++ // the last byte of the counter; e.stored has 0
-	}),
+	signedAgain("a counter that goes back, with a bad signature", "signature", 0,
+		func(e enrolled, a *answer) {
+			a.AuthenticatorData[36]++ // the last byte of the counter; e.stored has 0
+		}),
 
 	// Whose it is.
 	assertionOf("no user handle", "", handle("")),
@@ -367,7 +379,8 @@ var assertionCases = []assertion{
 		handle("handle-2")(e)
 		e.stored.UserHandle = nil
 	}),
-	{shared: shared{name: "a handle that is null", edit: func(a map[string]any) { in(a)["userHandle"] = nil }}},
+	{shared: shared{name: "a handle that is null",
+		edit: func(a map[string]any) { in(a)["userHandle"] = nil }}},
 	{shared: shared{name: "a handle that is a number", reason: "member", edit: func(a map[string]any) {
 		in(a)["userHandle"] = 1
 	}}},

@@ -104,7 +104,8 @@ func usable(rp RelyingParty, challenge []byte) error {
 		return fmt.Errorf("webauthn: the relying party is zero; make it with NewRelyingParty")
 	}
 	if len(challenge) < minChallenge {
-		return fmt.Errorf("webauthn: a challenge of %d bytes can be guessed; use 32 random ones", len(challenge))
+		return fmt.Errorf("webauthn: a challenge of %d bytes can be guessed; use 32 random ones",
+			len(challenge))
 	}
 	return nil
 }

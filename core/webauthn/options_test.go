@@ -39,7 +39,8 @@ func TestNewRelyingParty(t *testing.T) {
 		{"another host", "verify.example", "V", "https://evil.example", false},
 		{"a host that ends alike", "verify.example", "V", "https://evilverify.example", false},
 		{"a host above", "a.verify.example", "V", "https://verify.example", false},
-		{"one wrong origin of two", "verify.example", "V", "https://verify.example https://evil.example", false},
+		{"one wrong origin of two", "verify.example", "V", "https://verify.example https://evil.example",
+			false},
 		{"a path", "verify.example", "V", "https://verify.example/", false},
 		{"a port that browsers do not write", "verify.example", "V", "https://verify.example:443", false},
 		{"port 80 on localhost", "localhost", "V", "http://localhost:80", false},
@@ -108,7 +109,8 @@ func TestRequestOptions(t *testing.T) {
 
 // Browsers refuse options without a displayName.
 func TestDisplayNameIsAlwaysThere(t *testing.T) {
-	got, err := webauthn.CreationOptions(party(t), challenge, webauthn.User{Handle: []byte{1}, Name: "a"}, nil)
+	got, err := webauthn.CreationOptions(party(t), challenge, webauthn.User{Handle: []byte{1}, Name: "a"},
+		nil)
 	if err != nil || !bytes.Contains(got, []byte(`"user":{"id":"AQ","name":"a","displayName":""}`)) {
 		t.Errorf("got %s, %v", got, err)
 	}

@@ -11,8 +11,8 @@ import (
 
 // The peer writes coordinates of a point without zeros before them, which is wrong for one key of 128. So it
 // gets a key of which both have 32 bytes. It is for this test alone.
-const peerKey = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgc1j9rdr3v2gG9PiytmrxOfGi5SKQvo99iVbAfq/vN2yh" +
-	"RANCAATwcXK6pfs8sIbFrLodu/xkfwu/AHWQinjx+mY/7oeCSPz2QKFKdrjT7BwMsZ9YTrcvQWNKSbypvABDv7mmfaze"
+const peerKey = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgc1j9rdr3v2gG9PiytmrxOfGi5SKQvo99iVbAf" +
+	"q/vN2yhRANCAATwcXK6pfs8sIbFrLodu/xkfwu/AHWQinjx+mY/7oeCSPz2QKFKdrjT7BwMsZ9YTrcvQWNKSbypvABDv7mmfaze"
 
 // An authenticator that others wrote, with a CBOR of its own, reads our options and gives answers that we
 // take. It sends a statement of the format "packed" though none is asked for.

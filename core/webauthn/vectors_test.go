@@ -88,11 +88,14 @@ func writeVectors(t *testing.T) {
 	t.Helper()
 	file := vectorFile{
 		About: []string{
-			"Answers of browsers, each as PublicKeyCredential.toJSON() writes it, to check a relying party with.",
+			"Answers of browsers, each as PublicKeyCredential.toJSON() writes it, to check a " +
+				"relying party with.",
 			"A registration is accepted, and stored as the member stored says, or refused.",
-			"An assertion is verified with the credential that is stored. The counter is the one to store next.",
+			"An assertion is verified with the credential that is stored. The counter is the " +
+				"one to store next.",
 			"What is binary is in base64url, and public_key is in COSE. Every name is a rule.",
-			"A relying party must refuse what has a member refused. To name the same reason is a help, not a duty.",
+			"A relying party must refuse what has a member refused. To name the same reason is a " +
+				"help, not a duty.",
 			"The user is to be verified, and no attestation is asked for.",
 		},
 		ID: "verify.example", Origins: []string{testOrigin, "https://www.verify.example:8443"},
@@ -260,7 +263,8 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 			continue
 		}
 		_, err = webauthn.VerifyAssertion(rp, a.Challenge, stored, passkeytest.Answer{
-			ID: e.ID, ClientData: a.ClientDataJSON, AuthenticatorData: a.AuthenticatorData, Signature: a.Signature,
+			ID: e.ID, ClientData: a.ClientDataJSON, AuthenticatorData: a.AuthenticatorData,
+			Signature: a.Signature,
 		}.JSON())
 		if got := reason(t, err); got != a.Refused {
 			t.Errorf("%s: the assertion is refused for %q, want %q", e.Name, got, a.Refused)
@@ -269,6 +273,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 		}
 	}
 	if len(examples) != 15 || signed < 12 || accepted < 2 {
-		t.Errorf("%d examples, %d signatures verify, %d assertions are accepted", len(examples), signed, accepted)
+		t.Errorf("%d examples, %d signatures verify, %d assertions are accepted", len(examples), signed,
+			accepted)
 	}
 }

@@ -98,7 +98,10 @@ func TestFailsClosed(t *testing.T) {
 	}
 	for _, crossed := range []error{
 		func() error { _, err := webauthn.VerifyRegistration(party(t), challenge, answer); return err }(),
-		func() error { _, err := webauthn.VerifyAssertion(party(t), challenge, e.stored, created); return err }(),
+		func() error {
+			_, err := webauthn.VerifyAssertion(party(t), challenge, e.stored, created)
+			return err
+		}(),
 	} {
 		if got := reason(t, crossed); got != "member" {
 			t.Errorf("an answer of the other ceremony is refused for %q", got)

@@ -14,7 +14,8 @@ func ExampleVerify() {
 	body := []byte(`{"id":"evt_6f1c8a52-0d8e-4c53-9a53-0d6f2b1f7c11","type":"verification.expired",` +
 		`"session_id":"svc_sess_1","data":{"status":"expired"}}`)
 	header := map[string][]string{ // an http.Header, in a handler
-		"X-Service-Signature": {"t=1795212600,v1=9ce0a27c4629337e4126a857045e7fd47643e99b5e2223bbcf8c9aea19c2b354"},
+		"X-Service-Signature": {
+			"t=1795212600,v1=9ce0a27c4629337e4126a857045e7fd47643e99b5e2223bbcf8c9aea19c2b354"},
 		"X-Service-Timestamp": {"1795212600"},
 	}
 	now := time.Unix(1795212605, 0) // time.Now(), in a handler

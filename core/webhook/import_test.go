@@ -28,8 +28,9 @@ func main() {
 }
 `
 
-// A publisher's program takes Verify without anything that the server needs. It builds with no network and an empty
-// module cache, so not even the go.mod of a library is fetched, and it links our packages and the standard library.
+// A publisher's program takes Verify without anything that the server needs. It builds with no network and an
+// empty module cache, so not even the go.mod of a library is fetched, and it links our packages and the
+// standard library.
 func TestAPublisherImportsNothingElse(t *testing.T) {
 	goCommand := kit.Program(t, "go")
 	kit.Source(t)
@@ -50,8 +51,8 @@ func TestAPublisherImportsNothingElse(t *testing.T) {
 	run := func(args ...string) string {
 		cmd := exec.Command(goCommand, args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOMODCACHE="+filepath.Join(dir, "empty"), "GOPROXY=off", "GOFLAGS=-mod=mod",
-			"GOWORK=off")
+		cmd.Env = append(os.Environ(), "GOMODCACHE="+filepath.Join(dir, "empty"), "GOPROXY=off",
+			"GOFLAGS=-mod=mod", "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -61,7 +62,8 @@ func TestAPublisherImportsNothingElse(t *testing.T) {
 	if got := run("run", "."); got != fmt.Sprint(error(nil)) {
 		t.Errorf("the receiver says %s", got)
 	}
-	for path := range strings.FieldsSeq(run("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")) {
+	for path := range strings.FieldsSeq(run("list", "-deps", "-f",
+		"{{if not .Standard}}{{.ImportPath}}{{end}}", ".")) {
 		if path != "publisher" && !strings.HasPrefix(path, "github.com/verge-id/verge/core/") {
 			t.Errorf("architecture: a publisher's receiver links %s", path)
 		}

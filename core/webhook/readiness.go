@@ -135,7 +135,8 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	if alike(results) {
 		for n, rule := range probeRules {
 			r, _ := worst(results, rule.name, rule.want)
-			reasons = append(reasons, fmt.Sprintf("%s: wanted %s, but %s", rule.name, rule.want, r.describe()))
+			reasons = append(reasons, fmt.Sprintf("%s: wanted %s, but %s", rule.name, rule.want,
+				r.describe()))
 			if n == 0 {
 				reasons[0] += ": " + hintAlike
 			}

@@ -156,13 +156,15 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 		{"no answer outweighs a status", on(ProbeAlteredBody, func(r *ProbeResult) {
 			r.Reason = "network_error"
 		}), "altered_body"},
-		{"one reason why there was no answer is said once, without a hint", all(func(name string, r *ProbeResult) {
-			if name != ProbeGood {
-				r.Status, r.Reason = 0, "timeout"
-			}
-		}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: " +
-			"wanted 401, but there was no answer (timeout)"},
-		{"an answer that the refusals want is no such answer", all(func(_ string, r *ProbeResult) { r.Status = 401 }),
+		{"one reason why there was no answer is said once, without a hint",
+			all(func(name string, r *ProbeResult) {
+				if name != ProbeGood {
+					r.Status, r.Reason = 0, "timeout"
+				}
+			}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: " +
+				"wanted 401, but there was no answer (timeout)"},
+		{"an answer that the refusals want is no such answer",
+			all(func(_ string, r *ProbeResult) { r.Status = 401 }),
 			"good: wanted 2xx, but the answer was 401"},
 		{"if the good probe had no answer, the others are not missed",
 			[]ProbeResult{{Name: ProbeGood, Reason: "dns_error"}},
@@ -194,7 +196,8 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 			if ready || len(reasons) != 1 || !strings.Contains(reasons[0], tc.want) {
 				t.Errorf("%v %q, want one reason with %q", ready, reasons, tc.want)
 			}
-			if len(reasons) == 1 && strings.Contains(reasons[0], "no answer") && !strings.HasSuffix(reasons[0], ")") {
+			if len(reasons) == 1 && strings.Contains(reasons[0], "no answer") &&
+				!strings.HasSuffix(reasons[0], ")") {
 				t.Errorf("%q has a hint for a receiver that may never have been reached", reasons)
 			}
 		})
@@ -216,7 +219,8 @@ func TestJudgeGivesOneAdviceForOneAnswer(t *testing.T) {
 		}
 		for n, reason := range reasons {
 			if !strings.HasPrefix(reason, probeRules[n].name+": wanted "+string(probeRules[n].want)) ||
-				!strings.Contains(reason, strconv.Itoa(status)) || strings.Contains(reason, "all five") != (n == 0) {
+				!strings.Contains(reason, strconv.Itoa(status)) ||
+				strings.Contains(reason, "all five") != (n == 0) {
 				t.Errorf("contract 29: %q", reason)
 			}
 		}

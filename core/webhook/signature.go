@@ -91,11 +91,13 @@ func Verify(
 	signatures := values(header, HeaderSignature)
 	switch len(signatures) {
 	case 0:
-		return refuse(1, "%s is missing; check whether a proxy drops it, and whether the service sent this request",
+		return refuse(1, "%s is missing; check whether a proxy drops it, and whether the service "+
+			"sent this request",
 			HeaderSignature)
 	case 1:
 	default:
-		return refuse(1, "%s occurs %d times; check whether a proxy doubles it", HeaderSignature, len(signatures))
+		return refuse(1, "%s occurs %d times; check whether a proxy doubles it", HeaderSignature,
+			len(signatures))
 	}
 	sig, err := parseSignature(signatures[0])
 	if err != nil {
@@ -129,7 +131,8 @@ func Verify(
 			"if it is right, this is a replay",
 			age, limit)
 	case -age > limit:
-		return refuse(6, "signed %d s in the future, more than %d s; check this receiver's clock", -age, limit)
+		return refuse(6, "signed %d s in the future, more than %d s; check this receiver's clock", -age,
+			limit)
 	}
 	return nil
 }
@@ -150,7 +153,8 @@ func parseSignature(s string) (sig signature, err error) {
 	for element := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.Trim(element, " \t"), "=")
 		if !ok {
-			return sig, refuse(1, "%s has an element without '='; it must look like t=…,v1=…", HeaderSignature)
+			return sig, refuse(1, "%s has an element without '='; it must look like t=…,v1=…",
+				HeaderSignature)
 		}
 		if name != "t" && name != "v1" {
 			continue

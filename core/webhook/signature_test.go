@@ -64,7 +64,8 @@ func TestVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		seen[v.Step]++
 		t.Run(v.Name, func(t *testing.T) {
-			err := Verify(v.Secret, v.Headers, v.Body, time.Unix(v.Now, 0), time.Duration(v.Tolerance)*time.Second)
+			err := Verify(v.Secret, v.Headers, v.Body, time.Unix(v.Now, 0),
+				time.Duration(v.Tolerance)*time.Second)
 			if got := step(t, err); got != v.Step {
 				t.Fatalf("refused at step %d (%v), want %d", got, err, v.Step)
 			}
@@ -119,7 +120,8 @@ func TestSignVerify(t *testing.T) {
 			body := append([]byte(nil), testBody...)
 			body[i] ^= 1 << bit
 			if got := step(t, Verify(testSecret, signed(), body, testNow, 0)); got != 5 {
-				t.Fatalf("spec, Signature 5: bit %d of byte %d of the body altered: refused at step %d", bit, i, got)
+				t.Fatalf("spec, Signature 5: bit %d of byte %d of the body altered: refused at step %d", bit,
+					i, got)
 			}
 		}
 	}
@@ -132,7 +134,8 @@ func TestSignVerify(t *testing.T) {
 			flipped := digits[:i] + strconv.FormatUint(n^1<<bit, 16) + digits[i+1:]
 			h[HeaderSignature] = []string{good[:len(good)-64] + flipped}
 			if got := step(t, Verify(testSecret, h, testBody, testNow, 0)); got != 5 {
-				t.Fatalf("spec, Signature 5: bit %d of digit %d of v1 altered: refused at step %d", bit, i, got)
+				t.Fatalf("spec, Signature 5: bit %d of digit %d of v1 altered: refused at step %d", bit, i,
+					got)
 			}
 		}
 	}

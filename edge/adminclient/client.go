@@ -1,5 +1,5 @@
-// Package adminclient asks a running Verge server as its operator. All commands of `verge` that ask a server are
-// made with it.
+// Package adminclient asks a running Verge server as its operator. All commands of `verge` that ask a server
+// are made with it.
 //
 // New takes the address of the server's admin listener and the operator token. Each method is one
 // request, or one a page for a list. A method returns an *Error if the server answered with one,
@@ -29,8 +29,8 @@ import (
 
 // Config says which server to ask, and with which operator token.
 type Config struct {
-	// URL is the address of the admin listener, as in "http://127.0.0.1:8081". It must be https, unless the host
-	// is this machine: the operator token would be sent in the clear.
+	// URL is the address of the admin listener, as in "http://127.0.0.1:8081". It must be https, unless the
+	// host is this machine: the operator token would be sent in the clear.
 	URL string
 
 	// Token is the operator token.
@@ -159,8 +159,8 @@ func list[T any](ctx context.Context, c *Client, path, name string, query url.Va
 		}
 		var items []T
 		if err := json.Unmarshal(page[name], &items); err != nil {
-			return nil, fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w",
-				c.base, err)
+			return nil, fmt.Errorf(
+				"the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
 		}
 		all = append(all, items...)
 		var next string
@@ -244,7 +244,8 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 		return nil
 	}
 	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
+		return fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base,
+			err)
 	}
 	return nil
 }

@@ -72,7 +72,8 @@ func TestAgainstAService(t *testing.T) {
 
 	expires := h.Now().Add(time.Hour)
 	created, err := c.CreateKey(ctx, admin.KeyRequest{PublisherID: h.Publisher.ID, Expires: &expires})
-	if err != nil || created.Key == "" || created.Info.Expires == nil || !created.Info.Expires.Equal(expires) {
+	if err != nil || created.Key == "" || created.Info.Expires == nil ||
+		!created.Info.Expires.Equal(expires) {
 		t.Fatalf("created %+v, %v", created, err)
 	}
 	ask := admin.KeyRequest{PublisherID: h.Publisher.ID, IntegrationID: h.Publisher.L1.ID}
@@ -135,7 +136,8 @@ func TestPages(t *testing.T) {
 		"p1:evt_3": `{"deliveries":[{"event":"evt_4","reason":"refused"}]}`,
 	}
 	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "GET" || r.URL.Path != admin.DeliveriesPath || r.FormValue("state") != operate.DeliveryDead {
+		if r.Method != "GET" || r.URL.Path != admin.DeliveriesPath ||
+			r.FormValue("state") != operate.DeliveryDead {
 			t.Errorf("asked for %s %s", r.Method, r.URL)
 		}
 		io.WriteString(w, pages[r.FormValue("after")])
@@ -145,7 +147,8 @@ func TestPages(t *testing.T) {
 	for _, d := range dead {
 		events = append(events, d.Event)
 	}
-	if err != nil || !slices.Equal(events, []string{"evt_1", "evt_2", "evt_4"}) || dead[2].Reason != "refused" {
+	if err != nil || !slices.Equal(events, []string{"evt_1", "evt_2", "evt_4"}) ||
+		dead[2].Reason != "refused" {
 		t.Errorf("%+v, %v", dead, err)
 	}
 }
@@ -184,7 +187,8 @@ func TestBackup(t *testing.T) {
 	made := admin.BackupMade{Path: "/var/lib/verge/verge.db.backup-1", Items: 1, Tasks: 2, Bytes: 3,
 		Taken: time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)}
 	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "POST" || r.URL.Path != admin.BackupPath || r.Header.Get("Authorization") != "Bearer t" {
+		if r.Method != "POST" || r.URL.Path != admin.BackupPath ||
+			r.Header.Get("Authorization") != "Bearer t" {
 			t.Errorf("asked to %s %s as %s", r.Method, r.URL, r.Header.Get("Authorization"))
 		}
 		json.NewEncoder(w).Encode(made)
@@ -216,9 +220,11 @@ func TestAnswersOfOthers(t *testing.T) {
 		answer http.HandlerFunc
 		says   string
 	}{
-		{"a web server", http.NotFound, "answered status 404, not as an admin listener does: is that its address?"},
-		{"the public listener", public, "has no path /admin/v1/keys, so it is no admin listener of this release: " +
-			"is it the public listener? Take the server's listen.admin"},
+		{"a web server", http.NotFound,
+			"answered status 404, not as an admin listener does: is that its address?"},
+		{"the public listener", public,
+			"has no path /admin/v1/keys, so it is no admin listener of this release: " +
+				"is it the public listener? Take the server's listen.admin"},
 		{"a redirect", redirect, "answered status 302, not as an admin listener does"},
 		{"a page", page, "is not the JSON expected, is its release another one?"},
 		{"an answer that breaks off", short, "broke off"},
@@ -231,7 +237,8 @@ func TestAnswersOfOthers(t *testing.T) {
 		}
 		_, err = one.Keys(t.Context(), "")
 		text := fmt.Sprint(err)
-		if !strings.Contains(text, c.says) || !strings.Contains(text, url) || strings.Contains(text, "t0ken") {
+		if !strings.Contains(text, c.says) || !strings.Contains(text, url) ||
+			strings.Contains(text, "t0ken") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 		var refused *adminclient.Error

@@ -40,7 +40,8 @@ func (c *Client) ChangePublisher(ctx context.Context, id, version string, p admi
 
 // ArchivePublisher archives a publisher.
 func (c *Client) ArchivePublisher(ctx context.Context, id, version string) (*operate.Publisher, error) {
-	return change[operate.Publisher](ctx, c, "POST", fill(admin.ArchivePublisherPath, id), version, struct{}{})
+	return change[operate.Publisher](ctx, c, "POST", fill(admin.ArchivePublisherPath, id), version,
+		struct{}{})
 }
 
 // Passkeys counts the passkeys that users have made at a publisher's sites.
@@ -50,11 +51,12 @@ func (c *Client) Passkeys(ctx context.Context, publisher string) (*operate.UserP
 
 // EndPasskeys ends all of them.
 func (c *Client) EndPasskeys(ctx context.Context, publisher string) (*operate.UserPasskeys, error) {
-	return post[operate.UserPasskeys](ctx, c, admin.EndPasskeysPath, admin.PasskeysRequest{PublisherID: publisher})
+	return post[operate.UserPasskeys](ctx, c, admin.EndPasskeysPath,
+		admin.PasskeysRequest{PublisherID: publisher})
 }
 
-// Integrations lists the integrations of a publisher, of all if publisher is "", that have a text in their name or
-// id, all if it is "".
+// Integrations lists the integrations of a publisher, of all if publisher is "", that have a text in their
+// name or id, all if it is "".
 func (c *Client) Integrations(ctx context.Context, publisher, name string) ([]operate.Integration, error) {
 	return list[operate.Integration](ctx, c, admin.IntegrationsPath, "integrations",
 		of("publisher_id", publisher, "name", name))
@@ -66,7 +68,8 @@ func (c *Client) Integration(ctx context.Context, id string) (*operate.Integrati
 }
 
 // CreateIntegration makes an integration. If a webhook secret was made, the answer has it, once.
-func (c *Client) CreateIntegration(ctx context.Context, i admin.IntegrationRequest) (*operate.Changed, error) {
+func (c *Client) CreateIntegration(ctx context.Context, i admin.IntegrationRequest) (*operate.Changed,
+	error) {
 	return post[operate.Changed](ctx, c, admin.IntegrationsPath, i)
 }
 
@@ -78,7 +81,8 @@ func (c *Client) ChangeIntegration(ctx context.Context, id, version string, i ad
 
 // ArchiveIntegration archives an integration.
 func (c *Client) ArchiveIntegration(ctx context.Context, id, version string) (*operate.Integration, error) {
-	return change[operate.Integration](ctx, c, "POST", fill(admin.ArchiveIntegrationPath, id), version, struct{}{})
+	return change[operate.Integration](ctx, c, "POST", fill(admin.ArchiveIntegrationPath, id), version,
+		struct{}{})
 }
 
 // StageWebhook stages another address or secret beside the present ones.
@@ -93,7 +97,8 @@ func (c *Client) DropStaged(ctx context.Context, id, version string) (*operate.I
 }
 
 // RotateSecret makes a new webhook secret. The answer has it, once.
-func (c *Client) RotateSecret(ctx context.Context, id, version string, staged bool) (*operate.Changed, error) {
+func (c *Client) RotateSecret(ctx context.Context, id, version string, staged bool) (*operate.Changed,
+	error) {
 	return change[operate.Changed](ctx, c, "POST", fill(admin.RotatePath, id), version,
 		admin.RotateRequest{Staged: staged})
 }
@@ -110,7 +115,8 @@ func (c *Client) TestIntegration(ctx context.Context, id string, staged bool) (*
 
 // SendTestEvent sends the integration's receiver a test event.
 func (c *Client) SendTestEvent(ctx context.Context, id, eventType string) (*operate.Exchange, error) {
-	return post[operate.Exchange](ctx, c, fill(admin.TestEventPath, id), admin.TestEventRequest{Type: eventType})
+	return post[operate.Exchange](ctx, c, fill(admin.TestEventPath, id),
+		admin.TestEventRequest{Type: eventType})
 }
 
 // StartTestSession starts a session in the sandbox.
@@ -119,7 +125,8 @@ func (c *Client) StartTestSession(ctx context.Context, id, callback string) (*op
 		admin.TestSessionRequest{CallbackURL: callback})
 }
 
-// Keys lists the API keys of a publisher, of all if publisher is "". What makes a key secret is not in the list.
+// Keys lists the API keys of a publisher, of all if publisher is "". What makes a key secret is not in the
+// list.
 func (c *Client) Keys(ctx context.Context, publisher string) ([]operate.Key, error) {
 	return list[operate.Key](ctx, c, admin.KeysPath, "keys", of("publisher_id", publisher))
 }
@@ -146,7 +153,8 @@ func (c *Client) DeadDeliveries(ctx context.Context) ([]outbox.Dead, error) {
 
 // WaitingDeliveries lists the events of all publishers that wait for a retry.
 func (c *Client) WaitingDeliveries(ctx context.Context) ([]outbox.Waiting, error) {
-	return list[outbox.Waiting](ctx, c, admin.DeliveriesPath, "deliveries", of("state", operate.DeliveryWaiting))
+	return list[outbox.Waiting](ctx, c, admin.DeliveriesPath, "deliveries",
+		of("state", operate.DeliveryWaiting))
 }
 
 // DeliveryPage is one page of the deliveries of an integration.
@@ -157,7 +165,8 @@ type DeliveryPage struct {
 
 // Deliveries returns one page of the deliveries of an integration, the latest first. after is the Next of the
 // page before.
-func (c *Client) Deliveries(ctx context.Context, f operate.DeliveryFilter, after string) (*DeliveryPage, error) {
+func (c *Client) Deliveries(ctx context.Context, f operate.DeliveryFilter, after string) (*DeliveryPage,
+	error) {
 	query := url.Values{"integration_id": {f.Integration}, "limit": {"50"}}
 	for name, value := range map[string]string{"state": f.State, "type": f.Type, "after": after} {
 		if value != "" {
@@ -173,7 +182,8 @@ func (c *Client) Delivery(ctx context.Context, integration, place string) (*oper
 		fill(admin.DeliveryPath, place)+"?"+of("integration_id", integration).Encode())
 }
 
-// Resend puts an event that was given up back on the schedule, from its beginning. It finds the event by its id.
+// Resend puts an event that was given up back on the schedule, from its beginning. It finds the event by its
+// id.
 func (c *Client) Resend(ctx context.Context, event string) error {
 	_, err := post[struct{}](ctx, c, fill(admin.ResendPath, event), struct{}{})
 	return err
@@ -246,7 +256,8 @@ func (c *Client) RemoveMember(ctx context.Context, member string) error {
 
 // Invitations lists the open invitations to a publisher.
 func (c *Client) Invitations(ctx context.Context, publisher string) ([]operate.Invitation, error) {
-	return list[operate.Invitation](ctx, c, admin.InvitationsPath, "invitations", of("publisher_id", publisher))
+	return list[operate.Invitation](ctx, c, admin.InvitationsPath, "invitations",
+		of("publisher_id", publisher))
 }
 
 // Invite invites a person to be a member. The answer has the link, once.
@@ -309,8 +320,8 @@ func (c *Client) Methods(ctx context.Context) ([]operate.Method, error) {
 	return answer.Methods, nil
 }
 
-// ApplySite puts a site, integration.Site as JSON, into the service's store. With dryRun it says what that would
-// change, and changes nothing.
+// ApplySite puts a site, integration.Site as JSON, into the service's store. With dryRun it says what that
+// would change, and changes nothing.
 func (c *Client) ApplySite(ctx context.Context, site []byte, dryRun bool) (*admin.SiteAnswer, error) {
 	path := admin.SitePath
 	if dryRun {

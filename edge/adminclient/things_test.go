@@ -69,7 +69,8 @@ func TestEveryMethod(t *testing.T) {
 	const nobody = "mem_00000000000000000000000000000000"
 	asked := map[string]bool{"Module": true, "ActivateModule": true, "Backup": true,
 		"CreatePublisher": true, "CreateIntegration": true,
-		"CreateKey": true, "Invite": true, "CreateOperatorToken": true, "StartTestSession": true, "SendTestEvent": true}
+		"CreateKey": true, "Invite": true, "CreateOperatorToken": true, "StartTestSession": true,
+		"SendTestEvent": true}
 	for _, one := range []struct {
 		name string
 		call func() error
@@ -85,7 +86,8 @@ func TestEveryMethod(t *testing.T) {
 		{"DeadDeliveries", func() error { return told(c.DeadDeliveries(ctx)) }},
 		{"WaitingDeliveries", func() error { return told(c.WaitingDeliveries(ctx)) }},
 		{"Deliveries", func() error {
-			return told(c.Deliveries(ctx, operate.DeliveryFilter{Integration: i.ID, State: operate.DeliveryDead}, ""))
+			return told(c.Deliveries(ctx, operate.DeliveryFilter{Integration: i.ID,
+				State: operate.DeliveryDead}, ""))
 		}},
 		{"Delivery", func() error { return told(c.Delivery(ctx, i.ID, m.place)) }},
 		{"Session", func() error { return told(c.Session(ctx, m.session)) }},
@@ -99,7 +101,10 @@ func TestEveryMethod(t *testing.T) {
 		}},
 		{"Members", func() error { return told(c.Members(ctx, p.ID)) }},
 		{"Invitations", func() error { return holds(c.Invitations(ctx, p.ID)) }},
-		{"CreateLink", func() error { return told(c.CreateLink(ctx, admin.LinkRequest{Role: operate.RoleViewer})) }},
+		{"CreateLink", func() error {
+			return told(
+				c.CreateLink(ctx, admin.LinkRequest{Role: operate.RoleViewer}))
+		}},
 		{"OperatorTokens", func() error { return holds(c.OperatorTokens(ctx)) }},
 		{"Audit", func() error { return told(c.Audit(ctx, p.ID, "")) }},
 		{"Methods", func() error { return holds(c.Methods(ctx)) }},
@@ -108,7 +113,10 @@ func TestEveryMethod(t *testing.T) {
 		{"EndPasskeys", func() error { return told(c.EndPasskeys(ctx, p.ID)) }},
 		{"Resend", func() error { return wants(c.Resend(ctx, "evt_"+i.ID), 404) }},
 		{"ResendAt", func() error { return wants(c.ResendAt(ctx, i.ID, m.place), 400) }}, // of a test event
-		{"ChangeRole", func() error { return wants(told(c.ChangeRole(ctx, nobody, operate.RoleViewer)), 404) }},
+		{"ChangeRole", func() error {
+			return wants(told(c.ChangeRole(ctx, nobody, operate.RoleViewer)),
+				404)
+		}},
 		{"SignOutMember", func() error { return wants(told(c.SignOutMember(ctx, nobody)), 404) }},
 		{"RemoveMember", func() error { return wants(c.RemoveMember(ctx, nobody), 404) }},
 		{"ChangePublisher", func() error {
@@ -119,7 +127,8 @@ func TestEveryMethod(t *testing.T) {
 			if err := told(c.ChangeIntegration(ctx, i.ID, i.Version, change)); err != nil {
 				return err
 			}
-			return wants(told(c.ChangeIntegration(ctx, i.ID, i.Version, admin.IntegrationRequest{Name: &name})), 412)
+			return wants(told(c.ChangeIntegration(ctx, i.ID, i.Version,
+				admin.IntegrationRequest{Name: &name})), 412)
 		}},
 		{"UsageCSV", func() error {
 			b, err := c.UsageCSV(ctx, i.ID, "", "")

@@ -39,14 +39,16 @@ func TestTheImage(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	isStatic(t, binary)
-	storage := "[storage]\ndriver = \"vfs\"\nrunroot = \"" + dir + "/run\"\ngraphroot = \"" + dir + "/graph\"\n"
+	storage := "[storage]\ndriver = \"vfs\"\nrunroot = \"" + dir + "/run\"\ngraphroot = \"" + dir +
+		"/graph\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "storage.conf"), []byte(storage), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in := func(program string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(program, args...)
-		cmd.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf", "BUILDAH_ISOLATION=chroot")
+		cmd.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf",
+			"BUILDAH_ISOLATION=chroot")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %v: %v\n%s", program, args, err, out)
@@ -65,10 +67,12 @@ func TestTheImage(t *testing.T) {
 			} `json:"config"`
 		}
 	}
-	if err := json.Unmarshal([]byte(in(buildah, "inspect", "--type", "image", "verge-test")), &image); err != nil {
+	if err := json.Unmarshal([]byte(in(buildah, "inspect", "--type", "image", "verge-test")),
+		&image); err != nil {
 		t.Fatal(err)
 	}
-	if c := image.OCIv1.Config; c.User != "65532:65532" || len(c.Entrypoint) != 1 || c.Entrypoint[0] != "/verge" {
+	if c := image.OCIv1.Config; c.User != "65532:65532" || len(c.Entrypoint) != 1 ||
+		c.Entrypoint[0] != "/verge" {
 		t.Errorf("the image runs %v as %q", c.Entrypoint, c.User)
 	}
 	name := strings.TrimSpace(in(buildah, "from", "verge-test"))
@@ -81,8 +85,10 @@ func TestTheImage(t *testing.T) {
 		t.Errorf("in the image, `verge keyring generate` says %q", made)
 	}
 	outside := exec.Command(buildah, "run", name, "--", "/verge", "keyring", "generate", "/ring.json")
-	outside.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf", "BUILDAH_ISOLATION=chroot")
-	if out, err := outside.CombinedOutput(); err == nil || !strings.Contains(string(out), "permission denied") {
+	outside.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf",
+		"BUILDAH_ISOLATION=chroot")
+	if out, err := outside.CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "permission denied") {
 		t.Errorf("the user of the image writes where it should not: %v %s", err, out)
 	}
 }

@@ -1,5 +1,5 @@
-// Package deploy_test checks the files of this folder against Verge's own metrics, and against the programs that
-// read them.
+// Package deploy_test checks the files of this folder against Verge's own metrics, and against the programs
+// that read them.
 package deploy_test
 
 import (
@@ -161,8 +161,8 @@ func TestExpressionsOfTheDashboard(t *testing.T) {
 	promtool(t, "", "check", "rules", path)
 }
 
-// Grafana describes its dashboards by types of TypeScript. A member that they do not have, or a value of another
-// type, fails.
+// Grafana describes its dashboards by types of TypeScript. A member that they do not have, or a value of
+// another type, fails.
 func TestTheDashboardIsOneOfGrafana(t *testing.T) {
 	const modules = "/usr/local/lib/grafana/node_modules"
 	kit.Program(t, "node") // the compiler is a script of Node's
@@ -172,7 +172,8 @@ func TestTheDashboardIsOneOfGrafana(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := func(json string) (string, error) {
-		source := "import type { Dashboard } from \"@grafana/schema\";\nexport const d: Dashboard = " + json + ";\n"
+		source := "import type { Dashboard } from \"@grafana/schema\";\nexport const d: Dashboard = " + json +
+			";\n"
 		if err := os.WriteFile(filepath.Join(dir, "dashboard.ts"), []byte(source), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
 // Package deploy has no code. Its folders hold what operators copy: a unit for systemd, configurations of
-// proxies, a Containerfile, manifests for Kubernetes, alert rules, a dashboard and the runbook for backups. Tests
-// check each file with the program that reads it.
+// proxies, a Containerfile, manifests for Kubernetes, alert rules, a dashboard and the runbook for backups.
+// Tests check each file with the program that reads it.
 package deploy

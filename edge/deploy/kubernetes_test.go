@@ -35,19 +35,20 @@ func TestTheManifestsHoldTogether(t *testing.T) {
 		{"none is missed in an upgrade", []any{"spec", "strategy", "rollingUpdate", "maxUnavailable"}, 0},
 		{"the user of the image", []any{"spec", "template", "spec", "securityContext", "runAsUser"}, 65532},
 		{"not root", []any{"spec", "template", "spec", "securityContext", "runAsNonRoot"}, true},
-		{"system calls are filtered", []any{"spec", "template", "spec", "securityContext", "seccompProfile", "type"},
-			"RuntimeDefault"},
+		{"system calls are filtered", []any{"spec", "template", "spec", "securityContext", "seccompProfile",
+			"type"}, "RuntimeDefault"},
 		{"no way to more rights", []any{"spec", "template", "spec", "containers", 0, "securityContext",
 			"allowPrivilegeEscalation"}, false},
 		{"nothing is written", []any{"spec", "template", "spec", "containers", 0, "securityContext",
 			"readOnlyRootFilesystem"}, true},
-		{"no capability", []any{"spec", "template", "spec", "containers", 0, "securityContext", "capabilities", "drop",
-			0}, "ALL"},
-		{"no credential for the cluster", []any{"spec", "template", "spec", "automountServiceAccountToken"}, false},
-		{"what is alive", []any{"spec", "template", "spec", "containers", 0, "livenessProbe", "httpGet", "path"},
-			"/healthz"},
-		{"what is ready", []any{"spec", "template", "spec", "containers", 0, "readinessProbe", "httpGet", "path"},
-			"/readyz"},
+		{"no capability", []any{"spec", "template", "spec", "containers", 0, "securityContext",
+			"capabilities", "drop", 0}, "ALL"},
+		{"no credential for the cluster", []any{"spec", "template", "spec", "automountServiceAccountToken"},
+			false},
+		{"what is alive", []any{"spec", "template", "spec", "containers", 0, "livenessProbe", "httpGet",
+			"path"}, "/healthz"},
+		{"what is ready", []any{"spec", "template", "spec", "containers", 0, "readinessProbe", "httpGet",
+			"path"}, "/readyz"},
 	} {
 		if got := at(pod, c.path...); got != c.want {
 			t.Errorf("%s: %v is %v, want %v", c.why, c.path, got, c.want)
@@ -60,7 +61,8 @@ func TestTheManifestsHoldTogether(t *testing.T) {
 		"PodDisruptionBudget verge": {"spec", "selector", "matchLabels", "app"},
 		"NetworkPolicy verge":       {"spec", "podSelector", "matchLabels", "app"},
 	} {
-		if got, want := at(of[name], path...), at(pod, "spec", "template", "metadata", "labels", "app"); got != want {
+		if got, want := at(of[name], path...), at(pod, "spec", "template", "metadata", "labels",
+			"app"); got != want {
 			t.Errorf("%s selects %v, and the pods are %v", name, got, want)
 		}
 	}

@@ -58,14 +58,15 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// TestTwoBuildsAreTheSame builds what is committed twice, for the machine that it runs on. A release does it with
-// empty caches, which takes minutes.
+// TestTwoBuildsAreTheSame builds what is committed twice, for the machine that it runs on. A release does it
+// with empty caches, which takes minutes.
 func TestTwoBuildsAreTheSame(t *testing.T) {
 	long.Skip(t, "TestTwoBuildsAreTheSame")
 	if out, err := exec.Command("git", "rev-parse", "HEAD").CombinedOutput(); err != nil {
 		t.Skipf("SKIP: there is no repository here to clone: %s", out)
 	}
-	out, err := exec.Command("../../.ci/reproducible", "--cached", runtime.GOOS+"/"+runtime.GOARCH).CombinedOutput()
+	out, err := exec.Command("../../.ci/reproducible", "--cached",
+		runtime.GOOS+"/"+runtime.GOARCH).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), runtime.GOOS+"/"+runtime.GOARCH) {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -33,7 +33,8 @@ var credentials = []string{
 // others.
 func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
 	for _, dev := range []bool{false, true} {
-		c := New(Config{Dev: dev, Methods: map[string]Allowance{"bankid": {PrivateNetwork: true}, "face": {}}})
+		c := New(Config{Dev: dev, Methods: map[string]Allowance{"bankid": {PrivateNetwork: true},
+			"face": {}}})
 		for _, s := range slices.Concat(privateV4, privateV6, credentials) {
 			a := netip.MustParseAddr(s)
 			loopback := dev && a.IsLoopback()
@@ -43,7 +44,8 @@ func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
 				loopback || slices.Contains(inPrivateNetworks, s); got != want {
 				t.Errorf("dev %v: %s: the method reaches it: %v, want %v", dev, s, got, want)
 			}
-			if got := c.to("bankid").safe(network, address, nil) == nil; got != (c.to("bankid").safeAddr(a) == nil) {
+			if got := c.to("bankid").safe(network, address,
+				nil) == nil; got != (c.to("bankid").safeAddr(a) == nil) {
 				t.Errorf("dev %v: %s: a URL with the address is judged differently", dev, s)
 			}
 			for _, other := range []string{"", "face", "unknown", "BankID"} {
@@ -120,7 +122,8 @@ func TestAPrivateAuthorityIsTheMethodsOwn(t *testing.T) {
 	}{
 		{
 			"an authority that the configuration does not trust",
-			Config{Methods: map[string]Allowance{"bankid": {RootCAs: roots}, "plain": {PrivateNetwork: true}}},
+			Config{Methods: map[string]Allowance{"bankid": {RootCAs: roots},
+				"plain": {PrivateNetwork: true}}},
 			map[string]string{
 				"bankid": "", "": host.FetchTLS, "plain": host.FetchTLS, "unknown": host.FetchTLS,
 			},
@@ -179,7 +182,8 @@ func TestParseRoots(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := New(Config{Dev: true, Methods: map[string]Allowance{"bankid": {RootCAs: pool}}})
-	if _, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL, For: "bankid"}); err != nil {
+	if _, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL,
+		For: "bankid"}); err != nil {
 		t.Errorf("a server that the file's certificate vouches for: %v", err)
 	}
 	for _, c := range []struct {
@@ -194,7 +198,8 @@ func TestParseRoots(t *testing.T) {
 		{"a certificate that is cut short", block("CERTIFICATE", s.Certificate().Raw[:100]),
 			"certificate 1 cannot be read"},
 	} {
-		if pool, err := ParseRoots(c.file); pool != nil || err == nil || !strings.Contains(err.Error(), c.says) {
+		if pool, err := ParseRoots(c.file); pool != nil || err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}

@@ -170,8 +170,8 @@ var _ host.Fetcher = (*Client)(nil)
 // These errors mark refusals for which no address has to be known.
 var (
 	errNotAllowed = errors.New("destination not allowed")
-	errNumeric    = fmt.Errorf("%w: the host is a number in disguise, write the address plainly or use a name",
-		errNotAllowed)
+	errNumeric    = fmt.Errorf(
+		"%w: the host is a number in disguise, write the address plainly or use a name", errNotAllowed)
 	errMetadata = fmt.Errorf("%w: clouds give out the machine's credentials at this address", errNotAllowed)
 	errPlain    = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
 )
@@ -337,7 +337,8 @@ func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchRe
 		err = ctx.Err()
 	}
 	if err != nil {
-		return host.FetchResponse{}, fmt.Errorf("the answer broke off behind status %d: %w", resp.StatusCode, err)
+		return host.FetchResponse{}, fmt.Errorf("the answer broke off behind status %d: %w", resp.StatusCode,
+			err)
 	}
 	out := host.FetchResponse{
 		Status: resp.StatusCode,

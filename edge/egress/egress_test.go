@@ -183,11 +183,13 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 // Contract 28: the address that is dialled counts, not the one that the name had before.
 func TestNamesWithPrivateAddressesAreBlocked(t *testing.T) {
 	for _, s := range append(append([]string(nil), privateV4...), privateV6...) {
-		for _, a := range []netip.Addr{netip.MustParseAddr(s), netip.AddrFrom16(netip.MustParseAddr(s).As16())} {
+		for _, a := range []netip.Addr{netip.MustParseAddr(s),
+			netip.AddrFrom16(netip.MustParseAddr(s).As16())} {
 			c := New(Config{Lookup: func(context.Context, string) ([]netip.Addr, error) {
 				return []netip.Addr{a}, nil
 			}})
-			_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "https://receiver.example/"})
+			_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST",
+				URL: "https://receiver.example/"})
 			if why(err) != host.FetchBlocked {
 				t.Errorf("contract 28: a name that means %v: %v", a, err)
 			}
@@ -276,7 +278,8 @@ func TestURLsThatAreRefused(t *testing.T) {
 		{"contract 28: Dev allows loopback, not this host's other names", "http://0.0.0.0/", true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			_, err := New(Config{Dev: c.dev}).Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: c.url})
+			_, err := New(Config{Dev: c.dev}).Fetch(t.Context(),
+				host.FetchRequest{Method: "POST", URL: c.url})
 			if why(err) != host.FetchBlocked {
 				t.Errorf("got %v", err)
 			}
@@ -294,7 +297,8 @@ func TestExchange(t *testing.T) {
 		if r.Method != "POST" || r.URL.RequestURI() != "/hook?x=1" || string(body) != "payload" || !signed {
 			t.Errorf("got %s %s %q %v", r.Method, r.URL, body, r.Header)
 		}
-		if r.Header.Get("Accept-Encoding") != "" || r.Header.Get("User-Agent") != "Verge" || r.ProtoMajor != 1 {
+		if r.Header.Get("Accept-Encoding") != "" || r.Header.Get("User-Agent") != "Verge" ||
+			r.ProtoMajor != 1 {
 			t.Errorf("got %s %v", r.Proto, r.Header)
 		}
 		w.Header().Add("X-Two", "first")
@@ -343,12 +347,13 @@ func TestReceivers(t *testing.T) {
 		status int
 		body   int
 	}{
-		{"contract 26: a redirect is an answer and is not followed", func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/elsewhere" {
-				redirected.Store(true)
-			}
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, "", 307, 0},
+		{"contract 26: a redirect is an answer and is not followed",
+			func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/elsewhere" {
+					redirected.Store(true)
+				}
+				http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			}, "", 307, 0},
 		{"contract 26: at most 64 KiB are read of a body without end", func(
 			w http.ResponseWriter, r *http.Request,
 		) {
@@ -404,7 +409,8 @@ func TestReceivers(t *testing.T) {
 				c.serve(w, r)
 			})
 			cl := New(Config{Dev: true, RootCAs: roots, Timeout: deadline(c.reason)})
-			resp, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: s.URL, Body: []byte("payload")})
+			resp, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: s.URL,
+				Body: []byte("payload")})
 			if why(err) != c.reason || resp.Status != c.status || (c.body > 0 && len(resp.Body) != c.body) {
 				t.Errorf("got status %d, %d bytes, %v; want %d, %d bytes, reason %q",
 					resp.Status, len(resp.Body), err, c.status, c.body, c.reason)
@@ -485,7 +491,8 @@ func TestConnections(t *testing.T) {
 		reason string
 	}{
 		{"reset at once", func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, host.FetchNetwork},
-		{"closed behind the request", func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)) }, host.FetchNetwork},
+		{"closed behind the request", func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)) },
+			host.FetchNetwork},
 		{"not HTTP", func(c net.Conn) {
 			http.ReadRequest(bufio.NewReader(c))
 			io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n")
@@ -549,7 +556,8 @@ func TestTLS(t *testing.T) {
 		{"for another name", "192.0.2.1", now.Add(time.Hour), 0, true, false, host.FetchTLS},
 		{"from an unknown authority", "127.0.0.1", now.Add(time.Hour), 0, false, false, host.FetchTLS},
 		{"TLS 1.1", "127.0.0.1", now.Add(time.Hour), tls.VersionTLS11, true, false, host.FetchTLS},
-		{"contract 26: a handshake that stalls", "127.0.0.1", now.Add(time.Hour), 0, true, true, host.FetchTimeout},
+		{"contract 26: a handshake that stalls", "127.0.0.1", now.Add(time.Hour), 0, true, true,
+			host.FetchTimeout},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			cert := certificate(t, c.name, c.notAfter)
@@ -562,7 +570,8 @@ func TestTLS(t *testing.T) {
 			}
 			url := ""
 			if c.stalled {
-				l, err := net.Listen("tcp", "127.0.0.1:0") // its backlog accepts connections, and nobody answers
+				// its backlog accepts connections, and nobody answers
+				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -613,7 +622,8 @@ func TestConnectionReuse(t *testing.T) {
 			defer s.Close()
 			cl := New(Config{Dev: true})
 			for range 5 {
-				if _, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: s.URL}); err != nil {
+				if _, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "POST",
+					URL: s.URL}); err != nil {
 					t.Fatal(err)
 				}
 			}

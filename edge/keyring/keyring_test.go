@@ -148,7 +148,8 @@ func TestFollow(t *testing.T) {
 		l.file.save(t, kr)
 		settle()
 		if got := token.SealedWith(seal()); got != kr.Keys[1].ID || l.sealingKey() != got {
-			t.Errorf("contract 16: before the new key's time %s seals, and the metric says %s", got, l.sealingKey())
+			t.Errorf("contract 16: before the new key's time %s seals, and the metric says %s", got,
+				l.sealingKey())
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -215,7 +216,8 @@ func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := late.missingKeys(); late.Ready() == nil || n != 1 {
-			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d keys by its metric",
+			t.Errorf("contract 16: an instance without the fleet's key is ready (%v) and lacks %d "+
+				"keys by its metric",
 				late.Ready(), n)
 		}
 		// one because it lags, one because it is not ready

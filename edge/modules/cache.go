@@ -122,11 +122,12 @@ func ownParents(fsys afero.Fs, dir string) error {
 		case err != nil:
 			return err
 		case !ownedByUs(info):
-			return fmt.Errorf("%s is in %s, which belongs to another user, who could put another directory there",
+			return fmt.Errorf("%s is in %s, which belongs to another user, who could put another "+
+				"directory there",
 				dir, at)
 		case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
-			return fmt.Errorf("%s is in %s, which can be written by others (mode %04o), who could put another "+
-				"directory there: run `chmod go-w %s`, or choose another directory",
+			return fmt.Errorf("%s is in %s, which can be written by others (mode %04o), who "+
+				"could put another directory there: run `chmod go-w %s`, or choose another directory",
 				dir, at, info.Mode().Perm(), at)
 		case at == filepath.Dir(at):
 			return nil

@@ -168,7 +168,8 @@ func TestCompiledModulesAreRemovedInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := digestOf([]byte("x"))
-	if err := os.WriteFile(filepath.Join(d.dir, x+listSuffix), []byte(x+"  ../outside\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, x+listSuffix), []byte(x+"  ../outside\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for n := range byte(keptModules + 3) {

@@ -47,7 +47,8 @@ func TestAServiceWithASwitch(t *testing.T) {
 		if shown.Status != 200 || !strings.HasPrefix(string(shown.Body), c.says) {
 			t.Errorf("%d %s, want %s", shown.Status, shown.Body, c.says)
 		}
-		index := service.Engine().Admin(t.Context(), &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
+		index := service.Engine().Admin(t.Context(),
+			&web.Request{Method: "GET", Path: "/", Header: web.Header{}})
 		if index.Status != 200 || !strings.Contains(string(index.Body), "  POST  "+Path+"\n") {
 			t.Errorf("%s: the index is %d %s", c.says, index.Status, index.Body)
 		}
@@ -84,7 +85,8 @@ func TestAServiceWhoseModuleIsNone(t *testing.T) {
 		Keyring: ring, Public: public,
 	})
 	const says = "is no guest of this version"
-	if err == nil || !strings.HasPrefix(err.Error(), "engine wasm: ") || !strings.Contains(err.Error(), says) {
+	if err == nil || !strings.HasPrefix(err.Error(), "engine wasm: ") ||
+		!strings.Contains(err.Error(), says) {
 		t.Errorf("%v, want that it %s", err, says)
 	}
 }

@@ -107,7 +107,8 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	})
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
 		Module: first.WASM, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake, Random: h.Random,
+		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake,
+		Random:        h.Random,
 		About:         h.About,
 		Effect:        at.Trace.Effect,
 		Interruptible: s.config.Interruptible,

@@ -149,7 +149,8 @@ func TestRollbacksAreNoted(t *testing.T) {
 		close(late)
 		eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
 		s := m.State()
-		if s.Active.Digest != all[2].Digest || s.Active.Source != "file c" || m.host.Digest() != all[2].Digest {
+		if s.Active.Digest != all[2].Digest || s.Active.Source != "file c" ||
+			m.host.Digest() != all[2].Digest {
 			t.Errorf("active is %+v, the host runs %s, want the third one", s.Active, m.host.Digest())
 		}
 	})
@@ -223,7 +224,8 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 		t.Errorf("another upload at the same time: %d %v", r.Status, r.Header)
 	}
 	close(body.open)
-	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body), "module_sha256 pins "+all[2].Digest) {
+	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body),
+		"module_sha256 pins "+all[2].Digest) {
 		t.Errorf("the new pins do not allow the upload: %d %s", r.Status, r.Body)
 	}
 	if d := m.host.Digest(); d != all[2].Digest {

@@ -20,7 +20,9 @@ func TestTrust(t *testing.T) {
 	digest, other := digestOf(wasm), digestOf([]byte("another"))
 	good, old := Sign(private, digest, 7), Sign(private, digest, 0)
 	later := strings.Replace(string(signedText(digest, 0)), "version 1", "version 2", 1)
-	of := func(text []byte, key ed25519.PrivateKey) *Signature { return &Signature{0, ed25519.Sign(key, text)} }
+	of := func(text []byte, key ed25519.PrivateKey) *Signature {
+		return &Signature{0, ed25519.Sign(key, text)}
+	}
 	for _, c := range []struct {
 		name      string
 		trust     Trust
@@ -30,7 +32,8 @@ func TestTrust(t *testing.T) {
 	}{
 		{"nothing pinned", Trust{}, nil, "", 0},
 		{"nothing pinned, and a signature that nobody checks", Trust{}, good, "", 0},
-		{"nothing pinned where something must be", Trust{Pinned: true}, good, "nothing says that it may run", 0},
+		{"nothing pinned where something must be", Trust{Pinned: true}, good, "nothing says that it may run",
+			0},
 		{"its digest", Trust{SHA256: digest, Pinned: true}, nil, "", 0},
 		{"another digest", Trust{SHA256: other}, nil, "module_sha256 pins " + other, 0},
 		{"signed", Trust{Key: public, Pinned: true}, good, "", 7},
@@ -40,11 +43,14 @@ func TestTrust(t *testing.T) {
 		{"both pins, the other one good", Trust{SHA256: digest, Key: public}, nil, "it is not signed", 0},
 		{"not signed", Trust{Key: public}, nil, "it is not signed", 0},
 		{"an empty signature", Trust{Key: public}, &Signature{}, "its signature is not one", 0},
-		{"signed by another key", Trust{Key: public}, Sign(stranger, digest, 7), "its signature is not one", 0},
-		{"another module's signature", Trust{Key: public}, Sign(private, other, 7), "its signature is not one", 0},
+		{"signed by another key", Trust{Key: public}, Sign(stranger, digest, 7), "its signature is not one",
+			0},
+		{"another module's signature", Trust{Key: public}, Sign(private, other, 7),
+			"its signature is not one", 0},
 		{"a signature of the digest and nothing else", Trust{Key: public}, of([]byte(digest), private),
 			"its signature is not one", 0},
-		{"a signature of the module itself", Trust{Key: public}, of(wasm, private), "its signature is not one", 0},
+		{"a signature of the module itself", Trust{Key: public}, of(wasm, private),
+			"its signature is not one", 0},
 		{"a signature for a later version", Trust{Key: public}, of([]byte(later), private),
 			"its signature is not one", 0},
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An alarm on the age of the oldest task must see tasks that wait for a place, and tasks that are still in the
-// store.
+// An alarm on the age of the oldest task must see tasks that wait for a place, and tasks that are still in
+// the store.
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()

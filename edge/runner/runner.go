@@ -160,7 +160,8 @@ func New(c Config) *Runner {
 	for _, p := range partitions {
 		// Each partition gets a share, because all may claim at the same time.
 		most := max(batchMax/len(partitions), batchMin)
-		r.watches = append(r.watches, &watch{Runner: r, partition: p, most: most, nudge: make(chan struct{}, 1)})
+		r.watches = append(r.watches, &watch{Runner: r, partition: p, most: most,
+			nudge: make(chan struct{}, 1)})
 	}
 	return r
 }
@@ -309,8 +310,8 @@ func (w *watch) leaves(next time.Time) {
 }
 
 // Backlog returns how many claimed tasks wait for their turn, and for how long the oldest task has been due
-// that has not begun. It knows of tasks that nobody has claimed only the oldest one of each partition, as of the
-// last claim.
+// that has not begun. It knows of tasks that nobody has claimed only the oldest one of each partition, as of
+// the last claim.
 func (r *Runner) Backlog() (waiting int, oldest time.Duration) {
 	now := r.cfg.Now()
 	r.mu.Lock()
@@ -377,7 +378,8 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	took := now.Sub(began)
 	r.cfg.Metrics.JobDone(took, err)
 	if err != nil {
-		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "error", err.Error())
+		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "error",
+			err.Error())
 	}
 	r.mu.Lock()
 	r.lanes.done(now, j.Lane, took)
@@ -418,7 +420,8 @@ func (r *Runner) putOff(ds []deferral) {
 			r.gaveUp <- struct{}{}
 			defer func() { <-r.gaveUp }()
 			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
-				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "error", err.Error())
+				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "error",
+					err.Error())
 			}
 			r.mu.Lock()
 			r.lanes.deferring--

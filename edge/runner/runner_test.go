@@ -216,7 +216,8 @@ func TestHangingLaneDelaysNobody(t *testing.T) {
 					r.Wake("p", due)
 					time.Sleep(50 * time.Millisecond)
 					if n, at := o.done("good"); n != sent+1 || at.Sub(due) > 10*time.Millisecond {
-						t.Fatalf("contract 27: event %d: %d done, the last %v after it was due", sent, n, at.Sub(due))
+						t.Fatalf("contract 27: event %d: %d done, the last %v after it was due", sent, n,
+							at.Sub(due))
 					}
 				}
 				synctest.Wait()
@@ -519,7 +520,8 @@ func TestDrain(t *testing.T) {
 				begin := time.Now().Add(time.Second)
 				err := New(Config{Engine: o}).Run(ctx)
 				if took := time.Since(begin); (err != nil) != c.wantErr || took != c.wantAfter {
-					t.Errorf("got %v after %v, want an error: %v, after %v", err, took, c.wantErr, c.wantAfter)
+					t.Errorf("got %v after %v, want an error: %v, after %v", err, took, c.wantErr,
+						c.wantAfter)
 				}
 				synctest.Wait()
 				leased := 0

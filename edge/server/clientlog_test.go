@@ -64,7 +64,8 @@ func TestTheLogSaysWhatARequestIsAbout(t *testing.T) {
 	s := New(Config{Engine: telling{}, Public: listen(t), Routes: core.Routes(),
 		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+strings.Repeat("a", web.MaxURL), nil))
+	s.public.ServeHTTP(httptest.NewRecorder(),
+		httptest.NewRequest("GET", "/"+strings.Repeat("a", web.MaxURL), nil))
 	About(context.Background(), host.About{Session: "of nobody"}) // a job has no line of its own
 	lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
 	for i, want := range []map[string]any{

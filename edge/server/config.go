@@ -19,7 +19,8 @@ func (c Config) Validate() problem.List {
 	switch c.ProxyHeader {
 	case "", headerXForwardedFor, headerForwarded:
 	default:
-		wrong.Add("ProxyHeader", "%q is neither %s nor %s", c.ProxyHeader, headerXForwardedFor, headerForwarded)
+		wrong.Add("ProxyHeader", "%q is neither %s nor %s", c.ProxyHeader, headerXForwardedFor,
+			headerForwarded)
 	}
 	for _, m := range []struct {
 		member string
@@ -31,8 +32,8 @@ func (c Config) Validate() problem.List {
 	}
 	if files := OpenFiles(); files > 0 && uint64(max(c.MaxConns, 0)) > files/4*3 {
 		wrong.Add("MaxConns", "%d is more than three quarters of the %d files that this process may open, "+
-			"and the store and webhooks need some too; raise that limit (LimitNOFILE= of systemd, ulimit -n) "+
-			"or lower this one", c.MaxConns, files)
+			"and the store and webhooks need some too; raise that limit (LimitNOFILE= of "+
+			"systemd, ulimit -n) or lower this one", c.MaxConns, files)
 	}
 	for _, m := range []struct {
 		member string

@@ -48,7 +48,8 @@ const (
 	connectionBuffer = 128 << 10
 )
 
-func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration, secure *tls.Config) *door {
+func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout time.Duration,
+	secure *tls.Config) *door {
 	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, tls: secure,
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
 	d.crowd = &crowd{most: s.cfg.MaxConns, perPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
@@ -228,8 +229,8 @@ func (d *door) client(r *http.Request) netip.Addr {
 // answer never returns nil, nor a status that net/http would refuse. why is not nil
 // if the answer comes from the server alone. Head and body are read before the
 // request takes one of the places, so that a slow peer never holds one.
-func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, m *member, client netip.Addr,
-	route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
+func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, m *member,
+	client netip.Addr, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
 	req := &web.Request{
 		Method: r.Method,
@@ -247,8 +248,8 @@ func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		large := room{of: &d.s.largeBodies}
 		defer large.giveBack()
 		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
-			// A picture takes longer than a form over the uplink of a phone. An error means that the connection
-			// has no deadlines, so there is none to extend.
+			// A picture takes longer than a form over the uplink of a phone. An error means that the
+			// connection has no deadlines, so there is none to extend.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeBodyTime))
 		}
 		if why := d.takeBody(r, m, req, maxBody, &large); why != nil {

@@ -46,12 +46,13 @@ func (m *Metrics) Guests() *GuestMetrics {
 			Name: "verge_wasm_effect_seconds",
 			Help: "Time the host took for what guests asked for, by kind: " +
 				"get, commit, claim, list, spend, fetch or sign.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5,
+				5, 10},
 		}, []string{"kind"}),
 		activations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_wasm_activations_total",
-			Help: "Modules that were to take the requests, the first one included, by result: ok or refused " +
-				"(it could not be read, is not trusted or failed a test).",
+			Help: "Modules that were to take the requests, the first one included, by result: ok or " +
+				"refused (it could not be read, is not trusted or failed a test).",
 		}, []string{"result"}),
 		rollbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_wasm_rollbacks_total",

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Large bodies, such as pictures, share a room of memory. Each takes from it what has arrived of it, so a peer
-// that sends slowly takes little. Bodies of up to web.MaxBody bytes take nothing.
+// Large bodies, such as pictures, share a room of memory. Each takes from it what has arrived of it, so a
+// peer that sends slowly takes little. Bodies of up to web.MaxBody bytes take nothing.
 const (
 	largeBodyRoom = 64 << 20         // bytes of all large bodies together
 	largeBodyTime = 30 * time.Second // for a large body to arrive

@@ -14,7 +14,8 @@ import (
 func TestLargeBodiesShareARoom(t *testing.T) {
 	var taken atomic.Int64
 	read := func(size, limit int, large *room) (int, error) {
-		body, err := readBody(&http.Request{Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, limit, large)
+		body, err := readBody(&http.Request{Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, limit,
+			large)
 		return len(body), err
 	}
 	const limit = 1 << 20
@@ -37,7 +38,8 @@ func TestLargeBodiesShareARoom(t *testing.T) {
 			if !errors.Is(err, c.err) || err == nil && n != min(c.size, limit+1) {
 				t.Errorf("%d bytes, %v; want %v", n, err, c.err)
 			}
-			if (large.taken > 0) != c.takes || large.taken > limit+web.MaxBody || taken.Load() != c.before+large.taken {
+			if (large.taken > 0) != c.takes || large.taken > limit+web.MaxBody ||
+				taken.Load() != c.before+large.taken {
 				t.Errorf("it took %d, and all have %d", large.taken, taken.Load())
 			}
 			if large.giveBack(); taken.Load() != c.before {

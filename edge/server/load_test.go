@@ -59,7 +59,8 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 				io.WriteString(dial(t, base), half)
 			}
 			for range 20 { // some of them after the halves have been read
-				resp, err := http.Post(base+"/api/v1/verify/start", "application/json", strings.NewReader("{}"))
+				resp, err := http.Post(base+"/api/v1/verify/start", "application/json",
+					strings.NewReader("{}"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,8 +180,9 @@ func secure(t *testing.T) (server, client *tls.Config) {
 	return &tls.Config{Certificates: s.TLS.Certificates}, client
 }
 
-// TestAnotherProtocolEndsWithItsHandshake: a connection that agrees on a protocol of Config.TLS, as an authority's
-// check of a host does, is closed after the handshake, and takes no place. HTTP stays the first choice.
+// TestAnotherProtocolEndsWithItsHandshake: a connection that agrees on a protocol of Config.TLS, as an
+// authority's check of a host does, is closed after the handshake, and takes no place. HTTP stays the first
+// choice.
 func TestAnotherProtocolEndsWithItsHandshake(t *testing.T) {
 	server, client := secure(t)
 	server.NextProtos = []string{"acme-tls/1"}
@@ -221,14 +223,18 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 			{"no Host", "GET / HTTP/1.1\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"an invalid Host", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"an invalid name of a header", "GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400, "INVALID_REQUEST"},
-			{"an invalid value of a header", "GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400, "INVALID_REQUEST"},
+			{"an invalid name of a header", "GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400,
+				"INVALID_REQUEST"},
+			{"an invalid value of a header", "GET / HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", 400,
+				"INVALID_REQUEST"},
 			{"no HTTP", "hello\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"an invalid Content-Length",
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: a\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"a header over the limit",
-				"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", 431, "INVALID_REQUEST"},
-			{"a URL over the header's limit", "GET /" + strings.Repeat("a", 40<<10) + rest, 414, "URI_TOO_LONG"},
+				"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", 431,
+				"INVALID_REQUEST"},
+			{"a URL over the header's limit", "GET /" + strings.Repeat("a", 40<<10) + rest, 414,
+				"URI_TOO_LONG"},
 			{"an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: gold\r\n\r\n", 417, "INVALID_REQUEST"},
 			{"a transfer coding",
 				"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "INVALID_REQUEST"},
@@ -283,8 +289,9 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
 		c.Engine = fake{}
 		c.Page = func(status int, req *web.Request) *web.Response {
-			return &web.Response{Status: status, Header: web.Header{"Content-Type": {"text/html; charset=utf-8"}},
-				Body: []byte(req.Path + " " + req.Header.Get("Accept-Language"))}
+			return &web.Response{Status: status,
+				Header: web.Header{"Content-Type": {"text/html; charset=utf-8"}},
+				Body:   []byte(req.Path + " " + req.Header.Get("Accept-Language"))}
 		}
 		base, _ := start(t, c)
 		for _, tt := range []struct {
@@ -295,10 +302,12 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 			{"a link with half an escape", "GET /verify%?flow=x HTTP/1.1\r\n" + browser + "\r\n", 400,
 				"/verify% it"},
 			{"a header over the limit", "GET /verify HTTP/1.1\r\n" + browser + large, 431, "/verify it"},
-			{"names of headers in lower case", "GET /% HTTP/1.1\r\nhost: x\r\naccept: text/html\r\n\r\n", 400, "/% "},
+			{"names of headers in lower case", "GET /% HTTP/1.1\r\nhost: x\r\naccept: text/html\r\n\r\n", 400,
+				"/% "},
 			{"a path of the API", "GET /api/% HTTP/1.1\r\n" + browser + "\r\n", 400, ""},
 			{"a program", "GET /% HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n", 400, ""},
-			{"Accept comes too late", "GET / HTTP/1.1\r\n" + large[:3000] + "\r\n" + browser + large, 431, ""},
+			{"Accept comes too late", "GET / HTTP/1.1\r\n" + large[:3000] + "\r\n" + browser + large, 431,
+				""},
 			{"a link that is longer than a head may be", "GET /verify?flow=" + strings.Repeat("a", 40<<10) +
 				" HTTP/1.1\r\n" + browser + "\r\n", 414, ""},
 		} {
@@ -325,8 +334,8 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 				if err != nil || resp.StatusCode != tt.status || resp.Header.Get("X-Request-Id") == "" ||
 					resp.Header.Get("Cache-Control") != "no-store" ||
 					page != (tt.page != "") || page && string(body) != tt.page {
-					t.Errorf("%d %v %s (%v), want %d and the page %q", resp.StatusCode, resp.Header, body, err,
-						tt.status, tt.page)
+					t.Errorf("%d %v %s (%v), want %d and the page %q", resp.StatusCode, resp.Header, body,
+						err, tt.status, tt.page)
 				}
 			})
 		}
@@ -519,7 +528,8 @@ func TestPage(t *testing.T) {
 func wantPage(t *testing.T, resp *http.Response, status int, page bool) {
 	t.Helper()
 	body, _ := io.ReadAll(resp.Body)
-	isPage := string(body) == fmt.Sprintf("<p>%d de", status) && resp.Header.Get("Content-Security-Policy") != ""
+	isPage := string(body) == fmt.Sprintf("<p>%d de", status) &&
+		resp.Header.Get("Content-Security-Policy") != ""
 	if resp.StatusCode != status || isPage != page || json.Valid(body) == page {
 		t.Errorf("contract 22: %d %s", resp.StatusCode, body)
 	}
@@ -533,8 +543,9 @@ func wantPage(t *testing.T, resp *http.Response, status int, page bool) {
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	var logs lockedBuffer
 	server, _ := secure(t)
-	base, stop := start(t, Config{ReadTimeout: 50 * time.Millisecond, ReadHeaderTimeout: 50 * time.Millisecond,
-		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: fake{}})
+	base, stop := start(t, Config{ReadTimeout: 50 * time.Millisecond,
+		ReadHeaderTimeout: 50 * time.Millisecond,
+		Log:               slog.New(slog.NewJSONHandler(&logs, nil)), Engine: fake{}})
 	secured, stopSecured := start(t, Config{TLS: server, ReadHeaderTimeout: 50 * time.Millisecond,
 		Log: slog.New(slog.NewJSONHandler(&logs, nil)), Engine: fake{}})
 	var conns []net.Conn
@@ -625,7 +636,8 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 			frames.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 			var block bytes.Buffer
 			fields := hpack.NewEncoder(&block)
-			pseudo := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"}, {":path", c.path}}
+			pseudo := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"},
+				{":path", c.path}}
 			for _, f := range pseudo {
 				if f[1] != "" {
 					fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
@@ -658,7 +670,8 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 				}
 			}
 			if got != c.want || (id != "") != (c.want == "HEADERS 200") {
-				t.Errorf("got %s with id %q, want %s: see what the package's documentation says", got, id, c.want)
+				t.Errorf("got %s with id %q, want %s: see what the package's documentation says", got, id,
+					c.want)
 			}
 		})
 	}

@@ -20,12 +20,14 @@ func newMethodMetrics() methodMetrics {
 	return methodMetrics{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_method_total",
-			Help: "What happened with verification methods, by method, event and reason; reason empty: the event " +
-				"says it all; other: what this release does not know, of a module that is newer or lies.",
+			Help: "What happened with verification methods, by method, event and reason; reason " +
+				"empty: the event says it all; other: what this release does not know, of a module that " +
+				"is newer or lies.",
 		}, []string{"method", "event", "reason"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "verge_method_fetch_seconds",
-			Help:    "Time that the other side of a verification method took, whether or not it answered, by method.",
+			Name: "verge_method_fetch_seconds",
+			Help: "Time that the other side of a verification method took, whether or not it " +
+				"answered, by method.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"method"}),
 	}

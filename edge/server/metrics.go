@@ -71,8 +71,9 @@ func NewMetrics() *Metrics {
 		}, []string{"listener"}),
 		turnedAway: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_http_connections_turned_away_total",
-			Help: "Connections that there was no room for, by what became of them (gave_way: one without a request " +
-				"in hand was closed for another, refused) and by the limit (address, total).",
+			Help: "Connections that there was no room for, by what became of them (gave_way: one " +
+				"without a request in hand was closed for another, refused) and by the limit " +
+				"(address, total).",
 		}, []string{"listener", "became", "limit"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_events_total",
@@ -95,7 +96,8 @@ func NewMetrics() *Metrics {
 			Name: "verge_runner_jobs_running", Help: "Jobs running.",
 		}),
 		deferred: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "verge_runner_jobs_deferred_total", Help: "Leases given back because the job's lane was full.",
+			Name: "verge_runner_jobs_deferred_total",
+			Help: "Leases given back because the job's lane was full.",
 		}),
 		claimErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "verge_runner_claim_errors_total", Help: "Claims that the store refused.",
@@ -119,17 +121,19 @@ func NewMetrics() *Metrics {
 			Help: "1 while a new certificate is not taken, so that the one before is in use, else 0.",
 		}),
 		storeFailing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "verge_store_failing", Help: "1 while the store fails at reads, writes or counters, else 0.",
+			Name: "verge_store_failing",
+			Help: "1 while the store fails at reads, writes or counters, else 0.",
 		}, []string{"what"}),
 		storeRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_store_refused_total", Help: "Calls that the store failed at, by what they were for.",
 		}, []string{"what"}),
 		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_store_operation_seconds",
-			Help: "Time that the store took, by operation (get, list, commit, claim, spend) and result: ok, conflict " +
-				"(others were quicker, which is no fault), refused, unknown (a commit without an answer), gave_up " +
-				"(the caller went away).",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+			Help: "Time that the store took, by operation (get, list, commit, claim, spend) and " +
+				"result: ok, conflict (others were quicker, which is no fault), refused, unknown (a commit " +
+				"without an answer), gave_up (the caller went away).",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5,
+				5},
 		}, []string{"operation", "result"}),
 		sessions: newSessionMetrics(),
 	}
@@ -140,7 +144,8 @@ func NewMetrics() *Metrics {
 		}, func() float64 { waiting, _ := m.backlog(); return float64(waiting) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "verge_runner_oldest_task_seconds",
-			Help: "How long ago the oldest task that has not begun was due, as far as this instance knows; 0: none.",
+			Help: "How long ago the oldest task that has not begun was due, as far as this instance " +
+				"knows; 0: none.",
 		}, func() float64 { _, oldest := m.backlog(); return oldest.Seconds() }))
 	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
 		m.methods.events, m.methods.fetch,
@@ -175,8 +180,8 @@ func (m *Metrics) JobDone(took time.Duration, err error) {
 func (m *Metrics) JobDeferred() { m.deferred.Inc() }
 func (m *Metrics) ClaimFailed() { m.claimErrors.Inc() }
 
-// Tasks says who knows how many tasks wait, and for how long the oldest one has been due. It is asked whenever
-// somebody reads metrics.
+// Tasks says who knows how many tasks wait, and for how long the oldest one has been due. It is asked
+// whenever somebody reads metrics.
 func (m *Metrics) Tasks(backlog func() (waiting int, oldest time.Duration)) { m.tasks.Store(&backlog) }
 
 func (m *Metrics) backlog() (waiting int, oldest time.Duration) {

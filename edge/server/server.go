@@ -92,7 +92,8 @@ type Config struct {
 	// Trace makes a span of each request. Nil: there are none.
 	Trace *tracing.Tracer
 
-	// LogClient says how much of a client's address the log has: one of the Client constants. "": ClientWhole.
+	// LogClient says how much of a client's address the log has: one of the Client constants. "":
+	// ClientWhole.
 	LogClient string
 
 	HandleTimeout time.Duration // the engine's deadline for one public request; 0: 15 s
@@ -246,7 +247,8 @@ func New(c Config) *Server {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+AlivePath, func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
-	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
+	mux.HandleFunc("GET "+ReadyPath,
+		func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.ops = &http.Server{
 		Handler:           mux,

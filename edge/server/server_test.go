@@ -191,7 +191,8 @@ func TestRequestReachesTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(resp.Body)
-	if got.Method != "POST" || got.Path != "/a b/c" || got.Query != "x=1&y=%20" || string(got.Body) != "body" ||
+	if got.Method != "POST" || got.Path != "/a b/c" || got.Query != "x=1&y=%20" ||
+		string(got.Body) != "body" ||
 		got.Header.Get("Authorization") != "Bearer k" || got.Client != netip.MustParseAddr("8.8.8.8") {
 		t.Errorf("the engine got %+v", got)
 	}
@@ -254,16 +255,20 @@ func TestRefusals(t *testing.T) {
 		{"body that never comes",
 			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", 408, "REQUEST_TIMEOUT", false},
 		{"invalid chunk",
-			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "INVALID_REQUEST", false},
+			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "INVALID_REQUEST",
+			false},
 		{"engine panics", "GET /panic HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
 		{"engine gives nothing", "GET /nil HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
-		{"engine has no words for its failure", "GET /failed HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine has no words for its failure", "GET /failed HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL",
+			true},
 		{"engine cannot answer just now", "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n", 503, "UNAVAILABLE", true},
-		{"engine gives an impossible status", "GET /impossible HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine gives an impossible status", "GET /impossible HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL",
+			true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before := handled.Load()
-			resp := raw(t, base, strings.Replace(c.request, "\r\n\r\n", "\r\nX-Correlation-Id: corr-1\r\n\r\n", 1))
+			resp := raw(t, base, strings.Replace(c.request, "\r\n\r\n",
+				"\r\nX-Correlation-Id: corr-1\r\n\r\n", 1))
 			b := wantRefusal(t, resp, c.status, c.code)
 			if b["correlation_id"] != "corr-1" || resp.Header.Get("X-Correlation-Id") != "corr-1" {
 				t.Errorf("contract 4: got %v %v", resp.Header, b)
@@ -273,7 +278,8 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if log := logs.String(); strings.Contains(log, "canary") || !strings.Contains(log, "panic in the engine") {
+	if log := logs.String(); strings.Contains(log, "canary") ||
+		!strings.Contains(log, "panic in the engine") {
 		t.Errorf("contract 13: the log of the panic:\n%s", log)
 	}
 }
@@ -334,7 +340,8 @@ func TestBodyLimitOfARoute(t *testing.T) {
 				}
 				resp.Body.Close()
 				if !bytes.Equal(got, sent[:min(size, c.limit+1)]) {
-					t.Errorf("%s %s with %d bytes: the engine saw %d, or others", c.method, c.path, size, len(got))
+					t.Errorf("%s %s with %d bytes: the engine saw %d, or others", c.method, c.path, size,
+						len(got))
 				}
 			}
 		}
@@ -609,7 +616,8 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	stop()
 	for name, text := range map[string]string{"log": logs.String(), "metrics": string(scraped)} {
 		if i := strings.Index(strings.ToLower(text), strings.ToLower(canary)); i >= 0 {
-			t.Errorf("contract 13: the %s hold a secret: …%s…", name, text[max(0, i-200):min(len(text), i+50)])
+			t.Errorf("contract 13: the %s hold a secret: …%s…", name,
+				text[max(0, i-200):min(len(text), i+50)])
 		}
 	}
 	for _, want := range []string{
@@ -678,7 +686,8 @@ func TestAccessLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, want := range map[string]any{
-		"listener": "public", "method": "GET", "route": "sessions", "path": "/api/v1/verify/sessions/" + aSession,
+		"listener": "public", "method": "GET", "route": "sessions",
+		"path":   "/api/v1/verify/sessions/" + aSession,
 		"status": 200.0, "bytes": 2.0, "client": "2001:db8::1", "request_id": "req_engine",
 		"correlation_id": "5F0C6F0E-3c1c-4c6e-9a52-0d6a3a2f9b11",
 	} {

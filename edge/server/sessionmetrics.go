@@ -26,8 +26,8 @@ func newSessionMetrics() sessionMetrics {
 	return sessionMetrics{known: &labels{most: maxIntegrations}, total: prometheus.NewCounterVec(
 		prometheus.CounterOpts{
 			Name: "verge_sessions_total",
-			Help: "Sessions that this instance has started or ended, by integration and outcome. Integration other: " +
-				"all beyond the first 500 that had a session since the process began.",
+			Help: "Sessions that this instance has started or ended, by integration and outcome. " +
+				"Integration other: all beyond the first 500 that had a session since the process began.",
 		}, []string{"integration", "outcome"})}
 }
 

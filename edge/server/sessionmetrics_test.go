@@ -22,7 +22,8 @@ func TestSessionsByIntegrationAreBounded(t *testing.T) {
 	m.Tally(host.Tally{Key: "key_0a4e1f7c1b2d4c3e"})
 	lines := strings.Split(scraped(m, "verge_sessions_total"), "; ")
 	if len(lines) != maxIntegrations+2 {
-		t.Errorf("%d series, want those of %d integrations, one more outcome and the rest", len(lines), maxIntegrations)
+		t.Errorf("%d series, want those of %d integrations, one more outcome and the rest", len(lines),
+			maxIntegrations)
 	}
 	for _, want := range []string{
 		`verge_sessions_total{integration="` + id(0) + `",outcome="started"} 2`,

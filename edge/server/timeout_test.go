@@ -79,16 +79,17 @@ func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
 		{"GET", "/verify", false},
 	} {
 		arrived, left, over := make(chan bool), make(chan bool), make(chan error, 1)
-		base, _ := start(t, Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
-			close(arrived)
-			<-left
-			select {
-			case <-ctx.Done():
-			case <-time.After(300 * time.Millisecond):
-			}
-			over <- ctx.Err()
-			return ok("{}")
-		}}})
+		base, _ := start(t,
+			Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
+				close(arrived)
+				<-left
+				select {
+				case <-ctx.Done():
+				case <-time.After(300 * time.Millisecond):
+				}
+				over <- ctx.Err()
+				return ok("{}")
+			}}})
 		ctx, leave := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, c.method, base+c.path, nil)
 		if err != nil {

@@ -120,7 +120,8 @@ func spokePlain(err error) bool {
 	return false
 }
 
-// onLoopback reports whether only this machine reaches a listener. What it says then stays on this machine, too.
+// onLoopback reports whether only this machine reaches a listener. What it says then stays on this machine,
+// too.
 func onLoopback(l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
 	return ok && at.IP.IsLoopback()

@@ -70,10 +70,12 @@ const maxName = 64
 
 func (s *Signer) add(name string, file []byte) error {
 	switch {
-	case name == "" || len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
+	case name == "" || len(name) > maxName || strings.Trim(name,
+		"abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
 		return fmt.Errorf("its name must have 1 to %d of the characters a to z, 0 to 9, - and _", maxName)
 	case name == abi.TestKey:
-		return fmt.Errorf("choose another name: a module that is tested asks for %q and must not get it", name)
+		return fmt.Errorf("choose another name: a module that is tested asks for %q and must not get it",
+			name)
 	}
 	k, err := parse(file)
 	if err != nil {
@@ -100,12 +102,15 @@ func parse(file []byte) (key, error) {
 		return key{}, errors.New("there is no private key in it; PEM begins with -----BEGIN PRIVATE KEY-----")
 	}
 	if len(found) > 1 {
-		return key{}, fmt.Errorf("there are %d things in it, and it must hold one private key alone", len(found))
+		return key{}, fmt.Errorf("there are %d things in it, and it must hold one private key alone",
+			len(found))
 	}
 	block := found[0]
 	if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
-		return key{}, errors.New("the key is encrypted: nobody is there to type the password when the server " +
-			"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody else read the file")
+		return key{}, errors.New(
+			"the key is encrypted: nobody is there to type the password when the server " +
+				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody " +
+				"else read the file")
 	}
 	var private any
 	var err error
@@ -137,7 +142,8 @@ func fitting(private any) (key, error) {
 	switch k := private.(type) {
 	case *ecdsa.PrivateKey:
 		if k.Curve != elliptic.P256() {
-			return key{}, fmt.Errorf("the key is of the curve %s, and only P-256 is supported", k.Params().Name)
+			return key{}, fmt.Errorf("the key is of the curve %s, and only P-256 is supported",
+				k.Params().Name)
 		}
 		return key{k, []string{"ES256"}}, nil
 	case *rsa.PrivateKey:

@@ -142,7 +142,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"a key that is cut short", block("PRIVATE KEY", []byte("hush")), "cannot be read"},
 		{"another curve", pkcs8(p384), "the curve P-384"},
 		{"RSA of 1,024 bits", pkcs8(small), "1024 bits"},
-		{"a key that agrees on keys", pkcs8(must(ecdh.X25519().GenerateKey(rand.Reader))), "neither of P-256"},
+		{"a key that agrees on keys", pkcs8(must(ecdh.X25519().GenerateKey(rand.Reader))),
+			"neither of P-256"},
 	} {
 		s, err := open(c.file)
 		if s != nil || err == nil || !strings.Contains(err.Error(), c.says) ||
@@ -192,7 +193,8 @@ func TestTheReaderDecidesWhoMayReadAFile(t *testing.T) {
 	if s, err := Open(map[string]string{"a": "/keys/good.pem"}, read); err != nil || s == nil {
 		t.Errorf("%v", err)
 	}
-	s, err := Open(map[string]string{"a": "/keys/good.pem", "b": "/keys/open.pem", "c": "/keys/none.pem"}, read)
+	s, err := Open(map[string]string{"a": "/keys/good.pem", "b": "/keys/open.pem", "c": "/keys/none.pem"},
+		read)
 	if s != nil || err == nil || !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), `private key "b", /keys/open.pem: can be read by others`) {
 		t.Errorf("%v", err)

@@ -244,7 +244,8 @@ func (s watched) List(ctx context.Context, prefix kv.Key, after string, n int) (
 func (s watched) Commit(ctx context.Context, tx kv.Tx) error {
 	return s.w.ask(ctx, &s.w.writes, commit, func(ctx context.Context) (bool, error) {
 		err := s.w.store.Commit(ctx, tx)
-		if err != nil && ctx.Err() != nil && !errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown) {
+		if err != nil && ctx.Err() != nil && !errors.Is(err, kv.ErrUnavailable) &&
+			!errors.Is(err, kv.ErrUnknown) {
 			err = errors.Join(kv.ErrUnknown, err)
 		}
 		return true, err

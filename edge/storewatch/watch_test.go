@@ -104,7 +104,8 @@ func TestOneBudgetForAllThatARequestAsks(t *testing.T) {
 		if _, err := store.Get(ctx, kv.Key{}); !errors.Is(err, kv.ErrUnavailable) {
 			t.Errorf("a read after the budget: %v, want ErrUnavailable", err)
 		}
-		if err := store.Commit(ctx, kv.Tx{}); !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+		if err := store.Commit(ctx, kv.Tx{}); !errors.Is(err, kv.ErrUnavailable) ||
+			errors.Is(err, kv.ErrUnknown) {
 			t.Errorf("a commit after the budget: %v, want ErrUnavailable, because it was not begun", err)
 		}
 		if f.calls != calls {
@@ -361,7 +362,8 @@ func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
 		failed bool // whether reads count as failing, besides what was reported
 	}{
 		{"the trouble has begun and goes on", func(w *Watch) { w.Told(refused) }, false},
-		{"the trouble began and ended during the call", func(w *Watch) { w.Told(refused); w.Told(nil) }, false},
+		{"the trouble began and ended during the call", func(w *Watch) { w.Told(refused); w.Told(nil) },
+			false},
 		{"there was no trouble", func(*Watch) {}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

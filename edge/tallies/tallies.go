@@ -1,5 +1,5 @@
-// Package tallies adds up what the core notes as usage, and has the core record the sums from time to time. So
-// no request waits for a counter, and no counter is written by two instances.
+// Package tallies adds up what the core notes as usage, and has the core record the sums from time to time.
+// So no request waits for a counter, and no counter is written by two instances.
 //
 // The sums stay in memory until the core has recorded them, however long the store fails and whichever engine
 // takes the requests meanwhile. Memory is bounded: a module that notes a million names is counted up to a
@@ -153,8 +153,9 @@ func (b *Book) changed() (rows []row, usable bool) {
 	defer b.mu.Unlock()
 	for of, s := range b.days {
 		if s.counts != s.recorded {
-			rows = append(rows, row{day: host.DayTotal{Integration: of.integration, Day: of.day, Instance: s.name,
-				Counts: s.counts}})
+			rows = append(rows,
+				row{day: host.DayTotal{Integration: of.integration, Day: of.day, Instance: s.name,
+					Counts: s.counts}})
 		}
 	}
 	for key, u := range b.keys {

@@ -161,7 +161,8 @@ func TestMidnight(t *testing.T) {
 	if w.kept.keys[host.KeyUse{Key: key, Day: day + 1}] != 1 {
 		t.Errorf("keys: %v", w.kept.keys)
 	}
-	// The day before is forgotten. A clock that is set back begins another sum, and does not replace the first.
+	// The day before is forgotten. A clock that is set back begins another sum, and does not replace the
+	// first.
 	if len(w.Book.days) != 1 {
 		t.Errorf("%d sums are kept", len(w.Book.days))
 	}
@@ -186,7 +187,8 @@ func TestAMillionNames(t *testing.T) {
 	}
 	w.must(t)
 	w.want(t, day, 100)
-	if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "tallies=1999800 most=100") {
+	if log := w.log.String(); strings.Count(log, "\n") != 1 ||
+		!strings.Contains(log, "tallies=1999800 most=100") {
 		t.Errorf("the log says: %s", log)
 	}
 	// There is room again, and what was counted before is not counted twice.
@@ -200,7 +202,8 @@ func TestAMillionNames(t *testing.T) {
 func TestManySumsAreRecordedInParts(t *testing.T) {
 	w := newWorld(0)
 	for n := range 2*batch + 1 {
-		w.Note(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]), Outcome: host.OutcomeStarted})
+		w.Note(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
+			Outcome: host.OutcomeStarted})
 	}
 	w.must(t)
 	if w.kept.calls != 3 || len(w.kept.days) != 2*batch+1 {

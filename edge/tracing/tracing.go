@@ -1,17 +1,18 @@
-// Package tracing makes spans of OpenTelemetry: one for each request and each job, and below them one for each
-// call of the store, each outbound request and each effect of a guest. It uses OpenTelemetry's API only; package
-// otlp below it sends the spans to a collector.
+// Package tracing makes spans of OpenTelemetry: one for each request and each job, and below them one for
+// each call of the store, each outbound request and each effect of a guest. It uses OpenTelemetry's API only;
+// package otlp below it sends the spans to a collector.
 //
 // [New] makes a [Tracer] from a provider. Every method works on a nil Tracer too, and then adds nothing: it
 // returns what it was given, so that tracing costs nothing while it is off.
 //
 // # What is promised
 //
-//   - A request that comes with a valid traceparent (W3C Trace Context) continues that trace. Its tracestate and
-//     its baggage are not read.
-//   - A webhook carries the traceparent of the job that sends it. Requests of verification methods carry none.
-//   - No span has a query, a body, a header, a path, a client's address, a key, a token or a name of the store's items.
-//     Attributes are those of contract 48, and texts from fixed sets.
+//   - A request that comes with a valid traceparent (W3C Trace Context) continues that trace. Its tracestate
+//     and its baggage are not read.
+//   - A webhook carries the traceparent of the job that sends it. Requests of verification methods carry
+//     none.
+//   - No span has a query, a body, a header, a path, a client's address, a key, a token or a name of the
+//     store's items. Attributes are those of contract 48, and texts from fixed sets.
 package tracing
 
 import (
@@ -59,8 +60,8 @@ func (t *Tracer) Request(ctx context.Context, header web.Header, listener, metho
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parents[0]})
 	}
 	ctx, span := t.spans.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
-			attribute.String("verge.listener", listener)))
+		trace.WithAttributes(attribute.String("http.request.method", method),
+			attribute.String("http.route", route), attribute.String("verge.listener", listener)))
 	return ctx, Request{span}
 }
 
@@ -265,7 +266,8 @@ type meter struct {
 // Spend implements kv.Meter.
 func (m meter) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) (
 	[]time.Time, error) {
-	ctx, span := m.t.within(ctx, "store spend", trace.SpanKindClient, attribute.String("db.operation.name", "spend"))
+	ctx, span := m.t.within(ctx, "store spend", trace.SpanKindClient,
+		attribute.String("db.operation.name", "spend"))
 	tats, err := m.Meter.Spend(ctx, p, now, charges)
 	end(span, failed(err))
 	return tats, err

@@ -65,10 +65,12 @@ func TestWhoGetsATraceparent(t *testing.T) {
 		req  host.FetchRequest
 		want bool
 	}{
-		"a webhook":                   {host.FetchRequest{Header: map[string]string{"X-Service-Signature": "s"}}, true},
-		"a webhook without a header":  {host.FetchRequest{}, true},
-		"a method's request":          {host.FetchRequest{For: "bankid"}, false},
-		"a method's request, headers": {host.FetchRequest{For: "bankid", Header: map[string]string{"A": "b"}}, false},
+		"a webhook": {host.FetchRequest{
+			Header: map[string]string{"X-Service-Signature": "s"}}, true},
+		"a webhook without a header": {host.FetchRequest{}, true},
+		"a method's request":         {host.FetchRequest{For: "bankid"}, false},
+		"a method's request, headers": {host.FetchRequest{For: "bankid", Header: map[string]string{"A": "b"}},
+			false},
 	} {
 		f := &fetching{}
 		ctx, span := tracer.Request(t.Context(), nil, "public", "POST", "start")
@@ -84,7 +86,8 @@ func TestWhoGetsATraceparent(t *testing.T) {
 		}
 	}
 	f := &fetching{}
-	if _, err := tracer.Fetcher(f).Fetch(t.Context(), host.FetchRequest{}); err != nil || len(f.asked.Header) > 0 {
+	if _, err := tracer.Fetcher(f).Fetch(t.Context(), host.FetchRequest{}); err != nil ||
+		len(f.asked.Header) > 0 {
 		t.Errorf("outside of a trace a webhook carries %v, %v", f.asked.Header, err)
 	}
 }

@@ -30,7 +30,10 @@ func NewRecorder(c abi.Config, start time.Time, carry effect.Func) (*Recorder, e
 			r.step.Events = append(r.step.Events, e)
 			return e.Status, e.Reply
 		},
-		notice: func(k abi.Kind, body []byte) { r.step.Events = append(r.step.Events, Event{Kind: k, Body: body}) },
+		notice: func(k abi.Kind, body []byte) {
+			r.step.Events = append(r.step.Events,
+				Event{Kind: k, Body: body})
+		},
 	}
 	var err error
 	r.core, _, err = Engine{}.start(context.Background(), c, r.stage)

@@ -95,7 +95,8 @@ func TestDifferencesOfAnswers(t *testing.T) {
 			answer(t, &s[r.validate], func(r *web.Response) { r.Status = 409 })
 			return s
 		}, r.validate, []string{"validate\n", "POST /api/v1/verify/validate", "at 2026-11-20T22:10:00",
-			"the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200", "commit p0: done"}},
+			"the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200",
+			"commit p0: done"}},
 		{"a member of an answer's body", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[r.validate], func(r *web.Response) {
 				r.Body = bytes.Replace(r.Body, []byte(`"challenge_age":25`), []byte(`"challenge_age":18`), 1)
@@ -109,7 +110,8 @@ func TestDifferencesOfAnswers(t *testing.T) {
 		{"a header of an answer", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[r.pending], func(r *web.Response) { delete(r.Header, "Cache-Control") })
 			return s
-		}, r.pending, []string{"GET /api/v1/verify/sessions/svc_sess_", "+   Header.Cache-Control[0]: no-store"}},
+		}, r.pending, []string{"GET /api/v1/verify/sessions/svc_sess_",
+			"+   Header.Cache-Control[0]: no-store"}},
 	})
 }
 
@@ -117,7 +119,8 @@ func TestDifferencesOfEffects(t *testing.T) {
 	r := newReplayed(t)
 	r.differs(t, []alteration{
 		{"what an effect is about", func(s []transcript.Step) []transcript.Step {
-			firstEvent(&s[r.pending], abi.KVGet).Body = abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "s/another"})
+			firstEvent(&s[r.pending], abi.KVGet).Body = abi.AppendKey(nil,
+				kv.Key{Partition: "p0", Name: "s/another"})
 			return s
 		}, r.pending, []string{"event 3 of 4", "-   p0/s/another", "+   p0/s/"}},
 		{"the reply to an effect", func(s []transcript.Step) []transcript.Step {
@@ -156,7 +159,8 @@ func TestDifferencesOfSteps(t *testing.T) {
 			s[r.validate], s[r.used] = s[r.used], s[r.validate]
 			return s
 		}, r.validate, []string{"contract 5: used"}},
-		{"a step fewer", func(s []transcript.Step) []transcript.Step { return s[1:] }, 0, []string{"pending"}},
+		{"a step fewer", func(s []transcript.Step) []transcript.Step { return s[1:] }, 0,
+			[]string{"pending"}},
 		{"the clock", func(s []transcript.Step) []transcript.Step {
 			s[r.approve].Now = s[r.approve].Now.Add(time.Millisecond)
 			return s
@@ -170,7 +174,8 @@ func TestDifferencesOfSteps(t *testing.T) {
 			return s
 		}, r.approve, []string{"-   session_failed", "+   session_completed"}},
 		{"the request", func(s []transcript.Step) []transcript.Step {
-			s[r.validate].Body = bytes.Replace(s[r.validate].Body, []byte("result_token"), []byte("result_taken"), 1)
+			s[r.validate].Body = bytes.Replace(s[r.validate].Body, []byte("result_token"),
+				[]byte("result_taken"), 1)
 			return s
 		}, r.validate, []string{"- commit", "+ about"}},
 	})

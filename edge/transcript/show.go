@@ -175,7 +175,8 @@ func appendText(lines []string, label string, b []byte) []string {
 	switch {
 	case len(b) > 0 && (b[0] == '{' || b[0] == '[') && json.Indent(&indented, b, "", "  ") == nil:
 		b = indented.Bytes()
-	case !utf8.Valid(b) || bytes.ContainsFunc(b, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }):
+	case !utf8.Valid(b) || bytes.ContainsFunc(b,
+		func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }):
 		return append(lines, fmt.Sprintf("%s%q", label, b))
 	}
 	for n, line := range strings.Split(string(b), "\n") {

@@ -76,8 +76,8 @@ func TestSignaturesAreReplayed(t *testing.T) {
 	s := &stage{effect: p.effect, notice: p.notice}
 	one2, two2, none := core(s)
 	d := p.end(step.Answer, nil)
-	if d != nil || !bytes.Equal(one2, one) || !bytes.Equal(two2, two) || !errors.Is(none, host.ErrNoSuchKey) ||
-		signed != 2 {
+	if d != nil || !bytes.Equal(one2, one) || !bytes.Equal(two2, two) ||
+		!errors.Is(none, host.ErrNoSuchKey) || signed != 2 {
 		t.Errorf("replayed %x, %x, %v, %v; %d signatures in all", one2, two2, none, d, signed)
 	}
 

@@ -81,7 +81,8 @@ func (s *stage) logger() *slog.Logger {
 		}
 		return a
 	}
-	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: leaveOut}))
+	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug,
+		ReplaceAttr: leaveOut}))
 }
 
 // start starts a core on the stage. end closes it.
@@ -101,8 +102,9 @@ func (e Engine) start(
 	if e.Guest == nil {
 		r, err = core.New(settings.Unpack(c), host.Host{
 			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
-			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally,
-			Wake: s.wake, About: s.about,
+			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure,
+			Tally: s.tally,
+			Wake:  s.wake, About: s.about,
 		})
 		return r, func() error { return nil }, err
 	}
@@ -114,8 +116,9 @@ func (e Engine) start(
 		Compiled: e.Guest, Guest: c, Sealer: sealer,
 		KV: store, Meter: store, Fetch: fetch, Sign: sign,
 		Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally, Wake: s.wake,
-		About:     s.about,
-		Instances: 1, MemoryFull: 1 << 31, // never replaced: a new instance would read again what this one knows
+		About: s.about,
+		// never replaced: a new instance would read again what this one knows
+		Instances: 1, MemoryFull: 1 << 31,
 		Random: &s.entropy,
 		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
 	})

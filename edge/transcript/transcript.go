@@ -87,7 +87,8 @@ func (t *Transcript) Write(w io.Writer) error {
 			Body: characters(s.Body), Answer: characters(s.Answer)}
 		for _, v := range s.Events {
 			line.Events = append(line.Events, event{
-				Kind: kinds[v.Kind].name, Body: characters(v.Body), Status: v.Status, Reply: characters(v.Reply)})
+				Kind: kinds[v.Kind].name, Body: characters(v.Body), Status: v.Status,
+				Reply: characters(v.Reply)})
 		}
 		if err := e.Encode(line); err != nil {
 			return err

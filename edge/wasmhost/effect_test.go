@@ -29,8 +29,8 @@ func (s *insideEffects) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return s.KV.Get(ctx, key)
 }
 
-// An effect is carried out with the context that the host has made for it, so that a trace shows what a guest asked
-// for, and below it what the host did for that.
+// An effect is carried out with the context that the host has made for it, so that a trace shows what a guest
+// asked for, and below it what the host did for that.
 func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 	store := &insideEffects{KV: memory.New(memory.Config{})}
 	cfg := config(t, goodGuest)
@@ -75,7 +75,8 @@ func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 	}
 }
 
-// What a guest says a request is about reaches the host with the request's context, and only in the form of ids.
+// What a guest says a request is about reaches the host with the request's context, and only in the form of
+// ids.
 func TestAGuestSaysWhatARequestIsAbout(t *testing.T) {
 	type callerKey struct{}
 	said := make(chan host.About, 8)

@@ -71,21 +71,25 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 				s := e.Stats()
 				return s.InFlight == 1 && s.Queued == 0
 			})
-			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5", "/sign": "3"} {
+			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5",
+				"/sign": "3"} {
 				r := get(e, t.Context(), path)
 				body := string(r.Body)
 				if r.Status != 200 || !strings.HasPrefix(body, status) || !strings.Contains(body, c.says) {
-					t.Errorf("%s: %d %.80q, want the status %s of the ABI and %q", path, r.Status, body, status, c.says)
+					t.Errorf("%s: %d %.80q, want the status %s of the ABI and %q", path, r.Status, body,
+						status, c.says)
 				}
 			}
 			cancel()
 			if status := <-beside; status != 301 {
 				t.Errorf("a request under way at the same time: %d", status)
 			}
-			if strings.Contains(log.String(), "a secret") || strings.Contains(log.String(), "a guest failed") {
+			if strings.Contains(log.String(), "a secret") ||
+				strings.Contains(log.String(), "a guest failed") {
 				t.Errorf("the log: %s", &log)
 			}
-			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{"panic": 4}[c.name] {
+			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{
+				"panic": 4}[c.name] {
 				t.Errorf("the log tells of %d panics: %s", n, &log)
 			}
 			for _, cause := range []string{wasmhost.CauseTrap, wasmhost.CauseProtocol, wasmhost.CauseHost} {

@@ -25,8 +25,9 @@ type generation struct {
 	slots  []atomic.Pointer[instance]
 	turn   atomic.Uint32
 
-	mu     sync.Mutex // held while an instance takes its slot
-	drawn  []string   // by slot, the first random bytes of its instance; nil: the instances are not tested yet
+	mu sync.Mutex // held while an instance takes its slot
+	// by slot, the first random bytes of its instance; nil: the instances are not tested yet
+	drawn  []string
 	ending bool
 	over   chan struct{} // closed when ending is set
 
@@ -196,7 +197,8 @@ func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
 		if in == nil {
 			continue
 		}
-		if b, err := in.do(&call{ctx: ctx, message: message, result: make(chan result, 1)}); err != errNoGuest {
+		if b, err := in.do(&call{ctx: ctx, message: message,
+			result: make(chan result, 1)}); err != errNoGuest {
 			return b, err
 		}
 	}
@@ -328,7 +330,8 @@ func (g *generation) canary(ctx context.Context) error {
 		return err
 	}
 	if resp.Status != 200 || len(resp.Body) == 0 {
-		return fmt.Errorf("it answers the canary request with status %d and %d bytes", resp.Status, len(resp.Body))
+		return fmt.Errorf("it answers the canary request with status %d and %d bytes", resp.Status,
+			len(resp.Body))
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
 	c.Sealer = ring(t)
 	first, err1 := c.guest()
 	second, err2 := c.guest()
-	if err1 != nil || err2 != nil || strings.Contains(string(first), "canary7") || bytes.Equal(first, second) {
+	if err1 != nil || err2 != nil || strings.Contains(string(first), "canary7") ||
+		bytes.Equal(first, second) {
 		t.Errorf("%v %v\n%s\n%s", err1, err2, first, second)
 	}
 	for _, sealed := range [][]byte{first, second} {

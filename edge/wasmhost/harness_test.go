@@ -144,15 +144,16 @@ func TestCommitsWhoseRequestFailed(t *testing.T) {
 		time  time.Duration // how long a request may take
 		fail  func(h *testharness.Harness, sealer *breaking)
 	}{
-		{"contract 5: the guest traps while the commit is under way", wasmhost.CauseHost, 30 * time.Second, func(
-			h *testharness.Harness, sealer *breaking,
-		) {
-			sealer.now.Store(true)
-			flow := token.FlowPrefix + strings.Repeat("A", 200)
-			if r := h.Do("GET", api.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
-				t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
-			}
-		}},
+		{"contract 5: the guest traps while the commit is under way", wasmhost.CauseHost, 30 * time.Second,
+			func(
+				h *testharness.Harness, sealer *breaking,
+			) {
+				sealer.now.Store(true)
+				flow := token.FlowPrefix + strings.Repeat("A", 200)
+				if r := h.Do("GET", api.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
+					t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
+				}
+			}},
 		{
 			"contract 5: its deadline passes while the commit is under way",
 			"",
@@ -177,7 +178,10 @@ func TestCommitsWhoseRequestFailed(t *testing.T) {
 			})
 			header := testharness.Bearer(h.Publisher.SecretKey)
 			header.Set("Idempotency-Key", "one")
-			ask := func() *testharness.Response { return h.Do("POST", api.StartPath, header, h.StartBody(nil)) }
+			ask := func() *testharness.Response {
+				return h.Do("POST", api.StartPath, header,
+					h.StartBody(nil))
+			}
 
 			store.hold.Store(true)
 			answer := make(chan *testharness.Response)

@@ -62,7 +62,8 @@ func (in *instance) hear(c *call, out []byte) (err error) {
 			}
 			err = in.heed(c, rec)
 		case rec.Request != c.id || in.calls[c.id] != c:
-			err = fmt.Errorf("a record of request %d, which is not under way or not the one that was called for",
+			err = fmt.Errorf("a record of request %d, which is not under way or not the one "+
+				"that was called for",
 				rec.Request)
 		case rec.Kind == abi.Respond:
 			err = in.answered(c, rec.Body)

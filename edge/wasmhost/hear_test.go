@@ -134,7 +134,8 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 		{"more jobs than asked for", func(j *abi.Jobs) { j.Jobs = append(j.Jobs, good, good) }, false},
 		{"a job of another partition", func(j *abi.Jobs) { j.Jobs[0].Partition = "p1" }, false},
 		{"a lane of a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Lane = strings.Repeat("l", 1<<10) }, false},
-		{"a task named by a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) }, false},
+		{"a task named by a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) },
+			false},
 		{"a payload that no store has", func(j *abi.Jobs) {
 			j.Jobs[0].Task.Payload = make([]byte, kv.MaxValue+1)
 		}, false},
@@ -144,7 +145,8 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 	} {
 		j := abi.Jobs{Jobs: []host.Job{good}, Next: now}
 		c.change(&j)
-		if err := checkJobs(j, "p0", 2); (err == nil) != c.ok || err != nil && !errors.Is(err, abi.ErrMalformed) {
+		if err := checkJobs(j, "p0", 2); (err == nil) != c.ok ||
+			err != nil && !errors.Is(err, abi.ErrMalformed) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -184,7 +186,8 @@ func FuzzOutbox(f *testing.F) {
 			Charges:   []kv.Charge{{Name: "c", Cost: 1, Burst: 2}},
 		}),
 		abi.Fetch: abi.AppendFetch(nil,
-			host.FetchRequest{Method: "GET", URL: "https://shop.example", Header: map[string]string{"A": "b"}}),
+			host.FetchRequest{Method: "GET", URL: "https://shop.example",
+				Header: map[string]string{"A": "b"}}),
 		abi.Sign: abi.AppendSign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
 		abi.Measure: abi.AppendTold(nil,
 			abi.Told{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
@@ -198,7 +201,8 @@ func FuzzOutbox(f *testing.F) {
 	} {
 		add(abi.Record{Request: 1, Op: 1, Kind: kind, Body: body})
 		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}},
-			abi.Record{Request: 1, Op: 1, Kind: kind, Body: body}, abi.Record{Request: 2, Kind: kind, Body: body})
+			abi.Record{Request: 1, Op: 1, Kind: kind, Body: body},
+			abi.Record{Request: 2, Kind: kind, Body: body})
 	}
 	f.Fuzz(func(t *testing.T, out []byte) {
 		var log bytes.Buffer
@@ -240,7 +244,10 @@ func strict(t *testing.T) ports {
 			KV:    memory.New(memory.Config{}),
 			Meter: ratelimit.NewLocal(0).Meter(),
 			Fetch: astray{},
-			Sign:  func(_ context.Context, _, _ string, message []byte) ([]byte, error) { return message, nil },
+			Sign: func(_ context.Context, _, _ string, message []byte) ([]byte, error) {
+				return message,
+					nil
+			},
 		},
 		about: func(_ context.Context, a host.About) {
 			if a != a.Told() {
@@ -275,7 +282,8 @@ func TestRecordsInAnothersName(t *testing.T) {
 	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, 9} {
 		for _, of := range []uint32{0, 2, 3} {
 			newCall := func(id uint32) *call {
-				return &call{ctx: t.Context(), id: id, result: make(chan result, 1), stop: func() bool { return true }}
+				return &call{ctx: t.Context(), id: id, result: make(chan result, 1),
+					stop: func() bool { return true }}
 			}
 			one, two := newCall(1), newCall(2)
 			in := &instance{calls: map[uint32]*call{1: one, 2: two}}

@@ -165,7 +165,8 @@ func testSays(t *testing.T, cases []guestSays) {
 			if got := signed.Load(); got > c.signs || got < c.signs && !c.fails {
 				t.Errorf("%d signatures were made, want %d", got, c.signs)
 			}
-			if len(told.wakes) > 0 != (c.wakes != "") || len(told.wakes) > 0 && string(told.wakes[0]) != c.wakes {
+			if len(told.wakes) > 0 != (c.wakes != "") ||
+				len(told.wakes) > 0 && string(told.wakes[0]) != c.wakes {
 				t.Errorf("told of tasks in %q, want %q", told.wakes, c.wakes)
 			}
 		})
@@ -190,8 +191,9 @@ func TestWhatGuestsSayOfUsage(t *testing.T) {
 	good := saidGood()
 	testSays(t, []guestSays{
 		{
-			name:   "a session that started",
-			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted}), good},
+			name: "a session that started",
+			says: [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted}),
+				good},
 			status: 200,
 			tally:  host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted},
 		},
@@ -201,8 +203,9 @@ func TestWhatGuestsSayOfUsage(t *testing.T) {
 			status: 200,
 		},
 		{
-			name:   "an integration whose name would reach out of its items",
-			says:   [][]byte{tally(host.Tally{Integration: "../" + anIntegration, Outcome: host.OutcomeStarted}), good},
+			name: "an integration whose name would reach out of its items",
+			says: [][]byte{tally(host.Tally{Integration: "../" + anIntegration,
+				Outcome: host.OutcomeStarted}), good},
 			status: 200,
 		},
 		{
@@ -276,7 +279,8 @@ func TestWhatGuestsSayInNotices(t *testing.T) {
 			status: 200,
 			counts: "other",
 		},
-		{name: "a notice that this host does not know", says: [][]byte{record(77, []byte("?")), good}, status: 200},
+		{name: "a notice that this host does not know", says: [][]byte{record(77, []byte("?")), good},
+			status: 200},
 		{
 			name:   "a log that cannot be read",
 			says:   [][]byte{record(abi.Log, []byte{1, 2}), good},
@@ -306,9 +310,11 @@ func TestWhatGuestsSayOfTasks(t *testing.T) {
 			says:   [][]byte{wake("p7", now), wake("c", now), wake("", now), good},
 			status: 200,
 		},
-		{name: "a task without a time", says: [][]byte{wake("p0", time.Time{}), good}, status: 200, wakes: "p0"},
+		{name: "a task without a time", says: [][]byte{wake("p0", time.Time{}), good}, status: 200,
+			wakes: "p0"},
 		{name: "a task in the year 300000", says: [][]byte{wake("p0", far), good}, status: 503, fails: true},
-		{name: "a task before 1970", says: [][]byte{wake("p0", time.Unix(-1, 0)), good}, status: 503, fails: true},
+		{name: "a task before 1970", says: [][]byte{wake("p0", time.Unix(-1, 0)), good}, status: 503,
+			fails: true},
 		{
 			name:   "a wake that cannot be read",
 			says:   [][]byte{record(abi.Wake, []byte("p0")), good},
@@ -377,7 +383,8 @@ func TestWhatGuestsSayToTheStore(t *testing.T) {
 		{
 			name: "more charges than a transaction has parts",
 			says: [][]byte{effect(abi.KVSpend,
-				abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: make([]kv.Charge, kv.MaxTx+1)}))},
+				abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now,
+					Charges: make([]kv.Charge, kv.MaxTx+1)}))},
 			status: 503,
 			fails:  true,
 		},
@@ -517,7 +524,8 @@ func TestWhatGuestsSayInAnswers(t *testing.T) {
 	}
 	testSays(t, []guestSays{
 		{name: "an answer with no status", says: [][]byte{answer(0, web.Header{})}, status: 503},
-		{name: "an answer that is only informational", says: [][]byte{answer(101, web.Header{})}, status: 503},
+		{name: "an answer that is only informational", says: [][]byte{answer(101, web.Header{})},
+			status: 503},
 		{
 			name:   "a header with a length",
 			says:   [][]byte{answer(200, web.Header{"content-length": {"1"}})},
@@ -533,7 +541,8 @@ func TestWhatGuestsSayInAnswers(t *testing.T) {
 			says:   [][]byte{answer(200, web.Header{"X": {"a\r\n\r\nb"}})},
 			status: 503,
 		},
-		{name: "a header with an invalid name", says: [][]byte{answer(200, web.Header{"A b": {"c"}})}, status: 503},
+		{name: "a header with an invalid name", says: [][]byte{answer(200, web.Header{"A b": {"c"}})},
+			status: 503},
 		{name: "129 headers", says: [][]byte{answer(200, headers)}, status: 503},
 		{
 			name:   "a long header",
@@ -684,15 +693,17 @@ func (r hostility) body(k abi.Kind) []byte {
 		})
 		return abi.AppendSpend(nil, s)
 	case abi.Fetch:
-		q := host.FetchRequest{Method: r.text(), URL: r.text(), Header: map[string]string{}, Body: []byte(r.text()),
-			For: r.text(), Timeout: r.span()}
+		q := host.FetchRequest{Method: r.text(), URL: r.text(), Header: map[string]string{},
+			Body: []byte(r.text()), For: r.text(), Timeout: r.span()}
 		r.some(func() { q.Header[r.text()] = r.text() })
 		return abi.AppendFetch(nil, q)
 	case abi.Sign:
-		return abi.AppendSign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(), Message: []byte(r.text())})
+		return abi.AppendSign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(),
+			Message: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
-		return abi.AppendTold(nil, abi.Told{Method: r.text(), Event: events[r.IntN(len(events))], Reason: r.text()})
+		return abi.AppendTold(nil, abi.Told{Method: r.text(), Event: events[r.IntN(len(events))],
+			Reason: r.text()})
 	case abi.Respond:
 		p := &web.Response{Status: r.count(), Header: web.Header{}, Body: []byte(r.text())}
 		r.some(func() { p.Header[r.text()] = []string{r.text(), r.text()} })
@@ -707,7 +718,8 @@ func (r hostility) body(k abi.Kind) []byte {
 	case abi.Tally:
 		ids := []string{"0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", r.text()}
 		what := []string{host.OutcomeStarted, r.text()}
-		return abi.AppendTally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)], Key: r.text()})
+		return abi.AppendTally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)],
+			Key: r.text()})
 	case abi.Wake:
 		return abi.AppendWake(nil, r.partition(), r.when())
 	}
@@ -793,8 +805,8 @@ func TestAHostileModule(t *testing.T) {
 		}
 	}
 	for _, m := range told.measured {
-		if again := host.Told(m.Method, m.Event, m.Reason); again.Event != m.Event || again.Reason != m.Reason ||
-			m.Took != 0 || len(m.Method) > 67 {
+		if again := host.Told(m.Method, m.Event, m.Reason); again.Event != m.Event ||
+			again.Reason != m.Reason || m.Took != 0 || len(m.Method) > 67 {
 			t.Errorf("%.200q was measured", fmt.Sprint(m))
 		}
 	}

@@ -310,7 +310,8 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 	defer func() {
 		if v := recover(); v != nil {
 			// The value may quote the effect, so only its type and its place are logged.
-			in.engine.cfg.Log.Error("panic in an effect", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+			in.engine.cfg.Log.Error("panic in an effect", "type", fmt.Sprintf("%T", v), "stack",
+				string(debug.Stack()))
 			done.status, done.body = lost(rec.Kind, "the host failed")
 		}
 		in.send(done)

@@ -75,7 +75,8 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 		}
 	}()
 	if err := checkShape(wasm); err != nil {
-		return nil, fmt.Errorf("wasmhost: module %s is no WebAssembly that can be run: %w", short(m.digest), err)
+		return nil, fmt.Errorf("wasmhost: module %s is no WebAssembly that can be run: %w", short(m.digest),
+			err)
 	}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
 		return nil, fmt.Errorf("wasmhost: %w", err)
@@ -84,7 +85,8 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 		return nil, fmt.Errorf("wasmhost: %w", err)
 	}
 	if m.compiled, err = m.runtime.CompileModule(ctx, wasm); err != nil {
-		return nil, fmt.Errorf("wasmhost: module %s is no WebAssembly that can be run: %w", short(m.digest), err)
+		return nil, fmt.Errorf("wasmhost: module %s is no WebAssembly that can be run: %w", short(m.digest),
+			err)
 	}
 	var wrong []string
 	has := m.compiled.ExportedFunctions()

@@ -129,7 +129,8 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 				t.Fatalf("%v, the digest is %s", err, e.Digest())
 			}
 			c.fail(t, e, clock)
-			eventually(t, "the module before takes requests again", func() bool { return e.Digest() == first })
+			eventually(t, "the module before takes requests again",
+				func() bool { return e.Digest() == first })
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the next request: %d", r.Status)
 			}
@@ -166,7 +167,8 @@ func TestProbation(t *testing.T) {
 				t.Fatal(err)
 			}
 			second := e.Digest()
-			eventually(t, "the guests of the module before are gone", func() bool { return e.Stats().Instances == 1 })
+			eventually(t, "the guests of the module before are gone",
+				func() bool { return e.Stats().Instances == 1 })
 			get(e, t.Context(), "/trap")
 			r := get(e, t.Context(), "/")
 			if r.Status != 200 || e.Digest() != second || told.count("rolled back: trap") != 0 {
@@ -244,7 +246,8 @@ func TestReplacementsAreTested(t *testing.T) {
 					return told.count("started") > 2+n || told.count("failed: "+wasmhost.CauseStart) > 0
 				})
 			}
-			eventually(t, "it is refused", func() bool { return told.count("failed: "+wasmhost.CauseStart) > 0 })
+			eventually(t, "it is refused",
+				func() bool { return told.count("failed: "+wasmhost.CauseStart) > 0 })
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the other guest: %d", r.Status)
 			}

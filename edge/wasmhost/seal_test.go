@@ -107,7 +107,8 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 			}
 			h.Settle()
 			types := h.Sink.Types(s.SessionID) // both are due at once, so their order may differ
-			if slices.Sort(types); !slices.Equal(types, []string{"verification.completed", "verification.started"}) {
+			if slices.Sort(types); !slices.Equal(types,
+				[]string{"verification.completed", "verification.started"}) {
 				t.Errorf("events %v", types)
 			}
 		})

@@ -60,7 +60,8 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		for range 8 {
 			loop(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(20))*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(),
+					time.Duration(1+rand.IntN(20))*time.Millisecond)
 				defer cancel()
 				path := []string{"/", "/park", "/effect", "/grow", "/junk", "/"}[rand.IntN(6)]
 				if r := get(e, ctx, path); r == nil || r.Status == 0 {
@@ -75,7 +76,8 @@ func TestEverythingAtOnce(t *testing.T) {
 		loop(func() {
 			err := e.ActivateCompiled(t.Context(), modules[rand.IntN(3)])
 			if err != nil && !errors.Is(err, wasmhost.ErrActive) && !errors.Is(err, wasmhost.ErrClosed) {
-				t.Logf("an activation: %v", err) // its guest may have got a request that makes it trap during its tests
+				// its guest may have got a request that makes it trap during its tests
+				t.Logf("an activation: %v", err)
 			}
 			e.Renew(t.Context())
 		})
@@ -104,7 +106,10 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 	busy := make(chan int, 1)
 	began := time.Now()
 	go func() { busy <- get(e, t.Context(), "/slow").Status }()
-	eventually(t, "the guest is busy", func() bool { s := e.Stats(); return s.InFlight == 1 && s.Queued == 0 })
+	eventually(t, "the guest is busy", func() bool {
+		s := e.Stats()
+		return s.InFlight == 1 && s.Queued == 0
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	const n = 400 // more than the queue holds
 	answers := make(chan int, n)
@@ -140,7 +145,8 @@ func TestCloseWhileActivating(t *testing.T) {
 	e := start(t, config(t, goodGuest))
 	done := make(chan error, 1)
 	go func() {
-		done <- e.Activate(t.Context(), append(bytes.Clone(kit.Module(t)), 0, 3, 1, 'v', byte(rand.IntN(256))))
+		done <- e.Activate(t.Context(), append(bytes.Clone(kit.Module(t)), 0, 3, 1, 'v',
+			byte(rand.IntN(256))))
 	}()
 	time.Sleep(50 * time.Millisecond) // compiling takes longer than that
 	if err := e.Close(); err != nil {

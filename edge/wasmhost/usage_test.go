@@ -13,11 +13,13 @@ import (
 
 const anIntegration = "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00"
 
-// A guest records what its host has added up. A module of an earlier release says that it cannot, and goes on.
+// A guest records what its host has added up. A module of an earlier release says that it cannot, and goes
+// on.
 func TestRecord(t *testing.T) {
 	day := host.DayOf(time.Now())
 	totals := host.Totals{
-		Days: []host.DayTotal{{Integration: anIntegration, Day: day, Instance: "a", Counts: host.Counts{3, 1}}},
+		Days: []host.DayTotal{{Integration: anIntegration, Day: day, Instance: "a",
+			Counts: host.Counts{3, 1}}},
 		Keys: []host.KeyUse{{Key: "key_0a4e1f7c1b2d4c3e", Day: day}},
 	}
 	store := memory.New(memory.Config{})

@@ -80,8 +80,8 @@ type Config struct {
 
 	Observer Observer // nil: none
 
-	// Effect is called before each effect, with the context of its request. The effect is carried out with the
-	// context that it returns, and done is called afterwards. Nil: no call.
+	// Effect is called before each effect, with the context of its request. The effect is carried out with
+	// the context that it returns, and done is called afterwards. Nil: no call.
 	Effect func(ctx context.Context, kind string) (within context.Context, done func())
 
 	Cache  wazero.CompilationCache // nil: the module is compiled again at every start
@@ -175,12 +175,13 @@ type Engine struct {
 
 	mu         sync.Mutex // held while one generation replaces another
 	generation atomic.Pointer[generation]
-	before     *generation // takes over again if the current one fails on probation; nil: there is no probation
-	trial      int         // counts probations
-	proven     *time.Timer // ends the current probation
-	retiring   sync.WaitGroup
-	over       chan struct{} // closed by Close
-	changed    signal        // tells that a guest may have become available
+	// takes over again if the current one fails on probation; nil: there is no probation
+	before   *generation
+	trial    int         // counts probations
+	proven   *time.Timer // ends the current probation
+	retiring sync.WaitGroup
+	over     chan struct{} // closed by Close
+	changed  signal        // tells that a guest may have become available
 
 	inFlight, queued, instances, memory atomic.Int64
 }

@@ -75,7 +75,8 @@ func get(e *wasmhost.Engine, ctx context.Context, path string) *web.Response {
 func TestTheCoreAnswers(t *testing.T) {
 	e := start(t, config(t, goodGuest))
 	r := get(e, t.Context(), "/nowhere")
-	if r.Status != 404 || !strings.Contains(string(r.Body), "NOT_FOUND") || r.Header.Get("X-Request-Id") == "" {
+	if r.Status != 404 || !strings.Contains(string(r.Body), "NOT_FOUND") ||
+		r.Header.Get("X-Request-Id") == "" {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 	}
 	if err := e.Ready(t.Context()); err != nil {
@@ -340,7 +341,8 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"a clock that is off", func(c *wasmhost.Config) {
 			c.Clock.Wall = hasty(2 * time.Second)
 		}, "its clock is off by -"},
-		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} }, "repeats itself"},
+		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} },
+			"repeats itself"},
 		{"randomness that the instances share", func(c *wasmhost.Config) {
 			c.Random = &sameForAll{}
 		}, "repeats itself"},
@@ -407,7 +409,8 @@ func ofVersion(version byte) []byte {
 		}
 		types = append(types, slices.Concat([]byte{0x60}, i32s(f.params), i32s(results)))
 		kinds = append(kinds, []byte{byte(i)})
-		exports = append(exports, slices.Concat([]byte{byte(len(f.name))}, []byte(f.name), []byte{0, byte(i)}))
+		exports = append(exports, slices.Concat([]byte{byte(len(f.name))}, []byte(f.name),
+			[]byte{0, byte(i)}))
 		bodies = append(bodies,
 			slices.Concat([]byte{byte(len(f.instructions) + 2), 0}, f.instructions, []byte{0x0b}))
 	}

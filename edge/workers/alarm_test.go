@@ -42,7 +42,8 @@ func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
 	guest := abi.Config{Retries: []abi.Milliseconds{300, 3_600_000}}
 	s, site := newSite(t, in, workerd.Config{Guest: guest, Offset: 48 * time.Hour})
 	id, _ := s.start()
-	soon(t, "two attempts that fail", func() bool { return len(in.statuses(id, "verification.started")) == 2 })
+	soon(t, "two attempts that fail",
+		func() bool { return len(in.statuses(id, "verification.started")) == 2 })
 	in.answer(0)
 	site.Advance(time.Hour)
 	in.cameAs(t, id, "verification.started", 500, 500, 204)

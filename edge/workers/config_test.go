@@ -59,7 +59,8 @@ func TestWranglerConfig(t *testing.T) {
 	}
 	for i, class := range classes {
 		b, added := c.Bound.Bindings[i], c.Moves[i].New_sqlite_classes
-		if b.Name != strings.ToUpper(class) || b.Class_name != class || !slices.Equal(added, []string{class}) {
+		if b.Name != strings.ToUpper(class) || b.Class_name != class ||
+			!slices.Equal(added, []string{class}) {
 			t.Errorf("%+v %+v, want those of %s", b, c.Moves[i], class)
 		}
 	}

@@ -41,7 +41,8 @@ func TestAGuestThatFails(t *testing.T) {
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
 			a := s.do("GET", s.base+path, nil, nil)
 			s.want(a, http.StatusServiceUnavailable, "UNAVAILABLE")
-			if a.header.Get("Retry-After") != "1" || !strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
+			if a.header.Get("Retry-After") != "1" ||
+				!strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
 				t.Errorf("headers %v", a.header)
 			}
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
@@ -238,7 +239,8 @@ func TestFetches(t *testing.T) {
 		t.Run("contract 26: what cannot be sent"+path, func(t *testing.T) {
 			a := s.do("POST", s.base+path, nil, []byte(receiver.URL))
 			text := string(a.body)
-			if a.status != 502 || !strings.Contains(text, "network_error: ") || strings.Contains(text, "hush") {
+			if a.status != 502 || !strings.Contains(text, "network_error: ") ||
+				strings.Contains(text, "hush") {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})

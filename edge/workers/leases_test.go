@@ -178,7 +178,8 @@ func TestOneIsolateIsExact(t *testing.T) {
 		for i, a := range answers {
 			at := f.Requests[i].At
 			if a.Error != "" || max(a.TATs[0], at) != max(tat, at) {
-				t.Fatalf("seed %d: request %d of %+v: the counter was %v %s, want %d", seed, i, c, a.TATs, a.Error, tat)
+				t.Fatalf("seed %d: request %d of %+v: the counter was %v %s, want %d", seed, i, c, a.TATs,
+					a.Error, tat)
 			}
 			if max(tat, at)+c.Cost <= at+c.Burst {
 				tat = max(tat, at) + c.Cost

@@ -35,8 +35,8 @@ func bankKey(t *testing.T) (text string, public *ecdsa.PublicKey) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), &key.PublicKey
 }
 
-// deployBanks runs the Worker with three methods, which prove themselves to one provider in three ways. Each has
-// an integration of its own, whose id ends like the method's place in the list.
+// deployBanks runs the Worker with three methods, which prove themselves to one provider in three ways. Each
+// has an integration of its own, whose id ends like the method's place in the list.
 func deployBanks(t *testing.T) (*service, *workerd.Server, *oidctest.Server) {
 	t.Helper()
 	const base = "http://verge.localhost"
@@ -62,7 +62,8 @@ func deployBanks(t *testing.T) (*service, *workerd.Server, *oidctest.Server) {
 		w.ConfigText = fmt.Sprintf(`{"base_url": %q, "dev": true, "partitions": 2, "methods": [%s, %s, %s]}`, base,
 			method("one", `"keys_env": {"private_key": "KEY_ONE"}`), method("two", `"keys_env": {"private_key": "KEY_TWO"}`),
 			method("three", `"secrets_env": {"client_secret": "SECRET_THREE"}`))
-		w.Secrets["KEY_ONE"], w.Secrets["KEY_TWO"], w.Secrets["SECRET_THREE"] = one, two, "canary-of-the-client\n"
+		w.Secrets["KEY_ONE"], w.Secrets["KEY_TWO"], w.Secrets["SECRET_THREE"] = one, two,
+			"canary-of-the-client\n"
 		w.Site.(map[string]any)["integrations"] = integrations
 	})
 	s.makeKey()
@@ -106,7 +107,8 @@ func (v *visitor) open(method, target string, form url.Values) (status int, page
 			v.t.Fatal(err)
 		}
 		if method == "POST" {
-			req.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {v.base}}
+			req.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
+				"Origin": {v.base}}
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -152,8 +154,8 @@ func (v *visitor) prove(redirect string) (page string) {
 	return page
 }
 
-// TestMethodsAtTheEdge: an operator configures methods by VERGE_CONFIG, with their secrets and keys in secrets
-// of the Worker, and they verify people (contract 36, 41).
+// TestMethodsAtTheEdge: an operator configures methods by VERGE_CONFIG, with their secrets and keys in
+// secrets of the Worker, and they verify people (contract 36, 41).
 func TestMethodsAtTheEdge(t *testing.T) {
 	t.Parallel()
 	s, server, provider := deployBanks(t)

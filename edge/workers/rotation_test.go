@@ -121,7 +121,8 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 	} {
 		if a.status != http.StatusServiceUnavailable || a.text("code") != "UNAVAILABLE" ||
 			a.header.Get("Retry-After") == "" {
-			s.t.Errorf("contract 16: %s: %d %v %s, want 503 and Retry-After", what, a.status, a.header, a.body)
+			s.t.Errorf("contract 16: %s: %d %v %s, want 503 and Retry-After", what, a.status, a.header,
+				a.body)
 		}
 	}
 	if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
@@ -153,7 +154,8 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	})
 	with := func(ring token.Keyring) {
 		t.Helper()
-		server.Redeploy(t, func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = string(marshalled(t, ring)) })
+		server.Redeploy(t,
+			func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = string(marshalled(t, ring)) })
 	}
 	s.makeKey()
 	id, link := s.start()
@@ -289,7 +291,8 @@ func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
 			}
 			for _, a := range got {
 				if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-					t.Errorf("contract 16: %d %v %.200s, want 503 and Retry-After", a.status, a.header, a.body)
+					t.Errorf("contract 16: %d %v %.200s, want 503 and Retry-After", a.status, a.header,
+						a.body)
 				}
 			}
 		})

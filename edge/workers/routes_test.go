@@ -38,7 +38,8 @@ func TestTheRoutesOfTheWorkerAreTheCores(t *testing.T) {
 		t.Errorf("%s is not what the core's tables make: run go generate ./edge/workers", routesFile)
 	}
 	if abi.CanaryPath != api.OpenAPIPath {
-		t.Errorf("hosts ask a module for %s, and the core has that document at %s", abi.CanaryPath, api.OpenAPIPath)
+		t.Errorf("hosts ask a module for %s, and the core has that document at %s", abi.CanaryPath,
+			api.OpenAPIPath)
 	}
 }
 
@@ -122,7 +123,8 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 	}
 	for i, q := range questions {
 		if got[i] != want[i] {
-			t.Errorf("%s: %s %s: the Worker has %+v, the server %+v", q.Door, q.Method, q.Path, got[i], want[i])
+			t.Errorf("%s: %s %s: the Worker has %+v, the server %+v", q.Door, q.Method, q.Path, got[i],
+				want[i])
 		}
 	}
 }

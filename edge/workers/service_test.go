@@ -257,7 +257,8 @@ func shop(in *inbox, secret, value string) map[string]any {
 	return map[string]any{
 		"publishers": []any{map[string]any{"id": "pub_shop", "name": "Shop"}},
 		"integrations": []any{map[string]any{"id": integrationID, "publisher": "pub_shop", "name": "Checkout",
-			"level": "L1", "challenge_age": 25, "method": "sandbox", "webhook_url": in.URL + "/hooks", secret: value}},
+			"level": "L1", "challenge_age": 25, "method": "sandbox", "webhook_url": in.URL + "/hooks",
+			secret: value}},
 	}
 }
 

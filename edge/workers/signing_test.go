@@ -50,8 +50,9 @@ func TestSignatures(t *testing.T) {
 	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		Keys: map[string]string{
 			"ec": pkcs8(ec), "rsa": pkcs8(wide), "ed": pkcs8(ed), "narrow": pkcs8(narrow),
-			"sec1": encode("EC PRIVATE KEY", sec1, err), "damaged": encode("PRIVATE KEY", []byte("hush"), nil),
-			"two": pkcs8(ec) + pkcs8(ec), "text": "hush", "self-test": pkcs8(ec),
+			"sec1":    encode("EC PRIVATE KEY", sec1, err),
+			"damaged": encode("PRIVATE KEY", []byte("hush"), nil),
+			"two":     pkcs8(ec) + pkcs8(ec), "text": "hush", "self-test": pkcs8(ec),
 		}})
 	message := []byte("head.claims")
 	for _, c := range []struct {
@@ -75,7 +76,8 @@ func TestSignatures(t *testing.T) {
 					abi.AppendSign(nil, abi.SignRequest{Key: c.key, Algorithm: algorithm, Message: message}))
 				if !strings.Contains(" "+c.algorithms+" ", " "+algorithm+" ") {
 					text := string(reply)
-					if status != abi.Unavailable || !strings.Contains(text, c.says) || strings.Contains(text, "hush") ||
+					if status != abi.Unavailable || !strings.Contains(text, c.says) ||
+						strings.Contains(text, "hush") ||
 						!strings.HasPrefix(text, `signing: the private key "`+c.key+`" `) {
 						t.Errorf("%s, %s: status %d, %q, want %q", c.key, algorithm, status, reply, c.says)
 					}
@@ -83,7 +85,8 @@ func TestSignatures(t *testing.T) {
 				}
 				if status != abi.OK {
 					t.Errorf("%s, %s: status %d, %s", c.key, algorithm, status, reply)
-				} else if err := jwt.GetSigningMethod(algorithm).Verify(string(message), reply, c.public); err != nil {
+				} else if err := jwt.GetSigningMethod(algorithm).Verify(string(message), reply,
+					c.public); err != nil {
 					t.Errorf("%s, %s: %v", c.key, algorithm, err)
 				}
 			}
@@ -158,7 +161,8 @@ func TestFetchesOfMethods(t *testing.T) {
 		counts[strings.Join([]string{m.Method, m.Event, m.Reason}, " ")]++
 	}
 	for want, n := range map[string]int{
-		"bankid fetched ": 1, "bankid fetch_failed timeout": 4, "face fetch_failed destination_not_allowed": 1,
+		"bankid fetched ": 1, "bankid fetch_failed timeout": 4,
+		"face fetch_failed destination_not_allowed": 1,
 	} {
 		if counts[want] != n {
 			t.Errorf("measured %q %d times, want %d", want, counts[want], n)

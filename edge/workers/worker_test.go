@@ -42,7 +42,8 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 // A variable holds 5 KB, so a site may be in several variables.
 func TestASiteInTwoVariables(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) {
-		integrations, err := json.Marshal(map[string]any{"integrations": w.Site.(map[string]any)["integrations"]})
+		integrations, err := json.Marshal(map[string]any{
+			"integrations": w.Site.(map[string]any)["integrations"]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,10 @@ func TestARestartLosesNothing(t *testing.T) {
 	server.Restart(t)
 	in.answer(0)
 	for _, event := range []string{"verification.started", "verification.completed"} {
-		soon(t, event, func() bool { all := in.statuses(id, event); return len(all) > 0 && all[len(all)-1] == 204 })
+		soon(t, event, func() bool {
+			all := in.statuses(id, event)
+			return len(all) > 0 && all[len(all)-1] == 204
+		})
 	}
 	s.want(s.validate(used), http.StatusConflict, "ALREADY_USED")
 	s.want(s.validate(unused), http.StatusOK, "")
@@ -152,7 +156,8 @@ func TestDoor(t *testing.T) {
 		})
 	}
 	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`} {
-		if a := s.do("GET", s.base+path, nil, nil); a.status != 200 || strings.TrimSpace(string(a.body)) != want {
+		if a := s.do("GET", s.base+path, nil, nil); a.status != 200 ||
+			strings.TrimSpace(string(a.body)) != want {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
@@ -166,7 +171,8 @@ func TestDoor(t *testing.T) {
 		"/admin/v1/integrations/" + trace} {
 		s.do("GET", s.base+path, http.Header{"X-Correlation-Id": {"john-smith"}}, nil)
 	}
-	s.do("GET", s.base+"/", http.Header{"X-Correlation-Id": {trace}, "Cf-Connecting-Ip": {"203.0.113.77"}}, nil)
+	s.do("GET", s.base+"/", http.Header{"X-Correlation-Id": {trace}, "Cf-Connecting-Ip": {"203.0.113.77"}},
+		nil)
 	for _, text := range []string{s.key, operatorToken, webhookSecret, "john-smith", "203.0.113"} {
 		if strings.Contains(server.Log(), text) {
 			t.Errorf("contract 13: the log has a secret or a caller's text:\n%s", server.Log())
@@ -203,11 +209,16 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 		status            int
 		code              string
 	}{
-		"plain http":                      {"https://verge.example", "verge.example", "http", 403, "FORBIDDEN"},
-		"https":                           {"https://verge.example", "verge.example", "https", 404, "NOT_FOUND"},
-		"plain http on this machine":      {"https://verge.example", "127.0.0.1:8787", "http", 404, "NOT_FOUND"},
-		"a service that is plain http":    {"http://verge.localhost", "verge.example", "http", 404, "NOT_FOUND"},
-		"https to one that is plain http": {"http://verge.localhost", "verge.example", "https", 404, "NOT_FOUND"},
+		"plain http": {"https://verge.example", "verge.example", "http", 403,
+			"FORBIDDEN"},
+		"https": {"https://verge.example", "verge.example", "https", 404,
+			"NOT_FOUND"},
+		"plain http on this machine": {"https://verge.example", "127.0.0.1:8787", "http", 404,
+			"NOT_FOUND"},
+		"a service that is plain http": {"http://verge.localhost", "verge.example", "http", 404,
+			"NOT_FOUND"},
+		"https to one that is plain http": {"http://verge.localhost", "verge.example", "https", 404,
+			"NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.BaseURL = c.base })
@@ -233,9 +244,11 @@ func TestClientAddressOfThePlatform(t *testing.T) {
 		address, forwarded string
 		status             int
 	}{
-		{"192.0.2.1", "198.51.100.1", 401}, {"192.0.2.1", "198.51.100.2", 401}, {"192.0.2.1", "198.51.100.3", 401},
+		{"192.0.2.1", "198.51.100.1", 401}, {"192.0.2.1", "198.51.100.2", 401},
+		{"192.0.2.1", "198.51.100.3", 401},
 		{"192.0.2.1", "198.51.100.4", 429}, {"192.0.2.2", "198.51.100.4", 401},
-		{"2001:db8::1", "", 401}, {"2001:db8::2", "", 401}, {"2001:db8::ffff:3", "", 401}, {"2001:db8::4", "", 429},
+		{"2001:db8::1", "", 401}, {"2001:db8::2", "", 401}, {"2001:db8::ffff:3", "", 401},
+		{"2001:db8::4", "", 429},
 		{"2001:db8:0:1::4", "", 401},
 	} {
 		if got := from(c.address, c.forwarded); got != c.status {
@@ -246,7 +259,8 @@ func TestClientAddressOfThePlatform(t *testing.T) {
 
 func TestAdminHost(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.AdminHost = "operators.localhost" })
-	if a := s.do("GET", s.base+"/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusNotFound {
+	if a := s.do("GET", s.base+"/admin/v1/keys", bearer(operatorToken),
+		nil); a.status != http.StatusNotFound {
 		t.Errorf("the public host: %d %s", a.status, a.body)
 	}
 	const operators = "http://operators.localhost"

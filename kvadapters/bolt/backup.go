@@ -28,9 +28,9 @@ type Copy struct {
 // mode 0600 and is a Store's: Restore takes it, and so does Open. It holds nothing of what was deleted. If it
 // is there when Backup returns, it is whole, on disk, and has been checked.
 //
-// All else goes on meanwhile, but for one case: a commit for which the file outgrows what is mapped into memory
-// waits until the copy is made, and everything after it waits, too. The mapping doubles as the file grows, so that
-// is rare.
+// All else goes on meanwhile, but for one case: a commit for which the file outgrows what is mapped into
+// memory waits until the copy is made, and everything after it waits, too. The mapping doubles as the file
+// grows, so that is rare.
 func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
 	var c Copy
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -81,7 +81,8 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 				// Both names stand for a moment, so that no crash leaves a place where a start makes an empty
 				// store.
 				if err := os.Link(path, r.Replaced); err != nil {
-					return fmt.Errorf("the file that is there cannot be kept: %w; move it away, and try again", err)
+					return fmt.Errorf(
+						"the file that is there cannot be kept: %w; move it away, and try again", err)
 				}
 			}
 			if runtime.GOOS == "windows" {

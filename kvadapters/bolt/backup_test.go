@@ -91,7 +91,8 @@ func TestABackupIsOneInstantOfAStoreThatGoesOn(t *testing.T) {
 			b, errB := copied.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("b", w)})
 			got, _ := strconv.Atoi(string(a.Value))
 			if errA != nil || errB != nil || !bytes.Equal(a.Value, b.Value) || got < n {
-				t.Errorf("writer %d had committed %d before the backup (transaction %d); it has %s and %s (%v %v)",
+				t.Errorf("writer %d had committed %d before the backup (transaction %d); it has "+
+					"%s and %s (%v %v)",
 					w, n, before, a.Value, b.Value, errA, errB)
 			}
 		}
@@ -114,7 +115,8 @@ func TestABackupHasEverythingAndNothingThatWasDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := strings.Repeat("was-deleted ", 20)
-	large := kv.Tx{ID: "large", Partition: "p", Puts: []kv.Put{{Name: "large", Value: make([]byte, kv.MaxValue)}}}
+	large := kv.Tx{ID: "large", Partition: "p",
+		Puts: []kv.Put{{Name: "large", Value: make([]byte, kv.MaxValue)}}}
 	for _, tx := range []kv.Tx{
 		{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "gone", Value: []byte(secret)}}},
 		{ID: "2", Partition: "p", Deletes: []string{"gone"}},
@@ -192,7 +194,8 @@ func TestRestorePutsABackupBackWhole(t *testing.T) {
 			}
 			kept, _ := os.ReadFile(r.Replaced)
 			if !bytes.Equal(kept, c.kept) || (c.kept == nil) != (r.Replaced == "") {
-				t.Errorf("the file before is at %q with %d bytes, want %d", r.Replaced, len(kept), len(c.kept))
+				t.Errorf("the file before is at %q with %d bytes, want %d", r.Replaced, len(kept),
+					len(c.kept))
 			}
 			restored, err := Open(path, Config{})
 			if err != nil {
@@ -203,7 +206,8 @@ func TestRestorePutsABackupBackWhole(t *testing.T) {
 				it.Tx != "ours" {
 				t.Errorf("the item of the backup is %+v (%v)", it, err)
 			}
-			if items, err := restored.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil || len(items) != 1 {
+			if items, err := restored.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil ||
+				len(items) != 1 {
 				t.Errorf("there are %d items (%v), want that of the backup alone", len(items), err)
 			}
 			second, err := restored.Backup(t.Context(), filepath.Join(dir, "second"))
@@ -233,7 +237,8 @@ func TestRestoreChangesNothingIfItFails(t *testing.T) {
 		{"the backup is a store in use", open, writing(good), "another process has it open"},
 		{"there is no backup", func(*testing.T, string) {}, writing(good), "no such file"},
 		{"the backup is cut off", writing(good[:len(good)/2]), writing(good), "cut off"},
-		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good), "damaged"},
+		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good),
+			"damaged"},
 		{"the backup is something else", writing([]byte(strings.Repeat("text ", 1e4))), writing(good),
 			"not a bolt file"},
 	} {

@@ -38,7 +38,8 @@ func BenchmarkCommit(b *testing.B) {
 						id := fmt.Sprintf("svc_sess_%020d", i*7919%1000003)
 						err := store.Commit(context.Background(), kv.Tx{
 							ID: id, Partition: kv.Partition(fmt.Sprintf("p%02d", i%16)),
-							Puts: []kv.Put{{Name: id, Value: make([]byte, 200), Expires: time.Now().Add(time.Hour)}},
+							Puts: []kv.Put{{Name: id, Value: make([]byte, 200),
+								Expires: time.Now().Add(time.Hour)}},
 						})
 						if err != nil {
 							b.Error(err)

@@ -159,7 +159,8 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) (i
 				continue
 			}
 			if rec := decodeItem(v); !rec.expired(now) {
-				items = append(items, rec.export(kv.Key{Partition: prefix.Partition, Name: string(k[len(names):])}))
+				items = append(items,
+					rec.export(kv.Key{Partition: prefix.Partition, Name: string(k[len(names):])}))
 			}
 		}
 		return nil

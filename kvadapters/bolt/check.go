@@ -92,7 +92,8 @@ func (w *walk) tree(id uint64) error {
 // file, and that the walk has not met it before. Of a leaf it reads the elements only if leaves is set.
 func (w *walk) page(id uint64, leaves bool) (page, error) {
 	if id < 2 || id >= w.m.pages {
-		return page{}, damaged(fmt.Sprintf("a page number, %d, lies outside of the file's %d pages", id, w.m.pages))
+		return page{}, damaged(fmt.Sprintf("a page number, %d, lies outside of the file's %d pages", id,
+			w.m.pages))
 	}
 	if w.seen[id] {
 		return page{}, damaged(fmt.Sprintf("two ways lead to page %d", id))

@@ -49,7 +49,8 @@ func TestCheckFindsPagesWithWrongLinks(t *testing.T) {
 			order.PutUint64(b[firstChild:], 0)
 		}, "lies outside of the file"},
 		{"a leaf in another's place", func(b []byte) { order.PutUint64(b[leaf:], 99) }, "holds page 99"},
-		{"a page of another kind", func(b []byte) { order.PutUint16(b[leaf+8:], 0x10) }, "has the flags 0x10"},
+		{"a page of another kind", func(b []byte) { order.PutUint16(b[leaf+8:], 0x10) },
+			"has the flags 0x10"},
 		{"a leaf that runs over the end", func(b []byte) {
 			order.PutUint32(b[leaf+12:], 1<<31)
 		}, "runs over the end"},

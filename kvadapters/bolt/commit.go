@@ -441,7 +441,8 @@ func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 			failed = true
 		default:
 			failed = true
-			conflict.Items = append(conflict.Items, rec.export(kv.Key{Partition: c.partition, Name: check.Name}))
+			conflict.Items = append(conflict.Items,
+				rec.export(kv.Key{Partition: c.partition, Name: check.Name}))
 		}
 	}
 	if c.touchesTasks() {

@@ -87,7 +87,8 @@ func TestAFullDiskLosesNoCommitAndNoFailureLooksLikeSuccess(t *testing.T) {
 		t.Fatalf("no commit went through before the disk was full:\n%s", out)
 	}
 	for want, why := range map[string]string{
-		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and the system's error",
+		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and " +
+			"the system's error",
 		"read <nil>":   "a commit that is on disk could not be read",
 		"stopped true": "the store went on after a failed write",
 		"again <nil>":  "the store did not go on by itself once there was room",

@@ -81,8 +81,9 @@ func countTx(w, n int) kv.Tx {
 			{Name: fmt.Sprintf("b%d", w), Value: value, Expires: time.Now().Add(time.Hour)},
 			{Name: fmt.Sprintf("log/%d/%d", w, n), Value: value},
 		},
-		Schedule: []kv.Task{{ID: fmt.Sprintf("t-%d-%d", w, n), Due: time.Unix(int64(1+n), 0), Payload: value}},
-		Cancel:   []string{fmt.Sprintf("t-%d-%d", w, n-1)},
+		Schedule: []kv.Task{{ID: fmt.Sprintf("t-%d-%d", w, n), Due: time.Unix(int64(1+n), 0),
+			Payload: value}},
+		Cancel: []string{fmt.Sprintf("t-%d-%d", w, n-1)},
 	}
 }
 

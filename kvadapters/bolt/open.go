@@ -166,7 +166,8 @@ func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 	verge := tx.Bucket(bucketVerge)
 	if verge == nil {
 		if name, _ := tx.Cursor().First(); name != nil {
-			return 0, fmt.Errorf("a bolt file of another program (it begins with bucket %q); name another path", name)
+			return 0, fmt.Errorf("a bolt file of another program (it begins with bucket %q); "+
+				"name another path", name)
 		}
 		for _, name := range [][]byte{bucketVerge, bucketItems, bucketExpiry, bucketTasks, bucketDue} {
 			if _, err := tx.CreateBucket(name); err != nil {

@@ -28,8 +28,10 @@ func filled(t *testing.T) []byte {
 		tx := kv.Tx{ID: fmt.Sprint(i), Partition: "p"}
 		for j := range 25 {
 			id := fmt.Sprintf("%d-%d", i, j)
-			tx.Puts = append(tx.Puts, kv.Put{Name: id, Value: make([]byte, 200), Expires: time.Unix(1<<33, 0)})
-			tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: time.Unix(int64(i), 0), Payload: make([]byte, 200)})
+			tx.Puts = append(tx.Puts, kv.Put{Name: id, Value: make([]byte, 200),
+				Expires: time.Unix(1<<33, 0)})
+			tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: time.Unix(int64(i), 0),
+				Payload: make([]byte, 200)})
 		}
 		if err := s.Commit(t.Context(), tx); err != nil {
 			t.Fatal(err)
@@ -70,7 +72,8 @@ func TestOpenNeedsOneGoodMetaPage(t *testing.T) {
 		{"a file is made if there is none", func(*testing.T, string) {}},
 		{"an empty file is filled", writing(nil)},
 		{"a good file is opened", writing(good)},
-		{"the first meta page may be lost, as by a power cut during its write", writing(zeroed(good, 0, page))},
+		{"the first meta page may be lost, as by a power cut during its write",
+			writing(zeroed(good, 0, page))},
 		{"the second meta page may be lost", writing(zeroed(good, page, 2*page))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +116,8 @@ func (c noStore) isRefused(t *testing.T) {
 func TestOpenSaysWhatIsDamaged(t *testing.T) {
 	good, page := filled(t), os.Getpagesize()
 	for _, c := range []noStore{
-		{"both meta pages are lost", writing(zeroed(good, 0, 2*page)), "neither of its two meta pages is valid"},
+		{"both meta pages are lost", writing(zeroed(good, 0, 2*page)),
+			"neither of its two meta pages is valid"},
 		{"the file is a short text", writing([]byte("hello")), "too few for a bolt file"},
 		{
 			"the file is a long text",

@@ -45,7 +45,8 @@ func (t *trouble) err() error {
 	if t.final {
 		return fmt.Errorf("given up; remove the cause and restart the service: %w", t.cause)
 	}
-	return fmt.Errorf("nothing is written until the disk takes writes again; the next try is in at most %v: %w",
+	return fmt.Errorf("nothing is written until the disk takes writes again; the next try is "+
+		"in at most %v: %w",
 		mostPause, t.cause)
 }
 

@@ -192,12 +192,14 @@ func TestADiskThatIsAwayStopsOnlyWritesAndTheStoreRecoversByItself(t *testing.T)
 			}
 			claimed, _, err := s.Claim(t.Context(), "q", time.Unix(9, 0), time.Minute, 9)
 			if !errors.Is(err, kv.ErrUnavailable) {
-				t.Errorf("a claim: %v, %v, want ErrUnavailable: its result could not be recorded", claimed, err)
+				t.Errorf("a claim: %v, %v, want ErrUnavailable: its result could not be recorded", claimed,
+					err)
 			}
 
 			d.set(nil, nil)
 			recovers(t, s)
-			for name, want := range map[string]error{"before": nil, "failed": c.after, "later": kv.ErrNotFound} {
+			for name, want := range map[string]error{"before": nil, "failed": c.after,
+				"later": kv.ErrNotFound} {
 				if err := get(t, s, name); !errors.Is(err, want) {
 					t.Errorf("afterwards, %s: %v, want %v", name, err, want)
 				}
@@ -236,7 +238,8 @@ func TestRecoveryRefusesAReplacedOlderOrDamagedFile(t *testing.T) {
 		says   string
 	}{
 		"another file in its place": {func(t *testing.T, path string, early []byte) {
-			if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, early, 0o600)); err != nil {
+			if err := errors.Join(os.Rename(path, path+".old"),
+				os.WriteFile(path, early, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}, "another file"},

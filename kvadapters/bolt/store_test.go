@@ -117,7 +117,8 @@ func TestACommitSeesWhatEarlierCommitsOfItsWriteDidToItsTask(t *testing.T) {
 		lost   bool
 	}{
 		{"cancelled", func(tx *kv.Tx) { tx.Cancel = []string{"t"} }, true},
-		{"scheduled anew", func(tx *kv.Tx) { tx.Schedule = []kv.Task{{ID: "t", Due: time.Unix(9, 0)}} }, true},
+		{"scheduled anew", func(tx *kv.Tx) { tx.Schedule = []kv.Task{{ID: "t", Due: time.Unix(9, 0)}} },
+			true},
 		{"another task cancelled", func(tx *kv.Tx) { tx.Cancel = []string{"u"} }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,7 +190,8 @@ func TestACallerThatGivesUpLearnsWhetherItsCommitCanHappen(t *testing.T) {
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "begun"}); err != nil {
 		t.Errorf("the commit that was being written: %v, want it there", err)
 	}
-	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "waiting"}); !errors.Is(err, kv.ErrNotFound) {
+	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "waiting"}); !errors.Is(err,
+		kv.ErrNotFound) {
 		t.Errorf("the commit that returned ErrUnavailable happened afterwards: %q, %v", it.Tx, err)
 	}
 }
@@ -257,7 +259,8 @@ func TestExpiredItemsAreSwept(t *testing.T) {
 	if err := s.db.View(func(tx *bbolt.Tx) error {
 		for _, bucket := range [][]byte{bucketItems, bucketExpiry} {
 			if n := tx.Bucket(bucket).Stats().KeyN; n != items/2 {
-				t.Errorf("bucket %s holds %d entries after the sweep, want the %d of items that have not expired",
+				t.Errorf("bucket %s holds %d entries after the sweep, want the %d of items that "+
+					"have not expired",
 					bucket, n, items/2)
 			}
 		}
@@ -303,7 +306,8 @@ func TestAnItemThatIsPutAgainIsNotSweptByItsOldExpiry(t *testing.T) {
 func TestSyncIsOn(t *testing.T) {
 	s := testStore(t, Config{})
 	if s.db.NoSync || s.db.NoGrowSync {
-		t.Errorf("bbolt's NoSync is %v, its NoGrowSync %v, want false: a commit would return before it is on disk",
+		t.Errorf("bbolt's NoSync is %v, its NoGrowSync %v, want false: a commit would return "+
+			"before it is on disk",
 			s.db.NoSync, s.db.NoGrowSync)
 	}
 }

@@ -88,7 +88,8 @@ func (s *Store) Claim(
 			var first *knownTask
 			onDisk := key != nil && bytes.HasPrefix(key, prefix)
 			if onDisk {
-				first = &knownTask{id: string(key[len(prefix)+8:]), ready: binary.BigEndian.Uint64(key[len(prefix):])}
+				first = &knownTask{id: string(key[len(prefix)+8:]),
+					ready: binary.BigEndian.Uint64(key[len(prefix):])}
 			}
 			if more && (!onDisk || t.order.Less(known.Item(), first)) {
 				first, onDisk = known.Item(), false

@@ -32,8 +32,9 @@ func BenchmarkCommit(b *testing.B) {
 				id := fmt.Sprint(n.Add(1))
 				err := s.Commit(b.Context(), kv.Tx{
 					ID: id, Partition: part,
-					Checks:   []kv.Check{{Name: id}},
-					Puts:     []kv.Put{{Name: id, Value: make([]byte, 200), Expires: time.Now().Add(time.Hour)}},
+					Checks: []kv.Check{{Name: id}},
+					Puts: []kv.Put{{Name: id, Value: make([]byte, 200),
+						Expires: time.Now().Add(time.Hour)}},
 					Schedule: []kv.Task{{ID: id, Due: time.Now().Add(time.Hour), Payload: make([]byte, 500)}},
 				})
 				if err != nil {
@@ -90,7 +91,8 @@ func BenchmarkClaim(b *testing.B) {
 			}
 			b.ResetTimer()
 			for range b.N {
-				if _, next, err := s.Claim(b.Context(), part, now, time.Minute, 10); err != nil || next.IsZero() {
+				if _, next, err := s.Claim(b.Context(), part, now, time.Minute, 10); err != nil ||
+					next.IsZero() {
 					b.Fatal(next, err)
 				}
 			}

@@ -169,7 +169,8 @@ func (c *change) evaluate(found seen, now uint64) (*kv.Conflict, error) {
 			refused = true
 		default:
 			refused = true
-			conflict.Items = append(conflict.Items, rec.export(kv.Key{Partition: c.tx.Partition, Name: check.Name}))
+			conflict.Items = append(conflict.Items,
+				rec.export(kv.Key{Partition: c.tx.Partition, Name: check.Name}))
 		}
 	}
 	for _, held := range c.tx.Held {

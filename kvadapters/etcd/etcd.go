@@ -416,7 +416,8 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 				return nil, damaged(string(found.Key), "holds no item")
 			}
 			if !rec.expired(now) {
-				items = append(items, rec.export(kv.Key{Partition: prefix.Partition, Name: string(found.Key[head:])}))
+				items = append(items,
+					rec.export(kv.Key{Partition: prefix.Partition, Name: string(found.Key[head:])}))
 			}
 			from = string(found.Key) + "\x00"
 		}

@@ -222,7 +222,8 @@ func TestAnUnreachableStoreIsUnavailableAndComesBackUnchanged(t *testing.T) {
 	server.Wait()
 	eventually(t, s)
 	commit(t, s, used("up"))
-	if tasks, _, err := s.Claim(t.Context(), part, time.Now(), time.Second, 1); err != nil || len(tasks) != 1 {
+	if tasks, _, err := s.Claim(t.Context(), part, time.Now(), time.Second, 1); err != nil ||
+		len(tasks) != 1 {
 		t.Errorf("claim after the return: %v, %v, want the task", tasks, err)
 	}
 }
@@ -421,7 +422,8 @@ func (l *load) verify(t *testing.T, s kv.KV) {
 		}
 		it, ok := items[name]
 		if !ok || it.Tx != winners[0] {
-			t.Errorf("I3: %s was told that it won %s, which now holds the item of %q", winners[0], name, it.Tx)
+			t.Errorf("I3: %s was told that it won %s, which now holds the item of %q", winners[0], name,
+				it.Tx)
 		}
 	}
 	for name, it := range items {

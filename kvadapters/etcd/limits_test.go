@@ -104,7 +104,8 @@ func TestATooLargeTransactionIsRefusedWithAdvice(t *testing.T) {
 		if !unavailable || !strings.Contains(err.Error(), want) {
 			t.Errorf("commit: %v, want ErrUnavailable that says %s", err, want)
 		}
-		if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "n0"}); !errors.Is(err, kv.ErrNotFound) {
+		if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "n0"}); !errors.Is(err,
+			kv.ErrNotFound) {
 			t.Errorf("an item of the refused transaction: %v, want ErrNotFound", err)
 		}
 	}
@@ -124,14 +125,16 @@ func TestRepeatedPartsOfATransactionCountAsInMemory(t *testing.T) {
 	s := open(t, stores.StartEtcd(t).URL("verge"), etcd.Config{})
 	due := time.Unix(1, 0)
 	commit(t, s, kv.Tx{
-		ID:       "twice",
-		Checks:   []kv.Check{{Name: "a"}, {Name: "a"}},
-		Puts:     []kv.Put{{Name: "a", Value: []byte("1")}, {Name: "a", Value: []byte("2")}, {Name: "b"}},
-		Deletes:  []string{"b", "b", "c"},
-		Schedule: []kv.Task{{ID: "t", Due: due}, {ID: "t", Due: due, Payload: []byte("2")}, {ID: "u", Due: due}},
-		Cancel:   []string{"u", "u", "v"},
+		ID:      "twice",
+		Checks:  []kv.Check{{Name: "a"}, {Name: "a"}},
+		Puts:    []kv.Put{{Name: "a", Value: []byte("1")}, {Name: "a", Value: []byte("2")}, {Name: "b"}},
+		Deletes: []string{"b", "b", "c"},
+		Schedule: []kv.Task{{ID: "t", Due: due}, {ID: "t", Due: due, Payload: []byte("2")},
+			{ID: "u", Due: due}},
+		Cancel: []string{"u", "u", "v"},
 	})
-	if it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "a"}); err != nil || string(it.Value) != "2" {
+	if it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "a"}); err != nil ||
+		string(it.Value) != "2" {
 		t.Errorf("a holds %q, %v, want the later put's 2", it.Value, err)
 	}
 	if _, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "b"}); !errors.Is(err, kv.ErrNotFound) {

@@ -87,7 +87,8 @@ func (s *Store) Spend(
 		}
 		current = true
 	}
-	return nil, fmt.Errorf("etcd: %w: %d others in a row charged the same counters first; nothing was charged",
+	return nil, fmt.Errorf(
+		"etcd: %w: %d others in a row charged the same counters first; nothing was charged",
 		kv.ErrUnavailable, maxTries)
 }
 

@@ -66,7 +66,8 @@ func TestSpendDoesWhatMeterPromises(t *testing.T) {
 				t.Fatal(err)
 			}
 			if before := want.spend(now, charges); !slices.EqualFunc(got, before, time.Time.Equal) {
-				t.Fatalf("seed %d, step %d: spend %v at %v:\ngot  %v\nwant %v", seed, step, charges, now, got, before)
+				t.Fatalf("seed %d, step %d: spend %v at %v:\ngot  %v\nwant %v", seed, step, charges, now, got,
+					before)
 			}
 			now = now.Add(time.Duration(rng.IntN(20_000)) * time.Millisecond)
 		}
@@ -203,7 +204,8 @@ func TestAClaimedTaskMovesOutOfTheWayOfClaims(t *testing.T) {
 	s := open(t, server.URL("verge"), etcd.Config{Now: clock.Now})
 	now := clock.Now()
 	for i := range 5 {
-		commit(t, s, kv.Tx{ID: "s", Schedule: []kv.Task{{ID: fmt.Sprint("t", i), Due: now.Add(time.Duration(i))}}})
+		commit(t, s, kv.Tx{ID: "s",
+			Schedule: []kv.Task{{ID: fmt.Sprint("t", i), Due: now.Add(time.Duration(i))}}})
 	}
 	first := keysUnder(t, server, "verge/d p ")
 	tasks, _, err := s.Claim(t.Context(), part, now.Add(time.Second), time.Minute, 3)
@@ -212,7 +214,8 @@ func TestAClaimedTaskMovesOutOfTheWayOfClaims(t *testing.T) {
 	}
 	after := keysUnder(t, server, "verge/d p ")
 	if !slices.Equal(after[:2], first[3:]) || len(after) != 5 {
-		t.Errorf("the entries are\n%q\nwant the two that were not claimed\n%q\nto come first", after, first[3:])
+		t.Errorf("the entries are\n%q\nwant the two that were not claimed\n%q\nto come first", after,
+			first[3:])
 	}
 	for _, task := range tasks {
 		commit(t, s, kv.Tx{
@@ -228,8 +231,8 @@ func TestAClaimedTaskMovesOutOfTheWayOfClaims(t *testing.T) {
 }
 
 // A cancel without a lease must find the entry where a claim has moved it. The cancel looks first and writes
-// later, and a claim must come between. So tasks are claimed one by one while others are cancelled. Each round
-// has tasks of its own: another cancel of the same task would remove what the first one left.
+// later, and a claim must come between. So tasks are claimed one by one while others are cancelled. Each
+// round has tasks of its own: another cancel of the same task would remove what the first one left.
 func TestACancelThatMeetsAClaimLeavesNothing(t *testing.T) {
 	server := stores.StartEtcd(t)
 	s := open(t, server.URL("verge"), etcd.Config{SweepEvery: -1})
@@ -329,7 +332,8 @@ func TestACommitIsOneWrite(t *testing.T) {
 			})
 		}},
 		{"an overwrite checked by Tx", 1, func() {
-			commit(t, s, kv.Tx{ID: "2", Checks: []kv.Check{{Name: "a", Tx: "1"}}, Puts: []kv.Put{{Name: "a"}}})
+			commit(t, s, kv.Tx{ID: "2", Checks: []kv.Check{{Name: "a", Tx: "1"}},
+				Puts: []kv.Put{{Name: "a"}}})
 		}},
 		{"a claim", 1, func() { lease = claim() }},
 		{"a holder that finishes", 1, func() {

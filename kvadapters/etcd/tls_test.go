@@ -39,7 +39,8 @@ func TestTLS(t *testing.T) {
 				return
 			}
 			defer s.Close()
-			if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "n"}); !errors.Is(err, kv.ErrNotFound) {
+			if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "n"}); !errors.Is(err,
+				kv.ErrNotFound) {
 				t.Error(err)
 			}
 		})

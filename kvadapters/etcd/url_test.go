@@ -75,7 +75,8 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(a.endpoints) == 0 || !strings.HasSuffix(a.prefix, "/") || (a.user == "") != (a.password == "") {
+		if len(a.endpoints) == 0 || !strings.HasSuffix(a.prefix, "/") ||
+			(a.user == "") != (a.password == "") {
 			t.Errorf("%q gives %+v", s, a)
 		}
 		for i := range len(a.prefix) {

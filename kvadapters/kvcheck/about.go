@@ -70,12 +70,13 @@ func (s *redisServers) restart() string {
 	switch {
 	case s.some("appendonly", "no"):
 		keeps = "appendonly is no: a restart forgets everything since the last snapshot."
-		s.warn("appendonly is no: after a restart, tokens that were used can be used again; set appendonly yes")
+		s.warn("appendonly is no: after a restart, tokens that were used can be used again; " +
+			"set appendonly yes")
 	case s.some("appendonly", "yes") && (s.some("appendfsync", "everysec") || s.some("appendfsync", "no")):
 		keeps = "appendonly is yes, but appendfsync is not always: kill -9 loses nothing, " +
 			"a power cut the last second or more."
-		s.warn("appendfsync is not always: a power cut takes the last second, or more, of what was acknowledged; " +
-			"set appendfsync always")
+		s.warn("appendfsync is not always: a power cut takes the last second, or more, of what " +
+			"was acknowledged; set appendfsync always")
 	case s.some("appendonly", ""):
 		keeps = "The servers may not be asked for appendonly: see that it is yes, and appendfsync always."
 	case s.some("appendfsync", "always"):
@@ -175,10 +176,11 @@ func aboutEtcd(servers []etcd.Server, members int) About {
 		failover += "How many members the cluster has may not be asked: " +
 			"with three or five, a failover forgets nothing that was acknowledged."
 	case members < 3:
-		failover += fmt.Sprintf("The cluster has %d of the 3 members that it takes to go on when one is lost; "+
-			"what was acknowledged is on the disks of a majority.", members)
+		failover += fmt.Sprintf("The cluster has %d of the 3 members that it takes to go on "+
+			"when one is lost; what was acknowledged is on the disks of a majority.", members)
 		a.Warnings = append(a.Warnings,
-			fmt.Sprintf("the cluster has %d of the 3 members that it takes to outlive the loss of one", members))
+			fmt.Sprintf("the cluster has %d of the 3 members that it takes to outlive the loss of one",
+				members))
 	default:
 		failover += fmt.Sprintf("The cluster has %d members; what was acknowledged "+
 			"is on the disks of a majority, and no failover forgets it.", members)
@@ -187,10 +189,11 @@ func aboutEtcd(servers []etcd.Server, members int) About {
 		a.Server += fmt.Sprintf(", %d %s", members, plural(members, "member"))
 	}
 	a.NotProven = []NotProven{
-		{"a restart", notRestarted + "etcd answers after an fsync, if the disk really writes what it confirms."},
+		{"a restart", notRestarted +
+			"etcd answers after an fsync, if the disk really writes what it confirms."},
 		{"a failover", failover},
-		{"a full quota", "The database was not filled up. Whether old versions are compacted cannot be asked: " +
-			"see that --auto-compaction-retention is set."},
+		{"a full quota", "The database was not filled up. Whether old versions are compacted " +
+			"cannot be asked: see that --auto-compaction-retention is set."},
 	}
 	return a
 }
@@ -199,8 +202,8 @@ func aboutEtcd(servers []etcd.Server, members int) About {
 func aboutPostgres(s postgres.Server) About {
 	a := About{
 		Server: "PostgreSQL " + s.Version,
-		ClockNote: "the server's own clock does not matter: items expire by the clocks of Verge's instances, " +
-			"which must agree to within a second; let all of them set their clocks by NTP",
+		ClockNote: "the server's own clock does not matter: items expire by the clocks of " +
+			"Verge's instances, which must agree to within a second; let all of them set their clocks by NTP",
 	}
 	for _, name := range postgres.AskedSettings {
 		a.Settings = append(a.Settings, Setting{"primary", name, s.Settings[name]})
@@ -234,13 +237,15 @@ func aboutPostgres(s postgres.Server) About {
 			"GRANT pg_read_all_stats TO the user to see it. Promote only that one."
 	default:
 		failover += fmt.Sprintf("Commits wait for a replica, and %d of %d connected ones can be the one. "+
-			"If it is promoted, it has everything that was acknowledged. Promote no other.", s.Synchronous, s.Replicas)
+			"If it is promoted, it has everything that was acknowledged. Promote no other.", s.Synchronous,
+			s.Replicas)
 	}
 	a.NotProven = []NotProven{
 		{"a restart", notRestarted + restart},
 		{"a failover", failover},
-		{"a full disk", "The disk was not filled up. When it is full, writes are refused, or the server ends " +
-			"and returns when there is space."},
+		{"a full disk",
+			"The disk was not filled up. When it is full, writes are refused, or the server ends " +
+				"and returns when there is space."},
 	}
 	return a
 }

@@ -86,7 +86,8 @@ func TestAboutEtcd(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := aboutEtcd([]etcd.Server{c.server}, c.members)
-			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) || len(a.Warnings) != c.warnings {
+			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) ||
+				len(a.Warnings) != c.warnings {
 				t.Errorf("warnings %q; want %q in %s", a.Warnings, c.says, said)
 			}
 		})
@@ -95,7 +96,8 @@ func TestAboutEtcd(t *testing.T) {
 
 func TestAboutPostgres(t *testing.T) {
 	with := func(names, waits string) map[string]string {
-		return map[string]string{"synchronous_standby_names": names, "synchronous_commit": waits, "fsync": "on"}
+		return map[string]string{"synchronous_standby_names": names, "synchronous_commit": waits,
+			"fsync": "on"}
 	}
 	for _, c := range []struct {
 		name     string
@@ -106,15 +108,19 @@ func TestAboutPostgres(t *testing.T) {
 		{"alone", postgres.Server{Settings: with("", "on")}, "nothing to fail over to", 0},
 		{"asynchronous", postgres.Server{Replicas: 1, Settings: with("", "on")}, "lacks the last commits", 1},
 		{"local", postgres.Server{Replicas: 1, Settings: with("*", "local")}, "lacks the last commits", 1},
-		{"remote_write", postgres.Server{Replicas: 1, Settings: with("*", "remote_write")}, "both lose power", 0},
+		{"remote_write", postgres.Server{Replicas: 1, Settings: with("*", "remote_write")}, "both lose power",
+			0},
 		{"synchronous", postgres.Server{Replicas: 2, Synchronous: 1, Settings: with("*", "on")}, "1 of 2", 0},
-		{"hidden", postgres.Server{Replicas: 2, Synchronous: -1, Settings: with("*", "on")}, "cannot be seen", 0},
+		{"hidden", postgres.Server{Replicas: 2, Synchronous: -1, Settings: with("*", "on")}, "cannot be seen",
+			0},
 		{"no fsync", postgres.Server{Settings: map[string]string{"fsync": "off"}}, "destroy the whole", 1},
-		{"torn", postgres.Server{Settings: map[string]string{"full_page_writes": "off"}}, "after an fsync", 1},
+		{"torn", postgres.Server{Settings: map[string]string{"full_page_writes": "off"}}, "after an fsync",
+			1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := aboutPostgres(c.server)
-			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) || len(a.Warnings) != c.warnings {
+			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) ||
+				len(a.Warnings) != c.warnings {
 				t.Errorf("warnings %q; want %q in %s", a.Warnings, c.says, said)
 			}
 		})

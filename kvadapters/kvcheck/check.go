@@ -24,7 +24,8 @@ type Config struct {
 	// Random makes the name of the scratch place unique. Nil: crypto/rand.Reader.
 	Random io.Reader
 
-	// Timeout is when a check gives up and cleans up, counted from when the store is open. Zero: DefaultTimeout.
+	// Timeout is when a check gives up and cleans up, counted from when the store is open. Zero:
+	// DefaultTimeout.
 	Timeout time.Duration
 
 	// Progress is told what the check finds. Nil: nobody is told.
@@ -89,8 +90,8 @@ func scratchName(random io.Reader) (string, error) {
 }
 
 const (
-	// atOnce is how many promises are tried at the same time. Some wait for seconds to pass, and the store may
-	// be far away.
+	// atOnce is how many promises are tried at the same time. Some wait for seconds to pass, and the store
+	// may be far away.
 	atOnce = 8
 
 	// eraseTime is for removing the scratch place, whatever has happened.
@@ -190,8 +191,9 @@ func (c *check) tryAll(ctx context.Context) error {
 		return whyEnded(ctx, err)
 	}
 	if commit := r.RoundTrips[0].MedianMS; commit > farMS {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("a Commit takes %s from here, and every request that writes "+
-			"waits for it: let Verge run near its store", shortMS(commit)))
+		r.Warnings = append(r.Warnings,
+			fmt.Sprintf("a Commit takes %s from here, and every request that writes "+
+				"waits for it: let Verge run near its store", shortMS(commit)))
 	}
 	c.progress.Measured(r)
 

@@ -145,7 +145,8 @@ func TestCheck(t *testing.T) {
 						if r.OK != (c.bend == nil) || !r.CleanedUp {
 							t.Errorf("ok %v, cleaned up %v, error %s", r.OK, r.CleanedUp, r.Error)
 						}
-						wantInWords(t, said.String()+unsaid(r), append(c.wants, "Nothing is left of the check.")...)
+						wantInWords(t, said.String()+unsaid(r),
+							append(c.wants, "Nothing is left of the check.")...)
 						for key := range target.keys() {
 							if strings.Contains(key, name) {
 								t.Errorf("%q is left", key)
@@ -168,8 +169,8 @@ func checkIn(ctx context.Context, s scratch, timeout time.Duration, w io.Writer)
 	return newCheck("store", s, Config{Now: time.Now, Timeout: timeout, Progress: NewText(w)}).run(ctx)
 }
 
-// unsaid names all promises that failed. The text names the first five of a subject, and a store that breaks one
-// of them may break another, too, depending on who wins a race.
+// unsaid names all promises that failed. The text names the first five of a subject, and a store that breaks
+// one of them may break another, too, depending on who wins a race.
 func unsaid(r *Report) string {
 	var names []string
 	for i := range r.Subjects {
@@ -219,7 +220,8 @@ func TestRunOnWhatCannotBeChecked(t *testing.T) {
 		"memory":                      `memory cannot be used: a store of kind "memory" is part of this process`,
 	} {
 		r, err := Run(t.Context(), address(t, url), Config{})
-		if text := fmt.Sprint(err); r != nil || !strings.Contains(text, want) || strings.Contains(text, "wr0ng") {
+		if text := fmt.Sprint(err); r != nil || !strings.Contains(text, want) ||
+			strings.Contains(text, "wr0ng") {
 			t.Errorf("%s: %v, %v, want %q", url, r, err, want)
 		}
 	}
@@ -247,7 +249,8 @@ func TestAClockThatIsOff(t *testing.T) {
 	var said bytes.Buffer
 	r := checkIn(t.Context(), scratchOn(t, target.url, "verge-check-x"), time.Minute, &said)
 	wantInWords(t, said.String(), "clocks WARNING the server's is 1m30s ahead of")
-	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "the clock of "+m.Addr()+" is 1m30s ahead of") {
+	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0],
+		"the clock of "+m.Addr()+" is 1m30s ahead of") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 	// This server's clock jumps, which the measurement of expiry may notice.
@@ -324,7 +327,8 @@ func TestAFrozenServer(t *testing.T) {
 	r := checkIn(t.Context(), s, time.Minute, &said)
 	thawed.Wait()
 	if r.OK || !r.CleanedUp || server.Do("dbsize").(int64) != 0 {
-		t.Errorf("ok %v, cleaned up %v, left %v, and said:\n%s", r.OK, r.CleanedUp, server.Do("keys", "*"), &said)
+		t.Errorf("ok %v, cleaned up %v, left %v, and said:\n%s", r.OK, r.CleanedUp, server.Do("keys", "*"),
+			&said)
 	}
 }
 

@@ -86,8 +86,8 @@ const (
 	expiryItems = 8
 	expiryApart = 40 * time.Millisecond
 
-	// expirySlack is what a store may be late or early beyond the known uncertainty of its clock: clocks drift,
-	// and are corrected, during the check.
+	// expirySlack is what a store may be late or early beyond the known uncertainty of its clock: clocks
+	// drift, and are corrected, during the check.
 	expirySlack = 5 * time.Millisecond
 )
 
@@ -106,7 +106,8 @@ func (r *Report) measureExpiry(ctx context.Context, s scratch, now func() time.T
 	for i := range expiryItems {
 		items.Go(func() {
 			expires := first.Add(time.Duration(i) * expiryApart)
-			late, wrong := watchExpiry(ctx, h.KV, "e"+strconv.Itoa(i), expires, now, clock.within()+expirySlack)
+			late, wrong := watchExpiry(ctx, h.KV, "e"+strconv.Itoa(i), expires, now,
+				clock.within()+expirySlack)
 			mu.Lock()
 			defer mu.Unlock()
 			if wrong != "" {
@@ -147,7 +148,8 @@ func watchExpiry(ctx context.Context, store kv.KV, name string, expires time.Tim
 		case err != nil:
 			return 0, fmt.Sprintf("get: %v", err)
 		case asked.After(expires.Add(slack)):
-			return 0, fmt.Sprintf("an item was still there %.1f ms after its time", milliseconds(asked.Sub(expires)))
+			return 0, fmt.Sprintf("an item was still there %.1f ms after its time",
+				milliseconds(asked.Sub(expires)))
 		}
 		select {
 		case <-time.After(time.Millisecond):

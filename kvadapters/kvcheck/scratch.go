@@ -190,8 +190,8 @@ func (b *boltScratch) about(context.Context) (About, error) {
 		Server:    "files beside it, on the same disk",
 		ClockNote: "this machine's clock decides, and nobody else's",
 		NotProven: []NotProven{
-			{"a power cut", "Files were closed and opened again. Only the disk can promise that fsync reaches it; " +
-				"one that is mounted from elsewhere often does not."},
+			{"a power cut", "Files were closed and opened again. Only the disk can promise that " +
+				"fsync reaches it; one that is mounted from elsewhere often does not."},
 			{"a full disk", "The disk was not filled up. When it is full, " +
 				"writes are refused until there is space."},
 		},

@@ -136,7 +136,8 @@ func fillAsAService(t *testing.T, url string) {
 	defer closeStore()
 	for _, p := range []kv.Partition{"p0", "s-1", "config"} {
 		err := store.Commit(t.Context(), kv.Tx{ID: "live", Partition: p,
-			Puts:     []kv.Put{{Name: "a", Value: []byte("1")}, {Name: "b", Expires: time.Now().Add(time.Hour)}},
+			Puts: []kv.Put{{Name: "a", Value: []byte("1")},
+				{Name: "b", Expires: time.Now().Add(time.Hour)}},
 			Schedule: []kv.Task{{ID: "t", Due: time.Now().Add(time.Hour)}}})
 		if err != nil {
 			t.Fatal(err)

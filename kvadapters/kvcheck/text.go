@@ -82,7 +82,8 @@ func (c Clock) words() string {
 	if c.AheadMS < 0 {
 		direction = "behind"
 	}
-	return fmt.Sprintf("%s %s this machine's, give or take %s", shortMS(math.Abs(c.AheadMS)), direction, within)
+	return fmt.Sprintf("%s %s this machine's, give or take %s", shortMS(math.Abs(c.AheadMS)), direction,
+		within)
 }
 
 // meaning says what a difference of clocks leads to, and "" for a small one.
@@ -153,7 +154,8 @@ func (t text) Ended(r *Report) {
 			switch {
 			case p.Proven:
 				held++
-			case strings.Contains(p.Seen, kv.ErrUnavailable.Error()), strings.Contains(p.Seen, kv.ErrUnknown.Error()):
+			case strings.Contains(p.Seen, kv.ErrUnavailable.Error()),
+				strings.Contains(p.Seen, kv.ErrUnknown.Error()):
 				away++
 			}
 		}

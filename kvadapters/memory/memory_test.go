@@ -39,7 +39,8 @@ func TestExpiredItemsDoNotPileUp(t *testing.T) {
 		clock.Advance(time.Second)
 	}
 	if got := s.Size(); got.Items > 20 {
-		t.Errorf("the store keeps %d items; each of the 10,000 expired after nine more puts, so want at most 20",
+		t.Errorf("the store keeps %d items; each of the 10,000 expired after nine more puts, so "+
+			"want at most 20",
 			got.Items)
 	}
 

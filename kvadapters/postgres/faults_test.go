@@ -231,7 +231,8 @@ func TestSerializationFailuresAndDeadlocksAreTriedAgain(t *testing.T) {
 	// One that never ends is the store's failure, and nothing has changed.
 	server.Do(`CREATE OR REPLACE FUNCTION verge.collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION 'serialization' USING ERRCODE = '40001'; END $$`)
-	wantUnavailable(t, s.Commit(t.Context(), kv.Tx{ID: "never", Partition: part, Puts: []kv.Put{{Name: "a"}}}))
+	wantUnavailable(t,
+		s.Commit(t.Context(), kv.Tx{ID: "never", Partition: part, Puts: []kv.Put{{Name: "a"}}}))
 }
 
 func TestAPoolWithoutAFreeConnectionSaysSo(t *testing.T) {
@@ -389,7 +390,8 @@ func TestWhatHasExpiredIsSweptAwayAndWhatHasNotStays(t *testing.T) {
 		commit(t, s, tx)
 	}
 	commit(t, s, kv.Tx{ID: "kept", Puts: []kv.Put{
-		{Name: "never"}, {Name: "later", Expires: now.Add(time.Hour)}, {Name: "grace", Expires: now.Add(-time.Second)},
+		{Name: "never"}, {Name: "later", Expires: now.Add(time.Hour)},
+		{Name: "grace", Expires: now.Add(-time.Second)},
 	}})
 	for _, at := range []time.Time{now.Add(-time.Hour), now} {
 		charge := kv.Charge{Name: at.String(), Cost: time.Second, Burst: time.Minute}

@@ -19,7 +19,8 @@ func TestBehindAPoolerInTransactionMode(t *testing.T) {
 	url := strings.Replace(server.URL("verge"), server.Addr(), pooler, 1) + "&pooler=transaction"
 	s := open(t, url, postgres.Config{})
 	kvtest.Linearizable(t, s, 3)
-	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0), Payload: []byte("x")}}})
+	commit(t, s, kv.Tx{ID: "task",
+		Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0), Payload: []byte("x")}}})
 	tasks, _, err := s.Claim(t.Context(), part, time.Now(), time.Second, 10)
 	if err != nil || len(tasks) != 1 || string(tasks[0].Payload) != "x" {
 		t.Errorf("claim: %v, %v", tasks, err)

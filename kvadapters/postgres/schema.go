@@ -75,8 +75,8 @@ func (s *Store) prepare(ctx context.Context) error {
 		return fmt.Errorf("postgres: default_transaction_isolation is %q for this user; "+
 			"ALTER ROLE … SET default_transaction_isolation = 'read committed'", isolation)
 	case durable == "off":
-		return errors.New("postgres: synchronous_commit is off, so a crash would forget which tokens were used; " +
-			"ALTER ROLE … SET synchronous_commit = on")
+		return errors.New("postgres: synchronous_commit is off, so a crash would forget which " +
+			"tokens were used; ALTER ROLE … SET synchronous_commit = on")
 	}
 	found, oldest, err := s.version(ctx, c.Conn())
 	if err == nil && found < len(migrations) {

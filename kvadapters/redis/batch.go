@@ -161,7 +161,10 @@ func (s *Store) sendBatch(to route, batch []*pending) {
 	for _, p := range batch {
 		i := -1
 		if p.spend != nil {
-			i = slices.IndexFunc(commands, func(c *command) bool { return c.spend != nil && c.base == p.base })
+			i = slices.IndexFunc(commands, func(c *command) bool {
+				return c.spend != nil &&
+					c.base == p.base
+			})
 		}
 		if i < 0 {
 			commands = append(commands, &command{request: p.request, of: []*pending{p}})

@@ -129,7 +129,8 @@ func TestBatch(t *testing.T) {
 	}
 	defer s.Close()
 	node := s.client.(*redis.Client)
-	err = s.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p", Puts: []kv.Put{{Name: "a", Value: []byte("v")}}})
+	err = s.Commit(t.Context(), kv.Tx{ID: "1", Partition: "p",
+		Puts: []kv.Put{{Name: "a", Value: []byte("v")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,8 @@ func TestBatch(t *testing.T) {
 	}{
 		{"the first", first, []any{int64(-1), int64(-1)}},
 		{"the second sees the first", second, []any{now + 1000}},
-		{"the third exceeds the burst of one counter and charges neither", third, []any{now + 2000, int64(-1)}},
+		{"the third exceeds the burst of one counter and charges neither", third,
+			[]any{now + 2000, int64(-1)}},
 	} {
 		if got, _ := c.p.reply.([]any); c.p.err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v, want %v", c.name, c.p.reply, c.p.err, c.want)

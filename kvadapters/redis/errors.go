@@ -40,7 +40,8 @@ var refusals = []struct{ code, advice string }{
 	{"NOPROTO", "the server is too old: Verge needs Redis 6.2 or later"},
 	{"VERGEDAMAGED", "a key was evicted or removed: set maxmemory-policy noeviction and restore a copy"},
 	{"ERR max number of clients", "raise maxclients, or lower pool_size in the URL"},
-	{"ERR unknown command", "the server is too old or has renamed this command: Verge needs Redis 6.2 or later"},
+	{"ERR unknown command", "the server is too old or has renamed this command: Verge needs " +
+		"Redis 6.2 or later"},
 	{
 		"ERR This instance has cluster support disabled",
 		"the server is not part of a Cluster: write redis:// or rediss:// in the URL",

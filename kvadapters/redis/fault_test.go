@@ -65,7 +65,8 @@ func TestGetAndCommitAreLinearizable(t *testing.T) {
 		kvtest.Linearizable(t, open(t, stores.StartRedis(t).URL(), redis.Config{}), 40)
 	})
 	t.Run("cluster", func(t *testing.T) {
-		kvtest.Linearizable(t, open(t, "redis+cluster://"+stores.StartCluster(t, 3)[0].Addr(), redis.Config{}), 40)
+		kvtest.Linearizable(t, open(t, "redis+cluster://"+stores.StartCluster(t, 3)[0].Addr(),
+			redis.Config{}), 40)
 	})
 }
 
@@ -77,7 +78,8 @@ func TestScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
 			s.Do("script", "flush")
 		}
 		commit(t, store, kv.Tx{ID: "id", Partition: "p", Schedule: []kv.Task{{ID: fmt.Sprint(i), Due: due}}})
-		if tasks, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 9); err != nil || len(tasks) != 1 {
+		if tasks, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 9); err != nil ||
+			len(tasks) != 1 {
 			t.Fatalf("round %d: claimed %v, %v, want the one task", i, tasks, err)
 		}
 	}
@@ -441,7 +443,8 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) {
 				t.Errorf("the reply is lost: %v, want ErrUnknown", err)
 			}
-			if it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
+			if it, err := direct.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil ||
+				it.Tx != "1" {
 				t.Errorf("a is from %s, %v, want it from the commit whose reply was lost", it.Tx, err)
 			}
 
@@ -474,8 +477,10 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.cutReply.Store(1)
-			if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
-				t.Errorf("a read whose reply is lost: %s, %v, want the item, because the read is repeated", it.Tx, err)
+			if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil ||
+				it.Tx != "1" {
+				t.Errorf("a read whose reply is lost: %s, %v, want the item, because the read is repeated",
+					it.Tx, err)
 			}
 			commit(t, store, kv.Tx{ID: "5", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
 			if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil {
@@ -490,7 +495,8 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			wantRefused(t, err)
 			tasks, _, err := direct.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
 			if err != nil || len(tasks) != 0 {
-				t.Errorf("claimed %v, %v, want none: the task is leased by the claim whose reply was lost", tasks, err)
+				t.Errorf("claimed %v, %v, want none: the task is leased by the claim whose reply was lost",
+					tasks, err)
 			}
 		})
 	}
@@ -543,7 +549,8 @@ func TestAClusterWithoutOneNodeServesTheOtherPartitions(t *testing.T) {
 		partitions[slot*3/16384] = p
 	}
 	put := func(node int64, id string) error {
-		return store.Commit(t.Context(), kv.Tx{ID: id, Partition: partitions[node], Puts: []kv.Put{{Name: id}}})
+		return store.Commit(t.Context(), kv.Tx{ID: id, Partition: partitions[node],
+			Puts: []kv.Put{{Name: id}}})
 	}
 	for node := range int64(3) {
 		if err := put(node, "before"); err != nil {

@@ -81,11 +81,13 @@ func TestExplain(t *testing.T) {
 		{"MISCONF Redis is configured to save RDB snapshots", true},
 		{"NOPERM User verge has no permissions to run the 'hset' command", true},
 		{
-			"ERR The user executing the script can't run this command or subcommand script: 1d9d, on @user_script:11.",
+			"ERR The user executing the script can't run this command or subcommand script: 1d9d, on " +
+				"@user_script:11.",
 			true,
 		},
 		{
-			"ERR user_script:56: VERGEHALF NOPERM User verge has no permissions script: 1d9d, on @user_script:56.",
+			"ERR user_script:56: VERGEHALF NOPERM User verge has no permissions script: 1d9d, on " +
+				"@user_script:56.",
 			false,
 		},
 		{"ERR upstream failure", false},

@@ -30,7 +30,8 @@ func (s *Store) Spend(
 		cost, burst := int64((c.Cost+time.Microsecond-1)/time.Microsecond), int64(c.Burst/time.Microsecond)
 		// Both times are within a Duration, so their sum cannot overflow.
 		if at < 0 || cost < 0 || burst < 0 || at > exact/2 || cost > exact/4 || burst > exact/4 {
-			return nil, fmt.Errorf("redis: %w: charge of %v within %v to %q at %v: a counter cannot hold this exactly",
+			return nil, fmt.Errorf("redis: %w: charge of %v within %v to %q at %v: a counter cannot "+
+				"hold this exactly",
 				kv.ErrUnavailable, c.Cost, c.Burst, c.Name, now)
 		}
 		r.spend.charges[i] = charge{base + "r:" + c.Name, cost, burst}

@@ -46,11 +46,12 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	}
 	if err != nil {
 		client.Close()
-		closed := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF)
+		closed := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+			errors.Is(err, io.EOF)
 		if strings.HasPrefix(rawURL, "rediss") && closed {
 			// The server's reason comes after the handshake. It is lost if we write before we read it.
-			err = fmt.Errorf("%w: a server closes the connection like this if it requires a client's certificate "+
-				"and gets none: see Config.TLS", err)
+			err = fmt.Errorf("%w: a server closes the connection like this if it requires a "+
+				"client's certificate and gets none: see Config.TLS", err)
 		}
 		return nil, err
 	}
@@ -110,8 +111,8 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 		"replica_only",
 	} {
 		if u.Query().Has(fixed) {
-			return nil, fmt.Errorf("redis: remove option %s from the URL: with another value the store cannot "+
-				"keep its promises", fixed)
+			return nil, fmt.Errorf("redis: remove option %s from the URL: with another value "+
+				"the store cannot keep its promises", fixed)
 		}
 	}
 	switch kind {

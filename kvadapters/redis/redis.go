@@ -137,7 +137,8 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 	for _, b := range []byte(c.Prefix) {
 		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' ||
 			b == '.') {
-			return nil, fmt.Errorf("redis: prefix %q: only letters, digits, \"-\", \"_\" and \".\" can begin a key",
+			return nil, fmt.Errorf("redis: prefix %q: only letters, digits, \"-\", \"_\" and \".\" "+
+				"can begin a key",
 				c.Prefix)
 		}
 	}
@@ -170,11 +171,13 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 			"use *redis.Client or *redis.ClusterClient", client)
 	}
 	if retries > 0 {
-		return nil, fmt.Errorf("redis: the client repeats commands up to %d times by itself; set MaxRetries to -1",
+		return nil, fmt.Errorf("redis: the client repeats commands up to %d times by itself; set "+
+			"MaxRetries to -1",
 			retries)
 	}
 	if c.Replicas > 0 && timeout > 0 && timeout <= c.WaitTimeout {
-		return nil, fmt.Errorf("redis: the client's ReadTimeout %v ends before WaitTimeout %v does; make it longer",
+		return nil, fmt.Errorf("redis: the client's ReadTimeout %v ends before WaitTimeout %v "+
+			"does; make it longer",
 			timeout, c.WaitTimeout)
 	}
 	return &Store{config: c, client: client}, nil
@@ -255,7 +258,8 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		}
 		values, ok := reply.([]any)
 		if !ok || len(values) != len(names) {
-			return nil, damaged("the answer to a request for the values of %d names is a %T", len(names), reply)
+			return nil, damaged("the answer to a request for the values of %d names is a %T", len(names),
+				reply)
 		}
 		expired := false
 		for i, value := range values {
@@ -274,7 +278,8 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		}
 		if expired {
 			// This page is right without the sweep. The next one is shorter with it.
-			s.do(ctx, request{base: base, script: sweepScript, keys: fixed(base), args: []any{strconv.Itoa(2 * most)}})
+			s.do(ctx, request{base: base, script: sweepScript, keys: fixed(base),
+				args: []any{strconv.Itoa(2 * most)}})
 		}
 		if len(names) < want {
 			break
@@ -407,7 +412,8 @@ func (s *Store) Claim(
 	n = min(max(n, 0), MaxClaim)
 	var fence [16]byte
 	if _, err := io.ReadFull(s.config.Random, fence[:]); err != nil {
-		return nil, time.Time{}, fmt.Errorf("redis: %w: reading randomness for a lease: %w", kv.ErrUnavailable, err)
+		return nil, time.Time{}, fmt.Errorf("redis: %w: reading randomness for a lease: %w",
+			kv.ErrUnavailable, err)
 	}
 	id := hex.EncodeToString(fence[:])
 	base := s.base(p)

@@ -66,7 +66,8 @@ func TestExpiredNamesLeaveTheIndex(t *testing.T) {
 					put(i, time.Second)
 				}
 				advance(time.Minute)
-				if items, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil || len(items) != 0 {
+				if items, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil ||
+					len(items) != 0 {
 					t.Fatalf("list: %d items, %v", len(items), err)
 				}
 			}
@@ -150,7 +151,8 @@ func TestTimesFinerThanAMillisecondAreRoundedUp(t *testing.T) {
 		Puts:      []kv.Put{{Name: "a", Expires: fine}},
 		Schedule:  []kv.Task{{ID: "t", Due: fine}},
 	})
-	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || !it.Expires.Equal(want) {
+	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil ||
+		!it.Expires.Equal(want) {
 		t.Errorf("expires %v, %v, want %v: a mark must not expire before its token", it.Expires, err, want)
 	}
 	if tasks, _, _ := s.Claim(t.Context(), "p", fine, time.Second, 1); len(tasks) != 0 {
@@ -191,7 +193,8 @@ func TestLeasesOfOneClaimDiffer(t *testing.T) {
 	m, _, _ := mini(t)
 	random := bytes.NewReader(make([]byte, 16))
 	s := open(t, "redis://"+m.Addr(), redis.Config{Random: random})
-	commit(t, s, kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "a", Due: due}, {ID: "b", Due: due}}})
+	commit(t, s, kv.Tx{ID: "1", Partition: "p",
+		Schedule: []kv.Task{{ID: "a", Due: due}, {ID: "b", Due: due}}})
 	tasks, _, err := s.Claim(t.Context(), "p", time.Now(), time.Second, 2)
 	if err != nil || len(tasks) != 2 || tasks[0].Lease == tasks[1].Lease {
 		t.Fatalf("claimed %v, %v", tasks, err)
@@ -297,7 +300,8 @@ func TestClaimIsCapped(t *testing.T) {
 	fill(t, s, "p", 1500)
 	tasks, next, err := store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, 1<<40)
 	if err != nil || len(tasks) != redis.MaxClaim || next.After(time.Unix(9, 0)) {
-		t.Errorf("%d tasks, next %v, %v, want %d and a time that has come", len(tasks), next, err, redis.MaxClaim)
+		t.Errorf("%d tasks, next %v, %v, want %d and a time that has come", len(tasks), next, err,
+			redis.MaxClaim)
 	}
 	tasks, _, err = store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, -1)
 	if err != nil || len(tasks) != 0 {
@@ -321,7 +325,10 @@ func TestSpend(t *testing.T) {
 	engines := map[string]func(t *testing.T) string{
 		"miniredis": func(t *testing.T) string { m, _, _ := mini(t); return "redis://" + m.Addr() },
 		"redis":     func(t *testing.T) string { return stores.StartRedis(t).URL() },
-		"cluster":   func(t *testing.T) string { return "redis+cluster://" + stores.StartCluster(t, 3)[0].Addr() },
+		"cluster": func(t *testing.T) string {
+			return "redis+cluster://" +
+				stores.StartCluster(t, 3)[0].Addr()
+		},
 	}
 	for name, url := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -518,7 +525,8 @@ func TestTLS(t *testing.T) {
 		wantRefused(t, err, "requires a client's certificate")
 	}
 	kvWalk(t,
-		open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots, Certificates: []tls.Certificate{c.Pair}}}))
+		open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots,
+			Certificates: []tls.Certificate{c.Pair}}}))
 }
 
 func TestAServerThatClosesATLSConnectionWithoutAReasonIsExplained(t *testing.T) {

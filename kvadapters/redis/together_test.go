@@ -57,7 +57,8 @@ func TestEachCommitOfABatchWaitsForReplicas(t *testing.T) {
 	replica.Freeze()
 	for i, err := range atOnce(t, s, 60, pick("frozen")) {
 		conflict := i%3 == 0 && conflicts(err)
-		unknown := i%3 != 0 && errors.Is(err, kv.ErrUnknown) && strings.Contains(err.Error(), "0 of 1 replicas")
+		unknown := i%3 != 0 && errors.Is(err, kv.ErrUnknown) &&
+			strings.Contains(err.Error(), "0 of 1 replicas")
 		if !conflict && !unknown {
 			t.Errorf("commit %d, with a frozen replica: %v", i, err)
 		}

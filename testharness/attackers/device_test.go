@@ -2,27 +2,28 @@ package attackers
 
 var wallet = foothold{"Whoever builds a wallet of their own", []row{
 	{
-		says: "It proves an age only by a document whose issuer an anchor of the method stands for, signed with " +
-			"the key that the document names, as an answer to this session's question at this address. What proves " +
-			"nothing is refused, and the address goes on waiting.",
-		tries: "documents that are altered, made up, expired, of another kind, or of an issuer or a signer that " +
-			"no anchor stands for",
+		says: "It proves an age only by a document whose issuer an anchor of the method stands " +
+			"for, signed with the key that the document names, as an answer to this session's question at " +
+			"this address. What proves nothing is refused, and the address goes on waiting.",
+		tries: "documents that are altered, made up, expired, of another kind, or of an issuer " +
+			"or a signer that no anchor stands for",
 		gets: "400 for each",
-		proof: []string{"core/method/openid4vp/mdoc:TestVectors", "core/method/openid4vp/mdoc:TestSecurityObjects",
+		proof: []string{"core/method/openid4vp/mdoc:TestVectors",
+			"core/method/openid4vp/mdoc:TestSecurityObjects",
 			"core/method/openid4vp/mdoc:TestCertificates", "core/method/openid4vp/mdoc:TestChains",
 			"core/method/openid4vp/mdoc:TestEveryBitOfAResponseCounts",
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
-		tries: "another key than the document's, a MAC, an algorithm that does not fit the key, and a signature " +
-			"over something else",
+		tries: "another key than the document's, a MAC, an algorithm that does not fit the key, " +
+			"and a signature over something else",
 		gets: "400 for each",
 		proof: []string{"core/method/openid4vp/mdoc:TestVectors", "core/method/openid4vp/mdoc:TestSignatures",
 			"core/method/openid4vp/mdoc:TestTheDevicesAlgorithm"},
 	},
 	{
-		tries: "an answer that was taken before, one to another question, client or address, and one for this " +
-			"device at the address for another device",
+		tries: "an answer that was taken before, one to another question, client or address, " +
+			"and one for this device at the address for another device",
 		gets: "400 for each, also after the key ring was rotated",
 		proof: []string{"testharness/methodtest:TestAReplayedAnswerOfAWallet",
 			"testharness/methodtest:TestTheAddressOfAWallet", "core/method/openid4vp:TestWhatIsNoAnswer"},
@@ -47,17 +48,17 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 			"core/cbor:TestManyKeys", "core/cbor:TestItemsAreLimited"},
 	},
 	{
-		says: "An anchor that the operator takes away proves nothing from then on, also not for sessions under " +
-			"way.",
+		says: "An anchor that the operator takes away proves nothing from then on, also not for " +
+			"sessions under way.",
 		tries: "a good answer after its anchor is gone",
 		gets:  "400",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway"},
 	},
 	{
-		says: "By way of the browser, an answer counts for the page's own origin and question alone. A user who " +
-			"declines loses no attempt.",
-		tries: "an answer that a wallet gave to another site, to another question, by another protocol, or that " +
-			"was changed on its way",
+		says: "By way of the browser, an answer counts for the page's own origin and question " +
+			"alone. A user who declines loses no attempt.",
+		tries: "an answer that a wallet gave to another site, to another question, by another " +
+			"protocol, or that was changed on its way",
 		gets: "400 or a failed attempt",
 		proof: []string{"core/method/openid4vp:TestAttacksByTheBrowser",
 			"core/method/openid4vp:TestAnswersByTheBrowser",
@@ -68,18 +69,20 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 		tries: "to decline, and a browser that cannot ask",
 		gets:  "the page to try again; the link and the code",
 		proof: []string{"core/method/openid4vp:TestErrorsOfWallets",
-			"testharness/methodtest:TestAUserDeclinesInTheWallet", "cmd/verge/demo:TestChromiumDigitalCredentials",
+			"testharness/methodtest:TestAUserDeclinesInTheWallet",
+			"cmd/verge/demo:TestChromiumDigitalCredentials",
 			"core/hosted/pages:TestTheFormOfTheBrowsersWallets"},
 	},
 }}
 
 var passkeys = foothold{"Whoever has a device with a passkey", []row{
 	{
-		says: "They complete sessions of the integrations that take it: up to the level and the ages for which " +
-			"it was made, by a method that the integration offers under settings that are no stricter, and until " +
-			"its time is over. What is not taken changes nothing, and the page says why.",
-		tries: "one of L1 for L2, of another method, a lower age, another publisher or weaker settings, and one " +
-			"that is over, ended, deleted or blocked",
+		says: "They complete sessions of the integrations that take it: up to the level and the " +
+			"ages for which it was made, by a method that the integration offers under settings that are " +
+			"no stricter, and until its time is over. What is not taken changes nothing, and " +
+			"the page says why.",
+		tries: "one of L1 for L2, of another method, a lower age, another publisher or weaker " +
+			"settings, and one that is over, ended, deleted or blocked",
 		gets:  "the page with the other methods; no attempt is counted",
 		proof: []string{"core/hosted:TestAPasskeyThatIsNotAccepted", "core/passkey:TestWhatAPasskeyIsWorth"},
 	},
@@ -93,13 +96,14 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 	{
 		tries: "the form of another session or attempt, and the form of the page where one sees what is kept",
 		gets:  "400, or the page that holds now",
-		proof: []string{"core/hosted:TestAPasskeyFormThatIsNoGood", "core/hosted:TestOwnStepsAreForNoSession"},
+		proof: []string{"core/hosted:TestAPasskeyFormThatIsNoGood",
+			"core/hosted:TestOwnStepsAreForNoSession"},
 	},
 	{
-		says: "A passkey is made of a check that has just succeeded, once, in the browser that was checked, and " +
-			"never of another passkey.",
-		tries: "to make one before the success, after a failure, of another's session, twice, under another's " +
-			"id, and out of a session that a passkey completed",
+		says: "A passkey is made of a check that has just succeeded, once, in the browser that " +
+			"was checked, and never of another passkey.",
+		tries: "to make one before the success, after a failure, of another's session, twice, " +
+			"under another's id, and out of a session that a passkey completed",
 		gets: "400 or 403, and none is kept",
 		proof: []string{"core/hosted:TestMakingAPasskey", "core/hosted:TestNoPasskeyAfterAFailure",
 			"core/hosted:TestTwoSessionsMakeAPasskeyWithOneID", "core/hosted:TestAPasskeyIsMadeAndUsed",
@@ -114,7 +118,8 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 			"core/passkey:TestAUseThatIsOvertaken"},
 	},
 	{
-		says:  "Publishers do not learn of it: what validate and the events say is the same as after any check.",
+		says: "Publishers do not learn of it: what validate and the events say is the same as " +
+			"after any check.",
 		tries: "as two publishers, to find the same user by the passkey",
 		gets:  "facts without it",
 		proof: []string{"testharness/conformance:TestPasskeys"},
@@ -123,18 +128,20 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 
 var revoked = foothold{"Documents that were revoked", []row{
 	{
-		says: "Status lists and revocation lists are not read. A document counts until it expires, or until its " +
-			"signer's certificate does, or its anchor is taken away.",
+		says: "Status lists and revocation lists are not read. A document counts until it " +
+			"expires, or until its signer's certificate does, or its anchor is taken away.",
 		tries: "a document with a status list",
 		gets:  "it is taken as if it had none",
-		proof: []string{"core/method/openid4vp/mdoc:TestVectors", "core/method/openid4vp/mdoc:TestSecurityObjects"},
+		proof: []string{"core/method/openid4vp/mdoc:TestVectors",
+			"core/method/openid4vp/mdoc:TestSecurityObjects"},
 	},
 }}
 
 var shared = foothold{"Passkeys that are shared", []row{
 	{
-		says: "Devices that copy passkeys to each other count nothing, so nobody sees a copy. Whoever has the " +
-			"account that copies them, or may unlock the device, goes on with the passkey of another.",
+		says: "Devices that copy passkeys to each other count nothing, so nobody sees a copy. " +
+			"Whoever has the account that copies them, or may unlock the device, goes on with the " +
+			"passkey of another.",
 		tries: "the same passkey on two devices that do not count",
 		gets:  "both are taken",
 		proof: []string{"core/passkey:TestCounters"},

@@ -3,8 +3,7 @@ package attackers
 var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 	{
 		says: "It has the authority of the key ring: it has anything sealed, opened and signed, reads and " +
-			"writes the store, " +
-			"posts to any public address and answers every request.",
+			"writes the store, posts to any public address and answers every request.",
 		tries: "to have tokens sealed, opened and signed",
 		gets:  "what the core gets natively, byte for byte",
 		proof: []string{"edge/wasmhost:TestGuestsAndHostsSealAlike"},
@@ -52,8 +51,8 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 
 var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 	{
-		says: "It runs in dev alone: elsewhere a module needs its digest in the configuration or a signature " +
-			"by the key that is there.",
+		says: "It runs in dev alone: elsewhere a module needs its digest in the configuration " +
+			"or a signature by the key that is there.",
 		tries: "a module without pin and signature, with a signature by another key, with another module's " +
 			"signature",
 		gets: "refused, with the reason; the module in use goes on",

@@ -32,8 +32,8 @@ var network = foothold{"Anybody on the network", []row{
 			must(t, err)
 			tokens := []string{"svc_rt_", "svc_rt_" + rand.Text(), real[:len(real)-1], real + "A",
 				flowOf(t, started.RedirectURL),
-				"svc_rt_" + strings.TrimPrefix(flowOf(t, started.RedirectURL), "svc_ft_"), s.result(stranger(s),
-					claims)}
+				"svc_rt_" + strings.TrimPrefix(flowOf(t, started.RedirectURL), "svc_ft_"),
+				s.result(stranger(s), claims)}
 			for i := len("svc_rt_"); i < len(real); i += 7 {
 				other := "A"
 				if real[i] == 'A' {
@@ -152,9 +152,10 @@ func (s *service) submit(f testharness.Form) *testharness.Response {
 
 var browser = foothold{"A browser", []row{
 	{
-		says: "It can read, alter, share and repeat what it is sent. What it is sent is sealed, and the store " +
-			"decides: " +
-			"it sees no state and no user id, undoes no outcome, wins back no attempt and uses no result twice.",
+		says: "It can read, alter, share and repeat what it is sent. What it is sent is " +
+			"sealed, and the store decides: " +
+			"it sees no state and no user id, undoes no outcome, wins back no attempt and uses " +
+			"no result twice.",
 		tries: "to read `state` and `external_user_id` out of its link",
 		gets:  "bytes that say nothing",
 		do: func(t *testing.T) {
@@ -167,7 +168,8 @@ var browser = foothold{"A browser", []row{
 			}
 			page := s.Open(link)
 			for _, text := range []string{link, string(raw), string(page.Body)} {
-				if strings.Contains(text, state) || strings.Contains(text, user) || strings.Contains(text, "Y2FuYXJ5") {
+				if strings.Contains(text, state) || strings.Contains(text, user) ||
+					strings.Contains(text, "Y2FuYXJ5") {
 					t.Errorf("it says what the publisher gave: %q", text)
 				}
 			}
@@ -184,7 +186,8 @@ var browser = foothold{"A browser", []row{
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
-			if p := s.Open(started.RedirectURL[:len(started.RedirectURL)-2]); p.Status != 400 || p.Kind != "damaged" {
+			if p := s.Open(started.RedirectURL[:len(started.RedirectURL)-2]); p.Status != 400 ||
+				p.Kind != "damaged" {
 				t.Errorf("the page is %d %s, want 400 damaged", p.Status, p.Kind)
 			}
 			wantStatus(t, s, started.SessionID, "PENDING")
@@ -240,7 +243,8 @@ var browser = foothold{"A browser", []row{
 			"core/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
-		says:  "Another site in it can neither frame a page nor, where the browser names the site, post a form.",
+		says: "Another site in it can neither frame a page nor, where the browser names the " +
+			"site, post a form.",
 		tries: "a form of another site that approves",
 		gets:  "403; the session stays as it was",
 		do: func(t *testing.T) {
@@ -269,10 +273,12 @@ var browser = foothold{"A browser", []row{
 			started := s.Start(nil)
 			page := s.Open(started.RedirectURL)
 			for _, p := range []*testharness.Page{
-				page, page.Submit("cancel"), page.Submit("approve"), s.Open(s.BaseURL + api.HostedPath + "?flow=x"),
+				page, page.Submit("cancel"), page.Submit("approve"),
+				s.Open(s.BaseURL + api.HostedPath + "?flow=x"),
 			} {
 				policy := p.Header.Get("Content-Security-Policy")
-				if !strings.Contains(policy, "frame-ancestors 'none'") || p.Header.Get("X-Frame-Options") != "DENY" {
+				if !strings.Contains(policy, "frame-ancestors 'none'") ||
+					p.Header.Get("X-Frame-Options") != "DENY" {
 					t.Errorf("%s can be framed: %v", p.Kind, p.Header)
 				}
 			}
@@ -280,8 +286,8 @@ var browser = foothold{"A browser", []row{
 	},
 	{
 		says: "Browsers of today name it over https. A form from one that does not is taken, even with " +
-			"\"Origin: null\", which privacy settings cause. To post that form, another site has to know the " +
-			"session's link.",
+			"\"Origin: null\", which privacy settings cause. To post that form, another site " +
+			"has to know the session's link.",
 		tries: "a form of another site that approves, in a browser that does not name the site",
 		gets:  "400 without the session's link: the session stays as it was",
 		do: func(t *testing.T) {
@@ -321,14 +327,17 @@ func publicly(t *testing.T) *service {
 
 var phone = foothold{"Whoever has the link of a hand-off", []row{
 	{
-		says:  "The first device that begins does the step, once, and every later one is told so.",
-		tries: "to begin on a second phone, to repeat a verdict, and to use a forged, expired or replaced link",
-		gets:  "409 or 410, and one verdict",
-		proof: []string{"testharness/methodtest:TestMethods", "testharness/methodtest:TestHandOffsThatAreNone",
+		says: "The first device that begins does the step, once, and every later one is told so.",
+		tries: "to begin on a second phone, to repeat a verdict, and to use a forged, expired " +
+			"or replaced link",
+		gets: "409 or 410, and one verdict",
+		proof: []string{"testharness/methodtest:TestMethods",
+			"testharness/methodtest:TestHandOffsThatAreNone",
 			"testharness/methodtest:TestAPhoneWithoutCookies"},
 	},
 	{
-		says:  "It gets no flow token and no result, and completes no session: that needs the browser that waits.",
+		says: "It gets no flow token and no result, and completes no session: that needs the " +
+			"browser that waits.",
 		tries: "to complete the session on the phone, or in another browser than the one that waits",
 		gets:  "a session that is pending until that browser comes",
 		proof: []string{"testharness/methodtest:TestMethods", "testharness/methodtest:TestAWalletOnThePhone"},
@@ -341,17 +350,20 @@ var phone = foothold{"Whoever has the link of a hand-off", []row{
 			"testharness/methodtest:TestHandOffsThatAreNone"},
 	},
 	{
-		says: "Whoever is sent the link of somebody else's session, and says that their own computer shows its " +
-			"number, proves for that session: the page names the site and warns of it.",
+		says: "Whoever is sent the link of somebody else's session, and says that their own " +
+			"computer shows its number, proves for that session: the page names the site and warns of it.",
 		tries: "to have a victim's phone prove for one's own session",
-		gets:  "a page that names the site, shows the number and warns, and nothing until the victim confirms",
-		proof: []string{"core/hosted/pages:TestPagesSay", "testharness/methodtest:TestTheLinkForThePhoneIsLookedAt"},
+		gets: "a page that names the site, shows the number and warns, and nothing until the " +
+			"victim confirms",
+		proof: []string{"core/hosted/pages:TestPagesSay",
+			"testharness/methodtest:TestTheLinkForThePhoneIsLookedAt"},
 	},
 }}
 
 var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 	{
-		says:  "They answer once, if the method believes the answer. What it does not believe changes nothing.",
+		says: "They answer once, if the method believes the answer. What it does not believe " +
+			"changes nothing.",
 		tries: "an answer that was made for another address, session or publisher, or is none",
 		gets:  "400 or 404, and the true answer still counts",
 		proof: []string{"testharness/methodtest:TestAnswersThatAreNone",
@@ -364,8 +376,8 @@ var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 			"testharness/methodtest:TestAnAnswerThatComesTooLate"},
 	},
 	{
-		says: "They complete no session by it: that needs the browser that asks, and, for an answer from its own " +
-			"device, a code that this browser brings back.",
+		says: "They complete no session by it: that needs the browser that asks, and, for an " +
+			"answer from its own device, a code that this browser brings back.",
 		tries: "to complete a session by an answer alone, or with the code in another browser",
 		gets:  "a session that is pending",
 		proof: []string{"testharness/methodtest:TestAnAnswerFromAnotherDevice",
@@ -376,8 +388,8 @@ var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 
 var publicKey = foothold{"A public key, which anybody can read", []row{
 	{
-		says: "It starts sessions of its one integration, with a state and a user id of the caller's choice, " +
-			"and does nothing else.",
+		says: "It starts sessions of its one integration, with a state and a user id of the " +
+			"caller's choice, and does nothing else.",
 		tries: "a session with another user's `external_user_id`",
 		gets:  "a session; the event says what the caller said, so a publisher must not take it for proven",
 		do: func(t *testing.T) {
@@ -508,8 +520,8 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 		},
 	},
 	{
-		says: "A publisher's own key that is stolen does what the publisher can do, until five seconds after " +
-			"it is revoked.",
+		says: "A publisher's own key that is stolen does what the publisher can do, until " +
+			"five seconds after it is revoked.",
 		tries: "a stolen key, before and after the operator revokes it",
 		gets:  "sessions and results, then 401",
 		do: func(t *testing.T) {
@@ -539,7 +551,10 @@ func (s *service) receives(answer http.HandlerFunc) {
 		answer(w, r)
 	}))
 	s.t.Cleanup(server.Close)
-	s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.Webhook.URL = server.URL + "/hook" })
+	s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) {
+		i.Webhook.URL = server.URL +
+			"/hook"
+	})
 }
 
 func (s *service) waiting() string {
@@ -556,7 +571,8 @@ func (s *service) startOther() string {
 
 var receiver = foothold{"A webhook receiver", []row{
 	{
-		says:  "It learns its own events and nothing else, and what it answers, or does not, delays nobody else's.",
+		says: "It learns its own events and nothing else, and what it answers, or does not, " +
+			"delays nobody else's.",
 		tries: "to hang",
 		gets:  "its event tried again later; another publisher's is delivered",
 		do: func(t *testing.T) {

@@ -48,7 +48,8 @@ func secretOf(t testing.TB, r *testharness.Response) string {
 // link makes a sign-in link to the console of the publisher.
 func (s *service) link(token, role string) string {
 	s.t.Helper()
-	return secretOf(s.t, s.as(token, "POST", "/admin/v1/links", body{"publisher_id": s.Publisher.ID, "role": role}))
+	return secretOf(s.t, s.as(token, "POST", "/admin/v1/links",
+		body{"publisher_id": s.Publisher.ID, "role": role}))
 }
 
 const consoleCookie = "verge-console"
@@ -139,8 +140,8 @@ func wantPage(t testing.TB, what string, r *testharness.Response, status int) {
 
 var consoleSite = foothold{"Another site, in a browser that is signed in to the console", []row{
 	{
-		says: "It neither frames a page nor acts: a form counts only with the token of its session and action, and " +
-			"requests from other domains carry no cookie.",
+		says: "It neither frames a page nor acts: a form counts only with the token of its session " +
+			"and action, and requests from other domains carry no cookie.",
 		tries: "a form without a token, with that of another action or session, from another site, or by GET",
 		gets:  "403 for each form, and nothing is changed",
 		do: func(t *testing.T) {
@@ -148,15 +149,16 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 			cookie, other, path := s.enter("admin"), s.enter("admin"), s.mine("/keys")
 			good := s.formToken(cookie, path, "create-key")
 			for what, fields := range map[string]string{
-				"no token":         "do=create-key",
-				"another action's": "do=create-key&csrf=" + s.formToken(cookie, s.mine("/members"), "invite-member"),
+				"no token": "do=create-key",
+				"another action's": "do=create-key&csrf=" +
+					s.formToken(cookie, s.mine("/members"), "invite-member"),
 				"another session's": "do=create-key&csrf=" +
 					s.formToken(other, path, "create-key"),
 			} {
 				wantPage(t, what, s.console(cookie, path, fields), 403)
 			}
-			for _, from := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
-				{"Origin", "null"}, {"Origin", "https://evil.example"}} {
+			for _, from := range [][2]string{{"Sec-Fetch-Site", "cross-site"},
+				{"Sec-Fetch-Site", "same-site"}, {"Origin", "null"}, {"Origin", "https://evil.example"}} {
 				wantPage(t, from[1], s.console(cookie, path, "do=create-key&csrf="+good, from[:]...), 403)
 			}
 			before := len(s.Admin("GET", "/admin/v1/keys", nil).Body)
@@ -170,7 +172,8 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 	{
 		tries: "a frame around a page, the cookie, and a page from a cache",
 		gets:  "`frame-ancestors 'none'`; `SameSite=Strict` and `HttpOnly`; `no-store` on every page",
-		proof: []string{"core/console:TestHeaders", "core/console:TestSignIn", "core/console:TestPostsOfOtherSites"},
+		proof: []string{"core/console:TestHeaders", "core/console:TestSignIn",
+			"core/console:TestPostsOfOtherSites"},
 	},
 }}
 
@@ -184,10 +187,12 @@ var member = foothold{"A member of a publisher", []row{
 			started := s.startOther()
 			cookie, theirs := s.enter("admin"), "/p/"+s.Other.ID
 			other := s.Other.L1.ID
-			for _, path := range []string{theirs, theirs + "/keys", theirs + "/usage.csv", theirs + "/nothing",
+			for _, path := range []string{theirs, theirs + "/keys", theirs + "/usage.csv",
+				theirs + "/nothing",
 				s.mine("/integrations/" + other), s.mine("/integrations/" + other + "/webhook"),
 				s.mine("/deliveries?integration=" + other), s.mine("/usage?integration=" + other),
-				s.mine("/test?integration=" + other), s.mine("/sessions/" + started), "/publishers", "/operators",
+				s.mine("/test?integration=" + other), s.mine("/sessions/" + started), "/publishers",
+				"/operators",
 				"/audit"} {
 				wantPage(t, path, s.console(cookie, path, ""), 404)
 			}
@@ -206,10 +211,12 @@ var member = foothold{"A member of a publisher", []row{
 	{
 		tries: "cursors of their own making",
 		gets:  "an error that says so, or their own things",
-		proof: []string{"core/operate:TestACursorOfNoList", "core/console:TestAnotherPublishersThingsAreNotThere"},
+		proof: []string{"core/operate:TestACursorOfNoList",
+			"core/console:TestAnotherPublishersThingsAreNotThere"},
 	},
 	{
-		says:  "They do what their role may, and a change of role, a removal and a sign-out hold at once everywhere.",
+		says: "They do what their role may, and a change of role, a removal and a sign-out hold at " +
+			"once everywhere.",
 		tries: "every operation in every role, with a form of their own",
 		gets:  "403 where the role may not",
 		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
@@ -279,10 +286,11 @@ var ticket = foothold{"Whoever finds an invitation or a sign-in link", []row{
 			"core/member:TestOneOfTwoWhoUseAnInvitationAtOnceWins", "core/member:TestLostReplies"},
 	},
 	{
-		says: "An invitation ends after a day and a link after five minutes, and both as soon as whoever made them " +
-			"may make none any more.",
-		tries: "late ones, and those of an operator token that was revoked or of an admin who is none any more",
-		gets:  "the page that says it does not work any more",
+		says: "An invitation ends after a day and a link after five minutes, and both as soon as " +
+			"whoever made them may make none any more.",
+		tries: "late ones, and those of an operator token that was revoked or of an admin who " +
+			"is none any more",
+		gets: "the page that says it does not work any more",
 		proof: []string{"core/member:TestAnInvitationEndsAfterADay", "core/member:TestWhatIsNoLink",
 			"core/member:TestALinkEndsWithItsMaker", "core/member:TestWhatWasMadeEndsWithItsMaker"},
 	},
@@ -308,7 +316,8 @@ var stolenToken = foothold{"Whoever has stolen an operator token", []row{
 					wantPage(t, "their session", at.console(signedIn, "/publishers", ""), page)
 					wantPage(t, "the session of their link", at.console(byLink, s.mine(""), ""), page)
 					wantPage(t, "their link", at.console("", "/link?link="+link, ""), ticket)
-					wantPage(t, "their invitation", at.console("", "/invitation?invitation="+invitation, ""), ticket)
+					wantPage(t, "their invitation", at.console("", "/invitation?invitation="+invitation, ""),
+						ticket)
 					wantPage(t, "the API", at.as(token, "GET", "/admin/v1/keys", nil), call)
 				}
 			}
@@ -352,8 +361,8 @@ var viewer = foothold{"An operator who may only look", []row{
 			token, _ := s.operator("viewer")
 			delete(secrets, "webhook URL") // which they see
 			i := s.Publisher.L1.ID
-			for _, path := range []string{"publishers", "integrations", "integrations/" + i, "keys", "operators",
-				"deliveries", "deliveries?state=waiting", "deliveries?integration_id=" + i,
+			for _, path := range []string{"publishers", "integrations", "integrations/" + i, "keys",
+				"operators", "deliveries", "deliveries?state=waiting", "deliveries?integration_id=" + i,
 				"sessions/" + started.SessionID, "usage?integration_id=" + i, "audit", "methods",
 				"members?publisher_id=" + s.Publisher.ID, "invitations?publisher_id=" + s.Publisher.ID} {
 				r := s.as(token, "GET", "/admin/v1/"+path, nil)

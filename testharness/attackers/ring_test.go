@@ -71,8 +71,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			_, text := s.forge(old, s.Now())
 			want(t, s.Reconcile(text), 404, "NOT_FOUND")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})),
-				400, "INVALID_TOKEN")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text,
+				Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
 		},
 	},
 	{
@@ -82,8 +82,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			s, old, _ := leaked(t)
 			_, before := s.forge(old, s.Now().AddDate(0, 0, -20))
 			for _, text := range []string{s.Start(nil).SessionID, before} {
-				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(s.Now())})),
-					400, "INVALID_TOKEN")
+				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text,
+					Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
 			}
 		},
 	},
@@ -147,8 +147,9 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
 	{
-		says: "With the store to write to, they make, dated before the replacement, outcomes of sessions, which " +
-			"reconcile shows and validate does not take, and events, until the key is retired.",
+		says: "With the store to write to, they make, dated before the replacement, outcomes of " +
+			"sessions, which reconcile shows and validate does not take, and events, until the " +
+			"key is retired.",
 		tries: "with the store to write to: a session of twenty days ago and its outcome",
 		gets:  "`COMPLETED` by reconcile; 410 by validate; 404 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
@@ -157,8 +158,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			at := outcomeKey(id)
 			tx := s.plant(at, s.record(old, at, completed(id.Created)))
 			wantStatus(t, s, text, "COMPLETED")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text, Completed: token.At(id.Created),
-				Outcome: tx})), 410, "EXPIRED")
+			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text,
+				Completed: token.At(id.Created), Outcome: tx})), 410, "EXPIRED")
 
 			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
 			want(t, s.sharing(file).Reconcile(text), 404, "NOT_FOUND")
@@ -187,8 +188,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		says: "Of what is kept for longer they make nothing any more, once the service has signed all of it again " +
-			"with the new key. That is done about six minutes after that key begins to seal.",
+		says: "Of what is kept for longer they make nothing any more, once the service has signed " +
+			"all of it again with the new key. That is done about six minutes after that key begins to seal.",
 		tries: "with the store to write to: the record of a secret key of their own",
 		gets:  "401, from then on",
 		do: func(t *testing.T) {
@@ -218,21 +219,21 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		tries: "with the store to write to: publishers, usage and entries of the audit; the same after they have " +
-			"deleted " +
+		tries: "with the store to write to: publishers, usage and entries of the audit; the same " +
+			"after they have deleted " +
 			"the set of keys or put an older one back, or put one there that they have made",
-		gets: "nothing: an instance that runs makes the set whole again, one that starts goes by what is signed with " +
-			"the " +
+		gets: "nothing: an instance that runs makes the set whole again, one that starts goes by what " +
+			"is signed with the " +
 			"new key, and a set without the MAC of a key that it lists makes instances not ready",
 		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts",
 			"core/keyset:TestEverythingThatLasts", "core/keyset:TestASetOfAReplacedRing"},
 	},
 	{
 		says: "What they have planted by then stays.",
-		tries: "with the store to write to, as soon as the new key seals: a secret key and an operator token of " +
-			"their own",
-		gets: "both work for good, also after the old ring key is retired: look at keys, operator tokens and members " +
-			"after a leak",
+		tries: "with the store to write to, as soon as the new key seals: a secret key and an " +
+			"operator token of their own",
+		gets: "both work for good, also after the old ring key is retired: look at keys, operator " +
+			"tokens and members after a leak",
 		do: func(t *testing.T) {
 			s, old, file := leakedJustNow(t)
 			text, object := s.ownKey()
@@ -247,11 +248,11 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		says: "So does what they plant after they have put back, while no instance runs, the set of keys as it was " +
-			"in " +
-			"those minutes, or the whole store as it was before.",
+		says: "So does what they plant after they have put back, while no instance runs, the set of " +
+			"keys as it was in those minutes, or the whole store as it was before.",
 		tries: "with the store to write to: to put both back, before an instance starts",
-		gets:  "a time like that after the rotation: about six minutes in which what they plant is signed again",
+		gets: "a time like that after the rotation: about six minutes in which what they plant " +
+			"is signed again",
 		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts"},
 	},
 }}
@@ -283,7 +284,8 @@ var currentRing = foothold{"Whoever holds the current ring", []row{
 				Expires:  token.At(s.Now().Add(10 * time.Minute))})
 			must(t, err)
 			back := s.Open(s.BaseURL + "/verify?flow=" + flow).Submit("approve").Callback
-			if back == nil || !strings.HasPrefix(back.URL, "https://evil.example/") || back.ResultToken == "" {
+			if back == nil || !strings.HasPrefix(back.URL, "https://evil.example/") ||
+				back.ResultToken == "" {
 				t.Errorf("led to %+v, so say less", back)
 			}
 		},
@@ -304,11 +306,11 @@ var currentRing = foothold{"Whoever holds the current ring", []row{
 		},
 	},
 	{
-		says: "A result still needs its completed outcome in the store: without writing there they validate " +
-			"no session " +
-			"that nobody completed.",
-		tries: "a result token of a session that was never completed, with and without the name of an outcome",
-		gets:  "400 `INVALID_TOKEN`",
+		says: "A result still needs its completed outcome in the store: without writing there they " +
+			"validate no session that nobody completed.",
+		tries: "a result token of a session that was never completed, with and without the " +
+			"name of an outcome",
+		gets: "400 `INVALID_TOKEN`",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			ring := s.ring(s.Keyring, hostName)
@@ -366,8 +368,7 @@ func (s *service) rotated(file token.Keyring) *service {
 var earlierKeys = foothold{"Keys of an earlier release", []row{
 	{
 		says: "A key without seals_from binds no session id to the host and lets the store hold records " +
-			"without a MAC, " +
-			"as that release did, until the ring is rotated once with this release.",
+			"without a MAC, as that release did, until the ring is rotated once with this release.",
 		tries: "a session id of another host with such a key",
 		gets:  "`PENDING`; after the rotation 404",
 		do: func(t *testing.T) {
@@ -448,9 +449,8 @@ var clocks = foothold{"Clocks", []row{
 
 var person = foothold{"The person in front of the browser", []row{
 	{
-		says: "Whoever has the link of a session that has not ended acts in it, and who comes back is who was " +
-			"verified " +
-			"only as far as the method sees to it.",
+		says: "Whoever has the link of a session that has not ended acts in it, and who comes " +
+			"back is who was verified only as far as the method sees to it.",
 		tries: "to open a link in another browser and to go through it there",
 		gets:  "the result of that session, at the publisher's callback",
 		do: func(t *testing.T) {

@@ -85,20 +85,22 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 
 var reader = foothold{"Whoever reads the store", []row{
 	{
-		says: "They find no key, no token, no cookie, invitation or sign-in link, no webhook secret or URL, also " +
-			"not of a staged webhook, no state and no user id, " +
+		says: "They find no key, no token, no cookie, invitation or sign-in link, no webhook " +
+			"secret or URL, also not of a staged webhook, no state and no user id, " +
 			"and nothing to hold a guess at a webhook secret against.",
 		tries: "to find them in the store's bytes, while events wait and answers are kept",
 		gets:  "nothing, neither in the clear nor in base64",
 		do: func(t *testing.T) {
 			s, _, secrets := lived(t)
 			dump := s.dump()
-			if !strings.Contains(dump, keyName(s.Publisher.SecretKey).Name) || strings.Count(dump, "\n") < 40 {
+			if !strings.Contains(dump, keyName(s.Publisher.SecretKey).Name) ||
+				strings.Count(dump, "\n") < 40 {
 				t.Fatalf("that is not the store:\n%s", dump)
 			}
 			for name, secret := range secrets {
 				for _, text := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))[:12],
-					base64.RawURLEncoding.EncodeToString([]byte(secret))[:12], secret[:min(len(secret), 40)]} {
+					base64.RawURLEncoding.EncodeToString([]byte(secret))[:12],
+					secret[:min(len(secret), 40)]} {
 					if strings.Contains(dump, text) {
 						t.Errorf("the store holds a %s", name)
 					}
@@ -115,7 +117,8 @@ var reader = foothold{"Whoever reads the store", []row{
 			url, id := s.Publisher.L1.WebhookURL, s.Publisher.L1.ID
 			for _, message := range []string{weakSecret, url + "\x00" + weakSecret, weakSecret + "\x00" + url,
 				url + weakSecret,
-				weakSecret + url, "tested\x00" + url + "\x00" + weakSecret, id + weakSecret, id + "\x00" + weakSecret} {
+				weakSecret + url, "tested\x00" + url + "\x00" + weakSecret, id + weakSecret,
+				id + "\x00" + weakSecret} {
 				sum, long := sha256.Sum256([]byte(message)), sha512.Sum512([]byte(message))
 				digests := [][]byte{sum[:], long[:]}
 				for _, key := range []string{"", url, id, weakSecret} {
@@ -135,9 +138,8 @@ var reader = foothold{"Whoever reads the store", []row{
 		},
 	},
 	{
-		says: "Whoever has seen one signed event can try secrets until one fits, so what guessers try first " +
-			"is refused " +
-			"outside dev.",
+		says: "Whoever has seen one signed event can try secrets until one fits, so what guessers try " +
+			"first is refused outside dev.",
 		tries: "words, names and years, against a signature they have seen",
 		gets:  "no secret that the service took: it refuses what such a list makes, and offers to make one",
 		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
@@ -163,8 +165,8 @@ var reader = foothold{"Whoever reads the store", []row{
 		proof: []string{"core/integration:TestPutWritesOnlyWhatChanged", "core/audit:TestOrigin"},
 	},
 	{
-		says: "They see members by name and role, how often an integration was used on a day, and of each event of " +
-			"the last days when it was tried and what came of it.",
+		says: "They see members by name and role, how often an integration was used on a day, and " +
+			"of each event of the last days when it was tried and what came of it.",
 		tries: "to read who works with the service, how much, and with what luck",
 		gets:  "names, counts and attempts; of an event what is not the user's",
 		do: func(t *testing.T) {
@@ -184,8 +186,8 @@ var reader = foothold{"Whoever reads the store", []row{
 		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
 	},
 	{
-		says: "They see of each passkey what it stands for, for which publisher it was made and when, and of one " +
-			"that counts when it was used last; no name, and nothing of a session.",
+		says: "They see of each passkey what it stands for, for which publisher it was made and " +
+			"when, and of one that counts when it was used last; no name, and nothing of a session.",
 		tries: "to read who has passkeys, and where they were used",
 		gets:  "their public keys, levels, ages, methods and publishers",
 		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},
@@ -194,8 +196,8 @@ var reader = foothold{"Whoever reads the store", []row{
 
 var writer = foothold{"Whoever writes to the store", []row{
 	{
-		says: "They make no outcome, key, integration, member, operator token, passkey or session of the console, " +
-			"and move none to another name.",
+		says: "They make no outcome, key, integration, member, operator token, passkey or session " +
+			"of the console, and move none to another name.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {
@@ -296,8 +298,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 		says:  "They write nothing into the audit, the log of deliveries or the usage.",
 		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
 		gets:  "a list without it",
-		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry", "core/outbox:TestForgedEntriesAreLeftOut",
-			"core/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
+		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry",
+			"core/outbox:TestForgedEntriesAreLeftOut", "core/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
 	},
 	{
 		says:  "They send no event to another integration than its own.",
@@ -325,9 +327,10 @@ var writer = foothold{"Whoever writes to the store", []row{
 		},
 	},
 	{
-		says: "They can delete, and put back what once was: a used result token is good again within its five " +
-			"minutes, " +
-			"a revoked key or operator token works again, a member who was removed is back, an event is lost.",
+		says: "They can delete, and put back what once was: a used result token is good again " +
+			"within its five minutes, " +
+			"a revoked key or operator token works again, a member who was removed is back, " +
+			"an event is lost.",
 		tries: "to delete the mark that a result token was used",
 		gets:  "200 once more, until the token is five minutes old",
 		do: func(t *testing.T) {
@@ -358,8 +361,10 @@ var writer = foothold{"Whoever writes to the store", []row{
 		},
 	},
 	{
-		tries: "to put the record of an operator token back that was revoked since, and a session that was signed out",
-		gets:  "both again: look at the operator tokens after a break-in; a session lives for 12 hours at most",
+		tries: "to put the record of an operator token back that was revoked since, and a session " +
+			"that was signed out",
+		gets: "both again: look at the operator tokens after a break-in; a session lives for " +
+			"12 hours at most",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			text, id := s.operator("operator")
@@ -383,7 +388,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 	},
 	{
 		tries: "to delete a waiting event, and an outcome",
-		gets:  "no event; a session that reads as if it had not ended, and a result token that validates no more",
+		gets: "no event; a session that reads as if it had not ended, and a result token that " +
+			"validates no more",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -391,7 +397,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 			for _, task := range s.tasks() {
 				s.write(kv.Tx{Partition: partition, Cancel: []string{task.ID}})
 			}
-			s.write(kv.Tx{Partition: partition, Deletes: []string{outcomeKey(s.idOf(started.SessionID)).Name}})
+			s.write(kv.Tx{Partition: partition,
+				Deletes: []string{outcomeKey(s.idOf(started.SessionID)).Name}})
 			s.Settle()
 			if types := s.Sink.Types(started.SessionID); len(types) != 0 {
 				t.Errorf("delivered: %v", types)

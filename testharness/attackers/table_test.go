@@ -44,7 +44,8 @@ var parts = []struct {
 	footholds []foothold
 }{
 	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
-		[]foothold{network, browser, boxHolder, wallet, phone, passkeys, publicKey, othersKey, consoleSite, member,
+		[]foothold{network, browser, boxHolder, wallet, phone, passkeys, publicKey, othersKey, consoleSite,
+			member,
 			ticket, receiver, reader, writer, replacedRing, currentRing, signedModule, unsignedModule, viewer,
 			stolenToken}},
 	{notGuaranteed, "", []foothold{earlierKeys, clocks, person, revoked, shared}},
@@ -174,7 +175,8 @@ func TestTheTables(t *testing.T) {
 				if r.do != nil {
 					done++
 				}
-				if r.tries == "" || r.gets == "" || tried[f.name+r.tries] || strings.Contains(r.tries+r.gets, "|") {
+				if r.tries == "" || r.gets == "" || tried[f.name+r.tries] ||
+					strings.Contains(r.tries+r.gets, "|") {
 					t.Errorf("%s: a row that is not whole, or twice: %q, %q", f.name, r.tries, r.gets)
 				}
 				tried[f.name+r.tries] = true

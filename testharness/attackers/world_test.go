@@ -67,7 +67,8 @@ func newReadable(t *testing.T) *service {
 // sharing is a service with another ring on the same store.
 func (s *service) sharing(ring token.Keyring) *service {
 	s.t.Helper()
-	return newService(s.t, &testharness.Options{Keyring: ring, KV: func(func() time.Time) kv.KV { return s.KV }})
+	return newService(s.t, &testharness.Options{Keyring: ring,
+		KV: func(func() time.Time) kv.KV { return s.KV }})
 }
 
 func must(t testing.TB, err error) {

@@ -56,7 +56,8 @@ func claimTime(store kv.KV, pending int) (time.Duration, error) {
 					tx := kv.Tx{ID: fmt.Sprintf("%s%d", kind, from), Partition: "p0"}
 					for i := from; i < min(from+atOnce, n); i++ {
 						id := fmt.Sprintf("%s%d", kind, i)
-						tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: due(i), Payload: make([]byte, 100)})
+						tx.Schedule = append(tx.Schedule, kv.Task{ID: id, Due: due(i),
+							Payload: make([]byte, 100)})
 					}
 					if err := store.Commit(context.Background(), tx); err != nil {
 						errs <- err

@@ -42,8 +42,8 @@ func (takes) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, erro
 	return host.FetchResponse{Status: 204}, nil
 }
 
-// consolePages measures the processor time of the console's pages for a large publisher. A page that takes more
-// than pageBound is an error.
+// consolePages measures the processor time of the console's pages for a large publisher. A page that takes
+// more than pageBound is an error.
 func consolePages() error {
 	store, closeStore, err := onMemory()
 	if err != nil {
@@ -68,7 +68,8 @@ func consolePages() error {
 		{"integrations", of + "/integrations"},
 		{"integrations by a name that none has", of + "/integrations?name=nothing"},
 		{"deliveries", of + "/deliveries?integration=" + integration1},
-		{"deliveries of one type", of + "/deliveries?integration=" + integration1 + "&type=" + webhook.TypeFailed},
+		{"deliveries of one type", of + "/deliveries?integration=" + integration1 + "&type=" +
+			webhook.TypeFailed},
 		{"deliveries that were given up", of + "/deliveries?integration=" + integration1 + "&state=dead"},
 		{"keys", of + "/keys"},
 		{"test console", of + "/test?integration=" + integration1},

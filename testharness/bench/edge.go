@@ -66,9 +66,10 @@ export class Limits extends DurableObject {}
 type edgeLine struct {
 	name       string
 	partitions int
-	how        string                                             // what a bare Worker must ask of an object for it
-	goal       float64                                            // ms of CPU an answer; 0: as measured
-	next       func(s *edgeService, n int) (func() []byte, error) // of n requests at least
+	// what a bare Worker must ask of an object for it
+	how  string
+	goal float64                                            // ms of CPU an answer; 0: as measured
+	next func(s *edgeService, n int) (func() []byte, error) // of n requests at least
 }
 
 var edgeLines = []edgeLine{
@@ -173,7 +174,8 @@ func (s *edgeService) measure(line edgeLine, bare *edgeService, length time.Dura
 			return err
 		}
 		rate, bareRate = append(rate, v.rate), append(bareRate, b.rate)
-		cpu, bareCPU, leastCPU = append(cpu, v.cpu/1000), append(bareCPU, b.cpu/1000), append(leastCPU, least.cpu/1000)
+		cpu, bareCPU, leastCPU = append(cpu, v.cpu/1000), append(bareCPU, b.cpu/1000),
+			append(leastCPU, least.cpu/1000)
 		ratio, leastRatio = append(ratio, v.cpu/b.cpu), append(leastRatio, v.cpu/least.cpu)
 	}
 	fmt.Printf("%-32s %8.0f %8.0f %8.2f %8.2f %8.2f %6.1f %8.2f %6.1f\n", line.name,

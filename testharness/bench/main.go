@@ -50,7 +50,8 @@ func main() {
 		return
 	}
 	length := flag.Duration("round", time.Second, "length of a round")
-	binary := flag.String("verge", "", "verge binary to time from exec to first answer; empty: leave that out")
+	binary := flag.String("verge", "",
+		"verge binary to time from exec to first answer; empty: leave that out")
 	module := flag.String("module", "", "WebAssembly module to run the core from; empty: leave its lines out")
 	only := flag.String("only", "", "measure just what has this in its name: "+
 		"an endpoint or a store, delivery, claims, idle, footprint, parked, method, edge, startup; "+

@@ -463,7 +463,8 @@ func (s *methodService) bare(length time.Duration, pid int) (cost, error) {
 	out := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: methodConnections}}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		req, err := http.NewRequest("POST", s.other.Estimator+estimatortest.PlainPath, bytes.NewReader(s.picture))
+		req, err := http.NewRequest("POST", s.other.Estimator+estimatortest.PlainPath,
+			bytes.NewReader(s.picture))
 		if err == nil {
 			req.Header.Set("Authorization", "Bearer "+estimatorToken)
 			req.Header.Set("Content-Type", "image/jpeg")

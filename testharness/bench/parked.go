@@ -45,8 +45,9 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 	if h.ring, err = kr.Ring("verge.test", rand.Reader, time.Now); err != nil {
 		return nil, err
 	}
-	at := host.Host{KV: memory.New(memory.Config{}), Sealer: h.ring, Fetch: egress.New(egress.Config{Dev: true}),
-		Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}
+	at := host.Host{KV: memory.New(memory.Config{}), Sealer: h.ring,
+		Fetch: egress.New(egress.Config{Dev: true}),
+		Now:   time.Now, Random: rand.Reader, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	free := ratelimit.PerMinute(1_000_000_000)
 	c := core.Config{BaseURL: "https://verge.test", Dev: true,
 		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free,
@@ -145,9 +146,10 @@ func parked(module []byte) error {
 		}
 		rate := float64(v.n) / median(took)
 		if v.instances == 0 {
-			fmt.Printf("%d requests parked on a store of %s: %d guests, %.1f MiB of linear memory, %.0f answers/s "+
-				"(%.2f s; the store alone takes %.1f s for its 3 reads)\n", v.n,
-				storeTime, stats.Instances, float64(stats.Memory)/(1<<20), rate, median(took), 3*storeTime.Seconds())
+			fmt.Printf("%d requests parked on a store of %s: %d guests, %.1f MiB of linear memory, "+
+				"%.0f answers/s (%.2f s; the store alone takes %.1f s for its 3 reads)\n", v.n,
+				storeTime, stats.Instances, float64(stats.Memory)/(1<<20), rate, median(took),
+				3*storeTime.Seconds())
 			continue
 		}
 		perOwn = stats.Memory / int64(stats.Instances)

@@ -107,7 +107,8 @@ func (s *redisServer) store() (*redis.Store, error) {
 	if err := c.FlushAll(context.Background()).Err(); err != nil {
 		return nil, err
 	}
-	return redis.Open(context.Background(), "redis://"+s.addr+"?pool_size="+strconv.Itoa(pool), redis.Config{})
+	return redis.Open(context.Background(), "redis://"+s.addr+"?pool_size="+strconv.Itoa(pool),
+		redis.Config{})
 }
 
 // storage is the server as a storage.

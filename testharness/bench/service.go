@@ -64,7 +64,8 @@ func newServiceOn(runs engineOf, store kv.KV, sink string) (*service, error) {
 
 // newServiceWith is newServiceOn with verification methods, what signs with their keys, and changes.
 func newServiceWith(
-	runs engineOf, store kv.KV, sink string, methods []method.Config, sign signs, changes ...func(*edge.Config),
+	runs engineOf, store kv.KV, sink string, methods []method.Config, sign signs,
+	changes ...func(*edge.Config),
 ) (*service, error) {
 	keys, err := ring()
 	if err != nil {

@@ -40,7 +40,8 @@ func startup(verge string) error {
 		args   func(addr string) []string
 		forget string // directory that is removed before each start
 	}{
-		{"bare net/http server", func(addr string) []string { return []string{self, "bare-server", addr} }, ""},
+		{"bare net/http server", func(addr string) []string { return []string{self, "bare-server", addr} },
+			""},
 		{"verge dev, bolt", dev("native"), ""},
 		{"the same, wasm, compiled", dev("wasm"), filepath.Join(data, "modules")},
 		{"the same, wasm, cached", dev("wasm"), ""},

@@ -98,7 +98,8 @@ func endpoints(length time.Duration, r, aof *redisServer) []endpoint {
 	if hasPostgres() {
 		// There is no line for validate: to prepare as many tokens takes a minute for each round.
 		lines = append(lines,
-			endpoint{"start with webhook, postgres", 0, start(onPostgres, "https://sink.invalid/"), floor, nil})
+			endpoint{"start with webhook, postgres", 0, start(onPostgres, "https://sink.invalid/"), floor,
+				nil})
 	}
 	if r != nil && aof != nil {
 		lines = append(lines,
@@ -127,7 +128,8 @@ func throughput(length time.Duration, only string, redis, aof *redisServer) erro
 			if err != nil {
 				return fmt.Errorf("%s: %w", e.name, err)
 			}
-			verge, bare, ratio, note = append(verge, v.rate), append(bare, f.rate), append(ratio, v.rate/f.rate), n
+			verge, bare, ratio, note = append(verge, v.rate), append(bare, f.rate),
+				append(ratio, v.rate/f.rate), n
 			cpu = append(cpu, f.cpu/v.cpu)
 		}
 		goal := "-"

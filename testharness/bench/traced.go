@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/edge/tracing/otlp"
 )
 
-// newServiceTraced is newService with traces, of which a part is recorded and sent to a collector that reads them
-// and keeps nothing. The collector works on the same processors.
+// newServiceTraced is newService with traces, of which a part is recorded and sent to a collector that reads
+// them and keeps nothing. The collector works on the same processors.
 func newServiceTraced(store kv.KV, sink string, sample float64) (*service, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,7 +19,9 @@ import (
 )
 
 // documents is who issues the documents of the measured wallets.
-var documents = sync.OnceValue(func() *wallettest.Issuer { return wallettest.NewIssuer(wallettest.IssuerConfig{}) })
+var documents = sync.OnceValue(func() *wallettest.Issuer {
+	return wallettest.NewIssuer(wallettest.IssuerConfig{})
+})
 
 // walletConfig is a method that asks a wallet.
 func walletConfig(name string, encrypted bool) method.Config {

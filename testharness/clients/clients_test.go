@@ -101,7 +101,8 @@ func TestTheGeneratedTypeScriptClient(t *testing.T) {
 	write(t, filepath.Join(dir, "main.ts"), wrong)
 	cmd := exec.Command(tsc, "--project", ".", "--noEmit")
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("'failure' does not exist")) {
+	if out, err := cmd.CombinedOutput(); err == nil ||
+		!bytes.Contains(out, []byte("'failure' does not exist")) {
 		t.Errorf("TypeScript lets a completed event have a failure: %v\n%s", err, out)
 	}
 }

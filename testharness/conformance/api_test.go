@@ -194,12 +194,14 @@ func TestStartFields(t *testing.T) {
 		{"contract 8: state of 1,024 bytes in UTF-8", "state", strings.Repeat("é", 512)},
 		{"contract 8: external_user_id of 256 bytes", "external_user_id", strings.Repeat("ß", 128)},
 		{"contract 8: any Unicode text", "state", "日本 🦊 \u202e \u200b\ufeff�<>&'\"\\+%2B"},
-		{"spec: integration_id in capitals is the same UUID", "integration_id", strings.ToUpper(h.Publisher.L1.ID)},
+		{"spec: integration_id in capitals is the same UUID", "integration_id",
+			strings.ToUpper(h.Publisher.L1.ID)},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantStatus(t, h.TryStart(body{c.field: c.value}), 200) })
 	}
 	for _, lang := range []string{"en", "de", "es", "fr", "pt", "it"} {
-		t.Run("spec: language "+lang, func(t *testing.T) { wantStatus(t, h.TryStart(body{"language": lang}), 200) })
+		t.Run("spec: language "+lang,
+			func(t *testing.T) { wantStatus(t, h.TryStart(body{"language": lang}), 200) })
 	}
 }
 
@@ -383,7 +385,8 @@ func TestCallbackRedirect(t *testing.T) {
 			"https://shop.example/?result_token="},
 		{"contract 8: an empty state is echoed, since it was given", "https://shop.example/", "",
 			"https://shop.example/?result_token="},
-		{"spec: no state if none was given", "https://shop.example/", nil, "https://shop.example/?result_token="},
+		{"spec: no state if none was given", "https://shop.example/", nil,
+			"https://shop.example/?result_token="},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := h.Start(body{"callback_url": c.callback, "state": c.state})
@@ -397,7 +400,8 @@ func TestCallbackRedirect(t *testing.T) {
 			if back.SessionID != s.SessionID || !strings.HasPrefix(back.ResultToken, "svc_rt_") {
 				t.Errorf("callback %+v", back)
 			}
-			level := strings.Contains(back.URL, "L1") && !strings.Contains(back.ResultToken+back.SessionID, "L1")
+			level := strings.Contains(back.URL, "L1") &&
+				!strings.Contains(back.ResultToken+back.SessionID, "L1")
 			if level || strings.Contains(back.URL, "verified") {
 				t.Errorf("spec: the callback carries no result: %s", back.URL)
 			}
@@ -419,7 +423,8 @@ func TestPathsAndMethods(t *testing.T) {
 		{"contract 5: slash at the end", "POST", "/api/v1/verify/start/", 404, ""},
 		{"contract 5: capitals", "POST", "/API/v1/verify/start", 404, ""},
 		{"contract 5: no session id", "GET", "/api/v1/verify/sessions/", 404, ""},
-		{"contract 5: more behind the session id", "GET", "/api/v1/verify/sessions/" + session + "/x", 404, ""},
+		{"contract 5: more behind the session id", "GET", "/api/v1/verify/sessions/" + session + "/x", 404,
+			""},
 		{"contract 5: GET on start", "GET", api.StartPath, 405, "POST, OPTIONS"},
 		{"contract 5: PUT on start", "PUT", api.StartPath, 405, "POST, OPTIONS"},
 		{"contract 5: GET on validate", "GET", api.ValidatePath, 405, "POST"},
@@ -445,8 +450,8 @@ func TestRequestAndCorrelationIDs(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	t.Run("contract 4: every answer has a request id of its own", func(t *testing.T) {
 		seen := map[string]bool{}
-		for _, r := range []*testharness.Response{h.TryStart(nil), h.TryStart(body{"state": 1}), h.Validate("x"),
-			h.Reconcile("x"),
+		for _, r := range []*testharness.Response{h.TryStart(nil), h.TryStart(body{"state": 1}),
+			h.Validate("x"), h.Reconcile("x"),
 			h.Do("GET", "/nowhere", nil, nil), h.Do("GET", "/verify?flow=x", nil, nil)} {
 			id := r.Header.Get("X-Request-Id")
 			if !requestID.MatchString(id) || seen[id] {
@@ -517,7 +522,8 @@ func TestCORS(t *testing.T) {
 			!strings.Contains(allowed, "Content-Type") || r.Header.Get("Vary") != "Origin" {
 			t.Errorf("wrong headers of a preflight: %v", r.Header)
 		}
-		if r.Header.Get("Access-Control-Allow-Credentials") != "" || strings.Contains(allowed, "Authorization") {
+		if r.Header.Get("Access-Control-Allow-Credentials") != "" ||
+			strings.Contains(allowed, "Authorization") {
 			t.Errorf("a browser is offered the secret key's header: %v", r.Header)
 		}
 	})
@@ -547,7 +553,8 @@ func TestCORS(t *testing.T) {
 		r := start(h, headers("Origin", i.BrowserOrigin, "Sec-Fetch-Site", "cross-site",
 			"Content-Type", "application/json"), string(h.StartBody(body{"public_key": i.PublicKey})))
 		wantStatus(t, r, 200)
-		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin || r.Header.Get("Vary") != "Origin" {
+		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin ||
+			r.Header.Get("Vary") != "Origin" {
 			t.Errorf("the page cannot read the answer: %v", r.Header)
 		}
 	})
@@ -593,7 +600,8 @@ func TestIdempotencyKey(t *testing.T) {
 		{"contract 11: sent twice", h.twoKeys},
 		{"contract 11: many at once make one session", h.manyAtOnce},
 		{"contract 11: a start that failed at the provider is repeated as it was", h.failedStart},
-		{"contract 11: validate repeats its first answer as long as the token would have lived", h.sameAnswer},
+		{"contract 11: validate repeats its first answer as long as the token would have lived",
+			h.sameAnswer},
 		{"contract 11: a token used without a key is not given out again with one", h.usedWithoutKey},
 		{"contract 11: the same key for two tokens is two exchanges", h.twoTokens},
 		{"contract 11: a bad key on validate consumes nothing", h.badKey},
@@ -847,14 +855,15 @@ func TestNotFound(t *testing.T) {
 			func(i *integration.Integration) { i.CallbackOrigins = []string{"https://other.example"} })
 		same(t, a, h.TryStart(body{"integration_id": h.Other.L1.ID, "state": 1}))
 	})
-	t.Run("contract 5: a session that does not exist and another publisher's look the same", func(t *testing.T) {
-		s := h.Start(nil).SessionID
-		forged := s[:len(s)-6] + flip(s[len(s)-6]) + s[len(s)-5:]
-		a := h.Reconcile(forged)
-		b := h.Do("GET", api.SessionsPath+s, testharness.Bearer(h.Other.SecretKey), nil)
-		wantError(t, a, 404, "NOT_FOUND")
-		same(t, a, b)
-	})
+	t.Run("contract 5: a session that does not exist and another publisher's look the same",
+		func(t *testing.T) {
+			s := h.Start(nil).SessionID
+			forged := s[:len(s)-6] + flip(s[len(s)-6]) + s[len(s)-5:]
+			a := h.Reconcile(forged)
+			b := h.Do("GET", api.SessionsPath+s, testharness.Bearer(h.Other.SecretKey), nil)
+			wantError(t, a, 404, "NOT_FOUND")
+			same(t, a, b)
+		})
 }
 
 // flip returns another character of base64url.

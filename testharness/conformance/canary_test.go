@@ -53,7 +53,8 @@ func TestNoSecretIsTold(t *testing.T) {
 		w.look(t, seen, name, secret)
 	}
 	for _, answer := range said {
-		for name, bytes := range map[string][]byte{"passkey's id": answer.ID, "passkey's answer": answer.ClientData,
+		for name, bytes := range map[string][]byte{"passkey's id": answer.ID,
+			"passkey's answer":    answer.ClientData,
 			"passkey's signature": answer.Signature, "passkey's handle": answer.UserHandle} {
 			if len(bytes) > 0 {
 				w.look(t, seen, name, base64.RawURLEncoding.EncodeToString(bytes))
@@ -205,7 +206,8 @@ func (w *canaries) misuse(token string) {
 // sendBadRequests puts a secret into each place of a request where it is refused.
 func (w *canaries) sendBadRequests() {
 	const content = canaryContent
-	for _, member := range []string{"integration_id", "callback_url", "state", "external_user_id", "language"} {
+	for _, member := range []string{"integration_id", "callback_url", "state", "external_user_id",
+		"language"} {
 		for _, value := range []any{
 			content, content + "\x00", content + strings.Repeat("x", 3000),
 			[]string{content}, map[string]any{content: content},

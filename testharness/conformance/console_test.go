@@ -20,8 +20,8 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// visitor is a person with a browser of their own, in front of the console. It fills forms in as the pages have
-// them.
+// visitor is a person with a browser of their own, in front of the console. It fills forms in as the pages
+// have them.
 type visitor struct {
 	t       *testing.T
 	h       *testharness.Harness
@@ -103,9 +103,10 @@ func (v *visitor) secret() string {
 // find returns the first element of a kind with an attribute; a value of "" stands for any.
 func (v *visitor) find(kind, name, value string) *html.Node {
 	for n := range v.page.Descendants() {
-		if n.Type == html.ElementNode && n.Data == kind && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool {
-			return a.Key == name && (value == "" || a.Val == value)
-		}) {
+		if n.Type == html.ElementNode && n.Data == kind &&
+			slices.ContainsFunc(n.Attr, func(a html.Attribute) bool {
+				return a.Key == name && (value == "" || a.Val == value)
+			}) {
 			return n
 		}
 	}

@@ -31,12 +31,14 @@ func TestCredentials(t *testing.T) {
 	validateWithPublicKey := func(key string) *testharness.Response {
 		return h.Do("POST", api.ValidatePath, nil, []byte(`{"result_token":"`+result+`","public_key":"`+key+`"}`))
 	}
-	t.Run("validate/spec: a public key in the body, with a result token, has no authority", func(t *testing.T) {
-		wantError(t, validateWithPublicKey(h.Publisher.L1.PublicKey), 403, "FORBIDDEN")
-	})
-	t.Run("validate/contract 5: an unknown public key in the body is no known credential", func(t *testing.T) {
-		wantError(t, validateWithPublicKey(unknownPK), 401, "UNAUTHORIZED")
-	})
+	t.Run("validate/spec: a public key in the body, with a result token, has no authority",
+		func(t *testing.T) {
+			wantError(t, validateWithPublicKey(h.Publisher.L1.PublicKey), 403, "FORBIDDEN")
+		})
+	t.Run("validate/contract 5: an unknown public key in the body is no known credential",
+		func(t *testing.T) {
+			wantError(t, validateWithPublicKey(unknownPK), 401, "UNAUTHORIZED")
+		})
 	t.Run("reconcile/spec: a key in the query is no credential", func(t *testing.T) {
 		r := h.Do("GET", api.SessionsPath+s.SessionID+"?api_key="+h.Publisher.SecretKey, nil, nil)
 		wantError(t, r, 401, "UNAUTHORIZED")
@@ -307,6 +309,7 @@ func TestRevocationElsewhere(t *testing.T) {
 	}
 	b.Advance(5 * time.Second)
 	if secret, public := try(); secret != 401 || public != 401 {
-		t.Errorf("contract 12: 5 seconds after the revocation another instance answers %d and %d", secret, public)
+		t.Errorf("contract 12: 5 seconds after the revocation another instance answers %d and %d", secret,
+			public)
 	}
 }

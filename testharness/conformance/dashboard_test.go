@@ -27,8 +27,8 @@ type newcomer struct {
 	session       string // the one that the test console started
 }
 
-// The walk from an empty service to a verified session in production, with the console alone (contract 43 to 45).
-// The steps build on each other.
+// The walk from an empty service to a verified session in production, with the console alone (contract 43 to
+// 45). The steps build on each other.
 func TestConsole(t *testing.T) {
 	h := newHarness(t, &opts{Production: true, Configure: func(c *core.Config) { c.Dev = true }})
 	n := &newcomer{t: t, h: h, receiver: newReceiver(t, h.Now),
@@ -124,8 +124,8 @@ func (n *newcomer) becomesReady() {
 	v.open(n.page("integrations", n.integration, "webhook"))
 	v.sees(200, "Not tested")
 	v.send("test-webhook")
-	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed", "Refuses an old event Failed",
-		"Wanted: 401. Came: 204",
+	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed",
+		"Refuses an old event Failed", "Wanted: 401. Came: 204",
 		"Refuse a t that is more than 300 seconds from your clock", "Node.js", "Python", "PHP", "Go")
 	n.receiver.be(func(r *receiver) { r.careless = false })
 	v.send("test-webhook")
@@ -173,7 +173,8 @@ func (n *newcomer) triesOut() {
 	v.send("find-session", "session_id", "svc_sess_nothing")
 	v.sees(422, "There is no such session")
 	v.send("find-session", "session_id", n.session)
-	v.sees(200, "Found it.", "Completed", "fetched by your server", "L1: an estimate of at least 25, or a proof")
+	v.sees(200, "Found it.", "Completed", "fetched by your server",
+		"L1: an estimate of at least 25, or a proof")
 	v.open(n.page("deliveries"))
 	v.sees(200, "completed", "started", "Delivered", "204", "test")
 	v.follow("completed")
@@ -275,13 +276,15 @@ func (n *newcomer) goesLive() {
 	}
 }
 
-// viewerChangesNothing: somebody has every form open as an admin, and is made a viewer. The forms are refused, and
-// no page has them any more.
+// viewerChangesNothing: somebody has every form open as an admin, and is made a viewer. The forms are
+// refused, and no page has them any more.
 func (n *newcomer) viewerChangesNothing() {
 	vic := newVisitor(n.t, n.h, &n.told)
 	n.invites(vic, "Vic", "admin")
-	pages := []string{n.home, n.page("settings"), n.page("integrations", "new"), n.page("integrations", n.integration),
-		n.page("integrations", n.integration, "webhook"), n.page("test"), n.page("keys"), n.page("deliveries"),
+	pages := []string{n.home, n.page("settings"), n.page("integrations", "new"),
+		n.page("integrations", n.integration),
+		n.page("integrations", n.integration, "webhook"), n.page("test"), n.page("keys"),
+		n.page("deliveries"),
 		n.page("sessions"), n.page("usage"), n.page("members"), n.page("audit")}
 	kept := map[string]form{} // by action
 	for _, page := range pages {
@@ -290,8 +293,10 @@ func (n *newcomer) viewerChangesNothing() {
 			kept[f.action] = f
 		}
 	}
-	for _, must := range []string{"save-publisher", "create-integration", "save-integration", "archive-integration",
-		"test-webhook", "stage-webhook", "rotate-secret", "send-test-event", "start-test-session", "create-key",
+	for _, must := range []string{"save-publisher", "create-integration", "save-integration",
+		"archive-integration",
+		"test-webhook", "stage-webhook", "rotate-secret", "send-test-event", "start-test-session",
+		"create-key",
 		"revoke-key", "invite-member", "change-role", "sign-out-member", "remove-member"} {
 		if _, has := kept[must]; !has {
 			n.t.Errorf("contract 45: an admin has no form %s", must)

@@ -62,10 +62,11 @@ var engines = []store{
 	{name: "bolt", kv: "bolt"},
 	{name: "miniredis", kv: "miniredis"},
 	{name: "wasm", engine: "wasm", kv: "miniredis"},
-	{name: "workerd", engine: "workerd", program: "workerd", server: func(t *testing.T) (string, func() int64) {
-		kit.Program(t, "workerd")
-		return "", func() int64 { return 1 } // the child starts a server of its own
-	}},
+	{name: "workerd", engine: "workerd", program: "workerd",
+		server: func(t *testing.T) (string, func() int64) {
+			kit.Program(t, "workerd")
+			return "", func() int64 { return 1 } // the child starts a server of its own
+		}},
 	{"redis", "", "redis", "redis-server", func(t *testing.T) (string, func() int64) {
 		s := stores.StartRedis(t, stores.Durable...)
 		return s.URL(), func() int64 { return s.Do("dbsize").(int64) }
@@ -73,13 +74,15 @@ var engines = []store{
 	{"cluster", "", "cluster", "redis-server", func(t *testing.T) (string, func() int64) {
 		nodes := stores.StartCluster(t, 3)
 		return nodes.URL(), func() int64 { // of the node with the fewest: all must be used
-			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64), nodes[2].Do("dbsize").(int64))
+			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64),
+				nodes[2].Do("dbsize").(int64))
 		}
 	}},
 	{"etcd", "", "etcd", "etcd", func(t *testing.T) (string, func() int64) {
 		s := stores.StartEtcd(t, stores.Unsynced)
 		return s.URL(""), func() int64 {
-			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(),
+				clientv3.WithCountOnly())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,8 +286,8 @@ func TestEngines(t *testing.T) {
 		asked := slices.DeleteFunc(columns, func(c column) bool { return c.cells == nil && c.none == "" })
 		t.Log("REPORT\n" + table(asked)) // make test shows it
 	})
-	// For an engine and its child. There is more room than most machines have processors, because a child waits
-	// for deadlines during a third of its time.
+	// For an engine and its child. There is more room than most machines have processors, because a child
+	// waits for deadlines during a third of its time.
 	room := make(chan struct{}, 3)
 	for i, e := range engines {
 		c := &columns[i]
@@ -331,8 +334,8 @@ func TestEngines(t *testing.T) {
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
-				t.Errorf("%v\n%sAgain: VERGE_HARNESS_ENGINE=%s VERGE_HARNESS_KV=%s go test ./testharness/conformance, "+
-					"with VERGE_HARNESS_URL where a server is needed",
+				t.Errorf("%v\n%sAgain: VERGE_HARNESS_ENGINE=%s VERGE_HARNESS_KV=%s go test "+
+					"./testharness/conformance, with VERGE_HARNESS_URL where a server is needed",
 					err, complaints(out.String()), e.engine, e.kv)
 			}
 		})
@@ -535,7 +538,8 @@ panic: the child ends here
 			t.Errorf("%s: %q, want %q", suites[i].name, c, w)
 		}
 	}
-	text := table([]column{{name: "memory", cells: cells}, {name: "etcd", none: "SKIP: etcd is not installed"}})
+	text := table([]column{{name: "memory", cells: cells},
+		{name: "etcd", none: "SKIP: etcd is not installed"}})
 	for _, want := range []string{
 		"\nwalk                FAIL 1 of 2    SKIP\n",
 		"\nrestart on memory: SKIP: memory keeps nothing\n",
@@ -547,7 +551,8 @@ panic: the child ends here
 	}
 	got := complaints(output)
 	for _, want := range []string{
-		"TestWalk/L1\n    walk_test.go:27: callback\n", "a guest failed", "--- FAIL: TestPartitions", "panic: ",
+		"TestWalk/L1\n    walk_test.go:27: callback\n", "a guest failed", "--- FAIL: TestPartitions",
+		"panic: ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the complaints do not hold %q:\n%s", want, got)
@@ -567,7 +572,8 @@ func TestTheShortRunAsksEveryEngine(t *testing.T) {
 	for _, e := range engines {
 		tests := testsFor(e.name, false)
 		for _, s := range suites {
-			if !slices.ContainsFunc(s.tests, func(test string) bool { return slices.Contains(tests, test) }) &&
+			if !slices.ContainsFunc(s.tests,
+				func(test string) bool { return slices.Contains(tests, test) }) &&
 				!slices.ContainsFunc(s.tests, turns) {
 				t.Errorf("the short run has nothing of %q on %s", s.name, e.name)
 			}
@@ -577,7 +583,8 @@ func TestTheShortRunAsksEveryEngine(t *testing.T) {
 	for test, turn := range inTurn {
 		if !slices.Contains(all, test) || !slices.Contains(testsFor(turn, false), test) ||
 			!slices.Contains(others(), turn) {
-			t.Errorf("%s is to run on %q, want a test of a suite, and an engine that the run is not on", test, turn)
+			t.Errorf("%s is to run on %q, want a test of a suite, and an engine that the run is not on", test,
+				turn)
 		}
 	}
 	defer func(was string) { engineTurn = was }(engineTurn)
@@ -624,7 +631,8 @@ func TestEveryTestIsInASuite(t *testing.T) {
 			test := string(m[1])
 			seen++
 			if n := places[test]; n != 1 {
-				t.Errorf("%s: %s is in %d places of suites and once in engines_test.go, want 1", file, test, n)
+				t.Errorf("%s: %s is in %d places of suites and once in engines_test.go, want 1", file, test,
+					n)
 			}
 			delete(places, test)
 		}

@@ -132,7 +132,8 @@ func newFaultyWorld(t *testing.T) *faultyWorld {
 	h := newHarness(t, &opts{KV: store.open, Configure: unlimited})
 	return &faultyWorld{
 		Harness: h, store: store, completed: map[string]bool{}, told: map[string]bool{},
-		auth: []string{"Authorization", "Bearer " + h.Publisher.SecretKey, "Content-Type", "application/json"},
+		auth: []string{"Authorization", "Bearer " + h.Publisher.SecretKey, "Content-Type",
+			"application/json"},
 	}
 }
 
@@ -445,7 +446,8 @@ func TestFaultsUnderDelivery(t *testing.T) {
 			for n, how := range []string{"approve", "reject", "cancel", "withdraw", "", "approve"} {
 				s := h.Start(body{"external_user_id": fmt.Sprint("u", n)})
 				ending(h, s, how)
-				end := map[string]string{"approve": "completed", "reject": "failed", "withdraw": "failed"}[how]
+				end := map[string]string{"approve": "completed", "reject": "failed",
+					"withdraw": "failed"}[how]
 				if end == "" {
 					end = "expired"
 				}

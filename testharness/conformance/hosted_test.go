@@ -108,23 +108,24 @@ func TestPageHeaders(t *testing.T) {
 	check := func(t *testing.T, name string, header http.Header) {
 		t.Helper()
 		csp := header.Get("Content-Security-Policy")
-		for _, want := range []string{
-			"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'",
-			"style-src 'self'", "form-action 'self';",
-		} {
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'",
+			"style-src 'self'", "form-action 'self';"} {
 			if !strings.Contains(csp, want) {
 				t.Errorf("contract 22: %s: policy %q lacks %q", name, csp, want)
 			}
 		}
-		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "script-src") || strings.Contains(csp, "*") {
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "script-src") ||
+			strings.Contains(csp, "*") {
 			t.Errorf("contract 22: %s: policy %q", name, csp)
 		}
 		referrer := "same-origin"
 		if name == "completed" {
 			referrer = "no-referrer"
 		}
-		for key, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
-			"Referrer-Policy": referrer, "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store"} {
+		for key, want := range map[string]string{"X-Frame-Options": "DENY",
+			"X-Content-Type-Options": "nosniff",
+			"Referrer-Policy":        referrer, "Cross-Origin-Opener-Policy": "same-origin",
+			"Cache-Control": "no-store"} {
 			if got := header.Get(key); got != want {
 				t.Errorf("contract 22: %s: %s is %q, want %q", name, key, got, want)
 			}
@@ -168,7 +169,8 @@ func TestPageHeaders(t *testing.T) {
 			}
 		})
 	}
-	const title = "contract 22: the POST is answered by a 303 to a page of ours, which goes on to the callback"
+	const title = "contract 22: the POST is answered by a 303 to a page of ours, which goes on " +
+		"to the callback"
 	t.Run(title, func(t *testing.T) {
 		s := h.Start(nil)
 		r := h.Open(s.RedirectURL).Post("approve")
@@ -218,8 +220,8 @@ func TestPeopleGetPages(t *testing.T) {
 		{"PUT", "/verify", "refused", 405},
 	} {
 		t.Run("contract 22: a person sees no JSON: "+c.method+" "+c.path, func(t *testing.T) {
-			r := h.Do(c.method, c.path, headers("Accept", browser, "Accept-Language", "es", "X-Correlation-Id",
-				"c-1"), nil)
+			r := h.Do(c.method, c.path, headers("Accept", browser, "Accept-Language", "es",
+				"X-Correlation-Id", "c-1"), nil)
 			wantStatus(t, r, c.status)
 			text := string(r.Body)
 			if !strings.Contains(text, `data-page="`+c.kind+`"`) || !strings.Contains(text, `<html lang="es">`) ||
@@ -231,7 +233,8 @@ func TestPeopleGetPages(t *testing.T) {
 				t.Errorf("contract 4, 5: %v", r.Header)
 			}
 			policy := r.Header.Get("Content-Security-Policy")
-			if !strings.Contains(policy, "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" {
+			if !strings.Contains(policy, "default-src 'none'") ||
+				r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("contract 22: %v", r.Header)
 			}
 		})
@@ -447,7 +450,8 @@ func TestClicks(t *testing.T) {
 			wg.Wait()
 			for _, r := range answers {
 				if r.Status != 303 || h.BaseURL+r.Header.Get("Location") != s.RedirectURL {
-					t.Errorf("answered %d, redirected to %s; want 303 and the flow", r.Status, r.Header.Get("Location"))
+					t.Errorf("answered %d, redirected to %s; want 303 and the flow", r.Status,
+						r.Header.Get("Location"))
 				}
 			}
 			if now := p.Reload(); (now.Callback != nil) != (outcome == "approve") {

@@ -86,7 +86,8 @@ func TestLimits(t *testing.T) {
 			return h.Do("GET", api.SessionsPath+id, from(fmt.Sprintf("192.0.2.%d", turn%7), with(h)), nil)
 		})
 		wantStatus(t, h.TryStart(nil), 200)
-		wantError(t, h.Do("GET", api.SessionsPath+id, testharness.Bearer(h.Other.SecretKey), nil), 404, "NOT_FOUND")
+		wantError(t, h.Do("GET", api.SessionsPath+id, testharness.Bearer(h.Other.SecretKey), nil), 404,
+			"NOT_FOUND")
 	})
 	t.Run("contract 30: failures without credential count against the IP", func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -99,7 +100,8 @@ func TestLimits(t *testing.T) {
 		h := newHarness(t, nil)
 		for range 61 {
 			wantStatus(t, h.Do("OPTIONS", api.StartPath, from("192.0.2.1",
-				headers("Origin", h.Publisher.L1.BrowserOrigin, "Access-Control-Request-Method", "POST")), nil), 204)
+				headers("Origin", h.Publisher.L1.BrowserOrigin, "Access-Control-Request-Method", "POST")),
+				nil), 204)
 		}
 		spend(t, 60, func(int) *testharness.Response { return start(h, from("192.0.2.1", nil), "{}") })
 	})

@@ -43,8 +43,8 @@ func having(lines []logLine, member string, value any) (some []logLine) {
 	return some
 }
 
-// Contract 48: a session is followed by its id through every line about it, on every engine, and the lines agree
-// with what the operators' API says.
+// Contract 48: a session is followed by its id through every line about it, on every engine, and the lines
+// agree with what the operators' API says.
 func TestASessionIsFollowedThroughTheLog(t *testing.T) {
 	h := newHarness(t, nil)
 	for _, how := range []string{"approve", "reject", "fail_attempt", "expire"} {
@@ -71,7 +71,8 @@ func TestASessionIsFollowedThroughTheLog(t *testing.T) {
 			checkRequests(t, h, lines, how)
 			checkAgreement(t, h, s.SessionID, lines)
 			for _, l := range lines {
-				if text := fmt.Sprint(l); strings.Contains(text, canaryState) || strings.Contains(text, canaryUser) {
+				if text := fmt.Sprint(l); strings.Contains(text, canaryState) ||
+					strings.Contains(text, canaryUser) {
 					t.Errorf("contract 13, 48: a line has the publisher's text: %v", l)
 				}
 			}
@@ -144,7 +145,7 @@ func checkAgreement(t *testing.T, h *testharness.Harness, session string, lines 
 		want[fmt.Sprint(event["event"])] = len(made)
 	}
 	if !maps.Equal(attempts, want) || len(want) < 2 {
-		t.Errorf("contract 48: attempts by event are %v in the log and %v in the operators' API: %s", attempts, want,
-			slices.Sorted(maps.Keys(shown)))
+		t.Errorf("contract 48: attempts by event are %v in the log and %v in the operators' API: %s",
+			attempts, want, slices.Sorted(maps.Keys(shown)))
 	}
 }

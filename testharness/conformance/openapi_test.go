@@ -69,7 +69,8 @@ func describer(r *testharness.Response) (validator.Validator, error) {
 	req := &web.Request{Method: r.Request.Method, Path: r.Request.URL.Path}
 	route, _, _ := web.Table[struct{}](admin.Routes()).Find(req)
 	if route != nil && r.Status != http.StatusRequestURITooLong &&
-		strings.HasPrefix(req.Path, admin.Root+"v1/") && len(route.Methods) > 0 && !strings.Contains(req.Path, "//") {
+		strings.HasPrefix(req.Path, admin.Root+"v1/") && len(route.Methods) > 0 &&
+		!strings.Contains(req.Path, "//") {
 		return ofOperators()
 	}
 	if !described(r) {
@@ -116,8 +117,8 @@ func checkDescribed(t testing.TB, r *testharness.Response) {
 		Body: io.NopCloser(bytes.NewReader(r.Body)), Request: req}
 	if ok, problems := judge.ValidateHttpResponse(req, answer); !ok {
 		for _, p := range problems {
-			t.Errorf("openapi.yaml does not describe the %d to %s %s: %v\n%s", r.Status, req.Method, req.URL.Path, p,
-				r.Body)
+			t.Errorf("openapi.yaml does not describe the %d to %s %s: %v\n%s", r.Status, req.Method,
+				req.URL.Path, p, r.Body)
 		}
 	}
 	if r.Status != http.StatusOK || req.Method == "GET" || len(r.RequestBody) == 0 {
@@ -127,8 +128,8 @@ func checkDescribed(t testing.TB, r *testharness.Response) {
 	req.Header.Set("Content-Type", "application/json") // a missing one is taken as that
 	if ok, problems := judge.GetRequestBodyValidator().ValidateRequestBody(req); !ok {
 		for _, p := range problems {
-			t.Errorf("openapi.yaml does not describe a request to %s that was accepted: %v\n%.300s", req.URL.Path, p,
-				r.RequestBody)
+			t.Errorf("openapi.yaml does not describe a request to %s that was accepted: %v\n%.300s",
+				req.URL.Path, p, r.RequestBody)
 		}
 	}
 }

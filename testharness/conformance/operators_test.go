@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// Contract 42: an operator serves a new publisher with nothing but the operators' API, from the publisher to the
-// usage of its first session.
+// Contract 42: an operator serves a new publisher with nothing but the operators' API, from the publisher to
+// the usage of its first session.
 func TestOperators(t *testing.T) {
 	h := newHarness(t, nil)
 	ok := func(method, path string, b any, pairs ...string) map[string]any {
@@ -62,7 +62,8 @@ func TestOperators(t *testing.T) {
 	days := list(t, h.Admin("GET", fmt.Sprintf("/admin/v1/usage?integration_id=%s", shop["id"]), nil), "days")
 	today := days[len(days)-1]
 	counts, _ := today["counts"].(map[string]any)
-	if today["day"] != host.DayOf(h.Now()).String() || counts["started"] != 1.0 || counts["completed"] != 1.0 {
+	if today["day"] != host.DayOf(h.Now()).String() || counts["started"] != 1.0 ||
+		counts["completed"] != 1.0 {
 		t.Errorf("contract 44: %v", today)
 	}
 	overview := ok("GET", fmt.Sprintf("publishers/%s/overview", publisher["id"]), nil)

@@ -50,7 +50,8 @@ func (u *passkeyUser) answers(page *testharness.Page, say func(options []byte) (
 
 func (u *passkeyUser) makes(page *testharness.Page) *testharness.Page {
 	u.t.Helper()
-	return page.SubmitForm(u.answers(page, func(o []byte) (passkeytest.Answer, error) { return u.device.Create(o) }))
+	return page.SubmitForm(
+		u.answers(page, func(o []byte) (passkeytest.Answer, error) { return u.device.Create(o) }))
 }
 
 func (u *passkeyUser) uses(page *testharness.Page, changes ...func(*passkeytest.Ceremony)) *testharness.Page {
@@ -129,7 +130,8 @@ func TestPasskeys(t *testing.T) {
 	}
 
 	// Where only the publisher's own passkeys count.
-	u.Reconfigure(u.Other.L1, "", func(c *integration.Integration) { c.Passkeys = integration.PasskeysPublisher })
+	u.Reconfigure(u.Other.L1, "",
+		func(c *integration.Integration) { c.Passkeys = integration.PasskeysPublisher })
 	other := u.Do("POST", api.StartPath, testharness.Bearer(u.Other.SecretKey),
 		u.StartBody(body{"integration_id": u.Other.L1.ID})).JSON()["redirect_url"]
 	elsewhere := u.uses(u.Open(other.(string)))
@@ -152,8 +154,8 @@ func TestPasskeys(t *testing.T) {
 	if again := u.uses(u.Open(s.RedirectURL)); again.Callback != nil {
 		t.Error("contract 38: a blocked passkey is accepted")
 	}
-	if seen := u.Logs() + u.Metrics(); strings.Contains(seen, canaryUser) || strings.Contains(seen, canaryState) ||
-		!strings.Contains(seen, "passkey not accepted") {
+	if seen := u.Logs() + u.Metrics(); strings.Contains(seen, canaryUser) ||
+		strings.Contains(seen, canaryState) || !strings.Contains(seen, "passkey not accepted") {
 		t.Errorf("contract 13: the log and the metrics: %s", seen)
 	}
 }

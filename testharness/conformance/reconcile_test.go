@@ -24,8 +24,8 @@ func TestReconcileTable(t *testing.T) {
 	}{
 		{"contract 20: started is PENDING", "", nil, 0, "PENDING", nil, nil, nil},
 		{"contract 20: cancelled is PENDING", "", []string{"cancel"}, 0, "PENDING", nil, nil, nil},
-		{"contract 20: an attempt failed is PENDING", "", []string{"fail_attempt", "fail_attempt"}, 0, "PENDING",
-			nil, nil, nil},
+		{"contract 20: an attempt failed is PENDING", "", []string{"fail_attempt", "fail_attempt"}, 0,
+			"PENDING", nil, nil, nil},
 		{"contract 20: completed is COMPLETED", "", []string{"approve"}, 0, "COMPLETED", true, nil,
 			"2026-11-20T22:10:01.000Z"},
 		{"contract 20: completed stays COMPLETED after the 10 minutes", "", []string{"approve"}, time.Hour,
@@ -36,10 +36,11 @@ func TestReconcileTable(t *testing.T) {
 			"2026-11-20T22:10:01.000Z"},
 		{"contract 20: unclassified is FAILED", "", []string{"unknown"}, 0, "FAILED", false, "UNKNOWN",
 			"2026-11-20T22:10:01.000Z"},
-		{"contract 20: no attempts left is FAILED", "", []string{"fail_attempt", "fail_attempt", "fail_attempt"},
+		{"contract 20: no attempts left is FAILED", "",
+			[]string{"fail_attempt", "fail_attempt", "fail_attempt"},
 			0, "FAILED", false, "MAX_ATTEMPTS", "2026-11-20T22:10:03.000Z"},
-		{"contract 20: expired is EXPIRED with TIMEOUT", "", nil, 10 * time.Minute, "EXPIRED", false, "TIMEOUT",
-			"2026-11-20T22:20:00.000Z"},
+		{"contract 20: expired is EXPIRED with TIMEOUT", "", nil, 10 * time.Minute, "EXPIRED", false,
+			"TIMEOUT", "2026-11-20T22:20:00.000Z"},
 		{"contract 20: expired long ago", "", []string{"fail_attempt"}, 24 * time.Hour, "EXPIRED", false,
 			"TIMEOUT", "2026-11-20T22:20:00.000Z"},
 	} {
@@ -62,9 +63,11 @@ func TestReconcileTable(t *testing.T) {
 				}
 				reasons[reason] = true
 				wantJSON(t, r, 200, map[string]any{
-					"session_id": s.SessionID, "status": c.status, "verified": c.verified, "failure_code": c.code,
-					"failure_reason": m["failure_reason"], "level": level, "challenge_age": float64(i.ChallengeAge),
-					"completed_at": c.completed, "expires_at": "2026-11-20T22:20:00.000Z",
+					"session_id": s.SessionID, "status": c.status, "verified": c.verified,
+					"failure_code":   c.code,
+					"failure_reason": m["failure_reason"], "level": level,
+					"challenge_age": float64(i.ChallengeAge),
+					"completed_at":  c.completed, "expires_at": "2026-11-20T22:20:00.000Z",
 					"result_available": c.status == "COMPLETED",
 				})
 				if _, there := m["failure_reason"]; !there {
@@ -95,8 +98,8 @@ func TestReconcileErrors(t *testing.T) {
 		{"contract 6: 404 for a session id with more", s.SessionID + "A", 404, "NOT_FOUND"},
 		{"contract 6: 400 for a session id with an encoded line break",
 			s.SessionID[:20] + "%0A" + s.SessionID[20:], 400, "INVALID_REQUEST"},
-		{"contract 6: 404 for a forged session id", s.SessionID[:12] + flip(s.SessionID[12]) + s.SessionID[13:],
-			404, "NOT_FOUND"},
+		{"contract 6: 404 for a forged session id",
+			s.SessionID[:12] + flip(s.SessionID[12]) + s.SessionID[13:], 404, "NOT_FOUND"},
 		{"contract 6: 200", s.SessionID, 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

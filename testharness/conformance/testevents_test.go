@@ -17,7 +17,8 @@ func tests(h *testharness.Harness, key, integration string, since time.Time) *te
 	return h.Do("GET", api.TestsPath+"?"+query.Encode(), testharness.Bearer(key), nil)
 }
 
-// contract 49: a publisher reads its test events from a time on, each once, the oldest first. Nothing else is there.
+// contract 49: a publisher reads its test events from a time on, each once, the oldest first. Nothing else is
+// there.
 func TestTestEvents(t *testing.T) {
 	h := newHarness(t, nil)
 	i, begin := h.Publisher.L1, h.Now()
@@ -69,11 +70,12 @@ func TestTestEventsRefuse(t *testing.T) {
 	}{
 		{"contract 49: no integration", h.Publisher.SecretKey, "since=" + since, 400, "INVALID_REQUEST"},
 		{"contract 49: no time", h.Publisher.SecretKey, "integration_id=" + i, 400, "INVALID_REQUEST"},
-		{"contract 49: no UUID", h.Publisher.SecretKey, "integration_id=x&since=" + since, 400, "INVALID_REQUEST"},
+		{"contract 49: no UUID", h.Publisher.SecretKey, "integration_id=x&since=" + since, 400,
+			"INVALID_REQUEST"},
 		{"contract 49: two integrations", h.Publisher.SecretKey,
 			"integration_id=" + i + "&integration_id=" + i + "&since=" + since, 400, "INVALID_REQUEST"},
-		{"contract 49: no time of day", h.Publisher.SecretKey, "integration_id=" + i + "&since=2026-11-20", 400,
-			"INVALID_REQUEST"},
+		{"contract 49: no time of day", h.Publisher.SecretKey, "integration_id=" + i + "&since=2026-11-20",
+			400, "INVALID_REQUEST"},
 		{"contract 5: another publisher's", h.Other.SecretKey, "integration_id=" + i + "&since=" + since, 404,
 			"NOT_FOUND"},
 		{"contract 5: a public key", h.Publisher.L1.PublicKey, "integration_id=" + i + "&since=" + since, 403,
@@ -81,12 +83,14 @@ func TestTestEventsRefuse(t *testing.T) {
 		{"contract 5: no key", "", "integration_id=" + i + "&since=" + since, 401, "UNAUTHORIZED"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			wantError(t, h.Do("GET", api.TestsPath+"?"+c.query, testharness.Bearer(c.key), nil), c.status, c.code)
+			wantError(t, h.Do("GET", api.TestsPath+"?"+c.query, testharness.Bearer(c.key), nil), c.status,
+				c.code)
 		})
 	}
 	limited := newHarness(t, nil)
 	for range 120 {
-		wantStatus(t, tests(limited, limited.Publisher.SecretKey, limited.Publisher.L1.ID, limited.Now()), 200)
+		wantStatus(t, tests(limited, limited.Publisher.SecretKey, limited.Publisher.L1.ID, limited.Now()),
+			200)
 	}
 	wantError(t, tests(limited, limited.Publisher.SecretKey, limited.Publisher.L1.ID, limited.Now()),
 		429, "RATE_LIMITED")

@@ -73,13 +73,15 @@ func TestTokenKinds(t *testing.T) {
 	}
 	for name, text := range kinds {
 		if name != "result" {
-			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1], "svc_rt_")} {
+			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1],
+				"svc_rt_")} {
 				t.Run("contract 15: "+name+" at validate",
 					func(t *testing.T) { wantError(t, h.Validate(text), 400, "INVALID_TOKEN") })
 			}
 		}
 		if name != "flow" {
-			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1], "svc_ft_")} {
+			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1],
+				"svc_ft_")} {
 				t.Run("contract 15: "+name+" at the hosted flow", func(t *testing.T) {
 					if p := h.Open(h.BaseURL + api.HostedPath + "?flow=" + text); p.Status != 400 ||
 						p.Kind != "damaged" {
@@ -93,12 +95,13 @@ func TestTokenKinds(t *testing.T) {
 				func(t *testing.T) { wantError(t, h.Reconcile(text), 400, "INVALID_REQUEST") })
 		}
 		if name != "provider" {
-			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1], "svc_pt_")} {
+			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1],
+				"svc_pt_")} {
 				t.Run("contract 15: "+name+" as provider state", func(t *testing.T) {
 					form := url.Values{"flow": {flowOf(t, waiting.RedirectURL)}, "outcome": {"check"},
 						"provider": {text}}
-					r := h.Do("POST", api.HostedPath, headers("Content-Type", "application/x-www-form-urlencoded"),
-						[]byte(form.Encode()))
+					r := h.Do("POST", api.HostedPath, headers("Content-Type",
+						"application/x-www-form-urlencoded"), []byte(form.Encode()))
 					if r.Status != 400 {
 						t.Errorf("answered %d, want 400", r.Status)
 					}
@@ -115,7 +118,8 @@ func TestTokenKinds(t *testing.T) {
 		}
 		if name != "public key" {
 			t.Run("contract 15: "+name+" as public key", func(t *testing.T) {
-				wantError(t, start(h, nil, string(h.StartBody(body{"public_key": text}))), 401, "UNAUTHORIZED")
+				wantError(t, start(h, nil, string(h.StartBody(body{"public_key": text}))), 401,
+					"UNAUTHORIZED")
 			})
 		}
 	}
@@ -170,7 +174,8 @@ func TestEveryBitOfAToken(t *testing.T) {
 		}
 		return append(out, text+"=", text+"==", text+"A", text+" ", " "+text, text+"\\n",
 			text[:len(text)/2]+"\\n"+text[len(text)/2:],
-			strings.ToUpper(text), strings.ReplaceAll(strings.ReplaceAll(text, "-", "+"), "_", "/"), text+text, "",
+			strings.ToUpper(text), strings.ReplaceAll(strings.ReplaceAll(text, "-", "+"), "_", "/"),
+			text+text, "",
 			prefix)
 	}
 	one := func(t *testing.T, name string, answers map[string]int) {
@@ -193,7 +198,8 @@ func TestEveryBitOfAToken(t *testing.T) {
 		answers := map[string]int{}
 		for _, m := range mutants(result) {
 			if m != result {
-				see(answers, call(h, "POST", api.ValidatePath, "", h.Publisher.SecretKey, validateBody(m)), 400)
+				see(answers, call(h, "POST", api.ValidatePath, "", h.Publisher.SecretKey, validateBody(m)),
+					400)
 			}
 		}
 		one(t, "validate", answers)
@@ -271,7 +277,8 @@ func TestMutatedTokens(t *testing.T) {
 		if m == a || m == b {
 			continue
 		}
-		if r := call(h, "POST", api.ValidatePath, "", h.Publisher.SecretKey, validateBody(m)); r.Status != 400 {
+		if r := call(h, "POST", api.ValidatePath, "", h.Publisher.SecretKey,
+			validateBody(m)); r.Status != 400 {
 			t.Fatalf("contract 15: mutation %d got %d: %s", n, r.Status, r.Body)
 		}
 	}
@@ -368,7 +375,8 @@ func TestExactExpiry(t *testing.T) {
 			page := h.Open(s.RedirectURL)
 			timer.move(h, 10*time.Minute)
 			m := h.Reconcile(s.SessionID).JSON()
-			if m["status"] != "EXPIRED" || m["failure_code"] != "TIMEOUT" || m["completed_at"] != s.ExpiresAt {
+			if m["status"] != "EXPIRED" || m["failure_code"] != "TIMEOUT" ||
+				m["completed_at"] != s.ExpiresAt {
 				t.Errorf("the session is not EXPIRED at its end: %v", m)
 			}
 			if p := h.Open(s.RedirectURL); p.Kind != "expired" || p.Status != 410 {
@@ -384,7 +392,8 @@ func TestExactExpiry(t *testing.T) {
 			if types := h.Sink.Types(s.SessionID); !slices.Equal(types, want) {
 				t.Errorf("events %v", types)
 			}
-			if m2 := h.Reconcile(s.SessionID).JSON(); m2["status"] != "EXPIRED" || m2["completed_at"] != s.ExpiresAt {
+			if m2 := h.Reconcile(s.SessionID).JSON(); m2["status"] != "EXPIRED" ||
+				m2["completed_at"] != s.ExpiresAt {
 				t.Errorf("the session is no longer EXPIRED as it was: %v", m2)
 			}
 		})
@@ -402,7 +411,8 @@ func TestLateAnswers(t *testing.T) {
 			page.Submit(first)
 			before := h.Reconcile(s.SessionID)
 			h.Advance(time.Second)
-			for _, late := range []string{"approve", "reject", "fail_attempt", "withdraw", "unknown", "cancel"} {
+			for _, late := range []string{"approve", "reject", "fail_attempt", "withdraw", "unknown",
+				"cancel"} {
 				p := page.Submit(late) // with the older flow token and page
 				if (p.Callback != nil) != (first == "approve") {
 					t.Errorf("a late %s leads to %+v", late, p.Callback)
@@ -644,8 +654,8 @@ func TestURLLengths(t *testing.T) {
 		{"an ordinary one", body{"callback_url": "https://www.shop.example/checkout/age/return?order=104711",
 			"state": "4f1c2d9a7b3e4c5f8a6b1d2e3f4a5b6c", "external_user_id": "customer-104711",
 			"language": "de"}, 800},
-		{"the longest", body{"callback_url": longest("https://shop.example/", 2048), "state": longest("s", 1024),
-			"external_user_id": longest("u", 256), "language": "de"}, 8 * 1024},
+		{"the longest", body{"callback_url": longest("https://shop.example/", 2048),
+			"state": longest("s", 1024), "external_user_id": longest("u", 256), "language": "de"}, 8 * 1024},
 		{"the longest, in bytes that JSON escapes",
 			body{"callback_url": longest("https://shop.example/?&&&&", 2048),
 				"state": strings.Repeat("<", 1024), "external_user_id": strings.Repeat("\"", 256),
@@ -668,12 +678,13 @@ func TestURLLengths(t *testing.T) {
 			wantStatus(t, h.Validate(back.ResultToken), 200)
 		})
 	}
-	t.Run("contract 15: the longest flow with a provider token still fits a server's 8 KiB", func(t *testing.T) {
-		s := h.Start(body{"callback_url": longest("https://shop.example/", 2048), "state": longest("s", 1024),
-			"external_user_id": "sandbox:slow"})
-		p := h.Open(s.RedirectURL).Submit("approve")
-		if p.Kind != "progress" || len(p.URL) >= 8*1024 {
-			t.Errorf("%s, %d bytes", p.Kind, len(p.URL))
-		}
-	})
+	t.Run("contract 15: the longest flow with a provider token still fits a server's 8 KiB",
+		func(t *testing.T) {
+			s := h.Start(body{"callback_url": longest("https://shop.example/", 2048),
+				"state": longest("s", 1024), "external_user_id": "sandbox:slow"})
+			p := h.Open(s.RedirectURL).Submit("approve")
+			if p.Kind != "progress" || len(p.URL) >= 8*1024 {
+				t.Errorf("%s, %d bytes", p.Kind, len(p.URL))
+			}
+		})
 }

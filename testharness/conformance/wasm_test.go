@@ -94,10 +94,12 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	if !ok {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
-	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t, c.Kinds), Guest: packed, KV: h.KV,
-		Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign,
-		Log: h.Log, About: h.About, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Instances: 1, Random: h.Random,
-		Clock: wasmhost.Clock{Wall: h.Now, Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
+	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t, c.Kinds), Guest: packed,
+		KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign,
+		Log: h.Log, About: h.About, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Instances: 1,
+		Random: h.Random,
+		Clock: wasmhost.Clock{Wall: h.Now,
+			Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,17 +53,20 @@ func TestEventGolden(t *testing.T) {
 		{"spec: verification.completed, L2", "approve", body{"integration_id": "L2"}, "completed",
 			`{"status":"completed","result":{"verified":true,"level":"L2","challenge_age":18}}`,
 			"2026-11-20T22:10:01.000Z", "02"},
-		{"contract 8: empty strings were given", "approve", body{"state": "", "external_user_id": ""}, "completed",
+		{"contract 8: empty strings were given", "approve", body{"state": "", "external_user_id": ""},
+			"completed",
 			`{"status":"completed","result":{"verified":true,"level":"L1","challenge_age":25},` +
 				`"external_user_id":"","publisher_state":""}`, "2026-11-20T22:10:01.000Z", "01"},
 		{"spec: verification.failed", "reject", given, "failed",
-			failed("PROVIDER_REJECTED", webhook.FailureMessage("PROVIDER_REJECTED")), "2026-11-20T22:10:01.000Z",
+			failed("PROVIDER_REJECTED", webhook.FailureMessage("PROVIDER_REJECTED")),
+			"2026-11-20T22:10:01.000Z",
 			"01"},
 		{"spec: verification.failed, nothing given", "unknown", nil, "failed",
 			`{"status":"failed","failure":{"code":"UNKNOWN","message":"` + webhook.FailureMessage("UNKNOWN") + `"}}`,
 			"2026-11-20T22:10:01.000Z", "01"},
 		{"spec: verification.failed, withdrawn", "withdraw", given, "failed",
-			failed("USER_CANCELLED", webhook.FailureMessage("USER_CANCELLED")), "2026-11-20T22:10:01.000Z", "01"},
+			failed("USER_CANCELLED", webhook.FailureMessage("USER_CANCELLED")), "2026-11-20T22:10:01.000Z",
+			"01"},
 		{"spec: verification.expired", "expire", given, "expired",
 			`{"status":"expired","expires_at":"2026-11-20T22:20:00.000Z"}`, "2026-11-20T22:20:00.000Z", "01"},
 	} {
@@ -106,7 +109,8 @@ func TestEventGolden(t *testing.T) {
 		h.Open(s.RedirectURL).Submit("fail_attempt").Submit("fail_attempt").Submit("fail_attempt")
 		h.Settle()
 		for _, e := range h.Sink.EventsOf(s.SessionID) {
-			if e.Type == webhook.TypeFailed && e.Data.Failure.Code == "MAX_ATTEMPTS" && e.Data.Failure.Message != "" {
+			if e.Type == webhook.TypeFailed && e.Data.Failure.Code == "MAX_ATTEMPTS" &&
+				e.Data.Failure.Message != "" {
 				return
 			}
 		}
@@ -557,7 +561,10 @@ func failingTest(t *testing.T) {
 func harmlessChange(t *testing.T) {
 	h := newHarness(t, &opts{Production: true})
 	h.MakeReady(h.Publisher.L1)
-	h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.ChallengeAge, i.Name = 30, "other" })
+	h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) {
+		i.ChallengeAge, i.Name = 30,
+			"other"
+	})
 	wantStatus(t, h.TryStart(nil), 200)
 }
 

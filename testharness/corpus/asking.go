@@ -24,7 +24,8 @@ func start(s *recording) {
 		strings.Repeat("x", 1025), "line\nbreak", "\x7f", "\u202e", 7, true, []string{"a"}, members{"a": 1}}
 	for _, language := range []any{nil, "en", "de", "es", "fr", "pt", "it", "", "EN", "nl", "de-AT", 1} {
 		for _, state := range states[:4] {
-			try(fmt.Sprintf("language %v, state %v", language, state), members{"language": language, "state": state})
+			try(fmt.Sprintf("language %v, state %v", language, state),
+				members{"language": language, "state": state})
 		}
 	}
 	for _, state := range states {
@@ -93,7 +94,8 @@ func credentials(s *recording) {
 	for round := range 2 {
 		for _, c := range tried {
 			s.ask("start: "+c.name, "POST", api.StartPath, c.header, s.startBody(nil))
-			s.ask("validate: "+c.name, "POST", api.ValidatePath, c.header, members{"result_token": result}.String())
+			s.ask("validate: "+c.name, "POST", api.ValidatePath, c.header,
+				members{"result_token": result}.String())
 			s.ask("reconcile: "+c.name, "GET", api.SessionsPath+v.ID, c.header, "")
 		}
 		for _, from := range []string{
@@ -160,7 +162,8 @@ func idempotency(s *recording) {
 		with(bearer(s.other.secretKey), "Idempotency-Key", "k1"),
 		s.startBody(members{"integration_id": s.other.l1.id}))
 	s.ask("contract 11: with a public key", "POST", api.StartPath,
-		headers("Origin", origin, "Idempotency-Key", "k1"), s.startBody(members{"public_key": s.shop.l1.publicKey}))
+		headers("Origin", origin, "Idempotency-Key", "k1"),
+		s.startBody(members{"public_key": s.shop.l1.publicKey}))
 	s.pause(10 * time.Minute)
 	try("after ten minutes", []string{"k1"}, nil)
 }
@@ -188,7 +191,8 @@ func bodies(s *recording) {
 	}
 	for _, media := range []string{"application/json", "application/json; charset=utf-8", "APPLICATION/JSON",
 		"application/json;charset=latin1", " application/json ", "text/json", "text/plain",
-		"application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/problem+json", "",
+		"application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/problem+json",
+		"",
 		";", "application/jsonx"} {
 		h := with(bearer(s.shop.secretKey), "Content-Type", media)
 		s.ask("contract 3: Content-Type "+media, "POST", api.StartPath, h, whole)
@@ -212,7 +216,8 @@ func preflights(s *recording) {
 // callbacks sends the published list of good and bad ones (contract 8).
 func callbacks(s *recording, dev bool) {
 	if !dev {
-		must(200, s.admin("contract 29: test", "POST", "/admin/v1/integrations/"+s.shop.l1.id+"/test", nil, ""))
+		must(200, s.admin("contract 29: test", "POST", "/admin/v1/integrations/"+s.shop.l1.id+"/test", nil,
+			""))
 	}
 	var vectors struct {
 		Bad, Good []struct {

@@ -46,7 +46,8 @@ func TestRecordedAnew(t *testing.T) {
 			for n := range min(len(want), len(got)) {
 				if want[n] != got[n] {
 					t.Fatalf("line %d was recorded as\n%s\nand is now\n%s\n"+
-						"If that is right, run go generate here and commit what it writes.", n+1, want[n], got[n])
+						"If that is right, run go generate here and commit what it writes.", n+1, want[n],
+						got[n])
 				}
 			}
 			if len(want) != len(got) {
@@ -119,7 +120,8 @@ func TestVariety(t *testing.T) {
 	}
 	t.Logf("%d requests", requests)
 	want := []string{
-		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer", "entry run due",
+		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer",
+		"entry run due",
 		"entry apply",
 		"event get done", "event get not found", "event get unavailable",
 		"event commit done", "event commit conflict", "event commit unavailable", "event commit unknown",
@@ -129,7 +131,8 @@ func TestVariety(t *testing.T) {
 	}
 	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized,
 		reply.Forbidden, reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
-		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited, reply.Internal,
+		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited,
+		reply.Internal,
 		reply.ProviderUnavailable, reply.Unavailable} {
 		want = append(want, "code "+string(code))
 	}
@@ -142,7 +145,8 @@ func TestVariety(t *testing.T) {
 	for _, language := range []string{"en", "de", "es", "fr", "pt", "it"} {
 		want = append(want, "language "+language)
 	}
-	for _, code := range []string{"MAX_ATTEMPTS", "PROVIDER_REJECTED", "USER_CANCELLED", "UNKNOWN", "TIMEOUT"} {
+	for _, code := range []string{"MAX_ATTEMPTS", "PROVIDER_REJECTED", "USER_CANCELLED", "UNKNOWN",
+		"TIMEOUT"} {
 		want = append(want, "failure "+code)
 	}
 	for _, kind := range []string{

@@ -130,7 +130,8 @@ func begin(c abi.Config) *recording {
 	c.Keyring = compact
 	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
 	for _, limit := range []*int{
-		&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP, &c.PagesPerIP,
+		&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP,
+		&c.PagesPerIP,
 		&c.FailedOperatorsPerIP,
 	} {
 		if *limit == 0 {
@@ -163,10 +164,10 @@ func (s *recording) publisher(id, uuid, origin string) *publisher {
 			secret = "whsec_" + uuid + end
 			s.secrets[hook.URL] = secret
 		}
-		check(d.PutIntegration(context.Background(), integration.Integration{ID: i.id, PublisherID: id, Name: id +
-			" " + level,
-			Level: level, ChallengeAge: age, Method: sandbox.Name, BrowserOrigins: []string{origin},
-			Webhook: hook}, secret))
+		check(d.PutIntegration(context.Background(),
+			integration.Integration{ID: i.id, PublisherID: id, Name: id + " " + level,
+				Level: level, ChallengeAge: age, Method: sandbox.Name, BrowserOrigins: []string{origin},
+				Webhook: hook}, secret))
 		i.publicKey = s.key(id, i.id, nil)
 		return i
 	}
@@ -260,13 +261,16 @@ func (s *recording) Fetch(_ context.Context, q host.FetchRequest) (host.FetchRes
 	if webhook.Verify(s.secrets[q.URL], header, q.Body, s.now, 0) != nil {
 		return host.FetchResponse{Status: 401}, nil
 	}
-	return host.FetchResponse{Status: 204, Header: map[string]string{"Date": "Fri, 20 Nov 2026 22:10:00 GMT"}},
-		nil
+	return host.FetchResponse{Status: 204,
+		Header: map[string]string{"Date": "Fri, 20 Nov 2026 22:10:00 GMT"}}, nil
 }
 
 // answers is a receiver that always gives the same answer.
 func answers(status int) func(host.FetchRequest) (host.FetchResponse, error) {
-	return func(host.FetchRequest) (host.FetchResponse, error) { return host.FetchResponse{Status: status}, nil }
+	return func(host.FetchRequest) (host.FetchResponse, error) {
+		return host.FetchResponse{Status: status},
+			nil
+	}
 }
 
 // fails is a receiver that cannot be reached.

@@ -19,7 +19,8 @@ func TestEnginesAreTheSame(t *testing.T) {
 		t.Fatalf("no corpus: %v", err)
 	}
 	module := kit.Module(t)
-	guest, err := wasmhost.Compile(t.Context(), module, wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
+	guest, err := wasmhost.Compile(t.Context(), module,
+		wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
 	if err != nil {
 		t.Fatal(err)
 	}

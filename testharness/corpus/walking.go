@@ -34,7 +34,8 @@ func hosted(s *recording) {
 		}
 	}
 	for _, accept := range []string{
-		"de", "de-AT,de;q=0.9", "nl, fr;q=0.5", "*", "pt-BR", "x", "en;q=0, it", strings.Repeat("de,", 500), "IT",
+		"de", "de-AT,de;q=0.9", "nl, fr;q=0.5", "*", "pt-BR", "x", "en;q=0, it", strings.Repeat("de,", 500),
+		"IT",
 		";;;", "q=1",
 	} {
 		v := s.start(nil)
@@ -141,13 +142,15 @@ func forms(s *recording) {
 	for _, body := range []string{"", "flow", "flow=", "outcome=approve", "flow=" + v.flow,
 		"flow=" + v.flow + "&outcome=", "flow=" + v.flow + "&outcome=nonsense",
 		"flow=" + v.flow + "&outcome=APPROVE",
-		"flow=" + v.flow + "&outcome=" + strings.Repeat("x", 5000), "%zz", "flow=%", "a;b=c", good + "&flow=x",
+		"flow=" + v.flow + "&outcome=" + strings.Repeat("x", 5000), "%zz", "flow=%", "a;b=c",
+		good + "&flow=x",
 		"flow=x&" + good, good + "&pad=" + strings.Repeat("x", 16*1024), "\x00", "{}"} {
 		post("contract 22: another form", form, body)
 	}
 	for _, query := range []string{
 		"", "flow", "flow=", "flow=x", "flow=%zz", "flow=" + v.flow + "&flow=x", "Flow=" + v.flow,
-		"flow=" + v.flow + "%20", "flow=" + v.flow + ";a=b", "show=cancelled", "flow=" + v.flow + "&provider=x",
+		"flow=" + v.flow + "%20", "flow=" + v.flow + ";a=b", "show=cancelled",
+		"flow=" + v.flow + "&provider=x",
 	} {
 		s.ask("another query", "GET", api.HostedPath+"?"+query, web.Header{}, "")
 		s.ask("another query", "HEAD", api.HostedPath+"?"+query, web.Header{}, "")
@@ -233,8 +236,10 @@ func tokens(s *recording) {
 	other := func(text string) []string {
 		last := text[len(text)-1:]
 		return []string{"", text[1:], text[:len(text)-1], text + "A", text + "=", text + last, " " + text,
-			text + " ", text + "\n", strings.ToUpper(text), strings.ToLower(text), text[:len(text)/2], text + text,
-			url.QueryEscape(text + "+"), strings.ReplaceAll(text, "-", "+"), strings.ReplaceAll(text, "_", "/"),
+			text + " ", text + "\n", strings.ToUpper(text), strings.ToLower(text), text[:len(text)/2],
+			text + text,
+			url.QueryEscape(text + "+"), strings.ReplaceAll(text, "-", "+"),
+			strings.ReplaceAll(text, "_", "/"),
 			text + "\x00", "svc_rt_" + text, "svc_sess_" + text}
 	}
 	ids := append(other(v.ID), w.Redirect, result, v.flow,
@@ -246,8 +251,8 @@ func tokens(s *recording) {
 		s.validate("contract 15: another result token", text)
 	}
 	for _, text := range append(other(v.flow), v.ID, result) {
-		s.ask("contract 15: another flow token", "GET", api.HostedPath+"?"+url.Values{"flow": {text}}.Encode(),
-			web.Header{}, "")
+		s.ask("contract 15: another flow token", "GET",
+			api.HostedPath+"?"+url.Values{"flow": {text}}.Encode(), web.Header{}, "")
 	}
 	s.validate("none of it used it", result)
 	s.page("none of it ended it", v)
@@ -259,20 +264,24 @@ func routes(s *recording) {
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get",
 		"", "PROPFIND", "G\x00T"}
 	for _, path := range []string{
-		api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, api.HostedPath, "/docs", "/api/v1/openapi.yaml",
+		api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, api.HostedPath, "/docs",
+		"/api/v1/openapi.yaml",
 	} {
 		for _, method := range methods {
 			s.ask("method "+method, method, path, bearer(s.shop.secretKey), "")
 		}
 	}
 	for _, path := range []string{"", "/", "//", "/api", "/api/", "/api/v1", "/api/v1/verify",
-		"/api/v1/verify/", "/api/v2/verify/start", api.StartPath + "/", "/" + api.StartPath, api.StartPath + "/x",
+		"/api/v1/verify/", "/api/v2/verify/start", api.StartPath + "/", "/" + api.StartPath,
+		api.StartPath + "/x",
 		strings.ToUpper(api.StartPath),
 		api.StartPath + " ", api.StartPath + "\x00", api.StartPath + "\n", api.StartPath + ";a=b",
-		"/api/v1/../v1/verify/start", "/api/v1/./verify/start", "/verify/", "/verify/x", "/Verify", "/verifyx",
+		"/api/v1/../v1/verify/start", "/api/v1/./verify/start", "/verify/", "/verify/x", "/Verify",
+		"/verifyx",
 		api.SessionsPath, api.SessionsPath + "/", api.SessionsPath + "a/b",
 		api.SessionsPath + "ü", api.SessionsPath + "\xff\xfe", api.SessionsPath + "\x00", api.SessionsPath +
-			"%2e%2e", api.SessionsPath + strings.Repeat("x", 7000), "/docs/", "/docs/x", "/assets", "/assets/",
+			"%2e%2e", api.SessionsPath + strings.Repeat("x", 7000), "/docs/", "/docs/x", "/assets",
+		"/assets/",
 		"/favicon.ico", "/robots.txt", "/.well-known/security.txt",
 		"/admin/v1/keys", "/metrics", "/healthz", "/readyz", "/index.php", "/../../etc/passwd", "/\xff",
 		"/你好", "/a\\b", "*", "start", "http://verge.example/verify", "/verify?flow=x", "/%00",
@@ -287,7 +296,8 @@ func routes(s *recording) {
 		"application/json, text/html", "*/*", strings.Repeat("x/y,", 300) + "text/html",
 	} {
 		for _, path := range []string{"/", "/nowhere", "/verify/", "/api/v1/nowhere", "/favicon.ico"} {
-			s.ask("contract 22: people get pages", "GET", path, headers("Accept", accept, "Accept-Language", "fr"), "")
+			s.ask("contract 22: people get pages", "GET", path,
+				headers("Accept", accept, "Accept-Language", "fr"), "")
 			s.ask("contract 22: people get pages", "POST", path, headers("Accept", accept), "")
 		}
 	}
@@ -297,7 +307,8 @@ func routes(s *recording) {
 	} {
 		s.ask("contract 4: X-Correlation-Id on an answer", "GET", api.SessionsPath+v.ID,
 			with(bearer(s.shop.secretKey), "X-Correlation-Id", id), "")
-		s.ask("contract 4: X-Correlation-Id on an error", "GET", "/nowhere", headers("X-Correlation-Id", id), "")
+		s.ask("contract 4: X-Correlation-Id on an error", "GET", "/nowhere", headers("X-Correlation-Id", id),
+			"")
 		s.ask("contract 4: X-Correlation-Id twice", "GET", "/nowhere",
 			headers("X-Correlation-Id", "first", "X-Correlation-Id", id), "")
 	}

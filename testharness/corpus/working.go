@@ -97,7 +97,8 @@ func webhooks(s *recording) {
 	s.receiver = nil
 	deliveries(s)
 	jobs(s)
-	s.change(s.shop.l1.id, func(i *integration.Integration) { i.Webhook.URL = "https://shop.example/hooks/new" })
+	s.change(s.shop.l1.id,
+		func(i *integration.Integration) { i.Webhook.URL = "https://shop.example/hooks/new" })
 	s.pause(5 * time.Second)
 	s.ask("contract 29: another URL resets readiness", "POST", api.StartPath, bearer(s.shop.secretKey),
 		s.startBody(nil))
@@ -178,7 +179,8 @@ func jobs(s *recording) {
 func operators(s *recording) {
 	for _, h := range []web.Header{
 		{}, bearer(""), bearer("x"), bearer(s.shop.secretKey), headers("Authorization", operatorToken),
-		headers("Authorization", "bearer "+operatorToken), bearer(operatorToken + " "), bearer(operatorToken[1:]),
+		headers("Authorization", "bearer "+operatorToken), bearer(operatorToken + " "),
+		bearer(operatorToken[1:]),
 	} {
 		for _, path := range []string{"/", adminPath + "keys", adminPath + "nothing"} {
 			s.admin("who is no operator", "GET", path, h, "")
@@ -186,7 +188,8 @@ func operators(s *recording) {
 	}
 	for _, path := range []string{
 		"integrations", "integrations/" + s.shop.l1.id + "/test", "keys", "keys/key_0123456789abcdef/revoke",
-		"deliveries", "deliveries/evt_x/resend", "", "x", "keys/", "keys//revoke", "keys/a/b", "keys/a/revoke/",
+		"deliveries", "deliveries/evt_x/resend", "", "x", "keys/", "keys//revoke", "keys/a/b",
+		"keys/a/revoke/",
 		"integrations//test",
 	} {
 		for _, method := range []string{"GET", "POST", "HEAD", "DELETE", "OPTIONS"} {
@@ -209,7 +212,8 @@ func operators(s *recording) {
 		{"publisher_id": s.shop.id, "expires": "soon"}, {"publisher_id": s.shop.id, "expires": 1},
 		{"publisher_id": s.shop.id, "expires": ""},
 		{"publisher_id": s.shop.id, "integration_id": s.other.l1.id},
-		{"publisher_id": s.shop.id, "integration_id": "x"}, {"publisher_id": "pub_none"}, {"publisher_id": ""},
+		{"publisher_id": s.shop.id, "integration_id": "x"}, {"publisher_id": "pub_none"},
+		{"publisher_id": ""},
 		{"publisher_id": 1}, {}, {"integration_id": s.shop.l1.id},
 		{"publisher_id": s.shop.id, "integration_id": ""},
 		{"publisher_id": s.shop.id, "integration_id": nil, "x": 1}} {
@@ -229,7 +233,8 @@ func operators(s *recording) {
 	}
 	s.admin("keys, some revoked", "GET", adminPath+"keys", nil, "")
 	for _, id := range []string{
-		s.shop.l1.id, s.shop.silent.id, s.shop.off.id, s.other.l1.id, "x", "00000000-0000-0000-0000-000000000000",
+		s.shop.l1.id, s.shop.silent.id, s.shop.off.id, s.other.l1.id, "x",
+		"00000000-0000-0000-0000-000000000000",
 		strings.ToUpper(s.shop.l1.id),
 	} {
 		s.admin("test", "POST", adminPath+"integrations/"+id+"/test", nil, "")
@@ -264,7 +269,8 @@ func sites(s *recording) {
 		apply("a site", site(change))
 	}
 	for _, change := range []members{{"id": "x"}, {"publisher": "pub_none"}, {"level": "L3"},
-		{"challenge_age": 0}, {"challenge_age": "21"}, {"method": "oidc"}, {"webhook_url": "http://shop.example"},
+		{"challenge_age": 0}, {"challenge_age": "21"}, {"method": "oidc"},
+		{"webhook_url": "http://shop.example"},
 		{"webhook_url": "x"},
 		{"secret": nil}, {"secret": ""}, {"unknown": 1}, {"browser_origins": []string{"shop.example"}},
 		{"id": "x", "level": "x", "challenge_age": 100}, {"name": strings.Repeat("x", 70_000)}} {
@@ -284,7 +290,8 @@ func sites(s *recording) {
 				}
 				return none
 			}
-			apply(fmt.Sprintf("effect %d fails", n), site(members{"challenge_age": 30 + n, "name": fmt.Sprint(f)}))
+			apply(fmt.Sprintf("effect %d fails", n),
+				site(members{"challenge_age": 30 + n, "name": fmt.Sprint(f)}))
 			s.fault = nil
 		}
 	}
@@ -307,7 +314,8 @@ func recordUsage(s *recording, id string) {
 	for n := range 4 {
 		totals := host.Totals{Keys: []host.KeyUse{{Key: "key_0a4e1f7c1b2d4c3e", Day: day + host.Day(n/2)}}}
 		for i := range 40 { // more than one commit holds
-			totals.Days = append(totals.Days, host.DayTotal{Integration: fmt.Sprintf("%08x%s", i%12, id[8:]), Day: day,
+			totals.Days = append(totals.Days, host.DayTotal{Integration: fmt.Sprintf("%08x%s", i%12, id[8:]),
+				Day:      day,
 				Instance: fmt.Sprint("i", i), Counts: host.Counts{uint64(1 + n/2*i), uint64(n / 2)}})
 		}
 		s.do("record usage", abi.RecordUsage, abi.AppendTotals(nil, totals))
@@ -320,7 +328,8 @@ func recordUsage(s *recording, id string) {
 					return none
 				}
 				totals.Days[0].Counts[0]++
-				s.do(fmt.Sprintf("record usage: effect %d fails", at), abi.RecordUsage, abi.AppendTotals(nil, totals))
+				s.do(fmt.Sprintf("record usage: effect %d fails", at), abi.RecordUsage,
+					abi.AppendTotals(nil, totals))
 				s.fault = nil
 			}
 		}
@@ -387,7 +396,8 @@ func (s *recording) requestsUnderFaults() []underFaults {
 	return []underFaults{
 		{"start", nil, func(name string) { s.ask(name, "POST", api.StartPath, secret, s.startBody(nil)) }},
 		{"start without a webhook", nil, func(name string) {
-			s.ask(name, "POST", api.StartPath, secret, s.startBody(members{"integration_id": s.shop.silent.id}))
+			s.ask(name, "POST", api.StartPath, secret,
+				s.startBody(members{"integration_id": s.shop.silent.id}))
 		}},
 		{"start with an Idempotency-Key", nil, func(name string) {
 			n++
@@ -399,7 +409,8 @@ func (s *recording) requestsUnderFaults() []underFaults {
 				s.startBody(members{"public_key": s.shop.l1.publicKey}))
 		}},
 		{"a start that fails", nil, func(name string) {
-			s.ask(name, "POST", api.StartPath, secret, s.startBody(members{"external_user_id": sandbox.UserInitError}))
+			s.ask(name, "POST", api.StartPath, secret,
+				s.startBody(members{"external_user_id": sandbox.UserInitError}))
 		}},
 		{"preflight", nil, func(name string) {
 			s.ask(name, "OPTIONS", api.StartPath,

@@ -152,7 +152,8 @@ func TestShops(t *testing.T) {
 	for name, run := range shops {
 		t.Run(name, func(t *testing.T) {
 			s := run(t)
-			if status, text, _ := s.ask("GET", s.url+"/"); status != 200 || !strings.Contains(text, "Verify my age") {
+			if status, text, _ := s.ask("GET", s.url+"/"); status != 200 ||
+				!strings.Contains(text, "Verify my age") {
 				t.Fatalf("the shop shows %d %s", status, text)
 			}
 			status, text, redirect := s.ask("POST", s.url+"/verify")
@@ -169,7 +170,8 @@ func TestShops(t *testing.T) {
 			stranger.Jar = jar
 			for rule, address := range map[string]string{
 				"spec, Authentication 7: another browser returns": back.URL,
-				"spec, Authentication 7: the state is another":    strings.Replace(back.URL, back.State, "0", 1),
+				"spec, Authentication 7: the state is another": strings.Replace(back.URL, back.State, "0",
+					1),
 			} {
 				resp, err := stranger.Get(address)
 				if err != nil {
@@ -202,7 +204,8 @@ func (s *shop) hooks(session string) {
 	if got := s.events(2); !slices.Equal(got, want) {
 		s.t.Errorf("spec, Events: the shop has %q, want %q", got, want)
 	}
-	good := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd", CreatedAt: time.Now(),
+	good := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd",
+		CreatedAt:   time.Now(),
 		PublisherID: "pub_a", IntegrationID: s.h.Publisher.L1.ID, SessionID: "svc_sess_x"})
 	var results []webhook.ProbeResult
 	for _, p := range webhook.Probes(s.h.Publisher.L1.WebhookSecret, good.Body(), time.Now()) {
@@ -282,8 +285,8 @@ func TestTheStaticPage(t *testing.T) {
 	}
 }
 
-// becomes waits until the condition holds in the page, and returns what the script says then. Between two pages a
-// browser has no document.
+// becomes waits until the condition holds in the page, and returns what the script says then. Between two
+// pages a browser has no document.
 func becomes(t *testing.T, ctx context.Context, script, condition string) string {
 	t.Helper()
 	for ctx.Err() == nil {

@@ -62,7 +62,8 @@ func New(t testing.TB, server string, c Config) *Proxy {
 	t.Cleanup(func() {
 		p.end()
 		if t.Failed() {
-			t.Logf("faultproxy: seed %d; %s\nlast decisions, connection/exchange: %v", c.Seed, p.Summary(), p.last(50))
+			t.Logf("faultproxy: seed %d; %s\nlast decisions, connection/exchange: %v", c.Seed, p.Summary(),
+				p.last(50))
 		}
 	})
 	return p

@@ -129,7 +129,8 @@ func (b *book) walk(ctx context.Context, rng *rand.Rand) bool {
 	}
 	status, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 	if ok && status.text("status") != l.ended && !b.lossy {
-		b.protest("session %s ended %s, as its user was told, and is %s", l.id, l.ended, status.text("status"))
+		b.protest("session %s ended %s, as its user was told, and is %s", l.id, l.ended,
+			status.text("status"))
 	}
 	if ok {
 		b.walks.Add(1)
@@ -274,26 +275,27 @@ func (b *book) audit(t *testing.T, since time.Time) {
 	})
 	t.Run("I2: what cannot be known is denied", func(t *testing.T) { b.report(t) })
 	dead := s.dead(t)
-	t.Run("I3: an event whose transition was acknowledged is delivered or visibly failed", func(t *testing.T) {
-		var missing []string
-		ok := within(time.Until(since.Add(recovery)), func() bool {
-			missing = nil
-			for _, l := range lives {
-				for _, end := range []string{"started", ends[l.id]} {
-					key := l.id + ":verification." + end
-					failed := func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }
-					if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, failed) {
-						missing = append(missing, key)
+	t.Run("I3: an event whose transition was acknowledged is delivered or visibly failed",
+		func(t *testing.T) {
+			var missing []string
+			ok := within(time.Until(since.Add(recovery)), func() bool {
+				missing = nil
+				for _, l := range lives {
+					for _, end := range []string{"started", ends[l.id]} {
+						key := l.id + ":verification." + end
+						failed := func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }
+						if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, failed) {
+							missing = append(missing, key)
+						}
 					}
 				}
+				return len(missing) == 0
+			})
+			if !ok {
+				t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s",
+					recovery, len(missing), missing)
 			}
-			return len(missing) == 0
 		})
-		if !ok {
-			t.Errorf("%v after the fault %d events are neither delivered nor dead: %.5s",
-				recovery, len(missing), missing)
-		}
-	})
 	b.settle(t)
 	t.Run("I11: the store's errors use up no attempt", func(t *testing.T) {
 		dead := slices.DeleteFunc(s.dead(t), func(d outbox.Dead) bool { return slices.Contains(b.before, d) })
@@ -339,7 +341,8 @@ func (b *book) singleUse(t *testing.T) {
 
 // auditPosts compares what the receiver got with what the service knew.
 func (s *service) auditPosts(t *testing.T) {
-	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{}, map[string]int{}
+	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{},
+		map[string]int{}
 	posts := s.sink.all()
 	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, "+
 		"with the same bytes", func(t *testing.T) {
@@ -366,7 +369,8 @@ func (s *service) auditPosts(t *testing.T) {
 			}
 			extra += n - 1
 			if n > 1+failed+e.unsure {
-				t.Errorf("%s was posted %d times; %d attempts failed, %d records are unsure", id, n, failed, e.unsure)
+				t.Errorf("%s was posted %d times; %d attempts failed, %d records are unsure", id, n, failed,
+					e.unsure)
 			}
 		}
 		t.Logf("%d events, %d extra POSTs", len(counts), extra)

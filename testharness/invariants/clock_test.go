@@ -27,10 +27,12 @@ var engines = []struct {
 }{
 	{"memory", false, openMemory},
 	{"bolt", false, openBolt},
-	{"miniredis", true, func(t testing.TB) kv.KV { return openRedis(t, "redis://"+startMiniredis(t).Addr()) }},
+	{"miniredis", true,
+		func(t testing.TB) kv.KV { return openRedis(t, "redis://"+startMiniredis(t).Addr()) }},
 	{"redis", true, func(t testing.TB) kv.KV { return openRedis(t, stores.StartRedis(t).URL()) }},
 	{"etcd", true, func(t testing.TB) kv.KV { return openEtcd(t, stores.StartEtcd(t).URL("verge")) }},
-	{"postgres", true, func(t testing.TB) kv.KV { return openPostgres(t, stores.StartPostgres(t).URL("verge")) }},
+	{"postgres", true,
+		func(t testing.TB) kv.KV { return openPostgres(t, stores.StartPostgres(t).URL("verge")) }},
 }
 
 func eachEngine(t *testing.T, f func(t *testing.T, c setup)) {
@@ -88,7 +90,8 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 		alive := func(what string, ids []string) {
 			t.Helper()
 			for _, id := range ids {
-				if a := s.reconcile(id); a.text("status") != "PENDING" || s.sink.count(id+":"+webhook.TypeExpired) > 0 {
+				if a := s.reconcile(id); a.text("status") != "PENDING" ||
+					s.sink.count(id+":"+webhook.TypeExpired) > 0 {
 					t.Errorf("I7: %s: a session has expired: %s", what, a.body)
 				}
 			}
@@ -130,35 +133,36 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 			if off+jump < -10*time.Minute {
 				continue
 			}
-			t.Run(fmt.Sprintf("I1: Verge's clock is off by %v, and then jumps %v", off, jump), func(t *testing.T) {
-				of := kvtest.NewClock() // the store's
-				verge := &clock{}
-				at := func() time.Duration { return time.Until(of.Now()) }
-				verge.Jump(at() + off)
-				s := newService(t, setup{Store: memory.New(memory.Config{Now: of.Now}), Clock: verge})
-				id, err := session.NewID(s.Host().Random, integrationID, session.L1, 25, verge.Now(), 0)
-				must(t, err)
-				completed := verge.Now()
-				result, err := kit.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, completed)
-				must(t, err)
-				if a := s.validate(result); a.status != 200 {
-					t.Fatalf("the first time: %d %s", a.status, a.body)
-				}
-				verge.Jump(jump)
-				for {
-					a := s.validate(result)
-					if a.status == 410 {
-						break
+			t.Run(fmt.Sprintf("I1: Verge's clock is off by %v, and then jumps %v", off, jump),
+				func(t *testing.T) {
+					of := kvtest.NewClock() // the store's
+					verge := &clock{}
+					at := func() time.Duration { return time.Until(of.Now()) }
+					verge.Jump(at() + off)
+					s := newService(t, setup{Store: memory.New(memory.Config{Now: of.Now}), Clock: verge})
+					id, err := session.NewID(s.Host().Random, integrationID, session.L1, 25, verge.Now(), 0)
+					must(t, err)
+					completed := verge.Now()
+					result, err := kit.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, completed)
+					must(t, err)
+					if a := s.validate(result); a.status != 200 {
+						t.Fatalf("the first time: %d %s", a.status, a.body)
 					}
-					if a.status != 409 {
-						t.Fatalf("I1: %v after its use, at %v of its 5 minutes: %d %s",
-							of.Now(), verge.Now().Sub(completed), a.status, a.body)
+					verge.Jump(jump)
+					for {
+						a := s.validate(result)
+						if a.status == 410 {
+							break
+						}
+						if a.status != 409 {
+							t.Fatalf("I1: %v after its use, at %v of its 5 minutes: %d %s",
+								of.Now(), verge.Now().Sub(completed), a.status, a.body)
+						}
+						const step = 29 * time.Second
+						of.Advance(step)
+						verge.Jump(step)
 					}
-					const step = 29 * time.Second
-					of.Advance(step)
-					verge.Jump(step)
-				}
-			})
+				})
 		}
 	}
 }
@@ -275,7 +279,8 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 				if jump < 0 {
 					fresh := s.begin(2)
 					since := time.Now()
-					if !within(recovery, func() bool { return s.posted(fresh, webhook.TypeStarted) == len(fresh) }) {
+					if !within(recovery,
+						func() bool { return s.posted(fresh, webhook.TypeStarted) == len(fresh) }) {
 						t.Errorf("I3: %v after the clock was set back new events are not posted", recovery)
 					}
 					t.Logf("new events after %v", time.Since(since).Round(time.Millisecond))
@@ -293,8 +298,8 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 					events = len(ids) + 2
 				}
 				if !within(recovery, func() bool { return len(s.dead(t)) == events }) {
-					t.Errorf("I8: %v later %d of %d events have had all their attempts", recovery, len(s.dead(t)),
-						events)
+					t.Errorf("I8: %v later %d of %d events have had all their attempts", recovery,
+						len(s.dead(t)), events)
 				}
 				for _, d := range s.dead(t) {
 					if d.Attempts != len(delays)+1 || d.Reason != "exhausted" {
@@ -302,7 +307,8 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 					}
 					attempts := s.witness.of(d.Event).attempts
 					// A lease that a jump has ended may be delivered once more (I4).
-					if n := len(attempts); n != len(delays)+1 && (jump == 0 || n < len(delays)+1 || n > len(delays)+2) {
+					if n := len(attempts); n != len(delays)+1 &&
+						(jump == 0 || n < len(delays)+1 || n > len(delays)+2) {
 						t.Errorf("I8: %d POSTs, the schedule has %d", n, len(delays)+1)
 						continue
 					}
@@ -317,8 +323,8 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 							gap -= jump
 						}
 						if gap < delay*8/10-time.Millisecond { // stores keep milliseconds
-							t.Errorf("I8: attempt %d came %v after the one before, the schedule says %v", i+2, gap,
-								delay)
+							t.Errorf("I8: attempt %d came %v after the one before, the schedule says %v", i+2,
+								gap, delay)
 						}
 					}
 				}

@@ -33,7 +33,8 @@ func TestFaultsOfEtcd(t *testing.T) {
 		seed := faultproxy.Seed(t, 1)
 		// One connection carries all requests, so one fault hits many of them.
 		p := faultproxy.New(t, server.Addr, faultproxy.Config{Seed: seed, Odds: faultproxy.Odds{
-			faultproxy.Delay: .05, faultproxy.Slow: .003, faultproxy.DropRequest: .004, faultproxy.DropReply: .008}})
+			faultproxy.Delay: .05, faultproxy.Slow: .003, faultproxy.DropRequest: .004,
+			faultproxy.DropReply: .008}})
 		on := setup{Store: openEtcd(t, "etcd://"+p.Addr()+"/verge"), Shared: true, Partitions: 2}
 		trouble(t, on, seed, func(*book) {
 			p.On()

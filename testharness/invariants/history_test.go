@@ -64,7 +64,8 @@ func inProcess(store func(testing.TB) kv.KV) overFaults {
 
 func proxied(addr func(*testing.T) string) overFaults {
 	return func(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
-		p := faultproxy.New(t, addr(t), faultproxy.Config{Seed: seed, Odds: lossy, Delay: 5 * time.Millisecond})
+		p := faultproxy.New(t, addr(t), faultproxy.Config{Seed: seed, Odds: lossy,
+			Delay: 5 * time.Millisecond})
 		return func() kv.KV { return openRedis(t, "redis://"+p.Addr()+"?"+impatient) }, p.On
 	}
 }
@@ -97,7 +98,8 @@ func etcdOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
 
 func postgresOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
 	server := stores.StartPostgres(t)
-	p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: lossy, Delay: 5 * time.Millisecond})
+	p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: lossy,
+		Delay: 5 * time.Millisecond})
 	url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
 	return func() kv.KV { return openPostgres(t, url) }, p.On
 }
@@ -143,7 +145,8 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 			}
 			t.Logf("answers: %v", seen)
 			// On a Cluster whose slot moves, only some requests meet the move.
-			if seen["valid"] < tokens/4 || seen["used"] < tokens || seen["unknown"] == 0 && c.engine != "cluster" {
+			if seen["valid"] < tokens/4 || seen["used"] < tokens ||
+				seen["unknown"] == 0 && c.engine != "cluster" {
 				t.Errorf("too few requests met a fault for this test: %v", seen)
 			}
 			if len(seen) > 3 {

@@ -48,8 +48,8 @@ func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 			posts := len(s.sink.all())
 			clock.Jump(recovery)
 			if !within(10*time.Second, func() bool {
-				return s.posted(ids, webhook.TypeStarted) == len(ids) && len(s.sink.all()) >= max(3, 2*posts) &&
-					s.inFlight(0) == 0
+				return s.posted(ids, webhook.TypeStarted) == len(ids) &&
+					len(s.sink.all()) >= max(3, 2*posts) && s.inFlight(0) == 0
 			}) {
 				t.Errorf("I10: %v after the store's return %d of %d events are posted, %d leases in flight",
 					recovery, s.posted(ids, webhook.TypeStarted), len(ids), s.inFlight(0))
@@ -176,8 +176,8 @@ func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 				}
 				return missing == 0 && s.inFlight(2*time.Second) == 0
 			}) {
-				t.Errorf("I3: %d of %d events have had all their attempts and are not among the dead", missing,
-					len(ids))
+				t.Errorf("I3: %d of %d events have had all their attempts and are not among the dead",
+					missing, len(ids))
 			}
 			for _, d := range s.dead(t) {
 				e := s.witness.of(d.Event)
@@ -185,8 +185,8 @@ func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 					t.Errorf("I11: %d attempts are counted, of %d POSTs", d.Attempts, len(e.attempts))
 				}
 				if len(e.attempts) > d.Attempts+e.unsure {
-					t.Errorf("I4: %d POSTs, %d attempts counted, %d records unsure", len(e.attempts), d.Attempts,
-						e.unsure)
+					t.Errorf("I4: %d POSTs, %d attempts counted, %d records unsure", len(e.attempts),
+						d.Attempts, e.unsure)
 				}
 			}
 			if s.unsure() == 0 || len(ids) == 0 {

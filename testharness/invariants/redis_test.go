@@ -170,7 +170,8 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 		"%d were posted and %d leases in flight at the kill",
 		len(sessions), time.Since(back).Round(time.Millisecond), posted, flying)
 	if len(sessions) < events || posted < events/10 || flying == 0 {
-		t.Errorf("the kill hit no delivery: %d events, %d posted before, %d leases", len(sessions), posted, flying)
+		t.Errorf("the kill hit no delivery: %d events, %d posted before, %d leases", len(sessions), posted,
+			flying)
 	}
 	newBook(sv, 0).settle(t)
 	extra, keys := 0, map[string]bool{}
@@ -215,7 +216,8 @@ func TestRedisThatLosesEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := stores.StartRedis(t)
-			s := newService(t, setup{Store: openRedis(t, server.URL()+"?"+impatient), Shared: true, Partitions: 4})
+			s := newService(t, setup{Store: openRedis(t, server.URL()+"?"+impatient), Shared: true,
+				Partitions: 4})
 			b := newBook(s, faultproxy.Seed(t, 1))
 			b.lossy = true
 			stop := b.load(clients)
@@ -282,11 +284,13 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			fresh.audit(t, since)
 
 			if a := s.reconcile(old.id); a.status != 200 || a.text("status") != "PENDING" {
-				t.Errorf("a session whose outcome is lost: %d %s, as documented it is PENDING", a.status, a.body)
+				t.Errorf("a session whose outcome is lost: %d %s, as documented it is PENDING", a.status,
+					a.body)
 			}
 			first, second := s.validate(old.token), s.validate(old.token)
 			if first.status != 400 || second.status != 400 {
-				t.Errorf("I1: a token of an earlier life: %d, then %d; as documented 400", first.status, second.status)
+				t.Errorf("I1: a token of an earlier life: %d, then %d; as documented 400", first.status,
+					second.status)
 			}
 		})
 	}

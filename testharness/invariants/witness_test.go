@@ -81,7 +81,8 @@ func (w *witness) Claim(
 	for _, t := range tasks {
 		w.leases[t.ID] = now.Add(lease)
 		if t.Due.After(now.Add(time.Millisecond)) {
-			w.early = append(w.early, fmt.Sprintf("task %s is due at %v and was claimed at %v", t.ID, t.Due, now))
+			w.early = append(w.early, fmt.Sprintf("task %s is due at %v and was claimed at %v", t.ID, t.Due,
+				now))
 		}
 	}
 	return tasks, next, err

@@ -18,10 +18,10 @@ import (
 // keptFor is how long the cache keeps what was made.
 const keptFor = 3 * 24 * time.Hour
 
-// cacheDir returns the directory where tests keep modules and their machine code, beside the build cache of Go.
-// Making them takes seconds, and a dozen packages need them. Tests of several processes share the directory, so
-// what is put there appears at once and as a whole. Each Go and each wazero has one of its own. It is "" where
-// there is none.
+// cacheDir returns the directory where tests keep modules and their machine code, beside the build cache of
+// Go. Making them takes seconds, and a dozen packages need them. Tests of several processes share the
+// directory, so what is put there appears at once and as a whole. Each Go and each wazero has one of its own.
+// It is "" where there is none.
 var cacheDir = sync.OnceValue(func() string {
 	user, err := os.UserCacheDir()
 	if err != nil {
@@ -54,9 +54,9 @@ func forget(dir string) {
 	}
 }
 
-// Compiled returns a cache that has the machine code of a module. The tests of all packages share it, so a module
-// is compiled once. It is for modules that Module, ModuleWith and Build return. A test that makes hundreds of
-// modules keeps their code to itself.
+// Compiled returns a cache that has the machine code of a module. The tests of all packages share it, so a
+// module is compiled once. It is for modules that Module, ModuleWith and Build return. A test that makes
+// hundreds of modules keeps their code to itself.
 func Compiled(t testing.TB, module []byte) wazero.CompilationCache {
 	t.Helper()
 	dir := cacheDir()
@@ -101,8 +101,8 @@ func CompiledFiles(t testing.TB, module []byte, options ...string) string {
 
 var filesOf sync.Map // func() (string, error), which returns the directory with the result
 
-// compileInto compiles a module in a process of its own, which has no race detector even if the test has it. It
-// leaves the code in dir and a copy of the module in temp.
+// compileInto compiles a module in a process of its own, which has no race detector even if the test has it.
+// It leaves the code in dir and a copy of the module in temp.
 func compileInto(dir, temp string, module []byte, options []string) error {
 	path := filepath.Join(temp, moduleFile)
 	if err := os.WriteFile(path, module, 0o600); err != nil {
@@ -116,7 +116,8 @@ func compileInto(dir, temp string, module []byte, options []string) error {
 	return nil
 }
 
-// Cached returns a directory that make has filled, now or in an earlier run. All that make depends on is in key.
+// Cached returns a directory that make has filled, now or in an earlier run. All that make depends on is in
+// key.
 func Cached(key string, make func(dir string) error) (string, error) {
 	parent := cacheDir()
 	dir := filepath.Join(parent, fmt.Sprintf("made-%x", sha256.Sum256([]byte(key))))

@@ -65,7 +65,8 @@ func overlayKinds(dir, kind string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return overlay, errors.Join(os.WriteFile(replacement, []byte(text), 0o600), os.WriteFile(overlay, paths, 0o600))
+	return overlay, errors.Join(os.WriteFile(replacement, []byte(text), 0o600),
+		os.WriteFile(overlay, paths, 0o600))
 }
 
 // Build returns a package as a WASM reactor.
@@ -99,7 +100,8 @@ func build(pkg string, more ...string) ([]byte, error) {
 	}
 	dir, err := Cached("module "+key, func(dir string) error {
 		out := filepath.Join(dir, moduleFile)
-		if _, err := guestGo(append(append([]string{"build", "-ldflags=-s -w", "-o", out}, args...), pkg)); err != nil {
+		if _, err := guestGo(append(append([]string{"build", "-ldflags=-s -w", "-o", out}, args...),
+			pkg)); err != nil {
 			return err
 		}
 		wasm, err := os.ReadFile(out)
@@ -119,10 +121,12 @@ func build(pkg string, more ...string) ([]byte, error) {
 
 const moduleFile = "guest.wasm"
 
-// buildIDs returns what Go knows a package and all that it imports by, as they are now. It is quick: what go build
-// links from is in the build cache. The finisher is part of the test itself, so its build ID counts, too.
+// buildIDs returns what Go knows a package and all that it imports by, as they are now. It is quick: what go
+// build links from is in the build cache. The finisher is part of the test itself, so its build ID counts,
+// too.
 func buildIDs(pkg string, args []string) (string, error) {
-	guest, err := guestGo(append(append([]string{"list", "-deps", "-export", "-f={{.BuildID}}"}, args...), pkg))
+	guest, err := guestGo(append(append([]string{"list", "-deps", "-export", "-f={{.BuildID}}"}, args...),
+		pkg))
 	if err != nil {
 		return "", err
 	}

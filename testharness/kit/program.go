@@ -18,7 +18,8 @@ func Program(t testing.TB, names ...string) string {
 		}
 	}
 	if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
-		t.Fatalf("%s is not installed, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it", names[0])
+		t.Fatalf("%s is not installed, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it",
+			names[0])
 	}
 	t.Skipf("SKIP: %s is not installed; .ci/install installs it", names[0])
 	return ""
@@ -38,7 +39,7 @@ func File(t testing.TB, path string) string {
 	return ""
 }
 
-// installed lets Go run a test again after programs were installed. Go keeps the results of a package whose files
-// and variables are as they were, but it does not see directories outside of the module. make test sums up those
-// where programs are in this variable.
+// installed lets Go run a test again after programs were installed. Go keeps the results of a package whose
+// files and variables are as they were, but it does not see directories outside of the module. make test sums
+// up those where programs are in this variable.
 func installed() { os.Getenv("VERGE_PROGRAMS") }

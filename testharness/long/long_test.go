@@ -57,7 +57,8 @@ func TestTheTableIsComplete(t *testing.T) {
 			t.Errorf("table.go: %s has no test %s", e.Package, e.Test)
 		}
 		if e.Only == "" || e.Short == "" {
-			t.Errorf("table.go: the entry of %s does not say what the long run adds, or what the short one does",
+			t.Errorf("table.go: the entry of %s does not say what the long run adds, or what "+
+				"the short one does",
 				e.Test)
 		}
 	}

@@ -39,7 +39,8 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge", Test: "TestRotationInAFleet",
-		Only:  "a minute of full load around a rotation, and each way to hand out the file on Redis, etcd and PostgreSQL",
+		Only: "a minute of full load around a rotation, and each way to hand out the file on Redis, " +
+			"etcd and PostgreSQL",
 		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
 	},
 	{
@@ -210,13 +211,15 @@ var Table = []Entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
-		Short: "all on miniredis; all but seven on every engine, and these on one more each (inTurn); of the " +
-			"suites of the methods the first case on every engine, and the others on one more each",
+		Short: "all on miniredis; all but seven on every engine, and these on one more each " +
+			"(inTurn); of the suites of the methods the first case on every engine, and the others " +
+			"on one more each",
 	},
 	{
 		Package: "edge/tracing/otlp", Test: "TestSpans",
-		Only:  "the spans of a service that runs guests",
-		Short: "those of the native service, and the context of a guest's effect (TestAnEffectHasAContextOfItsOwn)",
+		Only: "the spans of a service that runs guests",
+		Short: "those of the native service, and the context of a guest's effect " +
+			"(TestAnEffectHasAContextOfItsOwn)",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",

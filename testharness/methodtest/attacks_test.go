@@ -31,12 +31,13 @@ func newSite(t *testing.T) *site {
 	s.Harness = testharness.New(t, &testharness.Options{
 		Providers: []string{"bank"}, Estimators: []string{"camera"},
 		KV: func(now func() time.Time) kv.KV {
-			return &kvtest.Faulty{KV: memory.New(memory.Config{Now: now}), Decide: func(c kvtest.Call) kvtest.Fault {
-				if c.Method == "Commit" {
-					s.commits.Add(1)
-				}
-				return kvtest.Pass
-			}}
+			return &kvtest.Faulty{KV: memory.New(memory.Config{Now: now}),
+				Decide: func(c kvtest.Call) kvtest.Fault {
+					if c.Method == "Commit" {
+						s.commits.Add(1)
+					}
+					return kvtest.Pass
+				}}
 		},
 	})
 	s.bank, s.estimator = s.Provider("bank"), s.Estimator("camera")
@@ -97,8 +98,8 @@ func TestReturns(t *testing.T) {
 		kind   string
 		reason string // in the log; "": it is not looked for
 	}{
-		{"RFC 9207: the iss of another issuer (mix-up)", []string{"iss", "https://attacker.example"}, 400, "damaged",
-			"return_iss_differs"},
+		{"RFC 9207: the iss of another issuer (mix-up)", []string{"iss", "https://attacker.example"}, 400,
+			"damaged", "return_iss_differs"},
 		{"RFC 9207: no iss, though it is announced (mix-up)", []string{"iss", ""}, 400, "damaged",
 			"return_iss_missing"},
 		{"no state", []string{"state", ""}, 400, "damaged", ""},
@@ -109,12 +110,12 @@ func TestReturns(t *testing.T) {
 		{"a code that is too long", []string{"code", strings.Repeat("c", 4000)}, 400, "damaged", ""},
 		{"contract 35: access_denied means that the user cancelled",
 			[]string{"code", "", "error", "access_denied"}, 200, "cancelled", ""},
-		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200, "method",
-			""},
+		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200,
+			"method", ""},
 		{"contract 35: temporarily_unavailable counts no attempt",
 			[]string{"code", "", "error", "temporarily_unavailable"}, 200, "method", ""},
-		{"contract 35: any other error counts no attempt", []string{"code", "", "error", "canary-error"}, 200, "method",
-			""},
+		{"contract 35: any other error counts no attempt", []string{"code", "", "error", "canary-error"}, 200,
+			"method", ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)
@@ -181,12 +182,15 @@ func TestClaims(t *testing.T) {
 	}{
 		{"contract 36: the exact value", map[string]any{"is_over_18": true}, "COMPLETED", ""},
 		{"contract 36: false", map[string]any{"is_over_18": false}, "FAILED", "PROVIDER_REJECTED"},
-		{"contract 36: a text that says true", map[string]any{"is_over_18": "true"}, "FAILED", "PROVIDER_REJECTED"},
+		{"contract 36: a text that says true", map[string]any{"is_over_18": "true"}, "FAILED",
+			"PROVIDER_REJECTED"},
 		{"contract 36: one", map[string]any{"is_over_18": 1}, "FAILED", "PROVIDER_REJECTED"},
 		{"contract 36: null", map[string]any{"is_over_18": nil}, "FAILED", "UNKNOWN"},
 		{"contract 36: absent", map[string]any{}, "FAILED", "UNKNOWN"},
-		{"contract 36: another age", map[string]any{"is_over_15": true, "is_over_16": true}, "FAILED", "UNKNOWN"},
-		{"contract 36: a name that is alike", map[string]any{"over_18": true, "Is_over_18": true}, "FAILED", "UNKNOWN"},
+		{"contract 36: another age", map[string]any{"is_over_15": true, "is_over_16": true}, "FAILED",
+			"UNKNOWN"},
+		{"contract 36: a name that is alike", map[string]any{"over_18": true, "Is_over_18": true}, "FAILED",
+			"UNKNOWN"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)
@@ -202,7 +206,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// What a forger makes of an ID token. Nothing is decided, the log names the reason, and the user may try again.
+// What a forger makes of an ID token. Nothing is decided, the log names the reason, and the user may try
+// again.
 func TestForgedTokens(t *testing.T) {
 	claim := func(name string, value any) func(header, claims map[string]any) {
 		return func(_, claims map[string]any) { claims[name] = value }
@@ -220,7 +225,8 @@ func TestForgedTokens(t *testing.T) {
 		{"an azp of another client", claim("azp", "another"), nil, "jwt_azp"},
 		{"no iat", func(_, claims map[string]any) { delete(claims, "iat") }, nil, "jwt_iat"},
 		{"expired", claim("exp", testharness.Epoch.Add(-time.Minute).Unix()), nil, "jwt_exp"},
-		{"an unknown critical header", func(h, _ map[string]any) { h["crit"] = []string{"x"} }, nil, "jwt_crit"},
+		{"an unknown critical header", func(h, _ map[string]any) { h["crit"] = []string{"x"} }, nil,
+			"jwt_crit"},
 		{"five parts", nil, func(token string) string { return token + ".a.b" }, "jwt_form"},
 		{"a dot at its end", nil, func(token string) string { return token + "." }, "jwt_form"},
 		{"a signature of another token", nil, func(token string) string {

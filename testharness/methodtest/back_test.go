@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// Where requests are pushed, the address of the provider is good for one use. A user who goes back to the page
-// that has left finds the method's page, and the next request is pushed anew.
+// Where requests are pushed, the address of the provider is good for one use. A user who goes back to the
+// page that has left finds the method's page, and the next request is pushed anew.
 func TestBackToThePageThatLeft(t *testing.T) {
 	for name, config := range map[string]oidctest.Config{
 		"with pushed requests": {PushedOnly: true}, "without": {},

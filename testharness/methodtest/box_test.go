@@ -183,7 +183,8 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	}
 	// The page that waits completes nothing: it may be a stranger's, who has sent the link to the device's
 	// owner.
-	if p := a.waiting.LoadAgain(); p.Callback != nil || p.Kind != "method" || p.Wallet != "" || p.Again == "" {
+	if p := a.waiting.LoadAgain(); p.Callback != nil || p.Kind != "method" || p.Wallet != "" ||
+		p.Again == "" {
 		t.Errorf("contract 34: the browser that only waits gets a %s page", p.Kind)
 	}
 	o.wantPending(a)
@@ -204,14 +205,16 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 		}
 	}
 	for _, malformed := range []string{"", "a", code + "a", code + "&response_code=" + code} {
-		if p := a.waiting.Go(strings.TrimSuffix(back, code) + malformed); p.Status != 400 || p.Kind != "damaged" {
+		if p := a.waiting.Go(strings.TrimSuffix(back, code) + malformed); p.Status != 400 ||
+			p.Kind != "damaged" {
 			t.Errorf("a response_code of %d bytes: a %s page (%d)", len(malformed), p.Kind, p.Status)
 		}
 	}
 	o.wantPending(a)
 	done := a.waiting.Go(back)
 	if done.Callback == nil {
-		t.Fatalf("contract 34: the browser that asked comes back and gets a %s page (%d)", done.Kind, done.Status)
+		t.Fatalf("contract 34: the browser that asked comes back and gets a %s page (%d)", done.Kind,
+			done.Status)
 	}
 	if r := o.Validate(done.Callback.ResultToken); r.Status != 200 {
 		t.Errorf("the result: %d %s", r.Status, r.Body)
@@ -224,11 +227,14 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	}
 }
 
+// posting posts something to a box, in place of the true answer.
+type posting = func(o *office, a asked) *testharness.Response
+
+var jsonHeader = testharness.Headers("Content-Type", "application/json")
+
 // Each row posts something that is not the answer, to a box that is open. It stays open, and the true answer
 // completes the session.
 func TestAnswersThatAreNone(t *testing.T) {
-	jsonHeader := testharness.Headers("Content-Type", "application/json")
-	type posting = func(o *office, a asked) *testharness.Response
 	post := func(address string, header http.Header, body string) posting {
 		return func(o *office, a asked) *testharness.Response {
 			return a.waiting.AsAnother("POST", strings.ReplaceAll(address, "THERE", a.there), header,
@@ -277,7 +283,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 		}, 404},
 		{"a flipped handle", func(_ *office, a asked) *testharness.Response {
 			at := len(a.there) - 4
-			flipped := a.there[:at] + map[bool]string{true: "B", false: "A"}[a.there[at] == 'A'] + a.there[at+1:]
+			flipped := a.there[:at] + map[bool]string{true: "B", false: "A"}[a.there[at] == 'A'] +
+				a.there[at+1:]
 			return methodtest.Answer(a.waiting, flipped, courier.Approve, flipped, a.nonce)
 		}, 404},
 		{"the handle in a partition that is none", func(o *office, a asked) *testharness.Response {
@@ -298,8 +305,9 @@ func TestAnswersThatAreNone(t *testing.T) {
 			return a.waiting.AsAnother("PUT", a.there, jsonHeader, []byte(good))
 		}, 405},
 		{"a preflight", func(_ *office, a asked) *testharness.Response {
-			return a.waiting.AsAnother("OPTIONS", a.there, testharness.Headers("Origin", "https://shop.example",
-				"Access-Control-Request-Method", "POST"), nil)
+			return a.waiting.AsAnother("OPTIONS", a.there,
+				testharness.Headers("Origin", "https://shop.example",
+					"Access-Control-Request-Method", "POST"), nil)
 		}, 405},
 	} {
 		t.Run("contract 34: "+c.rule, func(t *testing.T) {
@@ -350,8 +358,8 @@ func TestTheBoxOfAnotherPublisher(t *testing.T) {
 	theirs.open()
 	o.want("contract 34: my answer at their box", methodtest.Answer(mine.waiting, theirs.there,
 		courier.Approve, mine.there, mine.nonce), 400)
-	o.want("contract 34: their answer at my box", methodtest.Answer(theirs.waiting, mine.there, courier.Approve,
-		theirs.there, theirs.nonce), 400)
+	o.want("contract 34: their answer at my box",
+		methodtest.Answer(theirs.waiting, mine.there, courier.Approve, theirs.there, theirs.nonce), 400)
 	o.wantPending(mine)
 	o.want("their answer", theirs.answers(courier.Approve, theirs.there), 200)
 	if mine.waiting.LoadAgain().Callback != nil {
@@ -659,13 +667,17 @@ func TestWhatTheStoreHoldsOfABox(t *testing.T) {
 		t.Fatalf("the store holds %d boxes", len(items))
 	}
 	for _, item := range items {
-		if strings.Contains(string(item.Value), a.SessionID) || strings.Contains(string(item.Value), "courier") ||
+		if strings.Contains(string(item.Value), a.SessionID) ||
+			strings.Contains(string(item.Value), "courier") ||
 			item.Expires.After(o.Now().Add(session.Life)) || item.Expires.IsZero() {
 			t.Errorf("contract 19: a box until %s: %q", item.Expires, item.Value)
 		}
 	}
 	// Whoever can write to the store puts the item of one box in the place of the other.
-	name := func(address string) string { return "b/" + strings.TrimPrefix(address, o.BaseURL+"/verify/box/") }
+	name := func(address string) string {
+		return "b/" +
+			strings.TrimPrefix(address, o.BaseURL+"/verify/box/")
+	}
 	mine := slices.IndexFunc(items, func(i kv.Item) bool { return i.Key.Name == name(a.there) })
 	for rule, value := range map[string][]byte{"the item of another box": items[1-mine].Value,
 		"an item that nobody sealed": []byte(`{"bx":"x"}`)} {

@@ -146,7 +146,8 @@ func (w *world) replay() {
 	w.wantAsked(1)
 }
 
-// foreignSession sends the step of one session with the handle or the link of another, in a browser that has both.
+// foreignSession sends the step of one session with the handle or the link of another, in a browser that has
+// both.
 func (w *world) foreignSession() {
 	mine, theirs := w.start("PENDING"), w.start("COMPLETED")
 	page := w.Open(mine.RedirectURL)

@@ -52,13 +52,15 @@ func (w *world) handsOff(page *testharness.Page) *testharness.Page {
 func (w *world) phone(waiting *testharness.Page) *testharness.Page {
 	w.t.Helper()
 	asks := w.Open(waiting.Code)
-	if asks.Kind != "phone" || asks.Number != waiting.Number || !strings.Contains(string(asks.Body), "shop.example") {
+	if asks.Kind != "phone" || asks.Number != waiting.Number ||
+		!strings.Contains(string(asks.Body), "shop.example") {
 		w.t.Fatalf("contract 40: the phone gets a %s page (%d) with the number %q, want %q",
 			asks.Kind, asks.Status, asks.Number, waiting.Number)
 	}
 	page := asks.Submit("begin")
 	if page.Kind != "method" {
-		w.t.Fatalf("contract 40: the phone that takes the hand-off gets a %s page (%d)", page.Kind, page.Status)
+		w.t.Fatalf("contract 40: the phone that takes the hand-off gets a %s page (%d)", page.Kind,
+			page.Status)
 	}
 	w.wantNoWay(page)
 	return page
@@ -80,8 +82,8 @@ func (w *world) phoneDoesIt() {
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	page := w.phone(waiting)
 	if p := waiting.LoadAgain(); p.Kind != "phone_wait" || p.Code != "" || p.Number != "" {
-		w.t.Errorf("contract 40: once the phone has begun, the computer shows a %s page with the code %q", p.Kind,
-			p.Code)
+		w.t.Errorf("contract 40: once the phone has begun, the computer shows a %s page with the code %q",
+			p.Kind, p.Code)
 	}
 	done := w.walk(page, Yes).in(page)
 	w.wantNothing(done, "phone_done")
@@ -103,7 +105,8 @@ func (w *world) twoPhones() {
 	w.wantNothing(other.Reload(), "phone_taken")
 	w.wantNothing(w.Open(waiting.Code), "phone_taken")
 	if again := one.Submit("begin"); again.Kind != "method" { // a double click
-		w.t.Errorf("contract 40: the phone that has the hand-off gets a %s page (%d)", again.Kind, again.Status)
+		w.t.Errorf("contract 40: the phone that has the hand-off gets a %s page (%d)", again.Kind,
+			again.Status)
 	}
 	step := w.walk(first, Yes)
 	if step.Address == "" { // the form of the first phone, in the second one
@@ -207,7 +210,8 @@ func (w *world) latePhone() {
 		"after another hand-off was opened": func(_ testharness.Started, _, computer *testharness.Page) {
 			w.handsOff(computer)
 		},
-		"after the computer has done the step itself": func(_ testharness.Started, _, computer *testharness.Page) {
+		"after the computer has done the step itself": func(_ testharness.Started, _,
+			computer *testharness.Page) {
 			w.wantNothing(w.walk(computer, No).in(computer))
 		},
 		"after the operator has taken the method away": func(testharness.Started, *testharness.Page,
@@ -249,8 +253,8 @@ func (w *world) phoneExpires() {
 	w.Advance(time.Second)
 }
 
-// bothAsk has the phone's instance die while it asks. The attempt is still claimed, so the computer asks nobody,
-// and opens no other hand-off.
+// bothAsk has the phone's instance die while it asks. The attempt is still claimed, so the computer asks
+// nobody, and opens no other hand-off.
 func (w *world) bothAsk() {
 	if w.side.Asked == nil {
 		w.t.Skip("SKIP: it asks nobody")
@@ -283,8 +287,8 @@ func (w *world) bothAsk() {
 	w.wantResult(waiting.LoadAgain())
 }
 
-// phoneStoreFaults has every commit fail in every way, from the first click on the phone to the last look of the
-// computer, in a session each. Whoever is not answered does the same again.
+// phoneStoreFaults has every commit fail in every way, from the first click on the phone to the last look of
+// the computer, in a session each. Whoever is not answered does the same again.
 func (w *world) phoneStoreFaults() {
 	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {

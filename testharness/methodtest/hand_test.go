@@ -42,7 +42,8 @@ func TestAWalletOnThePhone(t *testing.T) {
 	s := handOver(o.Harness, o.Publisher.L2)
 	a := asked{Started: s.Started, page: s.asks.Submit("begin")}
 	a.open()
-	if a.waiting.Wallet == "" || a.waiting.Code == "" || strings.Contains(string(a.waiting.Body), "data-hand") {
+	if a.waiting.Wallet == "" || a.waiting.Code == "" ||
+		strings.Contains(string(a.waiting.Body), "data-hand") {
 		t.Fatalf("contract 40: the phone's page opens %q", a.waiting.Wallet)
 	}
 	r := a.answers(courier.Approve, a.here)
@@ -108,8 +109,8 @@ func TestTheLinkForThePhoneIsLookedAt(t *testing.T) {
 	before := s.commits.Load()
 	for range 3 {
 		for _, method := range []string{"GET", "HEAD"} {
-			if r := s.Do(method, h.waiting.Code, nil, nil); r.Status != 200 || r.Header.Get("Set-Cookie") != "" ||
-				r.Header.Get("Cache-Control") != "no-store" {
+			if r := s.Do(method, h.waiting.Code, nil, nil); r.Status != 200 ||
+				r.Header.Get("Set-Cookie") != "" || r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("contract 40: %s: %d %v", method, r.Status, r.Header)
 			}
 		}
@@ -153,7 +154,8 @@ func TestHandOffsThatAreNone(t *testing.T) {
 	type try = func(s *site, h handed, handle string) *testharness.Response
 	link := func(change func(string) string) try {
 		return func(s *site, _ handed, handle string) *testharness.Response {
-			return s.Do("GET", "/verify/phone/"+change(handle), testharness.Headers("Accept", "text/html"), nil)
+			return s.Do("GET", "/verify/phone/"+change(handle), testharness.Headers("Accept", "text/html"),
+				nil)
 		}
 	}
 	device := func(text string) try {
@@ -178,14 +180,16 @@ func TestHandOffsThatAreNone(t *testing.T) {
 		{"a text that is too short", device("A"), 400},
 		{"no text", device(""), 400},
 		{"a form of another site", func(s *site, h handed, _ string) *testharness.Response {
-			return post(s, testharness.Headers("Sec-Fetch-Site", "cross-site"), taking(h, func(url.Values) {}))
+			return post(s, testharness.Headers("Sec-Fetch-Site", "cross-site"),
+				taking(h, func(url.Values) {}))
 		}, 403},
 		{"a form of another site, by its origin", func(s *site, h handed, _ string) *testharness.Response {
-			return post(s, testharness.Headers("Origin", "https://evil.example"), taking(h, func(url.Values) {}))
+			return post(s, testharness.Headers("Origin", "https://evil.example"),
+				taking(h, func(url.Values) {}))
 		}, 403},
 		{"the handle as a box", func(s *site, _ handed, handle string) *testharness.Response {
-			return s.Do("POST", "/verify/box/"+handle, testharness.Headers("Content-Type", "application/json"),
-				[]byte("{}"))
+			return s.Do("POST", "/verify/box/"+handle,
+				testharness.Headers("Content-Type", "application/json"), []byte("{}"))
 		}, 404},
 		{"a POST to the link", func(s *site, _ handed, handle string) *testharness.Response {
 			return s.Do("POST", "/verify/phone/"+handle, form, nil)
@@ -195,16 +199,19 @@ func TestHandOffsThatAreNone(t *testing.T) {
 			return post(s, nil, url.Values{"flow": {"svc_ph_" + handle}, "attempt": {"0"},
 				"provider": f.Fields["provider"]})
 		}, 200}, // the page that asks whether to begin
-		{"the handle where a flow token belongs", func(s *site, _ handed, handle string) *testharness.Response {
-			return s.Do("GET", "/verify?flow=svc_ph_"+handle, testharness.Headers("Accept", "text/html"), nil)
-		}, 200},
+		{"the handle where a flow token belongs",
+			func(s *site, _ handed, handle string) *testharness.Response {
+				return s.Do("GET", "/verify?flow=svc_ph_"+handle, testharness.Headers("Accept", "text/html"),
+					nil)
+			}, 200},
 	} {
 		t.Run("contract 40: "+c.rule, func(t *testing.T) {
 			s := newSite(t)
 			h := handOver(s.Harness, s.Publisher.L1)
 			handle := strings.TrimPrefix(h.waiting.Code, s.BaseURL+"/verify/phone/")
 			r := c.do(s, h, handle)
-			if r.Status != c.status || r.Header.Get("Set-Cookie") != "" || strings.Contains(string(r.Body), "svc_ft_") {
+			if r.Status != c.status || r.Header.Get("Set-Cookie") != "" ||
+				strings.Contains(string(r.Body), "svc_ft_") {
 				t.Errorf("%d, want %d: %.300s", r.Status, c.status, r.Body)
 			}
 			if n := len(s.estimator.Requests()); n != 0 {
@@ -326,7 +333,8 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []*testharness.Page{s.waiting.LoadAgain(), s.asks.Reload(), s.asks.Submit("begin")} {
+		for _, p := range []*testharness.Page{s.waiting.LoadAgain(), s.asks.Reload(),
+			s.asks.Submit("begin")} {
 			if p.Kind != "unavailable" {
 				t.Errorf("contract 19: with %s item: a %s page (%d)", rule, p.Kind, p.Status)
 			}
@@ -347,8 +355,8 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 	}
 }
 
-// The page that waits shows the code on every device, and on a phone once it is asked to. What it then loads by
-// itself still does.
+// The page that waits shows the code on every device, and on a phone once it is asked to. What it then loads
+// by itself still does.
 func TestThePageThatWaitsShowsItsCode(t *testing.T) {
 	o := newOffice(t, nil)
 	a := o.ask()

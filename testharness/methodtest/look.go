@@ -38,8 +38,8 @@ func (w *world) stored() string {
 func forms(text string) []string {
 	b := []byte(text)
 	return []string{text, url.QueryEscape(text), hex.EncodeToString(b)[:2*min(len(b), 12)],
-		base64.StdEncoding.EncodeToString(b)[:min(len(b), 16)], base64.RawURLEncoding.EncodeToString(b)[:min(len(b),
-			16)]}
+		base64.StdEncoding.EncodeToString(b)[:min(len(b), 16)],
+		base64.RawURLEncoding.EncodeToString(b)[:min(len(b), 16)]}
 }
 
 // queryOf returns a parameter of an address, which must have it.

@@ -4,7 +4,8 @@
 // once, and no one else gets a result token.
 //
 // To have a kind pass it, describe the kind by a Subject, and call Run. Sandbox, OIDC, Estimator, Wallet and
-// SignedWallet are those of this release. Courier is a kind for tests, whose answer does not come from the browser.
+// SignedWallet are those of this release. Courier is a kind for tests, whose answer does not come from the
+// browser.
 package methodtest
 
 import (
@@ -136,8 +137,8 @@ func Run(t *testing.T, s Subject, e Engine) {
 	}
 }
 
-// cases are the suite. Those that are real are about a browser that proves something to another side, which the
-// sandbox does not have.
+// cases are the suite. Those that are real are about a browser that proves something to another side, which
+// the sandbox does not have.
 var cases = []struct {
 	rule string
 	real bool
@@ -146,12 +147,14 @@ var cases = []struct {
 	{"contract 23: a step that is sent twice counts once", false, (*world).sameStepTwice},
 	{"contract 23: a failed step that is sent twice costs one attempt", false, (*world).failedTwice},
 	{"contract 23: a double click counts once", false, (*world).doubleClick},
-	{"contract 37: a step that is sent many times at once asks the other side once", false, (*world).manyAtOnce},
+	{"contract 37: a step that is sent many times at once asks the other side once", false,
+		(*world).manyAtOnce},
 	{"contract 37: an instance that dies while it asks blocks the attempt for a while only", true,
 		(*world).diesAsking},
 	{"contract 34: of two tabs, one completes the session", false, (*world).twoTabs},
 	{"contract 23: a step of an earlier attempt is not evaluated", false, (*world).lateStep},
-	{"contract 17: a step that is replayed after the result was used gives no other result", false, (*world).replay},
+	{"contract 17: a step that is replayed after the result was used gives no other result", false,
+		(*world).replay},
 	{"contract 34: a step works for its own session alone", true, (*world).foreignSession},
 	{"contract 34: a handle of nobody's decides nothing", true, (*world).foreignHandle},
 	{"contract 34: another browser with the link gets no result", true, (*world).otherBrowser},
@@ -159,14 +162,16 @@ var cases = []struct {
 	{"contract 5: no fault of the store loses or doubles an outcome", false, (*world).storeFaults},
 	{"contract 35: another side that fails decides nothing and costs no attempt", true, otherSide(Fails)},
 	{"contract 35: another side that hangs decides nothing and costs no attempt", true, otherSide(Hangs)},
-	{"contract 35: another side that answers rubbish decides nothing and costs no attempt", true, otherSide(Rubbish)},
+	{"contract 35: another side that answers rubbish decides nothing and costs no attempt", true,
+		otherSide(Rubbish)},
 	{"contract 20: a session that expires in the middle is not completed", false, (*world).expires},
 	{"contract 16: a key ring that is rotated in the middle changes nothing", false, (*world).ringRotates},
 	{"contract 41: an engine that is replaced in the middle changes nothing", false, (*world).engineSwaps},
 	{"contract 33: a method that is unavailable costs no attempt, and another one goes on", true,
 		(*world).oneIsUnavailable},
 	{"contract 33: attempts count over all methods", false, (*world).attemptsOverMethods},
-	{"contract 13: nothing private is in a log, an event, a metric or the store", true, (*world).nothingPrivate},
+	{"contract 13: nothing private is in a log, an event, a metric or the store", true,
+		(*world).nothingPrivate},
 }
 
 // world is a service with the method, and what the publisher expects of each session.
@@ -329,7 +334,8 @@ func (w *world) wantNothing(page *testharness.Page, kinds ...string) {
 	}
 }
 
-// check compares every session with what was expected of it: the record, and the events, each once and in order.
+// check compares every session with what was expected of it: the record, and the events, each once and in
+// order.
 func (w *world) check() {
 	w.t.Helper()
 	w.Settle()

@@ -52,7 +52,8 @@ func TestPicturesThatAreNone(t *testing.T) {
 		{"a GIF", form, imagePart([]byte("GIF89a\x00\x02\x00\x02\x00\x00\x00;")), 400},
 		{"an SVG", form, imagePart([]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`)), 400},
 		{"a PNG that unpacks to 16 GiB", form, imagePart([]byte(png)), 400},
-		{"HTML with the name of a picture", form, imagePart([]byte("<!doctype html><script>alert(1)</script>")), 400},
+		{"HTML with the name of a picture", form,
+			imagePart([]byte("<!doctype html><script>alert(1)</script>")), 400},
 		{"a picture with an archive behind it", form, imagePart(append(bytes.Clone(good),
 			"PK\x03\x04"+strings.Repeat("x", 99)...)), 400},
 		{"a picture with a page before it", form, imagePart(append([]byte("<html>"), good...)), 400},
@@ -64,10 +65,13 @@ func TestPicturesThatAreNone(t *testing.T) {
 		{"a text", "text/plain", imagePart(good), 415},
 		{"another kind of form", "application/x-www-form-urlencoded", imagePart(good), 415},
 		{"no boundary", "multipart/form-data", imagePart(good), 400},
-		{"a boundary of 200 bytes", "multipart/form-data; boundary=" + strings.Repeat("b", 200), imagePart(good), 400},
-		{"headers of 16 KiB", form, part(imageHeaders+"\r\nX-Long: "+strings.Repeat("x", 16<<10), string(good)), 400},
+		{"a boundary of 200 bytes", "multipart/form-data; boundary=" + strings.Repeat("b", 200),
+			imagePart(good), 400},
+		{"headers of 16 KiB", form, part(imageHeaders+"\r\nX-Long: "+strings.Repeat("x", 16<<10),
+			string(good)), 400},
 		{"a file name with a line feed", form,
-			part("Content-Disposition: form-data; name=\"image\"; filename=\"a\r\nb.jpg\"", string(good)), 400},
+			part("Content-Disposition: form-data; name=\"image\"; filename=\"a\r\nb.jpg\"", string(good)),
+			400},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)
@@ -122,7 +126,8 @@ func TestTheFourthPictureIsLate(t *testing.T) {
 		t.Fatalf("after three pictures: a %s page", page.Kind)
 	}
 	s.estimator.Answer(estimatortest.Answer{Age: 40})
-	if p := last.Upload("camera", estimatortest.Picture()); p.Kind != "failed" || len(s.estimator.Requests()) != 3 {
+	if p := last.Upload("camera", estimatortest.Picture()); p.Kind != "failed" ||
+		len(s.estimator.Requests()) != 3 {
 		t.Errorf("a %s page, and the estimator was asked %d times", p.Kind, len(s.estimator.Requests()))
 	}
 	if r := s.Reconcile(started.SessionID); r.Text("failure_code") != "MAX_ATTEMPTS" {

@@ -85,8 +85,9 @@ func openOIDC(t testing.TB, now func() time.Time) Side {
 			Settings: settings(t, map[string]any{"issuer": p.URL, "client_id": "verge",
 				"proof": oidctest.AgeProof(18)}),
 			Keys: []string{"private_key"}},
-		Keys: map[string][]byte{"oidc_private_key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})},
-		Set:  func(m Mode) { setProvider(p.Provider, m) },
+		Keys: map[string][]byte{"oidc_private_key": pem.EncodeToMemory(
+			&pem.Block{Type: "PRIVATE KEY", Bytes: der})},
+		Set: func(m Mode) { setProvider(p.Provider, m) },
 		// To hand out its documents is to decide nothing.
 		Asked: func() int { return p.Count(oidctest.TokenPath) },
 		Private: func() map[string]string {
@@ -137,8 +138,9 @@ func openEstimator(t testing.TB, now func() time.Time) Side {
 	t.Helper()
 	e, base := estimatortest.Serve(t, estimatortest.Config{Now: now, Token: privateSecret})
 	picture := estimatortest.Picture()
-	private := map[string]string{"the token": privateSecret, "the picture": string(picture[len(picture)/2:][:48]),
-		"the age": "41.8317", "the deviation": "1.9173", "what an estimator says beside it": privateClaim}
+	private := map[string]string{"the token": privateSecret,
+		"the picture": string(picture[len(picture)/2:][:48]),
+		"the age":     "41.8317", "the deviation": "1.9173", "what an estimator says beside it": privateClaim}
 	return Side{
 		Config: method.Config{
 			Settings: settings(t, map[string]any{"profile": "plain", "url": base + estimatortest.PlainPath}),

@@ -29,12 +29,14 @@ var Wallet = Subject{Kind: "openid4vp", Level: "L2", Open: func(t testing.TB, no
 }}
 
 // SignedWallet is the same kind, with signed requests and encrypted answers.
-var SignedWallet = Subject{Kind: "openid4vp", Level: "L2", Open: func(t testing.TB, now func() time.Time) Side {
-	t.Helper()
-	key, certificate := NewCertificate(t, now())
-	return openWallet(t, now, wallettest.MDLSigner, map[string]any{"profile": "mdl", "certificate": certificate,
-		"client_id_prefix": "x509_hash"}, key)
-}}
+var SignedWallet = Subject{Kind: "openid4vp", Level: "L2",
+	Open: func(t testing.TB, now func() time.Time) Side {
+		t.Helper()
+		key, certificate := NewCertificate(t, now())
+		return openWallet(t, now, wallettest.MDLSigner,
+			map[string]any{"profile": "mdl", "certificate": certificate,
+				"client_id_prefix": "x509_hash"}, key)
+	}}
 
 // NewCertificate returns a key, and a certificate for it and for these hosts, in PEM.
 func NewCertificate(t testing.TB, now time.Time, hosts ...string) (private []byte, certificate string) {
@@ -91,8 +93,8 @@ func openWallet(t testing.TB, now func() time.Time, eku string, members map[stri
 			if !ok { // it hangs
 				return
 			}
-			waiting.AsAnother("POST", m.URL, testharness.Headers("Content-Type", "application/x-www-form-urlencoded"),
-				[]byte(m.Form.Encode()))
+			waiting.AsAnother("POST", m.URL, testharness.Headers("Content-Type",
+				"application/x-www-form-urlencoded"), []byte(m.Form.Encode()))
 		}}
 	}
 	return side
@@ -126,6 +128,6 @@ func (c Carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	got := c.Page.AsAnother(r.Method, r.URL.String(), r.Header, body)
-	return &http.Response{StatusCode: got.Status, Header: got.Header, Body: io.NopCloser(bytes.NewReader(got.Body)),
-		Request: r}, nil
+	return &http.Response{StatusCode: got.Status, Header: got.Header,
+		Body: io.NopCloser(bytes.NewReader(got.Body)), Request: r}, nil
 }

@@ -31,7 +31,8 @@ func newAgency(t *testing.T, s methodtest.Subject) *agency {
 		t.Fatal(err)
 	}
 	if settings["profile"] == "mdl" {
-		issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
+		issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch,
+			EKU: wallettest.MDLSigner})
 	}
 	settings["trust_anchors"] = []string{string(issuer.PEM())}
 	b, err := json.Marshal(settings)
@@ -39,7 +40,8 @@ func newAgency(t *testing.T, s methodtest.Subject) *agency {
 		t.Fatal(err)
 	}
 	side.Config.Settings, side.Config.Name, side.Config.Kind = b, s.Kind, s.Kind
-	a.Harness = testharness.New(t, &testharness.Options{Methods: []method.Config{side.Config}, Keys: side.Keys})
+	a.Harness = testharness.New(t, &testharness.Options{Methods: []method.Config{side.Config},
+		Keys: side.Keys})
 	a.Offer(a.Publisher.L2, s.Kind)
 	a.wallet = wallettest.New(issuer)
 	a.wallet.Now = a.Now
@@ -112,9 +114,10 @@ func TestTheAddressOfAWallet(t *testing.T) {
 		{"an answer that is JSON", "POST", m.URL, "application/json", "{}", 415},
 		{"no content type", "POST", m.URL, "", good, 415},
 		{"an answer that proves nothing", "POST", m.URL, walletForm, "vp_token=a", 400},
-		{"an answer for another device, posted for the same one", "POST", m.URL + ".s", walletForm, good, 400},
-		{"an answer of 64 KiB and a byte", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10+1-len(good)),
-			413},
+		{"an answer for another device, posted for the same one", "POST", m.URL + ".s", walletForm, good,
+			400},
+		{"an answer of 64 KiB and a byte", "POST", m.URL, walletForm,
+			good + strings.Repeat("a", 64<<10+1-len(good)), 413},
 		{"an answer of 64 KiB", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10-len(good)), 400},
 		{"another address", "POST", nowhere, walletForm, good, 404},
 		{"the good answer", "POST", m.URL, walletForm, good, 200},
@@ -291,7 +294,8 @@ func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 	s, page := a.ask()
 	f := page.StepForm("credential", nil)
 	post := func(contentType string, fields url.Values) int {
-		return a.Do("POST", f.Action, testharness.Headers("Content-Type", contentType), []byte(fields.Encode())).Status
+		return a.Do("POST", f.Action, testharness.Headers("Content-Type", contentType),
+			[]byte(fields.Encode())).Status
 	}
 	with := func(name, value string) url.Values {
 		fields := url.Values{}
@@ -305,14 +309,17 @@ func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 		return fields
 	}
 	for rule, got := range map[string]struct{ status, want int }{
-		"no answer":                      {post(walletForm, with("", "")), 400},
-		"another form":                   {post(walletForm, with("outcome", "cancel")), 400},
-		"no JSON":                        {post(walletForm, with("credential", "{")), 400},
-		"a protocol that nobody asked":   {post(walletForm, with("credential", `{"protocol":"a"}`)), 400},
-		"another type":                   {post("application/json", with("credential", "{}")), 415},
-		"more than an answer of 64 KiB":  {post(walletForm, with("credential", strings.Repeat("a", 80<<10))), 413},
-		"an answer to another session":   {post(walletForm, url.Values{"flow": {"a"}, "credential": {"{}"}}), 400},
-		"64 KiB that are taken and read": {post(walletForm, with("credential", strings.Repeat("a", 64<<10))), 400},
+		"no answer":                    {post(walletForm, with("", "")), 400},
+		"another form":                 {post(walletForm, with("outcome", "cancel")), 400},
+		"no JSON":                      {post(walletForm, with("credential", "{")), 400},
+		"a protocol that nobody asked": {post(walletForm, with("credential", `{"protocol":"a"}`)), 400},
+		"another type":                 {post("application/json", with("credential", "{}")), 415},
+		"more than an answer of 64 KiB": {post(walletForm, with("credential", strings.Repeat("a", 80<<10))),
+			413},
+		"an answer to another session": {post(walletForm, url.Values{"flow": {"a"}, "credential": {"{}"}}),
+			400},
+		"64 KiB that are taken and read": {post(walletForm, with("credential", strings.Repeat("a", 64<<10))),
+			400},
 	} {
 		if got.status != got.want {
 			t.Errorf("contract 39: %s: %d, want %d", rule, got.status, got.want)
@@ -335,8 +342,8 @@ func TestALicenceThatDoesNotSay(t *testing.T) {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	done := page.LoadAgain()
-	if done.Kind != "method" || !strings.Contains(string(done.Body), "does not say whether you are old enough") ||
-		a.status(s) != "PENDING" {
+	if done.Kind != "method" || !strings.Contains(string(done.Body),
+		"does not say whether you are old enough") || a.status(s) != "PENDING" {
 		t.Errorf("contract 39: a %s page: %s", done.Kind, done.Body)
 	}
 }

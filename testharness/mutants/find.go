@@ -25,7 +25,8 @@ func (t *tree) sources(pkg string) ([]*source, error) {
 	}
 	entries, err := os.ReadDir(filepath.Join(t.root, pkg))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no package %s: if it was moved or renamed, write its new path to pkg", pkg)
+		return nil, fmt.Errorf(
+			"there is no package %s: if it was moved or renamed, write its new path to pkg", pkg)
 	}
 	if err != nil {
 		return nil, err
@@ -131,7 +132,8 @@ func tooMany(m mutant, found []place) error {
 		places = append(places, p.String())
 	}
 	return fmt.Errorf("the code of old is in %s %d times: name the declaration that is meant in of, "+
-		"or write more of the code around it to old\n\t%s", m.where(), len(found), strings.Join(places, "\n\t"))
+		"or write more of the code around it to old\n\t%s", m.where(), len(found),
+		strings.Join(places, "\n\t"))
 }
 
 // near is the place that agrees longest with what is looked for.
@@ -300,7 +302,8 @@ func (m *matcher) telling() bool {
 	}
 	rest := 0
 	for _, w := range m.words[m.from:m.to] {
-		if !w.local && (w.name() && !predeclared[w.text] || strings.ContainsAny(w.text[:1], "\"'`0123456789")) {
+		if !w.local && (w.name() && !predeclared[w.text] ||
+			strings.ContainsAny(w.text[:1], "\"'`0123456789")) {
 			rest++
 		}
 	}

@@ -129,7 +129,8 @@ func TestApplyAfterAChange(t *testing.T) {
 		return false
 	}
 	door.log = append(door.log, "-"+guest)`, "forget(door, guest) return true"},
-		{"the function has another name", "Leave(visitor", "GoAway(visitor", "forget(d, visitor) return true"},
+		{"the function has another name", "Leave(visitor", "GoAway(visitor",
+			"forget(d, visitor) return true"},
 		{"the line is wrapped", `append(d.log, "-"+visitor)`, "append(\n\t\td.log,\n\t\t\"-\"+visitor,\n\t)",
 			"forget(d, visitor) return true"},
 	} {
@@ -157,7 +158,8 @@ func TestApplyRefuses(t *testing.T) {
 		want []string
 	}{
 		{"code that is there twice", mutant{pkg: "door", old: "!d.open"},
-			[]string{"2 times", "door.go:14 in Door.Enter", "door.go:24 in Door.Leave", "declaration that is meant"}},
+			[]string{"2 times", "door.go:14 in Door.Enter", "door.go:24 in Door.Leave",
+				"declaration that is meant"}},
 		{"code that has changed", mutant{pkg: "door", old: `append(d.log, "-"+visitor+"!")`},
 			[]string{"the nearest is door/door.go:27 in Door.Leave", `begin with  append(d.log, "-"+visitor`,
 				"the code has ) return true", `the table has +"!")`}},

@@ -104,7 +104,8 @@ func TestRead(t *testing.T) {
 		wrong    string
 	}{
 		{"all pass", run + pass, outcome{}, ""},
-		{"the subtest is named, not its test", run + sub + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
+		{"the subtest is named, not its test", run + sub + fail + pkg, outcome{failed: "TestA/contract_8"},
+			""},
 		{"a process that dies has failed", run + pkg, outcome{failed: "(the test binary ended)"}, ""},
 		{"a time that ran out is no failure like others",
 			run + hung + fail + pkg, outcome{failed: "TestA", hung: true}, ""},
@@ -112,7 +113,8 @@ func TestRead(t *testing.T) {
 			run + sub + hung + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
 		{"a program that is missing", run + pass + skip, outcome{skipped: "etcd is not installed"}, ""},
 		{"a test skipped for another reason is passed over", run + pass + header, outcome{}, ""},
-		{"what does not compile is not caught", build, outcome{}, "does not compile: # core/api x.go:1:1: no"},
+		{"what does not compile is not caught", build, outcome{},
+			"does not compile: # core/api x.go:1:1: no"},
 		{"a name that matches no test asks nobody", "", outcome{}, "no test matches what the table asks"},
 	} {
 		got, err := read(strings.NewReader(c.in))

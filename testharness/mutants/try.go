@@ -209,7 +209,8 @@ func read(r io.Reader) (out outcome, err error) {
 		case "fail":
 			switch {
 			case e.FailedBuild != "":
-				return out, fmt.Errorf("does not compile: %s", strings.Join(strings.Fields(compiler.String()), " "))
+				return out, fmt.Errorf("does not compile: %s",
+					strings.Join(strings.Fields(compiler.String()), " "))
 			case out.failed != "":
 			case e.Test != "":
 				out.failed = e.Test // a subtest's failure comes before its test's

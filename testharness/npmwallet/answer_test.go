@@ -26,11 +26,12 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 		mode     string
 	}{
 		{"by value", map[string]any{"profile": "eu-av"}, "redirect_uri:http://localhost:", "direct_post"},
-		{"by value, encrypted", map[string]any{"profile": "eu-av", "encrypted": true}, "redirect_uri:http://localhost:",
+		{"by value, encrypted", map[string]any{"profile": "eu-av", "encrypted": true},
+			"redirect_uri:http://localhost:", "direct_post.jwt"},
+		{"signed, by the host", map[string]any{"profile": "mdl"}, "x509_san_dns:localhost",
 			"direct_post.jwt"},
-		{"signed, by the host", map[string]any{"profile": "mdl"}, "x509_san_dns:localhost", "direct_post.jwt"},
-		{"signed, by the hash", map[string]any{"profile": "pid", "client_id_prefix": "x509_hash"}, "x509_hash:",
-			"direct_post.jwt"},
+		{"signed, by the hash", map[string]any{"profile": "pid", "client_id_prefix": "x509_hash"},
+			"x509_hash:", "direct_post.jwt"},
 	} {
 		t.Run("contract 39: "+c.form, func(t *testing.T) {
 			eku := wallettest.AgeSigner
@@ -44,7 +45,8 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			keys := map[string][]byte{}
 			if strings.HasPrefix(c.form, "signed") {
 				private, certificate := methodtest.NewCertificate(t, testharness.Epoch, "localhost")
-				all["certificate"], m.Keys, keys["wallet_private_key"] = certificate, []string{"private_key"}, private
+				all["certificate"], m.Keys, keys["wallet_private_key"] = certificate, []string{"private_key"},
+					private
 			}
 			settings, err := json.Marshal(all)
 			if err != nil {

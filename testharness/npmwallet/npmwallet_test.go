@@ -18,11 +18,13 @@ func TestOthersAcceptOurWallet(t *testing.T) {
 	wallet := wallettest.New(issuer)
 	for _, handover := range []wallettest.Session{
 		{
-			Handover: wallettest.OpenID4VP, ClientID: "x509_san_dns:verify.example", Nonce: "nonce-0123456789abcdef",
+			Handover: wallettest.OpenID4VP, ClientID: "x509_san_dns:verify.example",
+			Nonce:       "nonce-0123456789abcdef",
 			ResponseURI: "https://verify.example/box", Thumbprint: make([]byte, 32),
 		},
 		{
-			Handover: wallettest.OpenID4VPOverDCAPI, Origin: "https://verify.example", Nonce: "nonce-0123456789abcdef",
+			Handover: wallettest.OpenID4VPOverDCAPI, Origin: "https://verify.example",
+			Nonce: "nonce-0123456789abcdef",
 		},
 		{Handover: wallettest.AnnexC, Origin: "https://verify.example", EncryptionInfo: "gmVkY2FwaaA"},
 	} {
@@ -46,12 +48,14 @@ func TestOthersAcceptOurWallet(t *testing.T) {
 				continue // it does not know this handover
 			}
 			t.Run(handover.Handover+" "+verifier, func(t *testing.T) {
-				r := npmwallet.Response{Bytes: right, Transcript: handover.Transcript(), Root: issuer.Root.Raw}
+				r := npmwallet.Response{Bytes: right, Transcript: handover.Transcript(),
+					Root: issuer.Root.Raw}
 				replayed, untrusted := r, r
 				replayed.Bytes = other
 				untrusted.Root = wallettest.NewIssuer(wallettest.IssuerConfig{}).Root.Raw
 				v := npmwallet.Verify(t, verifier, r, replayed, untrusted)
-				if v[0].Error != "" || v[0].Elements["age_over_18"] != true || v[0].Elements["age_over_21"] != true {
+				if v[0].Error != "" || v[0].Elements["age_over_18"] != true ||
+					v[0].Elements["age_over_21"] != true {
 					t.Errorf("it says %+v", v[0])
 				}
 				if !strings.Contains(strings.ToLower(v[1].Error), "signature") {

@@ -34,8 +34,8 @@ type Config struct {
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
-	// Page shows a login to a person. It ends with Finish, at once or in a later request. Nil: every login ends
-	// at once with the provider's Answer.
+	// Page shows a login to a person. It ends with Finish, at once or in a later request. Nil: every login
+	// ends at once with the provider's Answer.
 	Page func(w http.ResponseWriter, r *http.Request, l Login)
 
 	Pushed       bool // it takes pushed requests
@@ -209,7 +209,8 @@ func AgeClaims(age int) map[string]any {
 	return claims
 }
 
-// AgeProof returns a setting "proof" of a method: the claim of AgeClaims that says whether a person is that old.
+// AgeProof returns a setting "proof" of a method: the claim of AgeClaims that says whether a person is that
+// old.
 func AgeProof(age int) map[string]any {
 	return map[string]any{"claim": []string{fmt.Sprintf("is_over_%d", age)}, "equals": true, "age": age}
 }
@@ -222,7 +223,8 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.mu.Lock()
-	p.requests = append(p.requests, Request{r.Method, r.URL.Path, r.URL.Query(), r.PostForm, r.Header.Clone()})
+	p.requests = append(p.requests, Request{r.Method, r.URL.Path, r.URL.Query(), r.PostForm,
+		r.Header.Clone()})
 	fault, broken := p.faults[r.URL.Path]
 	p.mu.Unlock()
 	if broken {

@@ -127,7 +127,8 @@ func TestLoginRequests(t *testing.T) {
 			if status != 400 || location != nil {
 				t.Errorf("%s: %d, %v", c.rule, status, location)
 			}
-		} else if location == nil || location.Query().Get("error") != c.problem || location.Query().Has("code") {
+		} else if location == nil || location.Query().Get("error") != c.problem ||
+			location.Query().Has("code") {
 			t.Errorf("%s: %d, %v", c.rule, status, location)
 		}
 	}
@@ -266,10 +267,11 @@ func TestClientAssertions(t *testing.T) {
 // TestPage: a person takes part, and the login ends in a later request.
 func TestPage(t *testing.T) {
 	var shown Login
-	p := Start(t, Config{Clients: plainClients(), Page: func(w http.ResponseWriter, _ *http.Request, l Login) {
-		shown = l
-		fmt.Fprint(w, "Who are you?")
-	}})
+	p := Start(t, Config{Clients: plainClients(),
+		Page: func(w http.ResponseWriter, _ *http.Request, l Login) {
+			shown = l
+			fmt.Fprint(w, "Who are you?")
+		}})
 	request := goodRequest()
 	request.Set("acr_values", "substantial high")
 	request.Set("ui_locales", "de")
@@ -285,7 +287,8 @@ func TestPage(t *testing.T) {
 		rec := &recorder{header: http.Header{}}
 		p.Finish(rec, &http.Request{Method: "POST", URL: &url.URL{Path: "/done"}}, shown.ID,
 			Answer{Error: "access_denied"})
-		if rec.status != want || i == 0 && !strings.Contains(rec.header.Get("Location"), "error=access_denied") {
+		if rec.status != want || i == 0 && !strings.Contains(rec.header.Get("Location"),
+			"error=access_denied") {
 			t.Errorf("the end number %d: %d, %v", i+1, rec.status, rec.header)
 		}
 	}
@@ -301,8 +304,8 @@ func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 
 func TestRotateAndRequests(t *testing.T) {
-	p := Start(t, Config{Clients: append(plainClients(), Client{ID: "ps", Algorithm: "PS256"}, Client{ID: "ed",
-		Algorithm: "EdDSA"})})
+	p := Start(t, Config{Clients: append(plainClients(), Client{ID: "ps", Algorithm: "PS256"},
+		Client{ID: "ed", Algorithm: "EdDSA"})})
 	ids := func() string {
 		_, _, answer := get(t, p.URL+KeysPath)
 		return fmt.Sprint(answer["keys"])

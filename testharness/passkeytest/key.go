@@ -51,7 +51,8 @@ func (k Key) Public() []byte {
 	case ed25519.PublicKey:
 		return coseKey(1, EdDSA, cbor.Integer(6), cbor.Bytes(public))
 	case *rsa.PublicKey:
-		return coseKey(3, RS256, cbor.Bytes(public.N.Bytes()), cbor.Bytes(big.NewInt(int64(public.E)).Bytes()))
+		return coseKey(3, RS256, cbor.Bytes(public.N.Bytes()),
+			cbor.Bytes(big.NewInt(int64(public.E)).Bytes()))
 	}
 	panic("passkeytest: a zero Key")
 }
@@ -59,7 +60,8 @@ func (k Key) Public() []byte {
 // coseKey writes a key whose further members have the labels -1, -2 and so on.
 func coseKey(kind, algorithm int64, members ...cbor.Item) []byte {
 	pairs := []cbor.Pair{
-		{Key: cbor.Integer(1), Value: cbor.Integer(kind)}, {Key: cbor.Integer(3), Value: cbor.Integer(algorithm)},
+		{Key: cbor.Integer(1), Value: cbor.Integer(kind)},
+		{Key: cbor.Integer(3), Value: cbor.Integer(algorithm)},
 	}
 	for i, member := range members {
 		pairs = append(pairs, cbor.Pair{Key: cbor.Integer(int64(-1 - i)), Value: member})

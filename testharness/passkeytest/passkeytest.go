@@ -165,7 +165,8 @@ func (a *Authenticator) Get(options []byte, changes ...func(*Ceremony)) (Answer,
 		change(&c)
 	}
 	answer := Answer{
-		ID: c.ID, ClientData: c.clientData(), AuthenticatorData: c.authenticatorData(nil), UserHandle: c.UserHandle,
+		ID: c.ID, ClientData: c.clientData(), AuthenticatorData: c.authenticatorData(nil),
+		UserHandle: c.UserHandle,
 	}
 	return answer, answer.Sign(p.Key)
 }

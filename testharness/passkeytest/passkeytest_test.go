@@ -105,7 +105,8 @@ func TestChange(t *testing.T) {
 	}
 	const said = `{"type":"webauthn.create","challenge":"AAAA",` +
 		`"origin":"https://evil.example","crossOrigin":true,"x":1}`
-	if string(answer.ClientData) != said || answer.AuthenticatorData[32] != 0 || string(answer.ID) != "chosen" {
+	if string(answer.ClientData) != said || answer.AuthenticatorData[32] != 0 ||
+		string(answer.ID) != "chosen" {
 		t.Errorf("got %s, % x, %q", answer.ClientData, answer.AuthenticatorData, answer.ID)
 	}
 	var written struct {

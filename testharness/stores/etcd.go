@@ -53,7 +53,8 @@ func StartEtcdTLS(t testing.TB, c Certificate) (e *Etcd, addr string) {
 	addr = freePorts(t, 1)[0]
 	cluster := startEtcd(t, 1, func(e *Etcd) []string {
 		return []string{"--listen-client-urls", "http://" + e.Addr + ",https://" + addr,
-			"--cert-file", c.CertFile, "--key-file", c.KeyFile, "--trusted-ca-file", c.CertFile, "--client-cert-auth"}
+			"--cert-file", c.CertFile, "--key-file", c.KeyFile, "--trusted-ca-file", c.CertFile,
+			"--client-cert-auth"}
 	})
 	return cluster[0], addr
 }
@@ -78,7 +79,8 @@ func startEtcd(t testing.TB, n int, more func(*Etcd) []string) EtcdCluster {
 	for i, e := range cluster {
 		peer := "http://" + ports[2*i+1]
 		e.args = append([]string{
-			"--name", e.name, "--data-dir", filepath.Join(t.TempDir(), "data"), "--logger", "zap", "--log-level",
+			"--name", e.name, "--data-dir", filepath.Join(t.TempDir(), "data"), "--logger", "zap",
+			"--log-level",
 			"error",
 			"--listen-client-urls", "http://" + e.Addr, "--advertise-client-urls", "http://" + e.Addr,
 			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,

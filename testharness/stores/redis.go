@@ -70,7 +70,8 @@ func (r *Redis) Start() {
 	defer c.Close()
 	for range 500 {
 		err := c.Ping(context.Background()).Err()
-		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") || strings.HasPrefix(err.Error(), "WRONGPASS") {
+		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") ||
+			strings.HasPrefix(err.Error(), "WRONGPASS") {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -129,8 +130,8 @@ func StartCluster(t testing.TB, n int) Cluster {
 	t.Helper()
 	nodes := make(Cluster, n)
 	for i := range nodes {
-		nodes[i] = StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"},
-			Durable...)...)
+		nodes[i] = StartRedis(t,
+			append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, Durable...)...)
 	}
 	for i, r := range nodes {
 		r.Do("cluster", "addslotsrange", i*16384/n, (i+1)*16384/n-1)

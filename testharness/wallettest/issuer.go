@@ -45,8 +45,8 @@ type IssuerConfig struct {
 type Issuer struct {
 	Root *x509.Certificate
 
-	// Chain is what goes into each document: the signer's certificate, and those of authorities between it and
-	// the root, in DER. The root is not in it.
+	// Chain is what goes into each document: the signer's certificate, and those of authorities between it
+	// and the root, in DER. The root is not in it.
 	Chain [][]byte
 
 	// Key is the signer's.

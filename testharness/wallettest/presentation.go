@@ -84,8 +84,8 @@ type Presentation struct {
 	// DeviceNamespaces are elements that the wallet says of itself, by namespace. A zero Item: none.
 	DeviceNamespaces cbor.Item
 
-	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns what takes the
-	// part's place. Nil: nothing changes.
+	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns what takes
+	// the part's place. Nil: nothing changes.
 	Edit func(part Part, i cbor.Item) cbor.Item
 }
 

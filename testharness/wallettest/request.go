@@ -237,8 +237,8 @@ func (w *Wallet) read(p parameters) (*Request, error) {
 	case "direct_post.jwt":
 		return r, r.readMetadata(p.Metadata)
 	}
-	return nil, fmt.Errorf("wallettest: response_mode is %q; the wallet knows direct_post and direct_post.jwt",
-		r.ResponseMode)
+	return nil, fmt.Errorf(
+		"wallettest: response_mode is %q; the wallet knows direct_post and direct_post.jwt", r.ResponseMode)
 }
 
 // choose takes the first credential, and of it the first set of claims that the wallet has.
@@ -296,7 +296,8 @@ func (r *Request) readMetadata(raw json.RawMessage) error {
 	for _, k := range metadata.Keys.Keys {
 		x, errX := base64.RawURLEncoding.DecodeString(k.X)
 		y, errY := base64.RawURLEncoding.DecodeString(k.Y)
-		if k.Kty != "EC" || k.Crv != "P-256" || k.Use == "sig" || k.Alg != "ECDH-ES" || errX != nil || errY != nil {
+		if k.Kty != "EC" || k.Crv != "P-256" || k.Use == "sig" || k.Alg != "ECDH-ES" || errX != nil ||
+			errY != nil {
 			continue
 		}
 		public, err := ecdh.P256().NewPublicKey(slices.Concat([]byte{4}, x, y))

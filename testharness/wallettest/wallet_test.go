@@ -60,11 +60,14 @@ func newVerifier(t *testing.T) *verifier {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Verifier"}, DNSNames: []string{"localhost"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Verifier"},
+		DNSNames:  []string{"localhost"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, BasicConstraintsValid: true,
+		IsCA: true,
 	}
-	v.certificate, err = x509.CreateCertificate(rand.Reader, template, template, &v.signer.PublicKey, v.signer)
+	v.certificate, err = x509.CreateCertificate(rand.Reader, template, template, &v.signer.PublicKey,
+		v.signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +76,8 @@ func newVerifier(t *testing.T) *verifier {
 	}
 	v.request = map[string]any{
 		"response_type": "vp_token", "response_mode": "direct_post", "response_uri": v.server.URL + "/box",
-		"client_id": "redirect_uri:" + v.server.URL + "/box", "nonce": "nonce-0123456789abcdef", "state": "state-1",
+		"client_id": "redirect_uri:" + v.server.URL + "/box", "nonce": "nonce-0123456789abcdef",
+		"state":      "state-1",
 		"dcql_query": query(av, "age_over_18"),
 	}
 	return v
@@ -85,7 +89,8 @@ func query(docType string, elements ...string) map[string]any {
 		claims = append(claims, map[string]any{"path": []string{docType, e}})
 	}
 	return map[string]any{"credentials": []any{map[string]any{
-		"id": "proof", "format": "mso_mdoc", "meta": map[string]string{"doctype_value": docType}, "claims": claims,
+		"id": "proof", "format": "mso_mdoc", "meta": map[string]string{"doctype_value": docType},
+		"claims": claims,
 	}}}
 }
 
@@ -293,11 +298,11 @@ func TestOpenRefuses(t *testing.T) {
 		"a host that is not the certificate's": {func(v *verifier) string {
 			return v.byReference("x509_san_dns:verify.example")
 		}, nil, "the certificate"},
-		"a hash that is not the certificate's": {func(v *verifier) string { return v.byReference("x509_hash:AAAA") },
-			nil,
+		"a hash that is not the certificate's": {
+			func(v *verifier) string { return v.byReference("x509_hash:AAAA") }, nil,
 			"the certificate"},
-		"a prefix that nobody knows": {func(v *verifier) string { return v.byReference("did:example:1") }, nil,
-			"knows"},
+		"a prefix that nobody knows": {func(v *verifier) string { return v.byReference("did:example:1") },
+			nil, "knows"},
 		"another type of token": {func(v *verifier) string {
 			v.header["typ"] = "JWT"
 			return v.byReference(v.hash())
@@ -319,8 +324,8 @@ func TestOpenRefuses(t *testing.T) {
 			v.request["aud"] = "https://wallet.example"
 			return link
 		}, nil, "aud"},
-		"an authority that is not accepted": {func(v *verifier) string { return v.byReference(v.hash()) }, other,
-			"unknown authority"},
+		"an authority that is not accepted": {func(v *verifier) string { return v.byReference(v.hash()) },
+			other, "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newVerifier(t)

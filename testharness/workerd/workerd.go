@@ -68,7 +68,8 @@ type Worker struct {
 	AdminHost string            // ADMIN_HOST; "": none
 	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names
 
-	Unbound string // a class that is not bound, as by a configuration of an earlier release; "": all are bound
+	// a class that is not bound, as by a configuration of an earlier release; "": all are bound
+	Unbound string
 
 	ConfigText string // VERGE_CONFIG as text, instead of Config; "": Config
 }
@@ -343,8 +344,8 @@ func bindings(w *Worker, service string) (string, error) {
 		if w != nil && w.Unbound == class {
 			continue
 		}
-		fmt.Fprintf(&b, "    (name = %q, durableObjectNamespace = (className = %q%s)),\n", strings.ToUpper(class),
-			class, service)
+		fmt.Fprintf(&b, "    (name = %q, durableObjectNamespace = (className = %q%s)),\n",
+			strings.ToUpper(class), class, service)
 	}
 	if w == nil {
 		return b.String(), nil
@@ -397,7 +398,8 @@ func (s *Server) run(program string) error {
 	const guard = `dir=$1; shift; "$@" </dev/null & pid=$!; echo "{\"event\":\"run\",\"pid\":$pid}" >&3; ` +
 		`cat >/dev/null; kill -9 $pid; wait; [ -z "$dir" ] || rm -rf "$dir"`
 	cmd := exec.Command("sh", "-c", guard, "sh", forget,
-		program, "serve", "--control-fd=3", "--socket-addr", "http="+s.Addr, filepath.Join(s.dir, "config.capnp"))
+		program, "serve", "--control-fd=3", "--socket-addr", "http="+s.Addr,
+		filepath.Join(s.dir, "config.capnp"))
 	cmd.ExtraFiles = []*os.File{tells}
 	cmd.Stdout, cmd.Stderr = (*logger)(s), (*logger)(s)
 	stdin, err := cmd.StdinPipe()

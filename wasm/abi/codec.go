@@ -54,7 +54,8 @@ func list[T any](w *writer, all []T, one func(T)) {
 type reader struct {
 	cursor.Cursor
 
-	// the message again, from its first text on; texts are parts of it, so that they need no memory of their own
+	// the message again, from its first text on; texts are parts of it, so that they need no memory of their
+	// own
 	all string
 }
 

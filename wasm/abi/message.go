@@ -604,7 +604,8 @@ func AppendAbout(b []byte, a host.About) []byte {
 // ReadAbout reads the notice About. host.About's Told leaves out what no core says.
 func ReadAbout(b []byte) (host.About, error) {
 	r := read(b)
-	return host.About{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(), Code: r.str()}, r.end()
+	return host.About{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(),
+		Code: r.str()}, r.end()
 }
 
 // AppendTotals appends the argument of the entry RecordUsage.
@@ -615,8 +616,8 @@ func AppendTotals(b []byte, t host.Totals) []byte {
 	return w.b
 }
 
-// ReadTotals reads the argument of the entry RecordUsage. It leaves out counts of outcomes that it does not know,
-// because the host may be newer.
+// ReadTotals reads the argument of the entry RecordUsage. It leaves out counts of outcomes that it does not
+// know, because the host may be newer.
 func ReadTotals(b []byte) (host.Totals, error) {
 	r := read(b)
 	return host.Totals{

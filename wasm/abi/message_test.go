@@ -53,7 +53,8 @@ type (
 var (
 	aTask  = kv.Task{ID: "t1", Due: at, Payload: []byte("payload"), Lease: "lease-1"}
 	aJob   = host.Job{Partition: "p0", Task: aTask, Until: at.Add(29 * time.Second), Lane: "0a4e1f7c"}
-	anItem = kv.Item{Key: kv.Key{Partition: "p0", Name: "s/1"}, Value: []byte{0, 1, 255}, Tx: "tx1", Expires: at}
+	anItem = kv.Item{Key: kv.Key{Partition: "p0", Name: "s/1"}, Value: []byte{0, 1, 255}, Tx: "tx1",
+		Expires: at}
 )
 
 var messages = []message{
@@ -84,7 +85,8 @@ var messages = []message{
 		Deletes:  []string{"old"},
 		Schedule: []kv.Task{{ID: "t2", Due: at, Payload: []byte("event")}},
 		Cancel:   []string{"t1"}}, AppendTx, ReadTx),
-	form("conflict", &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t1"}}, AppendConflict, ReadConflict),
+	form("conflict", &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t1"}}, AppendConflict,
+		ReadConflict),
 	form("claim", Claim{Partition: "p0", Now: at, Lease: 29 * time.Second, N: 16}, AppendClaim, ReadClaim),
 	form("tasks", tasksAndNext{[]kv.Task{aTask}, at.Add(time.Minute)},
 		func(b []byte, v tasksAndNext) []byte { return AppendTasks(b, v.Tasks, v.Next) },
@@ -97,7 +99,8 @@ var messages = []message{
 	form("spend", Spend{
 		Partition: "limits",
 		Now:       at,
-		Charges:   []kv.Charge{{Name: "secret-ip/192.0.2.1", Cost: 100 * time.Millisecond, Burst: time.Minute}},
+		Charges: []kv.Charge{{Name: "secret-ip/192.0.2.1", Cost: 100 * time.Millisecond,
+			Burst: time.Minute}},
 	}, AppendSpend, ReadSpend),
 	form("times", []time.Time{{}, at}, AppendTimes, ReadTimes),
 	form("fetch", host.FetchRequest{
@@ -117,7 +120,11 @@ var messages = []message{
 		ReadFetched),
 	form("fetch_error", fetchFailure{host.FetchTimeout, "nobody answered"},
 		func(b []byte, v fetchFailure) []byte { return AppendFetchError(b, v.Reason, v.Text) },
-		func(b []byte) (v fetchFailure, err error) { v.Reason, v.Text, err = ReadFetchError(b); return v, err }),
+		func(b []byte) (v fetchFailure, err error) {
+			v.Reason, v.Text, err = ReadFetchError(b)
+			return v,
+				err
+		}),
 	form("sign", SignRequest{Key: "client", Algorithm: "ES256", Message: []byte("head.claims")},
 		AppendSign, ReadSign),
 	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, AppendClaimJobs, ReadClaimJobs),
@@ -135,8 +142,8 @@ var messages = []message{
 		func(b []byte, v wakeUp) []byte { return AppendWake(b, v.Partition, v.Due) },
 		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = ReadWake(b); return v, err }),
 	form("told", Told{Method: "bankid", Event: host.MethodRefused, Reason: "other"}, AppendTold, ReadTold),
-	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Outcome: host.OutcomeStarted},
-		AppendTally, ReadTally),
+	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
+		Outcome: host.OutcomeStarted}, AppendTally, ReadTally),
 	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, AppendTally, ReadTally),
 	form("about", host.About{Session: "svc_sess_1", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
 		Publisher: "pub_shop", Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}, AppendAbout, ReadAbout),
@@ -259,7 +266,10 @@ func TestWhatIsRefused(t *testing.T) {
 			_, err := ReadResponse(bytes.Repeat([]byte{255}, 4))
 			return err
 		}},
-		{"a status that does not exist", func() error { _, err := ReadOutcome([]byte{7, 0, 0, 0, 0}); return err }},
+		{"a status that does not exist", func() error {
+			_, err := ReadOutcome([]byte{7, 0, 0, 0, 0})
+			return err
+		}},
 		{"a self-test with a status that does not exist", func() error {
 			_, err := ReadSelf(AppendSelf(nil, Self{Random: []byte{1}, Now: at, Signed: Failed + 1}))
 			return err

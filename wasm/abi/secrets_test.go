@@ -100,7 +100,8 @@ func TestSecretsThatDoNotOpen(t *testing.T) {
 		{"of another name", sealed(host.MethodSecret, "a", "other"), "another method or name"},
 		{"with padding", sealed(host.MethodSecret, "a", "client_secret") + "=", "not authentic"},
 	} {
-		config := Config{Methods: []Method{{Name: "a", Secrets: map[string]string{"client_secret": c.secret}}}}
+		config := Config{Methods: []Method{{Name: "a",
+			Secrets: map[string]string{"client_secret": c.secret}}}}
 		got, err := OpenSecrets(config, mask{})
 		if err == nil || !strings.Contains(err.Error(), "methods.a.secrets.client_secret: ") ||
 			!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {

@@ -81,10 +81,12 @@ func (s Store) List(_ context.Context, prefix kv.Key, after string, n int) ([]kv
 func (s Store) Spend(
 	_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) ([]time.Time, error) {
-	status, reply := s(abi.KVSpend, abi.AppendSpend(room(), abi.Spend{Partition: p, Now: now, Charges: charges}))
+	status, reply := s(abi.KVSpend, abi.AppendSpend(room(),
+		abi.Spend{Partition: p, Now: now, Charges: charges}))
 	times, err := read(status, reply, kv.ErrUnavailable, abi.ReadTimes)
 	if err == nil && len(times) != len(charges) {
-		err = fmt.Errorf("%w: %d charges are answered by %d times", kv.ErrUnavailable, len(charges), len(times))
+		err = fmt.Errorf("%w: %d charges are answered by %d times", kv.ErrUnavailable, len(charges),
+			len(times))
 	}
 	return times, err
 }

@@ -110,12 +110,14 @@ func TestThereAndBack(t *testing.T) {
 		{"sign", func() ([]any, error) {
 			v, err := signer.Sign(ctx, "client", "ES256", []byte("message"))
 			return []any{v}, err
-		}, []any{"client", "ES256", []byte("message")}, []any{[]byte("signature")}, []error{host.ErrNoSuchKey}},
+		}, []any{"client", "ES256", []byte("message")}, []any{[]byte("signature")},
+			[]error{host.ErrNoSuchKey}},
 	} {
 		p.err = nil
 		got, err := c.call()
 		if err != nil || !reflect.DeepEqual(got, c.want) || !reflect.DeepEqual(p.asked, c.asked) {
-			t.Errorf("%s: %v\nasked %+v, want %+v\ngot   %+v, want %+v", c.name, err, p.asked, c.asked, got, c.want)
+			t.Errorf("%s: %v\nasked %+v, want %+v\ngot   %+v, want %+v", c.name, err, p.asked, c.asked, got,
+				c.want)
 		}
 		for _, want := range c.errors {
 			p.err = want
@@ -199,10 +201,12 @@ func TestWhatIsExcessive(t *testing.T) {
 		return asked{abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: kv.Partition(p), Name: n})}
 	}
 	list := func(after string, n int) asked {
-		return asked{abi.KVList, abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0"}, After: after, N: n})}
+		return asked{abi.KVList, abi.AppendList(nil,
+			abi.List{Prefix: kv.Key{Partition: "p0"}, After: after, N: n})}
 	}
 	claim := func(now time.Time, lease time.Duration, n int) asked {
-		return asked{abi.KVClaim, abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: lease, N: n})}
+		return asked{abi.KVClaim, abi.AppendClaim(nil,
+			abi.Claim{Partition: "p0", Now: now, Lease: lease, N: n})}
 	}
 	spend := func(now time.Time, charges ...kv.Charge) asked {
 		return asked{abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges})}
@@ -263,9 +267,11 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 	year := 366 * 24 * time.Hour
 	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
 	for _, c := range []limit{
-		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}), fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
+		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}),
+			fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
 		{"a method", fetch(host.FetchRequest{Method: text(16)}), fetch(host.FetchRequest{Method: text(17)})},
-		{"fields", fetch(host.FetchRequest{Header: fields(64)}), fetch(host.FetchRequest{Header: fields(65)})},
+		{"fields", fetch(host.FetchRequest{Header: fields(64)}),
+			fetch(host.FetchRequest{Header: fields(65)})},
 		{
 			"bytes of fields",
 			fetch(host.FetchRequest{Header: map[string]string{"A": text(16<<10 - 1)}}),
@@ -337,7 +343,8 @@ func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
 		signer := effect.Signer(func(k abi.Kind, body []byte) (abi.Status, []byte) {
 			return c.carry.Do(ctx, k, body)
 		})
-		if _, err := signer.Sign(ctx, c.key, "ES256", nil); !errors.Is(err, host.ErrNoSuchKey) || p.asked != nil {
+		if _, err := signer.Sign(ctx, c.key, "ES256", nil); !errors.Is(err, host.ErrNoSuchKey) ||
+			p.asked != nil {
 			t.Errorf("%s: %v, asked %v", name, err, p.asked)
 		}
 	}
@@ -356,7 +363,10 @@ func TestSignaturesThatAreNone(t *testing.T) {
 		{abi.NoAnswer, "", "status 5 and 0 bytes"},
 		{200, "", "status 200 and 0 bytes"},
 	} {
-		signer := effect.Signer(func(abi.Kind, []byte) (abi.Status, []byte) { return c.status, []byte(c.reply) })
+		signer := effect.Signer(func(abi.Kind, []byte) (abi.Status, []byte) {
+			return c.status,
+				[]byte(c.reply)
+		})
 		got, err := signer.Sign(ctx, "client", "RS256", nil)
 		if got != nil || err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("status %d, %q: %x, %v, want %q", c.status, c.reply, got, err, c.says)

@@ -1,5 +1,5 @@
-// Package finish makes the module that is shipped out of the one that `go build` made for wasip1. Use [Module]
-// wherever a module is built, so that tests run on what is shipped.
+// Package finish makes the module that is shipped out of the one that `go build` made for wasip1. Use
+// [Module] wherever a module is built, so that tests run on what is shipped.
 //
 // Package reloop rewrites the code. This package makes the data smaller. A module that came out of [Module]
 // answers, calls and stores what the input did. The one difference is in the text of a panic: for functions

@@ -176,7 +176,8 @@ func (g *guest) finish(t *task) {
 	if v := recover(); v != nil {
 		// The value may quote the request, so only its type and its place are logged.
 		g.log(abi.LogRecord{Level: 8, Message: "panic in a request", Attrs: []abi.LogAttr{
-			{Key: "type", Value: quoted(fmt.Sprintf("%T", v))}, {Key: "stack", Value: quoted(string(debug.Stack()))}}})
+			{Key: "type", Value: quoted(fmt.Sprintf("%T", v))},
+			{Key: "stack", Value: quoted(string(debug.Stack()))}}})
 		g.put(t.id, 0, abi.Respond, nil)
 	}
 	t.over = true

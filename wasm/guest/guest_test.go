@@ -311,7 +311,10 @@ func TestReplies(t *testing.T) {
 			_, _, err := effect.Store(f.effect).Claim(ctx, "p", at, time.Second, 1)
 			return err
 		},
-		"list": func(f *fake) error { _, err := effect.Store(f.effect).List(ctx, kv.Key{}, "", 1); return err },
+		"list": func(f *fake) error {
+			_, err := effect.Store(f.effect).List(ctx, kv.Key{}, "", 1)
+			return err
+		},
 		"spend": func(f *fake) error {
 			_, err := effect.Store(f.effect).Spend(ctx, "p", at, []kv.Charge{{}})
 			return err
@@ -547,7 +550,8 @@ func TestSecretsOfMethods(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	f := newFake()
 	f.handle = func(context.Context, *web.Request) *web.Response {
-		f.measure(host.Measurement{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below", Took: 1})
+		f.measure(host.Measurement{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below",
+			Took: 1})
 		return &web.Response{Header: web.Header{}}
 	}
 	f.begin(4, "", "")
@@ -584,7 +588,8 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.err)
 		}
 		if err == nil {
-			g.submit(1, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Method: "GET", Path: "/nowhere"}))
+			g.submit(1, abi.AppendRequest([]byte{byte(abi.Handle)},
+				&web.Request{Method: "GET", Path: "/nowhere"}))
 			f := &fake{guest: g}
 			told := f.outbox(t) // what the request is about, and the answer
 			if len(told) != 2 || told[0].Kind != abi.About {

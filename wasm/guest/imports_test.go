@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// A Worker gives the guest what wasi.js has, and not one function more. What a library brings in must not need
-// files or a network: crypto/x509 reads directories as soon as a path is built by it.
+// A Worker gives the guest what wasi.js has, and not one function more. What a library brings in must not
+// need files or a network: crypto/x509 reads directories as soon as a path is built by it.
 func TestTheModuleImportsWhatWorkersHave(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join("..", "..", "edge", "workers", "src", "wasi.js"))
 	if err != nil {

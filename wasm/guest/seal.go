@@ -77,7 +77,8 @@ const macRoom = 64
 // sealed calls an import with room for its result.
 func sealed(
 	f func(
-		purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer, room uint32,
+		purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer,
+		room uint32,
 	) int32, purpose string, in []byte, room int,
 ) ([]byte, error) {
 	out := make([]byte, room)

@@ -133,11 +133,13 @@ func (f *function) findJumps(b *basic) bool {
 			out = append(out, instr{op: opJump, jump: &jump{to: f.block(x.n), pc: x}})
 			i += 2
 		case x.op == opIf && jumps(i+1) && i+4 < len(b.code) && b.code[i+4].op == opEnd:
-			out = append(out, instr{op: opJump, jump: &jump{to: f.block(b.code[i+1].n), pc: b.code[i+1], when: true}})
+			out = append(out,
+				instr{op: opJump, jump: &jump{to: f.block(b.code[i+1].n), pc: b.code[i+1], when: true}})
 			i += 4
 		case localPC(x, opLocalSet) && i+3 < len(b.code) && b.code[i+1].op == opI32Const &&
 			localPC(b.code[i+2], opLocalGet) && b.code[i+3].op == opCallIndirect:
-			out = append(out, b.code[i:i+4]...) // Go's compiler keeps the function's number in PC_B for a moment
+			// Go's compiler keeps the function's number in PC_B for a moment
+			out = append(out, b.code[i:i+4]...)
 			i += 3
 		case localPC(x, opLocalGet) || localPC(x, opLocalSet) || localPC(x, opLocalTee) || x.op == opBrTable:
 			return false

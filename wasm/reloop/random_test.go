@@ -146,7 +146,8 @@ func newMachine(t *testing.T) *machine {
 		}
 	}).Export("ran").
 		NewFunctionBuilder().WithFunc(func() int32 { return m.random.Int32N(2) }).Export("if").
-		NewFunctionBuilder().WithFunc(func(pc int64) { m.log, m.back = append(m.log, pc), pc }).Export("call").
+		NewFunctionBuilder().WithFunc(func(pc int64) { m.log, m.back = append(m.log, pc), pc }).Export(
+		"call").
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -108,8 +108,8 @@ func (w *writer) blocks(from, to int, table []label) {
 		// The function is called far more often than it is resumed. A branch that is almost always
 		// taken costs less than the table.
 		pc := instr{op: opLocalGet, raw: []byte{opLocalGet, 0}}
-		w.out = append(w.out, pc, instr{op: opI32Eqz, raw: []byte{opI32Eqz}}, instr{op: opBrIf, label: table[0]},
-			pc, instr{op: opBrTable, labels: table})
+		w.out = append(w.out, pc, instr{op: opI32Eqz, raw: []byte{opI32Eqz}},
+			instr{op: opBrIf, label: table[0]}, pc, instr{op: opBrTable, labels: table})
 	}
 	for at := from; at < to; at++ {
 		b := all[at]

@@ -19,7 +19,8 @@ type (
 		Headings             []heading
 		Operations, Webhooks []operation
 		Answers              []response // those that operations share
-		Error                *body      // the body of most answers that are no success; the page shows it once
+		// the body of most answers that are no success; the page shows it once
+		Error *body
 	}
 	heading   struct{ ID, Text string }
 	operation struct {
@@ -129,7 +130,8 @@ func (d *document) page() page {
 	for line := range strings.Lines(text(info, "description")) {
 		if title, found := strings.CutPrefix(line, "## "); found {
 			title = strings.TrimSpace(title)
-			p.Headings = append(p.Headings, heading{strings.ReplaceAll(strings.ToLower(title), " ", "-"), title})
+			p.Headings = append(p.Headings, heading{strings.ReplaceAll(strings.ToLower(title), " ", "-"),
+				title})
 		}
 	}
 	for _, item := range d.sub(d.sub(d.root, "components"), "responses") {
@@ -150,7 +152,8 @@ func (d *document) page() page {
 		}
 	}
 	for _, hook := range d.sub(d.root, "webhooks") {
-		p.Webhooks = append(p.Webhooks, d.operation("POST", hook.Key.(string), d.sub(hook.Value.(node), "post")))
+		p.Webhooks = append(p.Webhooks, d.operation("POST", hook.Key.(string),
+			d.sub(hook.Value.(node), "post")))
 	}
 	return p
 }
@@ -170,8 +173,9 @@ func intro(text string) template.HTML {
 func (d *document) operation(method, path string, n node) operation {
 	op := operation{
 		ID: text(n, "operationId"), Method: method, Path: path, Summary: text(n, "summary"),
-		Description: markdown(text(n, "description")), Auth: d.auth(n), Deprecated: get(n, "deprecated") == true,
-		Request: d.body(d.sub(n, "requestBody")),
+		Description: markdown(text(n, "description")), Auth: d.auth(n),
+		Deprecated: get(n, "deprecated") == true,
+		Request:    d.body(d.sub(n, "requestBody")),
 	}
 	if op.ID == "" || op.Summary == "" {
 		panic(brokenDocument(method + " " + path + " has no operationId or no summary"))
@@ -186,7 +190,8 @@ func (d *document) operation(method, path string, n node) operation {
 	for _, item := range d.sub(n, "responses") {
 		answer := d.response(d.resolve(item.Value.(node)))
 		answer.Status = fmt.Sprint(item.Key)
-		if name, shared := strings.CutPrefix(text(item.Value.(node), "$ref"), "#/components/responses/"); shared {
+		if name, shared := strings.CutPrefix(text(item.Value.(node), "$ref"),
+			"#/components/responses/"); shared {
 			answer = response{Status: answer.Status, Description: answer.Description, ID: answerID(name)}
 		}
 		op.Responses = append(op.Responses, answer)
@@ -284,7 +289,8 @@ func (d *document) properties(schema node) (properties node, required []any) {
 			continue
 		}
 		// The object's own keywords come first, so that get finds them.
-		merged := append(slices.Clone(d.resolve(item.Value.(node))), d.resolve(properties[at].Value.(node))...)
+		merged := append(slices.Clone(d.resolve(item.Value.(node))),
+			d.resolve(properties[at].Value.(node))...)
 		properties[at].Value = merged
 	}
 	return properties, append(required, list(schema, "required")...)

@@ -18,7 +18,8 @@ func TestRun(t *testing.T) {
 		{"no module is named", "", nil, "usage: finish MODULE"},
 		{"two are", "", []string{file, file}, "usage: finish MODULE"},
 		{"it is not there", "", []string{file + "x"}, "no such file"},
-		{"it is something else", "#!/bin/sh\nexit", []string{file}, "x.wasm: reloop: not a WebAssembly module"},
+		{"it is something else", "#!/bin/sh\nexit", []string{file},
+			"x.wasm: reloop: not a WebAssembly module"},
 		{"an empty module stays one", "\x00asm\x01\x00\x00\x00", []string{file}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

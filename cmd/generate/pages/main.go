@@ -35,7 +35,8 @@ func run() error {
 		return err
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("no .templ file in the current folder: run it from the package that holds the templates")
+		return fmt.Errorf("no .templ file in the current folder: run it from the package that " +
+			"holds the templates")
 	}
 	for _, name := range files {
 		compiled, err := compile(name)
@@ -67,8 +68,9 @@ func compile(name string) ([]byte, error) {
 	return out, nil
 }
 
-// component begins the function of a template. Without the directive that rewrite puts before it, the compiler
-// copies a template into every place that uses it, which made the guest 600 KB larger (90 KB with gzip).
+// component begins the function of a template. Without the directive that rewrite puts before it, the
+// compiler copies a template into every place that uses it, which made the guest 600 KB larger (90 KB with
+// gzip).
 var component = regexp.MustCompile(`(?m)^(func .*templ\.Component\s+\{)`)
 
 // rewrite replaces the two runtime imports, and keeps the compiler from copying templates. Apart from

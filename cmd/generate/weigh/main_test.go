@@ -66,7 +66,8 @@ func TestRunRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := run([]string{module}, io.Discard); err == nil || !strings.Contains(err.Error(), c.wrong) {
+			if err := run([]string{module}, io.Discard); err == nil ||
+				!strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v, want %q", err, c.wrong)
 			}
 		})

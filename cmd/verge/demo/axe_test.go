@@ -45,8 +45,8 @@ var looks = []look{
 	{"computer-light", onComputer, "light"}, {"computer-dark", onComputer, "dark"},
 }
 
-// inEveryLanguage runs a test for each language, with the looks in which it looks at pages: on the phone in one
-// colour scheme and on the computer in the other, and in one language all four.
+// inEveryLanguage runs a test for each language, with the looks in which it looks at pages: on the phone in
+// one colour scheme and on the computer in the other, and in one language all four.
 func inEveryLanguage(t *testing.T, walk func(t *testing.T, lang string, in []look)) {
 	t.Helper()
 	kit.File(t, axeFile) // without it, the test is skipped

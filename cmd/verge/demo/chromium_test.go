@@ -63,7 +63,8 @@ const (
 	anyID    = "77777777-7777-4777-8777-777777777703"
 	walletID = "77777777-7777-4777-8777-777777777704"
 	appID    = "77777777-7777-4777-8777-777777777705" // answered by an app, as a wallet is
-	keyID    = "77777777-7777-4777-8777-777777777706" // with passkeys; for a walk to a service that has a name
+	// with passkeys; for a walk to a service that has a name
+	keyID = "77777777-7777-4777-8777-777777777706"
 )
 
 func newWalk(t *testing.T, before ...step) *walk {
@@ -111,7 +112,8 @@ func newWalkTo(t *testing.T, b *browser, host string, before ...step) *walk {
 		BaseURL: w.BaseURL, DemoURL: url,
 		SecretKey: w.Publisher.SecretKey, WebhookSecret: w.Publisher.L1.WebhookSecret,
 		Offers: []demo.Offer{
-			{IntegrationID: w.Publisher.L1.ID, Title: "Sandbox"}, {IntegrationID: bankID, Title: "Demo Bank ID"},
+			{IntegrationID: w.Publisher.L1.ID, Title: "Sandbox"},
+			{IntegrationID: bankID, Title: "Demo Bank ID"},
 			{IntegrationID: cameraID, Title: "Demo camera"}, {IntegrationID: walletID, Title: "Demo wallet"},
 			{IntegrationID: anyID, Title: "Let me choose"},
 			{IntegrationID: appID, Title: "Demo app"},
@@ -147,8 +149,8 @@ type browser struct {
 	stop func()
 }
 
-// unused are features of Chromium that make a process for each window or page, which no test looks at: what the
-// address bar may show, and a process for the next site.
+// unused are features of Chromium that make a process for each window or page, which no test looks at: what
+// the address bar may show, and a process for the next site.
 const unused = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
 
 var withoutCamera, withCamera = browser{}, browser{flags: cameraFlags}
@@ -184,7 +186,8 @@ func (b *browser) run(chromium string) error {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(dir, "profile")),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"),
+		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules",
+			"MAP *.example 127.0.0.1"),
 		chromedp.Flag("disable-features", unused))
 	if b.flags != nil {
 		more, err := b.flags(dir)
@@ -212,7 +215,8 @@ func (w *walk) seedMethods() {
 		{ID: cameraID, Name: "camera", Level: "L1", ChallengeAge: 25, Method: "camera"},
 		{ID: walletID, Name: "wallet", Level: "L2", ChallengeAge: 18, Method: "wallet"},
 		{ID: appID, Name: "app", Level: "L2", ChallengeAge: 18, Method: "app"},
-		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25, Methods: []string{"bank", "camera", "sandbox"}},
+		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25,
+			Methods: []string{"bank", "camera", "sandbox"}},
 		{ID: keyID, Name: "key", Level: "L2", ChallengeAge: 18, Methods: []string{"bank", "wallet"},
 			Passkeys: integration.PasskeysService},
 	} {
@@ -500,7 +504,8 @@ func TestChromium(t *testing.T) {
 			command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
 				Headers: network.Headers{"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"}}))
 		w.verify()
-		w.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}),
+		w.do(command(emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: true}),
 			command(network.ClearBrowserCookies, cdp.Empty{}), chromedp.Reload())
 		if lang := w.attribute("html", "lang"); lang != "de" {
 			t.Errorf("the page is in %q, want de", lang)

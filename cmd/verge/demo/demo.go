@@ -6,8 +6,8 @@
 // receives webhooks and checks them with core/webhook. Copy from it.
 //
 // The site also plays the other side of three verification methods, so that these can be tried with nothing
-// installed: an identity provider, an age estimator (pretend.go) and a wallet (wallet.go). Do not copy from these
-// files.
+// installed: an identity provider, an age estimator (pretend.go) and a wallet (wallet.go). Do not copy from
+// these files.
 //
 // It is a demonstration. It keeps everything in memory. Anybody who can reach it sees the inbox, so
 // `verge dev` binds it to the loopback address.
@@ -136,8 +136,9 @@ func (s *Site) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
 
 // guard sets the headers that every answer carries.
 func (s *Site) guard(next http.Handler) http.Handler {
-	policy := "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
-		"base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+	policy :=
+		"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+			"base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 	// The answer to the shop's form is a redirect to the service. Chromium applies form-action to
 	// redirects of a form, too.
 	if u, err := url.Parse(s.conf.BaseURL); err == nil && u.Host != "" {

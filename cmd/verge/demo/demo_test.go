@@ -80,8 +80,9 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.validates = append(v.validates, r)
 		out = map[string]any{
 			"valid": true, "verified": true, "level": "L1", "challenge_age": 25,
-			"session_id": strings.TrimPrefix(in["result_token"].(string), "svc_rt_for_"), "integration_id": l1,
-			"validated_at": "2026-11-20T22:11:12.345Z",
+			"session_id":     strings.TrimPrefix(in["result_token"].(string), "svc_rt_for_"),
+			"integration_id": l1,
+			"validated_at":   "2026-11-20T22:11:12.345Z",
 		}
 		if v.facts != nil {
 			v.facts(out)
@@ -543,7 +544,8 @@ func TestWebhooks(t *testing.T) {
 		step   int
 	}{
 		{"spec Signature: as the service signs", body, nil, 200, 0},
-		{"spec Signature 1: no signature", body, func(h http.Header) { h.Del(webhook.HeaderSignature) }, 401, 1},
+		{"spec Signature 1: no signature", body, func(h http.Header) { h.Del(webhook.HeaderSignature) }, 401,
+			1},
 		{"spec Signature 2: another timestamp", body, func(h http.Header) {
 			h.Set(webhook.HeaderTimestamp, "1")
 		}, 401, 2},
@@ -591,7 +593,8 @@ func TestWebhooks(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	f := newFixture(t)
-	body := webhook.ReadinessEvent(webhook.Head{ID: "evt_1", CreatedAt: testNow, SessionID: "svc_sess_1"}).Body()
+	body := webhook.ReadinessEvent(webhook.Head{ID: "evt_1", CreatedAt: testNow,
+		SessionID: "svc_sess_1"}).Body()
 	var results []webhook.ProbeResult
 	for _, p := range webhook.Probes(webhookSecret, body, testNow) {
 		status := f.deliver(p.Body, func(h http.Header) {

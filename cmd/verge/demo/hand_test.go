@@ -45,7 +45,8 @@ func (w *walk) phone(before ...step) *walk {
 }
 
 // code reads the QR code on the screen as a camera would, and fails the test if it is another text than the
-// page says. A page that waits may load itself again meanwhile, so a code that is not read is looked at again.
+// page says. A page that waits may load itself again meanwhile, so a code that is not read is looked at
+// again.
 func (w *walk) code() string {
 	w.t.Helper()
 	type shown struct {
@@ -235,34 +236,35 @@ func TestChromiumWaiting(t *testing.T) {
 		}
 	})
 
-	t.Run("contract 34: on a phone the app comes first, and the code stays once it is asked for", func(t *testing.T) {
-		w := newWalk(t, onPhone)
-		w.chooses(appID)
-		w.click(begin, `a[data-wallet]`)
-		w.waits("wait")
-		if w.top(waits) >= 0 || w.top(`a[data-wallet]`) < 0 || w.top(`.way-show a`) < 0 {
-			t.Errorf("contract 34: the code is at %v, the link at %v", w.top(waits), w.top(`a[data-wallet]`))
-		}
-		w.click(`.way-show a`, `.ways[data-shown]`)
-		w.waits("wait-code")
-		ask := w.code()
-		get(w, chromedp.Evaluate[any](`scrollTo(0, 200)`))
-		loaded := w.loaded()
-		w.wait("the page loads itself again", func() bool { return w.loaded() != loaded })
-		if w.top(waits) < 0 {
-			t.Error("contract 34: the page that has loaded itself again hides the code")
-		}
-		if at := get(w, chromedp.Evaluate[float64](`scrollY`)); at != 200 {
-			t.Errorf("contract 34: the page that has loaded itself again has jumped to %v", at)
-		}
-		w.answer(ask)
-		w.shows(backInTheShop)
-	})
+	t.Run("contract 34: on a phone the app comes first, and the code stays once it is asked for",
+		func(t *testing.T) {
+			w := newWalk(t, onPhone)
+			w.chooses(appID)
+			w.click(begin, `a[data-wallet]`)
+			w.waits("wait")
+			if w.top(waits) >= 0 || w.top(`a[data-wallet]`) < 0 || w.top(`.way-show a`) < 0 {
+				t.Errorf("contract 34: the code is at %v, the link at %v", w.top(waits), w.top(`a[data-wallet]`))
+			}
+			w.click(`.way-show a`, `.ways[data-shown]`)
+			w.waits("wait-code")
+			ask := w.code()
+			get(w, chromedp.Evaluate[any](`scrollTo(0, 200)`))
+			loaded := w.loaded()
+			w.wait("the page loads itself again", func() bool { return w.loaded() != loaded })
+			if w.top(waits) < 0 {
+				t.Error("contract 34: the page that has loaded itself again hides the code")
+			}
+			if at := get(w, chromedp.Evaluate[float64](`scrollY`)); at != 200 {
+				t.Errorf("contract 34: the page that has loaded itself again has jumped to %v", at)
+			}
+			w.answer(ask)
+			w.shows(backInTheShop)
+		})
 }
 
-// waits is faultless for a page that loads itself again. It has the page stop that, so that axe can look at it.
-// axe wants no refresh before 20 hours, which WCAG 2.2.1 does not ask where a page waits for an event that is real:
-// nothing that the user has done is lost.
+// waits is faultless for a page that loads itself again. It has the page stop that, so that axe can look at
+// it. axe wants no refresh before 20 hours, which WCAG 2.2.1 does not ask where a page waits for an event
+// that is real: nothing that the user has done is lost.
 func (w *walk) waits(name string) {
 	w.t.Helper()
 	get(w, chromedp.Evaluate[any](`window.stop()`))
@@ -283,7 +285,8 @@ func (w *walk) answer(ask string) {
 		w.t.Fatal(err)
 	}
 	to := u.Query().Get("to")
-	body, err := json.Marshal(map[string]string{"answer": courier.Approve, "to": to, "nonce": u.Query().Get("nonce")})
+	body, err := json.Marshal(map[string]string{"answer": courier.Approve, "to": to,
+		"nonce": u.Query().Get("nonce")})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -99,7 +99,8 @@ func (w *walk) begin(callback string) testharness.Started {
 func (w *walk) isHop(callback string) {
 	w.t.Helper()
 	w.reads("Your age is confirmed", "Continue")
-	if href := w.attribute("a[data-hop]", "href"); !strings.HasPrefix(href, callback+"?result_token=svc_rt_") {
+	if href := w.attribute("a[data-hop]", "href"); !strings.HasPrefix(href,
+		callback+"?result_token=svc_rt_") {
 		w.t.Errorf("the link leads to %s, want %s", href, callback)
 	}
 }
@@ -140,7 +141,10 @@ func TestHop(t *testing.T) {
 		callback := p.at("shop.localhost", "/app")
 		s := w.begin(callback)
 		w.outcome("approve")
-		w.wait("the callback", func() bool { asked, _ := p.last(); return strings.HasPrefix(asked, callback) })
+		w.wait("the callback", func() bool {
+			asked, _ := p.last()
+			return strings.HasPrefix(asked, callback)
+		})
 		w.arrives(s.RedirectURL)
 		w.isHop(callback)
 		w.picture("app")
@@ -207,8 +211,10 @@ func TestHopAddress(t *testing.T) {
 	w := newWalk(t)
 	v4 := newPublisher(t, "127.0.0.1:0")
 	callbacks := []string{
-		v4.at("127.0.0.1", "/"), v4.at("127.0.0.1", "/?"), v4.at("127.0.0.1", "/?a"), v4.at("127.0.0.1", "/?a&"),
-		v4.at("127.0.0.1", "/;url=http://other.example/"), v4.at("127.0.0.1", "/?url='http://other.example/'"),
+		v4.at("127.0.0.1", "/"), v4.at("127.0.0.1", "/?"), v4.at("127.0.0.1", "/?a"),
+		v4.at("127.0.0.1", "/?a&"),
+		v4.at("127.0.0.1", "/;url=http://other.example/"),
+		v4.at("127.0.0.1", "/?url='http://other.example/'"),
 		v4.at("127.0.0.1", "/'a'?'b'"), v4.at("127.0.0.1", "/a;b,c;d?e;f,g"),
 		v4.at("127.0.0.1", "/%22%27%2C%3B%20%09%0A?%22%27%2C%3B%20%09%0A"),
 		v4.at("127.0.0.1", "/&amp;?a&amp;b&lt;&quot;&#39;&copy"),

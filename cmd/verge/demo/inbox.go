@@ -134,7 +134,8 @@ func (in *inbox) parseMark(s string) int {
 func (s *Site) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 	if err != nil {
-		http.Error(w, "the body could not be read, or is larger than any event", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the body could not be read, or is larger than any event",
+			http.StatusRequestEntityTooLarge)
 		return
 	}
 	now := s.conf.Now()

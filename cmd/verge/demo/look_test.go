@@ -124,10 +124,11 @@ func (w *walk) hasDevice() {
 	w.t.Helper()
 	w.do(command(webauthn.Enable, webauthn.EnableParams{}),
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-			made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
-				Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Transport: "internal",
-					HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
-					AutomaticPresenceSimulation: true}})
+			made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator,
+				webauthn.AddVirtualAuthenticatorParams{
+					Options: &webauthn.VirtualAuthenticatorOptions{Protocol: "ctap2", Transport: "internal",
+						HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
+						AutomaticPresenceSimulation: true}})
 			w.device = made.AuthenticatorID
 			return err
 		}))

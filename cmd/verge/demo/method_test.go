@@ -76,14 +76,16 @@ func (w *walk) cookies() (names []string) {
 	w.t.Helper()
 	var all []*network.Cookie
 	w.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		got, err := cdp.Call(ctx, t, network.GetCookies, network.GetCookiesParams{URLs: []string{w.BaseURL + "/"}})
+		got, err := cdp.Call(ctx, t, network.GetCookies,
+			network.GetCookiesParams{URLs: []string{w.BaseURL + "/"}})
 		all = got.Cookies
 		return err
 	}))
 	for _, c := range all {
 		if strings.HasPrefix(c.Name, "verge-") {
 			if !c.HTTPOnly || c.SameSite != network.CookieSameSiteLax {
-				w.t.Errorf("contract 34: the cookie %s is HttpOnly %v, SameSite %s", c.Name, c.HTTPOnly, c.SameSite)
+				w.t.Errorf("contract 34: the cookie %s is HttpOnly %v, SameSite %s", c.Name, c.HTTPOnly,
+					c.SameSite)
 			}
 			names = append(names, c.Name)
 		}
@@ -104,8 +106,8 @@ func TestChromiumBank(t *testing.T) {
 		}
 		names := w.cookies()
 		if len(names) != 2 || strings.TrimSuffix(names[0], ".left") != strings.TrimSuffix(names[1], ".left") {
-			t.Errorf("contract 34: the browser has %v for the service, want the cookie of the errand, and the one "+
-				"that says that it has left", names)
+			t.Errorf("contract 34: the browser has %v for the service, want the cookie of the "+
+				"errand, and the one that says that it has left", names)
 		}
 		w.reads("PRETEND!", "This is not a real bank")
 		w.click(answer("adult"), backInTheShop)

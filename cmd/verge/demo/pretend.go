@@ -61,7 +61,8 @@ func Methods(demoURL string, s Secrets) []method.Config {
 		{
 			Name: WalletMethod, Kind: openid4vp.Kind.Name, Title: "Demo wallet",
 			Settings: settings(map[string]any{
-				"profile": "eu-av", "trust_anchors": []string{string(s.Issuer.PEM())}, "scheme": demoURL + walletPath,
+				"profile": "eu-av", "trust_anchors": []string{string(s.Issuer.PEM())},
+				"scheme": demoURL + walletPath,
 			}),
 		},
 	}

@@ -37,7 +37,8 @@ func TestBank(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)
 			v := f.visitor()
-			resp, body := v.post("/idp/answer", url.Values{"login": {atTheBank(t, f, v)}, "choice": {tc.choice}})
+			resp, body := v.post("/idp/answer", url.Values{"login": {atTheBank(t, f, v)},
+				"choice": {tc.choice}})
 			to := resp.Header.Get("Location")
 			if resp.StatusCode != tc.status || !strings.Contains(to+body, tc.says) {
 				t.Errorf("%d to %q: %s", resp.StatusCode, to, body)
@@ -132,7 +133,8 @@ func TestNoCounterparts(t *testing.T) {
 
 func TestStartOfNoOffer(t *testing.T) {
 	f := newFixture(t)
-	resp, body := f.visitor().post("/start", url.Values{"integration": {"33333333-3333-4333-8333-333333333333"}})
+	resp, body := f.visitor().post("/start",
+		url.Values{"integration": {"33333333-3333-4333-8333-333333333333"}})
 	if resp.StatusCode != 400 || !strings.Contains(body, "The shop does not offer that") {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}

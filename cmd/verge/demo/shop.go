@@ -47,7 +47,8 @@ func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
 	for id, a := range b.attempts {
 		page.Open = append(page.Open, openAttempt{id, a.ExpiresAt})
 	}
-	slices.SortFunc(page.Open, func(a, b openAttempt) int { return strings.Compare(b.ExpiresAt, a.ExpiresAt) })
+	slices.SortFunc(page.Open,
+		func(a, b openAttempt) int { return strings.Compare(b.ExpiresAt, a.ExpiresAt) })
 	s.render(w, http.StatusOK, "shop", page)
 }
 
@@ -120,7 +121,8 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	if len(id) != 1 || len(token) != 1 || len(state) > 1 {
 		s.problem(w, http.StatusBadRequest, problem{
 			Title: "This is not the way back from a verification",
-			Text:  "The address must carry session_id, state and result_token once each. Start again from the shop.",
+			Text: "The address must carry session_id, state and result_token once each. Start " +
+				"again from the shop.",
 		})
 		return
 	}
@@ -133,8 +135,8 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	if !known || len(state) != 1 || subtle.ConstantTimeCompare([]byte(state[0]), []byte(a.State)) != 1 {
 		s.problem(w, http.StatusBadRequest, problem{
 			Title: "This verification was not started here",
-			Text: "The state in the address is not the one this browser was given, so the result was not looked at. " +
-				"That happens when the link was opened in another browser, " +
+			Text: "The state in the address is not the one this browser was given, so the result was " +
+				"not looked at. That happens when the link was opened in another browser, " +
 				"or when somebody else made it. Start again from the shop.",
 			Code: "STATE_MISMATCH",
 		})

@@ -128,6 +128,7 @@ func (p *pretend) answerWallet(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(reply.RedirectURI, p.site.conf.BaseURL+"/"):
 		seeOther(w, reply.RedirectURI)
 	default:
-		p.site.render(w, http.StatusOK, "wallet", walletPage{chrome: chrome{Title: "Demo wallet"}, Done: true})
+		p.site.render(w, http.StatusOK, "wallet",
+			walletPage{chrome: chrome{Title: "Demo wallet"}, Done: true})
 	}
 }

@@ -51,7 +51,8 @@ func (w *walk) responds(origin string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{Action: digitalcredentials.VirtualWalletActionRespond,
+	w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{
+		Action:   digitalcredentials.VirtualWalletActionRespond,
 		Protocol: "org-iso-mdoc", Response: jsonv2.Value(data)})
 }
 
@@ -124,7 +125,8 @@ func TestChromiumDigitalCredentials(t *testing.T) {
 	t.Run("contract 39: the page does not load itself while the browser asks", func(t *testing.T) {
 		w := newWalk(t)
 		w.asksWallet()
-		w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{Action: digitalcredentials.VirtualWalletActionWait})
+		w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{
+			Action: digitalcredentials.VirtualWalletActionWait})
 		w.do(chromedp.Click(credentialForm + " button"))
 		w.shows(credentialForm + ` button[aria-disabled="true"]`)
 		before := w.requests("/verify")

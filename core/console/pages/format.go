@@ -210,13 +210,14 @@ func causeAdvice(a operate.Attempt) string {
 	case a.Status >= 300 && a.Status < 400:
 		return "Redirects are not followed. Set the webhook URL to where the redirect leads."
 	case a.Status == 401 || a.Status == 403:
-		return "The receiver refused the event, so it is not sent again by itself. Compare the webhook secret, " +
-			"and let these requests through a login or a firewall."
+		return "The receiver refused the event, so it is not sent again by itself. Compare the " +
+			"webhook secret, and let these requests through a login or a firewall."
 	case a.Status == 404 || a.Status == 410:
 		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of " +
 			"the webhook URL."
 	case a.Status >= 400 && a.Status < 500:
-		return "The receiver refused the event, so it is not sent again by itself. Look into the receiver's log."
+		return "The receiver refused the event, so it is not sent again by itself. Look into the " +
+			"receiver's log."
 	case a.Status >= 500:
 		return "The receiver failed. Look into its log at this time."
 	}

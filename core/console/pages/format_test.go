@@ -43,15 +43,17 @@ func TestWhatASessionHadToProve(t *testing.T) {
 	for want, i := range map[string]integration.Integration{
 		"L1: an estimate of at least 25, or a proof of 18 or older": {Level: "L1", ChallengeAge: 25},
 		"L2: a proof of 18 or older":                                {Level: "L2", ChallengeAge: 25},
-		"L2: a proof of 21 or older":                                {Level: "L2", ChallengeAge: 25, MinimumAge: 21},
+		"L2: a proof of 21 or older": {Level: "L2", ChallengeAge: 25,
+			MinimumAge: 21},
 	} {
 		if got := proves(operate.Integration{Integration: i}); got != want {
 			t.Errorf("%+v: %q, want %q", i, got, want)
 		}
 	}
 	for want, s := range map[string]operate.Session{
-		"L1: an estimate of at least 25, or a proof of the integration's minimum age": {Level: "L1", ChallengeAge: 25},
-		"L2: a proof of the integration's minimum age":                                {Level: "L2", ChallengeAge: 25},
+		"L1: an estimate of at least 25, or a proof of the integration's minimum age": {Level: "L1",
+			ChallengeAge: 25},
+		"L2: a proof of the integration's minimum age": {Level: "L2", ChallengeAge: 25},
 	} {
 		if got := proved(s); got != want {
 			t.Errorf("%s, challenge age %d: %q, want %q", s.Level, s.ChallengeAge, got, want)

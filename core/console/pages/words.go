@@ -105,12 +105,12 @@ var stepWords = map[string]words{
 		"Your server starts sessions with it.",
 		"Create a key", operate.KeyCreate},
 	operate.StepSession: {"Complete a session",
-		"Start a test session in the test console, and approve it in the tab that opens. That needs no server of " +
-			"your own. Or start one from your server. It counts within a minute.",
+		"Start a test session in the test console, and approve it in the tab that opens. That " +
+			"needs no server of your own. Or start one from your server. It counts within a minute.",
 		"Open the test console", operate.SessionTest},
 	operate.StepMethod: {"Choose a method that verifies people",
-		"The sandbox verifies nobody. Put other methods in its place, in the settings of the integration. Its " +
-			"webhook stays ready.",
+		"The sandbox verifies nobody. Put other methods in its place, in the settings of the " +
+			"integration. Its webhook stays ready.",
 		"Choose methods", operate.IntegrationChange},
 }
 
@@ -124,7 +124,8 @@ var onlyReal = words{"Offer a method that verifies people",
 	"Every method of this service does. The step is done with the first integration that is ready.",
 	"Go to the integrations", operate.IntegrationList}
 
-// wordsOf returns what a page says of a step. A publisher without an integration can still make one for tests.
+// wordsOf returns what a page says of a step. A publisher without an integration can still make one for
+// tests.
 func wordsOf(d OverviewData, s operate.Step) words {
 	testable := s.Integration != "" || d.Sandbox && !begun(d.Steps)
 	switch {
@@ -377,8 +378,8 @@ func webhookHint(i operate.Integration) string {
 	case i.Webhook.URL == "":
 		return "With the first URL you get a secret, shown once."
 	case i.Ready:
-		return "A change here holds at once, and stops new sessions in production until the signed test has passed " +
-			"again. To change it without interruption, stage it on the page Webhook."
+		return "A change here holds at once, and stops new sessions in production until the signed " +
+			"test has passed again. To change it without interruption, stage it on the page Webhook."
 	}
 	return "The secret stays as it is."
 }
@@ -423,7 +424,8 @@ func exchangeTone(x operate.Exchange) string {
 func passkeysCounted(u operate.UserPasskeys) string {
 	switch {
 	case u.More:
-		return "Users have more than " + strconv.Itoa(u.Count) + " passkeys that they made at this publisher's sites."
+		return "Users have more than " + strconv.Itoa(u.Count) +
+			" passkeys that they made at this publisher's sites."
 	case u.Count == 0:
 		return "No user has a passkey that was made at this publisher's sites."
 	case u.Count == 1:
@@ -447,8 +449,7 @@ func firstCall(baseURL string, i operate.Integration) string {
 		origin = i.CallbackOrigins[0]
 	}
 	return "curl " + baseURL + api.StartPath + " \\\n" +
-		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n" +
-		"  -H 'Content-Type: application/json' \\\n" +
+		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
 		"  -d '{\"integration_id\":\"" + i.ID + "\",\"callback_url\":\"" + origin + "/callback\"}'"
 }
 

@@ -46,8 +46,8 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 	doc, form := cameraPage(t, "en")
 	if attr(form, "method") != "post" || attr(form, "action") != "/verify/file" ||
 		attr(form, "enctype") != "multipart/form-data" {
-		t.Errorf("the form is posted by %q to %q as %q", attr(form, "method"), attr(form, "action"), attr(form,
-			"enctype"))
+		t.Errorf("the form is posted by %q to %q as %q", attr(form, "method"), attr(form, "action"),
+			attr(form, "enctype"))
 	}
 	var fields []Field
 	var file *html.Node
@@ -170,7 +170,8 @@ func TestTheScriptKnowsThePage(t *testing.T) {
 func TestTheScriptAsksNobody(t *testing.T) {
 	for _, word := range []string{"fetch(", "XMLHttpRequest", "WebSocket", "sendBeacon", "import", "eval",
 		"innerHTML",
-		"createObjectURL", "localStorage", "sessionStorage", "document.cookie", "http:", "https:", "audio: true"} {
+		"createObjectURL", "localStorage", "sessionStorage", "document.cookie", "http:", "https:",
+		"audio: true"} {
 		if bytes.Contains(cameraJS, []byte(word)) {
 			t.Errorf("contract 22, 37: the script has %q", word)
 		}

@@ -24,8 +24,8 @@ func credentialPage(t *testing.T) (doc, form *html.Node) {
 func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 	doc, form := credentialPage(t)
 	if !has(form, "hidden") || attr(form, "method") != "post" || attr(form, "action") != "/verify/wallet" {
-		t.Errorf("contract 39: without its script the form is shown: %v, and posts to %q", !has(form, "hidden"),
-			attr(form, "action"))
+		t.Errorf("contract 39: without its script the form is shown: %v, and posts to %q",
+			!has(form, "hidden"), attr(form, "action"))
 	}
 	var fields []Field
 	for _, in := range find(form, "input") {
@@ -38,11 +38,13 @@ func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 	if attr(form, "data-protocol") != "org-iso-mdoc" || attr(form, "data-request") != `{"a":"b\"<"}` {
 		t.Errorf("the request is %q by %q", attr(form, "data-request"), attr(form, "data-protocol"))
 	}
-	if scripts := find(doc, "script"); len(scripts) != 1 || attr(scripts[0], "src") != CredentialScript().Path {
+	if scripts := find(doc, "script"); len(scripts) != 1 ||
+		attr(scripts[0], "src") != CredentialScript().Path {
 		t.Error("the page does not load the one script")
 	}
 	// The script refuses by the form that the page has for that.
-	if !slices.ContainsFunc(find(doc, "form"), func(f *html.Node) bool { return attr(f, "data-outcome") == "cancel" }) {
+	if !slices.ContainsFunc(find(doc, "form"),
+		func(f *html.Node) bool { return attr(f, "data-outcome") == "cancel" }) {
 		t.Error("the page has no form by which the user cancels")
 	}
 }

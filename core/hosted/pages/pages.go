@@ -38,12 +38,13 @@ type Kind string
 
 // The pages.
 const (
-	Method      Kind = "method"      // what will happen, and the button that begins it
-	Progress    Kind = "progress"    // the provider has not decided yet
-	Asked       Kind = "asked"       // another request of this browser asks the other side just now
-	Choose      Kind = "choose"      // which method it shall be
-	Leaving     Kind = "leaving"     // the hop to the site of a method
-	Elsewhere   Kind = "elsewhere"   // the check goes on, or with View.Confirmed has ended, in another browser
+	Method   Kind = "method"   // what will happen, and the button that begins it
+	Progress Kind = "progress" // the provider has not decided yet
+	Asked    Kind = "asked"    // another request of this browser asks the other side just now
+	Choose   Kind = "choose"   // which method it shall be
+	Leaving  Kind = "leaving"  // the hop to the site of a method
+	// the check goes on, or with View.Confirmed has ended, in another browser
+	Elsewhere   Kind = "elsewhere"
 	Completed   Kind = "completed"   // the hop back to the site
 	Failed      Kind = "failed"      // final, says why by View.FailureCode
 	Expired     Kind = "expired"     // the session is over, or with View.Confirmed the time to hop back
@@ -95,7 +96,8 @@ type View struct {
 	// Methods are what the user can choose from. Needed by Choose.
 	Methods []Option
 
-	// AnotherURL is the path and query, on this host, of the page to choose another method. "": there is none.
+	// AnotherURL is the path and query, on this host, of the page to choose another method. "": there is
+	// none.
 	AnotherURL string
 
 	// Action is the path that forms post to, on this host. Needed wherever
@@ -151,8 +153,8 @@ type View struct {
 	ShowCodeURL string
 	Answered    bool
 
-	// Hand offers to do the step on a phone, by a form that posts flow, Extra and hand=open. OnPhone says that
-	// this is such a phone. Number is what both screens show. Taken says that the phone has begun.
+	// Hand offers to do the step on a phone, by a form that posts flow, Extra and hand=open. OnPhone says
+	// that this is such a phone. Number is what both screens show. Taken says that the phone has begun.
 	Hand, OnPhone bool
 	Number        string
 	Taken         bool

@@ -116,7 +116,8 @@ func views() map[string]View {
 			v.HopURL = hopURL
 		}
 		if v.Kind == Choose && v.Methods == nil {
-			v.Methods = []Option{{Name: "camera", Words: "estimator"}, {Name: "bank", Words: "oidc", Title: "BankID"}}
+			v.Methods = []Option{{Name: "camera", Words: "estimator"},
+				{Name: "bank", Words: "oidc", Title: "BankID"}}
 		}
 		all[name] = v
 	}
@@ -165,14 +166,18 @@ func views() map[string]View {
 		v.Kind, v.Camera, v.AnotherURL = Method, true, "/verify?flow=a"
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
 	})
-	add("camera, no picture", func(v *View) { v.Kind, v.Camera, v.Notice = Method, true, Notice{BadFile: true} })
+	add("camera, no picture", func(v *View) {
+		v.Kind, v.Camera, v.Notice = Method, true,
+			Notice{BadFile: true}
+	})
 	addPasskeys(add)
 	add("asked, again", func(v *View) { v.Kind, v.AgainURL, v.AgainAfter = Asked, againURL, 2*time.Second })
 	add("asked about a picture", func(v *View) {
 		v.Kind, v.Words, v.AgainURL, v.AgainAfter = Asked, "estimator", againURL, 2*time.Second
 	})
 	add("box", func(v *View) {
-		v.Kind, v.AgainURL, v.AgainAfter, v.Choices = Method, againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
+		v.Kind, v.AgainURL, v.AgainAfter, v.Choices = Method, againURL, 3*time.Second,
+			[]Choice{{Outcome: "cancel"}}
 		v.Open, v.Code = "openid4vp://?client_id=a&response_uri=https://b.example/c.s", "https://b.example/c"
 		v.ShowCodeURL, v.Hand = "/verify?flow=a&show=code", true
 	})
@@ -268,8 +273,8 @@ func checkDocument(t *testing.T, doc *html.Node, lang string) {
 		if attr(meta, "name") == "viewport" {
 			viewports++
 			content := attr(meta, "content")
-			if !strings.Contains(content, "width=device-width") || strings.Contains(content, "user-scalable") ||
-				strings.Contains(content, "maximum-scale") {
+			if !strings.Contains(content, "width=device-width") ||
+				strings.Contains(content, "user-scalable") || strings.Contains(content, "maximum-scale") {
 				t.Errorf("WCAG 1.4.4: the viewport %q does not fit a phone or cannot be zoomed", content)
 			}
 		}
@@ -308,7 +313,8 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 			continue
 		}
 		src := attr(d, "src")
-		ours := v.Camera && src == CameraScript().Path || v.Credential != nil && src == CredentialScript().Path ||
+		ours := v.Camera && src == CameraScript().Path ||
+			v.Credential != nil && src == CredentialScript().Path ||
 			v.Passkey != nil && src == PasskeyScript().Path
 		if d.Data == "script" && ours && textOf(d) == "" {
 			continue
@@ -378,7 +384,8 @@ func checkHop(t *testing.T, doc *html.Node, v View) {
 	}
 	if v.AgainURL != "" {
 		want = []string{fmt.Sprintf("refresh %d;url=%s", v.AgainAfter/time.Second, v.AgainURL)}
-		if !slices.ContainsFunc(find(doc, "a"), func(a *html.Node) bool { return attr(a, "href") == v.AgainURL }) {
+		if !slices.ContainsFunc(find(doc, "a"),
+			func(a *html.Node) bool { return attr(a, "href") == v.AgainURL }) {
 			t.Error("a browser that does not load the page again has no link to it")
 		}
 	}
@@ -400,7 +407,8 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 		outcome := attr(f, "data-outcome")
 		outcomes = append(outcomes, outcome)
 		if attr(f, "method") != "post" || attr(f, "action") != v.Action {
-			t.Errorf("contract 22: the form %q acts by %q on %q", outcome, attr(f, "method"), attr(f, "action"))
+			t.Errorf("contract 22: the form %q acts by %q on %q", outcome, attr(f, "method"),
+				attr(f, "action"))
 		}
 		var got []Field
 		for _, in := range find(f, "input") {
@@ -441,7 +449,8 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 	if v.Choices == nil && v.Kind == Progress {
 		want = []string{"check"}
 	}
-	if hands := slices.ContainsFunc(forms, func(f *html.Node) bool { return has(f, "data-hand") }); hands != v.Hand {
+	if hands := slices.ContainsFunc(forms,
+		func(f *html.Node) bool { return has(f, "data-hand") }); hands != v.Hand {
 		t.Errorf("contract 40: a form for a phone: %v, want %v", hands, v.Hand)
 	}
 	if !v.Kept.Made.IsZero() {
@@ -461,88 +470,97 @@ func TestSandboxFormIsWhatProgramsLookFor(t *testing.T) {
 	}
 }
 
+// sayings are what pages say, and what they do not say.
+var sayings = []struct {
+	rule, view, lang string
+	says             []string
+	not              []string
+}{
+	{"spec L1: age estimation against the challenge age", "method L1", "en",
+		[]string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"},
+		[]string{"identity document", "Test mode"}},
+	{"spec L2: an identity document", "method L2", "de",
+		[]string{"Ausweisdokument", "Noch etwa 8 Minuten"}, []string{"25"}},
+	{"contract 19: what is kept", "method L1", "en", []string{"no image, no document and no birth date"},
+		nil},
+	{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
+	{"contract 23: attempts left", "attempts left 2", "en", []string{"2 attempts left"}, nil},
+	{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"},
+		[]string{"attempts left"}},
+	{"contract 23: an unknown number is not mentioned", "attempts left 0", "en",
+		[]string{"Please try again."}, []string{"attempt left", "attempts left"}},
+	{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"},
+		[]string{"minutes left"}},
+	{"contract 23: withdrawn", "failed USER_CANCELLED", "de", []string{"Einwilligung widerrufen"}, nil},
+	{"contract 23: last attempt failed", "failed MAX_ATTEMPTS", "en", []string{"No attempts left"}, nil},
+	{"an unclassified failure", "failed UNKNOWN", "en", []string{"did not succeed"}, nil},
+	{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en",
+		[]string{"did not succeed"}, []string{"SOMETHING"}},
+	{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
+	{"contract 37: a picture is being looked at", "asked about a picture", "en",
+		[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
+	{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"},
+		nil},
+	{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
+	{"contract 34: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
+		"waiting for the answer", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
+		[]string{"has come", "What happens"}},
+	{"contract 34: a phone with the code", "box, with its code on a phone", "en",
+		[]string{"Scan this code"}, []string{"Show a QR code"}},
+	{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
+		[]string{"No camera here?", "Continue on your phone"}, nil},
+	{"contract 40: a phone does not return to the site", "camera of a phone", "en",
+		[]string{"continue on your computer"}, []string{"Back to", "You return to the site",
+			"No camera here?"}},
+	{"contract 40: the computer says what to do", "phone awaited", "en", []string{"42", "the same number",
+		"https://b.example/verify/phone/c", "waiting for your phone", "About 8 minutes left"}, nil},
+	{"contract 40: the computer says that the phone has begun", "phone at it", "de",
+		[]string{"hat begonnen"}, []string{"Scannen"}},
+	{"contract 40: the phone says for whom it is", "phone asked", "en", []string{"shop.example", "42",
+		"Did you begin this on your computer?", "you would confirm your age for them", "numbers match"},
+		[]string{"Back to"}},
+	{"contract 34: a box is answered on this device", "box, answered", "it",
+		[]string{"La risposta è arrivata"}, []string{"Attendiamo", "Come funziona", "<ol"}},
+	{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
+	{"contract 24: confirmed, and too late", "expired, confirmed", "en",
+		[]string{"has expired", "Your age was confirmed", "Back to shop.example"},
+		[]string{"10 minutes", "try again"}},
+	{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
+	{"contract 24: a used link says that it worked", "used", "en",
+		[]string{"has been used", "It worked", "nothing more to do"},
+		[]string{"try again", "start from there"}},
+	{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en",
+		[]string{"was stopped", "Try again", "Back to shop.example"}, nil},
+	{"contract 22: or at least what to do", "not_allowed, no site, no time", "en",
+		[]string{"go back to the site"}, []string{"Try again"}},
+	{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
+	{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"},
+		nil},
+	{"contract 22: too many requests", "too_often, reload", "en", []string{"wait", "Try again"},
+		[]string{"busy", "fault"}},
+	{"contract 22: too many requests, in German", "too_often, reload", "de", []string{"viele Anfragen"},
+		nil},
+	{"contract 22: a form that is too large", "too_large", "fr", []string{"Trop de données"}, nil},
+	{"contract 22: a picture that is not there", "no_picture, no site, no time", "en",
+		[]string{"go back one page", "Nothing has changed"}, nil},
+	{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
+	{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
+	{"contract 22: the front page says what this is", "home, no site, no time", "es",
+		[]string{"edad", "empieza en el sitio web que la pide"}, nil},
+	{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
+	{"contract 24: no site without an authentic token", "damaged, no site, no time", "en",
+		[]string{"damaged"}, []string{"Back to", "Requested by"}},
+	{"contract 23: cancelling is not the end", "cancelled, retry", "en",
+		[]string{"Try again", "About 8 minutes left"}, nil},
+	{"less than a minute", "left 30s", "en", []string{"Less than a minute left"}, nil},
+	{"one minute", "left 1m0s", "de", []string{"Noch etwa 1 Minute"}, []string{"Minuten"}},
+	{"no time known", "method, no site, no time", "en", nil, []string{"left"}},
+	{"a label given is the label shown", "method, labels", "en", []string{"Wallet", "Continue"}, nil},
+}
+
 // TestPagesSay looks for the words by which a user recognises each page.
 func TestPagesSay(t *testing.T) {
-	for _, c := range []struct {
-		rule, view, lang string
-		says             []string
-		not              []string
-	}{
-		{"spec L1: age estimation against the challenge age", "method L1", "en",
-			[]string{"whether you look 25 or older", "About 8 minutes left", "Requested by shop.example"},
-			[]string{"identity document", "Test mode"}},
-		{"spec L2: an identity document", "method L2", "de", []string{"Ausweisdokument", "Noch etwa 8 Minuten"},
-			[]string{"25"}},
-		{"contract 19: what is kept", "method L1", "en", []string{"no image, no document and no birth date"}, nil},
-		{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
-		{"contract 23: attempts left", "attempts left 2", "en", []string{"2 attempts left"}, nil},
-		{"contract 23: one attempt left", "attempts left 1", "en", []string{"1 attempt left"},
-			[]string{"attempts left"}},
-		{"contract 23: an unknown number is not mentioned", "attempts left 0", "en", []string{"Please try again."},
-			[]string{"attempt left", "attempts left"}},
-		{"contract 23: final no", "failed PROVIDER_REJECTED", "en", []string{"was not confirmed"},
-			[]string{"minutes left"}},
-		{"contract 23: withdrawn", "failed USER_CANCELLED", "de", []string{"Einwilligung widerrufen"}, nil},
-		{"contract 23: last attempt failed", "failed MAX_ATTEMPTS", "en", []string{"No attempts left"}, nil},
-		{"an unclassified failure", "failed UNKNOWN", "en", []string{"did not succeed"}, nil},
-		{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en", []string{"did not succeed"},
-			[]string{"SOMETHING"}},
-		{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
-		{"contract 37: a picture is being looked at", "asked about a picture", "en",
-			[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
-		{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"}, nil},
-		{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
-		{"contract 34: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
-			"waiting for the answer", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
-			[]string{"has come", "What happens"}},
-		{"contract 34: a phone with the code", "box, with its code on a phone", "en", []string{"Scan this code"},
-			[]string{"Show a QR code"}},
-		{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
-			[]string{"No camera here?", "Continue on your phone"}, nil},
-		{"contract 40: a phone does not return to the site", "camera of a phone", "en",
-			[]string{"continue on your computer"}, []string{"Back to", "You return to the site", "No camera here?"}},
-		{"contract 40: the computer says what to do", "phone awaited", "en", []string{"42", "the same number",
-			"https://b.example/verify/phone/c", "waiting for your phone", "About 8 minutes left"}, nil},
-		{"contract 40: the computer says that the phone has begun", "phone at it", "de", []string{"hat begonnen"},
-			[]string{"Scannen"}},
-		{"contract 40: the phone says for whom it is", "phone asked", "en", []string{"shop.example", "42",
-			"Did you begin this on your computer?", "you would confirm your age for them", "numbers match"},
-			[]string{"Back to"}},
-		{"contract 34: a box is answered on this device", "box, answered", "it", []string{"La risposta è arrivata"},
-			[]string{"Attendiamo", "Come funziona", "<ol"}},
-		{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
-		{"contract 24: confirmed, and too late", "expired, confirmed", "en",
-			[]string{"has expired", "Your age was confirmed", "Back to shop.example"},
-			[]string{"10 minutes", "try again"}},
-		{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
-		{"contract 24: a used link says that it worked", "used", "en",
-			[]string{"has been used", "It worked", "nothing more to do"}, []string{"try again", "start from there"}},
-		{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en",
-			[]string{"was stopped", "Try again", "Back to shop.example"}, nil},
-		{"contract 22: or at least what to do", "not_allowed, no site, no time", "en",
-			[]string{"go back to the site"}, []string{"Try again"}},
-		{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
-		{"contract 22: an overloaded service", "unavailable, reload", "en", []string{"busy", "Try again"}, nil},
-		{"contract 22: too many requests", "too_often, reload", "en", []string{"wait", "Try again"},
-			[]string{"busy", "fault"}},
-		{"contract 22: too many requests, in German", "too_often, reload", "de", []string{"viele Anfragen"}, nil},
-		{"contract 22: a form that is too large", "too_large", "fr", []string{"Trop de données"}, nil},
-		{"contract 22: a picture that is not there", "no_picture, no site, no time", "en",
-			[]string{"go back one page", "Nothing has changed"}, nil},
-		{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
-		{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
-		{"contract 22: the front page says what this is", "home, no site, no time", "es",
-			[]string{"edad", "empieza en el sitio web que la pide"}, nil},
-		{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
-		{"contract 24: no site without an authentic token", "damaged, no site, no time", "en", []string{"damaged"},
-			[]string{"Back to", "Requested by"}},
-		{"contract 23: cancelling is not the end", "cancelled, retry", "en",
-			[]string{"Try again", "About 8 minutes left"}, nil},
-		{"less than a minute", "left 30s", "en", []string{"Less than a minute left"}, nil},
-		{"one minute", "left 1m0s", "de", []string{"Noch etwa 1 Minute"}, []string{"Minuten"}},
-		{"no time known", "method, no site, no time", "en", nil, []string{"left"}},
-		{"a label given is the label shown", "method, labels", "en", []string{"Wallet", "Continue"}, nil},
-	} {
+	for _, c := range sayings {
 		v, ok := views()[c.view]
 		if !ok {
 			t.Fatalf("%s: no view %q", c.rule, c.view)
@@ -639,7 +657,8 @@ func TestRenderRefuses(t *testing.T) {
 		{"a hop that runs", "completed", func(v *View) { v.HopURL = "javascript:alert(1)" }},
 		{"a hop that runs, with a host", "completed",
 			func(v *View) { v.HopURL = "javascript://shop.example/%0aalert(1)" }},
-		{"a hop to an app, which no method has yet", "completed", func(v *View) { v.HopURL = "myapp://return" }},
+		{"a hop to an app, which no method has yet", "completed",
+			func(v *View) { v.HopURL = "myapp://return" }},
 		{"a hop with a blank in front, which a refresh drops", "completed",
 			func(v *View) { v.HopURL = " https://shop.example/" }},
 		{"a hop with a blank behind", "completed", func(v *View) { v.HopURL = "https://shop.example/ " }},
@@ -664,9 +683,11 @@ func TestRenderRefuses(t *testing.T) {
 		{"a page that loads itself all the time", "box", func(v *View) { v.AgainAfter = 0 }},
 		{"a hop on a page that has none", "expired", func(v *View) { v.HopURL = "ftp://shop.example/" }},
 		{"an Action on another host", "progress", func(v *View) { v.Action = "https://evil.example" }},
-		{"an Action on another host, without a scheme", "progress", func(v *View) { v.Action = "//evil.example" }},
+		{"an Action on another host, without a scheme", "progress",
+			func(v *View) { v.Action = "//evil.example" }},
 		{"an Action that browsers read as //", "progress", func(v *View) { v.Action = `/\evil.example` }},
-		{"an Action from which browsers take the tab", "progress", func(v *View) { v.Action = "/\t/evil.example" }},
+		{"an Action from which browsers take the tab", "progress",
+			func(v *View) { v.Action = "/\t/evil.example" }},
 		{"a RetryURL that runs", "cancelled", func(v *View) { v.RetryURL = "javascript:alert(1)" }},
 		{"a RetryURL on another host", "cancelled", func(v *View) { v.RetryURL = "//evil.example" }},
 	} {
@@ -749,7 +770,8 @@ func TestALongHostNameIsShortened(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	for host, want := range map[string]string{
 		"shop.example": "shop.example",
-		"a-name-that-is-just-as-long-as-it-can-be.example": "a-name-that-is-just-as-long-as-it-can-be.example",
+		"a-name-that-is-just-as-long-as-it-can-be.example": "" +
+			"a-name-that-is-just-as-long-as-it-can-be.example",
 		"www.paypal.com." + long + "." + long + ".shop.example.co.uk": "www.payp…" +
 			"aaaaaaaaaaaaaaaaa.shop.example.co.uk",
 		long + ".shop-with-a-very-long-name-that-somebody-chose.co.uk": "aaaaaaaa…" +

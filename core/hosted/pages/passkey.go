@@ -38,10 +38,11 @@ type Passkey struct {
 	LookURL string  // the page where users see what is kept; "": no link
 }
 
-// Kept is what the page of one's own passkey shows: what has happened, or what the service keeps. The zero Kept
-// is the page before anything has happened.
+// Kept is what the page of one's own passkey shows: what has happened, or what the service keeps. The zero
+// Kept is the page before anything has happened.
 type Kept struct {
-	Late, Refused, Unknown, Deleted bool // the form was too old; the answer was no good; nothing is kept; not any more
+	// the form was too old; the answer was no good; nothing is kept; not any more
+	Late, Refused, Unknown, Deleted bool
 
 	// What is kept. Made is zero if nothing is shown.
 	Level         string
@@ -79,15 +80,17 @@ func composePasskey(p *page, v View, t texts) error {
 	if !localPath(v.Action) || v.Passkey.LookURL != "" && !localPath(v.Passkey.LookURL) {
 		return errors.New("the Action and the LookURL must be paths on this host")
 	}
-	part := &passkeyPart{enrol: v.Passkey.Enrol, name: "passkey", action: v.Action, options: v.Passkey.Options,
-		label: t("passkey.use"), text: t("passkey.use.text"), failed: t("passkey.none")}
+	part := &passkeyPart{enrol: v.Passkey.Enrol, name: "passkey", action: v.Action,
+		options: v.Passkey.Options,
+		label:   t("passkey.use"), text: t("passkey.use.text"), failed: t("passkey.none")}
 	if v.Flow != "" {
 		part.fields = append(part.fields, Field{"flow", v.Flow})
 	}
 	part.fields = append(part.fields, v.Passkey.Fields...)
 	switch {
 	case v.Passkey.Enrol:
-		part.heading, part.text, part.label = t("passkey.enrol.heading"), t("passkey.enrol.text"), t("passkey.enrol")
+		part.heading, part.text, part.label = t("passkey.enrol.heading"), t("passkey.enrol.text"),
+			t("passkey.enrol")
 		p.lead = t("passkey.enrol.lead")
 		if _, host := weburl.Site(v.SiteOrigin); host != "" {
 			part.to = aroundSite(t("passkey.continue"), host)
@@ -148,8 +151,8 @@ func composeKept(p *page, v View, t texts) {
 // day writes a date in the one way that reads the same in all languages.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// PasskeyName is what a device calls a passkey that is made at that time. site is the address of the site with
-// which alone it counts, or "".
+// PasskeyName is what a device calls a passkey that is made at that time. site is the address of the site
+// with which alone it counts, or "".
 func PasskeyName(lang, site string, now time.Time) string {
 	name := strings.ReplaceAll(messages(lang)("passkey.name"), "{date}", day(now))
 	if _, host := weburl.Site(site); host != "" {

@@ -48,14 +48,16 @@ func TestPasskeyForms(t *testing.T) {
 			}
 			if v.Passkey.Enrol != (attr(f, "data-step") == "enrol") ||
 				v.Passkey.Enrol == (attr(f, "data-method") == "passkey") {
-				t.Errorf("contract 38: %s: the form is for %q %q", name, attr(f, "data-step"), attr(f, "data-method"))
+				t.Errorf("contract 38: %s: the form is for %q %q", name, attr(f, "data-step"),
+					attr(f, "data-method"))
 			}
 			buttons := find(f, "button")
 			if len(buttons) != 1 || attr(buttons[0], "type") != "submit" {
 				t.Errorf("contract 38: %s: the form has %d buttons", name, len(buttons))
 			}
 			if quiet := attr(buttons[0], "class") == "quiet"; quiet == (v.Kind == Passkeys) {
-				t.Errorf("%s: the button of the only thing to do stands out from all others: %v", name, !quiet)
+				t.Errorf("%s: the button of the only thing to do stands out from all others: %v", name,
+					!quiet)
 			}
 		}
 	}

@@ -61,8 +61,8 @@ func composeWays(p *page, v View, t texts) error {
 	return nil
 }
 
-// forPhone replaces the words of a page that a phone shows for another device. The phone does not return to the
-// site.
+// forPhone replaces the words of a page that a phone shows for another device. The phone does not return to
+// the site.
 func forPhone(p *page, t texts) {
 	if n := len(p.steps); n > 0 {
 		p.steps[n-1] = t("phone.step")

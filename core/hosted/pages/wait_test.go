@@ -8,7 +8,10 @@ func addWaits(add func(name string, change func(*View))) {
 		v.Kind, v.AgainURL, v.AgainAfter = Method, againURL, 3*time.Second
 		v.Open, v.Code, v.CodeShown = "openid4vp://?client_id=a", "https://b.example/c", true
 	})
-	add("camera, or a phone", func(v *View) { v.Kind, v.Words, v.Camera, v.Hand = Method, "estimator", true, true })
+	add("camera, or a phone", func(v *View) {
+		v.Kind, v.Words, v.Camera, v.Hand = Method, "estimator", true,
+			true
+	})
 	add("camera of a phone", func(v *View) {
 		v.Kind, v.Words, v.Camera, v.OnPhone = Method, "estimator", true, true
 	})

@@ -209,7 +209,8 @@ func TestThreeWays(t *testing.T) {
 					t.Errorf("got %+v, want %+v", got, c.want)
 				}
 				requests := w.estimator.Requests()
-				if len(requests) != 1 || requests[0].Picture != sha256.Sum256(still()) || w.estimator.Refused() != 0 {
+				if len(requests) != 1 || requests[0].Picture != sha256.Sum256(still()) ||
+					w.estimator.Refused() != 0 {
 					t.Errorf("the picture was to be sent once as it is; got %d requests", len(requests))
 				}
 			})
@@ -263,9 +264,11 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 			{"status 403", estimatortest.Answer{Status: 403}, ""},
 			{"status 429", estimatortest.Answer{Status: 429}, ""},
 			{"status 500", estimatortest.Answer{Status: 500}, ""},
-			{"status 500 with an approval", estimatortest.Answer{Status: 500, Body: with("40", "1").Body}, ""},
+			{"status 500 with an approval", estimatortest.Answer{Status: 500, Body: with("40", "1").Body},
+				""},
 			{"status 400", estimatortest.Answer{Status: 400}, ""},
-			{"status 201 with an approval", estimatortest.Answer{Status: 201, Body: with("40", "1").Body}, ""},
+			{"status 201 with an approval", estimatortest.Answer{Status: 201, Body: with("40", "1").Body},
+				""},
 			{"a redirect", estimatortest.Answer{Status: 304}, ""},
 			{"a timeout", estimatortest.Answer{Hang: true}, ""},
 			{"a cut answer", estimatortest.Answer{Age: 40, Cut: true}, ""},
@@ -274,7 +277,8 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 			{"a list", body("[" + with("40", "1").Body + "]"), "answer_not_json"},
 			{"the age twice", body(strings.Replace(with("40", "1").Body, `"age":40`, `"age":40,"age":1`, 1)),
 				"answer_not_json"},
-			{"more than 16 KiB", body(with("40", "1").Body + strings.Repeat(" ", 16<<10)), "answer_too_large"},
+			{"more than 16 KiB", body(with("40", "1").Body + strings.Repeat(" ", 16<<10)),
+				"answer_too_large"},
 			{"age 0", with("0", "1"), "age_out_of_range"},
 			{"a negative age", with("-40", "1"), "age_out_of_range"},
 			{"age 1e308", with("1e308", "1"), "age_out_of_range"},
@@ -322,7 +326,8 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 					t.Fatalf("got %+v, %v, want an error that lets the user try again", d, err)
 				}
 				var refusal *method.Refusal
-				if errors.As(err, &refusal) != (c.reason != "") || refusal != nil && refusal.Reason != c.reason {
+				if errors.As(err, &refusal) != (c.reason != "") ||
+					refusal != nil && refusal.Reason != c.reason {
 					t.Errorf("got %v, want the refusal %q", err, c.reason)
 				}
 				for _, secret := range []string{token, sdkID, "nonce=", "40"} {
@@ -350,7 +355,8 @@ func TestWhatIsNoPictureAsksNobody(t *testing.T) {
 		w := newWorld(t, "plain")
 		_, err := act(t, w.open(t), method.Session{}, c.file)
 		if !errors.Is(err, method.ErrFile) || len(w.fetched) != 0 {
-			t.Errorf("%s: got %v and %d requests, want a method.ErrFile and none", c.rule, err, len(w.fetched))
+			t.Errorf("%s: got %v and %d requests, want a method.ErrFile and none", c.rule, err,
+				len(w.fetched))
 		}
 	}
 }
@@ -426,7 +432,9 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 			w.change = func(r *host.FetchRequest) { r.URL = strings.Replace(r.URL, "=17", "=017", 1) }
 		}},
 		{"another application", func(w *world) {
-			w.change = func(r *host.FetchRequest) { r.Header["X-Yoti-Auth-Id"] = strings.Replace(sdkID, "b", "c", 1) }
+			w.change = func(r *host.FetchRequest) {
+				r.Header["X-Yoti-Auth-Id"] = strings.Replace(sdkID, "b", "c", 1)
+			}
 		}},
 		{"no signature", func(w *world) {
 			w.change = func(r *host.FetchRequest) { delete(r.Header, "X-Yoti-Auth-Digest") }
@@ -600,7 +608,8 @@ func TestAnIntegrationIsOnlyStricter(t *testing.T) {
 		{"no object", `1`, "settings"},
 	} {
 		wrong := estimator.Kind.Narrow(config, json.RawMessage(c.settings))
-		if c.member == "" && len(wrong) > 0 || c.member != "" && (len(wrong) != 1 || wrong[0].Member != c.member) {
+		if c.member == "" && len(wrong) > 0 || c.member != "" &&
+			(len(wrong) != 1 || wrong[0].Member != c.member) {
 			t.Errorf("%s: got %v, want a problem of %q", c.rule, wrong, c.member)
 		}
 	}
@@ -613,11 +622,15 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(profile, 200, []byte(`{"antispoofing":{"prediction":"real"},"age":{"age":24,"st_dev":3.5}}`))
 		f.Add(profile, 400, []byte(`{"error_code":"FACE_NOT_FOUND"}`))
 	}
-	open := func(settings string, secrets map[string]string, keys []string, fetch host.Fetcher) method.Method {
+	open := func(settings string, secrets map[string]string, keys []string,
+		fetch host.Fetcher) method.Method {
 		m, err := estimator.Kind.Open(method.Config{Settings: json.RawMessage(settings), Secrets: secrets,
 			Keys: keys},
 			method.Host{Now: func() time.Time { return noon }, Random: &coretest.Random{}, Fetch: fetch,
-				Sign: func(context.Context, string, string, []byte) ([]byte, error) { return []byte("s"), nil }})
+				Sign: func(context.Context, string, string, []byte) ([]byte, error) {
+					return []byte("s"),
+						nil
+				}})
 		if err != nil {
 			f.Fatal(err)
 		}

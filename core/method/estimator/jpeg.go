@@ -165,7 +165,8 @@ func (w *walk) scan(header []byte) (problem string) {
 	switch {
 	case w.components == 0:
 		return "it has a scan before its frame"
-	case len(header) < 1 || header[0] < 1 || int(header[0]) > w.components || len(header) != 4+2*int(header[0]):
+	case len(header) < 1 || header[0] < 1 || int(header[0]) > w.components ||
+		len(header) != 4+2*int(header[0]):
 		return "its scan header is not in order"
 	}
 	if w.scans++; w.scans > maxScans {

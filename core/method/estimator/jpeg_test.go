@@ -17,7 +17,8 @@ import (
 
 // seg is a marker with its segment.
 func seg(marker byte, content ...byte) string {
-	return string(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(2+len(content)))) + string(content)
+	return string(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(2+len(content)))) +
+		string(content)
 }
 
 // frame is a frame header with the given marker, size and number of components.
@@ -61,10 +62,11 @@ func TestPicturesThatAreTaken(t *testing.T) {
 		{"a thumbnail inside a segment of a camera", start + app + frame(sof0, 640, 480, 3) + scan + end},
 		{"tables, a comment and a restart interval", start + seg(com, 'x') + seg(dqt) + seg(dri, 0, 8) +
 			frame(sof0, 640, 480, 3) + seg(dht) + scan + end},
-		{"bytes that fill before a marker", start + "\xff\xff" + frame(sof0, 640, 480, 3) + scan + "\xff\xff" +
-			end},
+		{"bytes that fill before a marker", start + "\xff\xff" + frame(sof0, 640, 480, 3) + scan +
+			"\xff\xff" + end},
 		{"a few bytes behind the end", picture() + strings.Repeat("\x00", maxPadding)},
-		{"the standard library's, in colour", string(encoded(t, image.NewYCbCr(image.Rect(0, 0, 300, 400), 0)))},
+		{"the standard library's, in colour",
+			string(encoded(t, image.NewYCbCr(image.Rect(0, 0, 300, 400), 0)))},
 		{"the standard library's, in grey", string(encoded(t, image.NewGray(image.Rect(0, 0, 256, 4096))))},
 		{"1 MiB", start + strings.Repeat(seg(com, make([]byte, 65533)...), 15) + frame(sof0, 640, 480, 3) +
 			scan + end},
@@ -98,8 +100,8 @@ func TestPicturesThatAreRefused(t *testing.T) {
 		{"a polyglot: an archive behind the end", picture() + "PK\x03\x04" + strings.Repeat("z", 100),
 			"behind its end"},
 		{"a polyglot: another JPEG behind the end", picture() + picture(), "behind its end"},
-		{"a polyglot: a script in the coded data's end", start + frame(sof0, 640, 480, 3) + scan + "\xff\xd8" +
-			picture()[2:],
+		{"a polyglot: a script in the coded data's end",
+			start + frame(sof0, 640, 480, 3) + scan + "\xff\xd8" + picture()[2:],
 			"a marker that no"},
 		{"a second start", start + picture(), "a marker that no"},
 		{"nine bytes behind the end", picture() + strings.Repeat("\x00", maxPadding+1), "behind its end"},
@@ -118,7 +120,8 @@ func TestPicturesThatAreRefused(t *testing.T) {
 		{"no frame", start + end, "no scan"},
 		{"a scan before the frame", start + scan + frame(sof0, 640, 480, 3) + end, "scan before its frame"},
 		{"no scan", start + frame(sof0, 640, 480, 3) + end, "no scan"},
-		{"two frames", start + frame(sof0, 640, 480, 3) + frame(sof0, 4096, 4096, 3) + scan + end, "second frame"},
+		{"two frames", start + frame(sof0, 640, 480, 3) + frame(sof0, 4096, 4096, 3) + scan + end,
+			"second frame"},
 		{"two frames, the larger behind the scan", start + frame(sof0, 640, 480, 3) + scan + frame(sof2, 4096,
 			4096, 3) +
 			scan + end, "second frame"},
@@ -133,14 +136,16 @@ func TestPicturesThatAreRefused(t *testing.T) {
 		{"arithmetic coding", withFrame(frame(0xc9, 640, 480, 3)), "a marker that no"},
 		{"lossless", withFrame(frame(0xc3, 640, 480, 3)), "a marker that no"},
 		{"a restart outside of a scan", start + "\xff\xd0" + picture()[2:], "a marker that no"},
-		{"a scan of more components than the frame", start + frame(sof0, 640, 480, 1) + scan + end, "scan header"},
+		{"a scan of more components than the frame", start + frame(sof0, 640, 480, 1) + scan + end,
+			"scan header"},
 		{"a scan without components", start + frame(sof0, 640, 480, 3) + seg(sos, 0, 0, 63, 0) + end,
 			"scan header"},
 		{"an empty scan header", start + frame(sof0, 640, 480, 3) + seg(sos) + end, "scan header"},
 		{"10,000 segments", start + strings.Repeat(seg(com), 10000) + picture()[2:], "too many segments"},
 		{"33 scans", start + frame(sof2, 640, 480, 3) + strings.Repeat(scan, 33) + end, "too many scans"},
 		{"a segment of length 0", start + "\xff\xe0\x00\x00" + picture()[2:], "cut in a segment"},
-		{"a segment that is longer than the file", start + "\xff\xe0\xff\xff" + picture()[2:], "cut in a segment"},
+		{"a segment that is longer than the file", start + "\xff\xe0\xff\xff" + picture()[2:],
+			"cut in a segment"},
 		{"cut behind the start", start, "is cut"},
 		{"cut in a marker", start + "\xff", "is cut"},
 		{"cut in a length", start + "\xff\xe0\x00", "cut in a segment"},

@@ -22,8 +22,8 @@
 //	sdk_id      yoti: the application's id
 //	timestamp   yoti: the unit of timestamps, s (default) or ms
 //
-// The profile plain has the secret token. The profile yoti has the RSA key private_key. An integration may set
-// a lower deviation and a higher floor.
+// The profile plain has the secret token. The profile yoti has the RSA key private_key. An integration may
+// set a lower deviation and a higher floor.
 package estimator
 
 import (

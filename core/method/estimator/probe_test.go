@@ -45,7 +45,8 @@ func TestProbe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(r.Findings) != 1 || r.Findings[0].Good != c.good || !strings.Contains(r.Findings[0].Text, c.says) {
+			if len(r.Findings) != 1 || r.Findings[0].Good != c.good ||
+				!strings.Contains(r.Findings[0].Text, c.says) {
 				t.Errorf("it says %+v, want %q", r.Findings, c.says)
 			}
 			if len(r.Facts) < 4 || r.Facts[0].Name != "address" {

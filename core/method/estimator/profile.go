@@ -69,10 +69,12 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 func statusError(status int) error {
 	switch status {
 	case 401, 403:
-		return fmt.Errorf("the estimator answered with status %d: it does not accept our token or signature; "+
-			"look at the token, the key and the clock", status)
+		return fmt.Errorf(
+			"the estimator answered with status %d: it does not accept our token or signature; "+
+				"look at the token, the key and the clock", status)
 	case 429:
-		return fmt.Errorf("the estimator answered with status %d: it gets more requests than it allows", status)
+		return fmt.Errorf("the estimator answered with status %d: it gets more requests than it allows",
+			status)
 	}
 	return fmt.Errorf("the estimator answered with status %d", status)
 }

@@ -106,7 +106,8 @@ func (c *client) document(ctx context.Context, what, address string) (web.Object
 		return web.Object{}, err
 	}
 	if answer.Status != 200 {
-		return web.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status, refused(badStatus))
+		return web.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status,
+			refused(badStatus))
 	}
 	return readJSON(what, answer.Body)
 }

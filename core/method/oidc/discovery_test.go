@@ -25,15 +25,17 @@ func TestDiscoveryDocuments(t *testing.T) {
 		{"no token endpoint", func(d map[string]any) { delete(d, "token_endpoint") }, "discovery_member"},
 		{"a token endpoint that is a number", func(d map[string]any) { d["token_endpoint"] = 1 },
 			"discovery_member"},
-		{"a token endpoint by http", func(d map[string]any) { d["token_endpoint"] = "http://id.example/token" },
-			"discovery_member"},
+		{"a token endpoint by http",
+			func(d map[string]any) { d["token_endpoint"] = "http://id.example/token" }, "discovery_member"},
 		{"a token endpoint with a user name",
 			func(d map[string]any) { d["token_endpoint"] = "https://a@id.example/" },
 			"discovery_member"},
 		{"an authorization endpoint that is a script",
-			func(d map[string]any) { d["authorization_endpoint"] = "javascript:alert(1)" }, "discovery_member"},
+			func(d map[string]any) { d["authorization_endpoint"] = "javascript:alert(1)" },
+			"discovery_member"},
 		{"an authorization endpoint with a fragment",
-			func(d map[string]any) { d["authorization_endpoint"] = "https://id.example/#a" }, "discovery_member"},
+			func(d map[string]any) { d["authorization_endpoint"] = "https://id.example/#a" },
+			"discovery_member"},
 		{"no key set", func(d map[string]any) { delete(d, "jwks_uri") }, "discovery_member"},
 		{"no userinfo endpoint though the method needs it", func(d map[string]any) {
 			delete(d, "userinfo_endpoint")
@@ -44,8 +46,8 @@ func TestDiscoveryDocuments(t *testing.T) {
 		{"an address for pushed requests by http",
 			func(d map[string]any) { d["pushed_authorization_request_endpoint"] = "http://id.example/par" },
 			"discovery_member"},
-		{"endpoints on another host", func(d map[string]any) { d["token_endpoint"] = "https://token.example/" },
-			""},
+		{"endpoints on another host",
+			func(d map[string]any) { d["token_endpoint"] = "https://token.example/" }, ""},
 		{"an authorization endpoint with a query",
 			func(d map[string]any) { d["authorization_endpoint"] = "https://id.example/login?tenant=1" }, ""},
 		{"announces with a text", func(d map[string]any) {
@@ -103,8 +105,8 @@ func TestKept(t *testing.T) {
 		d, err := w.login()
 		wantVerdict(t, c.rule, d, err, method.Approved)
 		if discovery, keys := count(); discovery != c.discovery || keys != c.keys {
-			t.Errorf("%s: asks %d times for discovery and %d for keys, want %d and %d", c.rule, discovery, keys,
-				c.discovery, c.keys)
+			t.Errorf("%s: asks %d times for discovery and %d for keys, want %d and %d", c.rule, discovery,
+				keys, c.discovery, c.keys)
 		}
 	}
 }

@@ -87,7 +87,8 @@ func FuzzProvider(f *testing.F) {
 			t.Fatalf("it decides %+v", d)
 		}
 		refusal := (*method.Refusal)(nil)
-		if errors.As(err, &refusal) && strings.Trim(refusal.Reason, "abcdefghijklmnopqrstuvwxyz_0123456789") != "" {
+		if errors.As(err, &refusal) && strings.Trim(refusal.Reason,
+			"abcdefghijklmnopqrstuvwxyz_0123456789") != "" {
 			t.Fatalf("the reason %q is not a constant", refusal.Reason)
 		}
 	})

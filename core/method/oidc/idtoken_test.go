@@ -57,7 +57,8 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 		{"several aud without azp", set("aud", []string{clientID, "another"}), "jwt_azp"},
 		{"several aud, azp another", both(set("aud", []string{clientID, "another"}), set("azp", "another")),
 			"jwt_azp"},
-		{"several aud, azp this client", both(set("aud", []string{clientID, "another"}), set("azp", clientID)), ""},
+		{"several aud, azp this client", both(set("aud", []string{clientID, "another"}),
+			set("azp", clientID)), ""},
 		{"azp another", set("azp", "another"), "jwt_azp"},
 		{"azp that is a number", set("azp", 1), "jwt_azp"},
 		{"another nonce", set("nonce", "another"), "jwt_nonce"},
@@ -274,8 +275,10 @@ func TestJSONOfTheIDToken(t *testing.T) {
 		}), "jwt_claims"},
 		{"claims that are null", f.claims(func([]byte) string { return "null" }), "jwt_claims"},
 		{"claims that are a list", f.claims(func([]byte) string { return "[]" }), "jwt_claims"},
-		{"claims with data behind them", f.claims(func(p []byte) string { return string(p) + "{}" }), "jwt_claims"},
-		{"the same claims with white space", f.claims(func(p []byte) string { return " " + string(p) + "\n" }), ""},
+		{"claims with data behind them", f.claims(func(p []byte) string { return string(p) + "{}" }),
+			"jwt_claims"},
+		{"the same claims with white space",
+			f.claims(func(p []byte) string { return " " + string(p) + "\n" }), ""},
 	})
 }
 
@@ -284,14 +287,16 @@ func TestFormOfTheIDToken(t *testing.T) {
 	f := newForger(t)
 	f.check(t, []forgery{
 		{"five parts", func(token string) string { return token + ".AA.AA" }, "jwt_form"},
-		{"two parts", func(token string) string { return token[:strings.LastIndexByte(token, '.')] }, "jwt_form"},
+		{"two parts", func(token string) string { return token[:strings.LastIndexByte(token, '.')] },
+			"jwt_form"},
 		{"JSON serialisation", func(token string) string {
 			p := strings.Split(token, ".")
 			return `{"protected":"` + p[0] + `","payload":"` + p[1] + `","signature":"` + p[2] + `"}`
 		}, "jwt_form"},
 		{"a dot at the end", func(token string) string { return token + "." }, "jwt_form"},
 		{"padded base64", func(token string) string { return token + "==" }, "jwt_form"},
-		{"a line break in base64", func(token string) string { return token[:20] + "\n" + token[20:] }, "jwt_form"},
+		{"a line break in base64", func(token string) string { return token[:20] + "\n" + token[20:] },
+			"jwt_form"},
 		{"bits that no byte uses", func(token string) string {
 			const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 			last := strings.IndexByte(digits, token[len(token)-1])
@@ -307,7 +312,8 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 	f.check(t, []forgery{
 		{"no signature", func(token string) string { return token[:strings.LastIndexByte(token, '.')+1] },
 			"jwt_form"},
-		{"a signature cut by a byte", func(token string) string { return token[:len(token)-2] }, "jwt_signature"},
+		{"a signature cut by a byte", func(token string) string { return token[:len(token)-2] },
+			"jwt_signature"},
 		{"a DER signature", func(token string) string {
 			signed := token[:strings.LastIndexByte(token, '.')]
 			sum := sha256.Sum256([]byte(signed))
@@ -331,7 +337,8 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 func TestKeySets(t *testing.T) {
 	w := newWalk(t, oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret}}}, nil)
 	signing := func(algorithm string) oidctest.Config {
-		return oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret, Algorithm: algorithm}}}
+		return oidctest.Config{Clients: []oidctest.Client{
+			{ID: clientID, Secret: secret, Algorithm: algorithm}}}
 	}
 	r, ed := newWalk(t, signing("RS256"), nil), newWalk(t, signing("EdDSA"), nil)
 	type jwk = map[string]any
@@ -363,9 +370,11 @@ func TestKeySets(t *testing.T) {
 		{"a padded coordinate", w, edit(func(k jwk) { k["x"] = k["x"].(string) + "=" }), "jwt_no_key"},
 		{"two keys of one kid", w, func(k jwk) []any { return []any{k, k} }, "jwt_no_key"},
 		{"a second key of the kid and another type", w, func(k jwk) []any {
-			return []any{k, jwk{"kty": "OKP", "crv": "Ed25519", "x": raw64(make([]byte, 32)), "kid": k["kid"]}}
+			return []any{k, jwk{"kty": "OKP", "crv": "Ed25519", "x": raw64(make([]byte, 32)),
+				"kid": k["kid"]}}
 		}, ""},
-		{"things that are no keys", w, func(k jwk) []any { return []any{1, "x", nil, []any{}, jwk{}, k} }, ""},
+		{"things that are no keys", w, func(k jwk) []any { return []any{1, "x", nil, []any{}, jwk{}, k} },
+			""},
 		{"64 keys", w, func(k jwk) []any { return append(make([]any, 63), k) }, ""},
 		{"65 keys", w, func(k jwk) []any { return append(make([]any, 64), k) }, "jwks"},
 		{"1,000 keys", w, func(k jwk) []any { return append(make([]any, 999), k) }, "jwks"},
@@ -419,7 +428,8 @@ func TestNoKeyID(t *testing.T) {
 		{"two keys of the algorithm", []any{own, second}, "jwt_no_key"},
 	} {
 		w.open()
-		w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: string(encode(t, map[string]any{"keys": c.keys}))})
+		w.provider.Fault(oidctest.KeysPath,
+			oidctest.Fault{Body: string(encode(t, map[string]any{"keys": c.keys}))})
 		d, err := w.login()
 		if c.reason == "" {
 			wantVerdict(t, c.rule, d, err, method.Approved)

@@ -186,7 +186,8 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 
 // foreign refuses a return that cannot be from this errand: the page has no such step.
 func foreign(reason string) error {
-	return fmt.Errorf("oidc: the return does not belong to this errand: %w, %w", method.ErrStep, refused(reason))
+	return fmt.Errorf("oidc: the return does not belong to this errand: %w, %w", method.ErrStep,
+		refused(reason))
 }
 
 // maxCode is the most bytes of an authorization code.

@@ -86,7 +86,8 @@ func TestRequest(t *testing.T) {
 		scope    string
 		acr      string
 	}{
-		{"the lowest age that is high enough", false, 17, "", "openid profile is_over_18", "substantial high"},
+		{"the lowest age that is high enough", false, 17, "", "openid profile is_over_18",
+			"substantial high"},
 		{"an exact age", false, 21, "", "openid profile is_over_21", "substantial high"},
 		{"an integration that accepts fewer acr values", false, 18, `{"acr_values":["high"]}`,
 			"openid profile is_over_18", "high"},
@@ -113,7 +114,8 @@ func TestRequest(t *testing.T) {
 				}
 			}
 			for name, want := range map[string]string{
-				"response_type": "code", "client_id": clientID, "redirect_uri": returnURL, "state": d.Leave.Handle,
+				"response_type": "code", "client_id": clientID, "redirect_uri": returnURL,
+				"state":                 d.Leave.Handle,
 				"code_challenge_method": "S256", "ui_locales": "de", "scope": c.scope, "acr_values": c.acr,
 				"login_hint": "country:DK", "prompt": "login", "claims": `{"id_token":{"is_over_18":null}}`,
 			} {
@@ -121,7 +123,8 @@ func TestRequest(t *testing.T) {
 					t.Errorf("%s is %q, want %q", name, got, want)
 				}
 			}
-			if len(query.Get("nonce")) < 22 || len(query.Get("code_challenge")) != 43 || query.Has("code_verifier") {
+			if len(query.Get("nonce")) < 22 || len(query.Get("code_challenge")) != 43 ||
+				query.Has("code_verifier") {
 				t.Errorf("nonce %q, challenge %q", query.Get("nonce"), query.Get("code_challenge"))
 			}
 		})
@@ -174,8 +177,8 @@ func TestReturn(t *testing.T) {
 		reason string
 		step   bool // there is no such step: 400
 	}{
-		{"mix-up: iss of another provider", false, set("iss", "https://attacker.example"), "return_iss_differs",
-			true},
+		{"mix-up: iss of another provider", false, set("iss", "https://attacker.example"),
+			"return_iss_differs", true},
 		{"mix-up: iss of another provider, not announced", true, set("iss", "https://attacker.example"),
 			"return_iss_differs", true},
 		{"mix-up: iss that is empty", true, set("iss", ""), "return_iss_differs", true},
@@ -296,7 +299,8 @@ func TestFaults(t *testing.T) {
 		} {
 			t.Run(endpoint.path+": "+c.rule, func(t *testing.T) {
 				t.Parallel()
-				w := newWalk(t, oidctest.Config{Pushed: endpoint.path == oidctest.PushPath}, settings{"userinfo": true})
+				w := newWalk(t, oidctest.Config{Pushed: endpoint.path == oidctest.PushPath},
+					settings{"userinfo": true})
 				var d method.Decision
 				var err error
 				if endpoint.step != nil {
@@ -448,7 +452,10 @@ func TestSigningFails(t *testing.T) {
 		}
 	}
 	w := newWalk(t, oidctest.Config{Clients: clients}, nil)
-	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return make([]byte, 64), nil }
+	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
+		return make([]byte, 64),
+			nil
+	}
 	w.open()
 	d, err := w.login()
 	wantRefusal(t, "a signature by another key", d, err, "token_error_invalid_client")

@@ -55,7 +55,8 @@ func withPreset(o web.Object) (settings web.Object, known []string, err error) {
 		if !isWord(value) {
 			wrong.Add(choice, "the preset %s needs it: a word of letters, digits and _ - . :", name)
 		} else if all := texts(allowed); len(all) > 0 && !slices.Contains(all, value) {
-			wrong.Add(choice, "%q is not one of those of the preset %s: %s", value, name, strings.Join(all, ", "))
+			wrong.Add(choice, "%q is not one of those of the preset %s: %s", value, name,
+				strings.Join(all, ", "))
 		}
 		text = strings.ReplaceAll(text, "{"+choice+"}", value)
 	}

@@ -122,7 +122,8 @@ func (w *walk) credential(claims map[string]any) string {
 
 // TestPresetsAreGood: each preset is a method that nothing is wrong with, once its choices are made.
 func TestPresetsAreGood(t *testing.T) {
-	choices := settings{"idura-age": settings{"country": "NO"}, "oidc4ida": settings{"trust_framework": "eidas"}}
+	choices := settings{"idura-age": settings{"country": "NO"},
+		"oidc4ida": settings{"trust_framework": "eidas"}}
 	for _, name := range oidc.Presets() {
 		own := settings{"preset": name, "proof": nil}
 		if more, ok := choices[name].(settings); ok {
@@ -162,10 +163,12 @@ func TestCredentialKeys(t *testing.T) {
 				"client_id": clientID, "credential": settings{"claim": []string{coreIdentity},
 					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}})
 			w.open()
-			w.provider.Answer(oidctest.Answer{Claims: map[string]any{coreIdentity: w.credential(map[string]any{
-				"vot": "P2",
-				"vc":  settings{"credentialSubject": settings{"birthDate": []any{settings{"value": "1990-01-01"}}}},
-			})}})
+			w.provider.Answer(
+				oidctest.Answer{Claims: map[string]any{coreIdentity: w.credential(map[string]any{
+					"vot": "P2",
+					"vc": settings{"credentialSubject": settings{
+						"birthDate": []any{settings{"value": "1990-01-01"}}}},
+				})}})
 			id, _ := w.provider.Key("ES256")
 			document := map[string]any{"id": w.provider.DID(), "assertionMethod": []any{map[string]any{
 				"type": "JsonWebKey", "id": w.provider.DID() + "#" + id, "controller": w.provider.DID(),

@@ -14,7 +14,8 @@ import (
 
 // Probe asks the provider of a configured method what it offers, and looks whether it knows the client and
 // the return address. No user takes part. An error says that the method cannot work now.
-func Probe(ctx context.Context, config method.Config, h method.Host, returnURL string) (method.Report, error) {
+func Probe(ctx context.Context, config method.Config, h method.Host, returnURL string) (method.Report,
+	error) {
 	var r method.Report
 	opened, err := open(config, h)
 	if err != nil {
@@ -99,7 +100,8 @@ func (c *client) explained(err error) error {
 	case otherIssuer:
 		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it", err, where)
 	case badStatus, badJSON, tooLarge:
-		return fmt.Errorf("%w; look whether %s is the provider's discovery document, and correct issuer", err, where)
+		return fmt.Errorf("%w; look whether %s is the provider's discovery document, and correct issuer", err,
+			where)
 	case badDiscovery:
 		return fmt.Errorf("%w; only whoever runs the provider can mend that", err)
 	}
@@ -172,13 +174,15 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	case err == nil:
 		r.Good("the provider took a pushed request: it knows the client and the return address %s", returnURL)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_client"]:
-		r.Bad("the provider does not accept the client: look at client_id, and at the secret or key for %s", c.auth)
+		r.Bad("the provider does not accept the client: look at client_id, and at the secret or key for %s",
+			c.auth)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_scope"]:
 		r.Bad("the provider does not allow this client the scope %q", request.Get("scope"))
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_request"] ||
 		refusal.Reason == tokenErrors["invalid_redirect_uri"]):
-		r.Bad("the provider accepts the client and refuses the request; most likely the return address %s is "+
-			"not registered there", returnURL)
+		r.Bad(
+			"the provider accepts the client and refuses the request; most likely the return address %s is "+
+				"not registered there", returnURL)
 	default:
 		r.Bad("a pushed request failed: %v", err)
 	}
@@ -196,7 +200,8 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 		r.Good("the token endpoint accepts the client by %s", c.auth)
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_client"] ||
 		refusal.Reason == tokenErrors["unauthorized_client"]):
-		r.Bad("the token endpoint does not accept the client: look at client_id, and at the secret or key for %s",
+		r.Bad("the token endpoint does not accept the client: look at client_id, and at the "+
+			"secret or key for %s",
 			c.auth)
 	default:
 		r.Bad("the token endpoint did not answer as expected to a code that does not exist: %v", err)
@@ -216,13 +221,13 @@ func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadat
 	case err != nil:
 		r.Bad("the authorization endpoint cannot be asked: %v", err)
 	case own.refuses && other.refuses:
-		r.Bad("the return address %s is likely not registered: the authorization endpoint answers %d, as it does "+
-			"for an address that nobody has registered", returnURL, own.status)
+		r.Bad("the return address %s is likely not registered: the authorization endpoint answers "+
+			"%d, as it does for an address that nobody has registered", returnURL, own.status)
 	case own.refuses:
 		r.Bad("the authorization endpoint refuses a login with status %d", own.status)
 	case own.returns != "":
-		r.Bad("the return address %s is likely registered, but the provider sends the browser back at once with "+
-			"the error %s", returnURL, own.returns)
+		r.Bad("the return address %s is likely registered, but the provider sends the browser "+
+			"back at once with the error %s", returnURL, own.returns)
 	case other.refuses:
 		r.Good("the return address %s is likely registered: with another one the provider answers %d",
 			returnURL, other.status)
@@ -230,8 +235,8 @@ func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadat
 		r.Good("the return address %s is likely registered: with another one the provider sends the browser "+
 			"elsewhere", returnURL)
 	default:
-		r.Good("the provider answers the same to a return address that nobody has registered, so this cannot tell "+
-			"whether %s is registered; look it up at the provider", returnURL)
+		r.Good("the provider answers the same to a return address that nobody has registered, so "+
+			"this cannot tell whether %s is registered; look it up at the provider", returnURL)
 	}
 }
 

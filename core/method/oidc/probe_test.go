@@ -37,8 +37,8 @@ func TestProbe(t *testing.T) {
 			"does not accept the client"},
 		{"pushed requests: all is well", oidctest.Config{PushedOnly: true}, nil, returnURL, nil,
 			"took a pushed request", ""},
-		{"pushed requests: another return address", oidctest.Config{PushedOnly: true}, nil, elsewhere, nil, "",
-			"not registered"},
+		{"pushed requests: another return address", oidctest.Config{PushedOnly: true}, nil, elsewhere, nil,
+			"", "not registered"},
 		{"pushed requests: another secret", oidctest.Config{PushedOnly: true}, nil, returnURL,
 			func(w *walk) { w.config.Secrets = map[string]string{"client_secret": "another"} }, "",
 			"does not accept the client"},
@@ -61,9 +61,10 @@ func TestProbe(t *testing.T) {
 			d["id_token_signing_alg_values_supported"] = []string{"ES512"}
 			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
 		}, "", "ES512"},
-		{"the login page is the same for every return address", oidctest.Config{}, nil, elsewhere, func(w *walk) {
-			w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
-		}, "cannot tell", ""},
+		{"the login page is the same for every return address", oidctest.Config{}, nil, elsewhere,
+			func(w *walk) {
+				w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
+			}, "cannot tell", ""},
 		{"a credential's keys that are there", oidctest.Config{}, nil, returnURL, func(w *walk) {
 			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID,
 				"proof":      plainProof,
@@ -135,7 +136,8 @@ func TestProbeSaysWhichAges(t *testing.T) {
 		"ages 16, 18": []settings{{"claim": []string{"a"}, "equals": true, "age": 18},
 			{"claim": []string{"b"}, "equals": true, "age": 16}},
 		"every age, by a date of birth where no other claim is enough": []settings{
-			{"claim": []string{"a"}, "equals": true, "age": 18}, {"claim": []string{"birthdate"}, "birthdate": true}},
+			{"claim": []string{"a"}, "equals": true, "age": 18},
+			{"claim": []string{"birthdate"}, "birthdate": true}},
 	} {
 		w := newWalk(t, oidctest.Config{}, settings{"proof": proof})
 		r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)

@@ -72,7 +72,8 @@ func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.Ve
 	}
 	verdict := follow(claims, p.claim, says)
 	for _, c := range p.require {
-		verdict = worse(verdict, follow(claims, c.claim, func(v web.Value) bool { return sameValue(v, c.equals) }))
+		verdict = worse(verdict, follow(claims, c.claim,
+			func(v web.Value) bool { return sameValue(v, c.equals) }))
 	}
 	return verdict
 }

@@ -30,13 +30,16 @@ func TestClaimThatSaysSo(t *testing.T) {
 		{"true", boolean, []any{true, method.Approved, false, method.Rejected, "true", method.Rejected,
 			1, method.Rejected, nil, method.Unclassified, "", method.Rejected,
 			map[string]any{}, method.Rejected, []any{}, method.Unclassified,
-			[]any{true}, method.Approved, []any{true, false}, method.Rejected, []any{true, nil}, method.Unclassified,
+			[]any{true}, method.Approved, []any{true, false}, method.Rejected, []any{true, nil},
+			method.Unclassified,
 			[]any{false, nil}, method.Rejected, []any{"true", true}, method.Rejected}},
-		{"18:true", text, []any{"18:true", method.Approved, "17:true", method.Rejected, "18:true ", method.Rejected,
-			"18:TRUE", method.Rejected, "18:false", method.Rejected, "18", method.Rejected, true, method.Rejected,
+		{"18:true", text, []any{"18:true", method.Approved, "17:true", method.Rejected, "18:true ",
+			method.Rejected,
+			"18:TRUE", method.Rejected, "18:false", method.Rejected, "18", method.Rejected, true,
+			method.Rejected,
 			nil, method.Unclassified}},
-		{"18", number, []any{18, method.Approved, 19, method.Rejected, "18", method.Rejected, true, method.Rejected,
-			18.5, method.Rejected, nil, method.Unclassified}},
+		{"18", number, []any{18, method.Approved, 19, method.Rejected, "18", method.Rejected, true,
+			method.Rejected, 18.5, method.Rejected, nil, method.Unclassified}},
 	} {
 		w := newWalk(t, oidctest.Config{}, settings{"proof": proof.settings})
 		for i := 0; i < len(proof.cases); i += 2 {
@@ -64,7 +67,8 @@ func TestClaimThatSaysSo(t *testing.T) {
 			method.Approved},
 		{"a list on the way, one says no", in([]any{in2("b", in2("c", true)), in2("b", in2("c", false))}),
 			method.Rejected},
-		{"a list on the way, one says nothing", in([]any{in2("b", in2("c", true)), in2("b", 0)}), method.Rejected},
+		{"a list on the way, one says nothing", in([]any{in2("b", in2("c", true)), in2("b", 0)}),
+			method.Rejected},
 		{"an empty list on the way", in([]any{}), method.Unclassified},
 	} {
 		w.provider.Answer(oidctest.Answer{Claims: c.claims})

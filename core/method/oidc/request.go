@@ -41,8 +41,8 @@ func (c *client) leave(ctx context.Context, s method.Session, e errand) (string,
 	}
 	address := withQuery(meta.authorization, request)
 	if len(address) > maxAddress {
-		return "", errors.New("oidc: the address for the browser is too long; use fewer claims or parameters, " +
-			"or a provider that takes pushed requests")
+		return "", errors.New("oidc: the address for the browser is too long; use fewer claims " +
+			"or parameters, or a provider that takes pushed requests")
 	}
 	return address, nil
 }

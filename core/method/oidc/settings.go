@@ -132,7 +132,8 @@ func (r *reader) words(name string) []string {
 	}
 	bad := func(s string) bool { return s == "" || !isPrintable(s, maxText) || strings.ContainsAny(s, `"\`) }
 	if len(words) == 0 || len(words) > maxElements || slices.ContainsFunc(words, bad) {
-		r.add(name, "it must be a list of 1 to %d texts of visible ASCII characters without \" and \\", maxElements)
+		r.add(name, "it must be a list of 1 to %d texts of visible ASCII characters without \" and \\",
+			maxElements)
 		return nil
 	}
 	return words
@@ -375,7 +376,8 @@ func readProof(r *reader) (p proof) {
 				inner.add("claim", "the condition must be a table with claim and equals")
 				continue
 			}
-			p.require = append(p.require, condition{inner.path("claim"), readWanted(inner, inner.value("equals"))})
+			p.require = append(p.require, condition{inner.path("claim"),
+				readWanted(inner, inner.value("equals"))})
 			inner.unknown()
 		}
 	}
@@ -389,7 +391,8 @@ func readWanted(r *reader, v web.Value) web.Value {
 	_, isBool := v.Bool()
 	_, isInteger := v.Integer()
 	if !isText && !isBool && !isInteger {
-		r.add("equals", "it must be the exact value of the claim that says yes: true, a text or a whole number")
+		r.add("equals", "it must be the exact value of the claim that says yes: true, a text "+
+			"or a whole number")
 	}
 	return v
 }
@@ -408,7 +411,8 @@ func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
 	r := &reader{o: o, wrong: &wrong}
 	for _, acr := range r.words("acr_values") {
 		if !slices.Contains(s.acrValues, acr) {
-			r.add("acr_values", "%q is not one of the method's, which are: %s", acr, strings.Join(s.acrValues, ", "))
+			r.add("acr_values", "%q is not one of the method's, which are: %s", acr,
+				strings.Join(s.acrValues, ", "))
 		}
 	}
 	for name := range o.All() {

@@ -67,7 +67,8 @@ func TestSettings(t *testing.T) {
 		{"a client_id that is a number", settings{"client_id": 1}, "client_id"},
 		{"a client_id with a space", settings{"client_id": "a b"}, "client_id"},
 		{"an unknown client_auth", settings{"client_auth": "none"}, "client_auth"},
-		{"client_auth for a key that is not there", settings{"client_auth": "private_key_jwt"}, "client_auth"},
+		{"client_auth for a key that is not there", settings{"client_auth": "private_key_jwt"},
+			"client_auth"},
 		{"an unknown key_alg", settings{"key_alg": "HS256"}, "key_alg"},
 		{"an unknown key_audience", settings{"key_audience": "https://id.example"}, "key_audience"},
 		{"scope as a list", settings{"scope": []string{"openid", "age"}}, ""},
@@ -87,7 +88,8 @@ func TestSettings(t *testing.T) {
 			"parameters.acr_values"},
 		{"acr_values as a parameter", settings{"parameters": settings{"acr_values": "b"}}, ""},
 		{"a parameter of a strange name", settings{"parameters": settings{"a&b": "x"}}, "parameters"},
-		{"a parameter that is a number", settings{"parameters": settings{"max_age": 0}}, "parameters.max_age"},
+		{"a parameter that is a number", settings{"parameters": settings{"max_age": 0}},
+			"parameters.max_age"},
 		{"parameters that are a list", settings{"parameters": []string{}}, "parameters"},
 		{"userinfo that is a text", settings{"userinfo": "true"}, "userinfo"},
 		{"an unknown setting", settings{"isuer": "x"}, "isuer"},
@@ -144,7 +146,8 @@ func TestCredentialSettings(t *testing.T) {
 		{"a credential", credential(nil), ""},
 		{"a credential of another DID method", credential(settings{"did": "did:key:z6Mk"}), "credential.did"},
 		{"a DID with a path", credential(settings{"did": "did:web:id.example:user"}), "credential.did"},
-		{"a DID with an escaped path", credential(settings{"did": "did:web:id.example%2Fuser"}), "credential.did"},
+		{"a DID with an escaped path", credential(settings{"did": "did:web:id.example%2Fuser"}),
+			"credential.did"},
 		{"a DID on loopback", credential(settings{"did": "did:web:127.0.0.1%3A80"}), ""},
 		{"a credential without an issuer", credential(settings{"issuer": nil}), "credential.issuer"},
 		{"a credential that is a text", settings{"credential": "a"}, "credential"},
@@ -176,15 +179,15 @@ func TestClientSettings(t *testing.T) {
 	}{
 		{"nothing", nil, nil, nil, "client_auth"},
 		{"a secret", map[string]string{"client_secret": secret}, nil, nil, ""},
-		{"a secret for client_secret_post", map[string]string{"client_secret": secret}, nil, "client_secret_post",
-			""},
+		{"a secret for client_secret_post", map[string]string{"client_secret": secret}, nil,
+			"client_secret_post", ""},
 		{"a key", nil, []string{"private_key"}, nil, ""},
 		{"a key for a secret's way", nil, []string{"private_key"}, "client_secret_basic", "client_auth"},
 		{"another key", nil, []string{"private_key", "other"}, nil, "other"},
-		{"both, and nothing says which", map[string]string{"client_secret": secret}, []string{"private_key"}, nil,
-			"client_auth"},
-		{"both, and client_auth says which", map[string]string{"client_secret": secret}, []string{"private_key"},
-			"private_key_jwt", ""},
+		{"both, and nothing says which", map[string]string{"client_secret": secret}, []string{"private_key"},
+			nil, "client_auth"},
+		{"both, and client_auth says which", map[string]string{"client_secret": secret},
+			[]string{"private_key"}, "private_key_jwt", ""},
 		{"another secret", map[string]string{"client_secret": secret, "token": "x"}, nil, nil, "token"},
 		{"a secret with a line break", map[string]string{"client_secret": secret + "\n"}, nil, nil,
 			"client_secret"},
@@ -195,7 +198,8 @@ func TestClientSettings(t *testing.T) {
 			config := configured(t, settings{"client_auth": c.auth})
 			config.Secrets, config.Keys = c.secrets, c.keys
 			wrong := oidc.Kind.Check(config)
-			if c.member == "" && len(wrong) > 0 || c.member != "" && (len(wrong) != 1 || wrong[0].Member != c.member) {
+			if c.member == "" && len(wrong) > 0 || c.member != "" &&
+				(len(wrong) != 1 || wrong[0].Member != c.member) {
 				t.Errorf("got %q, want a problem of %q", wrong, c.member)
 			}
 			if strings.Contains(wrong.Error(), secret) {
@@ -231,7 +235,8 @@ func TestNarrow(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			wrong := oidc.Kind.Narrow(config, json.RawMessage(c.settings))
-			if c.member == "" && len(wrong) > 0 || c.member != "" && (len(wrong) != 1 || wrong[0].Member != c.member) {
+			if c.member == "" && len(wrong) > 0 || c.member != "" &&
+				(len(wrong) != 1 || wrong[0].Member != c.member) {
 				t.Errorf("got %q, want a problem of %q", wrong, c.member)
 			}
 		})

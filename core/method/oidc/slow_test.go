@@ -44,7 +44,8 @@ func (s *slow) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResp
 // server gives it 15 s. So the requests take at most method.StepTime together, however slow the provider is.
 func TestSlowProvider(t *testing.T) {
 	const second = time.Second
-	documents := []string{oidctest.DiscoveryPath, oidctest.TokenPath, oidctest.KeysPath, oidctest.UserinfoPath}
+	documents := []string{oidctest.DiscoveryPath, oidctest.TokenPath, oidctest.KeysPath,
+		oidctest.UserinfoPath}
 	for _, c := range []struct {
 		rule    string
 		takes   map[string]time.Duration
@@ -54,7 +55,8 @@ func TestSlowProvider(t *testing.T) {
 		{"every answer comes just in time", map[string]time.Duration{"": 2900 * time.Millisecond},
 			method.Approved, documents},
 		{"the tokens take so long that no time is left for the userinfo",
-			map[string]time.Duration{"": 2900 * time.Millisecond, oidctest.TokenPath: 4900 * time.Millisecond},
+			map[string]time.Duration{"": 2900 * time.Millisecond,
+				oidctest.TokenPath: 4900 * time.Millisecond},
 			method.Unclassified, documents},
 		{"the first document is too late", map[string]time.Duration{"": 3 * second},
 			method.Unclassified, documents[:1]},
@@ -75,7 +77,8 @@ func TestSlowProvider(t *testing.T) {
 				}
 				return all["bankid"]
 			}
-			left, err := open().Act(t.Context(), w.session, method.Step{Form: url.Values{"outcome": {"begin"}}}, nil)
+			left, err := open().Act(t.Context(), w.session,
+				method.Step{Form: url.Values{"outcome": {"begin"}}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +86,8 @@ func TestSlowProvider(t *testing.T) {
 
 			provider.takes, provider.asked = c.takes, nil
 			began := w.clock()
-			d, err := open().Act(t.Context(), w.session, method.Step{Form: query, Back: true, State: left.State}, nil)
+			d, err := open().Act(t.Context(), w.session,
+				method.Step{Form: query, Back: true, State: left.State}, nil)
 			if took := w.clock().Sub(began); took > method.StepTime {
 				t.Errorf("the requests take %s, want at most %s", took, method.StepTime)
 			}
@@ -95,7 +99,8 @@ func TestSlowProvider(t *testing.T) {
 				return
 			}
 			var failed *host.FetchError
-			if !errors.As(err, &failed) || failed.Reason != host.FetchTimeout || d.Verdict != method.Unclassified {
+			if !errors.As(err, &failed) || failed.Reason != host.FetchTimeout ||
+				d.Verdict != method.Unclassified {
 				t.Errorf("%+v, %v; want a timeout, and nothing decided", d, err)
 			}
 		})

@@ -34,7 +34,8 @@ func (c *client) fetchUserinfo(
 		return claims{}, err
 	}
 	if answer.Status != 200 {
-		return claims{}, fmt.Errorf("oidc: the userinfo endpoint: status %d: %w", answer.Status, refused(badStatus))
+		return claims{}, fmt.Errorf("oidc: the userinfo endpoint: status %d: %w", answer.Status,
+			refused(badStatus))
 	}
 	var info claims
 	switch mediaType(answer) {

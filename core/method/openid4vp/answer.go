@@ -27,7 +27,8 @@ const (
 // other one says that the wallet cannot answer.
 var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope", "invalid_client",
 	"unauthorized_client", "unsupported_response_type", "server_error", "temporarily_unavailable",
-	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data", "wallet_unavailable"}
+	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data",
+	"wallet_unavailable"}
 
 // Answer implements method.Answerer: it reads what a wallet has posted. Whatever is not a proof, a refusal by
 // its user, or an error, each with the state of this question, leaves the box open.
@@ -69,7 +70,8 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 	if key != nil {
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
-	kept, err := o.verify(response, s.MinimumAge, mdoc.OpenID4VPTranscript(client, q.nonce, thumbprint, c.Address))
+	kept, err := o.verify(response, s.MinimumAge,
+		mdoc.OpenID4VPTranscript(client, q.nonce, thumbprint, c.Address))
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +190,9 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
 	p := o.settings.profile
 	elements := p.elements(age)
-	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: elements,
-		EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: o.host.Now()})
+	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
+		Elements: elements,
+		EKU:      p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: o.host.Now()})
 	if err != nil {
 		return "", refusedBy(err)
 	}

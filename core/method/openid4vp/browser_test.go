@@ -44,8 +44,8 @@ func TestAnswersByTheBrowser(t *testing.T) {
 		refused string
 	}{
 		{"a wallet's answer", "", service, nil, method.Approved, ""},
-		{"the port of https is not in an origin", "https://verge.example:443/verify/return/wallet", service, nil,
-			method.Approved, ""},
+		{"the port of https is not in an origin", "https://verge.example:443/verify/return/wallet", service,
+			nil, method.Approved, ""},
 		{"another port is", "http://localhost:8080/verify/return/wallet", "http://localhost:8080", nil,
 			method.Approved, ""},
 		{"false is a final no", "", service, func(p *wallettest.Presentation) { p.Set("age_over_18", false) },
@@ -150,7 +150,8 @@ func TestAttacksByTheBrowser(t *testing.T) {
 				strings.Replace(form.Get(method.CredentialField), "org-iso-mdoc", "openid4vp-v1-unsigned", 1))
 			return form
 		}},
-		"no JSON": {config(t, "eu-av", nil), func(*world) url.Values { return url.Values{"credential": {"{"}} }},
+		"no JSON": {config(t, "eu-av", nil),
+			func(*world) url.Values { return url.Values{"credential": {"{"}} }},
 		"a method that does not ask browsers": {config(t, "eu-av", settings{"browser": false}),
 			func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":"AA"}`) }},
 		"a page without a question": {config(t, "eu-av", nil), func(w *world) url.Values {

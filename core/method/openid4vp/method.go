@@ -4,9 +4,10 @@
 //
 // # The walk
 //
-//  1. The user begins. Act draws a question: a nonce, and keys for answers. The core opens a box for the answer.
-//  2. The page has the request three times: as a link that opens a wallet on this device, as a code for a wallet
-//     on another device, and for the browser's own dialog where it has one.
+//  1. The user begins. Act draws a question: a nonce, and keys for answers. The core opens a box for the
+//     answer.
+//  2. The page has the request three times: as a link that opens a wallet on this device, as a code for a
+//     wallet on another device, and for the browser's own dialog where it has one.
 //  3. A wallet posts its answer to the box (Answer), or the browser posts it with a form (Act).
 //  4. The browser that waits comes for the answer, and Act says what it means.
 //
@@ -27,15 +28,17 @@
 // # Settings
 //
 //	profile           which documents: eu-av, mdl or pid (profiles.json)
-//	trust_anchors     PEM files with the root certificates of those who issue the documents. There is no default
-//	scheme            what opens a wallet: a scheme, or the https address of a wallet (default: the profile's)
+//	trust_anchors     PEM files with the root certificates of those who issue the documents. There is no
+//	                  default
+//	scheme            what opens a wallet: a scheme, or the https address of a wallet (default: the
+//	                  profile's)
 //	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
 //	                  profile's)
 //	encrypted         answers are encrypted: direct_post.jwt (default: the profile's)
 //	browser           the browser is asked, too, by the Digital Credentials API (default: the profile's)
 //	private_key_file, certificate_file
-//	                  of signed requests: a P-256 key, and the certificates from the key's to one that a root has
-//	                  issued
+//	                  of signed requests: a P-256 key, and the certificates from the key's to one that a
+//	                  root has issued
 //	client_id_prefix  of signed requests: x509_san_dns (default) or x509_hash
 //
 // # What is not done
@@ -100,7 +103,8 @@ func (o *openID) Begin(_ context.Context, s method.Session) error {
 func expired(s settings, now time.Time) error {
 	leaf := s.chain[0]
 	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
-		return fmt.Errorf("openid4vp: the certificate that signs requests is valid from %s to %s only; get another one",
+		return fmt.Errorf("openid4vp: the certificate that signs requests is valid from %s to %s only; "+
+			"get another one",
 			leaf.NotBefore.UTC().Format(time.DateOnly), leaf.NotAfter.UTC().Format(time.DateOnly))
 	}
 	return nil

@@ -19,13 +19,14 @@ var forms = map[string]struct {
 	profile string
 	changes settings
 }{
-	"eu-av by value":                  {"eu-av", nil},
-	"eu-av by value, encrypted":       {"eu-av", settings{"encrypted": true}},
-	"mdl signed, by its host":         {"mdl", nil},
-	"pid signed, by its hash":         {"pid", settings{"client_id_prefix": "x509_hash"}},
-	"mdl signed, not encrypted":       {"mdl", settings{"encrypted": false}},
-	"pid by value":                    {"pid", settings{"request": "value", "encrypted": false}},
-	"eu-av signed, to a wallet's app": {"eu-av", settings{"request": "signed", "scheme": "https://wallet.example/ask"}},
+	"eu-av by value":            {"eu-av", nil},
+	"eu-av by value, encrypted": {"eu-av", settings{"encrypted": true}},
+	"mdl signed, by its host":   {"mdl", nil},
+	"pid signed, by its hash":   {"pid", settings{"client_id_prefix": "x509_hash"}},
+	"mdl signed, not encrypted": {"mdl", settings{"encrypted": false}},
+	"pid by value":              {"pid", settings{"request": "value", "encrypted": false}},
+	"eu-av signed, to a wallet's app": {"eu-av",
+		settings{"request": "signed", "scheme": "https://wallet.example/ask"}},
 }
 
 // A wallet answers the link on the same device and the code on another one, whichever form the request has.
@@ -47,7 +48,8 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("%+v, want an approval", d)
 				}
 				// The address is signed, and not only where the answer is posted.
-				other := map[string]string{box: box + method.SameDevice, box + method.SameDevice: box}[address]
+				other := map[string]string{box: box + method.SameDevice,
+					box + method.SameDevice: box}[address]
 				kept, err = w.post(other, formType, m.Form.Encode())
 				w.wantRefused("device_signature", kept, err)
 			}
@@ -65,7 +67,8 @@ func TestLinks(t *testing.T) {
 			[]string{"client_id", "client_metadata", "dcql_query", "nonce", "response_mode", "response_type",
 				"response_uri", "state"}},
 		"a driving licence": {config(t, "mdl", nil), "openid4vp://?", []string{"client_id", "request_uri"}},
-		"an identity":       {config(t, "pid", nil), "eudi-openid4vp://?", []string{"client_id", "request_uri"}},
+		"an identity": {config(t, "pid", nil), "eudi-openid4vp://?",
+			[]string{"client_id", "request_uri"}},
 		"another scheme": {config(t, "eu-av", settings{"scheme": "haip"}), "haip://?",
 			[]string{"client_id", "client_metadata", "dcql_query", "nonce", "response_mode", "response_type",
 				"response_uri", "state"}},
@@ -95,7 +98,8 @@ func TestLinks(t *testing.T) {
 				if uri := query.Get("response_uri") + query.Get("request_uri"); uri != address {
 					t.Errorf("the answer goes to %s, want %s", uri, address)
 				}
-				if client := query.Get("client_id"); query.Has("response_uri") && client != "redirect_uri:"+address {
+				if client := query.Get("client_id"); query.Has("response_uri") &&
+					client != "redirect_uri:"+address {
 					t.Errorf("the client is %s", client)
 				}
 			}
@@ -159,7 +163,8 @@ func TestVerdicts(t *testing.T) {
 		{"a licence that says no more than 21", "mdl", says("age_over_21", true), method.Approved, ""},
 		{"a licence of somebody below 21 says nothing about 18", "mdl", says("age_over_21", false),
 			method.AttemptFailed, ""},
-		{"a licence that says both", "mdl", says("age_over_21", false, "age_over_18", true), method.Approved, ""},
+		{"a licence that says both", "mdl", says("age_over_21", false, "age_over_18", true), method.Approved,
+			""},
 		{"the exact age wins", "mdl", says("age_over_21", true, "age_over_18", false), method.Rejected, ""},
 		{"25 was not asked for", "mdl", says("age_over_25", true), 0, "no_element"},
 		{"1 is not true", "eu-av", says("age_over_18", 1), 0, "element_no_bool"},
@@ -318,10 +323,11 @@ var noAnswers = []struct {
 		jwe[tag-3] ^= 1
 		return of(m, "response", string(jwe))
 	}, ""},
-	{"an answer that is encrypted to another question", encrypted, func(w *world, m wallettest.Message) string {
-		w.begin()
-		return m.Form.Encode()
-	}, "jwe_not_opened"},
+	{"an answer that is encrypted to another question", encrypted,
+		func(w *world, m wallettest.Message) string {
+			w.begin()
+			return m.Form.Encode()
+		}, "jwe_not_opened"},
 	{"no encrypted answer", encrypted, func(_ *world, m wallettest.Message) string {
 		return of(m, "response", "a.b.c")
 	}, "jwe_form"},
@@ -346,13 +352,15 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		})
 	}
 	w := newWorld(t, config(t, "eu-av", nil))
-	for _, contentType := range []string{"", "application/json", "multipart/form-data; boundary=a", "text/plain"} {
+	for _, contentType := range []string{"", "application/json", "multipart/form-data; boundary=a",
+		"text/plain"} {
 		kept, err := w.post(box, contentType, w.message(w.shows().Code).Form.Encode())
 		if !errors.Is(err, method.ErrMediaType) || !errors.Is(err, method.ErrStep) || kept != nil {
 			t.Errorf("contract 39: an answer as %q: %q, %v", contentType, kept, err)
 		}
 	}
-	if _, err := w.post(box, formType+"; charset=utf-8", w.message(w.shows().Code).Form.Encode()); err != nil {
+	if _, err := w.post(box, formType+"; charset=utf-8",
+		w.message(w.shows().Code).Form.Encode()); err != nil {
 		t.Errorf("a form with a charset: %v", err)
 	}
 	w.state = []byte("not a state")
@@ -370,7 +378,8 @@ func TestAnAnchorThatIsTakenAway(t *testing.T) {
 		t.Fatalf("before: %v", err)
 	}
 	byBrowser := w.inBrowser(service)
-	after := newWorld(t, config(t, "eu-av", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}))
+	after := newWorld(t,
+		config(t, "eu-av", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}))
 	after.state = w.state
 	kept, err := after.send(good)
 	after.wantRefused("untrusted", kept, err)
@@ -396,7 +405,8 @@ func TestErrorsOfWallets(t *testing.T) {
 			t.Errorf("contract 39: a user who declines: %+v, %v", d, err)
 		}
 		for name, reason := range map[string]string{"invalid_request": "wallet_error_invalid_request",
-			"wallet_unavailable": "wallet_error_wallet_unavailable", "canary of a code": "wallet_error_unknown"} {
+			"wallet_unavailable": "wallet_error_wallet_unavailable",
+			"canary of a code":   "wallet_error_unknown"} {
 			d, err := says(name)
 			if d.Verdict != method.Unclassified || err == nil || method.ReasonOf(err) != reason {
 				t.Errorf("contract 39: %s: %+v, %v", name, d, err)
@@ -462,13 +472,15 @@ func TestQuestionsDiffer(t *testing.T) {
 func TestBeginFindsWhatNoWalletWouldAccept(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", nil))
 	w.session.ReturnURL = "https://elsewhere.example/verify/return/wallet"
-	if err := w.method.Begin(t.Context(), w.session); err == nil || !strings.Contains(err.Error(), "base_url") {
+	if err := w.method.Begin(t.Context(), w.session); err == nil ||
+		!strings.Contains(err.Error(), "base_url") {
 		t.Errorf("a certificate for another host: %v", err)
 	}
 	w.session.ReturnURL = service + "/verify/return/wallet"
 	for _, days := range []int{-2, 40} {
 		w.now = noon.AddDate(0, 0, days)
-		if err := w.method.Begin(t.Context(), w.session); err == nil || !strings.Contains(err.Error(), "2026-12-22") {
+		if err := w.method.Begin(t.Context(), w.session); err == nil ||
+			!strings.Contains(err.Error(), "2026-12-22") {
 			t.Errorf("a certificate that is not valid: %v", err)
 		}
 	}
@@ -489,7 +501,8 @@ func TestStepsOfThePage(t *testing.T) {
 		t.Errorf("cancel: %+v", d)
 	}
 	for _, form := range []url.Values{{}, {"outcome": {"approve"}}, {"vp_token": {"{}"}}} {
-		if _, err := w.method.Act(t.Context(), w.session, method.Step{Form: form}); !errors.Is(err, method.ErrStep) {
+		if _, err := w.method.Act(t.Context(), w.session, method.Step{Form: form}); !errors.Is(err,
+			method.ErrStep) {
 			t.Errorf("the form %v: %v", form, err)
 		}
 	}

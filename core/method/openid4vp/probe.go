@@ -18,7 +18,8 @@ const soon = 30 * 24 * time.Hour
 
 // Probe is the method.Probe of the kind. There is nobody to ask: wallets come by themselves. It looks at the
 // certificates, and whether the key is the one that the certificate is for.
-func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string) (r method.Report, err error) {
+func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string) (r method.Report,
+	err error) {
 	s, wrong := parse(c)
 	if err := wrong.Err(); err != nil {
 		return r, err
@@ -28,9 +29,11 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	r.Fact("document", p.doctype)
 	r.Fact("element", strings.Join(p.elements(18), ", or ")+" for an age of 18")
 	r.Fact("links begin with", s.scheme)
-	r.Fact("request", map[bool]string{false: "in the link", true: "signed, and fetched by the wallet"}[s.key != ""])
+	r.Fact("request", map[bool]string{false: "in the link",
+		true: "signed, and fetched by the wallet"}[s.key != ""])
 	r.Fact("answers", map[bool]string{false: "in the clear, over https", true: "encrypted"}[s.encrypted])
-	r.Fact("browser's own wallets", map[bool]string{false: "not asked", true: "asked by " + browserProtocol}[s.browser])
+	r.Fact("browser's own wallets", map[bool]string{false: "not asked",
+		true: "asked by " + browserProtocol}[s.browser])
 
 	now := h.Now()
 	for _, a := range s.anchors {
@@ -53,8 +56,8 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	case err != nil:
 		r.Bad("%s_file does not sign: %v", keyName, err)
 	case !isSignedBy(leaf, message, signature):
-		r.Bad("%s_file and %s_file do not belong together: wallets would refuse every request; use the key for which "+
-			"the certificate was made", keyName, certificateName)
+		r.Bad("%s_file and %s_file do not belong together: wallets would refuse every request; use "+
+			"the key for which the certificate was made", keyName, certificateName)
 	default:
 		r.Good("%s_file is the key of the first certificate in %s_file", keyName, certificateName)
 	}
@@ -92,5 +95,6 @@ func isSignedBy(c *x509.Certificate, message, signature []byte) bool {
 		return false
 	}
 	hash := sha256.Sum256(message)
-	return ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
+	return ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:32]),
+		new(big.Int).SetBytes(signature[32:]))
 }

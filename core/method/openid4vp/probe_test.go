@@ -24,8 +24,8 @@ func TestProbe(t *testing.T) {
 		{"an anchor that expires", config(t, "eu-av", nil), 350, "", "expires on"},
 		{"an anchor that has expired", config(t, "eu-av", nil), 400, "", "has expired on"},
 		{"an anchor that is not valid yet", config(t, "eu-av", nil), -100, "", "is valid only from"},
-		{"a certificate for another host", config(t, "mdl", nil), -1, "https://elsewhere.example/verify/return/a",
-			"not for the host of base_url"},
+		{"a certificate for another host", config(t, "mdl", nil), -1,
+			"https://elsewhere.example/verify/return/a", "not for the host of base_url"},
 		{"a certificate for another key", config(t, "mdl", settings{"certificate": other}), -1, "",
 			"do not belong together"},
 		{"a certificate that expires", config(t, "mdl", nil), 20, "", "expires on 2026-12-22"},
@@ -46,7 +46,8 @@ func TestProbe(t *testing.T) {
 					bad = append(bad, f.Text)
 				}
 			}
-			if c.bad == "" && len(bad) > 0 || c.bad != "" && (len(bad) != 1 || !strings.Contains(bad[0], c.bad)) {
+			if c.bad == "" && len(bad) > 0 || c.bad != "" &&
+				(len(bad) != 1 || !strings.Contains(bad[0], c.bad)) {
 				t.Errorf("it finds %q, want %q", bad, c.bad)
 			}
 		})

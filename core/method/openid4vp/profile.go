@@ -13,10 +13,10 @@ import (
 //
 //	doctype, namespace  of the document, as ISO 18013-5 names them
 //	element             the name of the element that says whether somebody is NN or older
-//	older               ages above the one that is asked for whose elements count, too, where issuers of such
-//	                    documents put in a few ages only
-//	signers             what the certificate of a document's signer must be for (extended key usages); one of
-//	                    them must be there
+//	older               ages above the one that is asked for whose elements count, too, where issuers of
+//	                    such documents put in a few ages only
+//	signers             what the certificate of a document's signer must be for (extended key usages); one
+//	                    of them must be there
 //	credential          what the request calls the document
 //	scheme, request, encrypted, browser
 //	                    defaults of the settings of these names

@@ -70,7 +70,8 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	r := reader{o, &wrong}
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {
-			wrong.Add(name, "it is not known here; use only: %s, and %s_file", strings.Join(known, ", "), keyName)
+			wrong.Add(name, "it is not known here; use only: %s, and %s_file", strings.Join(known, ", "),
+				keyName)
 		}
 	}
 	name := r.text("profile")
@@ -150,10 +151,12 @@ func (s *settings) readAnchors(r reader) {
 	}
 	switch {
 	case len(s.anchors) == 0:
-		r.wrong.Add(anchorsName, "there is no trust anchor, so no document could be believed; name the PEM files of "+
+		r.wrong.Add(anchorsName, "there is no trust anchor, so no document could be believed; name "+
+			"the PEM files of "+
 			`the issuers' root certificates: %s = ["issuers.pem"]`, anchorsName)
 	case len(s.anchors) > maxAnchors:
-		r.wrong.Add(anchorsName, "there are %d certificates; at most %d are allowed", len(s.anchors), maxAnchors)
+		r.wrong.Add(anchorsName, "there are %d certificates; at most %d are allowed", len(s.anchors),
+			maxAnchors)
 	}
 }
 
@@ -171,10 +174,12 @@ func (s *settings) readScheme(r reader, dev bool) {
 	}
 	switch {
 	case len(s.scheme) > maxLink || strings.ContainsAny(s.scheme, "?#") || !weburl.IsApp(s.scheme+"?a=b"):
-		r.wrong.Add("scheme", "%q is no scheme; use a name such as openid4vp, or the https address of a wallet",
+		r.wrong.Add("scheme", "%q is no scheme; use a name such as openid4vp, or the https "+
+			"address of a wallet",
 			scheme)
 	case isAddress && !weburl.IsLeave(s.scheme, dev):
-		r.wrong.Add("scheme", "%q is no https address; use one, or the name of a scheme such as openid4vp", scheme)
+		r.wrong.Add("scheme", "%q is no https address; use one, or the name of a scheme such as openid4vp",
+			scheme)
 	}
 }
 
@@ -185,18 +190,21 @@ func (s *settings) readSigning(r reader, c method.Config, signed bool) {
 	prefix := r.oneOf("client_id_prefix", byHost, byHost, byHash)
 	if !signed {
 		if hasKey || text != "" || r.o.Value("client_id_prefix").Present() {
-			r.wrong.Add("request", "a request that is sent by value is not signed; set request = %q, or leave out "+
-				"%s_file, %s_file and client_id_prefix", signedRequest, keyName, certificateName)
+			r.wrong.Add("request", "a request that is sent by value is not signed; set request = "+
+				"%q, or leave out %s_file, %s_file and client_id_prefix", signedRequest, keyName,
+				certificateName)
 		}
 		return
 	}
 	s.hash = prefix == byHash
 	s.key = c.KeyName(keyName)
 	if !hasKey {
-		r.wrong.Add(keyName+"_file", "it is missing; name the PEM file of the P-256 key that signs the requests")
+		r.wrong.Add(keyName+"_file",
+			"it is missing; name the PEM file of the P-256 key that signs the requests")
 	}
 	if text == "" {
-		r.wrong.Add(certificateName+"_file", "it is missing; name the PEM file of the certificate for that key")
+		r.wrong.Add(certificateName+"_file",
+			"it is missing; name the PEM file of the certificate for that key")
 		return
 	}
 	s.readChain(r, text)
@@ -233,7 +241,7 @@ func (s *settings) readChain(r reader, text string) {
 		r.wrong.Add(name, "the first certificate is not for a P-256 key, by which requests are signed")
 	}
 	if !s.hash && len(s.chain[0].DNSNames) == 0 {
-		r.wrong.Add(name, "the first certificate names no host, by which wallets would know the service; use one that "+
-			"does, or client_id_prefix = %q", byHash)
+		r.wrong.Add(name, "the first certificate names no host, by which wallets would know the "+
+			"service; use one that does, or client_id_prefix = %q", byHash)
 	}
 }

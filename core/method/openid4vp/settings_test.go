@@ -33,7 +33,8 @@ func TestSettings(t *testing.T) {
 	}{
 		{"the least that is needed", "eu-av", nil, "", ""},
 		{"signed requests", "mdl", nil, "", ""},
-		{"two anchors", "eu-av", settings{"trust_anchors": []string{anchor, string(issuers["mdl"].PEM())}}, "", ""},
+		{"two anchors", "eu-av", settings{"trust_anchors": []string{anchor, string(issuers["mdl"].PEM())}},
+			"", ""},
 		{"no anchor", "eu-av", settings{"trust_anchors": nil}, "trust_anchors", `trust_anchors = ["issuers.pem"]`},
 		{"an empty list of anchors", "eu-av", settings{"trust_anchors": []string{}}, "trust_anchors",
 			"no trust anchor"},
@@ -44,33 +45,39 @@ func TestSettings(t *testing.T) {
 		{"an anchor that is empty", "eu-av", settings{"trust_anchors": []string{""}}, "trust_anchors", ""},
 		{"a private key as anchor", "eu-av", settings{"trust_anchors": []string{private}}, "trust_anchors",
 			"PRIVATE KEY"},
-		{"65 anchors", "eu-av", settings{"trust_anchors": []string{strings.Repeat(anchor, 65)}}, "trust_anchors",
-			"at most 64"},
+		{"65 anchors", "eu-av", settings{"trust_anchors": []string{strings.Repeat(anchor, 65)}},
+			"trust_anchors", "at most 64"},
 		{"no profile", "eu-av", settings{"profile": nil}, "profile", "eu-av, mdl, pid"},
 		{"a profile that nobody knows", "eu-av", settings{"profile": "EU-AV"}, "profile", "eu-av, mdl, pid"},
-		{"a setting that nobody knows", "eu-av", settings{"trust_anchor": "a"}, "trust_anchor", "trust_anchors"},
+		{"a setting that nobody knows", "eu-av", settings{"trust_anchor": "a"}, "trust_anchor",
+			"trust_anchors"},
 		{"a scheme that browsers run", "eu-av", settings{"scheme": "javascript"}, "scheme", "openid4vp"},
 		{"a scheme with a colon", "eu-av", settings{"scheme": "av:"}, "scheme", "openid4vp"},
 		{"a scheme with a query", "eu-av", settings{"scheme": "av://?a=b"}, "scheme", "openid4vp"},
 		{"a scheme of 300 letters", "eu-av", settings{"scheme": strings.Repeat("a", 300)}, "scheme", ""},
 		{"a number as scheme", "eu-av", settings{"scheme": 1}, "scheme", "a text"},
 		{"a wallet's address", "eu-av", settings{"scheme": "https://wallet.example/"}, "", ""},
-		{"a wallet's address over http", "eu-av", settings{"scheme": "http://wallet.example/"}, "scheme", "https"},
+		{"a wallet's address over http", "eu-av", settings{"scheme": "http://wallet.example/"}, "scheme",
+			"https"},
 		{"another kind of request", "eu-av", settings{"request": "reference"}, "request", "value, signed"},
 		{"encrypted is no flag", "eu-av", settings{"encrypted": "yes"}, "encrypted", "true or false"},
 		{"browser is no flag", "eu-av", settings{"browser": 1}, "browser", "true or false"},
 		{"another way to name the client", "mdl", settings{"client_id_prefix": "did"}, "client_id_prefix",
 			"x509_san_dns, x509_hash"},
-		{"a certificate for a request that is not signed", "eu-av", settings{"certificate": noHost}, "request",
-			"signed"},
+		{"a certificate for a request that is not signed", "eu-av", settings{"certificate": noHost},
+			"request", "signed"},
 		{"no certificate", "mdl", settings{"certificate": nil}, "certificate_file", "name the PEM file"},
 		{"a certificate that is none", "mdl", settings{"certificate": "a"}, "certificate_file", "PEM"},
-		{"a private key as certificate", "mdl", settings{"certificate": private}, "certificate_file", "PRIVATE KEY"},
-		{"a certificate that is damaged", "mdl", settings{"certificate": strings.ReplaceAll(private, "PRIVATE KEY",
-			"CERTIFICATE")}, "certificate_file", "cannot be read"},
+		{"a private key as certificate", "mdl", settings{"certificate": private}, "certificate_file",
+			"PRIVATE KEY"},
+		{"a certificate that is damaged", "mdl",
+			settings{"certificate": strings.ReplaceAll(private, "PRIVATE KEY",
+				"CERTIFICATE")}, "certificate_file", "cannot be read"},
 		{"five certificates", "mdl", settings{"certificate": five}, "certificate_file", "at most 4"},
-		{"a certificate for a larger curve", "mdl", settings{"certificate": large}, "certificate_file", "P-256"},
-		{"a certificate for no host", "mdl", settings{"certificate": noHost}, "certificate_file", "x509_hash"},
+		{"a certificate for a larger curve", "mdl", settings{"certificate": large}, "certificate_file",
+			"P-256"},
+		{"a certificate for no host", "mdl", settings{"certificate": noHost}, "certificate_file",
+			"x509_hash"},
 		{"a certificate for no host, named by its hash", "mdl",
 			settings{"certificate": noHost, "client_id_prefix": "x509_hash"}, "", ""},
 	} {
@@ -90,7 +97,9 @@ func TestSettings(t *testing.T) {
 			}
 		})
 	}
+}
 
+func TestSettingsDependOnKeysAndMode(t *testing.T) {
 	noKey := config(t, "mdl", nil)
 	noKey.Keys = nil
 	if wrong := openid4vp.Kind.Check(noKey); len(wrong) != 1 || wrong[0].Member != "private_key_file" {

@@ -21,7 +21,8 @@ func TestEveryOutcome(t *testing.T) {
 	}
 	choices := p.Show(method.Session{}, nil).Choices
 	for outcome, verdict := range want {
-		d, err := p.Act(context.Background(), method.Session{}, method.Step{Form: url.Values{"outcome": {outcome}}})
+		d, err := p.Act(context.Background(), method.Session{},
+			method.Step{Form: url.Values{"outcome": {outcome}}})
 		if err != nil || d.Verdict != verdict || d.State != nil {
 			t.Errorf("architecture, sandbox: %s gives %+v, %v", outcome, d, err)
 		}
@@ -33,7 +34,8 @@ func TestEveryOutcome(t *testing.T) {
 		t.Errorf("the page offers %v", choices)
 	}
 	for _, outcome := range []string{"", "APPROVE", "approved", check} {
-		d, err := p.Act(context.Background(), method.Session{}, method.Step{Form: url.Values{"outcome": {outcome}}})
+		d, err := p.Act(context.Background(), method.Session{},
+			method.Step{Form: url.Values{"outcome": {outcome}}})
 		if !errors.Is(err, method.ErrStep) || d.Verdict == method.Approved {
 			t.Errorf("%q decides %+v", outcome, d)
 		}
@@ -46,7 +48,8 @@ func TestASlowApproval(t *testing.T) {
 	user := UserSlow
 	s := method.Session{User: &user}
 	act := func(outcome string, state []byte) (method.Decision, error) {
-		return p.Act(context.Background(), s, method.Step{Form: url.Values{"outcome": {outcome}}, State: state})
+		return p.Act(context.Background(), s, method.Step{Form: url.Values{"outcome": {outcome}},
+			State: state})
 	}
 	d, err := act(Approve, nil)
 	if err != nil || d.Verdict != method.Pending || len(d.State) == 0 || len(d.State) > 256 {

@@ -159,7 +159,8 @@ func safeURL(s string) SafeURL {
 		return InvalidURL
 	}
 	end := strings.IndexAny(s, ":/?#")
-	if end >= 0 && s[end] == ':' && !strings.EqualFold(s[:end], "https") && !strings.EqualFold(s[:end], "http") {
+	if end >= 0 && s[end] == ':' && !strings.EqualFold(s[:end], "https") &&
+		!strings.EqualFold(s[:end], "http") {
 		return InvalidURL
 	}
 	return SafeURL(s)

@@ -70,8 +70,8 @@ var advice = []Advice{
 	{
 		Probe: webhook.ProbeAlteredBody,
 		Title: "The receiver does not check the bytes that came",
-		Text: "A space was put before the body of this request after it was signed, and the receiver has to " +
-			"answer 401. A receiver that parses the JSON, writes it again and checks that text does not " +
+		Text: "A space was put before the body of this request after it was signed, and the receiver has " +
+			"to answer 401. A receiver that parses the JSON, writes it again and checks that text does not " +
 			"see the change. Check the raw bytes of the body, and parse them afterwards. Often a framework " +
 			"parses the body before the receiver gets it.",
 	},

@@ -80,8 +80,10 @@ var run = map[string]struct {
 		return []string{"php", "-S", "127.0.0.1:" + port, source}
 	}},
 	"go": {needs: "go", file: "receiver.go",
-		compile: func(source, program string) []string { return []string{"go", "build", "-o", program, source} },
-		args:    func(_, program, _ string) []string { return []string{program} }},
+		compile: func(source, program string) []string {
+			return []string{"go", "build", "-o", program, source}
+		},
+		args: func(_, program, _ string) []string { return []string{program} }},
 }
 
 func interpreted(name string) func(source, program, port string) []string {
@@ -143,7 +145,8 @@ func TestReceiversPassTheProbes(t *testing.T) {
 					failed = append(failed, name)
 				}
 				want := []string{probe}
-				if probe == webhook.ProbeBadSignature { // who checks no signature does not see the body change either
+				// who checks no signature does not see the body change either
+				if probe == webhook.ProbeBadSignature {
 					want = append(want, webhook.ProbeAlteredBody)
 				}
 				if !slices.Equal(failed, want) {
@@ -230,7 +233,8 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 		}
 	}
 	now := time.Now()
-	event := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd", CreatedAt: now,
+	event := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd",
+		CreatedAt:   now,
 		PublisherID: "pub_a", IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd", SessionID: "svc_sess_x"})
 	var results []webhook.ProbeResult
 	for _, p := range webhook.Probes(secret, event.Body(), now) {

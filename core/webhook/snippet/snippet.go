@@ -1,8 +1,8 @@
 // Package snippet has the check of a webhook's signature in every language that the documentation shows. Each
 // needs the standard library of its language alone.
 //
-// The languages of package mend have it in a whole receiver, and it is taken from there. The others are files of
-// this package. Whoever writes Go calls webhook.Verify, and needs none of this.
+// The languages of package mend have it in a whole receiver, and it is taken from there. The others are files
+// of this package. Whoever writes Go calls webhook.Verify, and needs none of this.
 package snippet
 
 import (

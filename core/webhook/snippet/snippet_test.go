@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// vector is a request of signature_vectors.json as a check gets it: a header that came twice has both values, with
-// a comma between, as RFC 9110 puts them together.
+// vector is a request of signature_vectors.json as a check gets it: a header that came twice has both values,
+// with a comma between, as RFC 9110 puts them together.
 type vector struct {
 	name      string
 	want      string
@@ -93,7 +93,8 @@ func asLines(_ *testing.T, all []vector) []byte {
 	}
 	var b bytes.Buffer
 	for _, v := range all {
-		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\n", field(&v.Secret), field(v.Signature), field(v.Timestamp), v.Body, v.Now)
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\n", field(&v.Secret), field(v.Signature), field(v.Timestamp),
+			v.Body, v.Now)
 	}
 	return b.Bytes()
 }
@@ -114,10 +115,12 @@ var runs = map[string]struct {
 		commands: [][]string{{"python3", "check.py"}}},
 	"php": {driver: "drive.php", file: "check.php", before: "<?php\n", needs: []string{"php"},
 		commands: [][]string{{"php", "check.php"}}},
-	"ruby": {driver: "drive.rb", file: "check.rb", needs: []string{"ruby"}, commands: [][]string{{"ruby", "check.rb"}}},
+	"ruby": {driver: "drive.rb", file: "check.rb", needs: []string{"ruby"},
+		commands: [][]string{{"ruby", "check.rb"}}},
 	"go": {driver: "drive.go.txt", file: "drive.go", needs: []string{"go"},
 		commands: [][]string{{"go", "run", "check.go", "drive.go"}}},
-	"java": {driver: "Drive.java", file: "Drive.java", needs: []string{"javac", "java"}, optional: true, feed: asLines,
+	"java": {driver: "Drive.java", file: "Drive.java", needs: []string{"javac", "java"}, optional: true,
+		feed:     asLines,
 		commands: [][]string{{"javac", "Check.java", "Drive.java"}, {"java", "-cp", ".", "Drive"}}},
 	"csharp": {driver: "Drive.cs", file: "Drive.cs", needs: []string{"mcs", "mono"}, feed: asLines,
 		commands: [][]string{{"mcs", "-out:check.exe", "Check.cs", "Drive.cs"}, {"mono", "check.exe"}}},

@@ -13,7 +13,8 @@ import (
 func TestACallersTraceIDDecidesNothing(t *testing.T) {
 	low := oteltrace.TraceID{15: 0, 0: 1} // a part of any size has it
 	ctx := oteltrace.ContextWithRemoteSpanContext(context.Background(), oteltrace.NewSpanContext(
-		oteltrace.SpanContextConfig{TraceID: low, SpanID: oteltrace.SpanID{1}, TraceFlags: oteltrace.FlagsSampled}))
+		oteltrace.SpanContextConfig{TraceID: low, SpanID: oteltrace.SpanID{1},
+			TraceFlags: oteltrace.FlagsSampled}))
 	draws := []float64{0.009, 0.01, 0.5, 0}
 	at := 0
 	lot := byLot{part: 0.01, draw: func() float64 { at++; return draws[at-1] }}
@@ -38,7 +39,8 @@ func TestOpenDrawsLots(t *testing.T) {
 	recorded := 0
 	for range 1000 {
 		ctx := oteltrace.ContextWithRemoteSpanContext(context.Background(), oteltrace.NewSpanContext(
-			oteltrace.SpanContextConfig{TraceID: low, SpanID: oteltrace.SpanID{1}, TraceFlags: oteltrace.FlagsSampled}))
+			oteltrace.SpanContextConfig{TraceID: low, SpanID: oteltrace.SpanID{1},
+				TraceFlags: oteltrace.FlagsSampled}))
 		_, span := p.Tracer("test").Start(ctx, "request")
 		if span.IsRecording() {
 			recorded++

@@ -1,10 +1,10 @@
 // Package otlp sends spans to a collector, by OTLP over HTTP. [Open] returns the provider for tracing.New.
 //
-// Only requests to the configured endpoint leave. They go to no proxy of the environment, and follow no redirect.
-// What a collector asks for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
+// Only requests to the configured endpoint leave. They go to no proxy of the environment, and follow no
+// redirect. What a collector asks for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
 //
-// Not promised: that every span arrives. Spans are sent in batches, later than what they tell of. If the collector
-// is away or too slow, they are dropped, and the log says so once.
+// Not promised: that every span arrives. Spans are sent in batches, later than what they tell of. If the
+// collector is away or too slow, they are dropped, and the log says so once.
 package otlp
 
 import (
@@ -42,7 +42,8 @@ type Config struct {
 // Check says what is wrong with a configuration.
 func (c Config) Check() error {
 	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		u.RawQuery != "" {
 		return fmt.Errorf("%q is no address like http://127.0.0.1:4318", c.Endpoint)
 	}
 	if !(c.Sample >= 0 && c.Sample <= 1) { // so that NaN is refused, too
@@ -54,8 +55,8 @@ func (c Config) Check() error {
 // Open returns a provider whose spans go to the collector. Its Shutdown sends what is left.
 //
 // A caller that records a trace does not decide that Verge does: a lot is drawn for each of its requests. Its
-// trace id would not do, because the caller has chosen it. A trace that its caller does not record is not recorded
-// here either.
+// trace id would not do, because the caller has chosen it. A trace that its caller does not record is not
+// recorded here either.
 func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
@@ -82,7 +83,8 @@ func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 		trace.WithBatcher(&telling{SpanExporter: exporter, log: c.Log}),
 		trace.WithSampler(trace.ParentBased(sampled, trace.WithRemoteParentSampled(remote))),
 		trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "verge"),
-			attribute.String("service.version", c.Version), attribute.String("service.instance.id", rand.Text()))),
+			attribute.String("service.version", c.Version),
+			attribute.String("service.instance.id", rand.Text()))),
 	), nil
 }
 

@@ -180,8 +180,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A collector of the test gets one span for a request and for a job, and for what they ask of others, natively
-// and from guests.
+// A collector of the test gets one span for a request and for a job, and for what they ask of others,
+// natively and from guests.
 func TestSpans(t *testing.T) {
 	engines := map[string]modules.Config{"native": {}}
 	if long.Run(t, "TestSpans") {
@@ -203,7 +203,8 @@ func TestSpans(t *testing.T) {
 			}
 			checkRequest(t, to, name == "wasm")
 			checkWebhook(t, to, webhook)
-			for _, secret := range []string{state, user, query, path, vendor, s.key, "svc_sk_", "whsec", "127.0.0.1:"} {
+			for _, secret := range []string{state, user, query, path, vendor, s.key, "svc_sk_", "whsec",
+				"127.0.0.1:"} {
 				if all := to.everything(); strings.Contains(all, secret) {
 					t.Errorf("contract 13: a span has %q: %s", secret, all)
 				}

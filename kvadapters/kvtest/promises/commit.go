@@ -13,7 +13,8 @@ import (
 
 var commitPromises = []Promise{
 	{Atomicity, nothing, "a check without Tx holds only while there is no item", func(r *run) {
-		id := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
+		id := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a"}},
+			Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
 		c := r.conflict("a is there", kv.Tx{
 			Checks: []kv.Check{{Name: "a"}},
 			Puts:   []kv.Put{{Name: "a", Value: []byte("2")}},
@@ -109,7 +110,8 @@ var commitPromises = []Promise{
 			Cancel:   []string{"old"},
 		})
 		if !slices.Equal(c.Lost, []string{"old"}) || len(c.Items) != 0 {
-			r.Errorf("the conflict names lost tasks %q and items %q, want the task old only", c.Lost, names(c.Items))
+			r.Errorf("the conflict names lost tasks %q and items %q, want the task old only", c.Lost,
+				names(c.Items))
 		}
 		r.wantUntouched(kept)
 	}},
@@ -146,7 +148,8 @@ var commitPromises = []Promise{
 				var c *kv.Conflict
 				switch {
 				case err == nil && winner.Tx != id:
-					r.Errorf("%s was told that it won, but %s did: two commits passed the same check", id, winner.Tx)
+					r.Errorf("%s was told that it won, but %s did: two commits passed the same check", id,
+						winner.Tx)
 				case err == nil:
 				case !errors.As(err, &c):
 					r.Errorf("%s failed with %v, want a *kv.Conflict", id, err)
@@ -160,7 +163,8 @@ var commitPromises = []Promise{
 				}
 			}
 			if tasks, _ := r.claim(r.start, 3600*second, 64); len(tasks) != 1 || tasks[0].ID != winner.Tx {
-				r.Errorf("the tasks %v were scheduled, want only that of the winner %s", ids(tasks), winner.Tx)
+				r.Errorf("the tasks %v were scheduled, want only that of the winner %s", ids(tasks),
+					winner.Tx)
 			}
 		}
 	}},
@@ -189,7 +193,8 @@ var commitPromises = []Promise{
 		a, _ := strconv.Atoi(string(r.get("a").Value))
 		b, _ := strconv.Atoi(string(r.get("b").Value))
 		if a+b != 2000 {
-			r.Errorf("the sum of a and b is %d, want 2000: a commit succeeded though one of its checks had failed",
+			r.Errorf("the sum of a and b is %d, want 2000: a commit succeeded though one of its "+
+				"checks had failed",
 				a+b)
 		}
 	}},

@@ -24,7 +24,8 @@ var itemPromises = []Promise{
 	{Values, nothing, "Get returns what was written, by whom and until when", func(r *run) {
 		expires := r.at(600*second + 123*time.Millisecond)
 		forever, limited := r.put("a", "1", never), r.put("b", "2", expires)
-		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("1"), Tx: forever})
+		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("1"),
+			Tx: forever})
 		r.wantItem(r.get("b"), kv.Item{
 			Key:     kv.Key{Partition: part, Name: "b"},
 			Value:   []byte("2"),
@@ -78,7 +79,8 @@ var itemPromises = []Promise{
 			Puts:   []kv.Put{{Name: "a", Value: []byte("x")}},
 		})
 		if _, ok := c.Item("a"); ok {
-			r.Errorf("the conflict carries an expired item: Items holds what is there instead, and nothing is")
+			r.Errorf(
+				"the conflict carries an expired item: Items holds what is there instead, and nothing is")
 		}
 		r.commit(kv.Tx{Checks: []kv.Check{{Name: "a"}}, Puts: []kv.Put{{Name: "a", Value: []byte("3")}}})
 		r.churn()
@@ -199,8 +201,8 @@ var itemPromises = []Promise{
 		r.commit(kv.Tx{Partition: "p", Deletes: []string{"a/b"}})
 		for _, k := range keys[1:] {
 			if it, err := r.KV.Get(r.ctx, k); err != nil || string(it.Value) != string(k.Partition) {
-				r.Errorf("%q in %q holds %q, %v after a delete in another partition", k.Name, k.Partition, it.Value,
-					err)
+				r.Errorf("%q in %q holds %q, %v after a delete in another partition", k.Name, k.Partition,
+					it.Value, err)
 			}
 			tasks, _, err := r.KV.Claim(r.ctx, k.Partition, r.start, second, 10)
 			if err != nil || len(tasks) != 1 || string(tasks[0].Payload) != string(k.Partition) {
@@ -216,8 +218,8 @@ var itemPromises = []Promise{
 		want := func(call string, err error) {
 			r.Helper()
 			if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
-				r.Errorf("%s with a context that is done: %v, want an error that wraps ErrUnavailable and not "+
-					"ErrUnknown",
+				r.Errorf("%s with a context that is done: %v, want an error that wraps "+
+					"ErrUnavailable and not ErrUnknown",
 					call, err)
 			}
 		}

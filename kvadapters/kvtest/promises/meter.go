@@ -62,7 +62,8 @@ var meterPromises = []Promise{
 			}
 		})
 		if n := passed.Load(); n != burst {
-			r.Errorf("%d of %d concurrent charges succeeded, want the %d that the burst allows", n, 3*burst, burst)
+			r.Errorf("%d of %d concurrent charges succeeded, want the %d that the burst allows", n, 3*burst,
+				burst)
 		}
 	}},
 	{Counters, Meter, "counters of one name in two partitions are two", func(r *run) {

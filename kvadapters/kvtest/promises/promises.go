@@ -284,7 +284,8 @@ func (r *run) wantItem(got, want kv.Item) {
 		got.Tx == want.Tx && got.Expires.Equal(want.Expires)
 	if !same {
 		r.Errorf("got item %v = %q of %s until %s,\nwant     %v = %q of %s until %s",
-			got.Key, got.Value, got.Tx, stamp(got.Expires), want.Key, want.Value, want.Tx, stamp(want.Expires))
+			got.Key, got.Value, got.Tx, stamp(got.Expires), want.Key, want.Value, want.Tx,
+			stamp(want.Expires))
 	}
 }
 

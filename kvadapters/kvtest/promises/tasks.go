@@ -47,26 +47,27 @@ var taskPromises = []Promise{
 		}
 		r.wantNext(next, r.at(7*time.Millisecond), "the eighth task is the earliest that was not claimed")
 	}},
-	{Order, nothing, "next is when the earliest task not claimed falls due or comes free again", func(r *run) {
-		_, next := r.claim(r.start, second, 10)
-		r.wantNext(next, time.Time{}, "there is no task")
-		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "late", Due: r.at(100 * second)})
-		r.claimOne("a", r.start, 30*second)
-		_, next = r.claim(r.at(second), second, 10)
-		r.wantNext(next, r.at(30*second), "the lease of a ends before the other task falls due")
-		r.claimOne("a", r.at(30*second), 300*second)
-		_, next = r.claim(r.at(31*second), second, 10)
-		r.wantNext(next, r.at(100*second), "the task late falls due before the lease of a ends")
-		r.schedule(kv.Task{ID: "soon", Due: r.at(50 * second)})
-		_, next = r.claim(r.at(32*second), second, 10)
-		r.wantNext(next, r.at(50*second), "a task was scheduled before all others")
-		r.commit(kv.Tx{Cancel: []string{"soon", "late"}})
-		_, next = r.claim(r.at(33*second), second, 10)
-		r.wantNext(next, r.at(330*second), "only a is left, under its lease")
-		r.commit(kv.Tx{Cancel: []string{"a"}})
-		_, next = r.claim(r.at(34*second), second, 10)
-		r.wantNext(next, time.Time{}, "every task was cancelled")
-	}},
+	{Order, nothing, "next is when the earliest task not claimed falls due or comes free again",
+		func(r *run) {
+			_, next := r.claim(r.start, second, 10)
+			r.wantNext(next, time.Time{}, "there is no task")
+			r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "late", Due: r.at(100 * second)})
+			r.claimOne("a", r.start, 30*second)
+			_, next = r.claim(r.at(second), second, 10)
+			r.wantNext(next, r.at(30*second), "the lease of a ends before the other task falls due")
+			r.claimOne("a", r.at(30*second), 300*second)
+			_, next = r.claim(r.at(31*second), second, 10)
+			r.wantNext(next, r.at(100*second), "the task late falls due before the lease of a ends")
+			r.schedule(kv.Task{ID: "soon", Due: r.at(50 * second)})
+			_, next = r.claim(r.at(32*second), second, 10)
+			r.wantNext(next, r.at(50*second), "a task was scheduled before all others")
+			r.commit(kv.Tx{Cancel: []string{"soon", "late"}})
+			_, next = r.claim(r.at(33*second), second, 10)
+			r.wantNext(next, r.at(330*second), "only a is left, under its lease")
+			r.commit(kv.Tx{Cancel: []string{"a"}})
+			_, next = r.claim(r.at(34*second), second, 10)
+			r.wantNext(next, time.Time{}, "every task was cancelled")
+		}},
 	{Order, nothing, "next leaves out what the claim itself took", func(r *run) {
 		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "late", Due: r.at(100 * second)})
 		tasks, next := r.claim(r.start, second, 10)
@@ -129,7 +130,8 @@ var taskPromises = []Promise{
 					r.Fatalf("%s was claimed twice within its lease", t.ID)
 				}
 				if t.Due.Before(last) {
-					r.Fatalf("%s, due at %s, was claimed after a task due at %s", t.ID, stamp(t.Due), stamp(last))
+					r.Fatalf("%s, due at %s, was claimed after a task due at %s", t.ID, stamp(t.Due),
+						stamp(last))
 				}
 				seen[t.ID], last = true, t.Due
 			}
@@ -152,10 +154,12 @@ var leasePromises = []Promise{
 		r.wantNoneDue(r.at(10*second-time.Millisecond), "the lease ends a millisecond later")
 		again := r.claimOne("t", r.at(10*second), 10*second)
 		if again.Lease == first.Lease {
-			r.Errorf("both claims returned the lease %q, so the first holder passes for the second", first.Lease)
+			r.Errorf("both claims returned the lease %q, so the first holder passes for the second",
+				first.Lease)
 		}
 		if !again.Due.Equal(r.start) {
-			r.Errorf("the task's due time became %s through a claim, want %s", stamp(again.Due), stamp(r.start))
+			r.Errorf("the task's due time became %s through a claim, want %s", stamp(again.Due),
+				stamp(r.start))
 		}
 		r.wantNoneDue(r.at(20*second-time.Millisecond), "the second lease ends a millisecond later")
 	}},
@@ -201,7 +205,8 @@ var leasePromises = []Promise{
 			var claimErr, commitErr error
 			parallel(2, func(w int) {
 				if w == 0 { // the holder whose lease has run out finishes the task
-					_, commitErr = r.try(kv.Tx{Held: []kv.Held{{TaskID: id, Lease: old.Lease}}, Cancel: []string{id}})
+					_, commitErr = r.try(kv.Tx{Held: []kv.Held{{TaskID: id, Lease: old.Lease}},
+						Cancel: []string{id}})
 				} else { // another claim takes the task over
 					tasks, _, claimErr = r.KV.Claim(r.ctx, part, r.at(second), second, 1)
 				}
@@ -246,15 +251,16 @@ var leasePromises = []Promise{
 		r.wantLost(old, "another claim took the task over")
 		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: latest.Lease}}, Cancel: []string{"t"}})
 	}},
-	{Leases, nothing, "Held is lost once the task was cancelled, also if it was scheduled again", func(r *run) {
-		r.schedule(kv.Task{ID: "t", Due: r.start})
-		task := r.claimOne("t", r.start, 10*second)
-		r.commit(kv.Tx{Cancel: []string{"t"}})
-		r.wantLost(task, "the task was cancelled")
-		r.schedule(kv.Task{ID: "t", Due: r.start})
-		r.wantLost(task, "the task that was claimed is gone; this is another one of its ID")
-		r.claimOne("t", r.start, second)
-	}},
+	{Leases, nothing, "Held is lost once the task was cancelled, also if it was scheduled again",
+		func(r *run) {
+			r.schedule(kv.Task{ID: "t", Due: r.start})
+			task := r.claimOne("t", r.start, 10*second)
+			r.commit(kv.Tx{Cancel: []string{"t"}})
+			r.wantLost(task, "the task was cancelled")
+			r.schedule(kv.Task{ID: "t", Due: r.start})
+			r.wantLost(task, "the task that was claimed is gone; this is another one of its ID")
+			r.claimOne("t", r.start, second)
+		}},
 	{Leases, nothing, "scheduling the same ID ends the lease", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 100*second)
@@ -289,7 +295,8 @@ var leasePromises = []Promise{
 		r.wantLost(kv.Task{ID: "v", Lease: task.Lease}, "there is no such task")
 	}},
 	{Leases, nothing, "a conflict names every lost task and no other", func(r *run) {
-		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "b", Due: r.start}, kv.Task{ID: "c", Due: r.start})
+		r.schedule(kv.Task{ID: "a", Due: r.start}, kv.Task{ID: "b", Due: r.start},
+			kv.Task{ID: "c", Due: r.start})
 		tasks, _ := r.claim(r.start, second, 10)
 		if len(tasks) != 3 {
 			r.Fatalf("claim returned %v, want three", ids(tasks))

@@ -82,8 +82,8 @@ func (r *Recorder) Call(client int, owner string) (end func(status int)) {
 			ret = math.MaxInt64 - int64(len(r.history))
 			client = 1000 + len(r.history) // a client of porcupine does one thing after the other
 		}
-		r.history = append(r.history, porcupine.Operation{ClientId: client, Input: Exchange{owner}, Output: out,
-			Call: call, Return: ret})
+		r.history = append(r.history, porcupine.Operation{ClientId: client, Input: Exchange{owner},
+			Output: out, Call: call, Return: ret})
 	}
 }
 

@@ -1,8 +1,8 @@
 // Command progress runs go test and says one line for each package when it ends: whether it is ok, how long
 // it took, and how many of its tests passed, failed and were skipped. What failed follows in full. At the end
-// it says what was skipped and why. A test that passes may have something to show at the end: what it logs after
-// a line REPORT. A package that is as it was when it last passed is not run again; it is "cached" then, and its
-// reports and skips are those of that run.
+// it says what was skipped and why. A test that passes may have something to show at the end: what it logs
+// after a line REPORT. A package that is as it was when it last passed is not run again; it is "cached" then,
+// and its reports and skips are those of that run.
 //
 //	go run ./testharness/internal/progress go test -json -short ./...
 //
@@ -39,7 +39,8 @@ func main() {
 	fmt.Print("\n" + r.reports.String())
 	fmt.Printf("\n%s in %.0f s, with %.0f s of CPU\n", r.total(), took.Seconds(), cpu(cmd).Seconds())
 	if slices.Contains(os.Args[2:], "-short") {
-		fmt.Printf("%d entries of testharness/long/table.go say what only VERGE_LONG=1 covers\n", len(long.Table))
+		fmt.Printf("%d entries of testharness/long/table.go say what only VERGE_LONG=1 covers\n",
+			len(long.Table))
 	}
 	if r.failed() || err != nil {
 		// The command's own error is news only if no test has failed.
@@ -50,8 +51,8 @@ func main() {
 	}
 }
 
-// programs sums up the directories where programs are: by when something was added to one or removed from it. Tests
-// that need a program read this variable, so Go runs them again after one was installed.
+// programs sums up the directories where programs are: by when something was added to one or removed from it.
+// Tests that need a program read this variable, so Go runs them again after one was installed.
 func programs() string {
 	h := sha256.New()
 	elsewhere, _ := filepath.Glob("/usr/local/lib/*/node_modules")

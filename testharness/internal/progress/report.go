@@ -194,7 +194,8 @@ func reason(output string) string {
 func (p *progress) complaints() string {
 	var b strings.Builder
 	// The package's own output comes last.
-	names := append(slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { return name == "" }), "")
+	names := append(slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { return name == "" }),
+		"")
 	for _, name := range names {
 		one := p.tests[name]
 		if one == nil || one.verdict == "pass" || one.verdict == "skip" {

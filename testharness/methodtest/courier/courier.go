@@ -73,7 +73,8 @@ func (c *courier) Act(_ context.Context, _ method.Session, step method.Step) (me
 		}
 		verdict, ok := verdicts[string(step.Kept)]
 		if !ok {
-			return method.Decision{}, fmt.Errorf("courier: %d bytes were kept that it never keeps", len(step.Kept))
+			return method.Decision{}, fmt.Errorf("courier: %d bytes were kept that it never keeps",
+				len(step.Kept))
 		}
 		return method.Decision{Verdict: verdict}, nil
 	}

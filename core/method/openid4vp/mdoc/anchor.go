@@ -64,7 +64,8 @@ func certificates(b []byte) (ders [][]byte, err error) {
 			return nil, fmt.Errorf("one of its PEM blocks is damaged; %d can be read", len(ders))
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("PEM block %d is a %s; trust anchors are certificates", len(ders)+1, block.Type)
+			return nil, fmt.Errorf("PEM block %d is a %s; trust anchors are certificates", len(ders)+1,
+				block.Type)
 		}
 		ders = append(ders, block.Bytes)
 	}

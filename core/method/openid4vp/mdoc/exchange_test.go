@@ -19,7 +19,8 @@ func TestTranscriptsOfTheSpecification(t *testing.T) {
 	}{
 		{"redirects", "83f6f682714f70656e494434565048616e646f7665725820" +
 			"048bc053c00442af9b8eed494cefdd9d95240d254b046b11b68013722aad38ac",
-			mdoc.OpenID4VPTranscript("x509_san_dns:example.com", nonce, thumbprint, "https://example.com/response")},
+			mdoc.OpenID4VPTranscript("x509_san_dns:example.com", nonce, thumbprint,
+				"https://example.com/response")},
 		{"Digital Credentials API", "83f6f682764f70656e4944345650444341504948616e646f7665725820" +
 			"fbece366f4212f9762c74cfdbf83b8c69e371d5d68cea09cb4c48ca6daab761a",
 			mdoc.OpenID4VPDCAPITranscript("https://example.com", nonce, thumbprint)},

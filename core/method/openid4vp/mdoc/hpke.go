@@ -34,7 +34,8 @@ func hpkeOpen(private *ecdh.PrivateKey, encapsulated, info, ciphertext []byte) (
 
 	k.suite = hpkeSuite
 	const base = 0 // the mode: neither side has a secret of its own
-	about := slices.Concat([]byte{base}, k.extract(nil, "psk_id_hash", nil), k.extract(nil, "info_hash", info))
+	about := slices.Concat([]byte{base}, k.extract(nil, "psk_id_hash", nil),
+		k.extract(nil, "info_hash", info))
 	secret := k.extract(shared, "secret", nil)
 	key, nonce := k.expand(secret, "key", about, 16), k.expand(secret, "base_nonce", about, 12)
 	if k.err != nil {
@@ -58,7 +59,8 @@ type schedule struct {
 }
 
 func (k *schedule) extract(salt []byte, label string, material []byte) []byte {
-	b, err := hkdf.Extract(sha256.New, slices.Concat([]byte("HPKE-v1"), k.suite, []byte(label), material), salt)
+	b, err := hkdf.Extract(sha256.New, slices.Concat([]byte("HPKE-v1"), k.suite, []byte(label), material),
+		salt)
 	k.keep(err)
 	return b
 }

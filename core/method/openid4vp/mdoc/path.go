@@ -125,7 +125,8 @@ func (a Ask) checkIssuer(c *x509.Certificate, below int) (why string) {
 		return outOfDate
 	case limited && below > c.MaxPathLen:
 		return pathTooLong
-	case hasExtension(c, extExtendedKeyUsage) && !slices.Contains(purposes(c), anyPurpose) && !a.hasPurpose(c):
+	case hasExtension(c, extExtendedKeyUsage) && !slices.Contains(purposes(c), anyPurpose) &&
+		!a.hasPurpose(c):
 		return wrongPurpose
 	}
 	return ""
@@ -149,8 +150,8 @@ func checkAuthority(c *x509.Certificate) (why string) {
 // not, so they are refused even where they are not critical.
 func usableExtensions(c *x509.Certificate) bool {
 	for _, e := range c.Extensions {
-		known := e.Id.Equal(extKeyUsage) || e.Id.Equal(extBasicConstraints) || e.Id.Equal(extExtendedKeyUsage) ||
-			e.Id.Equal(extAltName)
+		known := e.Id.Equal(extKeyUsage) || e.Id.Equal(extBasicConstraints) ||
+			e.Id.Equal(extExtendedKeyUsage) || e.Id.Equal(extAltName)
 		if e.Critical && !known || e.Id.Equal(extNameConstraints) {
 			return false
 		}

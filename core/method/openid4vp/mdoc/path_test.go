@@ -117,25 +117,30 @@ func TestCertificates(t *testing.T) {
 		{"a signer of tomorrow", on(0, dates(day(1), day(9))), "certificate_validity"},
 		{"a signer of yesterday", on(0, dates(day(-9), day(-1))), "certificate_validity"},
 		{"a signer that has ended 30 seconds ago", on(0, dates(day(-9), second(-30))), ""},
-		{"a signer that has ended 31 seconds ago", on(0, dates(day(-9), second(-31))), "certificate_validity"},
+		{"a signer that has ended 31 seconds ago", on(0, dates(day(-9), second(-31))),
+			"certificate_validity"},
 		{"an authority of yesterday", between(1, on(1, dates(day(-9), day(-1)))), "certificate_validity"},
 		{"an authority of tomorrow", between(1, on(1, dates(day(1), day(9)))), "certificate_validity"},
 		{"an anchor of yesterday", on(1, dates(day(-9), day(-1))), "certificate_validity"},
 		{"an anchor of tomorrow", on(1, dates(day(1), day(9))), "certificate_validity"},
 
 		// Extensions.
-		{"an unknown critical extension of the signer", on(0, extension(true, 1, 2, 3)), "certificate_extension"},
+		{"an unknown critical extension of the signer", on(0, extension(true, 1, 2, 3)),
+			"certificate_extension"},
 		{"an unknown critical extension of an authority", between(1, on(1, extension(true, 1, 2, 3))),
 			"certificate_extension"},
-		{"an unknown critical extension of the anchor", on(1, extension(true, 1, 2, 3)), "certificate_extension"},
+		{"an unknown critical extension of the anchor", on(1, extension(true, 1, 2, 3)),
+			"certificate_extension"},
 		{"an unknown extension", on(0, extension(false, 1, 2, 3)), ""},
 		{"name constraints of the signer", on(0, constrained(true)), "certificate_extension"},
 		{"name constraints of an authority", between(1, on(1, constrained(true))), "certificate_extension"},
-		{"name constraints that are not critical", between(1, on(1, constrained(false))), "certificate_extension"},
+		{"name constraints that are not critical", between(1, on(1, constrained(false))),
+			"certificate_extension"},
 		{"name constraints of the anchor", on(1, constrained(true)), "certificate_extension"},
 		{"critical policies", on(0, func(c *x509.Certificate) {
-			c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 32},
-				Critical: true, Value: []byte{0x30, 6, 0x30, 4, 6, 2, 0x2a, 3}})
+			c.ExtraExtensions = append(c.ExtraExtensions,
+				pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 32},
+					Critical: true, Value: []byte{0x30, 6, 0x30, 4, 6, 2, 0x2a, 3}})
 		}), "certificate_extension"},
 
 		// Authorities.
@@ -144,8 +149,8 @@ func TestCertificates(t *testing.T) {
 			noAuthority(c)
 			c.BasicConstraintsValid = false
 		})), "certificate_authority"},
-		{"an authority that may not sign certificates", between(1, on(1, usage(x509.KeyUsageDigitalSignature))),
-			"certificate_authority"},
+		{"an authority that may not sign certificates",
+			between(1, on(1, usage(x509.KeyUsageDigitalSignature))), "certificate_authority"},
 		{"an authority that may sign lists alone", between(1, on(1, usage(x509.KeyUsageCRLSign))),
 			"certificate_authority"},
 		{"an anchor that is none", on(1, noAuthority), "certificate_authority"},
@@ -214,7 +219,8 @@ func TestChains(t *testing.T) {
 		{"the anchor's authority is an anchor, too", deep, append(slices.Clone(deep.Chain), deep.Root.Raw),
 			[]mdoc.Anchor{{Certificate: parse(t, deep.Chain[1])}}, ""},
 		{"the authority between is missing", deep, deep.Chain[:1], anchors(deep), "untrusted"},
-		{"in another order", deep, [][]byte{deep.Chain[1], deep.Chain[0]}, anchors(deep), "certificate_usage"},
+		{"in another order", deep, [][]byte{deep.Chain[1], deep.Chain[0]}, anchors(deep),
+			"certificate_usage"},
 		{"an authority that has nothing to do with it", issuer, [][]byte{issuer.Chain[0], deep.Chain[1]},
 			anchors(issuer), "chain"},
 		{"a certificate that is no certificate", issuer, [][]byte{{0x30, 0}}, anchors(issuer), "certificate"},
@@ -230,8 +236,8 @@ func TestChains(t *testing.T) {
 
 		// The forger's root has the same name as the anchor.
 		{"another root of the same name", forger, nil, anchors(issuer), "untrusted"},
-		{"a self-made root along with it", forger, [][]byte{forger.Chain[0], forger.Root.Raw}, anchors(issuer),
-			"untrusted"},
+		{"a self-made root along with it", forger, [][]byte{forger.Chain[0], forger.Root.Raw},
+			anchors(issuer), "untrusted"},
 		{"a self-made root before the anchor", forger, [][]byte{forger.Chain[0], forger.Root.Raw, root},
 			anchors(issuer), "untrusted"},
 		{"the anchor behind another's signer", forger, [][]byte{forger.Chain[0], root}, anchors(issuer),

@@ -84,7 +84,8 @@ func checkAuth0(t *testing.T, r recorded) {
 	} {
 		p, err := mdoc.Verify(unhex(t, c.response), c.ask)
 		if got := outcome(t, p, err); got != c.want || len(p.Elements) != c.elements {
-			t.Errorf("%s: %q with %d elements, want %q with %d", c.name, got, len(p.Elements), c.want, c.elements)
+			t.Errorf("%s: %q with %d elements, want %q with %d", c.name, got, len(p.Elements), c.want,
+				c.elements)
 		}
 	}
 	p, err := mdoc.Verify(unhex(t, r.Nearest), over21)

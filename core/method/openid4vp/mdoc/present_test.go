@@ -31,7 +31,8 @@ func present(t testing.TB, issuer *wallettest.Issuer) (*wallettest.Presentation,
 		t.Fatal(err)
 	}
 	return p, mdoc.Ask{
-		DocType: docType, Namespace: docType, Elements: []string{element}, EKU: []string{wallettest.AgeSigner},
+		DocType: docType, Namespace: docType, Elements: []string{element},
+		EKU:     []string{wallettest.AgeSigner},
 		Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Transcript: vectorTranscript, Now: testNow,
 	}
 }

@@ -122,7 +122,8 @@ func (s sign1) verify(key *ecdsa.PublicKey, payload []byte, bad string) error {
 	if key.Curve != s.algorithm.curve {
 		return refused(badAlgorithm)
 	}
-	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(s.protected), cbor.Bytes(nil), cbor.Bytes(payload))
+	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(s.protected), cbor.Bytes(nil),
+		cbor.Bytes(payload))
 	size := (key.Curve.Params().BitSize + 7) / 8
 	if len(s.signature) != 2*size {
 		return refused(bad)

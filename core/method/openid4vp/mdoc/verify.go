@@ -258,7 +258,8 @@ func (a Ask) verifyDevice(d document, o securityObject) error {
 		return err
 	}
 	if !s.payload.Null() {
-		return refused(badDeviceAuth) // it must be detached: what was signed is what we know, not what was sent
+		// it must be detached: what was signed is what we know, not what was sent
+		return refused(badDeviceAuth)
 	}
 	if o.deviceAlgorithm != 0 && o.deviceAlgorithm != s.number {
 		return refused(badAlgorithm)

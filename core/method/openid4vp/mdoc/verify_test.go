@@ -52,7 +52,8 @@ func atPlace(i cbor.Item, n int, value cbor.Item) cbor.Item {
 func header(labels ...any) cbor.Item {
 	var pairs []cbor.Pair
 	for n := 0; n < len(labels); n += 2 {
-		pairs = append(pairs, cbor.Pair{Key: cbor.Integer(int64(labels[n].(int))), Value: labels[n+1].(cbor.Item)})
+		pairs = append(pairs, cbor.Pair{Key: cbor.Integer(int64(labels[n].(int))),
+			Value: labels[n+1].(cbor.Item)})
 	}
 	return cbor.Map(pairs...)
 }
@@ -133,11 +134,12 @@ func TestResponses(t *testing.T) {
 		{"no namespaces of the device", inDocument("deviceSigned", "nameSpaces", none), "member"},
 		{"namespaces of the device without a tag",
 			inDocument("deviceSigned", "nameSpaces", cbor.Bytes([]byte{0xa0})), "member"},
-		{"namespaces of the device in an array", inDocument("deviceSigned", "nameSpaces", inTag24(cbor.Array())),
-			"member"},
+		{"namespaces of the device in an array",
+			inDocument("deviceSigned", "nameSpaces", inTag24(cbor.Array())), "member"},
 		{"namespaces of the device that were not signed",
 			inDocument("deviceSigned", "nameSpaces", inTag24(textMap("x", cbor.Map()))), "device_signature"},
-		{"no array of elements", inDocument("issuerSigned", "nameSpaces", textMap(docType, cbor.Map())), "member"},
+		{"no array of elements", inDocument("issuerSigned", "nameSpaces", textMap(docType, cbor.Map())),
+			"member"},
 		{"a namespace that is a number", inDocument("issuerSigned", "nameSpaces", header(1, cbor.Array())),
 			"member"},
 	})
@@ -146,7 +148,8 @@ func TestResponses(t *testing.T) {
 func TestSecurityObjects(t *testing.T) {
 	none := cbor.Item{}
 	second := func(n int) time.Time { return testNow.Add(time.Duration(n) * time.Second) }
-	when := func(field func(*wallettest.Presentation) *time.Time, at time.Time) func(*wallettest.Presentation) {
+	when := func(field func(*wallettest.Presentation) *time.Time,
+		at time.Time) func(*wallettest.Presentation) {
 		return func(p *wallettest.Presentation) { *field(p) = at }
 	}
 	signed := func(p *wallettest.Presentation) *time.Time { return &p.Signed }
@@ -155,10 +158,11 @@ func TestSecurityObjects(t *testing.T) {
 	runCases(t, []verifyCase{
 		{"SHA-384", func(p *wallettest.Presentation) { p.DigestAlgorithm = "SHA-384" }, ""},
 		{"SHA-512", func(p *wallettest.Presentation) { p.DigestAlgorithm = "SHA-512" }, ""},
-		{"SHA3-256", func(p *wallettest.Presentation) { p.DigestAlgorithm = "SHA3-256" }, "mso_digest_algorithm"},
+		{"SHA3-256", func(p *wallettest.Presentation) { p.DigestAlgorithm = "SHA3-256" },
+			"mso_digest_algorithm"},
 		{"no digest algorithm", member(object, "digestAlgorithm", none), "mso_digest_algorithm"},
-		{"another digest algorithm than the digests'", member(object, "digestAlgorithm", cbor.Text("SHA-512")),
-			"digest_mismatch"},
+		{"another digest algorithm than the digests'",
+			member(object, "digestAlgorithm", cbor.Text("SHA-512")), "digest_mismatch"},
 		{"a version of tomorrow", member(object, "version", cbor.Text("2.0")), "mso_version"},
 		{"no version", member(object, "version", none), "mso_version"},
 		{"no document type", member(object, "docType", none), "mso"},
@@ -179,29 +183,35 @@ func TestSecurityObjects(t *testing.T) {
 		{"signed in 31 seconds", when(signed, second(31)), "mso_not_yet_valid"},
 		{"signed a second before its certificate", when(signed, testNow.AddDate(0, 0, -30).Add(-time.Second)),
 			"mso_signed_outside_certificate"},
-		{"signed after its certificate", when(signed, testNow.AddDate(1, 0, 1)), "mso_signed_outside_certificate"},
+		{"signed after its certificate", when(signed, testNow.AddDate(1, 0, 1)),
+			"mso_signed_outside_certificate"},
 		{"no dates", member(object, "validityInfo", none), "mso_validity"},
 		{"a date with an offset", member(object, "validityInfo",
 			validity("2026-11-20T02:00:00+02:00", "2026-12-01T00:00:00Z")), ""},
 		{"a date of 30 February", member(object, "validityInfo",
 			validity("2026-02-30T00:00:00Z", "2026-12-01T00:00:00Z")), "mso_validity"},
-		{"a date without a time", member(object, "validityInfo", validity("2026-11-20", "2026-12-01T00:00:00Z")),
-			"mso_validity"},
+		{"a date without a time", member(object, "validityInfo",
+			validity("2026-11-20", "2026-12-01T00:00:00Z")), "mso_validity"},
 
 		{"a payload without a tag", place(issuerAuth, 2, cbor.Bytes(cbor.Map().Raw())), "issuer_signature"},
 		{"no device's key", member(object, "deviceKeyInfo", cbor.Map()), "mso_device_key"},
 		{"a device's key of another type", deviceKey(1, cbor.Integer(1), -1, cbor.Integer(6), -2, zeros(32)),
 			"mso_device_key"},
 		{"a device's key on an unknown curve",
-			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(8), -2, zeros(32), -3, zeros(32)), "mso_device_key"},
+			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(8), -2, zeros(32), -3, zeros(32)),
+			"mso_device_key"},
 		{"a device's key off the curve",
-			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(1), -2, zeros(32), -3, zeros(32)), "mso_device_key"},
+			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(1), -2, zeros(32), -3, zeros(32)),
+			"mso_device_key"},
 		{"a device's key of 31 bytes",
-			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(1), -2, zeros(31), -3, zeros(32)), "mso_device_key"},
+			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(1), -2, zeros(31), -3, zeros(32)),
+			"mso_device_key"},
 		{"a device's key in its short form",
-			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(1), -2, zeros(32), -3, cbor.Bool(true)), "mso_device_key"},
+			deviceKey(1, cbor.Integer(2), -1, cbor.Integer(1), -2, zeros(32), -3, cbor.Bool(true)),
+			"mso_device_key"},
 		{"a device's algorithm in text",
-			deviceKey(1, cbor.Integer(2), 3, cbor.Text("ES256"), -1, cbor.Integer(1), -2, zeros(32), -3, zeros(32)),
+			deviceKey(1, cbor.Integer(2), 3, cbor.Text("ES256"), -1, cbor.Integer(1), -2, zeros(32), -3,
+				zeros(32)),
 			"mso_device_key"},
 	})
 }
@@ -276,9 +286,12 @@ func TestElements(t *testing.T) {
 		{"only one of another namespace", only("x"), "no_element"},
 		{"64 elements", many(64), ""},
 		{"65 elements", many(65), "too_many_elements"},
-		{"a date that was not asked for", add("", "birth_date", cbor.Tagged(1004, cbor.Text("1990-02-28"))), ""},
-		{"the largest digest id", func(p *wallettest.Presentation) { p.Elements[0].DigestID = 1<<32 - 1 }, ""},
-		{"random of 16 bytes", func(p *wallettest.Presentation) { p.Elements[0].Random = make([]byte, 16) }, ""},
+		{"a date that was not asked for", add("", "birth_date", cbor.Tagged(1004, cbor.Text("1990-02-28"))),
+			""},
+		{"the largest digest id", func(p *wallettest.Presentation) { p.Elements[0].DigestID = 1<<32 - 1 },
+			""},
+		{"random of 16 bytes", func(p *wallettest.Presentation) { p.Elements[0].Random = make([]byte, 16) },
+			""},
 		{"random of 15 bytes", func(p *wallettest.Presentation) { p.Elements[0].Random = make([]byte, 15) },
 			"item_random"},
 
@@ -286,7 +299,8 @@ func TestElements(t *testing.T) {
 		{"1", func(p *wallettest.Presentation) { p.Set(element, 1) }, "not true"},
 		{"true as text", func(p *wallettest.Presentation) { p.Set(element, "true") }, "not true"},
 		{"null", func(p *wallettest.Presentation) { p.Set(element, cbor.Null()) }, "element_value"},
-		{"bytes", func(p *wallettest.Presentation) { p.Set(element, cbor.Bytes([]byte{0xf5})) }, "element_value"},
+		{"bytes", func(p *wallettest.Presentation) { p.Set(element, cbor.Bytes([]byte{0xf5})) },
+			"element_value"},
 		{"an array", func(p *wallettest.Presentation) { p.Set(element, cbor.Array(cbor.Bool(true))) },
 			"element_value"},
 		{"a tagged date", func(p *wallettest.Presentation) {
@@ -364,10 +378,11 @@ func TestSignatures(t *testing.T) {
 			return wallettest.With(i, "deviceSignature",
 				atPlace(i.Member("deviceSignature"), 1, header(1, cbor.Integer(-7))))
 		}), "cose_algorithm"},
-		{"something critical that is not signed", place(deviceAuth, 1, header(2, cbor.Array())), "cose_critical"},
+		{"something critical that is not signed", place(deviceAuth, 1, header(2, cbor.Array())),
+			"cose_critical"},
 		{"a key's id of the device", place(deviceAuth, 1, header(4, cbor.Bytes([]byte("kid")))), ""},
-		{"a signature with a tag", edit(issuerAuth, func(i cbor.Item) cbor.Item { return cbor.Tagged(24, i) }),
-			"cose"},
+		{"a signature with a tag", edit(issuerAuth,
+			func(i cbor.Item) cbor.Item { return cbor.Tagged(24, i) }), "cose"},
 		{"a signature of three parts", edit(issuerAuth, func(i cbor.Item) cbor.Item {
 			parts, _ := i.List()
 			return cbor.Array(parts[:3]...)
@@ -429,7 +444,8 @@ func TestTheDevicesAlgorithm(t *testing.T) {
 			})(p)
 		}
 		if got := try(t, p, ask); got != c.want {
-			t.Errorf("%s with %x: refused as %q, want %q", c.curve.Params().Name, c.algorithm.Raw(), got, c.want)
+			t.Errorf("%s with %x: refused as %q, want %q", c.curve.Params().Name, c.algorithm.Raw(), got,
+				c.want)
 		}
 	}
 }
@@ -448,7 +464,8 @@ func TestTheDevicesElementsDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	proof, err := mdoc.Verify(response, ask)
-	if old, ok := proof.Elements["age_over_21"].Bool(); err != nil || !ok || !old || len(proof.Elements) != 1 {
+	if old, ok := proof.Elements["age_over_21"].Bool(); err != nil || !ok || !old ||
+		len(proof.Elements) != 1 {
 		t.Errorf("%+v, %v", proof, err)
 	}
 }

@@ -17,12 +17,18 @@ import (
 
 // kinds are the types that manifests may have.
 var kinds = map[metav1.TypeMeta]func() any{
-	{Kind: "ConfigMap", APIVersion: "v1"}:                       func() any { return new(corev1.ConfigMap) },
-	{Kind: "ServiceAccount", APIVersion: "v1"}:                  func() any { return new(corev1.ServiceAccount) },
-	{Kind: "Service", APIVersion: "v1"}:                         func() any { return new(corev1.Service) },
-	{Kind: "Deployment", APIVersion: "apps/v1"}:                 func() any { return new(appsv1.Deployment) },
-	{Kind: "PodDisruptionBudget", APIVersion: "policy/v1"}:      func() any { return new(policy.PodDisruptionBudget) },
-	{Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1"}: func() any { return new(networkingv1.NetworkPolicy) },
+	{Kind: "ConfigMap", APIVersion: "v1"}: func() any { return new(corev1.ConfigMap) },
+	{Kind: "ServiceAccount", APIVersion: "v1"}: func() any {
+		return new(corev1.ServiceAccount)
+	},
+	{Kind: "Service", APIVersion: "v1"}:         func() any { return new(corev1.Service) },
+	{Kind: "Deployment", APIVersion: "apps/v1"}: func() any { return new(appsv1.Deployment) },
+	{Kind: "PodDisruptionBudget", APIVersion: "policy/v1"}: func() any {
+		return new(policy.PodDisruptionBudget)
+	},
+	{Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1"}: func() any {
+		return new(networkingv1.NetworkPolicy)
+	},
 }
 
 func main() {

@@ -56,7 +56,8 @@ func outbox() uint32 {
 
 func respond(request uint32, status int, body string) {
 	out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond,
-		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{}, Body: []byte(body)})})
+		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{},
+			Body: []byte(body)})})
 }
 
 func ask(request uint32, kind abi.Kind, body []byte) {
@@ -101,7 +102,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		})
 		return outbox()
 	}
-	if abi.Entry(message[0]) == abi.RecordUsage { // as a module of an earlier release, which has no such entry
+	// as a module of an earlier release, which has no such entry
+	if abi.Entry(message[0]) == abi.RecordUsage {
 		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond})
 		return outbox()
 	}

@@ -126,7 +126,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		begin := time.Now()
 		sum := compute()
 		if end := time.Now(); !end.Equal(begin) || end.Sub(begin) != 0 {
-			respond(request, 500, fmt.Sprintf("the clock went on by %s while %d was computed", end.Sub(begin), sum))
+			respond(request, 500, fmt.Sprintf("the clock went on by %s while %d was computed", end.Sub(begin),
+				sum))
 			break
 		}
 		before[request] = begin
@@ -154,7 +155,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 			Method: "CONNECT", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"}})})
 	default:
 		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.AppendFetch(nil, host.FetchRequest{
-			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"}, Body: []byte("sent")})})
+			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"},
+			Body: []byte("sent")})})
 	}
 	return outbox()
 }

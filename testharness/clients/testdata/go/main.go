@@ -83,7 +83,8 @@ func main() {
 		}
 	}
 	must(json.NewEncoder(os.Stdout).Encode(map[string]any{
-		"verified": result.JSON200.Verified, "level": result.JSON200.Level, "age": result.JSON200.ChallengeAge,
+		"verified": result.JSON200.Verified, "level": result.JSON200.Level,
+		"age":   result.JSON200.ChallengeAge,
 		"again": again.JSON409.Code, "status": session.JSON200.Status, "events": events,
 	}))
 }
