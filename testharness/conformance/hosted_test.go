@@ -169,26 +169,25 @@ func TestPageHeaders(t *testing.T) {
 			}
 		})
 	}
-	const title = "contract 22: the POST is answered by a 303 to a page of ours, which goes on " +
-		"to the callback"
-	t.Run(title, func(t *testing.T) {
-		s := h.Start(nil)
-		r := h.Open(s.RedirectURL).Post("approve")
-		wantStatus(t, r, 303)
-		check(t, "the 303", r.Header)
-		if to := r.Header.Get("Location"); len(r.Body) != 0 || h.BaseURL+to != s.RedirectURL {
-			t.Errorf("want an empty body and a redirect to the flow: %q, to %s", r.Body, to)
-		}
-		p := h.Open(s.RedirectURL)
-		callback := testharness.Callback + "?result_token="
-		if p.Status != 200 || p.Callback == nil || !strings.HasPrefix(p.Callback.URL, callback) {
-			t.Fatalf("the page is %d and does not hop to the callback: %+v", p.Status, p.Callback)
-		}
-		refresh := `<meta http-equiv="refresh" content="0;url=` + html.EscapeString(p.Callback.URL) + `">`
-		if !strings.Contains(string(p.Body), refresh) {
-			t.Errorf("the page does not go on by itself: %s", p.Body)
-		}
-	})
+	t.Run("contract 22: a 303 answers the POST, to a page of ours that goes on to the callback",
+		func(t *testing.T) {
+			s := h.Start(nil)
+			r := h.Open(s.RedirectURL).Post("approve")
+			wantStatus(t, r, 303)
+			check(t, "the 303", r.Header)
+			if to := r.Header.Get("Location"); len(r.Body) != 0 || h.BaseURL+to != s.RedirectURL {
+				t.Errorf("want an empty body and a redirect to the flow: %q, to %s", r.Body, to)
+			}
+			p := h.Open(s.RedirectURL)
+			callback := testharness.Callback + "?result_token="
+			if p.Status != 200 || p.Callback == nil || !strings.HasPrefix(p.Callback.URL, callback) {
+				t.Fatalf("the page is %d and does not hop to the callback: %+v", p.Status, p.Callback)
+			}
+			refresh := `<meta http-equiv="refresh" content="0;url=` + html.EscapeString(p.Callback.URL) + `">`
+			if !strings.Contains(string(p.Body), refresh) {
+				t.Errorf("the page does not go on by itself: %s", p.Body)
+			}
+		})
 	for _, callback := range []string{
 		"https://shop.example:8443/return", "https://[2001:db8::1]/return", "https://my_shop.example/return",
 	} {

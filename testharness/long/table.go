@@ -41,7 +41,7 @@ var Table = []Entry{
 		Package: "cmd/verge", Test: "TestRotationInAFleet",
 		Only: "a minute of full load around a rotation, and each way to hand out the file on Redis, " +
 			"etcd and PostgreSQL",
-		Short: "26 seconds of light load; one file on Redis, files copied one after the other on etcd",
+		Short: "26 seconds of light load, one file, on Redis",
 	},
 	{
 		Package: "cmd/verge", Test: "TestTheRecipesOfBackup",
