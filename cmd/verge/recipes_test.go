@@ -144,7 +144,9 @@ start)
 	exit 1 ;;
 stop)
 	kill "$(cat "$pid")"
-	while kill -0 "$(cat "$pid")" 2>/dev/null; do sleep .05; done ;;
+	while kill -0 "$(cat "$pid")" 2>/dev/null; do sleep .05; done
+	# runuser may end before the server does
+	while (exec 3<>"/dev/tcp/127.0.0.1/$(cat /run/port)") 2>/dev/null; do sleep .05; done ;;
 esac
 `
 
