@@ -183,8 +183,8 @@ var asksAnother = []string{" method check ", " integration test ", "curl https:/
 // continued is where a command goes on in the next line.
 var continued = regexp.MustCompile(`(?: \\)?\n *> +`)
 
-// commands returns the commands of a text's console blocks, except those that have one of the parts in without.
-// After one that stays in the background, it waits until that serves.
+// commands returns the commands of a text's console blocks, except those that have one of the parts in
+// without. After one that stays in the background, it waits until that serves.
 func commands(t *testing.T, text string, without ...string) string {
 	t.Helper()
 	var b strings.Builder
