@@ -151,7 +151,8 @@ func (o *owning) ask(method, path, token, body, from string) (a told) {
 func (o *owning) token(role operate.Role) (text, id string) {
 	o.t.Helper()
 	var made operate.CreatedOperatorToken
-	a := o.ask("POST", admin.OperatorsPath, configured, `{"name":"Olga","role":"`+string(role)+`"}`, "192.0.2.9")
+	a := o.ask("POST", admin.OperatorsPath, configured, `{"name":"Olga","role":"`+string(role)+`"}`,
+		"192.0.2.9")
 	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.status != 200 {
 		o.t.Fatalf("%d %s", a.status, a.body)
 	}

@@ -427,7 +427,8 @@ func TestATokenTellsWhatItMayDo(t *testing.T) {
 		status             int
 		says               string
 	}{
-		{"the configuration's", operator, "", 200, `{"id":"configuration","name":"configuration","role":"operator"}`},
+		{"the configuration's", operator, "", 200,
+			`{"id":"configuration","name":"configuration","role":"operator"}`},
 		{"a viewer's", made.Token, "", 200, `{"id":"` + made.Info.ID + `","name":"Olga","role":"viewer"}`},
 		{"an operator may", operator, "?may=module.activate", 200, `"configuration"`},
 		{"a viewer may read", made.Token, "?may=module.read", 200, `"Olga"`},

@@ -89,19 +89,7 @@ func (w *writers) end() []written {
 // kept returns the writer of each item, and fails if an item and its task are not the same commit's.
 func kept(t *testing.T, s kv.KV) map[string]string {
 	t.Helper()
-	payloads := make(map[string]string)
-	for {
-		claimed, _, err := s.Claim(t.Context(), part, time.Now(), time.Hour, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(claimed) == 0 {
-			break
-		}
-		for _, task := range claimed {
-			payloads[task.ID] = string(task.Payload)
-		}
-	}
+	payloads := claimAll(t, s)
 	items := make(map[string]string)
 	for after := ""; ; {
 		page, err := s.List(t.Context(), kv.Key{Partition: part, Name: "used/"}, after, 1000)

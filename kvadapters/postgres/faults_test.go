@@ -115,22 +115,7 @@ func events(t *testing.T, s kv.KV, n int, during func()) {
 	during()
 	callers.Wait()
 
-	payloads := make(map[string]string)
-	for {
-		claimed, _, err := s.Claim(t.Context(), part, time.Now(), time.Hour, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(claimed) == 0 {
-			break
-		}
-		for _, task := range claimed {
-			if _, twice := payloads[task.ID]; twice {
-				t.Errorf("the task %s was claimed twice", task.ID)
-			}
-			payloads[task.ID] = string(task.Payload)
-		}
-	}
+	payloads := claimAll(t, s)
 	items, err := s.List(t.Context(), kv.Key{Partition: part, Name: "used/"}, "", 2*n)
 	if err != nil || len(items) != n || len(payloads) != n {
 		t.Fatalf("I3: %d items and %d tasks, %v, want %d of each", len(items), len(payloads), err, n)
@@ -408,5 +393,26 @@ func TestWhatHasExpiredIsSweptAwayAndWhatHasNotStays(t *testing.T) {
 	}
 	if got := rows(); got != "3 1" {
 		t.Errorf("items and counters: %s, want 3 1", got)
+	}
+}
+
+// claimAll claims every task that is due and returns their payloads. No task may come twice.
+func claimAll(t *testing.T, s kv.KV) map[string]string {
+	t.Helper()
+	payloads := make(map[string]string)
+	for {
+		claimed, _, err := s.Claim(t.Context(), part, time.Now(), time.Hour, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(claimed) == 0 {
+			return payloads
+		}
+		for _, task := range claimed {
+			if _, twice := payloads[task.ID]; twice {
+				t.Errorf("the task %s was claimed twice", task.ID)
+			}
+			payloads[task.ID] = string(task.Payload)
+		}
 	}
 }

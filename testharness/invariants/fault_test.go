@@ -78,20 +78,24 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 			seed := faultproxy.Seed(t, 1)
 			p := faultproxy.New(t, start(t), faultproxy.Config{Seed: seed, Odds: network})
 			store := openRedis(t, "redis://"+p.Addr()+"?"+impatient)
-			trouble(t, setup{Store: store, Shared: true, Partitions: 4}, seed, func(*book) {
-				p.On()
-				time.Sleep(time.Duration(times()) * 4 * time.Second)
-				p.Use(faultproxy.Always(faultproxy.HangReply))
-				time.Sleep(500 * time.Millisecond)
-				p.Down()
-				time.Sleep(500 * time.Millisecond)
-				must(t, p.Up())
-				p.Off()
-				t.Log(p.Summary())
-				if p.Count(faultproxy.DropReply) == 0 || p.Count(faultproxy.DropRequest) == 0 {
-					t.Error("the faults hit no request")
-				}
-			})
+			trouble(t, setup{Store: store, Shared: true, Partitions: 4}, seed, func(*book) { cutOff(t, p) })
 		})
+	}
+}
+
+// cutOff lets the network lose requests and replies, then hang, and then be down.
+func cutOff(t *testing.T, p *faultproxy.Proxy) {
+	t.Helper()
+	p.On()
+	time.Sleep(time.Duration(times()) * 4 * time.Second)
+	p.Use(faultproxy.Always(faultproxy.HangReply))
+	time.Sleep(500 * time.Millisecond)
+	p.Down()
+	time.Sleep(500 * time.Millisecond)
+	must(t, p.Up())
+	p.Off()
+	t.Log(p.Summary())
+	if p.Count(faultproxy.DropReply) == 0 || p.Count(faultproxy.DropRequest) == 0 {
+		t.Error("the faults hit no request")
 	}
 }

@@ -243,7 +243,8 @@ func TestChromiumWaiting(t *testing.T) {
 			w.click(begin, `a[data-wallet]`)
 			w.waits("wait")
 			if w.top(waits) >= 0 || w.top(`a[data-wallet]`) < 0 || w.top(`.way-show a`) < 0 {
-				t.Errorf("contract 34: the code is at %v, the link at %v", w.top(waits), w.top(`a[data-wallet]`))
+				t.Errorf("contract 34: the code is at %v, the link at %v", w.top(waits),
+					w.top(`a[data-wallet]`))
 			}
 			w.click(`.way-show a`, `.ways[data-shown]`)
 			w.waits("wait-code")
