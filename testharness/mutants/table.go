@@ -947,7 +947,7 @@ return r, false`,
 		pkg:    "core/hosted",
 		old:    `case session.Failed: return v.page(200, pages.View{Kind: pages.Failed, FailureCode: r.FailureCode})`,
 		new: `case session.Failed:
-return v.completed(r)`,
+return v.completed(r, nil)`,
 		ask: []string{"./core/hosted"},
 	},
 	{
