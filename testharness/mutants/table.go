@@ -1083,6 +1083,13 @@ return v.completed(r)`,
 		ask:    []string{"./core/outbox"},
 	},
 	{
+		breaks: "an instance whose machine slept posts under a lease that another has taken over (I5)",
+		pkg:    "core",
+		old:    `now.Round(0).Add(s.lease)`,
+		new:    `now.Add(s.lease)`,
+		ask:    []string{"./core TestALeaseEndsByTheWallClock"},
+	},
+	{
 		breaks: "our own store's error gives an event up (I11)",
 		pkg:    "core/outbox",
 		old:    `if err != nil { return err } body, subject, err := o.open(m, eventID(job), sealed)`,
