@@ -366,8 +366,8 @@ func TestTheTimerOfADeletedIntegration(t *testing.T) {
 	}
 }
 
-// A lease ends by the clock that other claimants have. A monotonic reading would make it seem to hold after the
-// clock was set ahead, or after the machine has slept.
+// A lease ends by the clock that other claimants have. A monotonic reading would make it seem to hold after
+// the clock was set ahead, or after the machine has slept.
 func TestALeaseEndsByTheWallClock(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, session.Partition(0))
@@ -381,7 +381,7 @@ func TestALeaseEndsByTheWallClock(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	if until := jobs[0].Until; until != until.Round(0) {
-		t.Errorf("host.Job, Until: %v has a monotonic reading, so it is not compared by the wall clock", until)
+		t.Errorf("host.Job, Until: %v has a monotonic reading, which others do not have", until)
 	}
 }
 

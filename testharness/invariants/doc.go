@@ -76,12 +76,12 @@
 // # What a clock that jumps does
 //
 // Verge goes by its own clock. When the clock is set 10 minutes ahead, every younger session ends at once,
-// everything that waits is retried at once, and every lease ends, so that an attempt in flight can be made once
-// more. When it is set back, what was put off waits until the old time comes again. So do the attempts that are
-// in flight at that moment. New events are not delayed. Neither makes a token valid twice, ends a session early
-// by that clock, or uses up an attempt. A receiver with the right time answers 401 to events whose timestamp is
-// 5 minutes off, so they are given up, visibly. A service cannot tell this from a receiver that does not want
-// them.
+// and everything that waits is retried at once. Every lease ends, too, so an attempt in flight can be made
+// once more. When the clock is set back, what was put off waits until the old time comes again. So do the
+// attempts that are in flight at that moment. New events are not delayed. Neither makes a token valid twice,
+// ends a session early by that clock, or uses up an attempt. A receiver with the right time answers 401 to
+// events whose timestamp is 5 minutes off, so they are given up, visibly. A service cannot tell this from a
+// receiver that does not want them.
 //
 // # Seeds
 //

@@ -46,9 +46,9 @@ type seen struct {
 
 // overtaken reports whether a POST may begin although the end is recorded (I5). It was decided under a lease
 // that had room for an attempt, and that lease had ended when the POST began, so that another could take the
-// event over. Between the two the service stood still, or its clock was set ahead, for longer than an attempt
-// may take. No check in the service rules that out, because it can stand still after every check. So the event
-// may come once more, as after every fault (spec, Delivery 2).
+// event over. Between the two the service stood still, or its clock was set ahead, for longer than an
+// attempt may take. No check in the service rules that out, because it can stand still after every check. So
+// the event may come once more, as after every fault (spec, Delivery 2).
 //
 // The decision is known to the second. As AttemptTime is at least a second, a POST that began without delay
 // counts as overtaken only if a lease has ended within that delay.
@@ -156,8 +156,8 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	}
 	w.mu.Lock()
 	if s := w.event(e.ID); s.over && !s.overtaken(time.Unix(signed, 0), a.began, w.attemptTime) {
-		w.early = append(w.early, fmt.Sprintf("%s %s is posted once more at %v, though its end was recorded; "+
-			"signed at %v, leases until %v", e.ID, e.Type, a.began, signed, s.leases))
+		w.early = append(w.early, fmt.Sprintf("%s %s is posted once more at %v, though its end was "+
+			"recorded; it was signed at %v, leases end at %v", e.ID, e.Type, a.began, signed, s.leases))
 	}
 	w.mu.Unlock()
 	resp, err := w.fetch.Fetch(ctx, req)
@@ -208,7 +208,7 @@ func (w *witness) improper() []string {
 	return slices.Clone(w.early)
 }
 
-// TestTheWitnessOfI5 has what the witness of I5 forbids after a recorded end, and the one thing that it allows.
+// TestTheWitnessOfI5 has what the witness forbids after a recorded end, and the one POST that it allows.
 func TestTheWitnessOfI5(t *testing.T) {
 	const lease, whole = 25 * time.Second, 10 * time.Second
 	for _, c := range []struct {
