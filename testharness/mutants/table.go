@@ -2600,6 +2600,13 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./edge/workers TestDoor"},
 	},
 	{
+		breaks: "a server that ends resets connections, with their requests, that it has not accepted yet",
+		pkg:    "edge/server",
+		old:    `backlogged(d.l) && time.Now().Before(end)`,
+		new:    `end.IsZero()`,
+		ask:    []string{"./edge/server TestAListenerCloses"},
+	},
+	{
 		breaks: "who sends half a body holds a place among the requests in hand (I15)",
 		pkg:    "edge/server",
 		old:    `if stream == nil {$body} if !m.enter() {$busy} select {$slot}`,
