@@ -280,8 +280,12 @@ func (s *Service) Claim(
 ) (jobs []host.Job, next time.Time, err error) {
 	now := s.host.Now()
 	tasks, next, err := s.host.KV.Claim(ctx, p, now, s.lease, n)
+	// Until has no monotonic reading, because other claimants go by the wall clock. That reading ignores
+	// that the clock was set or the machine slept. By it, the lease would seem to hold after another has
+	// taken it over.
+	until := now.Round(0).Add(s.lease)
 	for _, t := range tasks {
-		job := host.Job{Partition: p, Task: t, Until: now.Add(s.lease)}
+		job := host.Job{Partition: p, Task: t, Until: until}
 		if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
 			job.Lane = m.Integration
 		}

@@ -366,6 +366,25 @@ func TestTheTimerOfADeletedIntegration(t *testing.T) {
 	}
 }
 
+// A lease ends by the clock that other claimants have. A monotonic reading would make it seem to hold after
+// the clock was set ahead, or after the machine has slept.
+func TestALeaseEndsByTheWallClock(t *testing.T) {
+	w := newWorld(t, nil)
+	w.begin(t, session.Partition(0))
+	off := w.Clock.Now().Sub(time.Now())
+	w.host.Now = func() time.Time { return time.Now().Add(off) }
+	if now := w.host.Now(); now == now.Round(0) {
+		t.Fatal("the test's clock has no monotonic reading")
+	}
+	jobs, _, err := w.Claim(ctx, session.Partition(0).Name(), 1)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	if until := jobs[0].Until; until != until.Round(0) {
+		t.Errorf("host.Job, Until: %v has a monotonic reading, which others do not have", until)
+	}
+}
+
 func TestClaimIsOfOnePartition(t *testing.T) {
 	const partitions, each = 4, 8
 	w := newWorld(t, func(c *Config) { c.Partitions = partitions })

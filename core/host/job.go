@@ -13,7 +13,8 @@ type Job struct {
 	Partition kv.Partition
 	Task      kv.Task // with the lease that Claim set
 
-	// Until is when another may take the lease over. Run begins nothing that could last longer.
+	// Until is when another may take the lease over, by the wall clock alone. Run begins nothing that could
+	// last longer.
 	Until time.Time
 
 	// Lane names the destination where the job spends its time. If the destination hangs or fails, all

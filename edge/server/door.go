@@ -159,14 +159,15 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 // kernel to be accepted. The kernel would reset such a connection, with the request
 // that it may have sent. A connection that comes at the very moment of the close is
 // still reset. Only a balancer that has stopped sending rules that out (DrainDelay).
-func (d *door) stopAccepting() {
-	for end := time.Now().Add(backlogMax); backlogged(d.l) && time.Now().Before(end); {
+// Under a flood there is no such moment, so it waits no longer than most.
+func (d *door) stopAccepting(most time.Duration) {
+	for end := time.Now().Add(most); backlogged(d.l) && time.Now().Before(end); {
 		runtime.Gosched() // to the goroutine that accepts
 	}
 	d.l.Close()
 }
 
-// backlogMax bounds the wait for such a moment, which never comes under a flood.
+// backlogMax is how long a draining server waits for a moment without a backlog.
 const backlogMax = time.Second
 
 // ServeHTTP answers one request, counts it and logs it.

@@ -74,6 +74,17 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 	}
 }
 
+// inHand returns how many connections have a request in hand.
+func (c *crowd) inHand() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	quiet := 0
+	for _, p := range c.peers {
+		quiet += p.quiet.Len()
+	}
+	return c.held - quiet
+}
+
 // Contract, Load: at the limit of an address and of all, an idle connection gives way,
 // and one with a request in hand does not.
 func TestIdleConnectionsGiveWay(t *testing.T) {
@@ -86,6 +97,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			c.Log = slog.New(slog.NewJSONHandler(&logs, nil))
 			c.Metrics = NewMetrics()
+			c.DrainTimeout, c.IdleGrace = time.Millisecond, time.Nanosecond // of the silent ones that are left
 			c.Engine = fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 				if r.Path == "/held" {
 					entered <- struct{}{}
@@ -93,7 +105,8 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				}
 				return ok("{}")
 			}}
-			base, stop := start(t, c)
+			s, base, stop := run(t, c)
+			begin := time.Now()
 			held := dial(t, base)
 			io.WriteString(held, "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 			<-entered
@@ -104,14 +117,22 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				if resp := read(t, conn); resp.StatusCode != 200 {
 					t.Fatalf("a new one: %d", resp.StatusCode)
 				}
+				// The client can have an answer before the server knows that it is written.
+				for s.public.crowd.inHand() > 1 {
+					time.Sleep(time.Millisecond)
+				}
 			}
 			close(release)
 			if resp := read(t, held); resp.StatusCode != 200 {
 				t.Errorf("the one in hand: %d", resp.StatusCode)
 			}
 			stop()
-			if n := strings.Count(logs.String(), "too many connections"); n != 1 {
-				t.Errorf("contract, Load: %d lines in the log:\n%s", n, logs.String())
+			most := 1 + int(time.Since(begin)/alikePeriod)
+			if n := strings.Count(logs.String(), "too many connections"); n < 1 || n > most {
+				t.Errorf("contract, Load: %d lines in the log, want 1 to %d:\n%s", n, most, logs.String())
+			}
+			if strings.Contains(logs.String(), `"connection":"refused"`) {
+				t.Errorf("a new one was refused beside idle ones:\n%s", logs.String())
 			}
 		})
 	}
@@ -542,6 +563,7 @@ func wantPage(t *testing.T, resp *http.Response, status int, page bool) {
 // Many refusals of one kind have one line in the log, not one each.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	var logs lockedBuffer
+	begin := time.Now()
 	server, _ := secure(t)
 	base, stop := start(t, Config{ReadTimeout: 50 * time.Millisecond,
 		ReadHeaderTimeout: 50 * time.Millisecond,
@@ -564,10 +586,11 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	}
 	stop()
 	stopSecured()
-	// One line for heads, one for bodies, one for handshakes, and two of each server
-	// about its draining.
-	if n := strings.Count(logs.String(), "\n"); n > 7 {
-		t.Errorf("%d lines for %d refusals:\n%s", n, len(conns), logs.String())
+	// In a period one line for heads, one for bodies and one for handshakes. Beside them
+	// two of each server about its draining.
+	most := 4 + 3*(1+int(time.Since(begin)/alikePeriod))
+	if n := strings.Count(logs.String(), "\n"); n > most {
+		t.Errorf("%d lines for %d refusals, want at most %d:\n%s", n, len(conns), most, logs.String())
 	}
 	for _, want := range []string{`"status":408`, "TLS handshake failed"} {
 		if !strings.Contains(logs.String(), want) {

@@ -322,7 +322,7 @@ func (s *Server) drain(doors []*door) error {
 	time.Sleep(s.cfg.DrainDelay)
 
 	for _, d := range doors {
-		d.stopAccepting()
+		d.stopAccepting(backlogMax)
 	}
 	left := func(d *door) bool { return !d.crowd.empty() }
 	for end := time.Now().Add(s.cfg.IdleGrace); slices.ContainsFunc(doors, left) && time.Now().Before(end); {

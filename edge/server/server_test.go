@@ -140,10 +140,18 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// start runs a server, with the core's routes if c has none. stop drains it and
-// returns Run's error.
+// start runs a server, with the core's routes and a listener if c has none. stop
+// drains it and returns Run's error.
 func start(t testing.TB, c Config) (base string, stop func() error) {
-	c.Public = listen(t)
+	_, base, stop = run(t, c)
+	return base, stop
+}
+
+// run is start, and also returns the server.
+func run(t testing.TB, c Config) (s *Server, base string, stop func() error) {
+	if c.Public == nil {
+		c.Public = listen(t)
+	}
 	if c.Routes == nil {
 		c.Routes = core.Routes()
 	}
@@ -152,11 +160,11 @@ func start(t testing.TB, c Config) (base string, stop func() error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	s := New(c)
+	s = New(c)
 	go func() { done <- s.Run(ctx) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() { stop() })
-	return "http://" + c.Public.Addr().String(), stop
+	return s, "http://" + c.Public.Addr().String(), stop
 }
 
 // raw sends bytes and returns the first answer.

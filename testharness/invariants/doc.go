@@ -8,7 +8,9 @@
 //	I3   an event whose transition was acknowledged ends delivered or visibly failed
 //	I4   without faults one POST for each event; after a crash at most one more
 //	     for each lease in flight, with the same key and bytes
-//	I5   no POST after a recorded 2xx or 4xx
+//	I5   no POST after a recorded 2xx or 4xx, but for an attempt that stood still for longer than
+//	     AttemptTime between the service's last check and its POST, until its lease had ended
+//	     (spec, Delivery 2)
 //	I6   one terminal event for each session; completion racing expiry has one winner
 //	I7   verification.expired never before its 10 minutes, and soon after
 //	I8   attempts and backoff keep to the schedule
@@ -47,6 +49,8 @@
 //	I4   TestI4ExactlyOnceWithoutFaults      every engine
 //	     TestKillOfRedisUnderAThousandEvents the leases in flight are counted at the kill
 //	I5   TestI5NoPostAfterTheLastWord        every engine; 2xx and 4xx after a 5xx
+//	     TestI5AnAttemptThatStandsStill      memory, with the times of production
+//	     TestTheWitnessOfI5                  what the audits forbid, and the one POST that they allow
 //	I6   TestI6CompletionRacesExpiry         every engine
 //	I7   TestI7ExpiredNeverEarlyAndSoonAfter every engine; the clock jumps, nothing ran meanwhile
 //	I8   TestI8AttemptsKeepTheSchedule       every engine; the clock jumps 10 min ahead and back
@@ -72,11 +76,12 @@
 // # What a clock that jumps does
 //
 // Verge goes by its own clock. When the clock is set 10 minutes ahead, every younger session ends at once,
-// and everything that waits is retried at once. When it is set back, what was put off waits until the old
-// time comes again. So do the attempts that are in flight at that moment. New events are not delayed.
-// Neither makes a token valid twice, ends a session early by that clock, or uses up an attempt. A receiver
-// with the right time answers 401 to events whose timestamp is 5 minutes off, so they are given up,
-// visibly. A service cannot tell this from a receiver that does not want them.
+// and everything that waits is retried at once. Every lease ends, too, so an attempt in flight can be made
+// once more. When the clock is set back, what was put off waits until the old time comes again. So do the
+// attempts that are in flight at that moment. New events are not delayed. Neither makes a token valid twice,
+// ends a session early by that clock, or uses up an attempt. A receiver with the right time answers 401 to
+// events whose timestamp is 5 minutes off, so they are given up, visibly. A service cannot tell this from a
+// receiver that does not want them.
 //
 // # Seeds
 //

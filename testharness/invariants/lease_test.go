@@ -2,11 +2,13 @@ package invariants_test
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/faultproxy"
@@ -132,6 +134,60 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 		}
 		s.auditPosts(t)
 	})
+}
+
+// I5 with the times of production, where an attempt stands still between the decision to post and the POST.
+// For AttemptTime nobody else posts. After the end of the lease another does. Then the first POST may still
+// come, because no check of the service follows (spec, Delivery 2).
+func TestI5AnAttemptThatStandsStill(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rule  string
+		still time.Duration // by the clock of the service
+		posts int
+	}{
+		{"for AttemptTime: nobody else posts", outbox.AttemptTime, 1},
+		{"beyond its lease: the event comes once more, with the same bytes", 30 * time.Second, 2},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			t.Parallel()
+			decided, release := make(chan webhook.Event, 1), make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(release) })
+			clock := &clock{}
+			s := newService(t, setup{Store: openMemory(t), Standard: true, Clock: clock,
+				BeforePost: func(e webhook.Event) {
+					select {
+					case decided <- e: // the first one only
+						<-release
+					default:
+					}
+				}})
+			t.Cleanup(goOn) // before the service ends, which waits for the attempt
+			s.begin(1)
+			if !within(recovery, func() bool { return len(decided) == 1 }) {
+				t.Fatal("I3: no attempt is made")
+			}
+			e := <-decided
+			decided <- e // full again, so that the next attempt does not wait
+			clock.Jump(c.still)
+			other := s.begin(1) // which makes the runner look at the clock
+			if !within(recovery, func() bool {
+				return s.posted(other, webhook.TypeStarted) == 1 && (c.posts == 1 || s.witness.of(e.ID).over)
+			}) {
+				t.Fatalf("I3: %v later the event waits for the attempt that stands still", recovery)
+			}
+			if n := s.sink.count(e.IdempotencyKey); n != c.posts-1 {
+				t.Errorf("I5: %d POSTs while an attempt stands still, want %d", n, c.posts-1)
+			}
+			goOn()
+			if !within(recovery, func() bool {
+				return s.sink.count(e.IdempotencyKey) == c.posts && s.inFlight(0) == 0
+			}) {
+				t.Errorf("I4: %d POSTs, want %d", s.sink.count(e.IdempotencyKey), c.posts)
+			}
+			s.auditPosts(t)
+		})
+	}
 }
 
 // I11: the receiver fails, and the store fails. Only the receiver's answers count

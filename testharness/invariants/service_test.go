@@ -2,6 +2,7 @@ package invariants_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
@@ -43,6 +45,8 @@ type setup struct {
 	Sink       *sink
 	Keyring    token.Keyring // the zero one: a fresh one
 	Key        string        // secret key that is configured already, by another service on the store
+
+	BeforePost func(webhook.Event) // between the decision to post and the POST; nil: nothing
 }
 
 // service is Verge as `verge serve` runs it. A witness stands before its store and before its receivers.
@@ -99,7 +103,9 @@ func newService(t testing.TB, c setup) *service {
 		conf.Core.AttemptTime, conf.Core.Lease = shortAttempt, shortLease
 		conf.Runner.MaxWait = 500 * time.Millisecond
 	}
-	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now)
+	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now,
+		cmp.Or(conf.Core.AttemptTime, outbox.AttemptTime))
+	s.witness.before = c.BeforePost
 	conf.Store, conf.Fetch = edge.Store{KV: s.witness.store(), Shared: c.Shared}, s.witness
 	s.Service, err = edge.Open(t.Context(), conf)
 	must(t, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,9 @@ type witness struct {
 	now   func() time.Time
 	t     testing.TB
 
+	attemptTime time.Duration       // the service's
+	before      func(webhook.Event) // is called between the decision to post and the POST; nil: nothing is
+
 	mu     sync.Mutex
 	events map[string]*seen     // by event id
 	leases map[string]time.Time // ends by task: claimed, and no outcome that was surely recorded
@@ -36,6 +40,25 @@ type seen struct {
 	attempts []attempt
 	over     bool // delivered or dead, and the store has confirmed the record
 	unsure   int  // records that the store has not confirmed
+
+	leases map[string]time.Time // ends by lease, without the lease that recorded the end
+}
+
+// overtaken reports whether a POST may begin although the end is recorded (I5). It was decided under a lease
+// that had room for an attempt, and that lease had ended when the POST began, so that another could take the
+// event over. Between the two the service stood still, or its clock was set ahead, for longer than an
+// attempt may take. No check in the service rules that out, because it can stand still after every check. So
+// the event may come once more, as after every fault (spec, Delivery 2).
+//
+// The decision is known to the second. As AttemptTime is at least a second, a POST that began without delay
+// counts as overtaken only if a lease has ended within that delay.
+func (s *seen) overtaken(decided, began time.Time, attemptTime time.Duration) bool {
+	for _, until := range s.leases {
+		if !decided.Add(attemptTime).After(until) && !began.Before(until) {
+			return true
+		}
+	}
+	return false
 }
 
 // attempt is one POST by the clock of the service.
@@ -46,9 +69,10 @@ type attempt struct {
 
 const eventTask = "e/"
 
-func newWitness(t testing.TB, store kv.KV, fetch host.Fetcher, now func() time.Time) *witness {
-	return &witness{KV: store, fetch: fetch, now: now, t: t, events: map[string]*seen{},
-		leases: map[string]time.Time{}}
+func newWitness(t testing.TB, store kv.KV, fetch host.Fetcher, now func() time.Time,
+	attemptTime time.Duration) *witness {
+	return &witness{KV: store, fetch: fetch, now: now, t: t, attemptTime: attemptTime,
+		events: map[string]*seen{}, leases: map[string]time.Time{}}
 }
 
 // store is the witness as a store, with the optional interfaces of the real one.
@@ -65,7 +89,7 @@ func (w *witness) store() kv.KV {
 func (w *witness) event(id string) *seen {
 	e := w.events[id]
 	if e == nil {
-		e = &seen{}
+		e = &seen{leases: map[string]time.Time{}}
 		w.events[id] = e
 	}
 	return e
@@ -80,6 +104,9 @@ func (w *witness) Claim(
 	defer w.mu.Unlock()
 	for _, t := range tasks {
 		w.leases[t.ID] = now.Add(lease)
+		if id, isEvent := strings.CutPrefix(t.ID, eventTask); isEvent {
+			w.event(id).leases[t.Lease] = now.Add(lease)
+		}
 		if t.Due.After(now.Add(time.Millisecond)) {
 			w.early = append(w.early, fmt.Sprintf("task %s is due at %v and was claimed at %v", t.ID, t.Due,
 				now))
@@ -107,6 +134,7 @@ func (w *witness) Commit(ctx context.Context, tx kv.Tx) error {
 			w.event(id).unsure++
 		case slices.Contains(tx.Cancel, h.TaskID):
 			w.event(id).over = true
+			delete(w.event(id).leases, h.Lease)
 		}
 	}
 	return err
@@ -118,11 +146,18 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	if err := json.Unmarshal(req.Body, &e); err != nil {
 		w.t.Errorf("the service posted something that is no event: %v", err)
 	}
+	if w.before != nil {
+		w.before(e)
+	}
 	a := attempt{began: w.now()}
+	signed, err := strconv.ParseInt(req.Header[webhook.HeaderTimestamp], 10, 64)
+	if err != nil {
+		w.t.Errorf("the service posted an event without its time: %v", err)
+	}
 	w.mu.Lock()
-	if w.event(e.ID).over {
-		w.early = append(w.early,
-			fmt.Sprintf("%s %s is posted once more, though its end was recorded", e.ID, e.Type))
+	if s := w.event(e.ID); s.over && !s.overtaken(time.Unix(signed, 0), a.began, w.attemptTime) {
+		w.early = append(w.early, fmt.Sprintf("%s %s is posted once more at %v, though its end was "+
+			"recorded; it was signed at %v, leases end at %v", e.ID, e.Type, a.began, signed, s.leases))
 	}
 	w.mu.Unlock()
 	resp, err := w.fetch.Fetch(ctx, req)
@@ -171,4 +206,71 @@ func (w *witness) improper() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.early)
+}
+
+// TestTheWitnessOfI5 has what the witness forbids after a recorded end, and the one POST that it allows.
+func TestTheWitnessOfI5(t *testing.T) {
+	const lease, whole = 25 * time.Second, 10 * time.Second
+	for _, c := range []struct {
+		rule    string
+		claims  []time.Duration // from the start; the last of them records the end
+		over    bool            // whether it does
+		decided time.Duration
+		began   time.Duration
+		allowed bool
+	}{
+		{"before the end", []time.Duration{0}, false, 1, 1, true},
+		{"the holder that recorded the end, at once", []time.Duration{0}, true, 1, 1, false},
+		{"the holder that recorded the end, after its lease", []time.Duration{0}, true, 1, lease, false},
+		{"an earlier holder that stood still until its lease ended",
+			[]time.Duration{0, lease}, true, lease - whole, lease, true},
+		{"an earlier holder whose lease had no more room for an attempt",
+			[]time.Duration{0, lease}, true, lease - whole + time.Second, lease, false},
+		{"an earlier holder that did not stand still",
+			[]time.Duration{0, lease}, true, lease + time.Second, lease + time.Second, false},
+		{"an earlier holder whose lease lasts: two have the event",
+			[]time.Duration{0, 1}, true, 1, lease - 1, false},
+		{"the first of two earlier holders",
+			[]time.Duration{0, lease, 2 * lease}, true, 1, 2*lease + 1, true},
+	} {
+		t.Run("I5: "+c.rule, func(t *testing.T) {
+			start := time.Unix(1_800_000_000, 0)
+			now := start
+			w := newWitness(t, oneTask{}, answers204{}, func() time.Time { return now }, whole)
+			held := kv.Held{TaskID: eventTask + "evt_1"}
+			for _, at := range c.claims {
+				tasks, _, err := w.Claim(t.Context(), "p", start.Add(at), lease, 1)
+				must(t, err)
+				held.Lease = tasks[0].Lease
+			}
+			if c.over {
+				must(t, w.Commit(t.Context(), kv.Tx{Held: []kv.Held{held}, Cancel: []string{held.TaskID}}))
+			}
+			now = start.Add(c.began)
+			signed := strconv.FormatInt(start.Add(c.decided).Unix(), 10)
+			_, err := w.Fetch(t.Context(), host.FetchRequest{Body: []byte(`{"id":"evt_1"}`),
+				Header: map[string]string{webhook.HeaderTimestamp: signed}})
+			must(t, err)
+			if got := w.improper(); (len(got) == 0) != c.allowed {
+				t.Errorf("allowed: want %v, got %v", c.allowed, got)
+			}
+		})
+	}
+}
+
+// oneTask is a store with one task, which anybody may claim at any time.
+type oneTask struct{ kv.KV }
+
+func (oneTask) Claim(_ context.Context, _ kv.Partition, now time.Time, _ time.Duration, _ int) (
+	[]kv.Task, time.Time, error) {
+	return []kv.Task{{ID: eventTask + "evt_1", Due: now, Lease: now.String()}}, time.Time{}, nil
+}
+
+func (oneTask) Commit(context.Context, kv.Tx) error { return nil }
+
+// answers204 is a receiver.
+type answers204 struct{}
+
+func (answers204) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+	return host.FetchResponse{Status: 204}, nil
 }
