@@ -16,8 +16,8 @@ import (
 )
 
 // known has the licenses by the hash of their words. For a text that is not here the list names no license,
-// because this program does not guess. Whoever adds a row has read the text, and compared it with the one that
-// spdx.org has under that name.
+// because this program does not guess. Whoever adds a row has read the text, and compared it with the one
+// that spdx.org has under that name.
 var known = map[string]string{
 	"3346c203353b286e2021c9b077352db1dea97d9ce7043ac910dee821f174a656": "MIT",
 	"c18d21ff8de22b8b024cc00d704d5579452ba581c9eb8f4e7d88ef6a52aded10": "Apache-2.0",
