@@ -151,6 +151,11 @@ func (s *Service) Directory() *integration.Directory { return s.directory }
 // Usage returns what is kept of the service's usage.
 func (s *Service) Usage() *usage.Usage { return s.usage }
 
+// TellDone enters into the audit that the host has carried out an operation of its own. See operate.Desk.
+func (s *Service) TellDone(ctx context.Context, who operate.Actor, op operate.Operation, target string) {
+	s.desk.TellDone(ctx, who, op, target)
+}
+
 // Record writes sums of what the core has noted as usage. It may be given the same ones again.
 func (s *Service) Record(ctx context.Context, t host.Totals) error { return s.usage.Record(ctx, t) }
 

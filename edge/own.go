@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/storewatch"
 )
 
 // Own is a path of the operators' API that this process answers itself, because the core knows nothing of
@@ -30,7 +31,8 @@ type Own struct {
 	Operations map[string]operate.Operation
 
 	// Answer carries out the operation of the request's method, for a caller who may do it. It returns what
-	// goes into the JSON answer, or what the caller is told.
+	// goes into the JSON answer, or what the caller is told. It sets Changed of the call if it has changed
+	// something, and then the audit has the operation.
 	Answer func(ctx context.Context, c *Call) (any, *reply.Error)
 }
 
@@ -40,19 +42,27 @@ type Call struct {
 	Stream       io.Reader // the body, of any length; nobody has read of it
 	ID           string    // of the request, for the log
 	Operator     string    // the id of the token that asks (operate.Actor)
+	Changed      string    // Answer says here what it has made or put to use; "" is nothing
 }
 
 // stream answers the requests for an own path.
 func (s *Service) stream(o Own) server.Stream {
 	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
-		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text()}
-		var refusal *web.Response
-		if c.Operator, refusal = s.letIn(ctx, req, o.Operations[req.Method]); refusal != nil {
+		op, known := o.Operations[req.Method]
+		who, refusal := s.letIn(ctx, req, op)
+		if refusal != nil {
 			return refusal
 		}
+		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text(), Operator: who.ID}
 		v, e := any(nil), notThatMethod(o)
-		if _, known := o.Operations[req.Method]; known {
+		if known {
 			v, e = o.Answer(ctx, c)
+		}
+		if c.Changed != "" {
+			// It has happened even if the caller is gone. The core of this process enters it, and not the
+			// engine: that may be a module of an earlier release, or one that fails and was just replaced.
+			s.native.TellDone(storewatch.WithBudget(context.WithoutCancel(ctx), s.config.StoreBudget), who,
+				op, c.Changed)
 		}
 		if e != nil {
 			return refuse(ctx, req, c.ID, e)
@@ -61,14 +71,18 @@ func (s *Service) stream(o Own) server.Stream {
 	}
 }
 
-// letIn returns the id of the operator token of the request, if its holder may do op; "" is no operation.
-// Else it returns the refusal. The token of the configuration needs no engine: an engine that answers nobody
-// is when its module has to be replaced. About every other token the engine decides, and whatever is not its
-// clear yes is a refusal.
-func (s *Service) letIn(ctx context.Context, req *web.Request, op operate.Operation) (string, *web.Response) {
+// letIn returns the holder of the request's operator token if they may do op; "" is no operation. Else it
+// returns the refusal. The token of the configuration needs no engine: an engine that answers nobody is when
+// its module has to be replaced. About every other token the engine decides, and whatever is not its clear
+// yes is a refusal.
+func (s *Service) letIn(
+	ctx context.Context, req *web.Request, op operate.Operation,
+) (operate.Actor, *web.Response) {
 	if hasToken(req, s.config.Core.OperatorToken) {
-		return member.Configured, nil
+		return operate.Actor{Kind: operate.KindOperator, ID: member.Configured, Name: member.Configured,
+			Role: operate.RoleOperator}, nil
 	}
+	var nobody operate.Actor
 	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
 	if op != "" {
 		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()
@@ -81,17 +95,18 @@ func (s *Service) letIn(ctx context.Context, req *web.Request, op operate.Operat
 	resp := s.engine.Admin(ctx, ask)
 	switch {
 	case resp == nil || resp.Status > 200 && resp.Status < 400:
-		return "", refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, refuse(ctx, req, "req_"+rand.Text(), noAnswer)
 	case resp.Status == 404: // a wrong token gets 401
-		return "", refuse(ctx, req, "req_"+rand.Text(), oldModule)
+		return nobody, refuse(ctx, req, "req_"+rand.Text(), oldModule)
 	case resp.Status != 200:
-		return "", resp
+		return nobody, resp
 	}
 	var holder operate.OperatorToken
 	if err := json.Unmarshal(resp.Body, &holder); err != nil || holder.ID == "" {
-		return "", refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, refuse(ctx, req, "req_"+rand.Text(), noAnswer)
 	}
-	return holder.ID, nil
+	return operate.Actor{Kind: operate.KindOperator, ID: holder.ID, Name: holder.Name,
+		Role: holder.Role}, nil
 }
 
 // What a caller is told whom the engine has not judged.

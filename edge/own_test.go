@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
@@ -34,6 +38,9 @@ type owning struct {
 	log  bytes.Buffer
 	past time.Duration // since begin
 	did  []string      // what was done at the path, and by whom
+
+	changing func(context.Context) // called by a change; may be nil
+	store    *filling
 }
 
 // Write implements io.Writer, for the log.
@@ -65,12 +72,31 @@ func (o *owning) said() (log string, did []string) {
 	return log, did
 }
 
+// filling is a store that takes nothing more once it is full.
+type filling struct {
+	kv.KV
+	full atomic.Bool
+}
+
+func (f *filling) Commit(ctx context.Context, tx kv.Tx) error {
+	if f.full.Load() {
+		return kv.ErrUnavailable
+	}
+	return f.KV.Commit(ctx, tx)
+}
+
 // answer is that of the path: its request may be refused, too.
-func (o *owning) answer(_ context.Context, c *edge.Call) (any, *reply.Error) {
+func (o *owning) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.did = append(o.did, c.Method+" by "+c.Operator)
 	b, err := io.ReadAll(c.Stream)
+	if made, ok := strings.CutPrefix(string(b), "make "); ok {
+		c.Changed = made
+		if o.changing != nil {
+			o.changing(ctx)
+		}
+	}
 	if err != nil || string(b) == "bad" {
 		return nil, &reply.Error{Code: reply.BackupRefused, Message: "It is bad."}
 	}
@@ -92,6 +118,8 @@ func serveOwnWith(t *testing.T, token string, around func(engine.Engine) engine.
 	conf.Server.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	conf.Own = map[string]edge.Own{ownPath: {Answer: o.answer, Operations: map[string]operate.Operation{
 		"GET": operate.ModuleRead, "POST": operate.BackupMake}}}
+	o.store = &filling{KV: conf.Store.KV}
+	conf.Store.KV = o.store
 	if around != nil {
 		conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) {
 			return around(s.Native),
@@ -281,6 +309,93 @@ func TestWrongTokensAtAnOwnPathAreCounted(t *testing.T) {
 	}
 	if a := o.ask("GET", admin.KeysPath, "guess", "", "192.0.2.1"); a.status != 429 {
 		t.Errorf("contract 30: 20 a minute is one in 3 s, at all paths together: %d %s", a.status, a.body)
+	}
+}
+
+// audit returns what the audit has of operations that the host carries out, the earliest first.
+func (o *owning) audit() (all []string) {
+	o.t.Helper()
+	a := o.ask("GET", admin.AuditPath, configured, "", "192.0.2.9")
+	var page struct{ Audit []operate.AuditEntry }
+	if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.status != 200 {
+		o.t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, e := range page.Audit {
+		if e.Operation == operate.BackupMake || e.Operation == operate.ModuleRead {
+			all = append(all, fmt.Sprintf("%s %s by %s %s (%s)", e.Operation, e.Target, e.ActorKind,
+				e.ActorID, e.ActorName))
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// Contract 42: every change is in the audit, with who made it, and nothing else is.
+func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
+	o := serveOwn(t, nil)
+	operator, id := o.token(operate.RoleOperator)
+	viewer, _ := o.token(operate.RoleViewer)
+	for _, c := range []struct{ rule, method, token, body, entry string }{
+		{"an operator's change", "POST", operator, "make /a", "backup.make /a by operator " + id + " (Olga)"},
+		{"a change with the configuration's token", "POST", configured, "make /b",
+			"backup.make /b by operator configuration (configuration)"},
+		{"nothing changes", "POST", operator, "", ""},
+		{"something is read", "GET", operator, "", ""},
+		{"the path refuses", "POST", operator, "bad", ""},
+		{"a viewer may not", "POST", viewer, "make /c", ""},
+		{"nobody may without a token", "POST", "guess", "make /c", ""},
+		{"the path does not take that method", "PUT", operator, "make /c", ""},
+	} {
+		o.advance(time.Second) // the audit is in the order of time
+		before := len(o.audit())
+		o.ask(c.method, ownPath, c.token, c.body, "192.0.2.1")
+		if got := strings.Join(o.audit()[before:], "; "); got != c.entry {
+			t.Errorf("contract 42: %s: the audit has %q, want %q", c.rule, got, c.entry)
+		}
+	}
+}
+
+// Contract 42: whoever leaves at once is in the audit all the same.
+func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
+	o := serveOwn(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	o.changing = func(asked context.Context) {
+		leave()
+		<-asked.Done() // the server knows
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", o.url+ownPath, strings.NewReader("make /a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+configured)
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		resp.Body.Close()
+		t.Fatalf("the caller who has left is answered: %d", resp.StatusCode)
+	}
+	const want = "backup.make /a by operator configuration (configuration)"
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		if slices.Contains(o.audit(), want) {
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("contract 42: the audit has %q, want %q", o.audit(), want)
+		}
+	}
+}
+
+// Contract 42: what was done is answered as done, and the log says that the audit lacks it.
+func TestTheLogHasWhatTheAuditLacks(t *testing.T) {
+	o := serveOwn(t, nil)
+	o.store.full.Store(true)
+	a := o.ask("POST", ownPath, configured, "make /a", "192.0.2.1")
+	log, did := o.said()
+	if a.status != 200 || len(did) != 1 || !strings.Contains(log, `"msg":"the audit lacks an entry"`) ||
+		!strings.Contains(log, `"operation":"backup.make","actor":"configuration","target":"/a"`) {
+		t.Errorf("contract 42: %d %s, done %q, and the log has:\n%s", a.status, a.body, did, log)
+	}
+	o.store.full.Store(false)
+	if all := o.audit(); len(all) > 0 {
+		t.Errorf("the audit has %q", all)
 	}
 }
 

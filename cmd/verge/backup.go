@@ -48,6 +48,7 @@ func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) 
 		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 60,
 			Message: "The backup could not be made. The server's log says why."}
 	}
+	c.Changed = path
 	b.log.Info("a backup was made", "path", path, "items", made.Items, "tasks", made.Tasks, "bytes",
 		made.Bytes, "operator", c.Operator, "request_id", c.ID)
 	return admin.BackupMade{Path: path, Taken: made.Taken, Items: made.Items, Tasks: made.Tasks,

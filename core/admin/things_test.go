@@ -125,6 +125,7 @@ var elsewhere = map[string]string{
 	"PlanSite":    "site with dry_run",
 	"Entry":       "for the console",
 	"TellUse":     "Admin.caller calls it",
+	"TellDone":    "the core's host calls it",
 }
 
 // Contract 42: an operator may do everything, and a viewer may read.

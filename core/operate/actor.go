@@ -73,7 +73,8 @@ const (
 	SiteApply          Operation = "site.apply"
 	OperatorUse        Operation = "operator.use" // entered now and then, see Desk.TellUse
 
-	// The core's host carries these out. It asks Desk.Judge first.
+	// The core's host carries these out. It asks Desk.Judge first, and tells with Desk.TellDone what it has
+	// changed.
 	ModuleRead     Operation = "module.read"
 	ModuleActivate Operation = "module.activate"
 	BackupMake     Operation = "backup.make"

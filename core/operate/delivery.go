@@ -123,8 +123,8 @@ func (d *Desk) ResendEvent(ctx context.Context, who Actor, event string) error {
 	return ErrNotFound
 }
 
-// tell enters an operation into the audit whose commit is in another partition. If that fails, the operation
-// has happened all the same, and the log has it.
+// tell enters an operation into the audit whose commit is in another partition, or that has none. If that
+// fails, the operation has happened all the same, and the log has it.
 func (d *Desk) tell(
 	ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change,
 ) {
@@ -263,6 +263,12 @@ func (p *PublisherUndelivered) add(c outbox.Undelivered, name string) {
 	}
 	p.Integrations = append(p.Integrations, IntegrationUndelivered{Integration: c.Integration, Name: name,
 		Waiting: c.Waiting, Dead: c.Dead, More: c.More})
+}
+
+// TellDone enters into the audit that the core's host has carried out an operation, for a caller who may
+// (Judge). There is no commit of the store that it could be entered with.
+func (d *Desk) TellDone(ctx context.Context, who Actor, op Operation, target string) {
+	d.tell(ctx, who, op, "", target)
 }
 
 // TellUse enters into the audit that an operator token was used from an address.

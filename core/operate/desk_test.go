@@ -264,6 +264,10 @@ var calls = map[string]row{
 		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
 		return nil
 	}, false},
+	"TellDone": {BackupMake, "o v a d r s", func(w *world, who Actor, _ sample) error {
+		w.TellDone(ctx, who, BackupMake, "/var/lib/x") // Judge has let them in
+		return nil
+	}, false},
 	"Session": {SessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
 		_, err := w.Session(ctx, who, s.session)
 		return err

@@ -61,6 +61,9 @@ func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
 	if err != nil {
 		return nil, refusal(err)
 	}
+	if changed {
+		c.Changed = next.Digest
+	}
 	s.log.Info("an operator has sent the module in use", "digest", next.Digest, "operator", c.Operator,
 		"request_id", c.ID)
 	return admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}, nil

@@ -176,11 +176,18 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 
 // answered is the answer to an operator who may do what the request is for. Package edge checks that.
 func answered(t *testing.T, s *Switch, req *web.Request, body io.Reader) *web.Response {
-	v, e := s.Own().Answer(t.Context(), &edge.Call{Request: req, Stream: body, ID: "req_x", Operator: "op_x"})
+	resp, _ := changed(t, s, req, body)
+	return resp
+}
+
+// changed is answered with what the audit gets to know of it.
+func changed(t *testing.T, s *Switch, req *web.Request, body io.Reader) (resp *web.Response, what string) {
+	c := &edge.Call{Request: req, Stream: body, ID: "req_x", Operator: "op_x"}
+	v, e := s.Own().Answer(t.Context(), c)
 	if e != nil {
-		return e.Response("req_x", "")
+		return e.Response("req_x", ""), c.Changed
 	}
-	return reply.JSON(200, v)
+	return reply.JSON(200, v), c.Changed
 }
 
 // opening is a body that reports its first read and then waits until the test lets it go on.
@@ -259,7 +266,17 @@ func TestOlderModulesAreRefused(t *testing.T) {
 			header.Set(admin.ModuleSignatureHeader, Sign(private, next.Digest, version).String())
 		}
 		req := &web.Request{Method: "POST", Path: Path, Header: header}
-		return answered(t, m, req, bytes.NewReader(next.WASM))
+		before := m.State().Active.Digest
+		resp, what := changed(t, m, req, bytes.NewReader(next.WASM))
+		want := ""
+		if resp.Status == 200 && before != next.Digest {
+			want = next.Digest
+		}
+		if what != want {
+			t.Errorf("contract 42: version %d is answered with %d, and the audit has %q, want %q", version,
+				resp.Status, what, want)
+		}
+		return resp
 	}
 	refused := func(next Module, version int64, says string) {
 		t.Helper()
@@ -285,6 +302,9 @@ func TestOlderModulesAreRefused(t *testing.T) {
 		t.Errorf("a later version: %d %s", r.Status, r.Body)
 	}
 	runs(all[1], 4)
+	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"changed":false`) {
+		t.Errorf("the module that runs: %d %s", r.Status, r.Body)
+	}
 	refused(all[2], 3, "the module in use has version 4")
 
 	trap(t, m)

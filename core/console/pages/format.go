@@ -285,6 +285,8 @@ var operationWords = map[operate.Operation]string{
 	operate.OperatorRevoke:     "Revoked an operator token",
 	operate.OperatorUse:        "Used an operator token",
 	operate.SiteApply:          "Applied a configuration",
+	operate.ModuleActivate:     "Replaced the module",
+	operate.BackupMake:         "Made a backup",
 
 	// What people do at the door.
 	"operator.sign-in": "Signed in with an operator token",
