@@ -20,7 +20,7 @@ const (
 	// quickMost is how many batches may be under way to one node. A batch that takes longer than
 	// slowAfter counts as slow, of which slowMost more may be under way. So a dead connection or a slow
 	// network holds up only the requests of its own batch.
-	quickMost = 2
+	quickMost = 1
 	slowMost  = 8
 	slowAfter = 500 * time.Microsecond
 
