@@ -4225,7 +4225,7 @@ func (g *groupState) unlock() {}`,
 		breaks: "a caller decides that all of its requests are recorded",
 		pkg:    "edge/tracing/otlp",
 		old:    `trace.ParentBased(sampled, trace.WithRemoteParentSampled(remote))`,
-		new:    `trace.ParentBased(sampled, trace.WithRemoteParentSampled(sampled))`,
+		new:    `trace.ParentBased(sampled, trace.WithLocalParentNotSampled(remote))`,
 		ask:    []string{"./edge/tracing/otlp TestOpenDrawsLots"},
 	},
 	{
