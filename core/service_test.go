@@ -371,7 +371,7 @@ func TestTheTimerOfADeletedIntegration(t *testing.T) {
 func TestALeaseEndsByTheWallClock(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, session.Partition(0))
-	off := w.Clock.Now().Sub(time.Now())
+	off := time.Until(w.Clock.Now())
 	w.host.Now = func() time.Time { return time.Now().Add(off) }
 	if now := w.host.Now(); now == now.Round(0) {
 		t.Fatal("the test's clock has no monotonic reading")

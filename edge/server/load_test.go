@@ -97,8 +97,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			c.Log = slog.New(slog.NewJSONHandler(&logs, nil))
 			c.Metrics = NewMetrics()
-			// Of the silent ones that are left.
-			c.DrainTimeout, c.IdleGrace = time.Millisecond, time.Nanosecond
+			c.DrainTimeout, c.IdleGrace = time.Millisecond, time.Nanosecond // silent ones are left
 			c.Engine = fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 				if r.Path == "/held" {
 					entered <- struct{}{}
