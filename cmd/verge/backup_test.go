@@ -203,8 +203,8 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 		t.Fatalf("kv backup: exit code %d: %s", code, out)
 	}
 	code, out = asOperator(p, in.at, "audit", "--json")
-	if code != exitOK || !strings.Contains(out, `"operation": "backup.make"`) ||
-		!strings.Contains(out, `"target": "`+made.Path+`"`) {
+	if code != exitOK || !strings.Contains(out, `"operation":"backup.make"`) ||
+		!strings.Contains(out, `"target":"`+made.Path+`"`) {
 		t.Errorf("contract 42: the audit lacks the backup: exit code %d: %s", code, out)
 	}
 	since, _, err := in.start(testIntegration)
