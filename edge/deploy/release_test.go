@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -26,7 +28,11 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 		Archives []struct {
 			Files []struct{ Src, Dst string }
 		}
-		Sboms []struct{ Artifacts, Cmd string }
+		Sboms []struct {
+			Artifacts, Cmd  string
+			Args, Documents []string
+		}
+		Dist string
 	}
 	if err := yaml.Unmarshal([]byte(read(t, "../../.goreleaser.yaml")), &release); err != nil {
 		t.Fatal(err)
@@ -51,10 +57,44 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 			}
 		}
 	}
+	// goreleaser wants its directory empty after the first step, in which make fills dist.
+	if release.Dist == "" || release.Dist == "dist" ||
+		!strings.Contains(read(t, "../../.gitignore"), "/"+release.Dist+"/\n") {
+		t.Errorf("a release is put together in %q; it needs a directory of its own, which git ignores",
+			release.Dist)
+	}
+	if s := release.Sboms[0]; s.Artifacts != "binary" || len(s.Documents) != 1 {
+		t.Errorf("a release has not one list for each binary: %+v", s)
+	} else {
+		makesAList(t, s.Cmd, s.Args)
+	}
 	for _, f := range release.Archives[0].Files {
 		if f.Dst == "" && !strings.Contains(f.Src, "*") {
 			read(t, "../../"+f.Src) // is there
 		}
+	}
+}
+
+// makesAList runs the command of a release that lists what is in a binary, as goreleaser does: below the root
+// of the repository, with the two names filled in. The binary is a small one of this module. Package
+// cmd/generate/sbom has the test of what is listed.
+func makesAList(t *testing.T, name string, args []string) {
+	t.Helper()
+	kit.Source(t)
+	dir := t.TempDir()
+	binary, document := filepath.Join(dir, "finish"), filepath.Join(dir, "finish.cdx.json")
+	build := exec.Command("go", "build", "-o", binary, "../../cmd/generate/finish")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	filled := slices.Clone(args)
+	for n := range filled {
+		filled[n] = strings.NewReplacer("$artifact", binary, "$document", document).Replace(filled[n])
+	}
+	if out, err := exec.Command(name, filled...).CombinedOutput(); err != nil {
+		t.Errorf("%s %q: %v: %s", name, filled, err, out)
+	} else if !strings.Contains(read(t, document), `"bomFormat": "CycloneDX"`) {
+		t.Errorf("%s %q writes no list in CycloneDX: %s", name, filled, read(t, document))
 	}
 }
 
