@@ -367,12 +367,26 @@ func (r *Runner) admit(now time.Time, jobs []host.Job) {
 func (r *Runner) begin(now time.Time, jobs []host.Job) {
 	for _, j := range jobs {
 		r.cfg.Metrics.JobStarted(now.Sub(j.Task.Due))
-		r.wg.Go(func() { r.run(now, j) })
+		r.wg.Go(func() { r.work(now, j) })
 	}
 }
 
-// run does one job and then begins the jobs for which it made place.
-func (r *Runner) run(began time.Time, j host.Job) {
+// work does a job, and then one of those for which it made place, until there is none. A goroutine that
+// goes on has the stack that it needs. A new one would have to grow its stack for each job.
+func (r *Runner) work(began time.Time, j host.Job) {
+	for {
+		next := r.run(began, j)
+		if len(next) == 0 {
+			return
+		}
+		began, j = r.cfg.Now(), next[0]
+		r.begin(began, next[1:])
+		r.cfg.Metrics.JobStarted(began.Sub(j.Task.Due))
+	}
+}
+
+// run does one job and returns those for which it made place.
+func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 	err := r.guard(j)
 	now := r.cfg.Now()
 	took := now.Sub(began)
@@ -383,13 +397,13 @@ func (r *Runner) run(began time.Time, j host.Job) {
 	}
 	r.mu.Lock()
 	r.lanes.done(now, j.Lane, took)
-	start := r.lanes.start(now)
+	next = r.lanes.start(now)
 	tight := r.lanes.tight
 	r.mu.Unlock()
-	r.begin(now, start)
 	if tight {
 		r.lookAll()
 	}
+	return next
 }
 
 // warn logs what could not be done. If the store fails, the store's watch logs that once, so it is not

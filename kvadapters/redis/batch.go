@@ -20,7 +20,7 @@ const (
 	// quickMost is how many batches may be under way to one node. A batch that takes longer than
 	// slowAfter counts as slow, of which slowMost more may be under way. So a dead connection or a slow
 	// network holds up only the requests of its own batch.
-	quickMost = 1
+	quickMost = 2
 	slowMost  = 8
 	slowAfter = 500 * time.Microsecond
 
@@ -74,7 +74,7 @@ func (b *batcher) start() {
 	}
 }
 
-// sendNext sends one batch.
+// sendNext sends one batch, unless no request waits any more.
 func (b *batcher) sendNext() {
 	runtime.Gosched() // callers that are about to ask get into this batch
 	b.mu.Lock()
@@ -87,6 +87,12 @@ func (b *batcher) sendNext() {
 	}
 	if b.queue = b.queue[n:]; len(b.queue) == 0 {
 		b.queue = nil
+	}
+	if len(batch) == 0 { // another batch took the request, or its caller left
+		b.quick--
+		b.start()
+		b.mu.Unlock()
+		return
 	}
 	b.mu.Unlock()
 
@@ -141,9 +147,6 @@ type command struct {
 // which costs the server little more than a single spend. The script changes nothing before it has read
 // everything. So if it cannot count one of the spends, sendBatch tries each alone.
 func (s *Store) sendBatch(to route, batch []*pending) {
-	if len(batch) == 0 {
-		return
-	}
 	// All requests have the same address. If its client was replaced meanwhile, the last request has
 	// the new one.
 	node := batch[len(batch)-1].node
@@ -162,8 +165,7 @@ func (s *Store) sendBatch(to route, batch []*pending) {
 		i := -1
 		if p.spend != nil {
 			i = slices.IndexFunc(commands, func(c *command) bool {
-				return c.spend != nil &&
-					c.base == p.base
+				return c.spend != nil && c.base == p.base
 			})
 		}
 		if i < 0 {

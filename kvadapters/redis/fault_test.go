@@ -103,7 +103,9 @@ func TestReplicaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, s.Commit(t.Context(), mark("1", "a")), "READONLY", "point the URL at the primary")
+	// The client closes a connection whose server answers with the code READONLY.
+	err = s.Commit(t.Context(), mark("1", "a"))
+	wantRefused(t, err, kv.ErrUnavailable.Error()+": READONLY ", "point the URL at the primary")
 }
 
 func TestAFullServerRefusesWritesUntilItHasRoom(t *testing.T) {
