@@ -44,7 +44,7 @@ type Metrics interface {
 	ClaimFailed()
 }
 
-// Config configures a Runner. Outbox is required. The zero value of any other field works.
+// Config configures a Runner. Engine is required. The zero value of any other field works.
 type Config struct {
 	Engine engine.Engine // whose tasks are claimed and run
 
@@ -128,7 +128,7 @@ type watch struct {
 	next   time.Time // when the earliest task falls due that the last claim has left; zero: none
 }
 
-// New returns a runner, which does not run yet. It panics if Outbox is nil.
+// New returns a runner, which does not run yet. It panics if Config.Engine is nil.
 func New(c Config) *Runner {
 	if c.Engine == nil {
 		panic("runner: Config.Engine is nil")
