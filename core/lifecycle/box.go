@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
@@ -92,9 +91,7 @@ func (l *Lifecycle) Box(ctx context.Context, handle string) (Box, error) {
 		return Box{}, err
 	}
 	if err != nil || c.Handle != handle {
-		l.count(host.CountNotAuthentic)
-		return Box{}, fmt.Errorf("the store holds what this service did not write, as a box: %w",
-			token.ErrRecord)
+		return Box{}, l.foreign("a box", token.ErrRecord)
 	}
 	return Box{c, h.Key(), item.Tx}, nil
 }
@@ -111,14 +108,9 @@ func (l *Lifecycle) CloseBox(ctx context.Context, b Box, a Answer, expires token
 	if err != nil {
 		return Box{}, err
 	}
-	tx := kv.Tx{Partition: b.key.Partition, Checks: []kv.Check{{Name: b.key.Name, Tx: b.version}},
-		Puts: []kv.Put{{Name: b.key.Name, Value: value, Expires: expires.Time()}}}
-	if err := l.identify(&tx); err != nil {
-		return Box{}, err
-	}
-	err = kv.CommitSurely(ctx, l.KV, tx)
+	version, err := l.replace(ctx, b.key, b.version, value, expires)
 	if err == nil {
-		return Box{c, b.key, tx.ID}, nil
+		return Box{c, b.key, version}, nil
 	}
 	if !isConflict(err) {
 		return Box{}, err
