@@ -189,8 +189,8 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 	return d.write(ctx, it.Key.Name, next, &it.Tx)
 }
 
-// asItIs signs an item again whose content helps no more. A record that nobody accepts would be an error for
-// whoever reads it.
+// asItIs signs an item again without a look at its content, which counts for nothing any more. An item that
+// is not signed again would become an error for whoever reads it.
 func (r resealing) asItIs(ctx context.Context, it kv.Item) error {
 	if r.key == "" || token.RecordedWith(it.Value) == r.key {
 		return nil
