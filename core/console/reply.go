@@ -110,7 +110,7 @@ func (v *visit) refused(err error) *web.Response {
 	case errors.Is(err, operate.ErrStale):
 		v.refusal.Theirs = v.theirs()
 		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
-			"typed is still here. Look at what they changed, and save again if yours shall hold.")
+			"typed is still here. Look at what they changed, and save again to put yours in its place.")
 	case errors.Is(err, errNoVersion):
 		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
 			Text: "The form does not say which version it changes, so nothing was changed. Load the " +
