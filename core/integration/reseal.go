@@ -77,8 +77,7 @@ func (r resealing) each(ctx context.Context, prefix string,
 			return nil
 		}
 		err := do(ctx, r.Directory, it)
-		conflict := (*kv.Conflict)(nil)
-		if err != nil && !errors.As(err, &conflict) && !errors.Is(err, token.ErrRecord) {
+		if err != nil && !kv.IsConflict(err) && !errors.Is(err, token.ErrRecord) {
 			return fmt.Errorf("%s: %w", it.Key, err)
 		}
 		return nil
@@ -138,9 +137,8 @@ func (r resealing) resignAll(ctx context.Context, items []kv.Item) error {
 		return nil
 	}
 	err = kv.CommitSurely(ctx, r.kv, tx)
-	conflict := (*kv.Conflict)(nil)
 	switch {
-	case err == nil || !errors.As(err, &conflict):
+	case !kv.IsConflict(err):
 		return err
 	case len(items) == 1:
 		return nil

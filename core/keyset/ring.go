@@ -219,8 +219,7 @@ func (r *Ring) write(ctx context.Context, next keySet, version string) (done boo
 	err = kv.CommitSurely(ctx, r.cfg.KV, kv.Tx{ID: id, Partition: key.Partition,
 		Checks: []kv.Check{{Name: key.Name, Tx: version}},
 		Puts:   []kv.Put{{Name: key.Name, Value: next.marshal(r.state.Load().file)}}})
-	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	if kv.IsConflict(err) {
 		return false, nil
 	}
 	if err != nil {

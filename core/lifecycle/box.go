@@ -65,7 +65,7 @@ func (l *Lifecycle) OpenBox(ctx context.Context, s Session, method string, attem
 		if before != "" {
 			tx.Deletes = []string{session.BoxName(before)}
 		}
-		if _, err := l.put(ctx, s, r, version, tx); !isConflict(err) {
+		if _, err := l.put(ctx, s, r, version, tx); !kv.IsConflict(err) {
 			return h.String(), err
 		}
 	}
@@ -112,7 +112,7 @@ func (l *Lifecycle) CloseBox(ctx context.Context, b Box, a Answer, expires token
 	if err == nil {
 		return Box{c, b.key, version}, nil
 	}
-	if !isConflict(err) {
+	if !kv.IsConflict(err) {
 		return Box{}, err
 	}
 	now, err := l.Box(ctx, b.Handle)
@@ -132,9 +132,4 @@ func (b Box) IsAnswer(a Answer) bool {
 func (b Box) Returns(code string) bool {
 	return b.Answered && b.Same && b.Code != "" &&
 		subtle.ConstantTimeCompare([]byte(b.Code), []byte(code)) == 1
-}
-
-func isConflict(err error) bool {
-	var conflict *kv.Conflict
-	return errors.As(err, &conflict)
 }

@@ -81,7 +81,7 @@ func (l *Lifecycle) OpenHand(ctx context.Context, s Session, c token.HandClaims)
 			}
 		}
 		r.Hand = h.String()
-		if _, err := l.put(ctx, s, r, version, tx); !isConflict(err) {
+		if _, err := l.put(ctx, s, r, version, tx); !kv.IsConflict(err) {
 			return h.String(), err
 		}
 	}
@@ -168,7 +168,7 @@ func (l *Lifecycle) putHand(ctx context.Context, h Hand, c token.HandClaims, exp
 		return Hand{}, err
 	}
 	version, err := l.replace(ctx, h.key, h.version, value, expires)
-	if isConflict(err) {
+	if kv.IsConflict(err) {
 		return l.Hand(ctx, h.Handle)
 	}
 	return Hand{c, h.key, version}, err

@@ -260,7 +260,7 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time
 			return "", ErrAsked
 		}
 		r.AskedUntil = now.Add(life)
-		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !isConflict(err) {
+		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !kv.IsConflict(err) {
 			return claim, err
 		}
 	}
@@ -275,7 +275,7 @@ func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error
 		return err
 	}
 	r.AskedUntil = time.Time{}
-	if _, err = l.put(ctx, s, r, version, kv.Tx{}); isConflict(err) {
+	if _, err = l.put(ctx, s, r, version, kv.Tx{}); kv.IsConflict(err) {
 		return nil
 	}
 	return err
@@ -317,8 +317,7 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 		return err
 	}
 	err = kv.CommitSurely(ctx, l.KV, tx)
-	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	if kv.IsConflict(err) {
 		err = nil
 	}
 	if err == nil {

@@ -254,8 +254,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	tx.ID, tx.Partition = id, job.Partition
 	tx.Held = []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	err = kv.CommitSurely(ctx, o.KV, tx)
-	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	if kv.IsConflict(err) {
 		o.count(host.CountLeaseLost)
 		err = nil
 	}
