@@ -23,10 +23,10 @@ type Config struct {
 	// host, nothing behind it. https unless Dev.
 	BaseURL string
 
-	// Test brings the sandbox, a method that verifies nobody, and nothing else that production has not.
+	// Test adds the sandbox, a method that verifies nobody. Everything else is as in production.
 	Test bool
 
-	// Dev brings what Test does, allows an http BaseURL and http callbacks to
+	// Dev adds the sandbox, too. It allows an http BaseURL and http callbacks to
 	// loopback, and starts sessions on integrations that are not ready.
 	Dev bool
 

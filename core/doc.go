@@ -59,14 +59,14 @@
 //     number, proves for that session: the page names the site and warns of
 //     it.
 //   - Whoever has a device with a passkey: They complete sessions of the
-//     integrations that take it: up to the level and the ages for which it
-//     was made, by a method that the integration offers under settings that
-//     are no stricter, and until its time is over. What is not taken changes
-//     nothing, and the page says why. A passkey is made of a check that has
-//     just succeeded, once, in the browser that was checked, and never of
-//     another passkey. Where a device counts, a copy of the passkey blocks it
-//     for good. Publishers do not learn of it: what validate and the events
-//     say is the same as after any check.
+//     integrations that take it: up to the level and the ages for which it was
+//     made, by a method that the integration offers under settings that are no
+//     stricter, and until its time is over. What is not taken changes nothing,
+//     and the page says why. A passkey is made of a check that has just
+//     succeeded, once, in the browser that was checked, and never of another
+//     passkey. If the device counts the uses of a passkey, using a copy blocks
+//     the passkey for good. Publishers do not learn of it: what validate and
+//     the events say is the same as after any check.
 //   - A public key, which anybody can read: It starts sessions of its one
 //     integration, with a state and a user id of the caller's choice, and does
 //     nothing else. Result tokens of its sessions go to the callback origins
@@ -91,16 +91,17 @@
 //     no private address, neither by a redirect nor by a name.
 //   - Whoever reads the store: They find no key, no token, no cookie,
 //     invitation or sign-in link, no webhook secret or URL, also not of a
-//     staged webhook, no state and no user id, and nothing to hold a guess at
-//     a webhook secret against. Whoever has seen one signed event can try
-//     secrets until one fits, so what guessers try first is refused outside
-//     dev. They see publishers, integrations, and session ids with what came
-//     of them. They see who changed which setting when, and of a webhook that
-//     was changed its host. They see members by name and role, how often an
-//     integration was used on a day, and of each event of the last days when
-//     it was tried and what came of it. They see of each passkey what it
-//     stands for, for which publisher it was made and when, and of one that
-//     counts when it was used last; no name, and nothing of a session.
+//     staged webhook, no state and no user id, and nothing against which a
+//     guess at a webhook secret can be checked. Whoever has seen one signed
+//     event can try secrets until one fits, so what guessers try first is
+//     refused outside dev. They see publishers, integrations, and session ids
+//     with what came of them. They see who changed which setting when, and of
+//     a webhook that was changed its host. They see members by name and role,
+//     how often an integration was used on a day, and of each event of the
+//     last days when it was tried and what came of it. They see of each
+//     passkey what it stands for, for which publisher it was made and when,
+//     and, if it has a counter, when it was last used. They see no name of its
+//     user and nothing of a session.
 //   - Whoever writes to the store: They make no outcome, key, integration,
 //     member, operator token, passkey or session of the console, and move
 //     none to another name. They write nothing into the audit, the log of
@@ -125,14 +126,15 @@
 //   - A WebAssembly module that is trusted: It has the authority of the key
 //     ring: it has anything sealed, opened and signed, reads and writes the
 //     store, posts to any public address and answers every request. It sees no
-//     key, file or other process, and what it says wrongly ends its guests and
-//     not the server. A loop without end stops the process, except where
-//     interruptible is set. Sent by an operator, it does not replace a later
-//     version.
+//     key, file or other process. If it breaks the protocol, its guests end
+//     and the server goes on. A loop without end stops the process, except
+//     where interruptible is set. Sent by an operator, it does not replace a
+//     later version.
 //   - A WebAssembly module that nobody trusts: It runs in dev alone: elsewhere
 //     a module needs its digest in the configuration or a signature by the key
-//     that is there. Pin and signature do not protect from who can write to
-//     the directory of compiled modules, which is machine code.
+//     that is there. Neither the digest nor the signature protects against
+//     somebody who can write to the directory of compiled modules, since those
+//     are machine code.
 //   - An operator who may only look: They see every publisher and change
 //     nothing. They see no key, secret or token, and no state and no user id.
 //   - Whoever has stolen an operator token: They do what its role may, until
@@ -146,8 +148,9 @@
 //     release did, until the ring is rotated once with this release. Going back
 //     to that release is possible before that rotation and not after it.
 //   - Clocks: Two instances whose clocks differ by more than five minutes
-//     disagree about what has expired. Where they differ by more than a minute,
-//     one refuses for its rate whom the other has served.
+//     disagree about what has expired. Where they differ by more than a
+//     minute, one can refuse a client for its rate that the other has just
+//     served.
 //   - The person in front of the browser: Whoever has the link of a session
 //     that has not ended acts in it, and who comes back is who was verified
 //     only as far as the method sees to it.

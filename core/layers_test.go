@@ -90,7 +90,7 @@ var leaves = map[string][]string{
 	"core/webhook":           {"core/instant", "core/problem", "core/uuid"}, // publishers import it
 	"core/method":            {"core/host", "core/problem"},                 // those who write a kind do, too
 
-	"core/method/openid4vp/mdoc": {"core/cbor", "core/web"},
+	"core/method/openid4vp/mdoc": {"core/cbor", "core/internal/strict64", "core/web"},
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.

@@ -179,6 +179,14 @@ func (c *call) body() (*input, error) {
 	return &input{Object: o}, nil
 }
 
+// change returns the version that a request changes, and its body.
+func (c *call) change() (version string, in *input, err error) {
+	if version, err = c.version(); err == nil {
+		in, err = c.body()
+	}
+	return version, in, err
+}
+
 func (in *input) fail(name, code, message string) {
 	in.wrong = append(in.wrong, reply.Detail{Field: name, Code: code, Message: message})
 }

@@ -103,11 +103,7 @@ func (a *Admin) createIntegration(c *call) (*web.Response, error) {
 }
 
 func (a *Admin) changeIntegration(c *call) (*web.Response, error) {
-	version, err := c.version()
-	if err != nil {
-		return nil, err
-	}
-	in, err := c.body()
+	version, in, err := c.change()
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +124,7 @@ func (a *Admin) archiveIntegration(c *call) (*web.Response, error) {
 
 // stage stages another webhook address or secret beside the present ones (contract 25).
 func (a *Admin) stage(c *call) (*web.Response, error) {
-	version, err := c.version()
-	if err != nil {
-		return nil, err
-	}
-	in, err := c.body()
+	version, in, err := c.change()
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +144,7 @@ func (a *Admin) drop(c *call) (*web.Response, error) {
 }
 
 func (a *Admin) rotate(c *call) (*web.Response, error) {
-	version, err := c.version()
-	if err != nil {
-		return nil, err
-	}
-	in, err := c.body()
+	version, in, err := c.change()
 	if err != nil {
 		return nil, err
 	}

@@ -46,11 +46,7 @@ func (a *Admin) createPublisher(c *call) (*web.Response, error) {
 }
 
 func (a *Admin) changePublisher(c *call) (*web.Response, error) {
-	version, err := c.version()
-	if err != nil {
-		return nil, err
-	}
-	in, err := c.body()
+	version, in, err := c.change()
 	if err != nil {
 		return nil, err
 	}

@@ -41,21 +41,23 @@ const (
 	PasskeysPath    = prefix + "passkeys"
 	EndPasskeysPath = PasskeysPath + "/end"
 
-	MembersPath            = prefix + "members"
-	RolePath               = MembersPath + "/{id}/role"
-	SignOutPath            = MembersPath + "/{id}/sign-out"
-	RemovePath             = MembersPath + "/{id}/remove"
-	InvitationsPath        = prefix + "invitations"
-	WithdrawPath           = InvitationsPath + "/{id}/withdraw"
-	LinksPath              = prefix + "links"
-	OperatorsPath          = prefix + "operators"
-	SelfPath               = OperatorsPath + "/self"
-	RevokeOperatorPath     = OperatorsPath + "/{id}/revoke"
-	AuditPath              = prefix + "audit"
-	MethodsPath            = prefix + "methods"
-	SitePath               = prefix + "site"
-	maxSite            int = 1 << 20 // bytes, as the largest body of a public route
+	MembersPath        = prefix + "members"
+	RolePath           = MembersPath + "/{id}/role"
+	SignOutPath        = MembersPath + "/{id}/sign-out"
+	RemovePath         = MembersPath + "/{id}/remove"
+	InvitationsPath    = prefix + "invitations"
+	WithdrawPath       = InvitationsPath + "/{id}/withdraw"
+	LinksPath          = prefix + "links"
+	OperatorsPath      = prefix + "operators"
+	SelfPath           = OperatorsPath + "/self"
+	RevokeOperatorPath = OperatorsPath + "/{id}/revoke"
+	AuditPath          = prefix + "audit"
+	MethodsPath        = prefix + "methods"
+	SitePath           = prefix + "site"
 )
+
+// maxSite is the most bytes of a configuration, as of the largest body of a public route.
+const maxSite = 1 << 20
 
 var (
 	get   = []string{"GET"}

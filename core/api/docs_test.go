@@ -72,7 +72,7 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 		"603 a minute per client address, for all origins together",
 		"7 in 1 h per client address, for all pages together",
 		"or nothing within 7 s",
-		"The event is sent again after 90 s and 1 h, then it rests; an operator can send it again",
+		"The event is sent again after 90 s and 1 h, then it is given up; it can be sent again",
 		"Outcomes are kept for 36 h.",
 		"The operator of this service gives you both.",
 	}
@@ -131,9 +131,10 @@ func TestTimesInWords(t *testing.T) {
 		waits []time.Duration
 		want  string
 	}{
-		{nil, "The event rests;"},
-		{[]time.Duration{time.Minute}, "The event is sent again after 1 min, then it rests;"},
-		{[]time.Duration{1e9, 2e9, 3e9}, "The event is sent again after 1 s, 2 s and 3 s, then it rests;"},
+		{nil, "The event is given up;"},
+		{[]time.Duration{time.Minute}, "The event is sent again after 1 min, then it is given up;"},
+		{[]time.Duration{1e9, 2e9, 3e9},
+			"The event is sent again after 1 s, 2 s and 3 s, then it is given up;"},
 	} {
 		if got := retries(c.waits); got != c.want {
 			t.Errorf("%v: %q, want %q", c.waits, got, c.want)

@@ -39,7 +39,7 @@ func (s Shown) phrases() []string {
 		rate(s.Limits.PreflightsPerIP) + address + ", for all origins together",
 		rate(s.Limits.PagesPerIP) + address + ", for all pages together",
 		"or nothing within " + spoken(s.AnswerTime),
-		retries(s.Schedule.Waits()) + " an operator can send it again",
+		retries(s.Schedule.Waits()) + " it can be sent again",
 		"Outcomes are kept for " + spoken(s.OutcomeLife) + ".",
 		console,
 	}
@@ -56,7 +56,7 @@ func rate(l ratelimit.Limit) string {
 // retries says when an event is sent again.
 func retries(waits []time.Duration) string {
 	if len(waits) == 0 {
-		return "The event rests;"
+		return "The event is given up;"
 	}
 	var b strings.Builder
 	b.WriteString("The event is sent again after ")
@@ -70,7 +70,7 @@ func retries(waits []time.Duration) string {
 		}
 		b.WriteString(spoken(w))
 	}
-	b.WriteString(", then it rests;")
+	b.WriteString(", then it is given up;")
 	return b.String()
 }
 

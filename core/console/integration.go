@@ -29,6 +29,14 @@ func (v *visit) integration(id string) (operate.Integration, error) {
 	return i, err
 }
 
+// changed returns the integration that the path names, and which version of it the form changes.
+func (v *visit) changed() (i operate.Integration, version string, err error) {
+	if i, err = v.integration(v.at["integration"]); err == nil {
+		version, err = v.version()
+	}
+	return i, version, err
+}
+
 func showNewIntegration(v *visit) (view, error) {
 	methods, err := v.Desk.Methods(v.ctx, v.who())
 	if err != nil {
@@ -176,11 +184,7 @@ func saveIntegration(v *visit) (next, error) {
 }
 
 func archiveIntegration(v *visit) (next, error) {
-	i, err := v.integration(v.at["integration"])
-	if err != nil {
-		return next{}, err
-	}
-	version, err := v.version()
+	i, version, err := v.changed()
 	if err != nil {
 		return next{}, err
 	}
@@ -237,11 +241,7 @@ func (v *visit) test(staged bool) (next, error) {
 }
 
 func stageWebhook(v *visit) (next, error) {
-	i, err := v.integration(v.at["integration"])
-	if err != nil {
-		return next{}, err
-	}
-	version, err := v.version()
+	i, version, err := v.changed()
 	if err != nil {
 		return next{}, err
 	}
@@ -252,11 +252,7 @@ func stageWebhook(v *visit) (next, error) {
 }
 
 func dropStaged(v *visit) (next, error) {
-	i, err := v.integration(v.at["integration"])
-	if err != nil {
-		return next{}, err
-	}
-	version, err := v.version()
+	i, version, err := v.changed()
 	if err != nil {
 		return next{}, err
 	}
@@ -266,11 +262,7 @@ func dropStaged(v *visit) (next, error) {
 }
 
 func rotateSecret(v *visit) (next, error) {
-	i, err := v.integration(v.at["integration"])
-	if err != nil {
-		return next{}, err
-	}
-	version, err := v.version()
+	i, version, err := v.changed()
 	if err != nil {
 		return next{}, err
 	}

@@ -157,7 +157,7 @@ func findSession(v *visit) (next, error) {
 		if errors.Is(err, operate.ErrNotFound) {
 			err = &operate.Invalid{Fields: []operate.Field{{Field: "session_id", Code: "not_found",
 				Message: "There is no such session of this publisher. Ids begin with " +
-					"svc_sess_, and outcomes are kept for 30 days."}}}
+					"svc_sess_. A session is forgotten when its outcome is no longer kept."}}}
 		}
 		return next{}, err
 	}

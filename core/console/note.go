@@ -153,8 +153,7 @@ func (v *visit) takeNote(id string) note {
 		Partition: integration.Partition,
 		Checks:    []kv.Check{{Name: name, Tx: item.Tx}}, Deletes: []string{name}})
 	if err != nil {
-		var conflict *kv.Conflict
-		if errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown) {
+		if kv.IsConflict(err) && !errors.Is(err, kv.ErrUnknown) {
 			return note{} // another page has shown it
 		}
 		n.Secret = ""

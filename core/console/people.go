@@ -76,8 +76,8 @@ func refused(err error) error {
 		return operate.ErrNotFound
 	case errors.Is(err, member.ErrSpent):
 		return &Refusal{Gone: true,
-			Message: "It was used, was withdrawn, or is too old, or whoever made it may not any " +
-				"more. Ask them for another one."}
+			Message: "It was used, was withdrawn or is too old, or whoever made it has lost the right " +
+				"to make one. Ask for another one."}
 	case errors.Is(err, member.ErrLate), errors.Is(err, member.ErrForm):
 		return say("The page was open for too long, or was sent twice. Try again.")
 	case errors.Is(err, member.ErrProof):

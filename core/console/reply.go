@@ -18,26 +18,12 @@ import (
 	templ "github.com/verge-id/verge/core/web/templrt"
 )
 
-// header is that of every answer. It allows a page our stylesheet and its own forms, and with script our
-// script.
+// header is that of every answer. With script it allows a page our script.
 func header(script bool) web.Header {
-	policy := "default-src 'none'; style-src 'self'; img-src 'self'; "
 	if script {
-		policy += "script-src 'self'; connect-src 'self'; "
+		return web.PageHeader("script-src 'self'; connect-src 'self'; ")
 	}
-	return web.Header{
-		"Content-Security-Policy": {policy +
-			"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
-		"X-Frame-Options":              {"DENY"},
-		"X-Content-Type-Options":       {"nosniff"},
-		"Referrer-Policy":              {"same-origin"},
-		"Cross-Origin-Opener-Policy":   {"same-origin"},
-		"Cross-Origin-Resource-Policy": {"same-origin"},
-		"Permissions-Policy":           {"camera=(), microphone=(), geolocation=(), payment=()"},
-		"Strict-Transport-Security":    {"max-age=31536000"},
-		"Cache-Control":                {"no-store"},
-		"X-Robots-Tag":                 {"noindex, nofollow"},
-	}
+	return web.PageHeader("")
 }
 
 func (c *Console) render(status int, f *pages.Frame, body templ.Component) *web.Response {
@@ -110,7 +96,7 @@ func (v *visit) refused(err error) *web.Response {
 	case errors.Is(err, operate.ErrStale):
 		v.refusal.Theirs = v.theirs()
 		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
-			"typed is still here. Look at what they changed, and save again if yours shall hold.")
+			"typed is still here. Look at what they changed, and save again to put yours in its place.")
 	case errors.Is(err, errNoVersion):
 		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
 			Text: "The form does not say which version it changes, so nothing was changed. Load the " +

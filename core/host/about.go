@@ -26,8 +26,8 @@ func (a About) With(more About) About {
 	return a
 }
 
-// Told returns a without the members that no core says. A hostile module says anything, and the line is the
-// host's own.
+// Told returns a without the members that are no ids or codes. The core sends no such member, but a hostile
+// module can, and the line of the log is the host's own.
 func (a About) Told() About {
 	for _, m := range []*string{&a.Session, &a.Integration, &a.Publisher, &a.Key, &a.Code} {
 		if !isName(*m) {

@@ -198,17 +198,7 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 	if len(req.Body) > method.MaxCall {
 		return nil, errLarge
 	}
-	if int(handle.Partition) >= h.Partitions {
-		return nil, errNoBox
-	}
-	b, err := h.Lifecycle.Box(ctx, handle.String())
-	if errors.Is(err, lifecycle.ErrNoBox) {
-		return nil, errNoBox
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, m, err := h.asks(ctx, b)
+	b, s, m, err := h.asked(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -231,17 +221,7 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 // taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose
 // first request fails asks again. Each answer of it is still taken once.
 func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bool) (*web.Response, error) {
-	if int(handle.Partition) >= h.Partitions {
-		return nil, errNoBox
-	}
-	b, err := h.Lifecycle.Box(ctx, handle.String())
-	if errors.Is(err, lifecycle.ErrNoBox) {
-		return nil, errNoBox
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, m, err := h.asks(ctx, b)
+	b, s, m, err := h.asked(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +248,22 @@ func (h *Hosted) tellBox(s lifecycle.Session, m method.Opened, b lifecycle.Box) 
 	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
 	told.Box = h.boxAddress(b.Handle)
 	return told
+}
+
+// asked returns the box of a handle whose method still waits for it, with its session and the method.
+func (h *Hosted) asked(ctx context.Context, handle session.BoxHandle) (
+	b lifecycle.Box, s lifecycle.Session, m method.Opened, err error) {
+	if int(handle.Partition) >= h.Partitions {
+		return b, s, m, errNoBox
+	}
+	b, err = h.Lifecycle.Box(ctx, handle.String())
+	if errors.Is(err, lifecycle.ErrNoBox) {
+		err = errNoBox
+	}
+	if err == nil {
+		s, m, err = h.asks(ctx, b)
+	}
+	return b, s, m, err
 }
 
 // asks returns the session of a box that its method still waits for, and the method.

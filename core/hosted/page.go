@@ -36,18 +36,19 @@ func render(status int, view pages.View) *web.Response {
 	if err != nil {
 		panic(err) // a View that we made ourselves
 	}
-	header := pageHeader()
+	script := ""
+	if view.Camera || view.Credential != nil || view.Passkey != nil {
+		script = "script-src 'self'; "
+	}
+	header := web.PageHeader(script)
 	if view.Camera {
-		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
 		header.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=(), payment=()")
 	}
 	if view.Credential != nil {
-		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
 		header.Set("Permissions-Policy",
 			"camera=(), microphone=(), geolocation=(), payment=(), digital-credentials-get=(self)")
 	}
 	if view.Passkey != nil {
-		header.Set("Content-Security-Policy", policy("script-src 'self'; "))
 		header.Set("Permissions-Policy", header.Get("Permissions-Policy")+
 			", publickey-credentials-get=(self), publickey-credentials-create=(self)")
 	}
@@ -69,31 +70,9 @@ func (v *visit) hop(view pages.View, to string) *web.Response {
 
 // seeOther answers a POST: it sends the browser to a page of ours.
 func (v *visit) seeOther(location string) *web.Response {
-	header := pageHeader()
+	header := web.PageHeader("")
 	header.Set("Location", location)
 	return &web.Response{Status: 303, Header: header}
-}
-
-// policy is the content security policy of a page. more is what a page with a script of ours adds.
-func policy(more string) string {
-	return "default-src 'none'; style-src 'self'; img-src 'self'; " + more +
-		"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-}
-
-// pageHeader allows a page our stylesheet and its own forms, and nothing else.
-func pageHeader() web.Header {
-	return web.Header{
-		"Content-Security-Policy":      {policy("")},
-		"X-Frame-Options":              {"DENY"},
-		"X-Content-Type-Options":       {"nosniff"},
-		"Referrer-Policy":              {"same-origin"},
-		"Cross-Origin-Opener-Policy":   {"same-origin"},
-		"Cross-Origin-Resource-Policy": {"same-origin"},
-		"Permissions-Policy":           {"camera=(), microphone=(), geolocation=(), payment=()"},
-		"Strict-Transport-Security":    {"max-age=31536000"},
-		"Cache-Control":                {"no-store"},
-		"X-Robots-Tag":                 {"noindex, nofollow"},
-	}
 }
 
 var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(), pages.CredentialScript(),

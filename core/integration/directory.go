@@ -310,7 +310,7 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 		// The write replaces only the version whose secret it keeps. Otherwise it could undo a change
 		// of the secret that another operator makes at the same time.
 		err = d.putIntegration(ctx, i, old, Secrets{}, &version)
-		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
+		if !kv.IsConflict(err) {
 			return err
 		}
 	}

@@ -234,7 +234,7 @@ func (d *Directory) take(ctx context.Context, s step) error {
 	t := s.first
 	for range maxRaces {
 		err := d.reach(ctx, t, s.told)
-		if conflict := (*kv.Conflict)(nil); errors.As(err, &conflict) {
+		if kv.IsConflict(err) {
 			if t, err = s.again(ctx); err == nil && t != nil {
 				continue
 			}

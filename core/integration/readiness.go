@@ -105,7 +105,7 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 			return ErrStale
 		}
 		err = d.recordIf(ctx, i.ID, version, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested})
-		if conflict := (*kv.Conflict)(nil); !errors.As(err, &conflict) {
+		if !kv.IsConflict(err) {
 			return err
 		}
 	}

@@ -77,8 +77,7 @@ func (r resealing) each(ctx context.Context, prefix string,
 			return nil
 		}
 		err := do(ctx, r.Directory, it)
-		conflict := (*kv.Conflict)(nil)
-		if err != nil && !errors.As(err, &conflict) && !errors.Is(err, token.ErrRecord) {
+		if err != nil && !kv.IsConflict(err) && !errors.Is(err, token.ErrRecord) {
 			return fmt.Errorf("%s: %w", it.Key, err)
 		}
 		return nil
@@ -138,9 +137,8 @@ func (r resealing) resignAll(ctx context.Context, items []kv.Item) error {
 		return nil
 	}
 	err = kv.CommitSurely(ctx, r.kv, tx)
-	conflict := (*kv.Conflict)(nil)
 	switch {
-	case err == nil || !errors.As(err, &conflict):
+	case !kv.IsConflict(err):
 		return err
 	case len(items) == 1:
 		return nil
@@ -189,8 +187,8 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 	return d.write(ctx, it.Key.Name, next, &it.Tx)
 }
 
-// asItIs signs an item again whose content helps no more. A record that nobody accepts would be an error for
-// whoever reads it.
+// asItIs signs an item again without a look at its content, which counts for nothing any more. An item that
+// is not signed again would become an error for whoever reads it.
 func (r resealing) asItIs(ctx context.Context, it kv.Item) error {
 	if r.key == "" || token.RecordedWith(it.Value) == r.key {
 		return nil

@@ -147,11 +147,10 @@ func (d *Directory) dates(version string, created, archived *time.Time) (*time.T
 func (d *Directory) save(ctx context.Context, version string, along []kv.Put, records ...record) (
 	string, error) {
 	next, err := d.commit(ctx, &version, along, records...)
-	conflict := (*kv.Conflict)(nil)
 	switch {
 	case err == nil:
 		return next, nil
-	case errors.Is(err, kv.ErrUnknown) || !errors.As(err, &conflict):
+	case errors.Is(err, kv.ErrUnknown) || !kv.IsConflict(err):
 		return "", err
 	case version == "":
 		return "", ErrExists

@@ -219,8 +219,7 @@ func (r *Ring) write(ctx context.Context, next keySet, version string) (done boo
 	err = kv.CommitSurely(ctx, r.cfg.KV, kv.Tx{ID: id, Partition: key.Partition,
 		Checks: []kv.Check{{Name: key.Name, Tx: version}},
 		Puts:   []kv.Put{{Name: key.Name, Value: next.marshal(r.state.Load().file)}}})
-	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	if kv.IsConflict(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -285,7 +284,8 @@ func (r *Ring) Ready() error {
 			"; otherwise find out who writes to the store, and put the set back with \"verge keyring adopt\"")
 	case s.standing.Stranger:
 		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
-			"this ring has key %s", names(s.standing.Missing), ringNames(s.file)))
+			"this ring has key %s; bring this instance the ring or the store of its own fleet",
+			names(s.standing.Missing), ringNames(s.file)))
 	case len(s.standing.Missing) > 0 && !s.standing.whole(r.cfg.Now()):
 		return unfit(fmt.Sprintf("the key ring lacks key %s, which other instances use: bring this "+
 			"instance their key ring; it has key %s", names(s.standing.Missing), ringNames(s.file)))

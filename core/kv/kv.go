@@ -110,6 +110,12 @@ type Conflict struct {
 	Lost  []string // IDs of the tasks in Held whose lease is no longer valid
 }
 
+// IsConflict reports whether err is a *Conflict.
+func IsConflict(err error) bool {
+	var conflict *Conflict
+	return errors.As(err, &conflict)
+}
+
 func (c *Conflict) Error() string {
 	names := make([]string, 0, len(c.Items)+len(c.Lost))
 	for _, it := range c.Items {

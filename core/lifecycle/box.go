@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
@@ -66,7 +65,7 @@ func (l *Lifecycle) OpenBox(ctx context.Context, s Session, method string, attem
 		if before != "" {
 			tx.Deletes = []string{session.BoxName(before)}
 		}
-		if _, err := l.put(ctx, s, r, version, tx); !isConflict(err) {
+		if _, err := l.put(ctx, s, r, version, tx); !kv.IsConflict(err) {
 			return h.String(), err
 		}
 	}
@@ -92,9 +91,7 @@ func (l *Lifecycle) Box(ctx context.Context, handle string) (Box, error) {
 		return Box{}, err
 	}
 	if err != nil || c.Handle != handle {
-		l.count(host.CountNotAuthentic)
-		return Box{}, fmt.Errorf("the store holds what this service did not write, as a box: %w",
-			token.ErrRecord)
+		return Box{}, l.foreign("a box", token.ErrRecord)
 	}
 	return Box{c, h.Key(), item.Tx}, nil
 }
@@ -111,16 +108,11 @@ func (l *Lifecycle) CloseBox(ctx context.Context, b Box, a Answer, expires token
 	if err != nil {
 		return Box{}, err
 	}
-	tx := kv.Tx{Partition: b.key.Partition, Checks: []kv.Check{{Name: b.key.Name, Tx: b.version}},
-		Puts: []kv.Put{{Name: b.key.Name, Value: value, Expires: expires.Time()}}}
-	if err := l.identify(&tx); err != nil {
-		return Box{}, err
-	}
-	err = kv.CommitSurely(ctx, l.KV, tx)
+	version, err := l.replace(ctx, b.key, b.version, value, expires)
 	if err == nil {
-		return Box{c, b.key, tx.ID}, nil
+		return Box{c, b.key, version}, nil
 	}
-	if !isConflict(err) {
+	if !kv.IsConflict(err) {
 		return Box{}, err
 	}
 	now, err := l.Box(ctx, b.Handle)
@@ -140,9 +132,4 @@ func (b Box) IsAnswer(a Answer) bool {
 func (b Box) Returns(code string) bool {
 	return b.Answered && b.Same && b.Code != "" &&
 		subtle.ConstantTimeCompare([]byte(b.Code), []byte(code)) == 1
-}
-
-func isConflict(err error) bool {
-	var conflict *kv.Conflict
-	return errors.As(err, &conflict)
 }

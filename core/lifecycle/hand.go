@@ -81,7 +81,7 @@ func (l *Lifecycle) OpenHand(ctx context.Context, s Session, c token.HandClaims)
 			}
 		}
 		r.Hand = h.String()
-		if _, err := l.put(ctx, s, r, version, tx); !isConflict(err) {
+		if _, err := l.put(ctx, s, r, version, tx); !kv.IsConflict(err) {
 			return h.String(), err
 		}
 	}
@@ -119,9 +119,7 @@ func (l *Lifecycle) Hand(ctx context.Context, handle string) (Hand, error) {
 		return Hand{}, err
 	}
 	if err != nil || handle != c.Handle {
-		l.count(host.CountNotAuthentic)
-		return Hand{}, fmt.Errorf("the store holds what this service did not write, as a hand-off: %w",
-			token.ErrRecord)
+		return Hand{}, l.foreign("a hand-off", token.ErrRecord)
 	}
 	return Hand{c, h.HandKey(), item.Tx}, nil
 }
@@ -169,14 +167,9 @@ func (l *Lifecycle) putHand(ctx context.Context, h Hand, c token.HandClaims, exp
 	if err != nil {
 		return Hand{}, err
 	}
-	tx := kv.Tx{Partition: h.key.Partition, Checks: []kv.Check{{Name: h.key.Name, Tx: h.version}},
-		Puts: []kv.Put{{Name: h.key.Name, Value: value, Expires: expires.Time()}}}
-	if err := l.identify(&tx); err != nil {
-		return Hand{}, err
-	}
-	err = kv.CommitSurely(ctx, l.KV, tx)
-	if isConflict(err) {
+	version, err := l.replace(ctx, h.key, h.version, value, expires)
+	if kv.IsConflict(err) {
 		return l.Hand(ctx, h.Handle)
 	}
-	return Hand{c, h.key, tx.ID}, err
+	return Hand{c, h.key, version}, err
 }

@@ -66,6 +66,12 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 	return r, item.Tx, err
 }
 
+// foreign counts an item of the store that this service did not write, and returns the error that says so.
+func (l *Lifecycle) foreign(as string, err error) error {
+	l.count(host.CountNotAuthentic)
+	return fmt.Errorf("the store holds what this service did not write, as %s: %w", as, err)
+}
+
 // authentic checks the MAC of a record. Its key must have been in use when the session began.
 func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	until, err := token.CheckRecord(l.Sealer, item.Key.String(), item.Value)
@@ -73,8 +79,7 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	if errors.Is(err, token.ErrRecord) {
-		l.count(host.CountNotAuthentic)
-		err = fmt.Errorf("the store holds what this service did not write, as an outcome: %w", err)
+		err = l.foreign("an outcome", err)
 	}
 	return err
 }
@@ -255,7 +260,7 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time
 			return "", ErrAsked
 		}
 		r.AskedUntil = now.Add(life)
-		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !isConflict(err) {
+		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !kv.IsConflict(err) {
 			return claim, err
 		}
 	}
@@ -270,7 +275,7 @@ func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error
 		return err
 	}
 	r.AskedUntil = time.Time{}
-	if _, err = l.put(ctx, s, r, version, kv.Tx{}); isConflict(err) {
+	if _, err = l.put(ctx, s, r, version, kv.Tx{}); kv.IsConflict(err) {
 		return nil
 	}
 	return err
@@ -312,8 +317,7 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 		return err
 	}
 	err = kv.CommitSurely(ctx, l.KV, tx)
-	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	if kv.IsConflict(err) {
 		err = nil
 	}
 	if err == nil {
@@ -369,6 +373,18 @@ func (l *Lifecycle) addEvent(tx *kv.Tx, s Session, r session.Record, now time.Ti
 func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
 	tx.ID, err = kv.NewTxID(l.Random)
 	return err
+}
+
+// replace writes a value in place of the item that was read as version, unless another write came first. It
+// returns the version that it has written. The error may be kv.Conflict.
+func (l *Lifecycle) replace(ctx context.Context, key kv.Key, version string, value []byte,
+	expires token.Time) (string, error) {
+	tx := kv.Tx{Partition: key.Partition, Checks: []kv.Check{{Name: key.Name, Tx: version}},
+		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: expires.Time()}}}
+	if err := l.identify(&tx); err != nil {
+		return "", err
+	}
+	return tx.ID, kv.CommitSurely(ctx, l.KV, tx)
 }
 
 // announce tells the runner when the tasks fall due that tx has scheduled.

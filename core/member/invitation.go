@@ -10,11 +10,11 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// InvitationPrefix begins the secret of every invitation.
-const InvitationPrefix = "vrg_inv_"
+// invitationPrefix begins the secret of every invitation.
+const invitationPrefix = "vrg_inv_"
 
-// InvitationLife is how long an invitation can be used.
-const InvitationLife = 24 * time.Hour
+// invitationLife is how long an invitation can be used.
+const invitationLife = 24 * time.Hour
 
 // Invitation lets one person become a member of a publisher.
 type Invitation struct {
@@ -47,12 +47,12 @@ func (r *Registry) Invite(
 	if err := wrong.Err(); err != nil {
 		return "", Invitation{}, err
 	}
-	if secret, err = integration.GenerateKey(InvitationPrefix, r.random); err != nil {
+	if secret, err = integration.GenerateKey(invitationPrefix, r.random); err != nil {
 		return "", Invitation{}, err
 	}
 	hash, now := hashOf(secret), r.now().UTC()
 	made = Invitation{ID: hashID(invitationIDs, hash), Publisher: publisher, Name: name, Role: role,
-		Created: now, Expires: now.Add(InvitationLife)}
+		Created: now, Expires: now.Add(invitationLife)}
 	tx := kv.Tx{Puts: []kv.Put{{Name: ofInvitation(publisher, hash), Value: mark, Expires: made.Expires}}}
 	err = create(ctx, r, invitationItems+hash, invitation{made, r.vouch(by, secret)}, made.Expires, tx,
 		func(i invitation) ([]kv.Put, error) { return along.puts(i.Invitation) })
@@ -70,7 +70,7 @@ func (r *Registry) ReadInvitation(ctx context.Context, secret string) (Invitatio
 }
 
 func (r *Registry) invitation(ctx context.Context, secret string) (i invitation, version string, err error) {
-	if !integration.WellFormed(InvitationPrefix, secret) {
+	if !integration.WellFormed(invitationPrefix, secret) {
 		return invitation{}, "", ErrSpent
 	}
 	i, version, err = read[invitation](ctx, r, invitationItems+hashOf(secret))
@@ -107,13 +107,9 @@ func (r *Registry) Invitations(
 	ctx context.Context, publisher, after string, n int,
 ) (all []Invitation, next string, err error) {
 	prefix := ofInvitation(publisher, "")
-	start := ""
-	if after != "" {
-		digits, ok := hashPrefix(invitationIDs, after)
-		if !ok {
-			return nil, "", badCursor()
-		}
-		start = prefix + digits + "~" // behind every name that begins with the digits
+	start, err := behind(prefix, invitationIDs, after)
+	if err != nil {
+		return nil, "", err
 	}
 	last, err := page(ctx, r, prefix, start, n, func(it kv.Item) error {
 		i, _, err := read[invitation](ctx, r, invitationItems+it.Key.Name[len(prefix):])
@@ -134,21 +130,18 @@ func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...
 	if !ok {
 		return ErrNotFound
 	}
-	items, err := r.kv.List(ctx, key(invitationItems+digits), "", 2)
+	it, err := r.only(ctx, invitationItems+digits)
 	if err != nil {
 		return err
 	}
-	if len(items) != 1 {
-		return ErrNotFound
-	}
-	i, err := decode[invitation](r, items[0])
+	i, err := decode[invitation](r, it)
 	if err != nil {
 		return err
 	}
 	if i.Publisher != publisher || !r.now().Before(i.Expires) {
 		return ErrNotFound
 	}
-	tx := i.spend(items[0].Key.Name, items[0].Tx)
+	tx := i.spend(it.Key.Name, it.Tx)
 	tx.Puts = append(tx.Puts, along...)
 	err = r.commitOnce(ctx, tx)
 	if _, overtaken := beaten(err); overtaken {

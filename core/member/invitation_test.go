@@ -87,7 +87,7 @@ func TestAnInvitationEndsByItsOwnDate(t *testing.T) {
 	item, err := w.Memory.Get(ctx, key(name))
 	coretest.Must(t, err)
 	w.plant(t, name, item.Value) // without an end
-	w.Clock.Advance(InvitationLife)
+	w.Clock.Advance(invitationLife)
 	w.spentFor(t, "contract 43: after 24 hours", secret)
 	if err := w.Withdraw(ctx, "pub_a", i.ID); err != ErrNotFound {
 		t.Errorf("contract 43: withdrawn after its end: %v", err)
@@ -99,14 +99,14 @@ func TestWhatIsNoInvitation(t *testing.T) {
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 	coretest.Must(t, err)
-	never, err := newSecret(w, InvitationPrefix)
+	never, err := newSecret(w, invitationPrefix)
 	coretest.Must(t, err)
 	calls := w.Store.Calls()
 	for name, text := range map[string]string{
 		"nothing": "", "a part": secret[:len(secret)-1], "more": secret + "0", "a link's": link,
 		"its hash": hashOf(secret), "a typing error": secret[:20] + string(secret[20]^1) + secret[21:],
-		"a path":         InvitationPrefix + "../../c/mem/",
-		"another prefix": LinkPrefix + secret[len(InvitationPrefix):],
+		"a path":         invitationPrefix + "../../c/mem/",
+		"another prefix": linkPrefix + secret[len(invitationPrefix):],
 	} {
 		if i, err := w.ReadInvitation(ctx, text); err != ErrSpent {
 			t.Errorf("contract 43: %s reads as %+v, %v", name, i, err)
@@ -153,7 +153,8 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestWhatWasMadeEndsWithItsMaker: contract 43. Whoever loses the right to invite has left no door open.
+// TestWhatWasMadeEndsWithItsMaker: contract 43. An invitation and a link end when their maker loses the right
+// to make them.
 func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -237,7 +238,7 @@ func TestInvitationsAreListed(t *testing.T) {
 	if _, _, err := w.Invitations(ctx, "pub_a", "inv_x", 2); !wrongMember(err, "after") {
 		t.Errorf("a cursor of one's own: %v", err)
 	}
-	w.Clock.Advance(InvitationLife)
+	w.Clock.Advance(invitationLife)
 	if some, _, err := w.Invitations(ctx, "pub_a", "", 10); err != nil || len(some) != 0 {
 		t.Errorf("contract 43: listed after their end: %+v, %v", some, err)
 	}

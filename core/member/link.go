@@ -10,11 +10,11 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// LinkPrefix begins the secret of every sign-in link.
-const LinkPrefix = "vrg_in_"
+// linkPrefix begins the secret of every sign-in link.
+const linkPrefix = "vrg_in_"
 
-// LinkLife is how long a sign-in link can be used.
-const LinkLife = 5 * time.Minute
+// linkLife is how long a sign-in link can be used.
+const linkLife = 5 * time.Minute
 
 // Link opens the console once. With a publisher it has a member's role in that publisher. Without one it
 // has an operator's role, and its session is one of the operator token with which it was made.
@@ -52,12 +52,12 @@ func (r *Registry) MakeLink(
 	if err := wrong.Err(); err != nil {
 		return "", Link{}, err
 	}
-	if secret, err = integration.GenerateKey(LinkPrefix, r.random); err != nil {
+	if secret, err = integration.GenerateKey(linkPrefix, r.random); err != nil {
 		return "", Link{}, err
 	}
 	hash := hashOf(secret)
 	made = Link{ID: hashID(linkIDs, hash), Publisher: publisher, Name: name, Role: role,
-		Expires: r.now().UTC().Add(LinkLife)}
+		Expires: r.now().UTC().Add(linkLife)}
 	err = create(ctx, r, linkItems+hash, link{made, r.vouch(by, secret)}, made.Expires, kv.Tx{},
 		func(l link) ([]kv.Put, error) { return along.puts(l.Link) })
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Registry) ReadLink(ctx context.Context, secret string) (Link, error) {
 }
 
 func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, version string, err error) {
-	if !integration.WellFormed(LinkPrefix, secret) {
+	if !integration.WellFormed(linkPrefix, secret) {
 		return link{}, Actor{}, "", ErrSpent
 	}
 	l, version, err = read[link](ctx, r, linkItems+hashOf(secret))

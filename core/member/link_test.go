@@ -54,7 +54,7 @@ func TestALinkOpensTheConsoleOnce(t *testing.T) {
 	coretest.Must(t, err)
 	item, err := w.Memory.Get(ctx, key(linkItems+hashOf(secret)))
 	coretest.Must(t, err)
-	w.Clock.Advance(LinkLife)
+	w.Clock.Advance(linkLife)
 	w.spentLink(t, "contract 43: a link after 5 minutes", secret)
 	w.plant(t, item.Key.Name, item.Value)
 	w.spentLink(t, "contract 43: a link after 5 minutes, in a store whose clock is late", secret)
@@ -109,12 +109,12 @@ func TestALinkForAnOperator(t *testing.T) {
 func TestWhatIsNoLink(t *testing.T) {
 	w := newWorld(t)
 	invitation, _ := w.invite(t, root, "pub_a", RoleAdmin)
-	never, err := newSecret(w, LinkPrefix)
+	never, err := newSecret(w, linkPrefix)
 	coretest.Must(t, err)
-	for _, text := range []string{"", never, never + "0", invitation, LinkPrefix} {
+	for _, text := range []string{"", never, never + "0", invitation, linkPrefix} {
 		w.spentLink(t, "contract 43: "+text, text)
 	}
-	if LinkLife != 5*time.Minute || InvitationLife != 24*time.Hour {
-		t.Errorf("contract 43: a link lives %v, an invitation %v", LinkLife, InvitationLife)
+	if linkLife != 5*time.Minute || invitationLife != 24*time.Hour {
+		t.Errorf("contract 43: a link lives %v, an invitation %v", linkLife, invitationLife)
 	}
 }

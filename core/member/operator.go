@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// OperatorPrefix begins every operator token that a Registry makes. The token has the form of an API key,
+// operatorPrefix begins every operator token that a Registry makes. The token has the form of an API key,
 // so a mistyped one fails without a look-up and scanners recognise a leaked one.
-const OperatorPrefix = "vrg_op_"
+const operatorPrefix = "vrg_op_"
 
 // Configured is the id and the name of the operator token of the configuration.
 const Configured = "configuration"
@@ -60,7 +60,7 @@ func (r *Registry) CreateOperator(
 	if err := wrong.Err(); err != nil {
 		return "", Operator{}, err
 	}
-	if text, err = integration.GenerateKey(OperatorPrefix, r.random); err != nil {
+	if text, err = integration.GenerateKey(operatorPrefix, r.random); err != nil {
 		return "", Operator{}, err
 	}
 	hash := hashOf(text)
@@ -78,7 +78,7 @@ func (r *Registry) FindOperator(ctx context.Context, text string) (Operator, err
 	if r.isConfigured(text) {
 		return configured, nil
 	}
-	if !integration.WellFormed(OperatorPrefix, text) {
+	if !integration.WellFormed(operatorPrefix, text) {
 		return Operator{}, ErrNotFound
 	}
 	o, _, err := read[Operator](ctx, r, operatorItems+hashOf(text))
@@ -105,13 +105,9 @@ func (r *Registry) Operators(
 	if after == "" && r.OperatorToken != "" {
 		all = append(all, configured)
 	}
-	start := ""
-	if after != "" {
-		digits, ok := hashPrefix(operatorIDs, after)
-		if !ok {
-			return nil, "", badCursor()
-		}
-		start = operatorItems + digits + "~" // behind every name that begins with the digits
+	start, err := behind(operatorItems, operatorIDs, after)
+	if err != nil {
+		return nil, "", err
 	}
 	last, err := page(ctx, r, operatorItems, start, n, func(it kv.Item) error {
 		o, err := decode[Operator](r, it)
@@ -160,13 +156,10 @@ func (r *Registry) operator(ctx context.Context, id string) (o Operator, name, v
 	if !ok {
 		return o, "", "", ErrNotFound
 	}
-	items, err := r.kv.List(ctx, key(operatorItems+digits), "", 2)
+	it, err := r.only(ctx, operatorItems+digits)
 	if err != nil {
 		return o, "", "", err
 	}
-	if len(items) != 1 {
-		return o, "", "", ErrNotFound
-	}
-	o, err = decode[Operator](r, items[0])
-	return o, items[0].Key.Name, items[0].Tx, err
+	o, err = decode[Operator](r, it)
+	return o, it.Key.Name, it.Tx, err
 }

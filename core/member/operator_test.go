@@ -16,7 +16,7 @@ func TestOperatorTokens(t *testing.T) {
 	coretest.Must(t, err)
 	short, _, err := w.CreateOperator(ctx, "guest", RoleViewer, &end, nil)
 	coretest.Must(t, err)
-	if !strings.HasPrefix(text, OperatorPrefix) || len(text) != len(OperatorPrefix)+49 ||
+	if !strings.HasPrefix(text, operatorPrefix) || len(text) != len(operatorPrefix)+49 ||
 		o.Last4 != text[len(text)-4:] {
 		t.Errorf("contract 42: the token is %q, %+v", text, o)
 	}

@@ -43,12 +43,12 @@ type credential struct {
 
 const passkeyIDs = "psk_"
 
-// ProofLife is how long after signing in a member may add a passkey. A passkey stays, and a browser that
+// proofLife is how long after signing in a member may add a passkey. A passkey stays, and a browser that
 // somebody left open must not be enough to get one.
-const ProofLife = 10 * time.Minute
+const proofLife = 10 * time.Minute
 
 // proven reports whether a passkey has opened the session lately.
-func (r *Registry) proven(s Session) bool { return r.now().Sub(s.Opened) < ProofLife }
+func (r *Registry) proven(s Session) bool { return r.now().Sub(s.Opened) < proofLife }
 
 // maxPasskeys is how many passkeys a member may have.
 const maxPasskeys = 10
@@ -347,7 +347,7 @@ func (r *Registry) block(ctx context.Context, m Member, n int, c challenge) erro
 }
 
 // BeginPasskey returns what a page needs so that the member who has the session can make another passkey. The
-// error is ErrProof if they signed in longer than ProofLife ago.
+// error is ErrProof if they signed in longer than proofLife ago.
 func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error) {
 	if r.Passkeys != nil && !r.proven(s) {
 		return Ceremony{}, ErrProof

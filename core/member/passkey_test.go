@@ -307,7 +307,7 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
 	w := newWorld(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
-	w.Clock.Advance(ProofLife - time.Millisecond)
+	w.Clock.Advance(proofLife - time.Millisecond)
 	c, err := w.BeginPasskey(ctx, p.Session)
 	coretest.Must(t, err)
 	w.Clock.Advance(time.Millisecond)

@@ -22,7 +22,7 @@ var (
 	ErrNotFound = errors.New("member: not found")
 
 	// ErrSpent: the invitation or link was used or withdrawn, is too old, or its maker may no longer make
-	// one. What it was, nobody can tell who does not know: the store forgets what is used up.
+	// one. The store forgets what is used up, so the error cannot say which it was.
 	ErrSpent = errors.New("member: the invitation or link was used, was withdrawn, or is too old")
 
 	// ErrNoSession: the cookie opens nothing, or nothing any more. The person signs in again.
@@ -121,7 +121,7 @@ func New(h host.Host, cfg Config) *Registry {
 //	c/done/<transaction>         that a change was made (commitOnce)
 //
 // The names of records are hashes of secrets, except a member's. What begins with c/of/, c/cred/, c/used/ or
-// c/done/ has no MAC: nothing is believed for its sake that no record says.
+// c/done/ has no MAC. It is only for finding records: what it says counts if the signed record says so too.
 const (
 	memberItems     = "c/mem/"
 	invitationItems = "c/inv/"
@@ -254,6 +254,32 @@ func retry(what string, try func() error) error {
 		}
 	}
 	return fmt.Errorf("%w: %s changed %d times under one request", kv.ErrUnavailable, what, maxRaces)
+}
+
+// only returns the one item whose name begins with a text, such as an id's digits. The error is ErrNotFound
+// if there is none, or more than one.
+func (r *Registry) only(ctx context.Context, begins string) (kv.Item, error) {
+	items, err := r.kv.List(ctx, key(begins), "", 2)
+	if err == nil && len(items) != 1 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return kv.Item{}, err
+	}
+	return items[0], nil
+}
+
+// behind returns the name after which a list under a prefix goes on, of a cursor that is an id of a hash.
+// Every name that begins with the id's digits comes before it.
+func behind(prefix, ids, cursor string) (name string, err error) {
+	if cursor == "" {
+		return "", nil
+	}
+	digits, ok := hashPrefix(ids, cursor)
+	if !ok {
+		return "", badCursor()
+	}
+	return prefix + digits + "~", nil
 }
 
 // badCursor is the error of a list for a cursor that it did not give.

@@ -108,12 +108,7 @@ func (r *Registry) change(
 		if err := r.replace(&tx, m); err != nil {
 			return err
 		}
-		more, err := along.puts(m)
-		if err != nil {
-			return err
-		}
-		tx.Puts = append(tx.Puts, more...)
-		return r.commitOnce(ctx, tx)
+		return r.commitAlong(ctx, tx, m, along)
 	})
 	if err != nil {
 		return Member{}, err
@@ -152,13 +147,18 @@ func (r *Registry) Remove(ctx context.Context, by Actor, id string, along Along[
 				return err
 			}
 		}
-		more, err := along.puts(m)
-		if err != nil {
-			return err
-		}
-		tx.Puts = append(tx.Puts, more...)
-		return r.commitOnce(ctx, tx)
+		return r.commitAlong(ctx, tx, m, along)
 	})
+}
+
+// commitAlong commits tx, which changes m, and what goes along with the change.
+func (r *Registry) commitAlong(ctx context.Context, tx kv.Tx, m Member, along Along[Member]) error {
+	more, err := along.puts(m)
+	if err != nil {
+		return err
+	}
+	tx.Puts = append(tx.Puts, more...)
+	return r.commitOnce(ctx, tx)
 }
 
 // loseAdmin adds to tx that m is no admin any more. Each such commit of a publisher writes one and the same

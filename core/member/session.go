@@ -12,10 +12,10 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// SessionLife is how long a console session lasts at most. IdleLife is how long it lasts without a request.
+// sessionLife is how long a console session lasts at most. idleLife is how long it lasts without a request.
 const (
-	SessionLife = 12 * time.Hour
-	IdleLife    = time.Hour
+	sessionLife = 12 * time.Hour
+	idleLife    = time.Hour
 )
 
 // idleStep is how often a request moves the end of an idle session, so that not every request writes. It
@@ -58,14 +58,14 @@ type session struct {
 
 // ends returns when the session ends if nobody uses it.
 func (s session) ends() time.Time {
-	end, idle := s.Opened.Add(SessionLife), s.Seen.Add(IdleLife)
+	end, idle := s.Opened.Add(sessionLife), s.Seen.Add(idleLife)
 	if idle.Before(end) {
 		return idle
 	}
 	return end
 }
 
-// open commits a new session, and what tx has besides. by is the operator on whose word it stands; nil for a
+// open commits a new session, and what tx has besides. by is the operator with whose right it ends; nil for a
 // member.
 func (r *Registry) open(
 	ctx context.Context, s session, by *Actor, tx kv.Tx, along Along[Session],
@@ -87,7 +87,7 @@ func (r *Registry) open(
 	if s.Kind == KindMember {
 		s.Name, s.Role = "", "" // the member's record has them
 		tx.Puts = append(tx.Puts, kv.Put{Name: ofSession(s.ID, hashOf(cookie)), Value: mark,
-			Expires: s.Opened.Add(SessionLife)})
+			Expires: s.Opened.Add(sessionLife)})
 	}
 	err = create(ctx, r, opened.name, s, s.ends(), tx,
 		func(session) ([]kv.Put, error) { return along.puts(opened) })
@@ -99,7 +99,7 @@ func (r *Registry) open(
 
 // view returns a session of the actor.
 func view(s session, actor Actor, cookie string) Session {
-	return Session{Actor: actor, Opened: s.Opened, Expires: s.Opened.Add(SessionLife),
+	return Session{Actor: actor, Opened: s.Opened, Expires: s.Opened.Add(sessionLife),
 		name: sessionItems + hashOf(cookie), passkey: s.Passkey, epoch: s.Epoch, key: formKey(cookie)}
 }
 

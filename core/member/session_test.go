@@ -84,7 +84,7 @@ func TestAnOperatorsCookieEndsWithTheToken(t *testing.T) {
 	w.gone(t, "contract 43: the cookie of a configured token that was replaced", configured)
 	w.OperatorToken = ""
 	w.gone(t, "contract 43: the cookie of a configured token that is there no more", configured)
-	for _, text := range []string{"", text, short, OperatorPrefix, stored, configuredToken} {
+	for _, text := range []string{"", text, short, operatorPrefix, stored, configuredToken} {
 		cookie, s, err := w.SignInOperator(ctx, text, nil)
 		notTwice(t, "contract 43: a token that lets nobody in", cookie, s, err, ErrNotFound)
 	}

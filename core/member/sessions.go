@@ -40,7 +40,7 @@ func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, erro
 // SessionsOf is Sessions for those who look after the member. None of the sessions is Current. reads is how
 // often the store was asked: not at all for a member who has not signed in for as long as a session lasts.
 func (r *Registry) SessionsOf(ctx context.Context, m Member) (all []OpenSession, reads int, err error) {
-	if !r.now().Before(m.lastOpened().Add(SessionLife)) {
+	if !r.now().Before(m.lastOpened().Add(sessionLife)) {
 		return nil, 0, nil
 	}
 	return r.sessionsOf(ctx, m, "")
@@ -97,14 +97,11 @@ func (r *Registry) EndSession(ctx context.Context, s Session, id string, along .
 		return ErrNotFound
 	}
 	prefix := ofSession(s.ID, "")
-	items, err := r.kv.List(ctx, key(prefix+digits), "", 2)
+	listed, err := r.only(ctx, prefix+digits)
 	if err != nil {
 		return err
 	}
-	if len(items) != 1 {
-		return ErrNotFound
-	}
-	name := sessionItems + items[0].Key.Name[len(prefix):]
+	name := sessionItems + listed.Key.Name[len(prefix):]
 	open, _, err := read[session](ctx, r, name)
 	if err == nil && (open.Kind != KindMember || open.ID != s.ID) {
 		err = ErrNotFound
@@ -112,5 +109,5 @@ func (r *Registry) EndSession(ctx context.Context, s Session, id string, along .
 	if err != nil {
 		return err
 	}
-	return r.commit(ctx, kv.Tx{Deletes: []string{name, items[0].Key.Name}, Puts: along})
+	return r.commit(ctx, kv.Tx{Deletes: []string{name, listed.Key.Name}, Puts: along})
 }

@@ -92,14 +92,14 @@ func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
 		}
 	}
 	look("who was enrolled just now is signed in", 1, 2)
-	w.Clock.Advance(SessionLife - time.Second)
+	w.Clock.Advance(sessionLife - time.Second)
 	look("a session that was not used has ended", 0, 2)
 	w.Clock.Advance(time.Second)
 	look("no session of the enrolment can be left", 0, 0)
 	_, _, err := w.signIn(t, p.device)
 	coretest.Must(t, err)
 	look("who signed in again", 1, 2)
-	w.Clock.Advance(SessionLife)
+	w.Clock.Advance(sessionLife)
 	look("no session of any sign-in can be left", 0, 0)
 }
 

@@ -39,8 +39,8 @@ func TestVectors(t *testing.T) {
 	d.DisallowUnknownFields()
 	coretest.Must(t, d.Decode(&f))
 	of := map[string]struct{ prefix, items string }{
-		"invitation": {InvitationPrefix, invitationItems}, "sign-in link": {LinkPrefix, linkItems},
-		"operator token":      {OperatorPrefix, operatorItems},
+		"invitation": {invitationPrefix, invitationItems}, "sign-in link": {linkPrefix, linkItems},
+		"operator token":      {operatorPrefix, operatorItems},
 		"cookie of a session": {cookiePrefix, sessionItems},
 	}
 	for _, v := range f.Secrets {
@@ -55,7 +55,7 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	for _, v := range f.NotTokens {
-		if integration.WellFormed(OperatorPrefix, v.Text) {
+		if integration.WellFormed(operatorPrefix, v.Text) {
 			t.Errorf("contract 42: %q is taken for an operator token: %s", v.Text, v.Wrong)
 		}
 	}

@@ -7,18 +7,19 @@ import (
 	"errors"
 )
 
-// voucher is on whose word an invitation, a link or a session was made. It ends with that person's right.
+// voucher names the actor who made an invitation, a link or a session. What they made ends when they lose the
+// right to make it.
 type voucher struct {
 	Kind string `json:"kind"` // of the actor
 	ID   string `json:"id"`
 
-	// Mark is a MAC of the configured operator token, if that is whose word it was. Its key is the secret
-	// of what was made. So another token in the configuration ends it, and who reads the store, where that
-	// secret is not, has nothing to hold a guess at the token against.
+	// Mark is a MAC of the configured operator token, if that token made it. Its key is the secret of what
+	// was made. So another token in the configuration ends it. The store does not have that secret, so who
+	// reads the store cannot check a guess at the token.
 	Mark []byte `json:"mark,omitempty"`
 }
 
-// vouch returns the word of an actor for something that has the secret.
+// vouch returns the voucher of an actor for something that has the secret.
 func (r *Registry) vouch(by Actor, secret string) voucher {
 	v := voucher{Kind: by.Kind, ID: by.ID}
 	if by.Kind == KindOperator && by.ID == Configured {
@@ -33,8 +34,9 @@ func (r *Registry) markOf(secret string) []byte {
 	return h.Sum(nil)
 }
 
-// voucher returns who vouches for something that has the secret, as they are now. It is ErrSpent if they can
-// vouch no more. What a link's session made stands by itself: nobody can say who came by the link.
+// voucher returns the actor who made something that has the secret, as they are now. The error is ErrSpent if
+// they may make nothing any more. What was made in the session of a link has no such end, since no record
+// says who used the link.
 func (r *Registry) voucher(ctx context.Context, v voucher, secret string) (Actor, error) {
 	switch v.Kind {
 	case KindOperator:

@@ -163,7 +163,7 @@ func TestEnrolAndSignIn(t *testing.T) {
 	w := newWorld(t)
 	secret, i, err := w.Invite(ctx, root, "pub_a", "Ada", RoleDeveloper, nil)
 	coretest.Must(t, err)
-	if !strings.HasPrefix(secret, InvitationPrefix) || !i.Expires.Equal(w.Clock.Now().Add(24*time.Hour)) ||
+	if !strings.HasPrefix(secret, invitationPrefix) || !i.Expires.Equal(w.Clock.Now().Add(24*time.Hour)) ||
 		i.Role != RoleDeveloper || i.Publisher != "pub_a" || i.Name != "Ada" {
 		t.Errorf("contract 43: invitation %q, %+v", secret, i)
 	}

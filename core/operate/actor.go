@@ -32,7 +32,7 @@ type Actor member.Actor
 // Operator reports whether a sees every publisher.
 func (a Actor) Operator() bool { return a.Publisher == "" }
 
-// Operation is the name of one thing that can be done. The audit has it, and the table Operations says who
+// Operation is the name of one thing that can be done. The audit has it, and the table operations says who
 // may.
 type Operation string
 
@@ -94,7 +94,7 @@ var (
 	allMembers    = []Role{RoleAdmin, RoleDeveloper, RoleViewer}
 )
 
-// Operations says who may do what (contract 42, 43). A test holds every function of Desk against it.
+// operations says who may do what (contract 42, 43). A test holds every function of Desk against it.
 var operations = map[Operation]rights{
 	PublisherList:      {allOperators, nil},
 	PublisherRead:      {allOperators, allMembers},

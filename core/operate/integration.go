@@ -77,12 +77,8 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err
 	}
-	p, err := d.Directory.ReadPublisher(ctx, in.Publisher)
-	if err != nil {
-		return Changed{}, told(err)
-	}
-	if p.Value.Archived != nil {
-		return Changed{}, ErrArchived
+	if err := d.inUse(ctx, in.Publisher); err != nil {
+		return Changed{}, err
 	}
 	id, err := uuid.New(d.Random)
 	if err != nil {

@@ -60,15 +60,8 @@ func (d *Desk) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKe
 
 // keyOwner refuses a key that could not do anything.
 func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
-	p, err := d.Directory.ReadPublisher(ctx, in.Publisher)
-	if err != nil {
-		return told(err)
-	}
-	if p.Value.Archived != nil {
-		return ErrArchived
-	}
-	if in.Integration == "" {
-		return nil
+	if err := d.inUse(ctx, in.Publisher); err != nil || in.Integration == "" {
+		return err
 	}
 	i, err := d.Directory.ReadIntegration(ctx, in.Integration)
 	switch {

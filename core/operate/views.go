@@ -6,6 +6,8 @@ import (
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/outbox"
 )
 
 // Page is a part of a list. Next is the cursor of the next part, "" on the last one.
@@ -117,9 +119,9 @@ type DeliveryFilter struct {
 
 // States of a delivery.
 const (
-	DeliveryDelivered = "delivered"
-	DeliveryWaiting   = "waiting" // the last attempt failed, and there will be another
-	DeliveryDead      = "dead"    // given up
+	DeliveryDelivered = outbox.StateDelivered
+	DeliveryWaiting   = outbox.StateWaiting // the last attempt failed, and there will be another
+	DeliveryDead      = outbox.StateDead    // given up
 )
 
 // Delivery is one event and the attempts to deliver it (contract 27).
@@ -293,9 +295,12 @@ type SignInLink struct {
 	Link      string    `json:"link"`
 }
 
+// ConfiguredToken is the id of the operator token of the configuration.
+const ConfiguredToken = member.Configured
+
 // OperatorToken is the record of an operator's token.
 type OperatorToken struct {
-	ID      string     `json:"id"` // op_…; "configuration" is the one of the configuration
+	ID      string     `json:"id"` // op_…, or ConfiguredToken
 	Name    string     `json:"name"`
 	Role    Role       `json:"role"`
 	Last4   string     `json:"last4,omitempty"`

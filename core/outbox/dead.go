@@ -149,11 +149,10 @@ func (o *Outbox) sendAgain(ctx context.Context, tx kv.Tx, due time.Time, gone er
 	if lost {
 		err = kv.CommitSurely(ctx, o.KV, tx)
 	}
-	var conflict *kv.Conflict
 	switch {
-	case errors.As(err, &conflict) && lost:
+	case kv.IsConflict(err) && lost:
 		err = nil // another caller may have been first, but the event is sent in any case
-	case errors.As(err, &conflict):
+	case kv.IsConflict(err):
 		return gone // another caller has just been first
 	case lost && err != nil:
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, err)

@@ -71,28 +71,28 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	case reason == noSecret:
 		return o.postpone(ctx, job, e, reason)
 	case reason != "":
-		return o.bury(ctx, job, e, reason, reason)
+		return o.giveUp(ctx, job, e, reason, reason)
 	case errors.Is(err, host.ErrKeyAwaited):
 		return o.postpone(ctx, job, e, keyAwaited)
 	case err != nil:
-		return o.bury(ctx, job, e, unreadable, unreadable)
+		return o.giveUp(ctx, job, e, unreadable, unreadable)
 	}
 	// Read the clock after the look-up above, which may have taken long.
 	now := o.Now()
 	if now.Add(o.AttemptTime).After(job.Until) {
 		return nil
 	}
-	status, fetchErr := o.Post(ctx, target.Webhook.URL, webhook.Headers(secret, now, body), body)
+	resp, fetchErr := o.fetch(ctx, target.Webhook.URL, webhook.Headers(secret, now, body), body)
 	if ctx.Err() != nil {
 		// The context ended because this instance stops. That says nothing about the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
 	}
 	ended := o.Now()
 	e.Attempts++
-	a := attempt(now, ended, status, fetchErr)
+	a := attempt(now, ended, resp.Status, fetchErr)
 	e.Tried = withAttempt(e.Tried, a)
 	last := a.String()
-	switch webhook.Classify(status, fetchErr) {
+	switch webhook.Classify(resp.Status, fetchErr) {
 	case webhook.Delivered:
 		o.count(host.CountWebhookDelivered)
 		o.say(ctx, slog.LevelInfo, "webhook delivered", e, last, tookOf(a))
@@ -104,7 +104,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
 		return o.record(ctx, job, tx)
 	case webhook.GivenUp:
-		return o.bury(ctx, job, e, refused, last)
+		return o.giveUp(ctx, job, e, refused, last)
 	}
 	o.count(host.CountAttemptFailed)
 	var rnd [8]byte
@@ -113,7 +113,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	delay, more := o.Schedule.Next(e.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.bury(ctx, job, e, exhausted, last)
+		return o.giveUp(ctx, job, e, exhausted, last)
 	}
 	o.say(ctx, slog.LevelInfo, "webhook will be tried again", e, last, tookOf(a),
 		slog.String("in", delay.Round(time.Second).String()))
@@ -171,15 +171,7 @@ func (e event) waiting(reason string, at, due time.Time) state {
 	return s
 }
 
-// Post makes one signed request. Events and the readiness test both use it. err is a *host.FetchError
-// or the context's error.
-func (o *Outbox) Post(
-	ctx context.Context, url string, header map[string]string, body []byte,
-) (status int, err error) {
-	resp, err := o.fetch(ctx, url, header, body)
-	return resp.Status, err
-}
-
+// fetch makes one signed request. The error is a *host.FetchError or the context's error.
 func (o *Outbox) fetch(
 	ctx context.Context, url string, header map[string]string, body []byte,
 ) (host.FetchResponse, error) {
@@ -234,8 +226,8 @@ const (
 	postponeMost  = 10 * time.Minute
 )
 
-// bury makes the task a dead event.
-func (o *Outbox) bury(ctx context.Context, job host.Job, e event, reason, last string) error {
+// giveUp cancels the task and keeps its event among those that were given up.
+func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last string) error {
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.count(host.CountWebhookDead)
@@ -262,8 +254,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	tx.ID, tx.Partition = id, job.Partition
 	tx.Held = []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	err = kv.CommitSurely(ctx, o.KV, tx)
-	var conflict *kv.Conflict
-	if errors.As(err, &conflict) {
+	if kv.IsConflict(err) {
 		o.count(host.CountLeaseLost)
 		err = nil
 	}

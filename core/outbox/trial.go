@@ -33,8 +33,8 @@ const mostOfAnswer = 4 * 1024
 // ErrNoType: there is no event type of that name.
 var ErrNoType = errors.New("outbox: no such event type")
 
-// ErrNoReceiver: the integration sends no events.
-var ErrNoReceiver = errors.New("outbox: the integration sends no events")
+// errNoReceiver: the integration sends no events.
+var errNoReceiver = errors.New("outbox: the integration sends no events")
 
 // SendTest sends the receiver of an integration a test event of the type, in the way of every event and
 // signed with the secret. It is one attempt, and there is no other. The event is in the log, marked as a
@@ -43,7 +43,7 @@ func (o *Outbox) SendTest(
 	ctx context.Context, i *integration.Integration, secret, typ string,
 ) (Exchange, error) {
 	if !i.Webhook.Sends() {
-		return Exchange{}, ErrNoReceiver
+		return Exchange{}, errNoReceiver
 	}
 	now := o.Now()
 	sid, text, err := session.NewTest(o.Random, o.Sealer, i.ID, i.Level, i.ChallengeAge, now)

@@ -81,7 +81,7 @@ func TestSendTestOfEveryType(t *testing.T) {
 	}
 	off := tested
 	off.Webhook = integration.Webhook{Off: true}
-	if _, err := w.SendTest(ctx, &off, secret, webhook.TypeStarted); !errors.Is(err, ErrNoReceiver) {
+	if _, err := w.SendTest(ctx, &off, secret, webhook.TypeStarted); !errors.Is(err, errNoReceiver) {
 		t.Errorf("switched off: %v", err)
 	}
 	if len(w.posts) != len(webhook.Types()) {

@@ -129,7 +129,7 @@ func (r Record) isOf(c webauthn.Credential) bool { return bytes.Equal(r.key, c.P
 //	c        c/passkeys/<publisher>    when all passkeys of this publisher were ended
 //
 // Passkeys have partitions of their own, because the number of a service's session partitions may grow. What
-// begins with o/ has no MAC: it is counted, and nothing is believed for its sake.
+// begins with o/ has no MAC. It is only counted.
 const (
 	partitions = 8
 	items      = "k/"

@@ -89,7 +89,7 @@ func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 	tx.Puts = append(tx.Puts, kv.Put{Name: belongs(r.Publisher, r.hash),
 		Value: []byte(r.Made.Format(time.RFC3339Nano)), Expires: r.Until})
 	err = kv.CommitSurely(ctx, s.KV, tx)
-	if !isConflict(err) {
+	if !kv.IsConflict(err) {
 		return err
 	}
 	kept, err := s.find(ctx, r.hash)
@@ -231,7 +231,7 @@ func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answ
 		if err != nil {
 			return Record{}, err
 		}
-		if err = kv.CommitSurely(ctx, s.KV, tx); !isConflict(err) {
+		if err = kv.CommitSurely(ctx, s.KV, tx); !kv.IsConflict(err) {
 			r.version = tx.ID
 			return r, err
 		}
@@ -315,7 +315,7 @@ func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) erro
 		if tx.ID, err = kv.NewTxID(s.Random); err != nil {
 			return err
 		}
-		if err := kv.CommitSurely(ctx, s.KV, tx); !isConflict(err) {
+		if err := kv.CommitSurely(ctx, s.KV, tx); !kv.IsConflict(err) {
 			return err
 		}
 	}
@@ -360,9 +360,4 @@ func (s *Store) Tally(ctx context.Context, publisher string) (n int, more bool, 
 		}
 	}
 	return n, false, nil
-}
-
-func isConflict(err error) bool {
-	var conflict *kv.Conflict
-	return errors.As(err, &conflict)
 }

@@ -132,12 +132,12 @@ func (id *ID) name(prefix string) string {
 // Format writes the id with its MAC.
 func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(sealer, token.SessionID) }
 
-// FormatTest writes an id for the event of a webhook test. It has the form of every id, so a receiver that
+// formatTest writes an id for the event of a webhook test. It has the form of every id, so a receiver that
 // checks the form accepts it. Its MAC is made for another purpose, so ParseID returns ErrForged, and whoever
 // asks for it learns that there is no such session.
-func (id ID) FormatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
+func (id ID) formatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
-// NewTest returns the id that the event of a webhook test has, and its text as FormatTest writes it. There is
+// NewTest returns the id that the event of a webhook test has, and its text as formatTest writes it. There is
 // no such session.
 func NewTest(
 	random io.Reader, sealer host.Sealer, integration, level string, challengeAge int, now time.Time,
@@ -149,7 +149,7 @@ func NewTest(
 	if id, err = NewID(random, integration, of, challengeAge, now, 0); err != nil {
 		return ID{}, "", err
 	}
-	text, err = id.FormatTest(sealer)
+	text, err = id.formatTest(sealer)
 	return id, text, err
 }
 

@@ -58,7 +58,7 @@ func testID(t testing.TB) ID {
 func TestTheIDOfAWebhookTestIsOfNoSession(t *testing.T) {
 	r := ring(t, testKeys...)
 	id := testID(t)
-	test, err := id.FormatTest(r)
+	test, err := id.formatTest(r)
 	if err != nil {
 		t.Fatal(err)
 	}

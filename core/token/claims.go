@@ -197,45 +197,19 @@ func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
 }
 
 // SealBox returns the store's value of c.
-func SealBox(s host.Sealer, c BoxClaims) ([]byte, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("token: %w", err)
-	}
-	return s.Seal(Box, b)
-}
+func SealBox(s host.Sealer, c BoxClaims) ([]byte, error) { return sealBytes(s, Box, c) }
 
 // OpenBox returns the claims of an authentic value of the store. The error is one of Sealer.Open's.
-func OpenBox(s host.Sealer, value []byte) (c BoxClaims, err error) {
-	b, until, err := s.Open(Box, value)
-	if err != nil {
-		return c, err
-	}
-	if json.Unmarshal(b, &c) != nil || !host.Dated(c.Issued.Time(), until) {
-		return BoxClaims{}, host.ErrNotAuthentic
-	}
-	return c, nil
+func OpenBox(s host.Sealer, value []byte) (BoxClaims, error) {
+	return openBytes[BoxClaims](s, Box, value)
 }
 
 // SealHand returns the store's value of c.
-func SealHand(s host.Sealer, c HandClaims) ([]byte, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("token: %w", err)
-	}
-	return s.Seal(Hand, b)
-}
+func SealHand(s host.Sealer, c HandClaims) ([]byte, error) { return sealBytes(s, Hand, c) }
 
 // OpenHand returns the claims of an authentic value of the store. The error is one of Sealer.Open's.
-func OpenHand(s host.Sealer, value []byte) (c HandClaims, err error) {
-	b, until, err := s.Open(Hand, value)
-	if err != nil {
-		return c, err
-	}
-	if json.Unmarshal(b, &c) != nil || !host.Dated(c.Issued.Time(), until) {
-		return HandClaims{}, host.ErrNotAuthentic
-	}
-	return c, nil
+func OpenHand(s host.Sealer, value []byte) (HandClaims, error) {
+	return openBytes[HandClaims](s, Hand, value)
 }
 
 // SealResult returns the result token of c.
@@ -261,12 +235,37 @@ func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
 }
 
 func seal(s host.Sealer, purpose, prefix string, claims any) (string, error) {
+	sealed, err := sealBytes(s, purpose, claims)
+	if err != nil {
+		return "", err
+	}
+	return EncodeText(prefix, sealed), nil
+}
+
+func sealBytes(s host.Sealer, purpose string, claims any) ([]byte, error) {
 	b, err := json.Marshal(claims)
 	if err != nil {
-		return "", fmt.Errorf("token: %w", err)
+		return nil, fmt.Errorf("token: %w", err)
 	}
-	return sealText(s, purpose, prefix, b)
+	return s.Seal(purpose, b)
 }
+
+// openBytes opens a value of the store. Its key must have been in use when the value was written.
+func openBytes[C interface{ issued() time.Time }](
+	s host.Sealer, purpose string, value []byte,
+) (c C, err error) {
+	b, until, err := s.Open(purpose, value)
+	if err != nil {
+		return c, err
+	}
+	if json.Unmarshal(b, &c) != nil || !host.Dated(c.issued(), until) {
+		return *new(C), host.ErrNotAuthentic
+	}
+	return c, nil
+}
+
+func (c BoxClaims) issued() time.Time  { return c.Issued.Time() }
+func (c HandClaims) issued() time.Time { return c.Issued.Time() }
 
 func sealText(s host.Sealer, purpose, prefix string, claims []byte) (string, error) {
 	sealed, err := s.Seal(purpose, claims)

@@ -29,9 +29,9 @@ var recordTail = len(recordOpen) + text.EncodedLen(host.MACSize) + len(recordClo
 // ErrRecord says that no instance of this fleet wrote what the store holds there.
 var ErrRecord = errors.New("token: the store's item is not authentic")
 
-// ErrSuperseded says that a key has signed a record which counts for nothing that is kept for long any more.
+// errSuperseded says that a key has signed a record which counts for nothing that is kept for long any more.
 // The record comes from a backup, or somebody has made it with a ring that leaked.
-var ErrSuperseded = errors.New("an older key of the ring signed it, and since then everything " +
+var errSuperseded = errors.New("an older key of the ring signed it, and since then everything " +
 	"was signed again")
 
 // SignRecord returns a JSON object with its MAC added. The object must have members.
@@ -64,7 +64,7 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 
 // CheckLasting is CheckRecord for what is kept for long and signed again after each rotation of the ring.
 // Once all of it is signed with a new key, what an older key has signed is not authentic any more: the error
-// is then both ErrRecord and ErrSuperseded. Somebody with a ring that leaked and was replaced could otherwise
+// is then both ErrRecord and errSuperseded. Somebody with a ring that leaked and was replaced could otherwise
 // make such records, with a date from before the rotation, for as long as the old key is kept for old tokens.
 func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	until, err = CheckRecord(s, name, value)
@@ -74,7 +74,7 @@ func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, er
 	}
 	switch _, err := s.CheckMAC(superseded, nil, mac); {
 	case err == nil:
-		return until, fmt.Errorf("%w: %s: %w (key %s)", ErrRecord, name, ErrSuperseded, MACedWith(mac))
+		return until, fmt.Errorf("%w: %s: %w (key %s)", ErrRecord, name, errSuperseded, MACedWith(mac))
 	case !errors.Is(err, host.ErrNotAuthentic):
 		return until, err
 	}
@@ -83,7 +83,7 @@ func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, er
 
 // Refusal says for the log why CheckRecord, or CheckLasting, did not accept a record.
 func Refusal(err error) string {
-	if errors.Is(err, ErrSuperseded) {
+	if errors.Is(err, errSuperseded) {
 		return "the store holds a record that an older key of the ring has signed, though " +
 			"everything was signed again since: it comes from a backup, or somebody made it with a ring " +
 			"that leaked; it counts for nothing"

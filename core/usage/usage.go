@@ -10,8 +10,8 @@
 // After a rotation of the key ring, Reseal signs all of it again, so no count goes with a key that is
 // retired.
 //
-// What a process had counted and not yet recorded when it was killed is lost. Nothing is billed by these
-// numbers that the events of the sessions do not show too.
+// What a process had counted and not yet recorded when it was killed is lost. So these numbers are no base
+// for a bill. The events of the sessions are.
 package usage
 
 import (

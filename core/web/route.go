@@ -43,8 +43,8 @@ type Route[H any] struct {
 	Whole bool
 
 	// Only narrows the route down: where it is false, the route is not there.
-	// Nil: the route is there for every request. The doors of engines do not
-	// ask it.
+	// Nil: the route is there for every request. The server in front of an
+	// engine does not ask it.
 	Only func(*Request) bool
 
 	Handle H
@@ -62,8 +62,8 @@ func (r *Route[H]) BodyLimit() int {
 // path, the first one counts.
 type Table[H any] []Route[H]
 
-// Listing is a table without what serves the routes. The door of an engine has
-// it: it limits and counts requests that the engine answers.
+// Listing is a table without what serves the routes. The server in front
+// of an engine has it: it limits and counts requests that the engine answers.
 type Listing = Table[struct{}]
 
 // Listing returns the table without what serves the routes.
@@ -100,8 +100,8 @@ func (t Table[H]) Find(req *Request) (route *Route[H], text string, allow []stri
 
 func (r *Route[H]) isFor(req *Request) bool { return r.Only == nil || r.Only(req) }
 
-// At returns what a door has to know of a request before the engine answers
-// it. If no route serves the request, that is the label and the pattern of the
+// At returns what the server in front of an engine has to know of a request
+// before the engine answers it. If no route serves the request, that is the label and the pattern of the
 // first route that has the path, with the usual limit for the body. A table
 // should therefore end with a route for every path.
 func (t Table[H]) At(method, path string) Route[H] {

@@ -40,8 +40,8 @@
 //
 // # Refusals
 //
-// Answers come from a browser, so anybody may have written them. They are read strictly: at most MaxResponse
-// bytes, JSON without duplicate members, base64url in its one form, CBOR in the canonical form of CTAP2 where
+// Answers come from a browser, so anybody may have written them. They are read strictly: at most 64 KiB,
+// JSON without duplicate members, base64url in its one form, CBOR in the canonical form of CTAP2 where
 // authenticators write it, and nothing behind what is expected. Each refusal is a *Refusal with a constant
 // reason. It repeats nothing of the answer, so it may be logged.
 package webauthn

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// MaxResponse is the most bytes of an answer.
-const MaxResponse = 64 << 10
+// maxResponse is the most bytes of an answer.
+const maxResponse = 64 << 10
 
 // maxID is the most bytes of a credential's id (Web Authentication, section 6.5.1).
 const maxID = 1023
@@ -24,7 +24,7 @@ type response struct {
 // readResponse reads what both kinds of answer have. Members that are not named here are not read, among them
 // what toJSON repeats of the attestation object.
 func readResponse(raw []byte) (r response, err error) {
-	if len(raw) > MaxResponse {
+	if len(raw) > maxResponse {
 		return response{}, refused(tooLarge)
 	}
 	o, err := web.ReadObject(raw)

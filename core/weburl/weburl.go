@@ -70,10 +70,12 @@ func IsLeave(s string, dev bool) bool { return IsHop(s) && IsWebhook(s, dev) }
 func IsHop(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") &&
-		!strings.ContainsFunc(s, func(r rune) bool {
-			return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r)
-		})
+		!strings.ContainsFunc(s, misread)
 }
+
+// misread reports whether browsers may drop or change r in an address that a page has. Of printable ASCII
+// these are quotes, backslashes and the signs of markup.
+func misread(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r) }
 
 // IsApp reports whether s is an address that a link may have browsers hand to an app, such as
 // openid4vp://?a=b: printable ASCII with :// behind its scheme, and no scheme that a browser carries out or
@@ -87,9 +89,7 @@ func IsApp(s string) bool {
 	isName := scheme != "" && scheme[0] >= 'a' && scheme[0] <= 'z' &&
 		strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789+.-") == ""
 	return ok && rest != "" && isName && !slices.Contains(ownSchemes, scheme) &&
-		!strings.ContainsFunc(rest, func(r rune) bool {
-			return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r)
-		})
+		!strings.ContainsFunc(rest, misread)
 }
 
 // ownSchemes are those of addresses that browsers carry out or show themselves.

@@ -111,7 +111,7 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 			"core/webauthn:TestVerifyRegistration"},
 	},
 	{
-		says:  "Where a device counts, a copy of the passkey blocks it for good.",
+		says:  "If the device counts the uses of a passkey, using a copy blocks the passkey for good.",
 		tries: "a copy that counts less, and two uses of one count at once",
 		gets:  "a blocked passkey; one use",
 		proof: []string{"core/passkey:TestCounters", "core/passkey:TestTwoUsesOfOneCounterValue",

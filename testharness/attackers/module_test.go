@@ -15,8 +15,8 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 			"edge/egress:TestPublicDestinationsAreAllowed"},
 	},
 	{
-		says: "It sees no key, file or other process, and what it says wrongly ends its guests and not the " +
-			"server.",
+		says: "It sees no key, file or other process. If it breaks the protocol, its guests end and the " +
+			"server goes on.",
 		tries: "every notice and effect, malformed and in any order",
 		gets:  "the end of its own guest; a neighbour goes on answering",
 		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSayInNotices",
@@ -62,8 +62,8 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 			"cmd/verge:TestHangUpReadsPins"},
 	},
 	{
-		says: "Pin and signature do not protect from who can write to the directory of compiled modules, " +
-			"which is machine code.",
+		says: "Neither the digest nor the signature protects against somebody who can write to the " +
+			"directory of compiled modules, since those are machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "refused at start, with what to do",
 		proof: []string{"edge/modules:TestCheckCache"},

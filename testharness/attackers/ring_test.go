@@ -427,7 +427,8 @@ var clocks = foothold{"Clocks", []row{
 		},
 	},
 	{
-		says:  "Where they differ by more than a minute, one refuses for its rate whom the other has served.",
+		says: "Where they differ by more than a minute, one can refuse a client for its rate " +
+			"that the other has just served.",
 		tries: "an address that was served by an instance whose clock is two minutes ahead",
 		gets:  "429 at the one behind, until its clock has come as far",
 		do: func(t *testing.T) {

@@ -87,7 +87,7 @@ var reader = foothold{"Whoever reads the store", []row{
 	{
 		says: "They find no key, no token, no cookie, invitation or sign-in link, no webhook " +
 			"secret or URL, also not of a staged webhook, no state and no user id, " +
-			"and nothing to hold a guess at a webhook secret against.",
+			"and nothing against which a guess at a webhook secret can be checked.",
 		tries: "to find them in the store's bytes, while events wait and answers are kept",
 		gets:  "nothing, neither in the clear nor in base64",
 		do: func(t *testing.T) {
@@ -187,7 +187,8 @@ var reader = foothold{"Whoever reads the store", []row{
 	},
 	{
 		says: "They see of each passkey what it stands for, for which publisher it was made and " +
-			"when, and of one that counts when it was used last; no name, and nothing of a session.",
+			"when, and, if it has a counter, when it was last used. They see no name of its user and " +
+			"nothing of a session.",
 		tries: "to read who has passkeys, and where they were used",
 		gets:  "their public keys, levels, ages, methods and publishers",
 		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},

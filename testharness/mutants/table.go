@@ -2321,7 +2321,7 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "two answers at once both close the box (contract 34)",
 		pkg:    "core/lifecycle",
-		old:    `Checks: []kv.Check{{Name: b.key.Name, Tx: b.version}}`,
+		old:    `Checks: []kv.Check{{Name: key.Name, Tx: version}}`,
 		new:    `Checks: nil`,
 		ask:    []string{"./core/lifecycle TestOneAnswerClosesABox"},
 	},

@@ -116,8 +116,8 @@ var roleWords = map[operate.Role]string{
 	operate.RoleViewer:    "Looks at everything and changes nothing.",
 }
 
-// RoleOptions are the roles that a member can have.
-var RoleOptions = []Option{
+// roleOptions are the roles that a member can have.
+var roleOptions = []Option{
 	{string(operate.RoleDeveloper), "Developer: integrations, webhooks, keys, tests"},
 	{string(operate.RoleAdmin), "Admin: also members and archiving"},
 	{string(operate.RoleViewer), "Viewer: looks, changes nothing"},
@@ -223,7 +223,7 @@ func causeAdvice(a operate.Attempt) string {
 	}
 	switch a.Cause {
 	case host.FetchTimeout:
-		return "Answer within 10 seconds: store the event, answer 200, and work on it afterwards."
+		return "Answer sooner: store the event, answer 200, and work on it afterwards."
 	case host.FetchTLS:
 		return "Look at the certificate: its name, its end, and the intermediate certificates."
 	case host.FetchDNS:
@@ -288,7 +288,7 @@ var operationWords = map[operate.Operation]string{
 	operate.ModuleActivate:     "Replaced the module",
 	operate.BackupMake:         "Made a backup",
 
-	// What people do at the door.
+	// What people do about their own sign-in, sessions and passkeys.
 	"operator.sign-in": "Signed in with an operator token",
 	"member.sign-in":   "Signed in",
 	"member.enrol":     "Took up an invitation",

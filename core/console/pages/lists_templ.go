@@ -1560,7 +1560,7 @@ func Sessions(f *Frame) templ.Component {
 			templ_7745c5c3_Var64 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 138, "<div class=\"head\"><h1>Sessions</h1><p class=\"quiet\">Find out what became of one session. Outcomes are kept for 30 days.</p></div><section class=\"card\" aria-label=\"Find a session\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 138, "<div class=\"head\"><h1>Sessions</h1><p class=\"quiet\">Find out what became of one session, for as long as its outcome is kept.</p></div><section class=\"card\" aria-label=\"Find a session\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2318,7 +2318,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
-						for _, o := range RoleOptions {
+						for _, o := range roleOptions {
 							templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 206, "<option value=\"")
 							if templ_7745c5c3_Err != nil {
 								return templ_7745c5c3_Err
@@ -2585,7 +2585,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("invite-member", Input{Name: "role", Label: "Role", Type: "choice", Value: invitedRole(d), Options: RoleOptions})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("invite-member", Input{Name: "role", Label: "Role", Type: "choice", Value: invitedRole(d), Options: roleOptions})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

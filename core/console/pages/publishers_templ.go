@@ -485,7 +485,7 @@ func PublisherSettings(f *Frame, u operate.UserPasskeys) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = input(f.input("create-link", Input{Name: "role", Label: "Role", Type: "choice", Options: RoleOptions})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-link", Input{Name: "role", Label: "Role", Type: "choice", Options: roleOptions})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

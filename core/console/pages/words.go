@@ -62,7 +62,7 @@ func tokenBadges(now time.Time, t operate.OperatorToken) []labelled {
 
 // revocable: the token of the configuration is changed there, and one that is over need not be revoked.
 func revocable(now time.Time, t operate.OperatorToken) bool {
-	return t.ID != "configuration" && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
+	return t.ID != operate.ConfiguredToken && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
 }
 
 // done counts the steps that are done.
@@ -345,16 +345,12 @@ var (
 		{string(operate.RoleViewer), "Viewer: looks, changes nothing"}}
 
 	eventTypes = func() (all []Option) {
-		for _, t := range EventTypes {
+		for _, t := range webhook.Types() {
 			all = append(all, Option{t, t})
 		}
 		return all
 	}()
 )
-
-// EventTypes are the types that can be sent as a test.
-var EventTypes = []string{webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired,
-	webhook.TypeCancelled}
 
 func keyOptions(integrations []operate.Integration) []Option {
 	all := []Option{{"", "Secret key, for your server"}}

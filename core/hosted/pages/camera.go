@@ -14,14 +14,7 @@ import (
 //go:embed camera.js
 var cameraJS []byte
 
-// script has a path that changes with its content, so it may be cached for ever.
-var script = Asset{
-	Path:         AssetsPath + "camera." + hash(cameraJS) + ".js",
-	ContentType:  "text/javascript; charset=utf-8",
-	ETag:         `"` + hash(cameraJS) + `"`,
-	CacheControl: "public, max-age=31536000, immutable",
-	Body:         cameraJS,
-}
+var script = asset("camera", "js", javaScript, cameraJS)
 
 // CameraScript returns the script that a page with View.Camera loads, and no other page. Such a page needs
 // "script-src 'self'", and the permission to use the camera.

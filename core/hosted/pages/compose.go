@@ -89,7 +89,7 @@ var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAFor
 // compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
 // takes.
 func compose(v View, lang string, t texts) (page, error) {
-	if !slices.Contains(Kinds, v.Kind) {
+	if !slices.Contains(kinds, v.Kind) {
 		return page{}, errors.New("no such kind of page")
 	}
 	if v.RetryURL != "" && !localPath(v.RetryURL) {

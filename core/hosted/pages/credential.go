@@ -4,8 +4,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-
-	"github.com/verge-id/verge/core/method"
 )
 
 // The script of a page that asks the browser's own wallets. It puts their answer into the page's form.
@@ -14,21 +12,11 @@ import (
 //go:embed credential.js
 var credentialJS []byte
 
-// credentialScript has a path that changes with its content, so it may be cached for ever.
-var credentialScript = Asset{
-	Path:         AssetsPath + "credential." + hash(credentialJS) + ".js",
-	ContentType:  "text/javascript; charset=utf-8",
-	ETag:         `"` + hash(credentialJS) + `"`,
-	CacheControl: "public, max-age=31536000, immutable",
-	Body:         credentialJS,
-}
+var credentialScript = asset("credential", "js", javaScript, credentialJS)
 
 // CredentialScript returns the script that a page with View.Credential loads, and no other page. Such a page
 // needs "script-src 'self'".
 func CredentialScript() Asset { return credentialScript }
-
-// CredentialField is the name of the form's field for the answer.
-const CredentialField = method.CredentialField
 
 // credential is the part of a page that asks the browser's own wallets.
 type credential struct {

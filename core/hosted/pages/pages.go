@@ -73,8 +73,8 @@ const (
 	PhoneOver  Kind = "phone_over"  // the link has expired, was used or was replaced
 )
 
-// Kinds has every Kind.
-var Kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
+// kinds has every Kind.
+var kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
 	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften,
 	NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken, PhoneDone, PhoneOver, Passkeys}
 

@@ -121,7 +121,7 @@ func views() map[string]View {
 		}
 		all[name] = v
 	}
-	for _, k := range Kinds {
+	for _, k := range kinds {
 		add(string(k), func(v *View) { v.Kind = k })
 		add(string(k)+", no site, no time", func(v *View) {
 			v.Kind, v.SiteOrigin, v.ExpiresAt = k, "", time.Time{}
@@ -247,7 +247,7 @@ func TestEveryPage(t *testing.T) {
 				checkContent(t, doc, raw, v)
 				checkForms(t, doc, v)
 				checkHop(t, doc, v)
-				if slices.Contains(Kinds, Kind(name)) {
+				if slices.Contains(kinds, Kind(name)) {
 					title := textOf(find(doc, "title")[0])
 					if other := titles[lang+title]; other != "" {
 						t.Errorf("WCAG 2.4.2: %s and %s have the same title %q", name, other, title)

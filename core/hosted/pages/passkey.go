@@ -17,14 +17,7 @@ import (
 //go:embed passkey.js
 var passkeyJS []byte
 
-// passkeyScript has a path that changes with its content, so it may be cached for ever.
-var passkeyScript = Asset{
-	Path:         AssetsPath + "passkey." + hash(passkeyJS) + ".js",
-	ContentType:  "text/javascript; charset=utf-8",
-	ETag:         `"` + hash(passkeyJS) + `"`,
-	CacheControl: "public, max-age=31536000, immutable",
-	Body:         passkeyJS,
-}
+var passkeyScript = asset("passkey", "js", javaScript, passkeyJS)
 
 // PasskeyScript returns the script that a page with View.Passkey loads, and no other page. Such a page needs
 // "script-src 'self'", and the permission to use and to make passkeys.

@@ -26,13 +26,20 @@ type Asset struct {
 // AssetsPath begins the path of an asset whose name changes with its content.
 const AssetsPath = "/verify/assets/"
 
-// style has a path that changes with its content, so it may be cached for ever.
-var style = Asset{
-	Path:         AssetsPath + "verge." + hash(css) + ".css",
-	ContentType:  "text/css; charset=utf-8",
-	ETag:         `"` + hash(css) + `"`,
-	CacheControl: "public, max-age=31536000, immutable",
-	Body:         css,
+const javaScript = "text/javascript; charset=utf-8"
+
+var style = asset("verge", "css", "text/css; charset=utf-8", css)
+
+// asset returns an asset whose path changes with its content, so it may be cached for ever.
+func asset(name, ext, contentType string, body []byte) Asset {
+	digest := hash(body)
+	return Asset{
+		Path:         AssetsPath + name + "." + digest + "." + ext,
+		ContentType:  contentType,
+		ETag:         `"` + digest + `"`,
+		CacheControl: "public, max-age=31536000, immutable",
+		Body:         body,
+	}
 }
 
 // favicon has the path at which browsers look for it by themselves.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/method"
 )
 
@@ -90,10 +91,10 @@ func private(key []byte) *ecdh.PrivateKey {
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// decoded reads base64url without padding and with no unused bits, so that one value has one spelling.
+// decoded reads base64url that stands for at least one byte.
 func decoded(s string) ([]byte, bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return b, err == nil && len(b) > 0 && encoded(b) == s
+	b, ok := strict64.Decode(s)
+	return b, ok && len(b) > 0
 }
 
 // address returns the address of a box for an answer from the same device, or from another.

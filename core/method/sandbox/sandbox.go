@@ -34,11 +34,11 @@ var Kind = method.Kind{
 // External user ids that steer it.
 const (
 	UserInitError = "sandbox:init_error" // initiation fails
-	UserSlow      = "sandbox:slow"       // approval is pending for SlowTime first
+	UserSlow      = "sandbox:slow"       // approval is pending for slowTime first
 )
 
-// SlowTime is how long a slow approval is pending.
-const SlowTime = 3 * time.Second
+// slowTime is how long a slow approval is pending.
+const slowTime = 3 * time.Second
 
 type sandbox struct{ now func() time.Time }
 
@@ -86,7 +86,7 @@ func (p *sandbox) Act(_ context.Context, s method.Session, step method.Step) (me
 			return method.Decision{}, fmt.Errorf("%w: nothing is being checked", method.ErrStep)
 		}
 		since := time.UnixMilli(int64(binary.BigEndian.Uint64(step.State)))
-		if p.now().Before(since.Add(SlowTime)) {
+		if p.now().Before(since.Add(slowTime)) {
 			return method.Decision{Verdict: method.Pending, State: step.State}, nil
 		}
 		return method.Decision{Verdict: method.Approved}, nil

@@ -58,7 +58,7 @@ func TestASlowApproval(t *testing.T) {
 	for _, step := range []struct {
 		advance time.Duration
 		want    method.Verdict
-	}{{0, method.Pending}, {SlowTime - time.Millisecond, method.Pending},
+	}{{0, method.Pending}, {slowTime - time.Millisecond, method.Pending},
 		{time.Millisecond, method.Approved}, {time.Hour, method.Approved}} {
 		now = now.Add(step.advance)
 		if d, err = act(check, d.State); err != nil || d.Verdict != step.want {

@@ -11,7 +11,6 @@
 //     names a key and the transcript has its Thumbprint. Without it the thumbprint is nil.
 //   - Digital Credentials API with org-iso-mdoc: DeviceRequest and EncryptionInfo make the request, and
 //     DCAPITranscript the transcript.
-//   - Digital Credentials API with openid4vp-v1-unsigned and -signed: OpenID4VPDCAPITranscript.
 //
 // # Reading the answer
 //

@@ -5,12 +5,12 @@ import (
 	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"strings"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -36,10 +36,10 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 	if len(parts) != 5 || parts[1] != "" { // the key is agreed upon, so none is sent
 		return nil, refused(badJWE)
 	}
-	header, okHeader := decode(parts[0])
-	iv, okIV := decode(parts[2])
-	ciphertext, okText := decode(parts[3])
-	tag, okTag := decode(parts[4])
+	header, okHeader := strict64.Decode(parts[0])
+	iv, okIV := strict64.Decode(parts[2])
+	ciphertext, okText := strict64.Decode(parts[3])
+	tag, okTag := strict64.Decode(parts[4])
 	if !okHeader || !okIV || !okText || !okTag || len(iv) != ivSize || len(tag) != tagSize {
 		return nil, refused(badJWE)
 	}
@@ -116,14 +116,7 @@ func readJWK(v web.Value) (*ecdh.PublicKey, bool) {
 	return public, err == nil
 }
 
-// decode reads base64url in its one form: without padding, with no bit set that no byte uses, and without the
-// line ends that encoding/base64 skips.
-func decode(s string) ([]byte, bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	return b, err == nil && len(s) == base64.RawURLEncoding.EncodedLen(len(b))
-}
-
-// decodeOptional is decode for a member that may be missing.
+// decodeOptional reads the base64url of a member that may be missing.
 func decodeOptional(v web.Value) ([]byte, bool) {
 	if !v.Present() {
 		return nil, true
@@ -132,7 +125,7 @@ func decodeOptional(v web.Value) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	return decode(s)
+	return strict64.Decode(s)
 }
 
 // OpenHPKE opens an answer by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),

@@ -16,12 +16,6 @@ func OpenID4VPTranscript(clientID, nonce string, thumbprint []byte, responseURI 
 		cbor.Text(clientID), cbor.Text(nonce), bytesOrNull(thumbprint), cbor.Text(responseURI))
 }
 
-// OpenID4VPDCAPITranscript returns the session transcript of OpenID4VP over the Digital Credentials API
-// (appendix B.2.6.2). origin is the page's. thumbprint is as for OpenID4VPTranscript.
-func OpenID4VPDCAPITranscript(origin, nonce string, thumbprint []byte) []byte {
-	return transcript("OpenID4VPDCAPIHandover", cbor.Text(origin), cbor.Text(nonce), bytesOrNull(thumbprint))
-}
-
 // DCAPITranscript returns the session transcript of org-iso-mdoc over the Digital Credentials API (ISO/IEC
 // 18013-7, Annex C). encryptionInfo is base64url as it was sent, and origin is the page's.
 func DCAPITranscript(encryptionInfo, origin string) []byte {
