@@ -5,7 +5,7 @@
 // request, or one a page for a list. A method returns an *Error if the server answered with one,
 // and another error if there was no answer that an admin listener gives. Nothing is tried again.
 //
-// The types of what goes over the wire are those of package core/admin.
+// The wire types are in package core/admin.
 package adminclient
 
 import (
