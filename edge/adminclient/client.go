@@ -264,6 +264,8 @@ func (c *Client) refused(status int, path string, body []byte) error {
 			c.base, c.from, path)
 	}
 	if status == http.StatusUnauthorized {
+		// The server says how to send a token, which this client has done.
+		e.Message = "it may be mistyped, expired or revoked"
 		return fmt.Errorf("%s does not accept this operator token: %w", c.base, e)
 	}
 	return e
