@@ -82,6 +82,9 @@ const (
 	ConsoleOff       = "off"
 )
 
+// StandardOutcomeLife is how long outcomes are kept if Config.OutcomeLife does not say.
+const StandardOutcomeLife = 30 * 24 * time.Hour
+
 // minOutcomeLife is the shortest time for which outcomes are kept.
 const minOutcomeLife = time.Hour
 
@@ -93,7 +96,7 @@ func (c Config) withDefaults() Config {
 	setZero(&c.Partitions, 1)
 	setZero(&c.Attempts, 3)
 	setZero(&c.Console, ConsolePublic)
-	setZero(&c.OutcomeLife, 30*24*time.Hour)
+	setZero(&c.OutcomeLife, StandardOutcomeLife)
 	setZero(&c.PasskeyDays, 365)
 	c.Limits = c.Limits.WithDefaults()
 	setZero(&c.AttemptTime, outbox.AttemptTime)

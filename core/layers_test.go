@@ -98,7 +98,7 @@ var aboveLeaves = map[string][]string{
 	// It reads what core/admin answers.
 	"edge/adminclient": {"core/admin", "core/operate", "core/outbox"},
 	// It applies the core's rules for key rings.
-	"edge/keyring": {"core/keyset", "core/token"},
+	"edge/internal/keyring": {"core/keyset", "core/token"},
 	// It runs a core, natively or as a guest.
 	"edge/transcript": {"core", "core/token", "wasm/settings"},
 }

@@ -58,12 +58,12 @@ import (
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/keyring"
-	"github.com/verge-id/verge/edge/kvmerge"
+	"github.com/verge-id/verge/edge/internal/keyring"
+	"github.com/verge-id/verge/edge/internal/kvmerge"
+	"github.com/verge-id/verge/edge/internal/tallies"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/storewatch"
-	"github.com/verge-id/verge/edge/tallies"
 	"github.com/verge-id/verge/edge/tracing"
 )
 

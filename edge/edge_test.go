@@ -123,7 +123,7 @@ func TestWhatCannotServeIsRefusedAndLetGo(t *testing.T) {
 		change func(*edge.Config)
 		says   string
 	}{
-		{"a base URL that is none", func(c *edge.Config) { c.Core.BaseURL = "http://[" }, "base URL"},
+		{"a malformed base URL", func(c *edge.Config) { c.Core.BaseURL = "http://[" }, "base URL"},
 		{"no method in production", func(c *edge.Config) {
 			c.Core.Dev, c.Core.BaseURL = false, "https://verge.example"
 		}, "no verification method is configured"},

@@ -71,10 +71,10 @@ func (s *Service) stream(o Own) server.Stream {
 	}
 }
 
-// letIn returns the holder of the request's operator token if they may do op; "" is no operation. Else it
-// returns the refusal. The token of the configuration needs no engine: an engine that answers nobody is when
-// its module has to be replaced. About every other token the engine decides, and whatever is not its clear
-// yes is a refusal.
+// letIn returns the holder of the request's operator token if they may do op; "" is no operation. Otherwise
+// it returns the refusal. The token of the configuration is judged without the engine, because an operator
+// must be able to replace a module that answers nobody. The engine judges every other token. Any answer of it
+// but a clear yes is a refusal.
 func (s *Service) letIn(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {
@@ -109,7 +109,7 @@ func (s *Service) letIn(
 		Role: holder.Role}, nil
 }
 
-// What a caller is told whom the engine has not judged.
+// The answers to a caller whose token the engine could not judge.
 var (
 	noAnswer = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
 		Message: "The service cannot tell whose token this is just now; nothing was done. Try again."}
@@ -139,7 +139,7 @@ func withIDs(resp *web.Response, req *web.Request, id string) *web.Response {
 }
 
 // hasToken reports whether a request has the operator token of the configuration. It compares hashes, as the
-// core does in its own check of the same token. Nobody has an empty one.
+// core does in its own check of the same token. If the configuration has no token, no request has it.
 func hasToken(req *web.Request, token string) bool {
 	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))

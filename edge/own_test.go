@@ -427,7 +427,7 @@ func TestOnlyAClearYesLetsIn(t *testing.T) {
 		{"the engine gives no answer", nil, 503},
 		{"the engine is busy", &web.Response{Status: 503}, 503},
 		{"the engine fails", &web.Response{Status: 500}, 500},
-		{"an answer that is none", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")},
+		{"a malformed answer", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")},
 			503},
 		{"an answer about nobody", reply.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
 		{"an answer without a status", &web.Response{Header: web.Header{}}, 500},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/keyring"
+	"github.com/verge-id/verge/edge/internal/keyring"
 	"github.com/verge-id/verge/edge/storewatch"
 )
 

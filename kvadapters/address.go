@@ -153,10 +153,10 @@ func (a Address) options() url.Values {
 	return options
 }
 
-// Exposed says what anybody on the network could do to the store, and "" if that is nothing. Who
-// can write to the store undoes what it keeps. Who listens reads it and learns the password. A URL
-// that names this machine alone involves no network. The servers that a Cluster or a Sentinel names
-// later are not known here.
+// Exposed says what anybody on the network could do to the store, and "" if that is nothing. Somebody who can
+// write to the store can undo what it keeps. Somebody who can listen on the network reads it and learns the
+// password. A URL that names this machine alone involves no network. The servers that a Cluster or a Sentinel
+// names later are not known here.
 func (a Address) Exposed() string {
 	scheme, rest := a.scheme()
 	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isElsewhere) {

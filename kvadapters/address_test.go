@@ -110,7 +110,7 @@ func TestForOwner(t *testing.T) {
 	}
 }
 
-// Who can write to the store undoes what it keeps (contract 19).
+// Somebody who can write to the store can undo what it keeps (contract 19).
 func TestExposed(t *testing.T) {
 	private := func(a *Address) { a.TLS = new(tls.Config) }
 	certified := func(a *Address) { a.TLS = &tls.Config{Certificates: make([]tls.Certificate, 1)} }

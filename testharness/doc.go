@@ -31,15 +31,16 @@
 //   - Harness.Start, Validate and Reconcile ask as the publisher's server
 //     would, for tests that have no such server.
 //
-// Packages oidctest and estimatortest are those other sides by themselves.
+// Packages oidctest and estimatortest are these other sides, for use without the harness.
 // Package wallettest is a wallet and its issuer. The other folders below this
 // package are for Verge's own tests.
 //
 // # What is promised
 //
-//   - Between the test and the core nothing is faked but the time, the
-//     resolution of names and whoever verifies the user. Requests and webhooks are real HTTP.
-//   - Only Advance and its relatives move the time, the store's included.
+//   - Between the test and the core only three things are faked: the time, the
+//     resolution of names, and the other side that verifies the user. Requests and
+//     webhooks are real HTTP.
+//   - Only Advance, AdvanceTo and Pause move the time, the store's included.
 //     Whatever falls due on the way runs at its own instant before Advance
 //     returns. What is random stays random, such as the jitter of retries,
 //     unless Options.Random is seeded.
@@ -47,6 +48,6 @@
 //     for a trusted proxy, so the service believes an X-Forwarded-For header.
 //   - Everything ends with the test.
 //
-// A receiver that verifies signatures has to take the time from Harness.Now:
-// the service does not live today.
+// A receiver that verifies signatures has to take the time from Harness.Now,
+// because the service's clock does not show today's date.
 package testharness

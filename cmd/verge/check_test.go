@@ -42,6 +42,8 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 		{`base_url = "https://verify.example.com:443"`, "leave out a default port"},
 		{`base_url = "https://verify.example.com/x"`, "base_url: "},
 		{`outcome_life = "59m"`, "outcome_life: 59m0s is too short; it must be at least 1h0m0s"},
+		{"[listen]\npublic = '127.0.0.1:99999'",
+			`listen.public: "127.0.0.1:99999": there is no port 99999; give a number from 0 to 65535`},
 		{"[store]\npartitions = 257", "store.partitions: 257 is not from 1 to 256"},
 		{"[store]\npartitions = 65536", "store.partitions: 65536 is not from 1 to 256"},
 		{"[store]\nbudget = '99ms'", "store.budget: 99ms is not from 100ms to 12s"},

@@ -53,7 +53,7 @@ type cli struct {
 	Passkey struct {
 		Count passkeyCountCmd `cmd:"" help:"Count the passkeys of a publisher's users."`
 		End   passkeyEndCmd   `cmd:"" help:"End all passkeys of a publisher's users."`
-	} `cmd:"" group:"operate" help:"Count or end the passkeys with which users go on."`
+	} `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
 	Member struct {
 		List     memberListCmd     `cmd:"" help:"List the members of a publisher, and who is invited."`
 		Invite   memberInviteCmd   `cmd:"" help:"Make an invitation. Its link is shown once."`
@@ -74,7 +74,7 @@ type cli struct {
 
 	Module struct {
 		Show     moduleShowCmd     `cmd:"" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`
-		Activate moduleActivateCmd `cmd:"" group:"operate" help:"Have a running server take another module, losing no request."`
+		Activate moduleActivateCmd `cmd:"" group:"operate" help:"Replace the module of a running server, losing no request."`
 		Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
 		Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
 		Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
@@ -86,12 +86,12 @@ type cli struct {
 		Rotate   keyringRotateCmd   `cmd:"" help:"Put a fresh key first. What older keys sealed stays good."`
 		Retire   keyringRetireCmd   `cmd:"" help:"Remove a key that nothing alive needs any more."`
 		List     keyringListCmd     `cmd:"" help:"List the ids and times of a ring's keys."`
-		Adopt    keyringAdoptCmd    `cmd:"" help:"Have the store take a new ring in place of one that is lost."`
+		Adopt    keyringAdoptCmd    `cmd:"" help:"Make the store accept a new ring in place of a lost one."`
 	} `cmd:"" group:"files" help:"Make and change key ring files."`
 	Listen  listenCmd `cmd:"" group:"develop" help:"Post test events to a receiver on this machine."`
 	Webhook struct {
 		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
-		Secret webhookSecretCmd `cmd:"" help:"Make a webhook secret that nobody guesses."`
+		Secret webhookSecretCmd `cmd:"" help:"Make a random webhook secret."`
 	} `cmd:"" group:"files" help:"Check saved webhook requests; make a secret."`
 	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
@@ -142,7 +142,7 @@ var groups = []kong.Group{
 	{Key: "operate", Title: "Operate a running server:"},
 	{Key: "develop", Title: "Write a receiver:"},
 	{Key: "files", Title: "Work on files, without a server:"},
-	{Key: "stores", Title: "Choose and keep a store:"},
+	{Key: "stores", Title: "Check a store, back it up:"},
 	{Key: "methods", Title: "Set up methods:"},
 	{Key: "about", Title: "About:"},
 	{Key: "server", Title: "Which server:"},

@@ -191,11 +191,7 @@ func (ps problems) err(source string) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	noun := "problems"
-	if len(ps) == 1 {
-		noun = "problem"
-	}
-	return usagef("%s: %d %s\n  - %s", source, len(ps), noun, strings.Join(ps, "\n  - "))
+	return usagef("%s: %s\n  - %s", source, howMany(len(ps), "problem"), strings.Join(ps, "\n  - "))
 }
 
 // readConfig reads the file into c.

@@ -116,7 +116,7 @@ func answers(t *testing.T, pub *publisher, choice string) {
 	t.Helper()
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/estimator/")
-	p.reads("Pretend!", "This looks at no picture")
+	p.reads("Pretend!", "This estimator looks at no picture")
 	p.submit("action", "/estimator/answer", url.Values{"choice": {choice}})
 	if chosen := p.find("input", "value", choice); chosen == nil || !hasAttribute(chosen, "checked") {
 		t.Errorf("the page does not show that %s is chosen: %s", choice, p.text())

@@ -26,12 +26,12 @@ import (
 const secretKeyVariable = "VERGE_SECRET_KEY"
 
 type listenCmd struct {
-	Forward     string        `required:"" placeholder:"URL" help:"Where to post each event, such as http://localhost:3000/hook."`
-	URL         string        `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"The service. Default: the \"verge dev\" which runs here."`
-	Integration string        `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
-	KeyFile     string        `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
-	ReadyFile   string        `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
-	Since       time.Duration `placeholder:"TIME" help:"Begin with the events of so long ago, such as 10m. Default: with new ones."`
+	Forward     string `required:"" placeholder:"URL" help:"Where to post each event, such as http://localhost:3000/hook."`
+	URL         string `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"The service. Default: the \"verge dev\" which runs here."`
+	Integration string `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
+	KeyFile     string `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
+	ReadyFile   string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
+	Since       wait   `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
 }
 
 // Help is shown by `verge listen --help`.
@@ -63,7 +63,7 @@ func (c *listenCmd) Run(ctx context.Context, p *program) error {
 	fmt.Fprintf(p.stderr, "Listening to test events of %s at %s, and posting them to %s.\n"+
 		"Your receiver's webhook secret, for these events alone:\n", l.integration, l.base, l.forward)
 	fmt.Fprintln(p.stdout, l.secret)
-	return l.run(ctx, c.Since)
+	return l.run(ctx, time.Duration(c.Since))
 }
 
 func (c *listenCmd) listener(p *program) (*listener, error) {
@@ -117,8 +117,8 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 	return l, nil
 }
 
-// listenSecret is the secret that events are signed with here. Only who has the key can make it, and it does
-// not give the key away.
+// listenSecret is the secret that events are signed with here. Only a holder of the key can make it. The key
+// cannot be found from it.
 func listenSecret(key, integration string) string {
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte("verge listen " + integration))

@@ -178,6 +178,8 @@ func TestListenRefuses(t *testing.T) {
 			"https://v.example"}, "k"},
 		{"a key in the clear", "in the clear", []string{"--forward", "http://localhost:3000/", "--url",
 			"http://v.example", "--integration", "i"}, "k"},
+		{"a time without a unit", `"10" is no duration: write it like`,
+			[]string{"--forward", "http://localhost:3000/", "--since", "10"}, "k"},
 		{"no URL", "is not a URL", []string{"--forward", "localhost:3000", "--url", "https://v.example",
 			"--integration", "i"}, "k"},
 	} {

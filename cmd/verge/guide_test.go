@@ -81,7 +81,7 @@ func TestTheManifestsConfigurationIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--kv", "memory", "--check"})
-	if code != exitOK || !strings.Contains(said, "1 publishers, 1 integrations") {
+	if code != exitOK || !strings.Contains(said, "1 publisher, 1 integration") {
 		t.Errorf("--check ends with %d: %s", code, said)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
@@ -55,12 +55,15 @@ type firstFile struct {
 }
 
 func (c *initCmd) Run(p *program) error {
-	base, err := url.Parse(c.BaseURL)
-	if err != nil || base.Scheme != "https" || base.Host == "" || strings.Trim(base.Path, "/") != "" {
-		return usagef("--base-url: %q must be https:// and a host, without a path", c.BaseURL)
+	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
+	for _, wrong := range (core.Config{BaseURL: c.BaseURL, Test: true}).Validate() {
+		if wrong.Member == "BaseURL" { // a server would refuse it; the other members come later
+			return usagef("--base-url: %s", wrong.Text)
+		}
 	}
 	gid := -1
 	if c.Group != "" {
+		var err error
 		if gid, err = groupID(c.Group); err != nil {
 			return usagef("--group: %w", err)
 		}
@@ -120,7 +123,7 @@ func (c *initCmd) files(p *program) ([]firstFile, error) {
 	}
 	var config strings.Builder
 	err = firstTemplate.Execute(&config, map[string]string{
-		"BaseURL": strings.TrimSuffix(c.BaseURL, "/"), "KV": "bolt:" + filepath.Join(c.Data, "verge.db"),
+		"BaseURL": c.BaseURL, "KV": "bolt:" + filepath.Join(c.Data, "verge.db"),
 		"Keyring": filepath.Join(c.Dir, "keyring.json"), "Token": filepath.Join(c.Dir, "operator-token"),
 		"Secret": filepath.Join(c.Dir, "webhook-secret"), "Integration": id, "Dir": c.Dir,
 	})

@@ -67,6 +67,8 @@ func readinessOf(i *operate.Integration) string {
 		return "no, tested " + when(i.Readiness.At)
 	case i.Ready:
 		return "yes"
+	case i.Webhook.URL == "":
+		return "no, it has no webhook"
 	}
 	return "no, not tested yet"
 }
@@ -193,7 +195,13 @@ func (c *integrationCreateCmd) Run(ctx context.Context, p *program) error {
 	fmt.Fprintln(p.stdout, made.ID)
 	fmt.Fprintf(p.stderr, "The integration %s is made.\n", oneLine(made.Name))
 	tellSecret(p, made)
-	if !made.Ready {
+	switch {
+	case made.Ready:
+	case made.Webhook.URL == "":
+		fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it sends no "+
+			"events:\n    verge integration change %s --webhook-url URL\n"+
+			"    verge integration change %s --webhook-off\n", made.ID, made.ID)
+	default:
 		fmt.Fprintf(p.stderr, "It is not ready yet: put the secret into the receiver, then run\n"+
 			"    verge integration test %s\n", made.ID)
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
@@ -97,14 +100,15 @@ const sealsInMost = wait(30 * 24 * time.Hour)
 type keyringRetireCmd struct {
 	File  string   `arg:"" help:"The ring."`
 	Key   string   `arg:"" help:"Id of the key, as \"verge keyring list\" shows it."`
-	Life  lifeSpan `default:"30d" help:"How long outcomes are kept: the server's outcome_life, if it is not the usual 30 days."`
+	Life  lifeSpan `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: what it is if the configuration does not say."`
 	Force bool     `help:"Retire it all the same. Sessions that it authenticates are lost."`
 }
 
 // Help is shown by `verge keyring retire --help`.
 func (keyringRetireCmd) Help() string {
 	return `The command refuses while anybody can still ask for a session that the key
-authenticates. That ends when the outcomes of the last sessions of that key are
+authenticates, or send an event again that the key sealed. That ends when the
+outcomes of the key's last sessions, and its last events that were given up, are
 forgotten. The servers seal webhook secrets again once a new key seals. The file
 keeps the id of a retired key, so that an instance that lacks the key does not
 count as one that lags behind. Bring the file to every instance.
@@ -119,7 +123,8 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := ring.Retire(c.Key, p.now(), time.Duration(c.Life)+retireMargin, c.Force); err != nil {
+	kept := max(time.Duration(cmp.Or(c.Life, lifeSpan(core.StandardOutcomeLife))), outbox.DeadLife)
+	if err := ring.Retire(c.Key, p.now(), kept+retireMargin, c.Force); err != nil {
 		return err
 	}
 	if err := writeKeyring(p, c.File, ring); err != nil {

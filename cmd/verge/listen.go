@@ -73,13 +73,21 @@ func listen(addr, what string) (net.Listener, error) {
 			"higher port with %s",
 			addr, what)
 	}
-	return nil, fmt.Errorf("%s: %w; set %s to HOST:PORT", addr, err, what)
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err // without the address, which the message names already
+	}
+	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)
 }
 
-// checkAddr returns an error unless addr has the form HOST:PORT.
+// checkAddr returns an error unless addr has the form HOST:PORT. The port is a number, or a name such as
+// https.
 func checkAddr(addr string) error {
-	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
 		return fmt.Errorf("%q is not HOST:PORT", addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: there is no port %s; give a number from 0 to 65535", addr, port)
 	}
 	return nil
 }

@@ -145,8 +145,7 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	}
 	probe := probes[e.Kind]
 	if probe == nil {
-		return usagef("there is nobody to ask for %s: a method of the kind %s has no other side", e.Name,
-			e.Kind)
+		return usagef("%s needs no check: a method of the kind %s asks no other server", e.Name, e.Kind)
 	}
 	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.egress), Sign: pl.signer.Sign}
 	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.core.BaseURL+api.ReturnPath+e.Name)
@@ -171,7 +170,7 @@ func (pl *plan) advice(name string, err error) string {
 	if !errors.As(err, &failed) {
 		return ""
 	}
-	do := "look whether a firewall keeps this machine from it"
+	do := "check whether a firewall blocks the way to it"
 	switch failed.Reason {
 	case host.FetchBlocked:
 		do = "use its public address"
@@ -186,7 +185,7 @@ func (pl *plan) advice(name string, err error) string {
 			do = noAuthorities
 		}
 	case host.FetchDNS:
-		do = "look for a mistyped name in the settings"
+		do = "check the spelling of the name in the settings"
 	}
 	return fmt.Sprintf(" (%s); %s", host.FetchCause(failed.Reason), do)
 }

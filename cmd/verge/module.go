@@ -124,7 +124,7 @@ Example:
 
 func (c *moduleVerifyCmd) Run(p *program) error {
 	if c.ModuleKey == "" && c.ModuleSHA256 == "" {
-		return usagef("there is nothing to hold the module to: give --module-key or --module-sha256")
+		return usagef("nothing says what to check: give --module-key, --module-sha256, or both")
 	}
 	var ps problems
 	t := parseTrust(c.ModuleSHA256, c.ModuleKey, c.ModuleMinVersion, &ps)
@@ -168,7 +168,7 @@ func (c *moduleDigestCmd) Run(p *program) error {
 		return printJSON(p, struct {
 			SHA256 string `json:"sha256"`
 			Bytes  int    `json:"bytes"`
-			Signed bool   `json:"signed"` // by whom is another matter
+			Signed bool   `json:"signed"` // who signed it is not checked here
 			Source string `json:"source"`
 
 			Version int64 `json:"version,omitempty"`

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -47,7 +46,7 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 	for n, path := range c.File {
 		var err error
 		if recorded[n], err = readTranscript(p, path); err != nil {
-			return usagef("%s: %w", path, err)
+			return usageError{err}
 		}
 	}
 	engine, closeEngine, err := c.engine(ctx, p, at)
@@ -76,16 +75,22 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 	return failed
 }
 
-func readTranscript(p *program, path string) (t *transcript.Transcript, err error) {
-	if path == "-" {
-		return transcript.Read(p.stdin)
+// readTranscript reads a file, or standard input for "-". Its errors name the path.
+func readTranscript(p *program, path string) (*transcript.Transcript, error) {
+	in := p.stdin
+	if path != "-" {
+		f, err := p.fs.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() // an error would say nothing about what was read
+		in = f
 	}
-	f, err := p.fs.Open(path)
+	t, err := transcript.Read(in)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return transcript.Read(f)
+	return t, nil
 }
 
 // engine returns the engine, with its guest compiled if it has one.

@@ -29,7 +29,7 @@ type configFlags struct {
 	BaseURL           string     `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
 	KV                string     `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis://, etcd:// or postgres:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
 	Keyring           secretFile `group:"over" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring. The variable may hold the ring itself."`
-	OperatorTokenFile secretFile `group:"over" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, goes before it."`
+	OperatorTokenFile secretFile `group:"over" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, overrides it."`
 	Listen            string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`
 	AdminListen       string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_ADMIN_LISTEN" help:"Operators' listener, or off."`
 	OpsListen         string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_OPS_LISTEN" help:"Listener of metrics and health, or off."`
@@ -48,10 +48,10 @@ type configFlags struct {
 
 // Help is shown by `verge serve --help`.
 func (serveCmd) Help() string {
-	return `A flag goes before the environment, the environment before the file. Publishers
-and integrations are in the file alone. Secrets are in files of their own or in
-the environment. They are never in a flag, which every user of the machine can
-read.
+	return `A flag overrides the environment, and the environment overrides the file.
+Publishers and integrations are in the file alone. Secrets are in files of their
+own or in the environment. They are never in a flag, which every user of the
+machine can read.
 
 The command refuses a configuration that is half set or not safe. It says
 everything that is wrong with it, and exits with 2.
@@ -63,14 +63,17 @@ once.
 SIGHUP reads module, module_sha256, module_key and module_min_version of
 [engine] again. From then on the module takes every new request. Requests under
 way end in the old one, and none is lost. The server refuses a module that it
-does not trust or that fails its tests. Then nothing changes, the old pins hold
-on, too, and the log and "verge module show" say why. To stop trusting a key that
-has leaked, replace module_key and the module with its signature together, then
-send the signal, or restart. SIGHUP also reads publishers and integrations
-again: it archives those that the file has no more, and changes nothing if
-anything in the file is wrong. The server reads the key ring and the
-certificate again by themselves when they change, and the certificate at SIGHUP,
-too. Every other change takes a restart.
+does not trust or that fails its tests. Then the module and its pins stay as they
+were, and the log and "verge module show" say why. To stop trusting a key that has
+leaked, replace module_key and the module with its signature together, then send
+the signal, or restart.
+
+SIGHUP also reads publishers and integrations again. The server archives those
+that the file no longer has. If anything in the file is wrong, it changes nothing.
+
+The server itself notices when the files of the key ring and of the certificate
+change. SIGHUP makes it read the certificate at once. Every other change takes a
+restart.
 
 Examples:
 
@@ -101,9 +104,9 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 			return err
 		}
 		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
-		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %d publishers, %d integrations\n",
-			c.source(), conf.Mode, conf.BaseURL, pl.engine, len(pl.site.Publishers),
-			len(pl.site.Integrations))
+		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %s, %s\n",
+			c.source(), conf.Mode, conf.BaseURL, pl.engine, howMany(len(pl.site.Publishers), "publisher"),
+			howMany(len(pl.site.Integrations), "integration"))
 		return nil
 	}
 	hangUps, release := hangUps()

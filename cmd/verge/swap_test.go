@@ -506,7 +506,7 @@ func TestHangUpReadsPins(t *testing.T) {
 	configure("[engine]\nname = \"wasm")
 	refused("a file that is no TOML", "line ")
 	configure("[engine]\nmodul = \"x\"\n")
-	refused("a setting that there is not", "there is no setting \"engine.modul\"")
+	refused("an unknown setting", "there is no setting \"engine.modul\"")
 	configure("")
 	refused("another engine", "the engine is native now: that takes a restart")
 

@@ -128,6 +128,14 @@ func minute(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04")
 }
 
+// howMany is a number of things in words: 1 problem, 2 problems.
+func howMany(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // dash stands for nothing in a table.
 func dash(s string) string {
 	if s == "" {

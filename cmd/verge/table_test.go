@@ -142,7 +142,7 @@ func TestTableOfLongRowsGoesOn(t *testing.T) {
 	}
 }
 
-// Who looks through integrations sees one line of each, where the ids are those that the service makes.
+// The list of integrations has one line for each, if the ids are those that the service makes.
 func TestAnIntegrationIsOneLineOfTheList(t *testing.T) {
 	p, out, _ := testProgram()
 	rows := integrationRows([]operate.Integration{

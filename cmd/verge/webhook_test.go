@@ -71,7 +71,7 @@ func TestParseRequest(t *testing.T) {
 		{"Content-Length ends the body", "POST / HTTP/1.1\nContent-Length: 4\n\nbody\n", "body", ""},
 		{"an empty body", "POST / HTTP/1.1\nA: b\n\n", "", ""},
 		{"a body cut short", "POST / HTTP/1.1\nContent-Length: 5\n\nbody", "", "only 4 bytes"},
-		{"a length that is none", "POST / HTTP/1.1\nContent-Length: -1\n\nbody", "", "not a number"},
+		{"a malformed length", "POST / HTTP/1.1\nContent-Length: -1\n\nbody", "", "not a number"},
 		{"chunked", "POST / HTTP/1.1\nTransfer-Encoding: chunked\n\n4\nbody\n0\n\n", "", "Transfer-Encoding"},
 		{"no empty line", "POST / HTTP/1.1\nA: b\n", "", "no empty line"},
 		{"the body alone", `{"id":"evt_"}`, "", "not a request line"},

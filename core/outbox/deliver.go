@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// deadLife is how long a dead event stays visible (contract 27).
-const deadLife = 30 * 24 * time.Hour
+// DeadLife is how long a dead event stays visible and can be sent again (contract 27).
+const DeadLife = 30 * 24 * time.Hour
 
 // AttemptTime is how long one attempt may take by contract 26, with room for the record.
 const AttemptTime = 10*time.Second + recordTime
@@ -236,7 +236,7 @@ func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last
 	tx := kv.Tx{
 		Cancel: []string{job.Task.ID},
 		Puts: []kv.Put{{Name: deadPrefix + d.Event, Value: join(item, e.sealed),
-			Expires: d.At.Add(deadLife)}},
+			Expires: d.At.Add(DeadLife)}},
 		Deletes: []string{waitingPrefix + d.Event},
 	}
 	leave(&tx, waitingInLog, e.subject)

@@ -264,11 +264,11 @@ func (o *Outbox) enter(tx *kv.Tx, p kv.Partition, s *subject, now state) {
 	case StateDelivered:
 		put(logPrefix, now.at.Add(logLife))
 	case StateWaiting:
-		put(logPrefix, now.due.Add(deadLife))
-		put(waitingInLog, now.due.Add(deadLife))
+		put(logPrefix, now.due.Add(DeadLife))
+		put(waitingInLog, now.due.Add(DeadLife))
 	case StateDead:
-		put(logPrefix, now.at.Add(deadLife))
-		put(deadInLog, now.at.Add(deadLife))
+		put(logPrefix, now.at.Add(DeadLife))
+		put(deadInLog, now.at.Add(DeadLife))
 	}
 }
 

@@ -242,7 +242,7 @@ func TestTheLogForgets(t *testing.T) {
 		state  string
 		answer int
 		life   time.Duration
-	}{{StateDelivered, 200, logLife}, {StateDead, 400, deadLife}} {
+	}{{StateDelivered, 200, logLife}, {StateDead, 400, DeadLife}} {
 		w := newWorld(t)
 		w.schedule(t)
 		w.answer = status(c.answer)

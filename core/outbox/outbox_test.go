@@ -299,7 +299,7 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 	if len(w.posts) != 10 || len(seen) != 10 {
 		t.Errorf("contract 26: %d posts at %d times, want 10", len(w.posts), len(seen))
 	}
-	w.Clock.Advance(deadLife - time.Millisecond)
+	w.Clock.Advance(DeadLife - time.Millisecond)
 	if len(w.dead(t)) != 1 {
 		t.Error("contract 27: the dead event is not visible for 30 days")
 	}

@@ -42,7 +42,7 @@ type waitingItem struct {
 // put keeps w until long after its retry. While no instance runs nothing is tried, and the event still
 // waits.
 func (w waitingItem) put(sealed []byte) kv.Put {
-	return kv.Put{Name: waitingPrefix + w.Event, Value: join(w, sealed), Expires: w.Due.Add(deadLife)}
+	return kv.Put{Name: waitingPrefix + w.Event, Value: join(w, sealed), Expires: w.Due.Add(DeadLife)}
 }
 
 // ErrNotWaiting: no event that waits for a retry has this id.

@@ -85,7 +85,7 @@ func TestAWaitingEventExpires(t *testing.T) {
 	w.answer = status(503)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	due := w.waiting(t)[0].Due
-	w.Clock.Advance(due.Add(deadLife).Sub(w.Clock.Now()) - time.Millisecond)
+	w.Clock.Advance(due.Add(DeadLife).Sub(w.Clock.Now()) - time.Millisecond)
 	if len(w.waiting(t)) != 1 {
 		t.Error("an event that is still to be tried is not visible")
 	}

@@ -5,7 +5,7 @@
 // request, or one a page for a list. A method returns an *Error if the server answered with one,
 // and another error if there was no answer that an admin listener gives. Nothing is tried again.
 //
-// The types of what goes over the wire are those of package core/admin.
+// The wire types are in package core/admin.
 package adminclient
 
 import (
@@ -264,6 +264,8 @@ func (c *Client) refused(status int, path string, body []byte) error {
 			c.base, c.from, path)
 	}
 	if status == http.StatusUnauthorized {
+		// The server says how to send a token, which this client has done.
+		e.Message = "it may be mistyped, expired or revoked"
 		return fmt.Errorf("%s does not accept this operator token: %w", c.base, e)
 	}
 	return e

@@ -123,7 +123,7 @@ func TestAgainstAService(t *testing.T) {
 
 	_, err = client(t, listen(t, h.Service), "another-token-that-is-long-enough").Keys(ctx, "")
 	if !errors.As(err, &refused) || refused.Status != 401 ||
-		!strings.Contains(err.Error(), "does not accept this operator token") {
+		!strings.Contains(err.Error(), "does not accept this operator token: it may be mistyped") {
 		t.Errorf("with another token: %v", err)
 	}
 }

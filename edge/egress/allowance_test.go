@@ -88,7 +88,8 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 		if got := fetch("https://id.example/"); got != host.FetchBlocked {
 			t.Errorf("contract 28: a name that means %s: %q", s, got)
 		}
-		if err := c.CheckFor("bankid", "https://"+netip.AddrPortFrom(meant, 443).String()+"/"); err == nil {
+		plainly := "https://" + netip.AddrPortFrom(meant, 443).String() + "/"
+		if err := c.to("bankid").check(plainly); err == nil {
 			t.Errorf("contract 28: https://%s can be configured", s)
 		}
 	}
@@ -97,14 +98,14 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 		"https://a@10.0.0.1": "carries a user",
 		"https://167772161/": "number in disguise",
 	} {
-		if err := c.CheckFor("bankid", url); err == nil || !strings.Contains(err.Error(), reason) {
+		if err := c.to("bankid").check(url); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %v, want %q", url, err, reason)
 		}
 	}
-	if err := c.CheckFor("bankid", "https://10.0.0.1/"); err != nil {
+	if err := c.to("bankid").check("https://10.0.0.1/"); err != nil {
 		t.Errorf("a private address of the method: %v", err)
 	}
-	if c.Check("https://10.0.0.1/") == nil || c.CheckFor("face", "https://10.0.0.1/") == nil {
+	if c.Check("https://10.0.0.1/") == nil || c.to("face").check("https://10.0.0.1/") == nil {
 		t.Error("a private address can be configured for others")
 	}
 }

@@ -122,8 +122,8 @@ func ParseRoots(file []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// maxTimeout bounds Config.Timeout: who claims a task leases it for longer than
-// two exchanges, and after a crash it waits for the end of that lease.
+// maxTimeout bounds Config.Timeout. A claim leases its task for longer than two exchanges take, and after a
+// crash the task waits until that lease ends.
 const maxTimeout = 2 * time.Minute
 
 // Validate returns everything that is wrong with c.
@@ -371,9 +371,6 @@ func (c *way) destination(raw string) (*url.URL, error) {
 // Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is
 // configured. It does not ask the DNS. A name with a private address is found only when it is dialled.
 func (c *Client) Check(raw string) error { return c.way.check(raw) }
-
-// CheckFor is Check for the requests of the method with that name.
-func (c *Client) CheckFor(method, raw string) error { return c.to(method).check(raw) }
 
 func (c *way) check(raw string) error {
 	u, err := c.destination(raw)

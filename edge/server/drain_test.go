@@ -31,7 +31,7 @@ func read(t *testing.T, conn net.Conn) *http.Response {
 	return resp
 }
 
-// accepting is a listener that knows whom it has accepted.
+// accepting is a listener that remembers the connections that it has accepted.
 type accepting struct {
 	*net.TCPListener
 	from sync.Map // addresses of clients

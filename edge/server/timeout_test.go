@@ -67,7 +67,7 @@ func ok200AfterWriteTimeout(ctx context.Context) *web.Response {
 	}
 }
 
-// Who clicks twice leaves the first request. What must be sent once goes on, and everything else ends.
+// A second click abandons the first request. What must be sent once goes on, and everything else ends.
 func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
 	for _, c := range []struct {
 		method, path string

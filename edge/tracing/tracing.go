@@ -44,8 +44,8 @@ func New(p trace.TracerProvider) *Tracer {
 	return &Tracer{p.Tracer("github.com/verge-id/verge")}
 }
 
-// Header is what carries a span to another process (W3C Trace Context).
-const Header = "Traceparent"
+// traceHeader carries a span to another process (W3C Trace Context).
+const traceHeader = "Traceparent"
 
 // Request is the span of a request.
 type Request struct{ span trace.Span }
@@ -56,7 +56,7 @@ func (t *Tracer) Request(ctx context.Context, header web.Header, listener, metho
 	if t == nil {
 		return ctx, Request{}
 	}
-	if parents := header[Header]; len(parents) == 1 {
+	if parents := header[traceHeader]; len(parents) == 1 {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parents[0]})
 	}
 	ctx, span := t.spans.Start(ctx, method+" "+route, trace.WithSpanKind(trace.SpanKindServer),
@@ -176,7 +176,7 @@ func (f fetcher) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRe
 			if req.Header == nil {
 				req.Header = map[string]string{}
 			}
-			req.Header[Header] = parent
+			req.Header[traceHeader] = parent
 		}
 	}
 	resp, err := f.Fetcher.Fetch(ctx, req)

@@ -50,7 +50,7 @@ func TestNoTracerAddsNothing(t *testing.T) {
 	if off.KV(store) != store || off.Fetcher(fetch) != fetch || off.Engine(engine.Engine(nil)) != nil {
 		t.Error("something is wrapped although there is no tracer")
 	}
-	ctx, span := off.Request(t.Context(), web.Header{tracing.Header: {"x"}}, "public", "GET", "start")
+	ctx, span := off.Request(t.Context(), web.Header{"Traceparent": {"x"}}, "public", "GET", "start")
 	span.End(200, "req_1", host.About{})
 	within, done := off.Effect(ctx, "get")
 	if done(); ctx != t.Context() || within != ctx {
@@ -78,10 +78,10 @@ func TestWhoGetsATraceparent(t *testing.T) {
 			t.Error(err)
 		}
 		span.End(200, "req_1", host.About{})
-		if got := f.asked.Header[tracing.Header] != ""; got != c.want {
+		if got := f.asked.Header["Traceparent"] != ""; got != c.want {
 			t.Errorf("%s: the headers are %v", name, f.asked.Header)
 		}
-		if c.req.Header[tracing.Header] != "" {
+		if c.req.Header["Traceparent"] != "" {
 			t.Errorf("%s: the caller's own header was changed", name)
 		}
 	}
@@ -157,7 +157,7 @@ func TestBadParents(t *testing.T) {
 		tracer, spans := recording()
 		header := web.Header{"Tracestate": {"vendor=john"}}
 		if c.parents != nil {
-			header[tracing.Header] = c.parents
+			header["Traceparent"] = c.parents
 		}
 		_, span := tracer.Request(t.Context(), header, "public", "POST", "start")
 		span.End(200, "req_1", host.About{})

@@ -57,7 +57,8 @@ func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
 
 func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
-// measure tells an event of a method as a guest does: the lists make one text of all that they do not have.
+// measure passes on an event of a method in the form in which a guest tells it. host.Told replaces an event
+// or a reason that is not in its lists.
 func (s *stage) measure(m host.Measurement) {
 	m = host.Told(m.Method, m.Event, m.Reason)
 	s.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))

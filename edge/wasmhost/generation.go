@@ -277,8 +277,8 @@ func (g *generation) selfTest(ctx context.Context) error {
 }
 
 var (
-	errRepeats = errors.New("what it takes for random repeats itself")
-	errSigned  = errors.New("it was told that there is no key of a name, and takes that for something else")
+	errRepeats = errors.New("its source of randomness repeats itself")
+	errSigned  = errors.New("it takes the answer that there is no such key for another one")
 )
 
 func random(self abi.Self) bool {

@@ -134,7 +134,7 @@ func (in *instance) heed(c *call, rec abi.Record) error {
 	case abi.Wake:
 		partition, due, err := abi.ReadWake(rec.Body)
 		if err == nil && !effect.Plausible(due) {
-			err = fmt.Errorf("a task that is due in %d s of our era", due.Unix())
+			err = fmt.Errorf("a task that is due %d s after 1970", due.Unix())
 		}
 		if err != nil {
 			return err

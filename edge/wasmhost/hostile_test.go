@@ -474,7 +474,7 @@ func TestWhatGuestsSayOfSignatures(t *testing.T) {
 			signs:  1,
 		},
 		{
-			name:   "a signature with a key that there is not",
+			name:   "a signature with an unknown key",
 			says:   [][]byte{sign("root", "ES256", 10)},
 			status: 200,
 		},

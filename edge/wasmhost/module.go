@@ -206,8 +206,8 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	return fmt.Errorf("the guest refuses its configuration: %s", text)
 }
 
-// draw makes a guest that has no work yet test itself. It may ask for a signature with a key that there is
-// not, and must then answer at once.
+// draw makes a guest that has no work yet test itself. The guest may ask for a signature with abi.TestKey,
+// which no key has as its name. It must then answer at once.
 func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	at, err := mod.ExportedFunction("verge_reserve").Call(ctx, 1)
 	if err != nil {

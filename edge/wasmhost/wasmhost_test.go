@@ -337,7 +337,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		}, "the guest speaks version 4 of the ABI, this host 3"},
 		{"a guest that takes a refused signature for one", func(c *wasmhost.Config) {
 			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
-		}, "it was told that there is no key of a name"},
+		}, "takes the answer that there is no such key for another one"},
 		{"a clock that is off", func(c *wasmhost.Config) {
 			c.Clock.Wall = hasty(2 * time.Second)
 		}, "its clock is off by -"},

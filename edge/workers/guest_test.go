@@ -93,7 +93,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 	}
 	for lie, log := range map[string]string{
 		"zeros": "repeats itself", "short": "repeats itself", "constant": "repeats itself",
-		"signed": "told that there is no key of a name",
+		"signed": "takes the answer that there is no such key for another one",
 		"clock":  "for the time, and it is", "effect": "does not answer its test at once",
 		"canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
 	} {

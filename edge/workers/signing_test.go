@@ -93,7 +93,7 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	for name, q := range map[string]abi.SignRequest{
-		"a key that there is not":          {Key: "unknown", Algorithm: "ES256"},
+		"an unknown key":                   {Key: "unknown", Algorithm: "ES256"},
 		"a name that every object has":     {Key: "constructor", Algorithm: "ES256"},
 		"no name":                          {Algorithm: "ES256"},
 		"the self-test's, which no key is": {Key: abi.TestKey, Algorithm: "ES256"},

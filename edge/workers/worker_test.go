@@ -312,7 +312,7 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		"JSON that is no object": {func(w *workerd.Worker) {
 			w.ConfigText = `["hush"]`
 		}, "VERGE_CONFIG is no JSON object"},
-		"a base_url that is none": {func(w *workerd.Worker) {
+		"a malformed base_url": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "hush"}`
 		}, "base_url is no URL"},
 		"a webhook never reached": {func(w *workerd.Worker) {

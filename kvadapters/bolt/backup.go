@@ -181,9 +181,8 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 		if verge == nil {
 			return errors.New("it is no file of Verge")
 		}
-		if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
-			return fmt.Errorf("written in format %q, this version reads format %q only; "+
-				"use the version that wrote it", got, format)
+		if err := checkFormat(verge); err != nil {
+			return err
 		}
 		// A Store that goes on is no backup, so its file does not say when one was made.
 		c, err = copyTo(ctx, tx, to, time.Time{})

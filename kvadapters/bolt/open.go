@@ -160,6 +160,15 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
+// checkFormat refuses a file whose format this version does not read.
+func checkFormat(verge *bbolt.Bucket) error {
+	if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
+		return fmt.Errorf("written in format %q, this version reads format %q only; "+
+			"use the version that wrote it", got, format)
+	}
+	return nil
+}
+
 // prepare makes an empty file a Store's, or checks that the file is one. It counts that the file was
 // opened.
 func prepare(tx *bbolt.Tx) (opens uint64, err error) {
@@ -179,9 +188,8 @@ func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 			return 0, err
 		}
 	}
-	if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
-		return 0, fmt.Errorf("written in format %q, this version reads format %q only; "+
-			"use the version that wrote it", got, format)
+	if err := checkFormat(verge); err != nil {
+		return 0, err
 	}
 	for _, name := range [][]byte{bucketItems, bucketExpiry, bucketTasks, bucketDue} {
 		b := tx.Bucket(name)

@@ -79,7 +79,8 @@ func (n *newcomer) isCreated() {
 	v.sees(200, "1 of 5 done", "Make its webhook ready")
 }
 
-// invites: the operator hands an invitation over. Who follows it makes a passkey, and signs in with it again.
+// invites: the operator hands an invitation over. The person who follows it makes a passkey, and signs in
+// with it again.
 func (n *newcomer) invites(guest *visitor, name, role string) {
 	n.operator.open(n.page("members"))
 	n.operator.send("invite-member", "name", name, "role", role)

@@ -628,7 +628,7 @@ func TestEndedLinks(t *testing.T) {
 		{"contract 24: damaged", s.RedirectURL[:len(s.RedirectURL)-2], "damaged", "it", 400, false},
 		{"contract 24: no token", h.BaseURL + api.HostedPath, "damaged", "it", 400, false},
 		{"contract 24: an empty token", h.BaseURL + api.HostedPath + "?flow=", "damaged", "it", 400, false},
-		{"contract 24: a query that is none", h.BaseURL + api.HostedPath + "?flow=%zz",
+		{"contract 24: a malformed query", h.BaseURL + api.HostedPath + "?flow=%zz",
 			"damaged", "it", 400, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

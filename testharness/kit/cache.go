@@ -64,7 +64,7 @@ func Compiled(t testing.TB, module []byte) wazero.CompilationCache {
 		return wazero.NewCompilationCache()
 	}
 	dir = filepath.Join(dir, compiledDir)
-	_, err := Cached(fmt.Sprintf("compiled %x", sha256.Sum256(module)), func(made string) error {
+	_, err := cached(fmt.Sprintf("compiled %x", sha256.Sum256(module)), func(made string) error {
 		return compileInto(dir, made, module, nil)
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func CompiledFiles(t testing.TB, module []byte, options ...string) string {
 	t.Helper()
 	key := fmt.Sprintf("files %x %s", sha256.Sum256(module), strings.Join(options, " "))
 	once, _ := filesOf.LoadOrStore(key, sync.OnceValues(func() (string, error) {
-		return Cached(key, func(dir string) error {
+		return cached(key, func(dir string) error {
 			temp, err := os.MkdirTemp("", "verge-compile-")
 			if err != nil {
 				return err
@@ -116,9 +116,9 @@ func compileInto(dir, temp string, module []byte, options []string) error {
 	return nil
 }
 
-// Cached returns a directory that make has filled, now or in an earlier run. All that make depends on is in
+// cached returns a directory that make has filled, now or in an earlier run. All that make depends on is in
 // key.
-func Cached(key string, make func(dir string) error) (string, error) {
+func cached(key string, make func(dir string) error) (string, error) {
 	parent := cacheDir()
 	dir := filepath.Join(parent, fmt.Sprintf("made-%x", sha256.Sum256([]byte(key))))
 	if _, err := os.Stat(dir); parent != "" && err == nil {

@@ -98,7 +98,7 @@ func build(pkg string, more ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := Cached("module "+key, func(dir string) error {
+	dir, err := cached("module "+key, func(dir string) error {
 		out := filepath.Join(dir, moduleFile)
 		if _, err := guestGo(append(append([]string{"build", "-ldflags=-s -w", "-o", out}, args...),
 			pkg)); err != nil {

@@ -24,16 +24,16 @@ import (
 	"github.com/verge-id/verge/testharness/methodtest/courier"
 )
 
-// office is a service whose integrations are answered by a courier.
-type office struct {
+// courierService is a service whose integrations have the courier as their method.
+type courierService struct {
 	*testharness.Harness
 	t      *testing.T
 	decide atomic.Pointer[func(kvtest.Call) kvtest.Fault]
 }
 
-func newOffice(t *testing.T, change func(*core.Config)) *office {
+func newCourierService(t *testing.T, change func(*core.Config)) *courierService {
 	t.Helper()
-	o := &office{t: t}
+	o := &courierService{t: t}
 	o.Harness = testharness.New(t, &testharness.Options{
 		Methods: []method.Config{{Name: courier.Name, Kind: courier.Name}},
 		Configure: func(c *core.Config) {
@@ -52,7 +52,7 @@ func newOffice(t *testing.T, change func(*core.Config)) *office {
 	return o
 }
 
-func (o *office) fault(c kvtest.Call) kvtest.Fault {
+func (o *courierService) fault(c kvtest.Call) kvtest.Fault {
 	if decide := o.decide.Load(); decide != nil {
 		return (*decide)(c)
 	}
@@ -60,7 +60,7 @@ func (o *office) fault(c kvtest.Call) kvtest.Fault {
 }
 
 // failing has the store meet the next commits with these faults, and then work again.
-func (o *office) failing(faults ...kvtest.Fault) {
+func (o *courierService) failing(faults ...kvtest.Fault) {
 	var n atomic.Int32
 	decide := func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "Commit" {
@@ -83,7 +83,7 @@ type asked struct {
 	nonce       string
 }
 
-func (o *office) ask() asked {
+func (o *courierService) ask() asked {
 	o.t.Helper()
 	a := asked{Started: o.Start(testharness.Body{"integration_id": o.Publisher.L2.ID})}
 	a.page = o.Open(a.RedirectURL)
@@ -115,7 +115,7 @@ func redirectURI(r *testharness.Response) string {
 }
 
 // want fails if an answer has another status, or is not in the form of every answer of a box.
-func (o *office) want(rule string, r *testharness.Response, status int) {
+func (o *courierService) want(rule string, r *testharness.Response, status int) {
 	o.t.Helper()
 	if r.Status != status {
 		o.t.Errorf("%s: %d %s, want %d", rule, r.Status, r.Body, status)
@@ -134,7 +134,7 @@ func (o *office) want(rule string, r *testharness.Response, status int) {
 }
 
 // wantPending fails if a session is decided, or an attempt is counted.
-func (o *office) wantPending(a asked) {
+func (o *courierService) wantPending(a asked) {
 	o.t.Helper()
 	if status := o.Reconcile(a.SessionID).Text("status"); status != "PENDING" {
 		o.t.Errorf("the session is %s", status)
@@ -147,7 +147,7 @@ func (o *office) wantPending(a asked) {
 }
 
 func TestAnAnswerFromAnotherDevice(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	if a.waiting.Kind != "method" || a.waiting.Again == "" || a.there == "" || a.here != a.there+".s" ||
 		!strings.HasPrefix(a.there, o.BaseURL+"/verify/box/") {
@@ -173,7 +173,7 @@ func TestAnAnswerFromAnotherDevice(t *testing.T) {
 }
 
 func TestAnAnswerFromTheSameDevice(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	r := a.answers(courier.Approve, a.here)
 	o.want("contract 34: an answer", r, 200)
@@ -228,7 +228,7 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 }
 
 // posting posts something to a box, in place of the true answer.
-type posting = func(o *office, a asked) *testharness.Response
+type posting = func(o *courierService, a asked) *testharness.Response
 
 var jsonHeader = testharness.Headers("Content-Type", "application/json")
 
@@ -236,7 +236,7 @@ var jsonHeader = testharness.Headers("Content-Type", "application/json")
 // completes the session.
 func TestAnswersThatAreNone(t *testing.T) {
 	post := func(address string, header http.Header, body string) posting {
-		return func(o *office, a asked) *testharness.Response {
+		return func(o *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("POST", strings.ReplaceAll(address, "THERE", a.there), header,
 				[]byte(strings.ReplaceAll(strings.ReplaceAll(body, "NONCE", a.nonce), "THERE", a.there)))
 		}
@@ -244,22 +244,22 @@ func TestAnswersThatAreNone(t *testing.T) {
 	const good = `{"answer":"approve","to":"THERE","nonce":"NONCE"}`
 	for _, c := range []struct {
 		rule   string
-		post   func(o *office, a asked) *testharness.Response
+		post   func(o *courierService, a asked) *testharness.Response
 		status int
 	}{
 		{"the answer for the same device, posted to the other address",
-			func(_ *office, a asked) *testharness.Response {
+			func(_ *courierService, a asked) *testharness.Response {
 				return methodtest.Answer(a.waiting, a.there, courier.Approve, a.here, a.nonce)
 			}, 400},
 		{"the answer for another device, posted to the address for the same one",
-			func(_ *office, a asked) *testharness.Response {
+			func(_ *courierService, a asked) *testharness.Response {
 				return methodtest.Answer(a.waiting, a.here, courier.Approve, a.there, a.nonce)
 			}, 400},
-		{"an answer to another session", func(o *office, a asked) *testharness.Response {
+		{"an answer to another session", func(o *courierService, a asked) *testharness.Response {
 			other := o.ask()
 			return methodtest.Answer(a.waiting, a.there, courier.Approve, a.there, other.nonce)
 		}, 400},
-		{"an answer made for the box of another session", func(o *office, a asked) *testharness.Response {
+		{"an answer for the box of another session", func(o *courierService, a asked) *testharness.Response {
 			other := o.ask()
 			return methodtest.Answer(a.waiting, a.there, courier.Approve, other.there, a.nonce)
 		}, 400},
@@ -272,46 +272,46 @@ func TestAnswersThatAreNone(t *testing.T) {
 			testharness.Headers("Content-Type", "application/x-www-form-urlencoded"), good), 400},
 		{"65 KiB", post("THERE", jsonHeader, good+strings.Repeat(" ", 65<<10)), 413},
 		{"64 KiB and a byte", post("THERE", jsonHeader, `{"x":"`+strings.Repeat("x", 64<<10+1-8)+`"}`), 413},
-		{"the handle without its last character", func(_ *office, a asked) *testharness.Response {
+		{"the handle without its last character", func(_ *courierService, a asked) *testharness.Response {
 			return methodtest.Answer(a.waiting, a.there[:len(a.there)-1], courier.Approve, a.there, a.nonce)
 		}, 404},
 		{"the handle with a slash behind it", post("THERE/", jsonHeader, good), 404},
 		{"the handle with another suffix", post("THERE.t", jsonHeader, good), 404},
 		{"the handle with two suffixes", post("THERE.s.s", jsonHeader, good), 404},
-		{"no handle", func(o *office, a asked) *testharness.Response {
+		{"no handle", func(o *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("POST", o.BaseURL+"/verify/box/", jsonHeader, []byte(good))
 		}, 404},
-		{"a flipped handle", func(_ *office, a asked) *testharness.Response {
+		{"a flipped handle", func(_ *courierService, a asked) *testharness.Response {
 			at := len(a.there) - 4
 			flipped := a.there[:at] + map[bool]string{true: "B", false: "A"}[a.there[at] == 'A'] +
 				a.there[at+1:]
 			return methodtest.Answer(a.waiting, flipped, courier.Approve, flipped, a.nonce)
 		}, 404},
-		{"the handle in a partition that is none", func(o *office, a asked) *testharness.Response {
+		{"the handle in an unknown partition", func(o *courierService, a asked) *testharness.Response {
 			base := o.BaseURL + "/verify/box/"
 			moved := base + "__8" + strings.TrimPrefix(a.there, base)[3:]
 			return methodtest.Answer(a.waiting, moved, courier.Approve, moved, a.nonce)
 		}, 404},
-		{"an answer that cannot be judged just now", func(_ *office, a asked) *testharness.Response {
+		{"an answer that cannot be judged just now", func(_ *courierService, a asked) *testharness.Response {
 			return a.answers(courier.Later, a.there)
 		}, 503},
-		{"an answer of which too much is to be kept", func(_ *office, a asked) *testharness.Response {
+		{"an answer of which too much is to be kept", func(_ *courierService, a asked) *testharness.Response {
 			return a.answers(courier.Vast, a.there)
 		}, 503},
-		{"a GET, as of a link scanner", func(_ *office, a asked) *testharness.Response {
+		{"a GET, as of a link scanner", func(_ *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("GET", a.there, testharness.Headers("Accept", "text/html"), nil)
 		}, 404}, // the courier asks nothing at its address
-		{"a PUT", func(_ *office, a asked) *testharness.Response {
+		{"a PUT", func(_ *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("PUT", a.there, jsonHeader, []byte(good))
 		}, 405},
-		{"a preflight", func(_ *office, a asked) *testharness.Response {
+		{"a preflight", func(_ *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("OPTIONS", a.there,
 				testharness.Headers("Origin", "https://shop.example",
 					"Access-Control-Request-Method", "POST"), nil)
 		}, 405},
 	} {
 		t.Run("contract 34: "+c.rule, func(t *testing.T) {
-			o := newOffice(t, nil)
+			o := newCourierService(t, nil)
 			a := o.ask()
 			r := c.post(o, a)
 			o.want(c.rule, r, c.status)
@@ -336,7 +336,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 }
 
 func TestAHEADIsNoAnswer(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	if r := a.waiting.AsAnother("HEAD", a.there, nil, nil); r.Status != 405 {
 		t.Errorf("contract 34: %d", r.Status)
@@ -346,7 +346,7 @@ func TestAHEADIsNoAnswer(t *testing.T) {
 
 // The handle of a session says nothing about another one, whoever's it is.
 func TestTheBoxOfAnotherPublisher(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	mine := o.ask()
 	var theirs asked
 	r := o.Do("POST", api.StartPath, testharness.Bearer(o.Other.SecretKey),
@@ -371,7 +371,7 @@ func TestTheBoxOfAnotherPublisher(t *testing.T) {
 }
 
 func TestTheFirstAnswerWins(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	verdicts := []string{courier.Approve, courier.Reject, courier.Cancel, courier.Fail}
 	statuses := make([]int, len(verdicts))
@@ -405,7 +405,7 @@ func TestTheFirstAnswerWins(t *testing.T) {
 
 // An answer that is sent again gets the same code, since the first reply may be lost.
 func TestARepeatedAnswerIsToldTheSame(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	first, second := a.answers(courier.Approve, a.here), a.answers(courier.Approve, a.here)
 	o.want("contract 34: the answer", first, 200)
@@ -419,29 +419,29 @@ func TestARepeatedAnswerIsToldTheSame(t *testing.T) {
 func TestAnAnswerThatComesTooLate(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
-		late   func(o *office, a *asked)
+		late   func(o *courierService, a *asked)
 		status int
 	}{
-		{"after the session has expired", func(o *office, _ *asked) { o.Pause(session.Life) }, 404},
-		{"after the session was completed", func(o *office, a *asked) {
+		{"after the session has expired", func(o *courierService, _ *asked) { o.Pause(session.Life) }, 404},
+		{"after the session was completed", func(o *courierService, a *asked) {
 			o.want("the first answer", a.answers(courier.Approve, a.there), 200)
 			a.waiting.LoadAgain()
 		}, 404},
-		{"after the attempt has failed", func(o *office, a *asked) {
+		{"after the attempt has failed", func(o *courierService, a *asked) {
 			o.want("the first answer", a.answers(courier.Fail, a.there), 200)
 			a.waiting.LoadAgain()
 		}, 404},
-		{"after another box was opened", func(o *office, a *asked) {
+		{"after another box was opened", func(o *courierService, a *asked) {
 			old := *a
 			a.open()
 			a.here, a.there, a.nonce, a.waiting = old.here, old.there, old.nonce, old.waiting
 		}, 404},
-		{"after the operator took the method away", func(o *office, _ *asked) {
+		{"after the operator took the method away", func(o *courierService, _ *asked) {
 			o.Offer(o.Publisher.L2, "sandbox")
 		}, 410},
 	} {
 		t.Run("contract 34: "+c.rule, func(t *testing.T) {
-			o := newOffice(t, nil)
+			o := newCourierService(t, nil)
 			a := o.ask()
 			c.late(o, &a)
 			before := o.Reconcile(a.SessionID).Text("status")
@@ -461,7 +461,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 
 // A double click on the button opens two boxes, one after the other. The later one counts.
 func TestABoxThatIsOpenedTwice(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := asked{Started: o.Start(testharness.Body{"integration_id": o.Publisher.L2.ID})}
 	a.page = o.Open(a.RedirectURL)
 	pages := make([]*testharness.Page, 2)
@@ -490,9 +490,9 @@ func TestABoxThatIsOpenedTwice(t *testing.T) {
 	}
 }
 
-// Who has the link of the page that waits, and not its cookie, gets neither the page nor the answer.
+// Somebody who has the link of the page that waits, but not its cookie, gets neither the page nor the answer.
 func TestThePageThatWaitsBelongsToItsBrowser(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	if p := o.Open(a.waiting.URL); p.Kind != "elsewhere" || p.Code != "" {
 		t.Errorf("contract 34: another browser gets a %s page", p.Kind)
@@ -518,7 +518,7 @@ func TestVerdictsOfAnAnswer(t *testing.T) {
 		courier.Cancel:  {"cancelled", "PENDING", ""},
 		courier.Nothing: {"cancelled", "PENDING", ""},
 	} {
-		o := newOffice(t, nil)
+		o := newCourierService(t, nil)
 		a := o.ask()
 		o.want(answer, a.answers(answer, a.there), 200)
 		p := a.waiting.LoadAgain()
@@ -527,7 +527,7 @@ func TestVerdictsOfAnAnswer(t *testing.T) {
 			t.Errorf("contract 34: %s gives a %s page and %s", answer, p.Kind, r.Body)
 		}
 	}
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	if p := a.waiting.Submit("cancel"); p.Kind != "cancelled" {
 		t.Errorf("the form of the page that waits gives a %s page", p.Kind)
@@ -536,7 +536,7 @@ func TestVerdictsOfAnAnswer(t *testing.T) {
 
 // A box has a rate of its own, by its address and by the client's.
 func TestRatesOfABox(t *testing.T) {
-	o := newOffice(t, func(c *core.Config) { c.Limits.BoxesPerIP = ratelimit.PerMinute(30) })
+	o := newCourierService(t, func(c *core.Config) { c.Limits.BoxesPerIP = ratelimit.PerMinute(30) })
 	a, other := o.ask(), o.ask()
 	for range 20 {
 		o.want("contract 34: 20 answers a minute", a.answers("perhaps", a.there), 400)
@@ -570,7 +570,7 @@ func TestLostRepliesWhenABoxOpens(t *testing.T) {
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, false},
 	} {
 		t.Run("contract 5: "+c.name, func(t *testing.T) {
-			o := newOffice(t, nil)
+			o := newCourierService(t, nil)
 			a := asked{Started: o.Start(testharness.Body{"integration_id": o.Publisher.L2.ID})}
 			a.page = o.Open(a.RedirectURL)
 			o.failing(c.faults...)
@@ -601,7 +601,7 @@ func TestLostRepliesWhenABoxCloses(t *testing.T) {
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, 503, true},
 	} {
 		t.Run("contract 5: "+c.name, func(t *testing.T) {
-			o := newOffice(t, nil)
+			o := newCourierService(t, nil)
 			a := o.ask()
 			o.failing(c.faults...)
 			o.want(c.name, a.answers(courier.Approve, a.here), c.status)
@@ -620,7 +620,7 @@ func TestLostRepliesWhenABoxCloses(t *testing.T) {
 }
 
 func TestAStoreThatIsDownAtABox(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	decide := func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	o.decide.Store(&decide)
@@ -631,7 +631,7 @@ func TestAStoreThatIsDownAtABox(t *testing.T) {
 
 // The key ring rotates and the engine is replaced while a box is open, and again when it is closed.
 func TestABoxOutlivesTheRingAndTheEngine(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	o.RotateKeyring()
 	o.Engine.Forget()
@@ -649,7 +649,7 @@ func TestABoxOutlivesTheRingAndTheEngine(t *testing.T) {
 
 // What the store holds of a box is sealed, belongs to its name, and is gone when the attempt has ended.
 func TestWhatTheStoreHoldsOfABox(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a, other := o.ask(), o.ask()
 	boxes := func() []kv.Item {
 		var all []kv.Item

@@ -78,8 +78,8 @@ func (w *world) manyAtOnce() {
 	w.wantResult(answered[0].Reload())
 }
 
-// diesAsking has the store lose everything from the moment on at which the attempt is claimed, as if the
-// instance had died.
+// diesAsking has the instance die while it asks. The attempt is still claimed, so nobody is asked again until
+// the claim ends.
 func (w *world) diesAsking() {
 	if w.side.Asked == nil {
 		w.t.Skip("SKIP: it asks nobody")
@@ -87,6 +87,22 @@ func (w *world) diesAsking() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
+	w.dieAsking(step, page)
+	w.wantStatus(s, "PENDING")
+	waiting := step.in(page)
+	w.wantNothing(waiting, "asked")
+	w.wantNothing(waiting.LoadAgain(), "asked")
+	w.wantAsked(1)
+	w.Advance(claimLife)
+	after := waiting.LoadAgain()
+	w.wantNothing(after, "method")
+	w.wantAttempts(page, s, 0)
+	w.wantResult(w.walk(after, Yes).in(after))
+}
+
+// dieAsking does a step whose instance dies as soon as the attempt is claimed and the other side is asked:
+// from the second commit on, the store refuses everything.
+func (w *world) dieAsking(step Step, page *testharness.Page) {
 	commits := 0
 	w.fail(func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -100,16 +116,6 @@ func (w *world) diesAsking() {
 	w.wantNothing(step.in(page), "unavailable")
 	w.fail(nil)
 	w.wantAsked(1)
-	w.wantStatus(s, "PENDING")
-	waiting := step.in(page)
-	w.wantNothing(waiting, "asked")
-	w.wantNothing(waiting.LoadAgain(), "asked")
-	w.wantAsked(1)
-	w.Advance(claimLife)
-	after := waiting.LoadAgain()
-	w.wantNothing(after, "method")
-	w.wantAttempts(page, s, 0)
-	w.wantResult(w.walk(after, Yes).in(after))
 }
 
 // claimLife is more than the time for which a claim of an attempt holds.

@@ -264,19 +264,7 @@ func (w *world) bothAsk() {
 	waiting := w.handsOff(computer)
 	page := w.phone(waiting)
 	mine, step := w.walk(computer, Yes), w.walk(page, Yes)
-	commits := 0
-	w.fail(func(c kvtest.Call) kvtest.Fault {
-		if c.Method == "Commit" {
-			commits++
-		}
-		if commits > 1 {
-			return kvtest.Refuse
-		}
-		return kvtest.Pass
-	})
-	w.wantNothing(step.in(page), "unavailable")
-	w.fail(nil)
-	w.wantAsked(1)
+	w.dieAsking(step, page)
 	w.wantNothing(mine.in(computer), "asked")
 	w.wantNothing(computer.HandOff(), "asked")
 	w.wantNothing(step.in(page), "asked")

@@ -38,7 +38,7 @@ func handOver(h *testharness.Harness, on *testharness.Integration) handed {
 
 // The wallet is on the phone that does the step, and sends the phone's browser back.
 func TestAWalletOnThePhone(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	s := handOver(o.Harness, o.Publisher.L2)
 	a := asked{Started: s.Started, page: s.asks.Submit("begin")}
 	a.open()
@@ -86,7 +86,7 @@ func TestTheComputerSaysWhyThePhoneFailed(t *testing.T) {
 }
 
 func TestAPhoneThatCancelsGoesOn(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	s := handOver(o.Harness, o.Publisher.L2)
 	a := asked{Started: s.Started, page: s.asks.Submit("begin")}
 	a.open()
@@ -171,7 +171,7 @@ func TestHandOffsThatAreNone(t *testing.T) {
 		{"a flipped handle", link(func(h string) string {
 			return h[:12] + map[bool]string{true: "B", false: "A"}[h[12] == 'A'] + h[13:]
 		}), 410},
-		{"a handle in a partition that is none", link(func(h string) string { return "__8" + h[3:] }), 410},
+		{"a handle in an unknown partition", link(func(h string) string { return "__8" + h[3:] }), 410},
 		{"the handle without its last character", link(func(h string) string { return h[:len(h)-1] }), 410},
 		{"the handle with a suffix", link(func(h string) string { return h + ".s" }), 410},
 		{"no handle", link(func(string) string { return "" }), 404},
@@ -298,7 +298,7 @@ func TestAPhoneWithoutCookies(t *testing.T) {
 
 // What the store holds of a hand-off is sealed, belongs to its name, and is gone when the attempt has ended.
 func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	s, other := handOver(o.Harness, o.Publisher.L2), handOver(o.Harness, o.Publisher.L2)
 	items := func() []kv.Item {
 		var all []kv.Item
@@ -358,7 +358,7 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 // The page that waits shows the code on every device, and on a phone once it is asked to. What it then loads
 // by itself still does.
 func TestThePageThatWaitsShowsItsCode(t *testing.T) {
-	o := newOffice(t, nil)
+	o := newCourierService(t, nil)
 	a := o.ask()
 	at := slices.IndexFunc(a.waiting.Links, func(l string) bool { return strings.HasSuffix(l, "&show=code") })
 	if at < 0 || a.waiting.Code == "" {

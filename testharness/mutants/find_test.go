@@ -150,7 +150,7 @@ func TestApplyAfterAChange(t *testing.T) {
 	}
 }
 
-// What a developer reads whose change an entry of the table does not survive.
+// These are the messages for a developer after whose change an entry of the table no longer fits.
 func TestApplyRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name string

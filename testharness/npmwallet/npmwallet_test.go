@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// The wallet of package wallettest is right in the eyes of others, too: of two that share no code with us or
-// with each other. Each of them has to notice what is wrong as well, or else its word would say little.
+// Two verifiers that share no code with us or with each other accept the wallet of package wallettest. Each
+// of them must also refuse wrong answers, because otherwise its acceptance would prove nothing.
 func TestOthersAcceptOurWallet(t *testing.T) {
 	long.Skip(t, "TestOthersAcceptOurWallet")
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{EKU: wallettest.MDLSigner})

@@ -25,7 +25,7 @@ var scripts embed.FS
 // Run runs a script with an input in JSON, and reads its output. A script that fails ends the test.
 func Run(t testing.TB, script string, in, out any) {
 	t.Helper()
-	cmd := Command(t, script)
+	cmd := command(t, script)
 	input, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +41,9 @@ func Run(t testing.TB, script string, in, out any) {
 	}
 }
 
-// Command returns a command that runs a script. Node looks for packages beside the script, so the scripts are
+// command returns a command that runs a script. Node looks for packages beside the script, so the scripts are
 // copied to where there is a link to them.
-func Command(t testing.TB, script string) *exec.Cmd {
+func command(t testing.TB, script string) *exec.Cmd {
 	t.Helper()
 	node := kit.Program(t, "node", "nodejs")
 	kit.File(t, filepath.Join(modules, "@owf/mdoc/package.json"))

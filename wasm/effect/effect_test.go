@@ -327,8 +327,8 @@ func (c limit) holds(t *testing.T) {
 	}
 }
 
-// The self-test asks for a signature with a key that there is not. No host may sign with one of that name,
-// and one that has no keys answers the same.
+// The self-test asks for a signature with a key that does not exist. No host may sign with a key of that
+// name, and a host without keys answers the same.
 func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
 	p := &port{}
 	without := p.ports()
@@ -350,7 +350,7 @@ func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
 	}
 }
 
-// What a host replies to a signature and makes no sense is an error, and never a signature.
+// A reply to a signature that makes no sense is an error, and never a signature.
 func TestSignaturesThatAreNone(t *testing.T) {
 	for _, c := range []struct {
 		status abi.Status

@@ -62,12 +62,12 @@ func checkKey(k kv.Key) error { return name(string(k.Partition), k.Name) }
 func checkTx(tx kv.Tx) error {
 	for _, p := range tx.Puts {
 		if !Plausible(p.Expires) {
-			return excessive("an item that expires in %d s of our era", p.Expires.Unix())
+			return excessive("an item that expires %d s after 1970", p.Expires.Unix())
 		}
 	}
 	for _, t := range tx.Schedule {
 		if !Plausible(t.Due) {
-			return excessive("a task that is due in %d s of our era", t.Due.Unix())
+			return excessive("a task that is due %d s after 1970", t.Due.Unix())
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func checkTx(tx kv.Tx) error {
 
 func checkClaim(c abi.Claim) error {
 	if !Plausible(c.Now) || c.Lease < 0 || c.Lease > maxSpan {
-		return excessive("a lease of %s from %d s of our era", c.Lease, c.Now.Unix())
+		return excessive("a lease of %s from %d s after 1970", c.Lease, c.Now.Unix())
 	}
 	return errors.Join(name(string(c.Partition)), page(c.N))
 }
@@ -86,7 +86,7 @@ func checkList(l abi.List) error {
 
 func checkSpend(s abi.Spend) error {
 	if !Plausible(s.Now) || len(s.Charges) > maxCharges {
-		return excessive("%d charges at %d s of our era", len(s.Charges), s.Now.Unix())
+		return excessive("%d charges at %d s after 1970", len(s.Charges), s.Now.Unix())
 	}
 	for _, c := range s.Charges {
 		if c.Cost < 0 || c.Cost > maxSpan || c.Burst < 0 || c.Burst > maxSpan {

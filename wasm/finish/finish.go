@@ -10,7 +10,7 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/wasm/cursor"
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/internal/reloop"
 )
 
 const dataSection = 11

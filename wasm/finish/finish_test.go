@@ -16,7 +16,7 @@ import (
 
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/finish"
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/internal/reloop"
 )
 
 // A finished program must print what it printed before. The stack of its panic has the lines of its own

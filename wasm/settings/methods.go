@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// PackMethods returns the methods that UnpackMethods turns back into list. Their secrets are plain. Dev is
+// packMethods returns the methods that unpackMethods turns back into list. Their secrets are plain. Dev is
 // not transferred, because it is the service's.
-func PackMethods(list []method.Config) []abi.Method {
+func packMethods(list []method.Config) []abi.Method {
 	var packed []abi.Method
 	for _, m := range list {
 		packed = append(packed, abi.Method{
@@ -26,8 +26,8 @@ func PackMethods(list []method.Config) []abi.Method {
 	return packed
 }
 
-// UnpackMethods returns the methods of a configuration whose secrets are plain (abi.OpenSecrets).
-func UnpackMethods(list []abi.Method) []method.Config {
+// unpackMethods returns the methods of a configuration whose secrets are plain (abi.OpenSecrets).
+func unpackMethods(list []abi.Method) []method.Config {
 	var all []method.Config
 	for _, m := range list {
 		all = append(all, method.Config{

@@ -1,4 +1,4 @@
-package settings_test
+package settings
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/wasm/abi"
-	"github.com/verge-id/verge/wasm/settings"
 )
 
 // What an operator configures for a method arrives in a guest, by way of the configuration's JSON (contract
@@ -30,7 +29,7 @@ func TestMethodsComeBack(t *testing.T) {
 		"two":  {full, {Name: "sandbox", Kind: "sandbox"}},
 		"none": nil,
 	} {
-		text, err := json.Marshal(abi.Config{BaseURL: "x", Methods: settings.PackMethods(list)})
+		text, err := json.Marshal(abi.Config{BaseURL: "x", Methods: packMethods(list)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,11 +37,11 @@ func TestMethodsComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if back := settings.UnpackMethods(c.Methods); !reflect.DeepEqual(back, list) {
+		if back := unpackMethods(c.Methods); !reflect.DeepEqual(back, list) {
 			t.Errorf("%s: %+v\ncame back as %+v", name, list, back)
 		}
 	}
-	packed := settings.PackMethods([]method.Config{full})
+	packed := packMethods([]method.Config{full})
 	packed[0].Secrets["client_secret"], packed[0].Keys[0] = "changed", "changed"
 	if full.Secrets["client_secret"] != "hush" || full.Keys[0] != "client" {
 		t.Errorf("what was packed shares memory with the configuration: %+v", full)

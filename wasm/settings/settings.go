@@ -35,7 +35,7 @@ func Pack(c core.Config) (abi.Config, error) {
 	a := abi.Config{
 		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
 		Console:    c.Console,
-		Partitions: c.Partitions, Attempts: c.Attempts, Methods: PackMethods(c.Methods),
+		Partitions: c.Partitions, Attempts: c.Attempts, Methods: packMethods(c.Methods),
 		PasskeyDays: c.PasskeyDays,
 		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
 		Lease:                ms("Lease", c.Lease),
@@ -93,7 +93,7 @@ func Unpack(a abi.Config) core.Config {
 		Partitions:    a.Partitions,
 		Attempts:      a.Attempts,
 		PasskeyDays:   a.PasskeyDays,
-		Methods:       UnpackMethods(a.Methods),
+		Methods:       unpackMethods(a.Methods),
 		OutcomeLife:   a.OutcomeLife.Duration(),
 		AttemptTime:   a.AttemptTime.Duration(),
 		Lease:         a.Lease.Duration(),

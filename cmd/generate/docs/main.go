@@ -1,4 +1,4 @@
-// Command generate makes the API's documentation page from its OpenAPI
+// Command docs makes the API's documentation page from its OpenAPI
 // description. Run it with go generate after a change of openapi.yaml.
 package main
 

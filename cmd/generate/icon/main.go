@@ -1,4 +1,4 @@
-// Command generate draws favicon.ico, the mark of the pages on a tile.
+// Command icon draws favicon.ico, the mark of the pages on a tile.
 //
 // go generate runs it in the folder that has the file. It is a build tool and never part of the core.
 package main

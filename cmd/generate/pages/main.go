@@ -1,4 +1,4 @@
-// Command generate compiles the .templ files of the current folder into Go
+// Command pages compiles the .templ files of the current folder into Go
 // that runs on core/web/templrt instead of templ's own runtime.
 //
 // go generate runs it in the folder of the templates. A second run changes nothing, so

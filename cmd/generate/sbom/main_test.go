@@ -264,7 +264,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeListed: a list that would lack something, or say what is not so, is not written.
+// TestWhatCannotBeListed: no list is written that would be incomplete or wrong.
 func TestWhatCannotBeListed(t *testing.T) {
 	kit.Source(t)
 	const self = "github.com/verge-id/verge"

@@ -59,8 +59,8 @@ func inEveryLanguage(t *testing.T, walk func(t *testing.T, lang string, in []loo
 	}
 }
 
-// still makes the browser prefer that colour scheme, and no motion: a colour that is on its way from one
-// scheme to the other is of none.
+// still makes the browser prefer that colour scheme, and no motion, because a colour that is still changing
+// belongs to neither scheme.
 func still(scheme string) step {
 	return command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},

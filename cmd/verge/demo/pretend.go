@@ -147,16 +147,27 @@ func (p *pretend) showLogin(w http.ResponseWriter, _ *http.Request, l oidctest.L
 	p.site.render(w, http.StatusOK, "bank", loginPage{chrome{Title: "Demo Bank ID"}, l.ID, logins})
 }
 
-// login ends a login as its form says, and sends the browser back.
-func (p *pretend) login(w http.ResponseWriter, r *http.Request) {
+// chosen returns the place of the answer that a form chooses on the page of a pretended side. If there is no
+// such answer, chosen says so to the browser and returns false.
+func chosen[T any](
+	p *pretend, w http.ResponseWriter, r *http.Request, side string, all []T, choiceOf func(T) string,
+) (at int, ok bool) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
 	choice := r.PostFormValue("choice")
-	at := slices.IndexFunc(logins, func(l login) bool { return l.Choice == choice })
+	at = slices.IndexFunc(all, func(one T) bool { return choiceOf(one) == choice })
 	if at < 0 {
 		p.site.problem(w, http.StatusBadRequest, problem{
-			Title: "The bank does not know this answer",
+			Title: "The " + side + " does not know this answer",
 			Text:  "Go back and choose one of the answers on its page.",
 		})
+	}
+	return at, at >= 0
+}
+
+// login ends a login as its form says, and sends the browser back.
+func (p *pretend) login(w http.ResponseWriter, r *http.Request) {
+	at, ok := chosen(p, w, r, "bank", logins, func(l login) string { return l.Choice })
+	if !ok {
 		return
 	}
 	id := r.PostFormValue("login")
@@ -210,14 +221,8 @@ func (p *pretend) showEstimator(w http.ResponseWriter, _ *http.Request) {
 
 // choose says what all pictures get from now on.
 func (p *pretend) choose(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
-	choice := r.PostFormValue("choice")
-	at := slices.IndexFunc(estimates, func(e estimate) bool { return e.Choice == choice })
-	if at < 0 {
-		p.site.problem(w, http.StatusBadRequest, problem{
-			Title: "The estimator does not know this answer",
-			Text:  "Go back and choose one of the answers on its page.",
-		})
+	at, ok := chosen(p, w, r, "estimator", estimates, func(e estimate) string { return e.Choice })
+	if !ok {
 		return
 	}
 	p.mu.Lock()

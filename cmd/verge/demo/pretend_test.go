@@ -30,7 +30,7 @@ func TestBank(t *testing.T) {
 	}{
 		{"an adult comes back with a code", "adult", 303, "code="},
 		{"somebody younger, too", "younger", 303, "code="},
-		{"and one of whom nothing is said", "silent", 303, "code="},
+		{"and one without a claim about age", "silent", 303, "code="},
 		{"who cancels comes back with the error", "cancel", 303, "error=access_denied"},
 		{"an answer that the page does not have", "admin", 400, "The bank does not know this answer"},
 	} {

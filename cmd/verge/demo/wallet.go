@@ -3,7 +3,6 @@ package demo
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/verge-id/verge/core/api"
@@ -93,14 +92,8 @@ func (p *pretend) showWallet(w http.ResponseWriter, r *http.Request) {
 
 // answerWallet answers as its form says, and sends the browser where the service wants it.
 func (p *pretend) answerWallet(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 16*1024)
-	choice := r.PostFormValue("choice")
-	at := slices.IndexFunc(holders, func(h holder) bool { return h.Choice == choice })
-	if at < 0 {
-		p.site.problem(w, http.StatusBadRequest, problem{
-			Title: "The wallet does not know this answer",
-			Text:  "Go back and choose one of the answers on its page.",
-		})
+	at, ok := chosen(p, w, r, "wallet", holders, func(h holder) string { return h.Choice })
+	if !ok {
 		return
 	}
 	wallet := p.wallet(holders[at].adult)

@@ -140,12 +140,11 @@ class Guest {
       const { random, now, signed } = abi.read(abi.self, result);
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
-        const what = "was told that there is no key of a name, and takes that for something else";
-        throw new Unavailable(`the guest ${what}`);
+        throw new Unavailable("the guest takes the answer that there is no such key for another one");
       }
       const text = random.join();
       if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
-        throw new Unavailable("what the guest takes for random repeats itself");
+        throw new Unavailable("the guest's source of randomness repeats itself");
       }
       drawn.push(text);
     }
@@ -249,7 +248,7 @@ class Guest {
             break;
           default:
             if (rec.kind > abi.kind.respond) break; // a notice that this host does not know
-            if (rec.request !== id || at.effect) throw new Error("an effect of nobody's");
+            if (rec.request !== id || at.effect) throw new Error("an effect of a request that cannot ask for one now");
             at.effect = rec;
         }
       }

@@ -1,5 +1,5 @@
 // Adds up what the core notes as usage, and has it record the sums. It does what
-// edge/tallies does, for a host that is woken and sleeps again.
+// edge/internal/tallies does, for a host that is woken and sleeps again.
 //
 // The sums are in this isolate's memory. They are recorded soon after the first tally
 // and then at most every 20 s. What an isolate has not recorded when the platform ends

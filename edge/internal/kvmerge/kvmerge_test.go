@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/edge/kvmerge"
+	"github.com/verge-id/verge/edge/internal/kvmerge"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/wasm/reloop"
+	"github.com/verge-id/verge/wasm/internal/reloop"
 )
 
 // A program with every kind of control flow must print the same natively, as a module, and as a
