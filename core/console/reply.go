@@ -120,7 +120,7 @@ func (v *visit) refused(err error) *web.Response {
 	case errors.Is(err, operate.ErrArchived):
 		return v.again(409, "This is archived and takes no change. Nothing was changed.")
 	case errors.As(err, &refused):
-		return v.again(409, refused.Message)
+		return v.again(409, names.Replace(refused.Message))
 	case errors.As(err, &refusal) && refusal.Gone:
 		return v.problem(err)
 	case errors.As(err, &refusal):
