@@ -494,6 +494,43 @@ func TestALostUpdate(t *testing.T) {
 	}
 }
 
+// What others changed before a change of one's own is known already.
+func TestALostUpdateTellsWhatIsNew(t *testing.T) {
+	w := newWorld(t)
+	by := func(member, field string) operate.AuditEntry {
+		return operate.AuditEntry{At: w.desk.now(), ActorKind: operate.KindMember, ActorID: member,
+			ActorName: member, Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
+			Changes: []operate.AuditChange{{Field: field, From: "a", To: "b"}}}
+	}
+	for name, c := range map[string]struct {
+		audit     []operate.AuditEntry
+		says, not string
+	}{
+		"another one, and before that oneself": {[]operate.AuditEntry{by("mem_admin", "name"),
+			by("mem_developer", "level"), by("mem_admin", "methods")}, "name", "level methods"},
+		"oneself in another window": {[]operate.AuditEntry{by("mem_developer", "level"),
+			by("mem_admin", "methods")}, "level", "methods"},
+		"others, more often than there is room for": {[]operate.AuditEntry{by("mem_admin", "name"),
+			by("mem_admin", "level"), by("mem_admin", "methods"), by("mem_admin", "passkeys")},
+			"name level methods", "passkeys"},
+	} {
+		w.desk.audit = c.audit
+		resp := w.ask("POST", shop, "developer",
+			body("save-integration", "version=v6&name=Laden", "developer"))
+		alert := text(with(parse(t, resp), "role", "alert"))
+		for _, field := range strings.Fields(c.says) {
+			if !strings.Contains(alert, field+" a") {
+				t.Errorf("%s: nothing about %s: %q", name, field, alert)
+			}
+		}
+		for _, field := range strings.Fields(c.not) {
+			if strings.Contains(alert, field+" a") {
+				t.Errorf("%s: it tells %s: %q", name, field, alert)
+			}
+		}
+	}
+}
+
 func TestWhatIsMadeIsShownOnce(t *testing.T) {
 	for _, c := range []struct{ path, who, name, form, secret string }{
 		{mine + "/keys", "developer", "create-key", "", "svc_sk_" + secretText},

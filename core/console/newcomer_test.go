@@ -195,6 +195,23 @@ func TestARefusedKeyIsToldInTheWordsOfTheForms(t *testing.T) {
 	}
 }
 
+// A search that finds nothing does not speak of changes.
+func TestASearchThatFindsNothingSpeaksOfNoChange(t *testing.T) {
+	w := newWorld(t)
+	for path, c := range map[string]struct {
+		form string
+		says bool
+	}{mine + "/sessions": {"find-session", false}, mine + "/integrations/new": {"create-integration", true}} {
+		w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
+		resp := w.ask("POST", path, "developer",
+			body(c.form, "session_id=svc_sess_nothing&name=", "developer"))
+		if said := strings.Contains(string(resp.Body), "Nothing was changed yet"); resp.Status != 422 ||
+			said != c.says || !strings.Contains(string(resp.Body), "lease look at what is marked") {
+			t.Errorf("%s: %d, it speaks of changes: %t", c.form, resp.Status, said)
+		}
+	}
+}
+
 // Whoever has made a key finds the way back to the steps.
 func TestAfterAKeyComesTheOverview(t *testing.T) {
 	w := newWorld(t)
