@@ -209,10 +209,12 @@ Next:
   export VERGE_ADMIN_URL=http://127.0.0.1:8081 VERGE_OPERATOR_TOKEN_FILE=%s
   verge key create --publisher pub_first       # while it serves; the key is shown once
 
+You sign in to the console, %s/console, with the operator token.
 Then change %s: it says what production needs.
 Under systemd, the unit goes to /etc/systemd/system/verge.service, with
   ExecStart=%s serve --config %s
-`, c.Data, config, config, filepath.Join(c.Dir, "operator-token"), config, ownPath(), config)
+`, c.Data, config, config, filepath.Join(c.Dir, "operator-token"),
+		strings.TrimSuffix(c.BaseURL, "/"), config, ownPath(), config)
 }
 
 // ownPath is the path of this program.

@@ -122,9 +122,10 @@ func stepWords(s operate.Step) string {
 	case operate.StepKey:
 		return "It has a secret key (verge key create)."
 	case operate.StepSession:
-		return "A session was completed."
+		return "A session was completed (verge session test, or start one with the secret key)."
 	case operate.StepMethod:
-		return "A ready integration has a method that verifies people, not the sandbox alone."
+		return "A ready integration has a method that verifies people, not the sandbox alone\n         " +
+			"(verge integration change --methods)."
 	}
 	return s.Name
 }

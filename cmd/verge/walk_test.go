@@ -22,10 +22,14 @@ func TestWalkByCurl(t *testing.T) {
 	}
 	t.Parallel()
 	dev := startDev(t, t.TempDir(), "--log-level", "warn")
+	careless := newEndpoint(t)
+	careless.secret.Store(dev.WebhookSecret)
+	careless.careless.Store(true)
 	walk := exec.Command("sh", "testdata/walk/curl.sh")
 	walk.Env = append(os.Environ(), "VERGE_ADMIN_URL="+dev.AdminURL,
 		"VERGE_OPERATOR_TOKEN="+dev.OperatorToken,
-		"WEBHOOK_URL="+dev.WebhookURL, "WEBHOOK_SECRET="+dev.WebhookSecret)
+		"WEBHOOK_URL="+dev.WebhookURL, "WEBHOOK_SECRET="+dev.WebhookSecret,
+		"CARELESS_URL="+careless.URL)
 	said, err := walk.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(said), "Done.\n") {
 		t.Errorf("%v: %s", err, said)

@@ -138,6 +138,11 @@ const wide = `document.documentElement.scrollWidth > innerWidth
 		.slice(0, 3).map(e => e.outerHTML.slice(0, 120))
 	: []`
 
+// wrapped reports what opens something in a row of a table, if its mark is on one line and its word on
+// another.
+const wrapped = `[...document.querySelectorAll("td.acts summary")]
+	.filter(e => e.clientHeight > 2 * parseFloat(getComputedStyle(e).lineHeight)).map(e => e.innerText)`
+
 // TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds
 // nothing, and nothing is wider than the screen.
 func TestPagesAreAccessible(t *testing.T) {
@@ -180,6 +185,9 @@ func (b *browser) judge(name string) {
 	b.t.Helper()
 	for _, wrong := range eval[[]string](b, wide) {
 		b.t.Errorf("%s: wider than the screen: %s", name, wrong)
+	}
+	for _, wrong := range eval[[]string](b, wrapped) {
+		b.t.Errorf("%s: on two lines: %s", name, wrong)
 	}
 	for _, wrong := range eval[[]string](b, b.axe+`;
 		axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(v =>

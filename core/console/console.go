@@ -116,6 +116,7 @@ var table = []page{
 			{"archive-integration", operate.IntegrationArchive, archiveIntegration}}},
 	{name: "webhook", path: "p/{publisher}/integrations/{integration}/webhook", op: operate.IntegrationRead,
 		show: showWebhook, acts: []act{
+			{"save-integration", operate.IntegrationChange, saveIntegration},
 			{"test-webhook", operate.WebhookTest, testWebhook},
 			{"test-staged", operate.WebhookTest, testStaged},
 			{"stage-webhook", operate.WebhookChange, stageWebhook},

@@ -111,7 +111,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 }
 
 // actTests has every form, and who may send it. Everybody else who sees the page gets 403, and nothing is
-// done.
+// done. A form that another page has as well has a row with the name of that page before its own.
 var actTests = map[string]struct {
 	page string // the path, if it is not the page's in pageTests
 	form string
@@ -133,6 +133,9 @@ var actTests = map[string]struct {
 	"create-link":           {form: "role=viewer", may: "operator", did: "link.create"},
 	"create-integration":    {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
 	"save-integration": {form: "name=Neu&version=v7", may: "operator admin developer",
+		did: "integration.change"},
+	"webhook save-integration": {page: mine + "/integrations/" + kioskID + "/webhook",
+		form: "version=v7&webhook_url=https://kiosk.example/hook", may: "operator admin developer",
 		did: "integration.change"},
 	"archive-integration": {form: "version=v7", may: "operator admin", did: "integration.archive"},
 	"test-webhook":        {may: "operator admin developer", did: "webhook.test"},
@@ -171,8 +174,12 @@ func TestEveryFormForEveryRole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, row := range console.PageRows() {
 		for _, name := range row.Acts {
-			seen[name] = true
-			test, ok := actTests[name]
+			key := row.Name + " " + name
+			if _, ok := actTests[key]; !ok {
+				key = name
+			}
+			seen[key] = true
+			test, ok := actTests[key]
 			if !ok {
 				t.Errorf("the form %s has no row here: say who may send it", name)
 				continue
@@ -246,6 +253,8 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 		{mine + "/members", "remove-member", "member=mem_other"},
 		{mine + "/integrations/" + foreignID, "save-integration", "name=a&version=v7"},
 		{mine + "/integrations/" + foreignID + "/webhook", "rotate-secret", "version=v7"},
+		{mine + "/integrations/" + foreignID + "/webhook", "save-integration",
+			"webhook_url=https://shop.example/hook&version=v7"},
 	} {
 		w := newWorld(t)
 		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
@@ -454,7 +463,8 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 		for _, version := range []string{"version=", "version=+", "other="} {
 			form := regexp.MustCompile(`version=[^&]*`).ReplaceAllString(test.form, version)
 			w := newWorld(t)
-			resp := w.ask("POST", path, who, body(name, form, who))
+			action := name[strings.LastIndex(name, " ")+1:]
+			resp := w.ask("POST", path, who, body(action, form, who))
 			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
 				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.desk.inputs) > 0 ||
 				slices.Contains(w.desk.did, test.did) {
@@ -462,8 +472,8 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if some != 7 {
-		t.Errorf("%d forms have a version, want 7", some)
+	if some != 8 {
+		t.Errorf("%d forms have a version, want 8", some)
 	}
 }
 
@@ -480,6 +490,43 @@ func TestALostUpdate(t *testing.T) {
 	for name, want := range map[string]string{"name": "Laden", "version": "v7"} {
 		if field := with(form, "name", name); attr(field, "value") != want {
 			t.Errorf("the field %s has %q, want %q", name, attr(field, "value"), want)
+		}
+	}
+}
+
+// What others changed before a change of one's own is known already.
+func TestALostUpdateTellsWhatIsNew(t *testing.T) {
+	w := newWorld(t)
+	by := func(member, field string) operate.AuditEntry {
+		return operate.AuditEntry{At: w.desk.now(), ActorKind: operate.KindMember, ActorID: member,
+			ActorName: member, Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
+			Changes: []operate.AuditChange{{Field: field, From: "a", To: "b"}}}
+	}
+	for name, c := range map[string]struct {
+		audit     []operate.AuditEntry
+		says, not string
+	}{
+		"another one, and before that oneself": {[]operate.AuditEntry{by("mem_admin", "name"),
+			by("mem_developer", "level"), by("mem_admin", "methods")}, "name", "level methods"},
+		"oneself in another window": {[]operate.AuditEntry{by("mem_developer", "level"),
+			by("mem_admin", "methods")}, "level", "methods"},
+		"others, more often than there is room for": {[]operate.AuditEntry{by("mem_admin", "name"),
+			by("mem_admin", "level"), by("mem_admin", "methods"), by("mem_admin", "passkeys")},
+			"name level methods", "passkeys"},
+	} {
+		w.desk.audit = c.audit
+		resp := w.ask("POST", shop, "developer",
+			body("save-integration", "version=v6&name=Laden", "developer"))
+		alert := text(with(parse(t, resp), "role", "alert"))
+		for _, field := range strings.Fields(c.says) {
+			if !strings.Contains(alert, field+" a") {
+				t.Errorf("%s: nothing about %s: %q", name, field, alert)
+			}
+		}
+		for _, field := range strings.Fields(c.not) {
+			if strings.Contains(alert, field+" a") {
+				t.Errorf("%s: it tells %s: %q", name, field, alert)
+			}
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (d *desk) addTraffic() {
 		event("0000-evt-4", webhook.TypeStarted, operate.DeliveryDelivered, 6*time.Minute, ok(6*time.Minute)),
 	}
 	d.deliveries[0].Due = ptr(t.Add(90 * time.Second))
-	d.deliveries[2].Reason = "the receiver answered 401"
+	d.deliveries[2].Reason = "refused"
 	d.deliveries[3].Test = true
 	d.sessions = []operate.Session{
 		{ID: sessionID, Publisher: mineID, Integration: shopID, Level: "L1", ChallengeAge: 25,

@@ -177,8 +177,8 @@ func saveIntegration(v *visit) (next, error) {
 			"session in production."
 	}
 	path := v.mine("integrations", i.ID)
-	if saved.Secret != "" {
-		path = v.mine("integrations", i.ID, "webhook") // where the secret is put to the test
+	if saved.Secret != "" || v.page.name == "webhook" {
+		path = v.mine("integrations", i.ID, "webhook") // where the webhook is put to the test
 	}
 	return next{path: path, note: secretNote(text, saved.Secret)}, err
 }

@@ -134,7 +134,7 @@ func resend(v *visit) (next, error) {
 		place = d.Place
 	}
 	return next{path: v.mine("deliveries", d.Integration, place),
-		note: done("The event is sent again. Its next attempt is under way.")}, nil
+		note: done("The event is sent again. Below is what comes back.")}, nil
 }
 
 func showSessions(v *visit) (view, error) {

@@ -1,21 +1,49 @@
 package console_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/operate"
 )
 
+// looked is a page, what it says to somebody, and what it does not say.
+type looked struct {
+	who, path string
+	make      func(*desk)
+	says      []string
+	not       []string
+}
+
+func none(*desk) {}
+
+// look opens pages of a publisher that has an integration without a webhook as well.
+func look(t *testing.T, pages map[string]looked) {
+	for name, c := range pages {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.desk.integrations = append(w.desk.integrations, bare())
+			c.make(w.desk)
+			body := string(w.ask("GET", c.path, c.who, "").Body)
+			for _, want := range c.says {
+				if !strings.Contains(body, want) {
+					t.Errorf("%s does not say %q:\n%s", c.path, want, body)
+				}
+			}
+			for _, hidden := range c.not {
+				if strings.Contains(body, hidden) {
+					t.Errorf("%s says %q:\n%s", c.path, hidden, body)
+				}
+			}
+		})
+	}
+}
+
 // What a newcomer needs next is on the page where they are.
 func TestPagesLeadANewcomerOn(t *testing.T) {
-	none := func(*desk) {}
-	for name, c := range map[string]struct {
-		who, path string
-		make      func(*desk)
-		says      []string
-		not       []string
-	}{
+	look(t, map[string]looked{
 		"a browser that comes back from a test session is told how it ended": {"developer",
 			mine + "/test?session_id=" + sessionID + "&result_token=svc_rt_x", none,
 			[]string{"You are back from your test session", "Completed", mine + "/sessions/" + sessionID},
@@ -65,24 +93,51 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 			[]string{`data-action="save-integration"`, "A receiver that passes"}, nil},
 		"a viewer is offered no URL to set": {"viewer", mine + "/integrations/" + bareID + "/webhook", none,
 			[]string{"No webhook yet"}, []string{`data-action="save-integration"`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.desk.integrations = append(w.desk.integrations, bare())
-			c.make(w.desk)
-			body := string(w.ask("GET", c.path, c.who, "").Body)
-			for _, want := range c.says {
-				if !strings.Contains(body, want) {
-					t.Errorf("%s does not say %q:\n%s", c.path, want, body)
-				}
-			}
-			for _, hidden := range c.not {
-				if strings.Contains(body, hidden) {
-					t.Errorf("%s says %q:\n%s", c.path, hidden, body)
-				}
-			}
-		})
-	}
+	})
+}
+
+// What has gone wrong, and what comes next, is said where it is mended.
+func TestPagesSayWhatToMend(t *testing.T) {
+	look(t, map[string]looked{
+		"keys come with the call that fetches the result": {"developer", mine + "/keys", none,
+			[]string{"curl " + base + "/api/v1/verify/validate",
+				"Put an address of your own into callback_url"}, nil},
+		"who is live finds the calls of their server": {"developer", mine,
+			func(d *desk) { d.stepsDone = true }, []string{mine + "/keys#first-call"}, nil},
+		"a webhook that is not ready has its URL corrected where it is": {"developer",
+			mine + "/integrations/" + kioskID + "/webhook", none,
+			[]string{`data-action="save-integration"`, "Another URL", "Run it again to see what to mend",
+				"when you have lost the secret"}, nil},
+		"a webhook that is ready is changed without interruption": {"developer",
+			mine + "/integrations/" + managedID + "/webhook",
+			func(d *desk) { d.integrations[2].Managed = false },
+			[]string{"<h2 id=\"stage\">Change without interruption"},
+			[]string{"Another URL", "when you have lost the secret"}},
+		"where nothing can be changed, no URL is corrected": {"viewer",
+			mine + "/integrations/" + kioskID + "/webhook", none, nil, []string{"Another URL"}},
+		"the last page of a test session leads back to the steps": {"developer",
+			mine + "/test?session_id=" + sessionID, none,
+			[]string{`<a class="button" href="` + mine + `">Back to the overview</a>`,
+				`class="quiet-button">Send it`}, nil},
+		"an event that was given up says why in words": {"developer",
+			mine + "/deliveries/" + shopID + "/" + deadID, none,
+			[]string{"<dt>Given up because</dt><dd>the receiver refused it</dd>"}, nil},
+		"an event that is put off is not said to be given up": {"developer",
+			mine + "/deliveries/" + shopID + "/0000-evt-3",
+			func(d *desk) { d.deliveries[0].Reason = "no_secret" },
+			[]string{"<dt>Put off because</dt><dd>this service cannot read the webhook"},
+			[]string{"Given up because"}},
+		"a result that can be fetched is said to be so": {"developer", mine + "/sessions/" + sessionID,
+			func(d *desk) {
+				d.sessions[0].ResultUsed, d.sessions[0].Ended = new(bool), ptr(d.now().Add(-4*time.Minute))
+			},
+			[]string{"not fetched yet"}, nil},
+		"a result that nobody has fetched in time is over": {"developer", mine + "/sessions/" + sessionID,
+			func(d *desk) {
+				d.sessions[0].ResultUsed, d.sessions[0].Ended = new(bool), ptr(d.now().Add(-6*time.Minute))
+			},
+			[]string{"not fetched within the 5 minutes"}, []string{"not fetched yet"}},
+	})
 }
 
 const bareID = "77777777-7777-4777-8777-777777777706" // an integration without a webhook
@@ -102,5 +157,67 @@ func TestTheFirstWebhookURLLeadsToItsTest(t *testing.T) {
 		"version=v1&webhook_url=https://shop.example/hook")
 	if status != 303 || !strings.HasPrefix(to, page+"/webhook?note=") {
 		t.Errorf("%d to %s, want 303 to the page of the webhook", status, to)
+	}
+}
+
+// A URL that is refused, or corrected, stays a matter of the page on which it was typed.
+func TestAWebhookURLIsRefusedAndCorrectedOnItsPage(t *testing.T) {
+	w := newWorld(t)
+	page := mine + "/integrations/" + kioskID + "/webhook"
+	status, to := w.posts(t, page, page, "developer", "save-integration",
+		"version=v7&webhook_url=https://shop.example/hook")
+	if status != 303 || !strings.HasPrefix(to, page+"?note=") {
+		t.Errorf("%d to %s, want 303 to the page of the webhook", status, to)
+	}
+	w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "webhook_url", Code: "invalid",
+		Message: "webhook url must be https"}}}
+	resp := w.ask("POST", page, "developer", "do=save-integration&version=v7&webhook_url=ftp://shop.example"+
+		"&csrf="+url.QueryEscape(forms("developer").FormToken("save-integration")))
+	body := string(resp.Body)
+	for _, want := range []string{"Another URL", `id="save-integration-webhook_url-problem"`,
+		`value="ftp://shop.example"`} {
+		if resp.Status != 422 || !strings.Contains(body, want) {
+			t.Errorf("%d without %s:\n%s", resp.Status, want, body)
+		}
+	}
+}
+
+// What has to be listed first is named as the form names it.
+func TestARefusedKeyIsToldInTheWordsOfTheForms(t *testing.T) {
+	w := newWorld(t)
+	w.desk.fail = operate.ErrNeedsOrigins
+	resp := w.ask("POST", mine+"/keys", "developer", "do=create-key&integration_id="+shopID+
+		"&csrf="+url.QueryEscape(forms("developer").FormToken("create-key")))
+	body := string(resp.Body)
+	if resp.Status != 409 || !strings.Contains(body, "List them in callback origins") ||
+		strings.Contains(body, "callback_origins, then") {
+		t.Errorf("%d:\n%s", resp.Status, body)
+	}
+}
+
+// A search that finds nothing does not speak of changes.
+func TestASearchThatFindsNothingSpeaksOfNoChange(t *testing.T) {
+	w := newWorld(t)
+	for path, c := range map[string]struct {
+		form string
+		says bool
+	}{mine + "/sessions": {"find-session", false}, mine + "/integrations/new": {"create-integration", true}} {
+		w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
+		resp := w.ask("POST", path, "developer",
+			body(c.form, "session_id=svc_sess_nothing&name=", "developer"))
+		if said := strings.Contains(string(resp.Body), "Nothing was changed yet"); resp.Status != 422 ||
+			said != c.says || !strings.Contains(string(resp.Body), "lease look at what is marked") {
+			t.Errorf("%s: %d, it speaks of changes: %t", c.form, resp.Status, said)
+		}
+	}
+}
+
+// Whoever has made a key finds the way back to the steps.
+func TestAfterAKeyComesTheOverview(t *testing.T) {
+	w := newWorld(t)
+	_, to := w.posts(t, mine+"/keys", mine+"/keys", "developer", "create-key", "")
+	body := string(w.ask("GET", to, "developer", "").Body)
+	if !strings.Contains(body, `<a href="`+mine+`">Back to the overview</a>`) {
+		t.Errorf("no way back:\n%s", body)
 	}
 }

@@ -106,7 +106,7 @@ func (v *visit) refused(err error) *web.Response {
 	case errors.Is(err, operate.ErrArchived):
 		return v.again(409, "This is archived and takes no change. Nothing was changed.")
 	case errors.As(err, &refused):
-		return v.again(409, refused.Message)
+		return v.again(409, names.Replace(refused.Message))
 	case errors.As(err, &refusal) && refusal.Gone:
 		return v.problem(err)
 	case errors.As(err, &refusal):
@@ -150,7 +150,8 @@ func (v *visit) again(status int, notice string) *web.Response {
 	return v.send(shown)
 }
 
-// theirs is what others have changed about the thing of this page, the latest first.
+// theirs is what others have changed about the thing of this page, the latest first. What came before a
+// change of one's own, one has seen. If one's own is the latest, it was made in another window.
 func (v *visit) theirs() (changes []operate.AuditEntry) {
 	if v.publisher == nil {
 		return nil
@@ -164,8 +165,16 @@ func (v *visit) theirs() (changes []operate.AuditEntry) {
 		return nil // the form and what was typed matter more
 	}
 	for _, e := range recent.Items {
-		if e.Target == target && len(e.Changes) > 0 && len(changes) < 3 {
-			changes = append(changes, e)
+		if e.Target != target || len(e.Changes) == 0 {
+			continue
+		}
+		own := e.ActorKind == v.who().Kind && e.ActorID == v.who().ID
+		if len(changes) == 3 || own && len(changes) > 0 {
+			break
+		}
+		changes = append(changes, e)
+		if own {
+			break
 		}
 	}
 	return changes

@@ -35,6 +35,9 @@ func machine(t time.Time) string { return instant.Text(t) }
 // ago says how long t is in the past, or how far ahead.
 func ago(now, t time.Time) string {
 	d := now.Sub(t)
+	if d < 0 && -d < time.Second {
+		return "now"
+	}
 	if d < 0 {
 		return "in " + roughly(ahead(-d))
 	}

@@ -1,18 +1,21 @@
 package pages
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/webhook"
 )
 
 var at0 = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 func TestTimesForPeople(t *testing.T) {
-	for want, d := range map[string]time.Duration{"just now": 4 * time.Second, "59 s ago": 59 * time.Second,
+	for want, d := range map[string]time.Duration{"now": -900 * time.Millisecond, "just now": 4 * time.Second,
+		"59 s ago":  59 * time.Second,
 		"1 min ago": time.Minute, "59 min ago": 59*time.Minute + 59*time.Second, "47 h ago": 47 * time.Hour,
 		"2 days ago": 48 * time.Hour, "in 1 min": -90 * time.Second, "in 2 h": -2 * time.Hour} {
 		if got := ago(at0, at0.Add(-d)); got != want {
@@ -87,6 +90,51 @@ func TestEveryCauseHasAdvice(t *testing.T) {
 	}
 	if causeAdvice(operate.Attempt{Status: 204}) != "" || answerTone(204) != Good || answerTone(302) != Bad {
 		t.Error("2xx needs no advice, and nothing else is good")
+	}
+}
+
+// Every reason that package outbox gives is in words.
+func TestEveryReasonIsInWords(t *testing.T) {
+	for _, reason := range []string{"refused", "exhausted", "no_target", "test", "no_secret", "key_awaited",
+		"unreadable"} {
+		if reasonWord(reason) == reason {
+			t.Errorf("nothing is said about %s", reason)
+		}
+	}
+	if got := reasonWord("one of a later release"); got != "one of a later release" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// If nothing of the receiver's code was reached, no probe accuses that code.
+func TestAProbeThatReachedNoReceiverAccusesNoCode(t *testing.T) {
+	report := func(statuses ...int) *operate.TestReport {
+		r := &operate.TestReport{}
+		for n, name := range []string{webhook.ProbeGood, webhook.ProbeBadSignature,
+			webhook.ProbeStaleTimestamp}[:len(statuses)] {
+			r.Probes = append(r.Probes, operate.ProbeReport{Name: name, Status: statuses[n]})
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		report *operate.TestReport
+		want   []string // the beginning of what is said of each probe; "": the check is to blame
+	}{
+		"nothing runs behind a proxy": {report(502, 502, 502), []string{"Something in front",
+			"The same answer", "The same answer"}},
+		"the path is wrong": {report(404, 404, 401), []string{"Nothing takes events", "The same answer",
+			""}},
+		"there is a redirect": {report(301, 301, 301), []string{"Redirects", "The same answer",
+			"The same answer"}},
+		"the secret is another":          {report(401, 401, 401), []string{"", "", ""}},
+		"the receiver fails at bad ones": {report(204, 502, 500), []string{"", "", ""}},
+	} {
+		for n, p := range c.report.Probes {
+			got := elsewhere(c.report, p)
+			if !strings.HasPrefix(got, c.want[n]) || c.want[n] == "" && got != "" {
+				t.Errorf("%s, %s: %q, want %q", name, p.Name, got, c.want[n])
+			}
+		}
 	}
 }
 

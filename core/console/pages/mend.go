@@ -22,6 +22,23 @@ func askedOf(p operate.ProbeReport) string {
 	return p.Name
 }
 
+// elsewhere is what to do about a probe that failed for another reason than the receiver's check of
+// signatures. "": the check is to blame, as far as one can tell.
+func elsewhere(r *operate.TestReport, p operate.ProbeReport) string {
+	if p.Status == 0 {
+		return causeAdvice(operate.Attempt{Cause: p.Reason})
+	}
+	good := r.Probes[0] // the others come after it
+	text := mend.Unreached(good.Status)
+	switch {
+	case text == "" || p.Status != good.Status:
+		return ""
+	case p.Name == good.Name:
+		return text
+	}
+	return "The same answer as to the good event. Mend that first."
+}
+
 // adviceFor is what to do about a probe that failed.
 func adviceFor(p operate.ProbeReport) mend.Advice {
 	a, ok := mend.For(p.Name)

@@ -75,6 +75,14 @@ type Form struct {
 	Theirs   []operate.AuditEntry // what others have changed meanwhile
 }
 
+// lead stands above what is wrong with single fields. A search changes nothing anyway.
+func (f Form) lead() string {
+	if f.Action == "find-session" {
+		return "Please look at what is marked."
+	}
+	return "Nothing was changed yet. Please look at what is marked."
+}
+
 // Render returns the whole document.
 func Render(f *Frame, body templ.Component) ([]byte, error) {
 	var out bytes.Buffer

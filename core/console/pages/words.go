@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
 	templ "github.com/verge-id/verge/core/web/templrt"
 	"github.com/verge-id/verge/core/webhook"
@@ -447,6 +448,39 @@ func firstCall(baseURL string, i operate.Integration) string {
 	return "curl " + baseURL + api.StartPath + " \\\n" +
 		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
 		"  -d '{\"integration_id\":\"" + i.ID + "\",\"callback_url\":\"" + origin + "/callback\"}'"
+}
+
+// secondCall is a request that exchanges a result token for the result, for a terminal.
+func secondCall(baseURL string) string {
+	return "curl " + baseURL + api.ValidatePath + " \\\n" +
+		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
+		"  -d '{\"result_token\":\"'\"$RESULT_TOKEN\"'\"}'"
+}
+
+// unfetched says of a result that nobody has fetched whether that is still possible.
+func unfetched(now time.Time, s operate.Session) string {
+	if s.Ended != nil && now.Sub(*s.Ended) > token.ResultLife {
+		return "not fetched within the 5 minutes from completion"
+	}
+	return "not fetched yet: your server has 5 minutes from completion"
+}
+
+// reasonWords say why an event was given up or put off.
+var reasonWords = map[string]string{
+	"refused":     "the receiver refused it",
+	"exhausted":   "every attempt has failed",
+	"no_target":   "the integration is archived, or sends no events any more",
+	"test":        "a test event has one attempt",
+	"no_secret":   "this service cannot read the webhook's secret, which its operator has to mend",
+	"key_awaited": "this service waits for a key of its own",
+	"unreadable":  "this service cannot read the event any more",
+}
+
+func reasonWord(reason string) string {
+	if words := reasonWords[reason]; words != "" {
+		return words
+	}
+	return reason
 }
 
 // invitedRole is the role that the form to invite begins with: the first member has to invite the others.

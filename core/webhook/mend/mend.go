@@ -87,6 +87,22 @@ func For(probe string) (a Advice, ok bool) {
 	return Advice{}, false
 }
 
+// Unreached says what to do if a good event is answered with a status that no check of its signature gives.
+// "" is for every other status.
+func Unreached(status int) string {
+	switch status {
+	case 301, 302, 303, 307, 308:
+		return "Redirects are not followed. Set the webhook URL to where this one leads."
+	case 404, 405, 410:
+		return "Nothing takes events at this address. Look at the path of the webhook URL, and let the " +
+			"receiver take POST there."
+	case 502, 503, 504:
+		return "Something in front of the receiver has answered in its place. Look whether the receiver " +
+			"runs, and where its requests are passed on to."
+	}
+	return ""
+}
+
 //go:embed receivers
 var receivers embed.FS
 

@@ -6,6 +6,8 @@
 #   VERGE_OPERATOR_TOKEN  an operator token
 #   WEBHOOK_URL           a receiver that checks signatures with WEBHOOK_SECRET
 #   WEBHOOK_SECRET        the webhook's secret
+#   METHOD                the name of a method that verifies people; without it, bank
+#   CARELESS_URL          if set: a receiver that checks them too, and skips the check of the timestamp
 set -eu
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
@@ -34,6 +36,17 @@ says() {
 	fi
 }
 
+# until_says TEXT PATH asks until the answer contains the text, for half a minute.
+until_says() {
+	tries=0
+	call GET "$2"
+	until grep -qF -- "$1" "$here/answer" || [ $((tries += 1)) -gt 100 ]; do
+		sleep 0.3
+		call GET "$2"
+	done
+	says "$1"
+}
+
 echo '1. A publisher, and an invitation for its first member.'
 call POST publishers '{"name":"Walk by curl"}'
 publisher=$(member id)
@@ -50,11 +63,18 @@ echo '3. The receiver does not have the secret that was made, so the test fails.
 call POST "integrations/$integration/test"
 says '"status":"NOT_READY"'
 
-echo '4. With the secret of the receiver it passes.'
+echo '4. With the secret of the receiver it passes, unless the receiver takes old events.'
 call PATCH "integrations/$integration" "{\"webhook_secret\":\"$WEBHOOK_SECRET\"}"
 if [ -n "$made" ] && grep -qF "$made" "$here/answer"; then
 	echo 'a secret is shown twice' >&2
 	exit 1
+fi
+if [ -n "${CARELESS_URL:-}" ]; then
+	call PATCH "integrations/$integration" "{\"webhook_url\":\"$CARELESS_URL\"}"
+	call POST "integrations/$integration/test"
+	says '"status":"NOT_READY"'
+	says '"reasons":["stale_timestamp: '
+	call PATCH "integrations/$integration" "{\"webhook_url\":\"$WEBHOOK_URL\"}"
 fi
 call POST "integrations/$integration/test"
 says '"status":"READY"'
@@ -88,15 +108,35 @@ says '"status":"COMPLETED"'
 call GET "deliveries?integration_id=$integration"
 says 'verification.completed'
 
-echo '9. A new secret is staged; the present one goes on until the new one was tested.'
+echo '9. An event that the receiver refuses is given up, and arrives when it is sent again.'
+call PATCH "integrations/$integration" "{\"webhook_url\":\"${WEBHOOK_URL%/*}/nowhere\"}"
+call POST "integrations/$integration/test-session" '{"callback_url":"https://shop.example/callback"}'
+until_says '"reason":"refused"' "deliveries?integration_id=$integration&state=dead"
+place=$(member place)
+call PATCH "integrations/$integration" "{\"webhook_url\":\"$WEBHOOK_URL\"}"
+call POST "deliveries/$place/resend?integration_id=$integration" '{}'
+until_says '"state":"delivered"' "deliveries/$place?integration_id=$integration"
+
+echo '10. A new secret is staged; the present one goes on until the new one was tested.'
 call POST "integrations/$integration/rotate" '{"staged":true}'
 call POST "integrations/$integration/test?staged=1"
 says '"status":"NOT_READY"'
 call POST "integrations/$integration/test-event" '{"type":"verification.completed"}'
 says '"delivered":true'
 call POST "integrations/$integration/drop" '{}'
+call POST "integrations/$integration/stage" "{\"webhook_secret\":\"$WEBHOOK_SECRET\"}"
+call POST "integrations/$integration/test?staged=1"
+says '"promoted":true'
 
-echo '10. A viewer looks, and changes nothing.'
+echo '11. It goes live: a method that verifies people takes the place of the sandbox.'
+call GET "publishers/$publisher/overview"
+says '"name":"key","done":true'
+says '"name":"method","done":false'
+call PATCH "integrations/$integration" "{\"methods\":[\"${METHOD:-bank}\"]}"
+call GET "publishers/$publisher/overview"
+says '"name":"method","done":true'
+
+echo '12. A viewer looks, and changes nothing.'
 call POST operators '{"name":"Walk by curl","role":"viewer"}'
 viewer=$(member token)
 operator=$(sed -n 's/.*"id":"\(op_[^"]*\)".*/\1/p' "$here/answer")
@@ -108,7 +148,7 @@ operator=$(sed -n 's/.*"id":"\(op_[^"]*\)".*/\1/p' "$here/answer")
 )
 call POST "operators/$operator/revoke" '{}'
 
-echo '11. Who did what is in the audit, and no secret is.'
+echo '13. Who did what is in the audit, and no secret is.'
 call GET "audit?publisher_id=$publisher"
 says '"operation":"integration.create"'
 for secret in "$made" "$WEBHOOK_SECRET" "$key"; do
@@ -118,7 +158,7 @@ for secret in "$made" "$WEBHOOK_SECRET" "$key"; do
 	fi
 done
 
-echo '12. The publisher leaves.'
+echo '14. The publisher leaves.'
 call POST "publishers/$publisher/archive" '{}'
 want=400 call POST keys "{\"publisher_id\":\"$publisher\"}"
 echo 'Done.'
