@@ -233,8 +233,10 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 	const rest = " HTTP/1.1\r\nHost: x\r\n\r\n"
 	server, client := secure(t)
 	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
-		c.ReadHeaderTimeout, c.Engine = 150*time.Millisecond, fake{}
+		c.Engine = fake{}
 		base, _ := start(t, c)
+		c.ReadHeaderTimeout = 500 * time.Millisecond
+		impatient, _ := start(t, c)
 		for _, tt := range []struct {
 			rule, request string
 			status        int
@@ -263,6 +265,10 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 			{"a head that does not come in time", "GET / HTTP/1.1\r\nHost:", 408, "REQUEST_TIMEOUT"},
 		} {
 			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
+				base := base
+				if tt.status == 408 {
+					base = impatient
+				}
 				conn := dial(t, base)
 				if c.TLS != nil {
 					conn = tls.Client(conn, client)
