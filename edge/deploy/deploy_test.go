@@ -143,8 +143,8 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 var increases = regexp.MustCompile(
 	`expr: sum by \(\w+\) \(increase\((verge_\w+)\{(\w+="\w+")\}\[\w+\]\)\) > 0`)
 
-// To Prometheus a counter that appears with 1 does not rise. So what an alert wants to see rise is there at 0 in
-// a server that nobody has asked yet.
+// To Prometheus a counter that appears with 1 does not rise. So what an alert wants to see rise is there at 0
+// in a server that nobody has asked yet.
 func TestTheFirstEventRaisesAnAlert(t *testing.T) {
 	metrics := testharness.New(t, nil).Metrics()
 	found := increases.FindAllStringSubmatch(read(t, "alerts.yml"), -1)

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestTheUnitIsGood has systemd read the unit and judge how much it leaves open. The drop-in beside it and those
-// of its comments are read, too.
+// TestTheUnitIsGood has systemd read the unit and judge how much it leaves open. The drop-in beside it and
+// those of its comments are read, too.
 func TestTheUnitIsGood(t *testing.T) {
 	t.Parallel()
 	analyze := kit.Program(t, "systemd-analyze")

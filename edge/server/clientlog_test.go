@@ -43,12 +43,13 @@ func TestClientInTheLog(t *testing.T) {
 			if address == v6 && shown == v6 {
 				shown = "2001:db8:1:2::/64"
 			}
-			_, network := networkOf(&fakeConn{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(r.RemoteAddr))})
+			from := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(r.RemoteAddr))
+			_, network := networkOf(&fakeConn{from: from})
 			s.log.LogAttrs(t.Context(), slog.LevelWarn, "", s.networkAttrs(network)...)
 			var other struct{ Client string }
 			if err := json.Unmarshal([]byte(logs.String()), &other); err != nil || other.Client != shown {
-				t.Errorf("contract 48: log_client %q shows a connection of %s as %q, want %q: %v", how, address,
-					other.Client, shown, err)
+				t.Errorf("contract 48: log_client %q shows a connection of %s as %q, want %q: %v",
+					how, address, other.Client, shown, err)
 			}
 			logs.Reset()
 		}
