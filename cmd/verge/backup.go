@@ -149,7 +149,7 @@ Start the server not before %s. By then every session and result
 token from before has ended; earlier, one that was used since the backup could be
 used again. Then undo again what was undone since the backup: keys, operator
 tokens and members that were revoked or removed, invitations that were used.
-OPERATING.md has the whole list, under "Backup".
+edge/deploy/BACKUP.md has the whole list.
 `, now.Add(session.Life).UTC().Format(time.RFC3339))
 	return nil
 }

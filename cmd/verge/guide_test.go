@@ -96,7 +96,7 @@ func TestTheCommandsOfTheGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit, err := filepath.Abs("../../edge/deploy/systemd/verge.service")
+	units, err := filepath.Abs("../../edge/deploy/systemd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +125,8 @@ func TestTheCommandsOfTheGuide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := `set -e
-mkdir -p etc lib bin dist edge/deploy/systemd
-cp "` + unit + `" edge/deploy/systemd
+mkdir -p etc lib bin dist edge/deploy
+cp -r "` + units + `" edge/deploy
 cp -a /etc/. etc && cp "` + binary + `" dist/verge
 printf '#!/bin/sh\n' >bin/make && chmod 755 bin/make
 for d in etc:/etc lib:/var/lib bin:/usr/local/bin; do mount --bind "${d%%:*}" "${d#*:}"; done

@@ -69,7 +69,7 @@ func listen(addr, what string) (net.Listener, error) {
 			"(port 0 takes any free one)", addr, what)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s: no permission to listen there: a port below 1024 takes "+
-			"CAP_NET_BIND_SERVICE, which the unit for systemd has in a drop-in; or choose a "+
+			"CAP_NET_BIND_SERVICE, which edge/deploy/systemd/port-443.conf adds to the unit; or choose a "+
 			"higher port with %s",
 			addr, what)
 	}

@@ -28,6 +28,9 @@ var counts = []string{
 	CountKeyMissing,
 }
 
+// CountNames returns all names.
+func CountNames() []string { return slices.Clone(counts) }
+
 // CountName returns the name under which an event is counted: the event's own name if the list has it,
 // otherwise "other". A module that is newer than its host may count what the host does not know. A
 // hostile one counts anything.

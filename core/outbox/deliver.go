@@ -67,6 +67,9 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	body, subject, err := o.open(m, eventID(job), sealed)
 	e := event{Meta: m, id: eventID(job), sealed: sealed, subject: subject}
+	if target != nil {
+		e.publisher = target.PublisherID
+	}
 	switch {
 	case reason == noSecret:
 		return o.postpone(ctx, job, e, reason)
@@ -157,6 +160,8 @@ type event struct {
 	id      string
 	sealed  []byte
 	subject *subject // nil if the event cannot be read
+
+	publisher string // "" if the integration is gone
 }
 
 // state returns what the log says of the event once nothing more is due.
@@ -179,7 +184,7 @@ func (o *Outbox) fetch(
 }
 
 // target returns where the events of an integration go and how they are signed, or the reason why they
-// cannot be sent.
+// cannot be sent. Without an integration of that id, i is nil.
 func (o *Outbox) target(
 	ctx context.Context, id string,
 ) (i *integration.Integration, secret, reason string, err error) {
@@ -191,12 +196,12 @@ func (o *Outbox) target(
 		return nil, "", "", err
 	}
 	if !i.Webhook.Sends() {
-		return nil, "", noTarget, nil
+		return i, "", noTarget, nil
 	}
 	secret, err = o.Directory.WebhookSecret(i)
 	if err != nil {
 		o.Log.Debug("webhook cannot be signed", "integration", id, "error", err.Error())
-		return nil, "", noSecret, nil
+		return i, "", noSecret, nil
 	}
 	return i, secret, "", nil
 }
@@ -314,6 +319,9 @@ func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e ev
 	attrs := []slog.Attr{slog.String("event", e.id), slog.String("type", e.Type),
 		slog.String("session", e.Session), slog.String("integration", e.Integration),
 		slog.Int("attempts", e.Attempts)}
+	if e.publisher != "" {
+		attrs = append(attrs, slog.String("publisher", e.publisher))
+	}
 	if last != "" {
 		attrs = append(attrs, slog.String("last", last))
 	}

@@ -139,6 +139,25 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 	}
 }
 
+// increases finds alerts on the first event of a kind.
+var increases = regexp.MustCompile(
+	`expr: sum by \(\w+\) \(increase\((verge_\w+)\{(\w+="\w+")\}\[\w+\]\)\) > 0`)
+
+// To Prometheus a counter that appears with 1 does not rise. So what an alert wants to see rise is there at 0
+// in a server that nobody has asked yet.
+func TestTheFirstEventRaisesAnAlert(t *testing.T) {
+	metrics := testharness.New(t, nil).Metrics()
+	found := increases.FindAllStringSubmatch(read(t, "alerts.yml"), -1)
+	if len(found) < 4 {
+		t.Fatalf("only %d alerts on a first event are found: %q", len(found), found)
+	}
+	for _, m := range found {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `\{.*\b` + m[2] + `.*\} 0$`).MatchString(metrics) {
+			t.Errorf("before the first one there is no %s{%s}", m[1], m[2])
+		}
+	}
+}
+
 // Prometheus must be able to read each expression of the dashboard.
 func TestExpressionsOfTheDashboard(t *testing.T) {
 	all := expressions(t)

@@ -68,9 +68,17 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 	} else {
 		makesAList(t, s.Cmd, s.Args)
 	}
+	has := map[string]bool{}
 	for _, f := range release.Archives[0].Files {
+		has[f.Src] = true
 		if f.Dst == "" && !strings.Contains(f.Src, "*") {
 			read(t, "../../"+f.Src) // is there
+		}
+	}
+	for _, src := range []string{"LICENSE", "cmd/verge/OPERATING.md", "edge/deploy/*.{md,yml,json}",
+		"edge/deploy/**/*", "dist-man/*", "cmd/verge/completion/*"} {
+		if !has[src] {
+			t.Errorf("no archive has %s", src)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestTheUnitIsGood has systemd read the unit and judge how much it leaves open. The drop-ins of its comments
-// are read, too.
+// TestTheUnitIsGood has systemd read the unit and judge how much it leaves open. The drop-in beside it and
+// those of its comments are read, too.
 func TestTheUnitIsGood(t *testing.T) {
 	t.Parallel()
 	analyze := kit.Program(t, "systemd-analyze")
@@ -21,30 +21,34 @@ func TestTheUnitIsGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	dropIns := strings.Split(unit, "\n#   [Service]\n")[1:]
-	if len(dropIns) != 3 {
-		t.Fatalf("the unit shows %d drop-ins, want 3", len(dropIns))
+	if len(dropIns) != 2 {
+		t.Fatalf("the unit shows %d drop-ins, want 2", len(dropIns))
+	}
+	for line := range strings.Lines(unit) {
+		name, command, _ := strings.Cut(line, "=")
+		program, _, _ := strings.Cut(command, " ")
+		if strings.HasPrefix(name, "Exec") && program != "/usr/local/bin/verge" && program != "/bin/sh" {
+			t.Errorf("a minimal Debian may not have what %s needs: %s", name, program)
+		}
+	}
+	_, port, _ := strings.Cut(read(t, "systemd/port-443.conf"), "[Service]\n")
+	if !strings.Contains(port, "\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n") {
+		t.Errorf("the drop-in for port 443 gives no right to it: %s", port)
 	}
 	for _, c := range []struct {
 		name, dropIn string
 		exposure     string // at most, in tenths
 	}{
 		{"as it is", "", "15"},
-		{"with a port below 1024", dropIns[0], "20"},
-		{"with the engine wasm", dropIns[1], "18"},
-		{"with few addresses", dropIns[2], "13"},
+		{"with a port below 1024", port, "20"},
+		{"with the engine wasm", uncommented(dropIns[0]), "18"},
+		{"with few addresses", uncommented(dropIns[1]), "13"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "verge.service")
 			text, install, _ := strings.Cut(unit, "[Install]")
 			text = strings.ReplaceAll(text, "/usr/local/bin/verge", here) // a program that is there
-			for line := range strings.Lines(c.dropIn) {
-				setting, ok := strings.CutPrefix(line, "#   ")
-				if !ok {
-					break
-				}
-				text += setting
-			}
-			if err := os.WriteFile(path, []byte(text+"[Install]"+install), 0o644); err != nil {
+			if err := os.WriteFile(path, []byte(text+c.dropIn+"[Install]"+install), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			for _, args := range [][]string{
@@ -58,6 +62,18 @@ func TestTheUnitIsGood(t *testing.T) {
 			}
 		})
 	}
+}
+
+// uncommented returns the settings with which a comment begins.
+func uncommented(comment string) (settings string) {
+	for line := range strings.Lines(comment) {
+		setting, ok := strings.CutPrefix(line, "#   ")
+		if !ok {
+			break
+		}
+		settings += setting
+	}
+	return settings
 }
 
 func read(t *testing.T, path string) string {

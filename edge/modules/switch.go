@@ -96,7 +96,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	if !ok {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
-	metrics := at.Metrics.Guests()
+	metrics := at.Metrics.Guests(wasmhost.Causes())
 	s.tells = metrics
 	s.cache = OpenCache(s.config.Cache, h.Now, h.Log)
 	s.cache.before(first.Digest)

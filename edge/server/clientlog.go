@@ -25,7 +25,11 @@ func (s *Server) clientAttrs(attrs []slog.Attr, client netip.Addr, whole string)
 
 // networkAttrs is clientAttrs for a connection, which counts for a network.
 func (s *Server) networkAttrs(network netip.Prefix, attrs ...slog.Attr) []slog.Attr {
-	return s.clientAttrs(attrs, network.Addr(), network.String())
+	whole := network.String()
+	if network.IsSingleIP() {
+		whole = network.Addr().String()
+	}
+	return s.clientAttrs(attrs, network.Addr(), whole)
 }
 
 // shownClient returns an address as the log may have it. whole is its text where the log may have all of it.

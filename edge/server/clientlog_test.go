@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -36,6 +37,19 @@ func TestClientInTheLog(t *testing.T) {
 			}
 			if got, _ := line["client"].(string); got != shown {
 				t.Errorf("contract 48: log_client %q shows %s as %q, want %q", how, address, got, shown)
+			}
+			logs.Reset()
+			// A connection without a request counts for its network, which of IPv4 is one address.
+			if address == v6 && shown == v6 {
+				shown = "2001:db8:1:2::/64"
+			}
+			from := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(r.RemoteAddr))
+			_, network := networkOf(&fakeConn{from: from})
+			s.log.LogAttrs(t.Context(), slog.LevelWarn, "", s.networkAttrs(network)...)
+			var other struct{ Client string }
+			if err := json.Unmarshal([]byte(logs.String()), &other); err != nil || other.Client != shown {
+				t.Errorf("contract 48: log_client %q shows a connection of %s as %q, want %q: %v",
+					how, address, other.Client, shown, err)
 			}
 			logs.Reset()
 		}

@@ -20,8 +20,8 @@ type GuestMetrics struct {
 	rollbacks   *prometheus.CounterVec
 }
 
-// Guests adds the metrics of an engine with guests. It is called at most once.
-func (m *Metrics) Guests() *GuestMetrics {
+// Guests adds the metrics of an engine with guests, which fail by these causes. It is called at most once.
+func (m *Metrics) Guests(causes []string) *GuestMetrics {
 	g := &GuestMetrics{
 		reg: m.reg,
 		compile: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -59,6 +59,9 @@ func (m *Metrics) Guests() *GuestMetrics {
 			Help: "Modules that failed on probation, so that the one before took the requests again, " +
 				"by cause, as of failures.",
 		}, []string{"cause"}),
+	}
+	for _, cause := range causes {
+		g.failures.WithLabelValues(cause) // there before the first one, for the reason of NewMetrics
 	}
 	m.reg.MustRegister(g.compile, g.start, g.recycled, g.failures, g.effects, g.activations, g.rollbacks)
 	return g

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Metrics has all metrics, in a registry of its own. It is made before the server,
@@ -49,7 +50,8 @@ type Metrics struct {
 }
 
 // NewMetrics returns metrics at zero. They include those of Go's runtime, of the
-// process and of the build.
+// process and of the build. Events are there before the first one, because Prometheus
+// takes a counter that appears with 1 for one that did not rise.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		reg:     prometheus.NewRegistry(),
@@ -136,6 +138,9 @@ func NewMetrics() *Metrics {
 				5},
 		}, []string{"operation", "result"}),
 		sessions: newSessionMetrics(),
+	}
+	for _, event := range host.CountNames() {
+		m.events.WithLabelValues(event)
 	}
 	m.reg.MustRegister(m.sessions.total, m.storeSeconds, m.keys)
 	m.reg.MustRegister(
@@ -234,6 +239,13 @@ func (m *Metrics) StoreRefused(what string) { m.storeRefused.WithLabelValues(wha
 // StoreDone reports a call of the store.
 func (m *Metrics) StoreDone(operation, result string, took time.Duration) {
 	m.storeSeconds.WithLabelValues(operation, result).Observe(took.Seconds())
+}
+
+// expectFaults makes the counters of the answers 500, for the reason of NewMetrics.
+func (m *Metrics) expectFaults(routes web.Listing) {
+	for _, r := range routes {
+		m.requests.WithLabelValues(r.Label, strconv.Itoa(http.StatusInternalServerError))
+	}
 }
 
 func (m *Metrics) observe(route string, status int, took time.Duration) {

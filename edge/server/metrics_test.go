@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/storewatch"
 )
 
@@ -22,8 +24,34 @@ func TestCountsAreNamesOfTheList(t *testing.T) {
 		m.Count(event)
 	}
 	const want = `verge_events_total{event="other"} 5; verge_events_total{event="webhook_dead"} 1`
-	if got := scraped(m, "verge_events_total"); got != want {
+	lines := slices.DeleteFunc(strings.Split(scraped(m, "verge_events_total"), "; "),
+		func(line string) bool { return strings.HasSuffix(line, " 0") })
+	if got := strings.Join(lines, "; "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// An alert looks at how much a counter rises. One that appears with 1 does not rise, so each that an alert on
+// the first event needs is there at 0 before.
+func TestCountersAreThereBeforeTheFirstEvent(t *testing.T) {
+	m := NewMetrics()
+	m.Guests([]string{"trap"})
+	admin := listen(t)
+	New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(), Metrics: m, AdminListener: admin,
+		AdminRoutes: core.AdminRoutes(),
+		Admin:       func(context.Context, *web.Request) *web.Response { return nil }})
+	at := scraped(m, "verge_")
+	want := []string{`verge_wasm_guest_failures_total{cause="trap"} 0`}
+	for _, event := range host.CountNames() {
+		want = append(want, `verge_events_total{event="`+event+`"} 0`)
+	}
+	for _, route := range append(core.Routes(), core.AdminRoutes()...) {
+		want = append(want, `verge_http_requests_total{route="`+route.Label+`",status="500"} 0`)
+	}
+	for _, line := range want {
+		if !strings.Contains(at, line) {
+			t.Errorf("nothing says %s", line)
+		}
 	}
 }
 

@@ -234,6 +234,7 @@ func New(c Config) *Server {
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes
+	c.Metrics.expectFaults(c.Routes)
 	s.public.health, s.public.show = true, c.Page
 	if c.Admin != nil {
 		secure := c.TLS
@@ -243,6 +244,7 @@ func New(c Config) *Server {
 		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout, secure)
 		s.admin.routes, s.admin.streams = c.AdminRoutes, c.AdminStreams
 		s.admin.words = words(c.AdminRoutes, c.AdminStreams)
+		c.Metrics.expectFaults(c.AdminRoutes)
 		s.admin.crowd.most = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()

@@ -30,6 +30,11 @@ const (
 	CauseStart    = "start"    // it could not be started to replace another guest
 )
 
+// Causes returns all of them.
+func Causes() []string {
+	return []string{CauseMemory, CauseTrap, CauseDeadline, CauseProtocol, CauseHost, CauseStart}
+}
+
 // Stats is the state of an engine at one moment.
 type Stats struct {
 	Digest    string // of the module that takes requests

@@ -36,23 +36,50 @@ func TestSpecCoverage(t *testing.T) {
 		}
 		rows++
 		cell := strings.TrimSpace(cells[2])
-		named := 0
-		quoted := strings.Split(cell, "`")
-		for i := 1; i < len(quoted); i += 2 {
-			err := tests.Find(quoted[i])
-			if errors.Is(err, proof.ErrNoName) {
-				continue // some other word
-			}
-			named++
-			if err != nil {
-				t.Errorf("line %d: %v", n+1, err)
-			}
-		}
+		named := findTests(t, tests, n+1, cell)
 		if named == 0 && !strings.HasPrefix(cell, "Not testable: ") {
 			t.Errorf("line %d: no test and no reason: %s", n+1, cells[1])
 		}
 	}
 	if rows < 155 {
 		t.Errorf("%d rows, there are more sentences than that", rows)
+	}
+}
+
+// findTests looks for each test that a cell names, and returns how many there are.
+func findTests(t *testing.T, tests *proof.Finder, line int, cell string) (named int) {
+	t.Helper()
+	quoted := strings.Split(cell, "`")
+	for i := 1; i < len(quoted); i += 2 {
+		err := tests.Find(quoted[i])
+		if errors.Is(err, proof.ErrNoName) {
+			continue // some other word
+		}
+		named++
+		if err != nil {
+			t.Errorf("line %d: %v", line, err)
+		}
+	}
+	return named
+}
+
+// The table of edge/deploy/README.md names tests that exist, and at least one in each row.
+func TestWhatOperatorsGetIsProven(t *testing.T) {
+	text, err := os.ReadFile("../../edge/deploy/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n# What proves it\n")
+	_, table, _ = strings.Cut(table, "\n|---|---|\n")
+	tests := proof.In("../..", "edge/deploy")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	for n, row := range rows {
+		cells := strings.Split(row, "|")
+		if len(cells) != 4 || findTests(t, tests, n+1, cells[2]) == 0 {
+			t.Errorf("row %d has no test: %s", n+1, row)
+		}
+	}
+	if len(rows) < 24 {
+		t.Errorf("%d rows, there were more", len(rows))
 	}
 }

@@ -132,7 +132,8 @@ func checkAgreement(t *testing.T, h *testharness.Harness, session string, lines 
 	for _, l := range lines {
 		if event, ok := l["event"].(string); ok {
 			attempts[event]++
-			if l["took_ms"] == nil || l["last"] == nil || l["integration"] != h.Publisher.L1.ID {
+			if l["took_ms"] == nil || l["last"] == nil || l["integration"] != h.Publisher.L1.ID ||
+				l["publisher"] != h.Publisher.ID {
 				t.Errorf("contract 48: the line of an attempt lacks what is known: %v", l)
 			}
 		}

@@ -320,7 +320,9 @@ func (d *document) field(name string, schema node) field {
 		f.Values = []string{fmt.Sprint(v)}
 	} else {
 		for _, v := range list(schema, "enum") {
-			f.Values = append(f.Values, fmt.Sprint(v))
+			if v != nil { // the type says that already
+				f.Values = append(f.Values, fmt.Sprint(v))
+			}
 		}
 	}
 	for _, limit := range []struct{ keyword, words string }{

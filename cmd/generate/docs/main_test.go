@@ -56,7 +56,7 @@ components:
       properties: {a: {type: string, description: From the parent.}, b: {type: [number, 'null']}}
     Child:
       allOf: [{$ref: '#/components/schemas/Parent'}]
-      properties: {a: {const: fixed}, c: {type: object, properties: {d: {type: string, enum: [x, y]}}}}
+      properties: {a: {const: fixed}, c: {type: object, properties: {d: {type: [string, 'null'], enum: [x, y, null]}}}}
 `
 
 func TestRender(t *testing.T) {
@@ -78,7 +78,8 @@ func TestRender(t *testing.T) {
 			`<strong>required</strong></dt>` + "\n" + `<dd>From the parent. Always <code>fixed</code>.</dd>`,
 		"a member of several types": `<span class="type">number or null</span>`,
 		"a member of a member":      `<dt><code>c.d</code>`,
-		"the values of an enum":     `One of <code>x</code>, <code>y</code>.`,
+		"the values of an enum, of which null is a type": `<span class="type">string or null</span></dt>` + "\n" +
+			`<dd> One of <code>x</code>, <code>y</code>.`,
 		"examples are JSON in written order": "{\n  &#34;b&#34;: 1,\n" +
 			"  &#34;a&#34;: [\n    &#34;&lt;&#34;,\n    null\n  ]\n}",
 		"an error refers to the one place":      `<h5>Body: an <a href="#errors">error</a></h5>`,
