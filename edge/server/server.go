@@ -166,7 +166,7 @@ type Server struct {
 	admin    *door
 	ops      *http.Server
 
-	largeBodies atomic.Int64 // bytes; see room
+	largeBodies room
 }
 
 // New returns a server that does not serve yet. It panics if Engine, Routes or Public
@@ -230,7 +230,7 @@ func New(c Config) *Server {
 	}
 	c.TrustedProxies = trusted
 
-	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
+	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, largeBodies: room{size: largeBodyRoom}}
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes
