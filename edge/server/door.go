@@ -183,7 +183,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if d.health && (r.URL.Path == AlivePath || r.URL.Path == ReadyPath) {
 		m.enter()
-		d.serveHealth(w, r)
+		d.s.serveHealth(w, r, d.name, d.client(r), false)
 		return
 	}
 	begin := time.Now()
@@ -207,14 +207,6 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	span.End(resp.Status, resp.Header.Get("X-Request-Id"), said)
 	d.logAccess(r, &route, client, resp, said, why, took)
-}
-
-func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == AlivePath {
-		d.s.serveAlive(w, false)
-		return
-	}
-	d.s.serveReady(w, r, false)
 }
 
 func (d *door) client(r *http.Request) netip.Addr {

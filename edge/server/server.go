@@ -246,9 +246,12 @@ func New(c Config) *Server {
 		s.admin.crowd.most = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+AlivePath, func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
-	mux.HandleFunc("GET "+ReadyPath,
-		func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
+	for _, path := range []string{AlivePath, ReadyPath} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			peer, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
+			s.serveHealth(w, r, "ops", peer.Addr(), true)
+		})
+	}
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.ops = &http.Server{
 		Handler:           mux,
