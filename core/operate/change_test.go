@@ -32,6 +32,59 @@ func TestALostUpdateIsRefused(t *testing.T) {
 	}
 }
 
+// Contract 42: If-Match with "*" changes whatever version there is, also where others change it at once. A
+// named version is refused then.
+func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
+	for what, change := range map[string]func(w *world, version string) error{
+		"an integration": func(w *world, version string) error {
+			_, err := w.ChangeIntegration(ctx, admin, intA, version, IntegrationInput{Name: text("Mine")})
+			return err
+		},
+		"a secret": func(w *world, version string) error {
+			_, err := w.RotateSecret(ctx, admin, intA, version, true)
+			return err
+		},
+		"a publisher": func(w *world, version string) error {
+			_, err := w.ChangePublisher(ctx, admin, pubA, version, PublisherInput{Name: text("Mine")})
+			return err
+		},
+	} {
+		for _, named := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, ", a version is named: ", named), func(t *testing.T) {
+				w := newWorld(t)
+				version := ""
+				if named {
+					i, err := w.Integration(ctx, admin, intA)
+					coretest.Must(t, err)
+					if version = i.Version; what == "a publisher" {
+						p, err := w.Publisher(ctx, admin, pubA)
+						coretest.Must(t, err)
+						version = p.Version
+					}
+				}
+				overtaken := false
+				w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+					if c.Method == "Commit" && !overtaken {
+						overtaken = true
+						coretest.Must(t, change(w, ""))
+					}
+					return kvtest.Pass
+				}
+				err := change(w, version)
+				if named && !errors.Is(err, ErrStale) || !named && err != nil || !overtaken {
+					t.Errorf("%v, overtaken: %v", err, overtaken)
+				}
+				w.Store.Decide = nil
+				all, err := w.Audit(ctx, admin, pubA, Cursor{})
+				coretest.Must(t, err)
+				if want := map[bool]int{true: 1, false: 2}[named]; len(all.Items) != want {
+					t.Errorf("the audit has %d entries, want %d", len(all.Items), want)
+				}
+			})
+		}
+	}
+}
+
 // Every wrong value is named at once (contract 5), by the name that forms and the API give it.
 func TestEveryWrongValueIsNamed(t *testing.T) {
 	w := newWorld(t)

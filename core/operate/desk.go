@@ -117,6 +117,20 @@ func find[T any](
 	}
 }
 
+// maxRaces limits how often one change is made again after others came first.
+const maxRaces = 8
+
+// overtaking makes a change again that others have overtaken, for a caller who takes whatever version there
+// is.
+func overtaking[T any](version string, change func() (T, error)) (now T, err error) {
+	for range maxRaces {
+		if now, err = change(); version != "" || !errors.Is(err, ErrStale) {
+			break
+		}
+	}
+	return now, err
+}
+
 // fresh refuses a version that is not the present one. "" is a caller who takes whatever there is.
 func fresh(want, is string) error {
 	if want != "" && want != is {

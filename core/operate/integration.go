@@ -159,6 +159,13 @@ func (d *Desk) ArchiveIntegration(ctx context.Context, who Actor, id, version st
 // alter changes the integration that has that version; "" is whatever version it has.
 func (d *Desk) alter(ctx context.Context, who Actor, op Operation, id, version string,
 	apply func(*integration.Integration) (integration.Secrets, error)) (Integration, error) {
+	return overtaking(version, func() (Integration, error) {
+		return d.alterOnce(ctx, who, op, id, version, apply)
+	})
+}
+
+func (d *Desk) alterOnce(ctx context.Context, who Actor, op Operation, id, version string,
+	apply func(*integration.Integration) (integration.Secrets, error)) (Integration, error) {
 	was, err := d.integration(ctx, who, op, id)
 	if err != nil {
 		return Integration{}, err

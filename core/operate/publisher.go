@@ -109,6 +109,13 @@ func (d *Desk) changePublisher(ctx context.Context, who Actor, op Operation, id,
 	if err := who.may(op, id); err != nil {
 		return Publisher{}, err
 	}
+	return overtaking(version, func() (Publisher, error) {
+		return d.changePublisherOnce(ctx, who, op, id, version, alter)
+	})
+}
+
+func (d *Desk) changePublisherOnce(ctx context.Context, who Actor, op Operation, id, version string,
+	alter func(*integration.Publisher) error) (Publisher, error) {
 	was, err := d.Directory.ReadPublisher(ctx, id)
 	if err != nil {
 		return Publisher{}, told(err)

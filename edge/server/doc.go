@@ -30,7 +30,9 @@
 // A client that is slow or silent uses a connection, but none of the
 // MaxConcurrent places for requests, because the server reads head and body
 // first. A body that is still coming takes at most 16 KiB of memory on most
-// routes. Over one HTTP/2 connection, each such body beyond the first counts as
+// routes. Larger ones, such as pictures, share 64 MiB. If those are full, the body
+// that has stood still for longest, and for a second at least, is answered 503 to
+// make room. Over one HTTP/2 connection, each such body beyond the first counts as
 // one more connection. If there is no place for a request, it is answered 503
 // before anything of it is parsed.
 //

@@ -183,7 +183,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if d.health && (r.URL.Path == AlivePath || r.URL.Path == ReadyPath) {
 		m.enter()
-		d.serveHealth(w, r)
+		d.s.serveHealth(w, r, d.name, d.client(r), false)
 		return
 	}
 	begin := time.Now()
@@ -207,14 +207,6 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	span.End(resp.Status, resp.Header.Get("X-Request-Id"), said)
 	d.logAccess(r, &route, client, resp, said, why, took)
-}
-
-func (d *door) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == AlivePath {
-		d.s.serveAlive(w, false)
-		return
-	}
-	d.s.serveReady(w, r, false)
 }
 
 func (d *door) client(r *http.Request) netip.Addr {
@@ -246,12 +238,13 @@ func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	stream := d.streams[r.URL.Path]
 	if stream == nil {
-		large := room{of: &d.s.largeBodies}
+		// An error means that the connection has no deadlines, so there is none to set.
+		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
+		large := share{of: &d.s.largeBodies, stop: func() { readUntil(time.Now()) }}
 		defer large.giveBack()
 		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
-			// A picture takes longer than a form over the uplink of a phone. An error means that the
-			// connection has no deadlines, so there is none to extend.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeBodyTime))
+			// A picture takes longer than a form over the uplink of a phone.
+			readUntil(time.Now().Add(largeBodyTime))
 		}
 		if why := d.takeBody(r, m, req, maxBody, &large); why != nil {
 			return d.refuse(req, *why), why
@@ -281,7 +274,7 @@ func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 
 // takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the
 // room that it has filled.
-func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody int, large *room) *refusal {
+func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody int, large *share) *refusal {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -293,7 +286,7 @@ func (d *door) takeBody(r *http.Request, m *member, req *web.Request, maxBody in
 	}
 	var err error
 	req.Body, err = readBody(r, maxBody, large)
-	if errors.Is(err, errNoRoom) {
+	if errors.Is(err, errNoRoom) || err != nil && large.gaveWay() {
 		return &serviceBusy
 	}
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
@@ -340,7 +333,7 @@ var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); 
 // readBody reads at most one byte more than the route takes, so that the core can
 // tell that a body is too large. With the pooled buffer, a small body does not cost
 // 16 KiB. A larger one costs what has arrived of it.
-func readBody(r *http.Request, maxBody int, large *room) (body []byte, err error) {
+func readBody(r *http.Request, maxBody int, large *share) (body []byte, err error) {
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)
 	most := maxBody + 1
@@ -349,6 +342,9 @@ func readBody(r *http.Request, maxBody int, large *room) (body []byte, err error
 		n += m
 		switch {
 		case err == io.EOF, err == nil && len(body)+n == most:
+			if !large.arrived() {
+				return nil, errNoRoom
+			}
 			return append(body, (*buf)[:n]...), nil
 		case err != nil:
 			return nil, err

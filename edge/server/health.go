@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -17,22 +20,33 @@ const (
 	ReadyPath = "/readyz"
 )
 
-// serveAlive answers 200 as long as the process runs. If the store fails, the
-// process recovers by itself or ends. The word in the answer says whether the store
-// fails.
-func (s *Server) serveAlive(w http.ResponseWriter, detail bool) {
-	var failing error
+// health is what a health check finds.
+type health struct {
+	status int
+	word   string
+	cause  error // for those alone who may see the reason
+}
+
+// alive is always 200: the process runs. If the store fails, the process recovers by itself or ends. The word
+// says whether the store fails.
+func (s *Server) alive() health {
 	if s.cfg.Store != nil {
-		failing = s.cfg.Store.Failing()
+		if failing := s.cfg.Store.Failing(); failing != nil {
+			return health{http.StatusOK, "degraded", failing}
+		}
 	}
-	switch {
-	case failing == nil:
-		writeHealth(w, http.StatusOK, "ok", "")
-	case detail:
-		writeHealth(w, http.StatusOK, "degraded", failing.Error())
-	default:
-		writeHealth(w, http.StatusOK, "degraded", "")
+	return health{http.StatusOK, "ok", nil}
+}
+
+// readyNow is 503 where a balancer should send no requests.
+func (s *Server) readyNow(ctx context.Context) health {
+	if s.draining.Load() {
+		return health{http.StatusServiceUnavailable, "draining", nil}
 	}
+	if err := s.ready.now(ctx); err != nil {
+		return health{http.StatusServiceUnavailable, "unavailable", err}
+	}
+	return s.alive()
 }
 
 // putOff raises Retry-After to the store's own value while the store fails.
@@ -75,30 +89,41 @@ func (p *readiness) now(ctx context.Context) error {
 	return p.err
 }
 
-func (s *Server) serveReady(w http.ResponseWriter, r *http.Request, detail bool) {
-	if s.draining.Load() {
-		w.Header().Set("Connection", "close")
-		writeHealth(w, http.StatusServiceUnavailable, "draining", "")
-		return
+// serveHealth answers a health check of a listener. detail says whether the answer has the reason. Balancers
+// ask every few seconds, so the check has a line in the log at the level DEBUG alone.
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener string, client netip.Addr,
+	detail bool) {
+	begin := time.Now()
+	found := s.alive()
+	if r.URL.Path == ReadyPath {
+		found = s.readyNow(r.Context())
 	}
-	if err := s.ready.now(r.Context()); err != nil {
-		cause := ""
-		if detail {
-			cause = err.Error()
-		}
-		writeHealth(w, http.StatusServiceUnavailable, "unavailable", cause)
-		return
-	}
-	s.serveAlive(w, detail)
-}
-
-func writeHealth(w http.ResponseWriter, status int, word, cause string) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Request-Id", newRequestID())
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(struct {
+	answer := struct {
 		Status string `json:"status"`
 		Cause  string `json:"cause,omitempty"`
-	}{word, cause})
+	}{Status: found.word}
+	if detail && found.cause != nil {
+		answer.Cause = found.cause.Error()
+	}
+	id, h := newRequestID(), w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Request-Id", id)
+	if correlation := reply.CorrelationID(web.Header(r.Header)); correlation != "" {
+		h.Set("X-Correlation-Id", correlation)
+	}
+	if found.word == "draining" {
+		h.Set("Connection", "close")
+	}
+	w.WriteHeader(found.status)
+	json.NewEncoder(w).Encode(answer)
+
+	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", s.clientAttrs([]slog.Attr{
+		slog.String("listener", listener), slog.String("method", logMethod(r.Method)),
+		slog.String("path", r.URL.Path), slog.Int("status", found.status),
+		slog.Float64("took_ms", milliseconds(time.Since(begin))), slog.String("request_id", id),
+	}, client, client.String())...)
 }

@@ -166,7 +166,7 @@ type Server struct {
 	admin    *door
 	ops      *http.Server
 
-	largeBodies atomic.Int64 // bytes; see room
+	largeBodies room
 }
 
 // New returns a server that does not serve yet. It panics if Engine, Routes or Public
@@ -230,7 +230,7 @@ func New(c Config) *Server {
 	}
 	c.TrustedProxies = trusted
 
-	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log}
+	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, largeBodies: room{size: largeBodyRoom}}
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes
@@ -248,9 +248,12 @@ func New(c Config) *Server {
 		s.admin.crowd.most = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+AlivePath, func(w http.ResponseWriter, _ *http.Request) { s.serveAlive(w, true) })
-	mux.HandleFunc("GET "+ReadyPath,
-		func(w http.ResponseWriter, r *http.Request) { s.serveReady(w, r, true) })
+	for _, path := range []string{AlivePath, ReadyPath} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			peer, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
+			s.serveHealth(w, r, "ops", peer.Addr(), true)
+		})
+	}
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.ops = &http.Server{
 		Handler:           mux,

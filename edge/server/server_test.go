@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,66 @@ func TestRetryAfterGrowsWithTheStoresFailing(t *testing.T) {
 		if got := resp.Header.Get("Retry-After"); got != c.want {
 			t.Errorf("%d, and the store says %d: Retry-After %s, want %s", c.status, c.wait, got, c.want)
 		}
+	}
+}
+
+// Contract 4, 48: a health check has the ids of every answer, and a line in the log at the level DEBUG alone.
+func TestHealthChecksHaveALineAtDebugAlone(t *testing.T) {
+	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
+		t.Run(level.String(), func(t *testing.T) {
+			var logs lockedBuffer
+			ops := listen(t)
+			base, stop := start(t, Config{Engine: fake{}, Ops: ops,
+				Log: slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: level}))})
+			var want []string
+			bases := map[string]string{"public": base, "ops": "http://" + ops.Addr().String()}
+			for listener, base := range bases {
+				for _, path := range []string{"/healthz", "/readyz"} {
+					req, err := http.NewRequest("GET", base+path, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					req.Header.Set("X-Correlation-Id", "c-1")
+					resp, err := http.DefaultClient.Do(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp.Body.Close()
+					if got := resp.Header.Get("X-Correlation-Id"); got != "c-1" {
+						t.Errorf("%s of %s echoes %q", path, listener, got)
+					}
+					want = append(want, fmt.Sprint(listener, path, 200, resp.Header.Get("X-Request-Id")))
+				}
+			}
+			stop()
+			var got []string
+			for line := range strings.Lines(logs.String()) {
+				var l struct {
+					Msg, Level, Listener, Method, Path, Client string
+					Status                                     int
+					ID                                         string   `json:"request_id"`
+					Took                                       *float64 `json:"took_ms"`
+				}
+				if err := json.Unmarshal([]byte(line), &l); err != nil {
+					t.Fatal(err)
+				}
+				if l.Msg != "request" {
+					continue
+				}
+				got = append(got, fmt.Sprint(l.Listener, l.Path, l.Status, l.ID))
+				if l.Level != "DEBUG" || l.Method != "GET" || l.Client != "127.0.0.1" || l.Took == nil {
+					t.Errorf("the line is %s", line)
+				}
+			}
+			if level > slog.LevelDebug {
+				want = nil
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("lines %q, want %q", got, want)
+			}
+		})
 	}
 }
 
