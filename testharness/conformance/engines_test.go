@@ -317,10 +317,7 @@ func TestEngines(t *testing.T) {
 			// The parallel tests of a child wait most of the time.
 			args := []string{"-test.v", "-test.parallel=4", "-test.timeout=10m",
 				"-test.run=^(" + strings.Join(tests, "|") + ")$"}
-			program, turn := program, ""
-			if e.engine != "" {
-				program = withoutRace(t, program)
-			}
+			turn := ""
 			if !full {
 				args, turn = append(args, "-test.short"), e.name
 			}
@@ -344,22 +341,6 @@ func TestEngines(t *testing.T) {
 			}
 		})
 	}
-}
-
-// withoutRace returns the program of these tests without the race detector. Below another engine the core
-// shares nothing with the tests, and its hosts have tests of their own under the detector (edge/wasmhost,
-// edge/workers, TestWalkInAGuest). With it the guests' column alone takes six times as long, a tenth of all
-// the long run.
-func withoutRace(t *testing.T, program string) string {
-	t.Helper()
-	if !raced {
-		return program
-	}
-	plain := filepath.Join(t.TempDir(), "conformance.test")
-	if out, err := exec.Command("go", "test", "-c", "-o", plain, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return plain
 }
 
 // cell is the result of one suite on one engine.
