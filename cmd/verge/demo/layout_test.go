@@ -51,6 +51,7 @@ func TestLayout(t *testing.T) {
 	pages := map[string]string{
 		"home": w.BaseURL + "/", "docs": w.BaseURL + "/docs",
 		"not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath,
+		"shop": w.url + "/", "shop-problem": w.url + "/callback?state=a&session_id=a&result_token=a",
 	}
 	callbacks := map[string]string{"-long": long}
 	if pictures() != "" {
