@@ -100,11 +100,12 @@ func (w *walk) inOrder(name string) {
 	}
 }
 
-// leads fails the test if more than one button stands out, so that none of them is the first thing to do.
+// leads fails the test if more than one button stands out, so that none of them is the first thing to do. A
+// button that is busy has been pressed, and is still under the pointer.
 func (w *walk) leads(name string) {
 	w.t.Helper()
 	filled := get(w, chromedp.Evaluate[[]string](`
-		[...document.querySelectorAll("button, a.button")].filter(e => e.checkVisibility() &&
+		[...document.querySelectorAll("button, a.button")].filter(e => e.checkVisibility() && e.ariaDisabled !== "true" &&
 			getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").map(e => e.textContent.trim())`))
 	if len(filled) > 1 {
 		w.t.Errorf("%s: %d buttons stand out: %q", name, len(filled), filled)
