@@ -105,8 +105,9 @@ func (w *walk) inOrder(name string) {
 func (w *walk) leads(name string) {
 	w.t.Helper()
 	filled := get(w, chromedp.Evaluate[[]string](`
-		[...document.querySelectorAll("button, a.button")].filter(e => e.checkVisibility() && e.ariaDisabled !== "true" &&
-			getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").map(e => e.textContent.trim())`))
+		[...document.querySelectorAll("button, a.button")]
+			.filter(e => e.checkVisibility() && e.ariaDisabled !== "true" &&
+				getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").map(e => e.textContent.trim())`))
 	if len(filled) > 1 {
 		w.t.Errorf("%s: %d buttons stand out: %q", name, len(filled), filled)
 	}
