@@ -68,7 +68,8 @@ func still(scheme string) step {
 }
 
 // sees looks at the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which
-// the keyboard gets to things, and by a picture for a person. It leaves the page in the first look.
+// the keyboard gets to things, for more than one button that stands out, and by a picture for a person. It
+// leaves the page in the first look.
 func (w *walk) sees(name string) {
 	w.t.Helper()
 	waits := get(w, chromedp.Evaluate[bool](`window.stop(),
@@ -78,6 +79,7 @@ func (w *walk) sees(name string) {
 		name := name + "-" + l.name
 		w.holds(name)
 		w.inOrder(name)
+		w.leads(name)
 		for _, fault := range w.axe() {
 			if !waits || !strings.HasPrefix(fault, "meta-refresh:") { // see waits
 				w.t.Errorf("%s: %s", name, fault)
@@ -95,5 +97,18 @@ func (w *walk) inOrder(name string) {
 			.filter(e => e.checkVisibility()).map(e => ({top: e.getBoundingClientRect().top, text: e.outerHTML}))
 			.filter((e, n, all) => n > 0 && e.top < all[n-1].top - 1).map(e => e.text)`)) {
 		w.t.Errorf("WCAG 2.4.3: %s: the keyboard comes late to %s", name, wrong)
+	}
+}
+
+// leads fails the test if more than one button stands out, so that none of them is the first thing to do. A
+// button that is busy has been pressed, and is still under the pointer.
+func (w *walk) leads(name string) {
+	w.t.Helper()
+	filled := get(w, chromedp.Evaluate[[]string](`
+		[...document.querySelectorAll("button, a.button")]
+			.filter(e => e.checkVisibility() && e.ariaDisabled !== "true" &&
+				getComputedStyle(e).backgroundColor !== "rgba(0, 0, 0, 0)").map(e => e.textContent.trim())`))
+	if len(filled) > 1 {
+		w.t.Errorf("%s: %d buttons stand out: %q", name, len(filled), filled)
 	}
 }

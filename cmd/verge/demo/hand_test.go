@@ -197,6 +197,8 @@ func TestChromiumHandOffPages(t *testing.T) {
 		phone := w.phone(in[0].screen, accept(lang))
 		w.chooses(cameraID)
 		w.sees("camera")
+		w.click(part("start"), `body[data-camera="none"]`)
+		w.sees("camera-none")
 		w.click(handButton, phoneWaits)
 		w.sees("awaited")
 		w.do(chromedp.Reload())

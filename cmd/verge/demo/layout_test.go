@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/api"
@@ -50,6 +51,7 @@ func TestLayout(t *testing.T) {
 	pages := map[string]string{
 		"home": w.BaseURL + "/", "docs": w.BaseURL + "/docs",
 		"not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath,
+		"shop": w.url + "/", "shop-problem": w.url + "/callback?state=a&session_id=a&result_token=a",
 	}
 	callbacks := map[string]string{"-long": long}
 	if pictures() != "" {
@@ -92,6 +94,24 @@ func TestLayout(t *testing.T) {
 		}
 		w.do(accept("en"))
 	})
+	t.Run("WCAG 1.4.4: text at twice its size on a phone", func(t *testing.T) {
+		w := *w
+		w.t = t
+		twice := command(page.SetFontSizes, page.SetFontSizesParams{
+			FontSizes: &page.FontSizes{Standard: 32, Fixed: 26}})
+		w.do(chromedp.EmulateViewport(390, 844), twice)
+		method := open(short)
+		for _, lang := range []string{"de", "es", "fr", "pt", "it"} {
+			w.do(accept(lang))
+			w.open(method)
+			w.holds(lang + " twice the size")
+			for _, word := range w.broken() {
+				t.Errorf("%s: a line ends inside of %q", lang, word)
+			}
+		}
+		w.do(accept("en"), command(page.SetFontSizes, page.SetFontSizesParams{
+			FontSizes: &page.FontSizes{Standard: 16, Fixed: 13}}))
+	})
 	t.Run("contract 22: the time left is right at each load", func(t *testing.T) {
 		w := *w
 		w.t = t
@@ -131,4 +151,23 @@ func (w *walk) holds(name string) {
 	for _, e := range f.Lost {
 		w.t.Errorf("WCAG 2.1.1: %s: the keyboard cannot scroll %s", name, e)
 	}
+}
+
+// broken are the words of headings and buttons that stand on more than one line.
+func (w *walk) broken() []string {
+	w.t.Helper()
+	return get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll("h1, h2, main button")].flatMap(e => {
+		const words = [], texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
+		for (let text; (text = texts.nextNode());) {
+			for (const m of text.data.matchAll(/[^\s-]+/g)) {
+				const range = document.createRange();
+				range.setStart(text, m.index);
+				range.setEnd(text, m.index + m[0].length);
+				if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) {
+					words.push(m[0]);
+				}
+			}
+		}
+		return words;
+	})`))
 }

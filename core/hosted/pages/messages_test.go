@@ -121,3 +121,17 @@ func TestProgressNamesItsButton(t *testing.T) {
 		}
 	}
 }
+
+// French sets a space before these signs and inside of its quotes, and a line may not end there.
+func TestFrenchKeepsItsSigns(t *testing.T) {
+	table, err := readMessages("fr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loose := regexp.MustCompile(`[^\x{a0}\x{202f}][:;!?»]|«[^\x{a0}]`)
+	for key, text := range table {
+		if loose.MatchString(text) {
+			t.Errorf("%q has a sign without a space that holds: %q", key, text)
+		}
+	}
+}

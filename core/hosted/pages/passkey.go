@@ -133,9 +133,9 @@ func composeKept(p *page, v View, t texts) {
 	}
 	switch {
 	case k.Blocked:
-		p.facts = append(p.facts, fact{t("passkeys.state"), t("notice.passkey.blocked")})
+		p.facts = append(p.facts, fact{t("passkeys.state"), t("passkeys.blocked")})
 	case k.Over:
-		p.facts = append(p.facts, fact{t("passkeys.state"), t("notice.passkey.over")})
+		p.facts = append(p.facts, fact{t("passkeys.state"), t("passkeys.over")})
 	}
 	p.forms = []form{{action: v.Action, outcome: "delete",
 		fields: append([]Field{{"outcome", "delete"}}, v.Extra...), label: t("passkeys.delete")}}

@@ -84,6 +84,24 @@ func TestThePageAfterASuccessLeadsToTheCallback(t *testing.T) {
 	}
 }
 
+// One who looks at what is kept has nothing to choose, so the state of a passkey asks for nothing.
+func TestTheStateOfAPasskeyAsksForNothing(t *testing.T) {
+	for page, state := range map[string]string{
+		"passkeys, a proof, blocked": "passkeys.blocked",
+		"passkeys, a document, over": "passkeys.over",
+	} {
+		for _, lang := range language.All {
+			v := views()[page]
+			v.Lang = lang
+			doc, _ := render(t, v)
+			values := find(doc, "dd")
+			if got, want := textOf(values[len(values)-1]), messages(lang)(state); got != want {
+				t.Errorf("%s: %s: the state is %q, want %q", lang, page, got, want)
+			}
+		}
+	}
+}
+
 func TestTheNameOfAPasskey(t *testing.T) {
 	at := time.Date(2026, 11, 22, 23, 59, 0, 0, time.UTC)
 	for want, site := range map[string]string{
