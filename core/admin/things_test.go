@@ -124,6 +124,7 @@ var elsewhere = map[string]string{
 	"ResendEvent": "resend without an integration",
 	"PlanSite":    "site with dry_run",
 	"Entry":       "for the console",
+	"Judging":     "Admin.judging calls it",
 	"TellUse":     "Admin.caller calls it",
 	"TellDone":    "the core's host calls it",
 }
@@ -508,7 +509,7 @@ func TestHostileBodies(t *testing.T) {
 	for _, c := range []struct{ path, body, fields string }{
 		{"POST publishers", `{"id":5,"name":[]}`, "id name"},
 		{"POST publishers", `{}`, "name"},
-		{"POST publishers", `{"id":"","name":null}`, "id"},
+		{"POST publishers", `{"id":"","name":null}`, "id name"},
 		{"POST publishers", `{"id":"pub_a","name":"x"}`, "id"},
 		{"PATCH integrations/SHOP", `{"name":1,"level":1,"challenge_age":"25","minimum_age":1.5,"attempts":true,` +
 			`"methods":"sandbox","method_settings":[],"passkeys":1,"callback_origins":[1],"browser_origins":{},` +
