@@ -75,6 +75,5 @@ func (a *Admin) endPasskeys(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	publisher := in.needed("publisher_id", "It says whose users' passkeys are ended.")
-	u, err := a.judging(in).EndPasskeys(c.ctx, c.who, publisher)
-	return answer(u, noSuch(err, "publisher"))
+	return answer(a.judging(in).EndPasskeys(c.ctx, c.who, publisher))
 }

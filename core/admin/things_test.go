@@ -174,6 +174,25 @@ func (w *world) stored(t testing.TB) string {
 	return strings.Join(all, "\n")
 }
 
+// What a request names and there is not, the answer names too.
+func TestTheAnswerSaysWhatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	for request, want := range map[string]string{
+		"GET passkeys?publisher_id=pub_none":               "There is no such publisher.",
+		"POST passkeys/end":                                "There is no such publisher.",
+		"GET publishers/pub_none":                          "There is no such publisher.",
+		"GET integrations/" + otherUUID:                    "There is no such integration.",
+		"GET usage?integration_id=" + otherUUID:            "There is no such publisher or integration.",
+		"POST keys/" + strings.Repeat("0", 32) + "/revoke": "There is no such key.",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		e := w.refused(t, reply.NotFound, method, prefix+path, `{"publisher_id":"pub_none"}`)
+		if e != nil && e.Message != want {
+			t.Errorf("%s: %q, want %q", request, e.Message, want)
+		}
+	}
+}
+
 // TestEveryRouteHasItsRow keeps the table above whole.
 func TestEveryRouteHasItsRow(t *testing.T) {
 	asked := map[string]bool{}
