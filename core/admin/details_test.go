@@ -52,6 +52,7 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 		{`{"publisher_id":1,"name":"x\ny","role":"operator"}`, "name publisher_id role"},
 		{`{"publisher_id":"pub_a","name":"x\ny"}`, "name role"},
 		{`{"publisher_id":"pub_none","name":"x\ny","role":"x"}`, "name role"},
+		{`{"publisher_id":"pub_a","name":5,"role":"viewer"}`, "name"},
 	},
 	"POST " + LinksPath: {
 		{`{"name":"","role":"x"}`, "name role"},
@@ -59,11 +60,13 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 		{`{"publisher_id":1,"role":"developer"}`, "publisher_id"},
 		{`{"publisher_id":"","role":"operator"}`, "publisher_id"},
 		{`{"publisher_id":"pub_none","name":1,"role":"operator"}`, "name role"},
+		{`{"publisher_id":"pub_a","name":1,"role":"viewer"}`, "name"},
 	},
 	"POST " + OperatorsPath: {
 		{`{"name":"","role":"x"}`, "name role"},
 		{`{"role":1,"expires":"2001-01-01T00:00:00Z"}`, "expires name role"},
 		{`{"name":"x\ny","expires":"soon"}`, "expires name role"},
+		{`{"name":"x","role":"viewer","expires":"soon"}`, "expires"},
 	},
 	"POST " + SitePath: {
 		{`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +
