@@ -110,6 +110,8 @@ func thing(pattern string) string {
 		return "operator token"
 	case "audit", "usage", "links":
 		return "publisher or integration"
+	case "passkeys": // of a publisher's users
+		return "publisher"
 	default:
 		return strings.TrimSuffix(name, "s")
 	}

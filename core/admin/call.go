@@ -160,11 +160,15 @@ func told(err error, thing string) error {
 	return err
 }
 
-// input is a body whose members are read one by one. It collects everything that is wrong.
+// input is a body whose members are read one by one. It collects what cannot be read. The desk that carries
+// the request out is the one of judging, so that the answer has what is wrong with the values as well.
 type input struct {
 	web.Object
-	wrong []reply.Detail
+	misread []operate.Field
 }
+
+// judging returns the desk for a body whose members have all been read.
+func (a *Admin) judging(in *input) *operate.Desk { return a.Desk.Judging(in.misread) }
 
 // body reads a JSON object. No body is an empty one.
 func (c *call) body() (*input, error) {
@@ -188,15 +192,7 @@ func (c *call) change() (version string, in *input, err error) {
 }
 
 func (in *input) fail(name, code, message string) {
-	in.wrong = append(in.wrong, reply.Detail{Field: name, Code: code, Message: message})
-}
-
-// err returns everything that is wrong with the members that were read.
-func (in *input) err() error {
-	if len(in.wrong) == 0 {
-		return nil
-	}
-	return &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid.", Details: in.wrong}
+	in.misread = append(in.misread, operate.Field{Field: name, Code: code, Message: message})
 }
 
 // text returns a string, or nil if it is absent.

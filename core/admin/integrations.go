@@ -95,10 +95,7 @@ func (a *Admin) createIntegration(c *call) (*web.Response, error) {
 	}
 	input := in.integrationInput()
 	input.Publisher = in.needed("publisher_id", "It says whose integration it is.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	i, err := a.Desk.CreateIntegration(c.ctx, c.who, input)
+	i, err := a.judging(in).CreateIntegration(c.ctx, c.who, input)
 	return answerChanged(i, noSuch(err, "publisher"))
 }
 
@@ -108,10 +105,7 @@ func (a *Admin) changeIntegration(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := in.integrationInput()
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answerChanged(a.Desk.ChangeIntegration(c.ctx, c.who, c.id, version, input))
+	return answerChanged(a.judging(in).ChangeIntegration(c.ctx, c.who, c.id, version, input))
 }
 
 func (a *Admin) archiveIntegration(c *call) (*web.Response, error) {
@@ -129,10 +123,7 @@ func (a *Admin) stage(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := in.webhookInput()
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answerChanged(a.Desk.StageWebhook(c.ctx, c.who, c.id, version, input))
+	return answerChanged(a.judging(in).StageWebhook(c.ctx, c.who, c.id, version, input))
 }
 
 func (a *Admin) drop(c *call) (*web.Response, error) {
@@ -149,10 +140,7 @@ func (a *Admin) rotate(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	staged := in.isTrue("staged")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answerChanged(a.Desk.RotateSecret(c.ctx, c.who, c.id, version, staged))
+	return answerChanged(a.judging(in).RotateSecret(c.ctx, c.who, c.id, version, staged))
 }
 
 // test makes the signed webhook test, of the staged webhook with ?staged=1.
@@ -166,10 +154,7 @@ func (a *Admin) testEvent(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	eventType := in.needed("type", "It says which event to send, such as verification.completed.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answer(a.Desk.SendTestEvent(c.ctx, c.who, c.id, eventType))
+	return answer(a.judging(in).SendTestEvent(c.ctx, c.who, c.id, eventType))
 }
 
 func (a *Admin) testSession(c *call) (*web.Response, error) {
@@ -178,8 +163,5 @@ func (a *Admin) testSession(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	callback := in.needed("callback_url", "It says where the browser goes when the session has ended.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answer(a.Desk.StartTestSession(c.ctx, c.who, c.id, callback))
+	return answer(a.judging(in).StartTestSession(c.ctx, c.who, c.id, callback))
 }

@@ -35,10 +35,7 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 	}
 	input := operate.KeyInput{Publisher: in.needed("publisher_id", "It says whose key it is."),
 		Integration: in.given("integration_id"), Expires: in.moment("expires")}
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	k, err := a.Desk.CreateKey(c.ctx, c.who, input)
+	k, err := a.judging(in).CreateKey(c.ctx, c.who, input)
 	if errors.Is(err, operate.ErrNotFound) {
 		return nil, &reply.Error{Code: reply.NotFound,
 			Message: "There is no such publisher, or it has no such integration."}

@@ -20,10 +20,7 @@ func (a *Admin) changeRole(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	role := in.needed("role", "It is admin, developer or viewer.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answer(a.Desk.ChangeRole(c.ctx, c.who, c.id, operate.Role(role)))
+	return answer(a.judging(in).ChangeRole(c.ctx, c.who, c.id, operate.Role(role)))
 }
 
 func (a *Admin) signOutMember(c *call) (*web.Response, error) {
@@ -50,10 +47,7 @@ func (a *Admin) invite(c *call) (*web.Response, error) {
 	}
 	publisher := in.needed("publisher_id", "It says whose member the person becomes.")
 	name, role := in.given("name"), in.needed("role", "It is admin, developer or viewer.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	i, err := a.Desk.Invite(c.ctx, c.who, publisher, name, operate.Role(role))
+	i, err := a.judging(in).Invite(c.ctx, c.who, publisher, name, operate.Role(role))
 	return answer(i, noSuch(err, "publisher"))
 }
 
@@ -69,10 +63,7 @@ func (a *Admin) createLink(c *call) (*web.Response, error) {
 	}
 	publisher, name := in.given("publisher_id"), in.given("name")
 	role := in.needed("role", "It says what the link's holder may do.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	l, err := a.Desk.CreateLink(c.ctx, c.who, publisher, name, operate.Role(role))
+	l, err := a.judging(in).CreateLink(c.ctx, c.who, publisher, name, operate.Role(role))
 	return answer(l, noSuch(err, "publisher"))
 }
 
@@ -104,10 +95,7 @@ func (a *Admin) createOperator(c *call) (*web.Response, error) {
 	}
 	name := in.needed("name", "It says in the audit whose token it is.")
 	role, expires := in.needed("role", "It is operator or viewer."), in.moment("expires")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	return answer(a.Desk.CreateOperatorToken(c.ctx, c.who, name, operate.Role(role), expires))
+	return answer(a.judging(in).CreateOperatorToken(c.ctx, c.who, name, operate.Role(role), expires))
 }
 
 func (a *Admin) revokeOperator(c *call) (*web.Response, error) {

@@ -38,10 +38,7 @@ func (a *Admin) createPublisher(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := operate.PublisherInput{ID: in.given("id"), Name: in.text("name")}
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	p, err := a.Desk.CreatePublisher(c.ctx, c.who, input)
+	p, err := a.judging(in).CreatePublisher(c.ctx, c.who, input)
 	return answerPublisher(p, err)
 }
 
@@ -51,10 +48,7 @@ func (a *Admin) changePublisher(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := operate.PublisherInput{Name: in.text("name")}
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	p, err := a.Desk.ChangePublisher(c.ctx, c.who, c.id, version, input)
+	p, err := a.judging(in).ChangePublisher(c.ctx, c.who, c.id, version, input)
 	return answerPublisher(p, err)
 }
 
@@ -81,9 +75,5 @@ func (a *Admin) endPasskeys(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	publisher := in.needed("publisher_id", "It says whose users' passkeys are ended.")
-	if err := in.err(); err != nil {
-		return nil, err
-	}
-	u, err := a.Desk.EndPasskeys(c.ctx, c.who, publisher)
-	return answer(u, noSuch(err, "publisher"))
+	return answer(a.judging(in).EndPasskeys(c.ctx, c.who, publisher))
 }

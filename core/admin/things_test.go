@@ -124,6 +124,7 @@ var elsewhere = map[string]string{
 	"ResendEvent": "resend without an integration",
 	"PlanSite":    "site with dry_run",
 	"Entry":       "for the console",
+	"Judging":     "Admin.judging calls it",
 	"TellUse":     "Admin.caller calls it",
 	"TellDone":    "the core's host calls it",
 }
@@ -171,6 +172,25 @@ func (w *world) stored(t testing.TB) string {
 		}
 	}
 	return strings.Join(all, "\n")
+}
+
+// What a request names and there is not, the answer names too.
+func TestTheAnswerSaysWhatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	for request, want := range map[string]string{
+		"GET passkeys?publisher_id=pub_none":               "There is no such publisher.",
+		"POST passkeys/end":                                "There is no such publisher.",
+		"GET publishers/pub_none":                          "There is no such publisher.",
+		"GET integrations/" + otherUUID:                    "There is no such integration.",
+		"GET usage?integration_id=" + otherUUID:            "There is no such publisher or integration.",
+		"POST keys/" + strings.Repeat("0", 32) + "/revoke": "There is no such key.",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		e := w.refused(t, reply.NotFound, method, prefix+path, `{"publisher_id":"pub_none"}`)
+		if e != nil && e.Message != want {
+			t.Errorf("%s: %q, want %q", request, e.Message, want)
+		}
+	}
 }
 
 // TestEveryRouteHasItsRow keeps the table above whole.
@@ -508,7 +528,7 @@ func TestHostileBodies(t *testing.T) {
 	for _, c := range []struct{ path, body, fields string }{
 		{"POST publishers", `{"id":5,"name":[]}`, "id name"},
 		{"POST publishers", `{}`, "name"},
-		{"POST publishers", `{"id":"","name":null}`, "id"},
+		{"POST publishers", `{"id":"","name":null}`, "id name"},
 		{"POST publishers", `{"id":"pub_a","name":"x"}`, "id"},
 		{"PATCH integrations/SHOP", `{"name":1,"level":1,"challenge_age":"25","minimum_age":1.5,"attempts":true,` +
 			`"methods":"sandbox","method_settings":[],"passkeys":1,"callback_origins":[1],"browser_origins":{},` +

@@ -154,7 +154,8 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 		if errors.Is(err, host.ErrKeyAwaited) {
 			return v.unavailable(err)
 		}
-		if err == nil && s.Attempt == r.Attempts {
+		// The step of a passkey has no page of its own.
+		if err == nil && s.Attempt == r.Attempts && s.Method != toUse {
 			if m, ok := v.offered(s.Method); ok && query.Get(shownParam) == shownAsked && r.IsAsked(v.now) {
 				return v.wait(m, v.waitURL(m, text))
 			}

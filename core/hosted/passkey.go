@@ -136,6 +136,9 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 	switch {
 	case errors.As(err, &refusal):
 		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
+		if errors.Is(err, webauthn.ErrCounter) {
+			return v.overtaken(text)
+		}
 		page := v.methodPage(r, url.Values{shownParam: {shownPasskey}, reasonParam: {string(badAnswer)}})
 		if page.Status == 200 {
 			page.Status = 400
@@ -163,6 +166,14 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 	}
 	v.tellPasskey(host.MethodApproved, "", "")
 	return v.seeOther(v.endURL(r, text))
+}
+
+// overtaken answers a form whose passkey was used after the form was made, most likely by the same form: a
+// browser has sent it twice at once. It proves nothing. The browser goes to the page that holds now, and
+// takes the step of its form along. If the first form has completed the session by that very step, the page
+// is the way to the callback (hasProven); before that it says that the passkey was not accepted.
+func (v *visit) overtaken(step string) *web.Response {
+	return v.seeOther(v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer)))
 }
 
 // notAccepted sends the browser back to the page that says why its passkey is not enough.

@@ -229,6 +229,86 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 	}
 }
 
+// Contract 23: a browser that posts the form twice in one instant goes on, whichever answer it shows. The
+// second form comes when the passkey has answered the first one, before and after the session has ended.
+func TestAPasskeysFormPostedTwiceAtOnce(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		w := passkeyWorld(t)
+		w.has()
+		flow := w.session(session.L1, 25)
+		form := w.uses(w.get(here(flow)), func(c *passkeytest.Ceremony) { c.Counter = 5 })
+		w.Clock.Advance(time.Second)
+		var second *web.Response
+		first := func() {
+			if done := w.follow(w.send(form, nil)); hop(t, done) == nil {
+				t.Errorf("contract 38: the first form leads to %s", kind(done))
+			}
+		}
+		commits := 0
+		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method != "Commit" {
+				return kvtest.Pass
+			}
+			if commits++; commits == 1 && ended {
+				w.Store.Decide = nil
+				first()
+			} else if commits == 2 && !ended {
+				w.Store.Decide = nil
+				second = w.send(form, nil)
+				page := w.follow(second)
+				if hop(t, page) != nil || kind(page) != "method" ||
+					!bytes.Contains(page.Body, []byte("was not accepted")) {
+					t.Errorf("contract 23: while the first form is carried out, the second shows %s: %s",
+						kind(page), page.Body)
+				}
+				if r := w.record(flow); r.Terminal() {
+					t.Errorf("contract 34: an answer that was used before has completed the session: %+v", r)
+				}
+			}
+			return kvtest.Pass
+		}
+		if ended {
+			if page := w.follow(w.send(form, nil)); hop(t, page) == nil {
+				t.Errorf("contract 23: after the first form, the second shows %s", kind(page))
+			}
+		} else {
+			first()
+			if page := w.follow(second); hop(t, page) == nil { // the browser loads its page again
+				t.Errorf("contract 23: after the first form, the page of the second shows %s", kind(page))
+			}
+		}
+		if r := w.record(flow); r.State != session.Completed || r.Attempts != 0 {
+			t.Errorf("contract 23: %+v", r)
+		}
+		if other := w.get(here(flow)); kind(other) != "elsewhere" {
+			t.Errorf("contract 34: another browser sees %s", kind(other))
+		}
+	}
+}
+
+// Contract 34: an answer of a passkey that was used before proves nothing in another session, which another
+// browser has.
+func TestAnAnswerOfAPasskeyInAnotherSession(t *testing.T) {
+	w := passkeyWorld(t)
+	w.has()
+	flow, other := w.session(session.L1, 25), w.session(session.L1, 25)
+	form := w.uses(w.get(here(flow)), func(c *passkeytest.Ceremony) { c.Counter = 5 })
+	page := w.get(here(other))
+	w.follow(w.send(form, nil))
+	theirs := fieldsOf(page)
+	theirs.Set("credential", form.Get("credential"))
+	w.send(theirs, nil)
+	again := url.Values{}
+	for name, values := range form {
+		again[name] = values
+	}
+	again.Set("flow", other)
+	w.send(again, nil)
+	if r := w.record(other); r.Terminal() || r.Attempts != 0 {
+		t.Errorf("contract 34: %+v", r)
+	}
+}
+
 // A passkey is offered where one can go on, and nowhere else.
 func TestWhereAPasskeyIsOffered(t *testing.T) {
 	w := passkeyWorld(t)

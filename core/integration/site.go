@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/token"
 )
 
@@ -51,7 +52,7 @@ func ReadSite(b []byte) (Site, error) {
 		var syntax *json.SyntaxError
 		switch {
 		case errors.As(err, &kind):
-			return s, fmt.Errorf("site: %s must not be a %s", kind.Field, kind.Value)
+			return s, problem.List{{Member: kind.Field, Text: "must not be a " + kind.Value}}
 		case errors.As(err, &syntax):
 			return s, fmt.Errorf("site: no JSON at byte %d", syntax.Offset)
 		}
@@ -66,41 +67,58 @@ func ReadSite(b []byte) (Site, error) {
 // Validate reports everything that is wrong with s, one problem a line.
 func (s Site) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
+	for _, p := range s.Problems(methods, dev) {
+		errs = append(errs, errors.New(p.Text))
+	}
+	return errors.Join(errs...)
+}
+
+// Problems is Validate, with the member that each problem is about: publishers.0.id is the id of the first
+// publisher.
+func (s Site) Problems(methods method.Catalog, dev bool) problem.List {
+	var wrong problem.List
 	publishers, integrations := map[string]bool{}, map[string]bool{}
-	for _, p := range s.Publishers {
-		errs = append(errs, p.Validate())
+	for n, p := range s.Publishers {
+		member := fmt.Sprintf("publishers.%d.id", n)
+		wrong.AddError(member, p.Validate())
 		if publishers[p.ID] {
-			errs = append(errs, fmt.Errorf("publisher %q: it is there twice", p.ID))
+			wrong.Add(member, "publisher %q: it is there twice", p.ID)
 		}
 		publishers[p.ID] = true
 	}
-	for _, i := range s.Integrations {
-		bad := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("integration %q: "+format, append([]any{i.ID}, args...)...))
+	for n, i := range s.Integrations {
+		bad := func(member, format string, args ...any) {
+			wrong.Add(fmt.Sprintf("integrations.%d.%s", n, member), "integration %q: "+format,
+				append([]any{i.ID}, args...)...)
 		}
-		errs = append(errs, i.integration().Validate(methods, dev))
+		for _, p := range i.integration().Problems(methods, dev) {
+			if p.Member == "methods" && len(i.Methods) == 0 {
+				p.Member = "method"
+			}
+			bad(p.Member, "%s", p.Text)
+		}
 		if i.Method != "" && len(i.Methods) > 0 {
-			bad("it has method and methods; choose one")
+			bad("methods", "it has method and methods; choose one")
 		}
 		if integrations[i.ID] {
-			bad("it is there twice")
+			bad("id", "it is there twice")
 		}
 		integrations[i.ID] = true
 		if !publishers[i.Publisher] {
-			bad("there is no publisher %q", i.Publisher)
+			bad("publisher", "there is no publisher %q", i.Publisher)
 		}
 		switch {
 		case i.WebhookURL == "" && !i.WebhookOff:
-			bad("it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
+			bad("webhook_url", "it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":
-			bad("there is a webhook secret but no webhook_url")
+			bad("webhook_url", "there is a webhook secret but no webhook_url")
 		case i.WebhookURL != "":
 			if why := SecretProblem(i.Secret, dev, i.Publisher, i.Name); why != "" {
-				bad("its webhook secret: %s", why)
+				bad("secret", "its webhook secret: %s", why)
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return wrong
 }
 
 func (i SiteIntegration) integration() Integration {

@@ -34,8 +34,9 @@ type invitation struct {
 
 const invitationIDs = "inv_"
 
-// Invite makes an invitation and returns its secret, which is shown once. The caller has checked that there
-// is such a publisher and that the actor may invite. The error is a problem.List if a value is wrong.
+// Invite makes an invitation and returns its secret, which is shown once. The caller has checked that the
+// actor may invite. along, which is asked if every value is good, refuses if there is no such publisher. The
+// error is a problem.List if a value is wrong.
 func (r *Registry) Invite(
 	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Invitation],
 ) (secret string, made Invitation, err error) {

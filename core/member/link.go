@@ -34,9 +34,9 @@ type link struct {
 
 const linkIDs = "link_"
 
-// MakeLink makes a sign-in link and returns its secret, which is shown once. The caller has checked that
-// there is such a publisher and that the actor, an operator, may make links. The error is a problem.List if
-// a value is wrong.
+// MakeLink makes a sign-in link and returns its secret, which is shown once. The caller has checked that the
+// actor, an operator, may make links. along, which is asked if every value is good, refuses if there is no
+// such publisher. The error is a problem.List if a value is wrong.
 func (r *Registry) MakeLink(
 	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Link],
 ) (secret string, made Link, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,36 @@ type Desk struct {
 
 	// StartTest starts a session of an integration without a key (api.API.StartTrial).
 	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Trial, error)
+
+	misread []Field // see Judging
+}
+
+// Judging returns a desk for a request of which some values could not be read. misread says which and why,
+// and the input has nothing in their place. Every operation with values then ends in an Invalid that has them
+// and what is wrong with the others (contract 5), and changes nothing. With no such values it is d itself.
+func (d *Desk) Judging(misread []Field) *Desk {
+	if len(misread) == 0 {
+		return d
+	}
+	judge := *d
+	judge.misread = misread
+	return &judge
+}
+
+// wrong is what is known to be wrong before an operation looks at its values.
+func (d *Desk) wrong() Invalid {
+	return Invalid{Fields: slices.Clone(d.misread), misread: len(d.misread)}
+}
+
+func (d *Desk) isMisread(field string) bool {
+	return slices.ContainsFunc(d.misread, func(f Field) bool { return f.Field == field })
+}
+
+// readable refuses a request of which some values could not be read. An operation begins with it that has
+// one value, or none to judge.
+func (d *Desk) readable() error {
+	wrong := d.wrong()
+	return wrong.err()
 }
 
 // change is one field before and after, for the audit.
@@ -51,6 +82,9 @@ type change = audit.Change
 
 // along returns the audit entry of an operation, to be written in the commit that carries it out.
 func (d *Desk) along(who Actor, op Operation, publisher, target string, changes ...change) ([]kv.Put, error) {
+	if err := d.readable(); err != nil { // so nothing is committed, even if the operation does not look itself
+		return nil, err
+	}
 	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
 		Publisher: publisher, Operation: string(op), Target: target,
 		Changes: changes}.Puts(d.Sealer, d.Random, d.Now())

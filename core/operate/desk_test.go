@@ -333,6 +333,11 @@ var calls = map[string]row{
 	"Judge": {BackupMake, "o", func(w *world, who Actor, _ sample) error {
 		return w.Judge(who, BackupMake)
 	}, false},
+	"Judging": {PublisherCreate, "o", func(w *world, who Actor, _ sample) error { // that misses nothing
+		name := "Penny"
+		_, err := w.Judging(nil).CreatePublisher(ctx, who, PublisherInput{Name: &name})
+		return err
+	}, false},
 	"PlanSite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.PlanSite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
 		return err

@@ -77,16 +77,13 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err
 	}
-	if err := d.inUse(ctx, in.Publisher); err != nil {
-		return Changed{}, err
-	}
 	id, err := uuid.New(d.Random)
 	if err != nil {
 		return Changed{}, fmt.Errorf("operate: %w", err)
 	}
 	i := integration.Integration{ID: id, PublisherID: in.Publisher, Level: defaultLevel,
 		ChallengeAge: defaultChallengeAge}
-	var wrong Invalid
+	wrong := d.wrong()
 	if in.Name == nil {
 		wrong.add("name", "required", "Give the integration a name.")
 	}
@@ -100,6 +97,9 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	}
 	d.judge(i, &wrong)
 	if err := wrong.err(); err != nil {
+		return Changed{}, err
+	}
+	if err := d.inUse(ctx, in.Publisher); err != nil {
 		return Changed{}, err
 	}
 	secrets := integration.Secrets{Set: secret}
@@ -133,7 +133,7 @@ func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version str
 	var made string
 	changed, err := d.alter(ctx, who, IntegrationChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
-			var wrong Invalid
+			wrong := d.wrong()
 			var err error
 			in.applyTo(i, &wrong)
 			if secret, made, err = d.applyWebhook(i, in.Webhook, false, &wrong); err != nil {

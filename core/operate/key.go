@@ -40,8 +40,12 @@ func (d *Desk) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKe
 	if err := who.may(KeyCreate, in.Publisher); err != nil {
 		return CreatedKey{}, err
 	}
+	wrong := d.wrong()
 	if in.Expires != nil && !in.Expires.After(d.Now()) {
-		return CreatedKey{}, &Invalid{[]Field{{"expires", "value", "It must be a time in the future."}}}
+		wrong.add("expires", "value", "It must be a time in the future.")
+	}
+	if err := wrong.err(); err != nil {
+		return CreatedKey{}, err
 	}
 	if err := d.keyOwner(ctx, in); err != nil {
 		return CreatedKey{}, err

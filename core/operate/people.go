@@ -25,7 +25,7 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 	}
 	found, next, err := d.People.Members(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Member]{}, toldOfPeople(err)
+		return Page[Member]{}, d.toldOfPeople(err)
 	}
 	page, reads := Page[Member]{Next: next}, 0
 	for _, m := range found {
@@ -37,7 +37,7 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 		if who.May(MemberChange) {
 			sessions, n, err := d.sessionsOf(ctx, m)
 			if err != nil {
-				return Page[Member]{}, toldOfPeople(err)
+				return Page[Member]{}, d.toldOfPeople(err)
 			}
 			v.Sessions = sessions
 			reads += n
@@ -72,20 +72,29 @@ func (d *Desk) Invite(ctx context.Context, who Actor, publisher, name string, ro
 	if err := who.may(MemberInvite, publisher); err != nil {
 		return Invitation{}, err
 	}
-	if err := d.inUse(ctx, publisher); err != nil {
-		return Invitation{}, err
-	}
 	secret, made, err := d.People.Invite(ctx, member.Actor(who), publisher, name, role,
 		func(i member.Invitation) ([]kv.Put, error) {
-			return d.along(who, MemberInvite, publisher, i.ID, change{Field: "name", To: name},
-				change{Field: "role", To: string(role)})
+			return d.alongIn(ctx, who, MemberInvite, publisher, i.ID, name, role)
 		})
 	if err != nil {
-		return Invitation{}, toldOfPeople(err)
+		return Invitation{}, d.toldOfPeople(err)
 	}
 	v := shownInvitation(made)
 	v.Link = d.BaseURL + invitationPath + secret
 	return v, nil
+}
+
+// alongIn is along for what gives somebody a role at a publisher, which must be in use. Package member asks
+// for it when it has judged the values. So an answer names what is wrong with them before it says that there
+// is no such publisher.
+func (d *Desk) alongIn(ctx context.Context, who Actor, op Operation, publisher, target, name string,
+	role Role) ([]kv.Put, error) {
+	entry, err := d.along(who, op, publisher, target, change{Field: "name", To: name},
+		change{Field: "role", To: string(role)})
+	if err == nil && publisher != "" {
+		err = d.inUse(ctx, publisher)
+	}
+	return entry, err
 }
 
 // inUse refuses a publisher that is archived, or is not there.
@@ -105,7 +114,7 @@ func (d *Desk) Invitations(ctx context.Context, who Actor, publisher string, c C
 	}
 	found, next, err := d.People.Invitations(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Invitation]{}, toldOfPeople(err)
+		return Page[Invitation]{}, d.toldOfPeople(err)
 	}
 	page := Page[Invitation]{Next: next}
 	for _, i := range found {
@@ -123,20 +132,23 @@ func (d *Desk) WithdrawInvitation(ctx context.Context, who Actor, publisher, id 
 	if err != nil {
 		return err
 	}
-	return toldOfPeople(d.People.Withdraw(ctx, publisher, id, entry...))
+	return d.toldOfPeople(d.People.Withdraw(ctx, publisher, id, entry...))
 }
 
 // member returns a member to whom who may do op.
 func (d *Desk) member(ctx context.Context, who Actor, op Operation, id string) (member.Member, error) {
 	m, err := d.People.Member(ctx, who.Publisher, id)
 	if err != nil {
-		return member.Member{}, toldOfPeople(err)
+		return member.Member{}, d.toldOfPeople(err)
 	}
 	return m, who.may(op, m.Publisher)
 }
 
 // ChangeRole gives a member another role. It holds at once.
 func (d *Desk) ChangeRole(ctx context.Context, who Actor, id string, role Role) (Member, error) {
+	if err := d.readable(); err != nil {
+		return Member{}, err
+	}
 	was, err := d.member(ctx, who, MemberChange, id)
 	if err != nil {
 		return Member{}, err
@@ -145,7 +157,7 @@ func (d *Desk) ChangeRole(ctx context.Context, who Actor, id string, role Role) 
 		return d.along(who, MemberChange, is.Publisher, id,
 			change{Field: "role", From: string(was.Role), To: string(role)})
 	})
-	return shownMember(m), toldOfPeople(err)
+	return shownMember(m), d.toldOfPeople(err)
 }
 
 // SignOutMember ends all sessions of a member.
@@ -160,7 +172,7 @@ func (d *Desk) SignOutMember(ctx context.Context, who Actor, id string) (Member,
 			return d.along(who, MemberChange, is.Publisher, id,
 				change{Field: "sessions", To: "signed out everywhere"})
 		})
-	return shownMember(m), toldOfPeople(err)
+	return shownMember(m), d.toldOfPeople(err)
 }
 
 // RemoveMember removes a member, and ends their sessions at once.
@@ -168,7 +180,7 @@ func (d *Desk) RemoveMember(ctx context.Context, who Actor, id string) error {
 	if _, err := d.member(ctx, who, MemberRemove, id); err != nil {
 		return err
 	}
-	return toldOfPeople(d.People.Remove(ctx, member.Actor(who), id,
+	return d.toldOfPeople(d.People.Remove(ctx, member.Actor(who), id,
 		func(was member.Member) ([]kv.Put, error) {
 			return d.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
 		}))
@@ -181,18 +193,15 @@ func (d *Desk) CreateLink(ctx context.Context, who Actor, publisher, name string
 	if err := who.may(LinkCreate, publisher); err != nil {
 		return SignInLink{}, err
 	}
-	if publisher != "" {
-		if err := d.inUse(ctx, publisher); err != nil {
-			return SignInLink{}, err
-		}
+	if d.isMisread("publisher_id") && role != RoleOperator {
+		publisher = integration.PublisherPrefix // whichever it was to be, the role is judged as one of a member
 	}
 	secret, made, err := d.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
 		func(l member.Link) ([]kv.Put, error) {
-			return d.along(who, LinkCreate, publisher, l.ID, change{Field: "name", To: name},
-				change{Field: "role", To: string(role)})
+			return d.alongIn(ctx, who, LinkCreate, publisher, l.ID, name, role)
 		})
 	if err != nil {
-		return SignInLink{}, toldOfPeople(err)
+		return SignInLink{}, d.toldOfPeople(err)
 	}
 	return SignInLink{Publisher: publisher, Role: made.Role, Expires: made.Expires,
 		Link: d.BaseURL + linkPath + secret}, nil
@@ -205,7 +214,7 @@ func (d *Desk) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[Op
 	}
 	found, next, err := d.People.Operators(ctx, c.After, c.limit())
 	if err != nil {
-		return Page[OperatorToken]{}, toldOfPeople(err)
+		return Page[OperatorToken]{}, d.toldOfPeople(err)
 	}
 	page := Page[OperatorToken]{Next: next}
 	for _, o := range found {
@@ -239,7 +248,7 @@ func (d *Desk) CreateOperatorToken(ctx context.Context, who Actor, name string, 
 				change{Field: "role", To: string(role)})
 		})
 	if err != nil {
-		return CreatedOperatorToken{}, toldOfPeople(err)
+		return CreatedOperatorToken{}, d.toldOfPeople(err)
 	}
 	return CreatedOperatorToken{text, shownToken(made)}, nil
 }
@@ -257,11 +266,11 @@ func (d *Desk) RevokeOperatorToken(ctx context.Context, who Actor, id string) (O
 	if errors.Is(err, member.ErrConfigured) {
 		return OperatorToken{}, &Refused{"This token stands in the service's configuration: change it there."}
 	}
-	return shownToken(o), toldOfPeople(err)
+	return shownToken(o), d.toldOfPeople(err)
 }
 
 // toldOfPeople turns an error of package member into one of this package.
-func toldOfPeople(err error) error {
+func (d *Desk) toldOfPeople(err error) error {
 	var list problem.List
 	switch {
 	case errors.Is(err, member.ErrNotFound):
@@ -271,13 +280,18 @@ func toldOfPeople(err error) error {
 	case errors.Is(err, member.ErrLastAdmin):
 		return &Refused{"This is the publisher's last admin. Make another member an admin first."}
 	case errors.As(err, &list):
-		var wrong Invalid
-		for _, p := range list {
-			wrong.add(p.Member, "value", "%s", p.Text)
-		}
-		return &wrong
+		return d.invalid(list)
 	}
 	return err
+}
+
+// invalid has what is wrong with the values of a request, as another package has judged them.
+func (d *Desk) invalid(list problem.List) error {
+	wrong := d.wrong()
+	for _, p := range list {
+		wrong.add(p.Member, "value", "%s", p.Text)
+	}
+	return wrong.err()
 }
 
 func shownMember(m member.Member) Member {

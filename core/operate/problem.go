@@ -3,6 +3,7 @@ package operate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -47,7 +48,13 @@ type Field struct {
 }
 
 // Invalid has every value that is wrong.
-type Invalid struct{ Fields []Field }
+type Invalid struct {
+	Fields []Field
+
+	// misread are how many of the fields somebody else has found first (Desk.Judging). Nothing is known of
+	// their values, so nothing more is said of them.
+	misread int
+}
 
 func (i *Invalid) Error() string {
 	var all []string
@@ -58,6 +65,9 @@ func (i *Invalid) Error() string {
 }
 
 func (i *Invalid) add(field, code, format string, args ...any) {
+	if slices.ContainsFunc(i.Fields[:i.misread], func(f Field) bool { return f.Field == field }) {
+		return
+	}
 	i.Fields = append(i.Fields, Field{field, code, fmt.Sprintf(format, args...)})
 }
 

@@ -46,7 +46,7 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	if err := who.may(PublisherCreate, ""); err != nil {
 		return Publisher{}, err
 	}
-	var wrong Invalid
+	wrong := d.wrong()
 	p := integration.Publisher{ID: in.ID}
 	if p.ID == "" {
 		var b [12]byte
@@ -74,7 +74,7 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	_, err = d.Directory.SavePublisher(ctx, p, "", entry...)
 	if errors.Is(err, integration.ErrExists) {
 		return Publisher{},
-			&Invalid{[]Field{{"id", "conflict", "There is a publisher with this id already."}}}
+			&Invalid{Fields: []Field{{"id", "conflict", "There is a publisher with this id already."}}}
 	}
 	if err != nil {
 		return Publisher{}, told(err)
@@ -86,7 +86,7 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 func (d *Desk) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
 	Publisher, error) {
 	return d.changePublisher(ctx, who, PublisherChange, id, version, func(p *integration.Publisher) error {
-		var wrong Invalid
+		wrong := d.wrong()
 		if in.Name != nil {
 			p.Name = wrong.name("name", *in.Name)
 		}

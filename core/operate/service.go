@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/weburl"
 )
 
@@ -81,9 +82,13 @@ func (d *Desk) site(who Actor, text []byte) (integration.Site, error) {
 	}
 	s, err := integration.ReadSite(text)
 	if err == nil {
-		err = s.Validate(d.Catalog, d.Dev)
+		err = s.Problems(d.Catalog, d.Dev).Err()
 	}
-	if err != nil {
+	var list problem.List
+	switch {
+	case errors.As(err, &list):
+		return integration.Site{}, d.invalid(list)
+	case err != nil:
 		return integration.Site{}, &Refused{err.Error()}
 	}
 	return s, nil
@@ -91,6 +96,9 @@ func (d *Desk) site(who Actor, text []byte) (integration.Site, error) {
 
 // SendTestEvent sends the integration's receiver a test event of the type, in the way of every event.
 func (d *Desk) SendTestEvent(ctx context.Context, who Actor, id, eventType string) (Exchange, error) {
+	if err := d.readable(); err != nil {
+		return Exchange{}, err
+	}
 	i, err := d.integration(ctx, who, WebhookTest, id)
 	if err != nil {
 		return Exchange{}, err
@@ -120,6 +128,9 @@ func (d *Desk) verifies(i *integration.Integration) bool {
 // StartTestSession starts a session with which a publisher tries things out. It needs a method that verifies
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
 func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback string) (TestSession, error) {
+	if err := d.readable(); err != nil {
+		return TestSession{}, err
+	}
 	i, err := d.integration(ctx, who, SessionTest, id)
 	if err != nil {
 		return TestSession{}, err
@@ -133,7 +144,7 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 				"sandbox. A service in production has none: use a service in test mode."}
 	}
 	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: d.Dev}); problem != "" {
-		return TestSession{}, &Invalid{[]Field{{"callback_url", "value", problem}}}
+		return TestSession{}, &Invalid{Fields: []Field{{"callback_url", "value", problem}}}
 	}
 	ready, err := d.Directory.Ready(ctx, &i.Value)
 	if err != nil {

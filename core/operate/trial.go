@@ -20,7 +20,7 @@ func (d *Desk) sendTest(ctx context.Context, i *integration.Integration, eventTy
 	}
 	x, err := d.Outbox.SendTest(ctx, i, secret, eventType)
 	if errors.Is(err, outbox.ErrNoType) {
-		return Exchange{}, &Invalid{[]Field{{"type", "value", "There is no such event type."}}}
+		return Exchange{}, &Invalid{Fields: []Field{{"type", "value", "There is no such event type."}}}
 	}
 	if err != nil {
 		return Exchange{}, err

@@ -73,7 +73,7 @@ func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, 
 			set(&staged.URL, in.URL)
 			first := i.Staged == nil
 			i.Staged = &staged
-			var wrong Invalid
+			wrong := d.wrong()
 			probe := *i
 			probe.Webhook, probe.Staged = staged, nil
 			secret, text, err := d.secretFor(probe, &in, false, &wrong)
@@ -113,6 +113,9 @@ func (d *Desk) DropStaged(ctx context.Context, who Actor, id, version string) (I
 // RotateSecret makes a new webhook secret, staged or at once. The answer is the only one that has it.
 func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (
 	Changed, error) {
+	if err := d.readable(); err != nil {
+		return Changed{}, err
+	}
 	if staged {
 		return d.StageWebhook(ctx, who, id, version, WebhookInput{NewSecret: true})
 	}

@@ -158,7 +158,7 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 		slog.String("listener", d.name),
 		slog.String("method", logMethod(r.Method)),
 		slog.String("route", route.Label))
-	if path := d.logPath(route.Pattern, r.URL.Path); path != "" {
+	if path := d.logPath(route.Pattern, pathOf(r.URL)); path != "" {
 		attrs = append(attrs, slog.String("path", path))
 	}
 	attrs = append(attrs,

@@ -10,9 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,7 +194,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer metrics.inFlight.Dec()
 
 	client := d.client(r)
-	route := d.routes.At(r.Method, r.URL.Path)
+	route := d.routes.At(r.Method, pathOf(r.URL))
 	ctx, about := withNotes(r.Context())
 	ctx, span := d.s.cfg.Trace.Request(ctx, web.Header(r.Header), d.name, logMethod(r.Method), route.Label)
 	resp, why := d.answer(ctx, w, r, m, client, &route)
@@ -207,6 +209,16 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	span.End(resp.Status, resp.Header.Get("X-Request-Id"), said)
 	d.logAccess(r, &route, client, resp, said, why, took)
+}
+
+// pathOf returns the path by which routes know a request: without its escapes. But an escaped slash is a part
+// of a segment, and is none that parts two. A path that has one stays as it was sent, so it is not the path of
+// another route.
+func pathOf(u *url.URL) string {
+	if escaped := u.EscapedPath(); strings.Contains(strings.ToLower(escaped), "%2f") {
+		return escaped
+	}
+	return u.Path
 }
 
 func (d *door) client(r *http.Request) netip.Addr {
@@ -227,7 +239,7 @@ func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	maxBody := route.BodyLimit()
 	req := &web.Request{
 		Method: r.Method,
-		Path:   r.URL.Path,
+		Path:   pathOf(r.URL),
 		Query:  r.URL.RawQuery,
 		Header: web.Header(r.Header),
 		Client: client,
@@ -236,7 +248,7 @@ func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		req.Query = ""
 		return d.refuse(req, uriTooLong), &uriTooLong
 	}
-	stream := d.streams[r.URL.Path]
+	stream := d.streams[req.Path]
 	if stream == nil {
 		// An error means that the connection has no deadlines, so there is none to set.
 		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }

@@ -94,6 +94,37 @@ func (p *readiness) now(ctx context.Context) error {
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener string, client netip.Addr,
 	detail bool) {
 	begin := time.Now()
+	id, h := newRequestID(), w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Request-Id", id)
+	correlation := reply.CorrelationID(web.Header(r.Header))
+	if correlation != "" {
+		h.Set("X-Correlation-Id", correlation)
+	}
+	var status int
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		status = s.writeHealth(w, r, detail)
+	} else {
+		status = http.StatusMethodNotAllowed
+		e := reply.Error{Code: reply.MethodNotAllowed, Message: "A health check is asked by GET."}
+		h.Set("Allow", "GET, HEAD")
+		w.WriteHeader(status)
+		w.Write(e.Body(id, correlation))
+	}
+
+	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", s.clientAttrs([]slog.Attr{
+		slog.String("listener", listener), slog.String("method", logMethod(r.Method)),
+		slog.String("path", r.URL.Path), slog.Int("status", status),
+		slog.Float64("took_ms", milliseconds(time.Since(begin))), slog.String("request_id", id),
+	}, client, client.String())...)
+}
+
+// writeHealth writes what a health check finds, and returns the status.
+func (s *Server) writeHealth(w http.ResponseWriter, r *http.Request, detail bool) (status int) {
 	found := s.alive()
 	if r.URL.Path == ReadyPath {
 		found = s.readyNow(r.Context())
@@ -105,25 +136,10 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener st
 	if detail && found.cause != nil {
 		answer.Cause = found.cause.Error()
 	}
-	id, h := newRequestID(), w.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Request-Id", id)
-	if correlation := reply.CorrelationID(web.Header(r.Header)); correlation != "" {
-		h.Set("X-Correlation-Id", correlation)
-	}
 	if found.word == "draining" {
-		h.Set("Connection", "close")
+		w.Header().Set("Connection", "close")
 	}
 	w.WriteHeader(found.status)
 	json.NewEncoder(w).Encode(answer)
-
-	if !s.log.Enabled(r.Context(), slog.LevelDebug) {
-		return
-	}
-	s.log.LogAttrs(r.Context(), slog.LevelDebug, "request", s.clientAttrs([]slog.Attr{
-		slog.String("listener", listener), slog.String("method", logMethod(r.Method)),
-		slog.String("path", r.URL.Path), slog.Int("status", found.status),
-		slog.Float64("took_ms", milliseconds(time.Since(begin))), slog.String("request_id", id),
-	}, client, client.String())...)
+	return found.status
 }

@@ -249,7 +249,7 @@ func New(c Config) *Server {
 	}
 	mux := http.NewServeMux()
 	for _, path := range []string{AlivePath, ReadyPath} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			peer, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
 			s.serveHealth(w, r, "ops", peer.Addr(), true)
 		})

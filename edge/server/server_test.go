@@ -84,6 +84,72 @@ func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 	}
 }
 
+// Contract 5: a health check is asked by GET or HEAD, on either listener.
+func TestHealthChecksTakeNoOtherMethod(t *testing.T) {
+	ops := listen(t)
+	base, stop := start(t, Config{Engine: fake{}, Ops: ops})
+	defer stop()
+	for _, base := range []string{base, "http://" + ops.Addr().String()} {
+		for _, path := range []string{"/healthz", "/readyz"} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "OPTIONS"} {
+				req, err := http.NewRequest(method, base+path, strings.NewReader("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("X-Correlation-Id", "c-1")
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if method == "GET" || method == "HEAD" {
+					if resp.StatusCode != 200 || (len(b) > 0) != (method == "GET") {
+						t.Errorf("%s %s: %d %s", method, path, resp.StatusCode, b)
+					}
+					continue
+				}
+				var e struct {
+					Code        string
+					RequestID   string `json:"request_id"`
+					Correlation string `json:"correlation_id"`
+				}
+				if err := json.Unmarshal(b, &e); err != nil || resp.StatusCode != 405 ||
+					e.Code != "METHOD_NOT_ALLOWED" || resp.Header.Get("Allow") != "GET, HEAD" ||
+					e.RequestID == "" || e.RequestID != resp.Header.Get("X-Request-Id") ||
+					e.Correlation != "c-1" || resp.Header.Get("X-Correlation-Id") != "c-1" {
+					t.Errorf("contract 5: %s %s%s: %d %v %s", method, base, path, resp.StatusCode, resp.Header, b)
+				}
+			}
+		}
+	}
+}
+
+// Contract 5: an escaped slash is a part of a segment. So the path is not the one with a slash, and nothing
+// serves it.
+func TestAnEscapedSlashIsNoSlash(t *testing.T) {
+	admin := listen(t)
+	var asked []string
+	handle := func(_ context.Context, req *web.Request) *web.Response {
+		asked = append(asked, req.Path)
+		return ok("{}")
+	}
+	stream := func(_ context.Context, req *web.Request, _ io.Reader) *web.Response { return handle(nil, req) }
+	base, stop := start(t, Config{Engine: fake{handle: handle}, Admin: handle, AdminListener: admin,
+		AdminStreams: map[string]Stream{"/a/b": stream}})
+	defer stop()
+	get := getter(t)
+	for _, base := range []string{base, "http://" + admin.Addr().String()} {
+		for path, want := range map[string]string{"/a%2Fb": "/a%2Fb", "/a%2fb": "/a%2fb", "/a/b%2F": "/a/b%2F",
+			"/a/b": "/a/b", "/%61/b": "/a/b", "/a%20b": "/a b", "/a?b=c%2Fd": "/a"} {
+			asked = nil
+			if s, b := get(base + path); s != 200 || !slices.Equal(asked, []string{want}) {
+				t.Errorf("contract 5: %s: %d %s, the engine was asked for %q, want %q", path, s, b, asked, want)
+			}
+		}
+	}
+}
+
 func TestRetryAfterGrowsWithTheStoresFailing(t *testing.T) {
 	st := &store{}
 	status := 503

@@ -31,8 +31,8 @@ export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
   if (!admin) {
-    if (url.pathname === alivePath) return health(200, "ok");
-    if (url.pathname === readyPath) return await on.ready() ? health(200, "ok") : health(503, "unavailable");
+    if (url.pathname === alivePath) return health(request, async () => true);
+    if (url.pathname === readyPath) return health(request, on.ready);
   }
   const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
   const route = (admin ? adminTable : publicTable).at(request.method, text);
@@ -167,10 +167,15 @@ export function refuse(request, status, code, text, more = {}) {
   } });
 }
 
-function health(status, word) {
-  return new Response(JSON.stringify({ status: word }) + "\n", { status, headers: {
+async function health(request, isWell) {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return refuse(request, 405, "METHOD_NOT_ALLOWED", "A health check is asked by GET.", { "Allow": "GET, HEAD" });
+  }
+  const well = await isWell(), correlation = correlationID(request);
+  const json = JSON.stringify({ status: well ? "ok" : "unavailable" }) + "\n";
+  return new Response(request.method === "HEAD" ? null : json, { status: well ? 200 : 503, headers: {
     "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
-    "X-Request-Id": requestID(),
+    "X-Request-Id": requestID(), ...(correlation && { "X-Correlation-Id": correlation }),
   } });
 }
 
@@ -187,9 +192,10 @@ function correlationID(request) {
 }
 
 // decoded is a path without escapes, as bytes if it had any, because these need not
-// be UTF-8. It is null if an escape is invalid.
+// be UTF-8. It is null if an escape is invalid. An escaped slash is a part of a segment, and
+// is none that parts two: a path that has one stays as it was sent.
 function decoded(path) {
-  if (!path.includes("%")) return path;
+  if (!path.includes("%") || /%2f/i.test(path)) return path;
   const raw = abi.bytesOf(path), out = [];
   for (let i = 0; i < raw.length; i++) {
     if (raw[i] !== 0x25) {

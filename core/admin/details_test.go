@@ -1,0 +1,114 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/reply"
+)
+
+// wrongBodies has bodies for every route that takes one, and the fields that its answer names. Each route
+// with more than one field has a body that mixes what reading finds (a type, an empty text, a member that is
+// missing) with what the desk finds (a value).
+var wrongBodies = map[string][]struct{ body, fields string }{
+	"POST " + PublishersPath: {
+		{`{"id":"x","name":5}`, "id name"},
+		{`{"id":"","name":" "}`, "id name"},
+		{`{"id":7}`, "id name"},
+		{`{}`, "name"},
+	},
+	"PATCH " + PublisherPath: {{`{"name":5}`, "name"}, {`{"name":""}`, "name"}},
+	"POST " + EndPasskeysPath: {
+		{`{}`, "publisher_id"}, {`{"publisher_id":""}`, "publisher_id"}, {`{"publisher_id":1}`, "publisher_id"},
+	},
+	"POST " + IntegrationsPath: {
+		{`{"name":"","level":1,"challenge_age":0}`, "challenge_age level name publisher_id"},
+		{`{"publisher_id":"","attempts":"3","passkeys":"x","webhook_url":"x"}`,
+			"attempts name passkeys publisher_id webhook_url"},
+		{`{"publisher_id":"pub_a","name":5,"methods":["x"],"callback_origins":["x"],"webhook_off":1}`,
+			"callback_origins methods name webhook_off"},
+	},
+	"PATCH " + IntegrationPath: {
+		{`{"name":"","level":1,"challenge_age":0,"minimum_age":true}`, "challenge_age level minimum_age name"},
+		{`{"webhook_secret":"weak","webhook_url":7,"methods":["x"]}`, "methods webhook_secret webhook_url"},
+	},
+	"POST " + StagePath: {
+		{`{"webhook_url":"x","webhook_secret":1}`, "webhook_secret webhook_url"},
+		{`{"webhook_secret":"weak","new_webhook_secret":"yes"}`, "new_webhook_secret webhook_secret"},
+	},
+	"POST " + RotatePath:    {{`{"staged":"yes"}`, "staged"}},
+	"POST " + TestEventPath: {{`{}`, "type"}, {`{"type":1}`, "type"}, {`{"type":"x"}`, "type"}},
+	"POST " + TestSessionPath: {
+		{`{}`, "callback_url"}, {`{"callback_url":1}`, "callback_url"}, {`{"callback_url":"x"}`, "callback_url"},
+	},
+	"POST " + KeysPath: {
+		{`{"expires":"2001-01-01T00:00:00Z"}`, "expires publisher_id"},
+		{`{"publisher_id":1,"integration_id":"","expires":"soon"}`, "expires integration_id publisher_id"},
+	},
+	"POST " + RolePath: {{`{}`, "role"}, {`{"role":1}`, "role"}, {`{"role":""}`, "role"}},
+	"POST " + InvitationsPath: {
+		{`{"name":"","role":"x"}`, "name publisher_id role"},
+		{`{"publisher_id":1,"name":"x\ny","role":"operator"}`, "name publisher_id role"},
+		{`{"publisher_id":"pub_a","name":"x\ny"}`, "name role"},
+		{`{"publisher_id":"pub_none","name":"x\ny","role":"x"}`, "name role"},
+		{`{"publisher_id":"pub_a","name":5,"role":"viewer"}`, "name"},
+	},
+	"POST " + LinksPath: {
+		{`{"name":"","role":"x"}`, "name role"},
+		{`{"publisher_id":1,"name":"x\ny","role":"x"}`, "name publisher_id role"},
+		{`{"publisher_id":1,"role":"developer"}`, "publisher_id"},
+		{`{"publisher_id":"","role":"operator"}`, "publisher_id"},
+		{`{"publisher_id":"pub_none","name":1,"role":"operator"}`, "name role"},
+		{`{"publisher_id":"pub_a","name":1,"role":"viewer"}`, "name"},
+	},
+	"POST " + OperatorsPath: {
+		{`{"name":"","role":"x"}`, "name role"},
+		{`{"role":1,"expires":"2001-01-01T00:00:00Z"}`, "expires name role"},
+		{`{"name":"x\ny","expires":"soon"}`, "expires name role"},
+		{`{"name":"x","role":"viewer","expires":"soon"}`, "expires"},
+	},
+	"POST " + SitePath: {
+		{`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +
+			`"level":"L9","challenge_age":0,"method":"sandbox","webhook_url":"http://x","secret":"weak"}]}`,
+			"integrations.0.challenge_age integrations.0.id integrations.0.level integrations.0.method " +
+				"integrations.0.publisher integrations.0.secret integrations.0.webhook_url " +
+				"publishers.0.id publishers.2.id"},
+		{`{"publishers":5}`, "publishers"},
+		{`{"integrations":[{"name":5}]}`, "integrations.name"},
+	},
+}
+
+// Contract 5: an answer names every member of a body that is wrong, whoever finds it, and nothing is done.
+func TestEveryBodyNamesAllThatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	named := w.sample(t)
+	before := w.stored(t)
+	for name, r := range rows {
+		if r.body != "" && len(wrongBodies[name]) == 0 {
+			t.Errorf("contract 5: no wrong body is sent to %s", name)
+		}
+		method, _, _ := strings.Cut(name, " ")
+		path := named.Replace(r.path)
+		for _, c := range wrongBodies[name] {
+			e := w.refused(t, reply.InvalidRequest, method, prefix+path, c.body)
+			if e == nil {
+				continue
+			}
+			var fields []string
+			for _, d := range e.Details {
+				fields = append(fields, d.Field)
+				if d.Message == "" || d.Code == "" {
+					t.Errorf("contract 5: %s %s: %+v", name, c.body, d)
+				}
+			}
+			slices.Sort(fields)
+			if got := strings.Join(slices.Compact(fields), " "); got != c.fields {
+				t.Errorf("contract 5: %s %s names %q, want %q", name, c.body, got, c.fields)
+			}
+		}
+	}
+	if w.stored(t) != before {
+		t.Error("contract 5: a refused request has changed something")
+	}
+}
