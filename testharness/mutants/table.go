@@ -1630,9 +1630,9 @@ func (g *groupState) unlock() {}`,
 		pkg:    "edge",
 		old:    `resp.Status > 200 && resp.Status < 400: $refuse case resp.Status == 404: $deny case resp.Status != 200:`,
 		new: `resp.Status > 200 && resp.Status < 400:
-		return "", refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, refuse(ctx, req, "req_"+rand.Text(), noAnswer)
 	case resp.Status == 404:
-		return oldModule.Message, nil
+		return nobody, nil
 	case resp.Status != 200:`,
 		ask: []string{"./edge TestOnlyAClearYesLetsIn"},
 	},
