@@ -109,7 +109,8 @@ func (s Site) Problems(methods method.Catalog, dev bool) problem.List {
 		}
 		switch {
 		case i.WebhookURL == "" && !i.WebhookOff:
-			bad("webhook_url", "it has no webhook_url, so it would never be ready; set one, or webhook_off for no events")
+			bad("webhook_url", "it has no webhook_url, so it would never be ready; "+
+				"set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":
 			bad("webhook_url", "there is a webhook secret but no webhook_url")
 		case i.WebhookURL != "":

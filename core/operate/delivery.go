@@ -45,7 +45,8 @@ func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cu
 }
 
 // badCursor is the error for a cursor that is no Page.Next.
-var badCursor = &Invalid{Fields: []Field{{"after", "value", "It is not the cursor of a page. Begin without one."}}}
+var badCursor = &Invalid{Fields: []Field{
+	{"after", "value", "It is not the cursor of a page. Begin without one."}}}
 
 // Delivery returns one event by its integration and its place.
 func (d *Desk) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {

@@ -82,7 +82,7 @@ type change = audit.Change
 
 // along returns the audit entry of an operation, to be written in the commit that carries it out.
 func (d *Desk) along(who Actor, op Operation, publisher, target string, changes ...change) ([]kv.Put, error) {
-	if err := d.readable(); err != nil { // so nothing is committed, even if the operation does not look itself
+	if err := d.readable(); err != nil { // even if the operation does not look itself
 		return nil, err
 	}
 	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},

@@ -194,7 +194,7 @@ func (d *Desk) CreateLink(ctx context.Context, who Actor, publisher, name string
 		return SignInLink{}, err
 	}
 	if d.isMisread("publisher_id") && role != RoleOperator {
-		publisher = integration.PublisherPrefix // whichever it was to be, the role is judged as one of a member
+		publisher = integration.PublisherPrefix // some publisher, so that the role is judged as a member's
 	}
 	secret, made, err := d.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
 		func(l member.Link) ([]kv.Put, error) {

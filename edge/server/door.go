@@ -212,8 +212,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // pathOf returns the path by which routes know a request: without its escapes. But an escaped slash is a part
-// of a segment, and is none that parts two. A path that has one stays as it was sent, so it is not the path of
-// another route.
+// of a segment, and is none that parts two. A path that has one stays as it was sent, so it is not the path
+// of another route.
 func pathOf(u *url.URL) string {
 	if escaped := u.EscapedPath(); strings.Contains(strings.ToLower(escaped), "%2f") {
 		return escaped

@@ -118,7 +118,8 @@ func TestHealthChecksTakeNoOtherMethod(t *testing.T) {
 					e.Code != "METHOD_NOT_ALLOWED" || resp.Header.Get("Allow") != "GET, HEAD" ||
 					e.RequestID == "" || e.RequestID != resp.Header.Get("X-Request-Id") ||
 					e.Correlation != "c-1" || resp.Header.Get("X-Correlation-Id") != "c-1" {
-					t.Errorf("contract 5: %s %s%s: %d %v %s", method, base, path, resp.StatusCode, resp.Header, b)
+					t.Errorf("contract 5: %s %s%s: %d %v %s", method, base, path, resp.StatusCode,
+						resp.Header, b)
 				}
 			}
 		}
@@ -134,17 +135,20 @@ func TestAnEscapedSlashIsNoSlash(t *testing.T) {
 		asked = append(asked, req.Path)
 		return ok("{}")
 	}
-	stream := func(_ context.Context, req *web.Request, _ io.Reader) *web.Response { return handle(nil, req) }
+	stream := func(ctx context.Context, req *web.Request, _ io.Reader) *web.Response {
+		return handle(ctx, req)
+	}
 	base, stop := start(t, Config{Engine: fake{handle: handle}, Admin: handle, AdminListener: admin,
 		AdminStreams: map[string]Stream{"/a/b": stream}})
 	defer stop()
 	get := getter(t)
 	for _, base := range []string{base, "http://" + admin.Addr().String()} {
-		for path, want := range map[string]string{"/a%2Fb": "/a%2Fb", "/a%2fb": "/a%2fb", "/a/b%2F": "/a/b%2F",
-			"/a/b": "/a/b", "/%61/b": "/a/b", "/a%20b": "/a b", "/a?b=c%2Fd": "/a"} {
+		for path, want := range map[string]string{"/a%2Fb": "/a%2Fb", "/a%2fb": "/a%2fb",
+			"/a/b%2F": "/a/b%2F", "/a/b": "/a/b", "/%61/b": "/a/b", "/a%20b": "/a b", "/a?b=c%2Fd": "/a"} {
 			asked = nil
 			if s, b := get(base + path); s != 200 || !slices.Equal(asked, []string{want}) {
-				t.Errorf("contract 5: %s: %d %s, the engine was asked for %q, want %q", path, s, b, asked, want)
+				t.Errorf("contract 5: %s: %d %s, the engine was asked for %q, want %q", path, s, b, asked,
+					want)
 			}
 		}
 	}

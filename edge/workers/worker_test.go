@@ -135,7 +135,8 @@ func TestDoor(t *testing.T) {
 		{"contract 5: POST on a health check", "POST", "/healthz", nil, "{}", 405, "METHOD_NOT_ALLOWED"},
 		{"contract 5: PUT on a health check", "PUT", "/readyz", nil, "", 405, "METHOD_NOT_ALLOWED"},
 		{"contract 4: a health check", "GET", "/readyz", nil, "", 200, ""},
-		{"contract 5: an escaped slash", "POST", "/api/v1/verify%2Fstart", bearer(s.key), "{}", 404, "NOT_FOUND"},
+		{"contract 5: an escaped slash",
+			"POST", "/api/v1/verify%2Fstart", bearer(s.key), "{}", 404, "NOT_FOUND"},
 		{"contract 5: an escaped slash of the operators' side",
 			"GET", "/admin/v1%2fkeys", bearer(operatorToken), "", 404, "NOT_FOUND"},
 	} {

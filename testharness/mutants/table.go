@@ -2557,7 +2557,7 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./core/hosted TestAPasskeysFormPostedTwice"},
 	},
 	{
-		breaks: "a browser whose passkey's form was overtaken leaves its step, and never gets back (contract 23)",
+		breaks: "a browser whose form of a passkey was overtaken never gets back (contract 23)",
 		pkg:    "core/hosted",
 		of:     "visit.overtaken",
 		old:    `v.url(stepParam, step, shownParam`,
