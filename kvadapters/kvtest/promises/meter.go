@@ -79,6 +79,7 @@ func (r *run) chargeTogether(name string) {
 		}
 	})
 	if n := passed.Load(); n != burst {
-		r.Errorf("%d of %d concurrent charges succeeded, want the %d that the burst allows", n, 3*burst, burst)
+		r.Errorf("%d of %d concurrent charges succeeded, want the %d that the burst allows", n, 3*burst,
+			burst)
 	}
 }
