@@ -135,17 +135,60 @@ func (s *Store) sendBatched(
 	return b.(*batcher).do(ctx, node, r)
 }
 
-// command is a command of a pipeline. It carries out one request, or several spends merged into one.
+// command is a command of a pipeline. It carries out one request, or several merged into one.
 type command struct {
 	request
 	of      []*pending
+	commits together // its transactions, if it has several
 	reached atomic.Bool
 	cmd     *redis.Cmd
 }
 
-// sendBatch does the requests. It merges the spends of one partition into one run of their script,
-// which costs the server little more than a single spend. The script changes nothing before it has read
-// everything. So if it cannot count one of the spends, sendBatch tries each alone.
+// take adds a request to the command, if one run of their script can do both.
+func (c *command) take(p *pending) bool {
+	spends, commits := c.spend != nil && p.spend != nil, c.tx != nil && p.tx != nil
+	if c.base != p.base || !spends && !commits || commits && !c.commits.add(c.tx, p.tx) {
+		return false
+	}
+	c.of = append(c.of, p)
+	return true
+}
+
+// merge sets what the command sends for all its requests.
+func (c *command) merge() {
+	if len(c.of) == 1 {
+		return
+	}
+	if c.tx != nil {
+		all := make([]*transaction, len(c.of))
+		for i, p := range c.of {
+			all[i] = p.tx
+		}
+		c.keys, c.args = mergeCommits(c.base, all...)
+		return
+	}
+	all := make([]*spend, len(c.of))
+	for i, p := range c.of {
+		all[i] = p.spend
+	}
+	c.keys, c.args = merge(all...)
+}
+
+// again reports whether each request of the command is to be tried alone, because the server refused them
+// together. It must be certain that none was done.
+func (c *command) again() bool {
+	var refusal redis.Error
+	if len(c.of) == 1 || !errors.As(c.cmd.Err(), &refusal) {
+		return false
+	}
+	_, nothing := explain(refusal.Error())
+	return nothing || c.spend != nil
+}
+
+// sendBatch does the requests. It merges the spends of one partition into one run of their script, and the
+// commits of one partition into one run of theirs, which costs the server much less than one run for each.
+// If the server refuses a run, for one counter or for one key of a wrong type, sendBatch tries each of its
+// requests alone.
 func (s *Store) sendBatch(to route, batch []*pending) {
 	// All requests have the same address. If its client was replaced meanwhile, the last request has
 	// the new one.
@@ -160,37 +203,14 @@ func (s *Store) sendBatch(to route, batch []*pending) {
 		}
 		return 1
 	})
-	commands := make([]*command, 0, len(batch))
-	for _, p := range batch {
-		i := -1
-		if p.spend != nil {
-			i = slices.IndexFunc(commands, func(c *command) bool {
-				return c.spend != nil && c.base == p.base
-			})
-		}
-		if i < 0 {
-			commands = append(commands, &command{request: p.request, of: []*pending{p}})
-		} else {
-			commands[i].of = append(commands[i].of, p)
-		}
-	}
-	for _, c := range commands {
-		if len(c.of) > 1 {
-			spends := make([]*spend, len(c.of))
-			for i, p := range c.of {
-				spends[i] = p.spend
-			}
-			c.keys, c.args = merge(spends...)
-		}
-	}
+	commands := runs(batch)
 	s.pipeline(node, to.waits, commands)
 
 	var again []*command
 	for _, c := range commands {
-		var refusal redis.Error
-		if len(c.of) > 1 && errors.As(c.cmd.Err(), &refusal) {
+		if c.again() {
 			for _, p := range c.of {
-				again = append(again, &command{request: p.request, of: []*pending{p}})
+				again = append(again, alone(p))
 			}
 		}
 	}
@@ -198,6 +218,22 @@ func (s *Store) sendBatch(to route, batch []*pending) {
 		s.pipeline(node, to.waits, again)
 	}
 }
+
+// runs returns the commands that do the requests of a batch.
+func runs(batch []*pending) []*command {
+	commands := make([]*command, 0, len(batch))
+	for _, p := range batch {
+		if !slices.ContainsFunc(commands, func(c *command) bool { return c.take(p) }) {
+			commands = append(commands, alone(p))
+		}
+	}
+	for _, c := range commands {
+		c.merge()
+	}
+	return commands
+}
+
+func alone(p *pending) *command { return &command{request: p.request, of: []*pending{p}} }
 
 // pipeline does the commands in one pipeline. Several callers wait for it, so the client's timeouts
 // bound it and no caller's context does.
@@ -215,16 +251,26 @@ func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 	pipe.Exec(ctx)
 	for _, c := range commands {
 		reply, err := c.cmd.Result()
-		if waits {
-			reply, err = s.waited(c.request, reply, err, waited)
-		}
 		parts, _ := reply.([]any)
 		for _, p := range c.of {
 			p.reply, p.sent, p.err = reply, c.reached.Load(), err
-			if p.spend != nil && len(parts) >= len(p.spend.charges) {
-				n := len(p.spend.charges)
+			if n := p.replies(); n > 0 && len(parts) >= n {
 				p.reply, parts = parts[:n:n], parts[n:]
+			}
+			if waits {
+				p.reply, p.err = s.waited(p.request, p.reply, p.err, waited)
 			}
 		}
 	}
+}
+
+// replies returns how many parts of its run's reply are the request's; 0 means all.
+func (r request) replies() int {
+	switch {
+	case r.spend != nil:
+		return len(r.spend.charges)
+	case r.tx != nil:
+		return 1
+	}
+	return 0
 }

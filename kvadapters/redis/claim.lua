@@ -2,29 +2,21 @@
 -- Reads everything before the first write.
 --
 -- KEYS: names, expiries, due, tasks.
--- ARGV: now, end of the lease, n, n + 1, how many names to sweep, the claim's id.
+-- ARGV: now, end of the lease, n, how many names to sweep, the claim's id.
 -- Returns when the next task falls due ('' for never), then the id and the body of each task.
 local call = redis.call
-local n = tonumber(ARGV[3])
 local due, reply = {}, {''}
 -- In most cases nothing is due, and the first task shows that.
-local first = call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-if #first > 0 and tonumber(first[2]) > tonumber(ARGV[1]) then
-	reply[1] = first[2]
-elseif #first > 0 then
-	due = call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', '0', ARGV[4])
-	if #due > 2 * n then
-		reply[1] = due[2 * n + 2]
-	else
-		local later = call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-		if #later > 0 then
-			reply[1] = later[2]
-		end
-	end
+local next = call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+if #next > 0 and tonumber(next[2]) <= tonumber(ARGV[1]) then
+	due = call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'LIMIT', '0', ARGV[3])
+	next = call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'WITHSCORES', 'LIMIT', #due, '1')
 end
-local claimed = math.min(n, #due / 2)
-for i = 1, claimed do
-	local id = due[2 * i - 1]
+if #next > 0 then
+	reply[1] = next[2]
+end
+for i = 1, #due do
+	local id = due[i]
 	local task = call('HGET', KEYS[4], '=' .. id)
 	if not task then
 		error('VERGEDAMAGED the task ' .. id .. ' has a due time but no body')
@@ -34,21 +26,21 @@ for i = 1, claimed do
 end
 
 local expired = {}
-if ARGV[5] ~= '0' then
+if ARGV[4] ~= '0' then
 	local time = call('TIME')
 	local clock = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-	expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. clock, 'LIMIT', '0', ARGV[5])
+	expired = call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. clock, 'LIMIT', '0', ARGV[4])
 	if #expired > 0 then
 		call('ZCARD', KEYS[1])
 	end
 end
 
-if claimed > 0 then
+if #due > 0 then
 	local scores, leases = {}, {} -- in one call each, because a call costs more than what it does
-	for i = 1, claimed do
-		local id = due[2 * i - 1]
+	for i = 1, #due do
+		local id = due[i]
 		scores[2 * i - 1], scores[2 * i] = ARGV[2], id
-		leases[2 * i - 1], leases[2 * i] = '@' .. id, ARGV[6] .. '-' .. i
+		leases[2 * i - 1], leases[2 * i] = '@' .. id, ARGV[5] .. '-' .. i
 	end
 	call('ZADD', KEYS[3], unpack(scores))
 	call('HSET', KEYS[4], unpack(leases))

@@ -50,7 +50,10 @@ type request struct {
 	script *script // nil: args are a command
 	keys   []string
 	args   []any
-	spend  *spend // what keys and args were made from, if others can be merged with it
+
+	// What keys and args were made from, if others can be merged with it: one of them.
+	spend *spend
+	tx    *transaction
 
 	repeatable bool // it only reads, so doing it twice does no harm
 	commit     bool // waits for the replicas; a lost reply is ErrUnknown
@@ -207,7 +210,7 @@ func (s *Store) wait(ctx context.Context, pipe redis.Pipeliner) *redis.IntCmd {
 
 // waited returns the answer to a commit after the wait for replicas.
 func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any, error) {
-	if err != nil || reply != int64(1) {
+	if err != nil || !accepted(reply) {
 		return reply, err
 	}
 	replicas, err := wait.Result()

@@ -30,9 +30,10 @@
 // complete.
 //
 // If many callers ask at once, commits, reads and charges of rate counters for one node share a few
-// connections, and charges of one partition share one run of their script. Each call has its own
-// answer. If a connection is cut, the calls on it end as unknown. A connection that hangs holds up only
-// its own calls.
+// connections. Charges of one partition share one run of their script, and so do commits of one partition
+// that have no item and no task in common. Each call has its own answer: if one commit of a run conflicts,
+// the others are done. If a connection is cut, the calls on it end as unknown. A connection that hangs holds
+// up only its own calls.
 //
 // # Settings of the server
 //
@@ -76,7 +77,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -289,81 +289,20 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// Commits and claims remove expired names from the index. One in sweepEvery does so for all, so that
-// the others do not pay for the search.
-const (
-	sweepEvery  = 8
-	sweepAtOnce = 64 // a commit adds 8 for each of its puts
-)
-
 // Commit implements kv.KV.
 func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	if err := tx.Validate(); err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
 	base := s.base(tx.Partition)
-	r := request{base: base, script: commitScript, commit: true, keys: make([]string, 0, 6)}
-	if len(tx.Puts)+len(tx.Deletes) > 0 {
-		r.keys = append(r.keys, base+"n", base+"x")
-	}
-	if len(tx.Held)+len(tx.Schedule)+len(tx.Cancel) > 0 {
-		r.keys = append(r.keys, base+"d", base+"t")
-	}
-	head := make([]byte, 0, 16)
-	head = append(head, 0, byte(len(tx.Checks)), byte(len(tx.Held)), byte(len(tx.Puts)),
-		byte(len(tx.Deletes)), byte(len(tx.Schedule)), byte(len(tx.Cancel)))
-	if s.commits.Add(1)%sweepEvery == 0 {
-		head[0] = 1
-	}
-	item := func(name string) {
-		key := base + "i:" + name
-		i := slices.Index(r.keys, key)
-		if i < 0 {
-			i = len(r.keys)
-			r.keys = append(r.keys, key)
-		}
-		head = append(head, byte(i+1))
-	}
-	for _, c := range tx.Checks {
-		item(c.Name)
-	}
-	for _, p := range tx.Puts {
-		item(p.Name)
-	}
-	for _, name := range tx.Deletes {
-		item(name)
-	}
-
-	r.args, r.size = append(make([]any, 0, 8), head), len(head)
-	for _, c := range tx.Checks {
-		r.args = append(r.args, c.Tx)
-	}
-	for _, h := range tx.Held {
-		r.args = append(r.args, h.TaskID, h.Lease)
-	}
-	for _, p := range tx.Puts {
-		expires := expiry(p.Expires)
-		last := ""
-		if expires != 0 {
-			last = strconv.FormatInt(expires-1, 10) // Redis removes a key only after this time
-		}
-		r.args = append(r.args, encodeItem(tx.ID, expires, p.Value), last)
-		r.size += len(p.Value)
-	}
-	for _, t := range tx.Schedule {
-		due := ceil(t.Due)
-		r.args = append(r.args, t.ID, encodeTask(due, t.Payload), strconv.FormatInt(due, 10))
-		r.size += len(t.Payload)
-	}
-	for _, id := range tx.Cancel {
-		r.args = append(r.args, id)
-	}
-
+	t := s.translate(base, tx)
+	r := request{base: base, script: commitScript, tx: t, commit: true, size: t.size}
+	r.keys, r.args = mergeCommits(base, t)
 	reply, err := s.do(ctx, r)
 	if err != nil {
 		return err
 	}
-	if reply == int64(1) {
+	if accepted(reply) {
 		return nil
 	}
 	return conflict(tx, reply)
@@ -372,7 +311,10 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 // conflict reads what the script found: pairs of a failed check's number and the item it found, and the
 // numbers of lost leases.
 func conflict(tx kv.Tx, reply any) error {
-	parts, _ := reply.([]any)
+	var parts []any
+	if replies, _ := reply.([]any); len(replies) == 1 {
+		parts, _ = replies[0].([]any)
+	}
 	if len(parts) != 2 {
 		return damaged("the answer to a commit is %v", reply)
 	}
@@ -425,7 +367,7 @@ func (s *Store) Claim(
 	}
 	reply, err := s.do(ctx, request{base: base, script: claimScript, keys: fixed(base), args: []any{
 		strconv.FormatInt(floor(now), 10), strconv.FormatInt(ceil(now.Add(lease)), 10),
-		strconv.Itoa(n), strconv.Itoa(n + 1), strconv.Itoa(sweep), id,
+		strconv.Itoa(n), strconv.Itoa(sweep), id,
 	}})
 	if err != nil {
 		return nil, time.Time{}, err

@@ -1,0 +1,150 @@
+package redis
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Commits and claims remove expired names from the index. One in sweepEvery does so for all, so that
+// the others do not pay for the search.
+const (
+	sweepEvery  = 8
+	sweepAtOnce = 64 // a commit adds 8 for each of its puts
+)
+
+// transaction is what one call of Commit asks of the script.
+type transaction struct {
+	counts [7]byte  // whether to sweep, and how many parts there are of each kind
+	items  []string // the keys of the items, each once
+	uses   []byte   // the index in items of each check, put and delete
+	args   []any
+	tasks  []string // the ids of the tasks that it holds, schedules or cancels
+	parts  int      // at most kv.MaxTx
+	size   int      // about how many bytes
+}
+
+// translate returns what a valid tx of the partition whose keys begin with base asks.
+func (s *Store) translate(base string, tx kv.Tx) *transaction {
+	t := &transaction{
+		counts: [7]byte{0, byte(len(tx.Checks)), byte(len(tx.Held)), byte(len(tx.Puts)),
+			byte(len(tx.Deletes)), byte(len(tx.Schedule)), byte(len(tx.Cancel))},
+		items: make([]string, 0, len(tx.Checks)+len(tx.Puts)+len(tx.Deletes)),
+		uses:  make([]byte, 0, len(tx.Checks)+len(tx.Puts)+len(tx.Deletes)),
+		tasks: make([]string, 0, len(tx.Held)+len(tx.Schedule)+len(tx.Cancel)),
+		args:  make([]any, 0, len(tx.Checks)+2*len(tx.Held)+2*len(tx.Puts)+3*len(tx.Schedule)+len(tx.Cancel)),
+		size:  1,
+	}
+	for _, n := range t.counts {
+		t.parts += int(n)
+	}
+	if s.commits.Add(1)%sweepEvery == 0 {
+		t.counts[0] = 1
+	}
+	base += "i:"
+	item := func(name string) {
+		key := base + name
+		i := slices.Index(t.items, key)
+		if i < 0 {
+			i = len(t.items)
+			t.items = append(t.items, key)
+		}
+		t.uses = append(t.uses, byte(i))
+	}
+	for _, c := range tx.Checks {
+		item(c.Name)
+		t.args = append(t.args, c.Tx)
+	}
+	for _, h := range tx.Held {
+		t.tasks = append(t.tasks, h.TaskID)
+		t.args = append(t.args, h.TaskID, h.Lease)
+	}
+	for _, p := range tx.Puts {
+		item(p.Name)
+		expires := expiry(p.Expires)
+		last := ""
+		if expires != 0 {
+			last = strconv.FormatInt(expires-1, 10) // Redis removes a key only after this time
+		}
+		t.args = append(t.args, encodeItem(tx.ID, expires, p.Value), last)
+		t.size += len(p.Value)
+	}
+	for _, name := range tx.Deletes {
+		item(name)
+	}
+	for _, task := range tx.Schedule {
+		due := ceil(task.Due)
+		t.tasks = append(t.tasks, task.ID)
+		t.args = append(t.args, task.ID, encodeTask(due, task.Payload), strconv.FormatInt(due, 10))
+		t.size += len(task.Payload)
+	}
+	for _, id := range tx.Cancel {
+		t.tasks = append(t.tasks, id)
+		t.args = append(t.args, id)
+	}
+	return t
+}
+
+// mostParts limits the transactions of one run of the script: it names each key by one byte, and Lua cannot
+// pass many thousands of arguments.
+const mostParts = 250
+
+// together is a set of transactions that one run of the script can do: they have no item and no task in
+// common, because the script looks at all of them before it writes one.
+type together struct {
+	parts   int
+	touched map[string]bool // keys of items, and ids of tasks
+}
+
+// add adds a transaction, if it can be done together with those that are there. first is the one with which
+// the set begins.
+func (g *together) add(first, t *transaction) bool {
+	if g.touched == nil {
+		g.touched = make(map[string]bool)
+		g.put(first)
+	}
+	touched := func(name string) bool { return g.touched[name] }
+	if g.parts+t.parts > mostParts || slices.ContainsFunc(t.items, touched) ||
+		slices.ContainsFunc(t.tasks, touched) {
+		return false
+	}
+	g.put(t)
+	return true
+}
+
+func (g *together) put(t *transaction) {
+	g.parts += t.parts
+	for _, key := range t.items {
+		g.touched[key] = true
+	}
+	for _, id := range t.tasks {
+		g.touched[id] = true
+	}
+}
+
+// mergeCommits returns the keys and arguments for one run of the script that does all the transactions. They
+// are of one partition and have together at most mostParts parts.
+func mergeCommits(base string, ts ...*transaction) (keys []string, args []any) {
+	items, words := 0, 0
+	for _, t := range ts {
+		items, words = items+len(t.items), words+1+len(t.args)
+	}
+	keys = append(make([]string, 0, 4+items), base+"n", base+"x", base+"d", base+"t")
+	args = make([]any, 0, words)
+	for _, t := range ts {
+		head := append(make([]byte, 0, len(t.counts)+len(t.uses)), t.counts[:]...)
+		for _, i := range t.uses {
+			head = append(head, byte(len(keys)+1)+i)
+		}
+		keys = append(keys, t.items...)
+		args = append(append(args, head), t.args...)
+	}
+	return keys, args
+}
+
+// accepted reports whether the script did the transaction that it replied to.
+func accepted(reply any) bool {
+	replies, _ := reply.([]any)
+	return len(replies) == 1 && replies[0] == int64(1)
+}
