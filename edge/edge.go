@@ -179,6 +179,9 @@ func (c Config) withDefaults() Config {
 		c.Random = rand.Reader
 	}
 	if c.Fetch == nil {
+		// A connection comes back a moment after its job has ended. The lane's next job, which may have
+		// begun by then, would make a new one if there was none to spare.
+		c.Egress.IdlePerHost = cmp.Or(c.Egress.IdlePerHost, c.Runner.Lane()*4/3)
 		c.Fetch = egress.New(c.Egress)
 	}
 	if c.Engine == nil {

@@ -49,7 +49,7 @@ type Config struct {
 	Engine engine.Engine // whose tasks are claimed and run
 
 	Concurrency int // how many jobs with lanes run at once, and how many timers; 0: 256
-	PerLane     int // how many jobs of one lane run at once; 0: 16
+	PerLane     int // how many jobs of one lane run at once; 0: 24
 
 	// MaxWait is how long a claimed job may wait for its turn before its lease is returned. A lease
 	// must be longer than MaxWait and a run together. Otherwise another instance takes over a job that
@@ -77,6 +77,12 @@ type Config struct {
 	Log     *slog.Logger     // nil discards
 	Metrics Metrics          // nil: none
 }
+
+// Lane returns how many jobs of one lane run at once.
+//
+// The default keeps two processors busy with one quick receiver, and five receivers that hang still take less
+// than half of all places.
+func (c Config) Lane() int { return cmp.Or(c.PerLane, 24) }
 
 // maxPartitions limits the load of an idle runner, which makes claims of each partition even if nothing
 // is due.
@@ -134,7 +140,7 @@ func New(c Config) *Runner {
 		panic("runner: Config.Engine is nil")
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
-	c.PerLane = cmp.Or(c.PerLane, 16)
+	c.PerLane = c.Lane()
 	c.MaxWait = cmp.Or(c.MaxWait, 5*time.Second)
 	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
 	c.Gap = cmp.Or(c.Gap, 2*time.Millisecond)

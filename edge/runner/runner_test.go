@@ -222,7 +222,7 @@ func TestHangingLaneDelaysNobody(t *testing.T) {
 				}
 				synctest.Wait()
 				for lane, most := range o.most {
-					if most > 16 {
+					if most > perLane {
 						t.Errorf("%d jobs of lane %s ran at once", most, lane)
 					}
 				}
@@ -284,6 +284,9 @@ func TestLaneRecovers(t *testing.T) {
 	})
 }
 
+// perLane is how many jobs of a lane run at once if nobody says otherwise.
+const perLane = 24
+
 // A burst of a quick lane must be run and not put off.
 func TestQuickLaneIsNotPutOff(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
@@ -294,10 +297,10 @@ func TestQuickLaneIsNotPutOff(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		n, last := o.done("quick")
-		if want := 10_000 / 16 * 4 * time.Millisecond; n != 10_000 || last.Sub(begin) > want+want/10 {
+		if want := 10_000 * 4 * time.Millisecond / perLane; n != 10_000 || last.Sub(begin) > want+want/10 {
 			t.Errorf("%d done in %v, want 10000 in about %v", n, last.Sub(begin), want)
 		}
-		if o.defers != 0 || o.most["quick"] != 16 {
+		if o.defers != 0 || o.most["quick"] != perLane {
 			t.Errorf("%d leases given back, %d ran at once", o.defers, o.most["quick"])
 		}
 	})
@@ -504,7 +507,7 @@ func TestDrain(t *testing.T) {
 		{
 			"running jobs finish, and the leases of the others are returned",
 			10 * time.Second,
-			16,
+			perLane,
 			false,
 			9 * time.Second,
 		},
@@ -530,7 +533,7 @@ func TestDrain(t *testing.T) {
 						leased++
 					}
 				}
-				if n, _ := o.done("a"); n != c.done || len(o.began) != 16 || leased != 16-c.done {
+				if n, _ := o.done("a"); n != c.done || len(o.began) != perLane || leased != perLane-c.done {
 					t.Errorf("%d done, %d begun, %d still leased", n, len(o.began), leased)
 				}
 			})
