@@ -75,7 +75,11 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 				"integrations.0.publisher integrations.0.secret integrations.0.webhook_url " +
 				"publishers.0.id publishers.2.id"},
 		{`{"publishers":5}`, "publishers"},
-		{`{"integrations":[{"name":5}]}`, "integrations.name"},
+		{`{"publishers":[{"id":7,"name":{}},"shop"],"integrations":[{"ID":"y","publisher":5,"level":[],` +
+			`"challenge_age":"18","callback_origins":[5],"method":"sandbox","webhook_off":true},7]}`,
+			"integrations.0.callback_origins integrations.0.challenge_age integrations.0.id " +
+				"integrations.0.level integrations.0.publisher integrations.1 " +
+				"publishers.0.id publishers.0.name publishers.1"},
 	},
 }
 

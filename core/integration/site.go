@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -40,28 +39,6 @@ type SiteIntegration struct {
 	Attempts       int                        `json:"attempts,omitempty"`
 	Passkeys       string                     `json:"passkeys,omitempty"`
 	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty"`
-}
-
-// ReadSite reads a Site. A member that does not exist is refused; errors repeat no value.
-func ReadSite(b []byte) (Site, error) {
-	var s Site
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
-		var kind *json.UnmarshalTypeError
-		var syntax *json.SyntaxError
-		switch {
-		case errors.As(err, &kind):
-			return s, problem.List{{Member: kind.Field, Text: "must not be a " + kind.Value}}
-		case errors.As(err, &syntax):
-			return s, fmt.Errorf("site: no JSON at byte %d", syntax.Offset)
-		}
-		return s, fmt.Errorf("site: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return s, errors.New("site: something follows it")
-	}
-	return s, nil
 }
 
 // Validate reports everything that is wrong with s, one problem a line.

@@ -81,15 +81,17 @@ func (d *Desk) site(who Actor, text []byte) (integration.Site, error) {
 		return integration.Site{}, err
 	}
 	s, err := integration.ReadSite(text)
-	if err == nil {
-		err = s.Problems(d.Catalog, d.Dev).Err()
-	}
-	var list problem.List
-	switch {
-	case errors.As(err, &list):
-		return integration.Site{}, d.invalid(list)
-	case err != nil:
+	var wrong problem.List
+	if err != nil && !errors.As(err, &wrong) {
 		return integration.Site{}, &Refused{err.Error()}
+	}
+	for _, p := range s.Problems(d.Catalog, d.Dev) {
+		if !wrong.Has(p.Member) {
+			wrong = append(wrong, p)
+		}
+	}
+	if len(wrong) > 0 {
+		return integration.Site{}, d.invalid(wrong)
 	}
 	return s, nil
 }

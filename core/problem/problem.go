@@ -8,6 +8,7 @@ package problem
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +42,12 @@ func (l *List) AddWithin(prefix string, part List) {
 	for _, p := range part {
 		*l = append(*l, Problem{prefix + p.Member, p.Text})
 	}
+}
+
+// Has reports whether a problem is about the member or about what holds it: integrations.0 holds
+// integrations.0.name.
+func (l List) Has(member string) bool {
+	return slices.ContainsFunc(l, func(p Problem) bool { return strings.HasPrefix(member+".", p.Member+".") })
 }
 
 // Rename returns the same problems with other names of members. A member that

@@ -32,3 +32,15 @@ func TestList(t *testing.T) {
 		t.Errorf("the list is not found in %v", err)
 	}
 }
+
+func TestHasKnowsWhatHoldsAMember(t *testing.T) {
+	l := List{{Member: "integrations.1"}, {Member: "name"}}
+	for member, want := range map[string]bool{
+		"name": true, "integrations.1": true, "integrations.1.name": true,
+		"integrations.10": false, "integrations": false, "names": false,
+	} {
+		if got := l.Has(member); got != want {
+			t.Errorf("%s: %v, want %v", member, got, want)
+		}
+	}
+}
