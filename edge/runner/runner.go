@@ -139,6 +139,8 @@ type watch struct {
 
 	asked  time.Time   // when this instance or another one last signalled for the partition
 	asking *time.Timer // a signal that waits for its turn; nil: none
+
+	sending sync.Mutex // held while a signal is sent
 }
 
 // New returns a runner, which does not run yet. It panics if Config.Engine is nil.
@@ -507,11 +509,9 @@ func (r *Runner) drain(cut context.CancelFunc) error {
 	r.putOff(waiting)
 	r.wg.Go(func() {
 		r.leases.Wait()
-		now := r.cfg.Now()
-		r.handOver(func(w *watch) bool { return w.left(now, waiting) })
+		r.handOver(waiting)
 	})
-	// A job that ends during the drain may have scheduled another one.
-	defer r.handOver((*watch).waitsToAsk)
+	defer r.lastSignals()
 
 	done := make(chan struct{})
 	go func() { r.wg.Wait(); close(done) }()

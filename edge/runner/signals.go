@@ -2,7 +2,7 @@ package runner
 
 import (
 	"context"
-	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -121,55 +121,56 @@ func (w *watch) askWithin(now time.Time, patience time.Duration) {
 	}
 }
 
-// signal tells the other instances to look at the partition.
+// signal tells the other instances to look at the partition, if that was asked for. It returns when that is
+// done, even if another goroutine does it.
 func (w *watch) signal() {
+	w.sending.Lock()
+	defer w.sending.Unlock()
 	w.mu.Lock()
-	if w.asking != nil {
-		w.asking.Stop() // this signal is for those tasks, too
+	asking := w.asking
+	if asking != nil {
+		asking.Stop()
+		// This happens before the signal: a task that comes later may need another one.
+		w.asking, w.asked = nil, w.cfg.Now()
 	}
-	// This happens before the signal: a task that comes later may need another one.
-	w.asking, w.asked = nil, w.cfg.Now()
 	w.mu.Unlock()
+	if asking == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
 	if err := w.cfg.Signaler.Signal(ctx, w.partition); err != nil {
-		w.cfg.Log.Log(ctx, slog.LevelDebug, "a signal to other instances was not sent",
-			"partition", w.partition, "error", err.Error())
+		w.cfg.Log.Debug("a signal to other instances was not sent", "partition", w.partition,
+			"error", err.Error())
 		return
 	}
 	w.cfg.Metrics.SignalSent()
 }
 
-// handOver tells the other instances of all partitions that need them.
-func (r *Runner) handOver(needs func(*watch) bool) {
-	if r.cfg.Signaler == nil {
-		return
+// handOver tells the other instances at once of the partitions with tasks that the drained runner leaves to
+// them: those that it gave back, and those that fall due soon.
+func (r *Runner) handOver(given []deferral) {
+	now := r.cfg.Now()
+	for _, w := range r.watches {
+		w.mu.Lock()
+		leaves := r.soon(now, earliest(w.next, w.wakeAt)) ||
+			slices.ContainsFunc(given, func(d deferral) bool { return d.job.Partition == w.partition })
+		switch {
+		case !leaves || r.cfg.Signaler == nil:
+		case w.asking == nil:
+			w.asking = time.AfterFunc(0, w.signal)
+		default:
+			w.asking.Reset(0)
+		}
+		w.mu.Unlock()
 	}
+}
+
+// lastSignals sends what waits for its turn, and waits until all signals are sent.
+func (r *Runner) lastSignals() {
 	var all sync.WaitGroup
 	for _, w := range r.watches {
-		if needs(w) {
-			all.Go(w.signal)
-		}
+		all.Go(w.signal)
 	}
 	all.Wait()
-}
-
-// left reports whether a partition has tasks that the drained runner leaves to others: of those that it gave
-// back, or due soon.
-func (w *watch) left(now time.Time, given []deferral) bool {
-	for _, d := range given {
-		if d.job.Partition == w.partition {
-			return true
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.soon(now, earliest(w.next, w.wakeAt))
-}
-
-// waitsToAsk takes over a signal that waits for its turn.
-func (w *watch) waitsToAsk() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.asking != nil && w.asking.Stop()
 }

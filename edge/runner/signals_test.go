@@ -162,12 +162,15 @@ func TestADrainHandsOver(t *testing.T) {
 		tasks   int           // due now, of 5 s each
 		later   time.Duration // until one more falls due; 0: there is none
 		spawns  bool          // a job schedules another one when it ends
+		defers  time.Duration // to give back a lease takes so long
 		hangs   bool
 		signals int
 		after   time.Duration // the last signal, after the drain began
 		ends    time.Duration
 	}{
 		{rule: "leases that are given back", tasks: 40, signals: 1, ends: 4 * time.Second},
+		{rule: "leases that are given back slowly", tasks: 40, defers: time.Second, signals: 1,
+			after: time.Second, ends: 4 * time.Second},
 		{rule: "a task that falls due soon", later: 30 * time.Minute, signals: 1},
 		{rule: "a task that others find by polling", later: 3 * time.Hour},
 		{rule: "nothing"},
@@ -184,7 +187,7 @@ func TestADrainHandsOver(t *testing.T) {
 				if c.later > 0 {
 					o.add(1, "b", time.Now().Add(c.later))
 				}
-				e := spawning{outbox: o}
+				e := spawning{outbox: o, defers: c.defers}
 				r := New(Config{Engine: &e, Signaler: w, PollInterval: time.Hour})
 				if c.spawns {
 					e.wake = r.Wake
@@ -205,10 +208,16 @@ func TestADrainHandsOver(t *testing.T) {
 	}
 }
 
-// spawning is an outbox whose jobs wake the runner when they end.
+// spawning is an outbox whose jobs may wake the runner when they end.
 type spawning struct {
 	*outbox
-	wake func(p kv.Partition, due time.Time) // nil: they do not
+	wake   func(p kv.Partition, due time.Time) // nil: they do not
+	defers time.Duration
+}
+
+func (s *spawning) Defer(ctx context.Context, j host.Job, until time.Time) error {
+	time.Sleep(s.defers)
+	return s.outbox.Defer(ctx, j, until)
 }
 
 func (s *spawning) Run(ctx context.Context, j host.Job) error {
@@ -267,7 +276,7 @@ func TestWithoutARunnerOthersAreWoken(t *testing.T) {
 func TestListeningIsTriedAgain(t *testing.T) {
 	var text bytes.Buffer
 	w := &wire{fails: errors.New("no way through")}
-	cfg := Config{Signaler: w, PollInterval: time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil))}
+	cfg := Config{Signaler: w, PollInterval: 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil))}
 	bubble(t, cfg, func(t *testing.T, o *outbox, r *Runner) {
 		time.Sleep(time.Hour)
 		w.mu.Lock()
@@ -300,7 +309,14 @@ func TestListeningIsTriedAgain(t *testing.T) {
 // counted is an outbox that counts what one runner does.
 type counted struct {
 	*outbox
-	ran atomic.Int64
+	runner *Runner
+	ran    atomic.Int64
+}
+
+// Defer wakes the runner, as the core does.
+func (c *counted) Defer(ctx context.Context, j host.Job, until time.Time) error {
+	defer c.runner.Wake(j.Partition, until)
+	return c.outbox.Defer(ctx, j, until)
 }
 
 func (c *counted) Run(ctx context.Context, j host.Job) error {
@@ -317,16 +333,15 @@ func TestTwoRunnersShareABacklog(t *testing.T) {
 		wires := [2]*wire{{}, {}}
 		wires[0].others, wires[1].others = wires[1:], wires[:1]
 		var runs [2]*counted
-		var runners [2]*Runner
 		var ends [2]context.CancelFunc
 		var running sync.WaitGroup
 		for i := range runs {
 			runs[i] = &counted{outbox: o}
-			runners[i] = New(Config{Engine: runs[i], Signaler: wires[i], PollInterval: time.Hour})
+			runs[i].runner = New(Config{Engine: runs[i], Signaler: wires[i], PollInterval: time.Hour})
 			var ctx context.Context
 			ctx, ends[i] = context.WithCancel(t.Context())
 			running.Go(func() {
-				if err := runners[i].Run(ctx); err != nil {
+				if err := runs[i].runner.Run(ctx); err != nil {
 					t.Error(err)
 				}
 			})
@@ -334,7 +349,7 @@ func TestTwoRunnersShareABacklog(t *testing.T) {
 		time.Sleep(time.Minute)
 		begin := time.Now()
 		o.add(10_000, "quick", begin)
-		runners[0].Wake("p", begin)
+		runs[0].runner.Wake("p", begin)
 		time.Sleep(time.Minute)
 		n, last := o.done("quick")
 		if alone := 10_000 / 16 * 4 * time.Millisecond; n != 10_000 || last.Sub(begin) > alone*6/10 {
@@ -345,7 +360,7 @@ func TestTwoRunnersShareABacklog(t *testing.T) {
 		}
 
 		o.add(64, "slow", time.Now())
-		runners[0].Wake("p", time.Now())
+		runs[0].runner.Wake("p", time.Now())
 		time.Sleep(time.Second)
 		before := runs[1].ran.Load()
 		ends[0]()
@@ -354,7 +369,7 @@ func TestTwoRunnersShareABacklog(t *testing.T) {
 		if n := runs[1].ran.Load() - before; n != 16 {
 			t.Errorf("%d jobs of the runner that drains have begun elsewhere, want 16", n)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
 		if n, _ := o.done("slow"); n != 64 {
 			t.Errorf("%d of 64 done", n)
 		}
