@@ -144,8 +144,9 @@ type Config struct {
 type Store struct {
 	KV kv.KV
 
-	// Shared says that other processes may use the store, too. Then the service looks for their
-	// tasks, and signals. It also merges reads that are asked for at the same time, since each costs a round trip.
+	// Shared says that other processes may use the store, too. Then the service looks for their tasks and
+	// exchanges signals with them. It also merges reads that are asked for at the same time, since each
+	// costs a round trip.
 	Shared bool
 
 	// Close is called when the KV is not used any more. May be nil.

@@ -102,8 +102,8 @@ func reaches(t *testing.T, n *atomic.Int64, want int64, what string) {
 	}
 }
 
-// Polling is an hour away. So what another instance has no place for, leaves behind or does not run is found by
-// its signals.
+// Polling is an hour away. So what an instance has no place for, leaves behind or does not run is found by its
+// signals.
 func TestInstancesOnPostgresWakeEachOther(t *testing.T) {
 	t.Parallel()
 	url := stores.StartPostgres(t).URL("verge")

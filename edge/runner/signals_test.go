@@ -292,9 +292,12 @@ func TestListeningIsTriedAgain(t *testing.T) {
 			t.Error("a task whose signal was missed has not run")
 		}
 	})
-	if n := strings.Count(text.String(), "level=INFO"); n != 3 || strings.Count(text.String(), "level=") != 3 ||
-		strings.Count(text.String(), "no way through") != 1 || !strings.Contains(text.String(), "heard again") {
-		t.Errorf("want a line for the failure, its end and the drain, and have:\n%s", &text)
+	for what, want := range map[string]int{
+		"level=": 3, "level=INFO": 3, "no way through": 1, "heard again": 1,
+	} {
+		if n := strings.Count(text.String(), what); n != want {
+			t.Errorf("%q %d times, want a line for the failure, its end and the drain:\n%s", what, n, &text)
+		}
 	}
 
 	text.Reset()

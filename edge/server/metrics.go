@@ -107,7 +107,7 @@ func NewMetrics() *Metrics {
 		}),
 		signals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_runner_signals_total",
-			Help: "Signals between instances that a partition has tasks for others, by direction: sent, heard.",
+			Help: "Signals between instances that tasks wait for another one, by direction: sent, heard.",
 		}, []string{"direction"}),
 		missingKeys: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_keyring_missing_keys",

@@ -79,14 +79,16 @@
 //
 // # Signals
 //
-// An instance that is full or ends tells the others of the tasks that it leaves, see package edge/runner. It
-// does so by NOTIFY, in a transaction of its own that waits for no disk. Commits contain no NOTIFY, so they
-// never wait for signals. To send a signal takes a connection of the pool for a moment, and never two.
+// An instance that is full or ends tells the others of the tasks that it leaves, see package edge/runner.
+// It does so by NOTIFY, in a transaction of its own that waits for no disk. Commits contain no NOTIFY, so
+// they never wait for signals. A signal takes a connection of the pool for a moment, and all signals of an
+// instance together never take two.
 //
-// Each instance listens on one connection more than the pool has. Its application_name is "verge signals". If
-// it breaks, a new one is opened after a pause that grows, and all partitions are looked at once. A signal can
-// be lost and promises nothing: tasks that nobody signals are found by polling, as on every other store. The
-// channel is "verge:" and the name of the schema. signals=off in the URL switches all of it off.
+// An instance that runs tasks listens on a connection of its own, which does not count as one of the pool.
+// Its application_name is "verge signals". If it breaks, a new one is opened after a pause that grows, and
+// then every partition is looked at once. A signal can be lost and promises nothing: what nobody signals is
+// found by polling, as on every other store. The channel is "verge:" and the name of the schema. signals=off
+// in the URL switches all of this off.
 package postgres
 
 import (
@@ -178,7 +180,7 @@ func Valid(url string) error {
 //	schema          where the tables are; without it "verge"
 //	pool_max_conns  most connections at the same time, without the one that listens; without it 16
 //	pooler          transaction, if a PgBouncer in transaction mode is in between
-//	signals         off, if instances shall not wake each other, see below
+//	signals         off, if instances shall not wake each other; see Signals above
 //	host            a directory with the server's socket
 //
 // If several hosts are named, the Store uses the one that takes writes. After Open the Store recovers from

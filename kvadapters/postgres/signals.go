@@ -15,10 +15,11 @@ import (
 )
 
 // signalSQL is a transaction of its own. When a transaction with a NOTIFY commits, it holds a lock for which
-// all such transactions of the database wait. This one holds it for a moment: it writes nothing else and waits
-// neither for the disk nor for a replica. If another program holds the lock for longer, the signal gives up
-// soon, because it occupies a connection of the pool.
-const signalSQL = `SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100ms', true),
+// all such transactions of the database wait. This one holds it for a moment: it writes nothing else and
+// waits neither for the disk nor for a replica. If another program holds the lock for longer, the signal
+// gives up soon, because it occupies a connection of the pool.
+const signalSQL = `
+SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100ms', true),
 	pg_notify($1, $2)`
 
 // listenLook is how often the Store asks the server on the connection that listens. Otherwise it would not
@@ -83,7 +84,6 @@ func (s *Store) Signals(ctx context.Context, heard func(p kv.Partition)) error {
 func (s *Store) listen(ctx context.Context, heard func(p kv.Partition)) error {
 	config := s.pool.Config().ConnConfig
 	config.RuntimeParams["application_name"] = "verge signals"
-	config.RuntimeParams["idle_session_timeout"] = "0"
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -93,7 +93,8 @@ func (s *Store) listen(ctx context.Context, heard func(p kv.Partition)) error {
 		defer cancel()
 		c.Close(ending)
 	}()
-	if _, err := c.Exec(ctx, `LISTEN `+pgx.Identifier{s.channel()}.Sanitize()); err != nil {
+	begin := `SET idle_session_timeout = 0; LISTEN ` + pgx.Identifier{s.channel()}.Sanitize()
+	if _, err := c.Exec(ctx, begin); err != nil {
 		return err
 	}
 	if err := s.signal(ctx, ""); err != nil {
@@ -118,8 +119,8 @@ func (s *Store) follow(ctx context.Context, c *pgx.Conn, heard func(p kv.Partiti
 		case err != nil && !over || ctx.Err() != nil:
 			return err
 		case err != nil && !arrive:
-			return errors.New("the server takes LISTEN, but signals do not arrive: if a pooler in transaction " +
-				"mode is in between, add pooler=transaction to the URL")
+			return errors.New("the server takes LISTEN, but signals do not arrive: if a pooler in " +
+				"transaction mode is in between, add pooler=transaction to the URL")
 		case err != nil:
 			if err := s.ask(ctx, c); err != nil {
 				return err

@@ -106,10 +106,12 @@ func TestSignalsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	nothing := func(p kv.Partition) { t.Errorf("heard %q", p) }
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	for _, option := range []string{"signals=off", "pooler=transaction"} {
 		s := open(t, server.URL("verge")+"&"+option, postgres.Config{})
-		if err := s.Signals(t.Context(), nothing); err != nil {
-			t.Errorf("%s: %v, want nil", option, err)
+		if err := s.Signals(ctx, nothing); err != nil || ctx.Err() != nil {
+			t.Errorf("%s: %v, want nil at once", option, err)
 		}
 		if err := s.Signal(t.Context(), "p0"); err == nil {
 			t.Errorf("%s: it signals", option)
@@ -121,7 +123,7 @@ func TestSignalsThatCannotBe(t *testing.T) {
 	}
 	s := open(t, server.URL("verge"), postgres.Config{})
 	server.Kill()
-	wantUnavailable(t, s.Signals(t.Context(), nothing), "connection refused")
+	wantUnavailable(t, s.Signals(ctx, nothing), "connection refused")
 }
 
 // A signal must not hold the lock that it takes while it waits for a disk or a replica.
@@ -135,8 +137,9 @@ func TestASignalWaitsForNoReplica(t *testing.T) {
 	hears.want(t, "p0")
 }
 
-// Another program holds the lock for which all transactions with a NOTIFY wait: its commit waits for a replica
-// that does not answer. No commit waits with it, and signals leave a connection of the smallest pool alone.
+// Another program holds the lock for which all transactions with a NOTIFY wait: its commit waits for a
+// replica that does not answer. No commit waits with it, and signals leave a connection of the smallest pool
+// alone.
 func TestCommitsDoNotWaitForSignals(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
@@ -149,7 +152,8 @@ func TestCommitsDoNotWaitForSignals(t *testing.T) {
 	}
 	stuck := make(chan error, 1)
 	go func() {
-		_, err := c.Exec(context.Background(), "SET synchronous_commit = on; CREATE TABLE theirs (); NOTIFY theirs")
+		_, err := c.Exec(context.Background(),
+			"SET synchronous_commit = on; CREATE TABLE theirs (); NOTIFY theirs")
 		stuck <- err
 	}()
 	const held = `SELECT count(*) FROM pg_locks

@@ -2354,7 +2354,6 @@ func (g *groupState) unlock() {}`,
 		old:    `case err != nil && !arrive:`,
 		new:    `case false:`,
 		ask:    []string{pg + "TestAPoolerThatSwallows"},
-		hang:   true,
 	},
 	{
 		breaks: "postgres: signals=off is not heeded",

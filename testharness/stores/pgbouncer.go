@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -15,8 +14,8 @@ import (
 )
 
 // StartPgBouncer runs a PgBouncer in transaction mode in front of p, with few connections to it. It returns
-// its address, and ends with the test. The settings come last in its configuration.
-func StartPgBouncer(t testing.TB, p *Postgres, settings ...string) (addr string) {
+// its address, and ends with the test.
+func StartPgBouncer(t testing.TB, p *Postgres) (addr string) {
 	t.Helper()
 	program := kit.Program(t, "pgbouncer", "/usr/sbin/pgbouncer")
 	port := FreePort(t)
@@ -30,8 +29,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 4
-%s
-`, p.Port, port, strings.Join(settings, "\n"))
+`, p.Port, port)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
