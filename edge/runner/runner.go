@@ -11,7 +11,7 @@
 //     longer and longer.
 //   - Jobs without a lane, the timers, never wait for a lane.
 //   - If Wake reports a task that falls due now, it is claimed now. Apart from one claim of each
-//     partition in a PollInterval, nothing is claimed before it is due.
+//     partition in a PollInterval and after a signal, nothing is claimed before it is due.
 //   - A partition that fails is asked again, with growing pauses and without end. When it answers
 //     again, the runner goes on. It does not hold up the other partitions.
 //   - With a [Signaler], a runner that is full or drains tells the other instances of the tasks that it

@@ -150,6 +150,7 @@ type Store struct {
 	signals    bool          // whether the URL leaves them on
 	instance   string        // begins each signal of this Store
 	signalling chan struct{} // holds one while a signal is sent
+	look       time.Duration // listenLook
 
 	stop  context.CancelFunc
 	swept sync.WaitGroup
@@ -234,7 +235,7 @@ func open(ctx context.Context, url string, c Config, schema string) (*Store, err
 	s := &Store{
 		pool: pool, sql: statementsFor(schema), schema: schema,
 		now: c.Now, random: c.Random, timeout: c.Timeout, grace: c.SweepGrace,
-		signals: at.signals, instance: instance, signalling: make(chan struct{}, 1),
+		signals: at.signals, instance: instance, signalling: make(chan struct{}, 1), look: listenLook,
 		stop: func() {},
 	}
 	if err := s.prepare(ctx); err != nil {

@@ -107,7 +107,7 @@ func (s *Store) listen(ctx context.Context, heard func(p kv.Partition)) error {
 func (s *Store) follow(ctx context.Context, c *pgx.Conn, heard func(p kv.Partition)) error {
 	arrive := false
 	for {
-		wait := listenLook
+		wait := s.look
 		if !arrive {
 			wait = s.timeout
 		}
