@@ -21,6 +21,8 @@
 //   - A request that waits for the store for longer than its budget is answered 503. If the store fails,
 //     the log has one line, and one more when the store works again. If the store is lost for good, Run
 //     ends with an error.
+//   - If the store is a runner.Signaler, instances that share it wake each other for tasks that one of them
+//     cannot run now.
 //   - What the core notes as usage is added up in memory and recorded at intervals, and a last time by Close.
 //     While the store fails, it waits. A process that is killed loses what it has not recorded.
 //   - The service is not ready while the other instances seal with a key that it does not have.
@@ -114,7 +116,9 @@ type Config struct {
 	// tracing. Nil: there are none.
 	Tracer trace.TracerProvider
 
-	// Runner says how many jobs run at once and how long they may wait. Open fills in the rest.
+	// Runner says how many jobs run at once and how long they may wait, and how often the service looks for
+	// tasks of other instances (PollInterval; zero: every two seconds times the number of partitions, at
+	// most 30 s). Open fills in the rest.
 	Runner runner.Config
 
 	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
@@ -135,12 +139,14 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a Teller, Open uses what it tells.
+// Store is a KV with what Open has to know about it. If KV is a Teller or a runner.Signaler, Open uses it as
+// such.
 type Store struct {
 	KV kv.KV
 
-	// Shared says that other processes may use the store, too. Then the service looks for their
-	// tasks. It also merges reads that are asked for at the same time, since each costs a round trip.
+	// Shared says that other processes may use the store, too. Then the service looks for their tasks and
+	// exchanges signals with them. It also merges reads that are asked for at the same time, since each
+	// costs a round trip.
 	Shared bool
 
 	// Close is called when the KV is not used any more. May be nil.
@@ -212,7 +218,7 @@ type Service struct {
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
 	server *server.Server                // nil: there is no network
-	runner atomic.Pointer[runner.Runner] // nil: nothing runs
+	runner atomic.Pointer[runner.Runner] // one that runs, ran or will never run; nil while Open works
 	close  func() error
 }
 
@@ -273,6 +279,7 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	s.opened = opened
+	s.runner.Store(runner.New(s.runnerConfig()))
 	s.engine = served{s.opened, s.ring, c.StoreBudget, c.Own}
 	if c.Public != nil {
 		s.server = server.New(s.serverConfig())
@@ -315,7 +322,7 @@ func (s *Service) serverConfig() server.Config {
 // An instance that shares its store waits pollEach between two looks for tasks that another instance has
 // left behind. That is rare enough that hundreds of idle instances are no load. It is frequent enough
 // that the tasks of an instance that died are taken over within a minute. No partition waits longer than
-// pollMost.
+// pollMost. Instances that can signal look as often, because signals may be lost.
 const (
 	pollEach = 2 * time.Second
 	pollMost = 30 * time.Second
@@ -324,7 +331,8 @@ const (
 func (s *Service) runnerConfig() runner.Config {
 	c := s.config.Runner
 	c.Engine, c.Exclusive = s.trace.Engine(s.opened), !s.config.Store.Shared
-	c.PollInterval = min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost)
+	c.PollInterval = cmp.Or(c.PollInterval, min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost))
+	c.Signaler, _ = s.config.Store.KV.(runner.Signaler)
 	c.Now, c.Log, c.Metrics = s.config.Now, s.config.Log, s.config.Server.Metrics
 	return c
 }
@@ -343,8 +351,7 @@ func (s *Service) backlog() (waiting int, oldest time.Duration) {
 	return 0, 0
 }
 
-// wake tells the runner about a task. If no runner runs, it does nothing: a runner looks for tasks when
-// it begins.
+// wake tells the runner about a task. A runner that does not run tells other instances.
 func (s *Service) wake(p kv.Partition, due time.Time) {
 	if r := s.runner.Load(); r != nil {
 		r.Wake(p, due)
@@ -428,7 +435,6 @@ func (s *Service) Tend(ctx context.Context) error { return s.ring.Look(ctx) }
 func (s *Service) Work(ctx context.Context) error {
 	r := runner.New(s.runnerConfig())
 	s.runner.Store(r)
-	defer s.runner.CompareAndSwap(r, nil)
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	s.recordUsageUntil(recording)

@@ -124,8 +124,9 @@
 // # PostgreSQL
 //
 // Version 15 or later. Give Verge a database or a schema of its own; it makes its tables there. Each
-// instance has up to 16 connections (pool_max_conns in the URL): see that the server's max_connections is
-// enough for all. Package postgres lists the URL's options, and says what to do behind a PgBouncer.
+// instance has up to 16 connections (pool_max_conns in the URL), and one more on which it listens for signals
+// of the others: see that the server's max_connections is enough for all. Package postgres lists the URL's
+// options, and says what to do behind a PgBouncer.
 //
 // Every commit that returned is on the disk of the primary. A replica follows a moment later. If it is
 // promoted, it lacks the last commits, and a result token that was used in those moments can be used once
@@ -160,10 +161,12 @@
 // of keys in use. So an instance with another ring does not start, and one with an older ring waits
 // (package core/keyset).
 //
-// An instance runs at once what it schedules itself. The others look for what a dead instance has left
-// behind, every two seconds times the number of partitions, but at least every half minute. They take it
-// over when its lease ends: after 29 seconds, or as much later as webhooks.timeout is longer. The number
-// of partitions is kept in the store and may only grow, because events in a partition that nobody looks
-// at would wait for ever. The commit that records a result proves the lease. So an instance that was
-// stopped meanwhile records nothing, and it begins nothing that would last longer than its lease.
+// An instance runs at once what it schedules itself. On PostgreSQL an instance that is full, ends or runs no
+// tasks tells the others, and they look at once. Such a signal can be lost, and a dead instance sends none.
+// So on every store the others also look by themselves, every two seconds times the number of partitions,
+// but at least every half minute. They take over what a dead instance had in hand when its lease ends: after
+// 29 seconds, or as much later as webhooks.timeout is longer. The number of partitions is kept in the store
+// and may only grow, because events in a partition that nobody looks at would wait for ever. The commit that
+// records a result proves the lease. So an instance that was stopped meanwhile records nothing, and it begins
+// nothing that would last longer than its lease.
 package kvadapters

@@ -11,9 +11,11 @@
 //     longer and longer.
 //   - Jobs without a lane, the timers, never wait for a lane.
 //   - If Wake reports a task that falls due now, it is claimed now. Apart from one claim of each
-//     partition in a PollInterval, nothing is claimed before it is due.
+//     partition in a PollInterval and after a signal, nothing is claimed before it is due.
 //   - A partition that fails is asked again, with growing pauses and without end. When it answers
 //     again, the runner goes on. It does not hold up the other partitions.
+//   - With a [Signaler], a runner that is full or drains tells the other instances of the tasks that it
+//     leaves, and they look at once. If a signal is lost, they find the tasks in a PollInterval.
 //   - During a drain no job begins, no running job is cut before DrainTimeout, and the leases of jobs
 //     that have not begun are returned at once.
 //
@@ -29,6 +31,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -42,6 +45,8 @@ type Metrics interface {
 	JobDone(took time.Duration, err error)
 	JobDeferred()
 	ClaimFailed()
+	SignalSent()
+	SignalHeard()
 }
 
 // Config configures a Runner. Engine is required. The zero value of any other field works.
@@ -57,12 +62,15 @@ type Config struct {
 	MaxWait time.Duration
 
 	// PollInterval limits the sleep between claims of one partition, because other instances schedule
-	// tasks too and cannot wake this one. They run what they schedule themselves. So PollInterval is
-	// how long tasks of a killed instance wait at most. 0: 1 s.
+	// tasks too. They run what they schedule themselves. A killed instance wakes nobody, and a signal can
+	// be lost. So PollInterval is how long tasks that others leave wait at most. 0: 1 s.
 	PollInterval time.Duration
 
+	// Signaler is how instances wake each other. Nil: they do not.
+	Signaler Signaler
+
 	// Exclusive says that no other process schedules into the store, so that the runner may sleep until
-	// the next task falls due.
+	// the next task falls due. There are no signals then.
 	Exclusive bool
 
 	// Gap is the least time between two claims of a partition while nothing is overdue. A busy service
@@ -115,11 +123,13 @@ type Runner struct {
 	cfg     Config
 	watches []*watch
 	gaveUp  chan struct{} // limits how many leases are returned at once
+	claims  atomic.Bool   // whether the watches run
 
 	mu     sync.Mutex
 	lanes  lanes
 	jobCtx context.Context
 	wg     sync.WaitGroup // goroutines of jobs and deferrals
+	leases sync.WaitGroup // goroutines of deferrals
 }
 
 // watch claims the tasks of one partition as they fall due.
@@ -132,6 +142,11 @@ type watch struct {
 	mu     sync.Mutex
 	wakeAt time.Time // earliest Wake since the last claim; zero: none
 	next   time.Time // when the earliest task falls due that the last claim has left; zero: none
+
+	asked  time.Time   // when this instance or another one last signalled for the partition
+	asking *time.Timer // a signal that waits for its turn; nil: none
+
+	sending sync.Mutex // held while a signal is sent
 }
 
 // New returns a runner, which does not run yet. It panics if Config.Engine is nil.
@@ -157,6 +172,9 @@ func New(c Config) *Runner {
 	if c.Metrics == nil {
 		c.Metrics = nobody{}
 	}
+	if c.Exclusive {
+		c.Signaler = nil
+	}
 	r := &Runner{
 		cfg:    c,
 		gaveUp: make(chan struct{}, deferring),
@@ -172,12 +190,17 @@ func New(c Config) *Runner {
 	return r
 }
 
-// Wake can be used as host.Host.Wake: it says that a task of p falls due at due. It never blocks and
-// may be called before Run.
+// Wake can be used as host.Host.Wake: it says that a task of p falls due at due. It never blocks. It may
+// be called before Run and after it. Then the other instances are told.
 func (r *Runner) Wake(p kv.Partition, due time.Time) {
 	for _, w := range r.watches {
-		if w.partition == p {
-			w.wake(due)
+		if w.partition != p {
+			continue
+		}
+		w.wake(due)
+		// This order matters: when the watches have ended, drain looks at all wakes that came before.
+		if now := r.cfg.Now(); !r.claims.Load() && r.soon(now, due) {
+			w.leave(now)
 		}
 	}
 }
@@ -217,11 +240,17 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cut()
 	r.jobCtx = jobCtx
 
-	var watching sync.WaitGroup
+	var watching, listening sync.WaitGroup
+	if r.cfg.Signaler != nil {
+		listening.Go(func() { r.listen(ctx) })
+	}
+	defer listening.Wait()
+	r.claims.Store(true)
 	for _, w := range r.watches {
 		watching.Go(func() { w.run(ctx) })
 	}
 	watching.Wait()
+	r.claims.Store(false)
 	return r.drain(cut)
 }
 
@@ -250,6 +279,9 @@ func (w *watch) run(ctx context.Context) {
 		if n == 0 {
 			// The runner is full. A job that ends nudges this watch, and jobs that wait too long are
 			// put off.
+			if !at.IsZero() && !at.After(now) {
+				w.ask(now)
+			}
 			w.wait(ctx, now, again)
 			continue
 		}
@@ -323,10 +355,12 @@ func (r *Runner) Backlog() (waiting int, oldest time.Duration) {
 	r.mu.Lock()
 	waiting, due := r.lanes.waits()
 	r.mu.Unlock()
-	for _, w := range r.watches {
-		w.mu.Lock()
-		due = earliest(due, w.next)
-		w.mu.Unlock()
+	if r.claims.Load() { // otherwise they are for the other instances
+		for _, w := range r.watches {
+			w.mu.Lock()
+			due = earliest(due, w.next)
+			w.mu.Unlock()
+		}
 	}
 	if due.IsZero() {
 		return waiting, 0
@@ -436,7 +470,9 @@ func (r *Runner) guard(j host.Job) (err error) {
 func (r *Runner) putOff(ds []deferral) {
 	for _, d := range ds {
 		r.cfg.Metrics.JobDeferred()
+		r.leases.Add(1)
 		r.wg.Go(func() {
+			defer r.leases.Done()
 			r.gaveUp <- struct{}{}
 			defer func() { <-r.gaveUp }()
 			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
@@ -477,6 +513,11 @@ func (r *Runner) drain(cut context.CancelFunc) error {
 	r.mu.Unlock()
 	r.cfg.Log.Info("draining jobs", "running", running, "given_back", len(waiting))
 	r.putOff(waiting)
+	r.wg.Go(func() {
+		r.leases.Wait()
+		r.handOver(waiting)
+	})
+	defer r.lastSignals()
 
 	done := make(chan struct{})
 	go func() { r.wg.Wait(); close(done) }()
@@ -507,3 +548,5 @@ func (nobody) JobStarted(time.Duration)     {}
 func (nobody) JobDone(time.Duration, error) {}
 func (nobody) JobDeferred()                 {}
 func (nobody) ClaimFailed()                 {}
+func (nobody) SignalSent()                  {}
+func (nobody) SignalHeard()                 {}

@@ -109,7 +109,8 @@ func (o *outbox) Claim(
 		if o.lease > 0 {
 			t.until = time.Now().Add(o.lease)
 		}
-		jobs = append(jobs, host.Job{Task: kv.Task{ID: id, Due: t.due}, Lane: t.lane, Until: t.until})
+		jobs = append(jobs, host.Job{Partition: p, Task: kv.Task{ID: id, Due: t.due}, Lane: t.lane,
+			Until: t.until})
 	}
 	for _, t := range o.tasks {
 		if !t.leased {

@@ -35,6 +35,7 @@ type Metrics struct {
 	jobsRunning prometheus.Gauge
 	deferred    prometheus.Counter
 	claimErrors prometheus.Counter
+	signals     *prometheus.CounterVec
 
 	tasks    atomic.Pointer[func() (int, time.Duration)] // nil: nothing runs tasks
 	sessions sessionMetrics
@@ -104,6 +105,10 @@ func NewMetrics() *Metrics {
 		claimErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "verge_runner_claim_errors_total", Help: "Claims that the store refused.",
 		}),
+		signals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "verge_runner_signals_total",
+			Help: "Signals between instances that tasks wait for another one, by direction: sent, heard.",
+		}, []string{"direction"}),
 		missingKeys: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_keyring_missing_keys",
 			Help: "Keys that other instances use and this one lacks. Above 0 this instance is not ready.",
@@ -142,7 +147,10 @@ func NewMetrics() *Metrics {
 	for _, event := range host.CountNames() {
 		m.events.WithLabelValues(event)
 	}
-	m.reg.MustRegister(m.sessions.total, m.storeSeconds, m.keys)
+	for _, direction := range []string{"sent", "heard"} {
+		m.signals.WithLabelValues(direction)
+	}
+	m.reg.MustRegister(m.sessions.total, m.storeSeconds, m.keys, m.signals)
 	m.reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "verge_runner_tasks_waiting", Help: "Tasks that this instance has claimed and not begun.",
@@ -166,7 +174,7 @@ func NewMetrics() *Metrics {
 // else chose, and since Prometheus panics on a name that is no UTF-8.
 func (m *Metrics) Count(event string) { m.events.WithLabelValues(host.CountName(event)).Inc() }
 
-// JobStarted, JobDone, JobDeferred and ClaimFailed are what a runner reports.
+// JobStarted, JobDone, JobDeferred, ClaimFailed, SignalSent and SignalHeard are what a runner reports.
 func (m *Metrics) JobStarted(lag time.Duration) {
 	m.jobsRunning.Inc()
 	m.jobLag.Observe(max(0, lag.Seconds()))
@@ -184,6 +192,8 @@ func (m *Metrics) JobDone(took time.Duration, err error) {
 
 func (m *Metrics) JobDeferred() { m.deferred.Inc() }
 func (m *Metrics) ClaimFailed() { m.claimErrors.Inc() }
+func (m *Metrics) SignalSent()  { m.signals.WithLabelValues("sent").Inc() }
+func (m *Metrics) SignalHeard() { m.signals.WithLabelValues("heard").Inc() }
 
 // Tasks says who knows how many tasks wait, and for how long the oldest one has been due. It is asked
 // whenever somebody reads metrics.

@@ -75,7 +75,20 @@
 //	ALTER ROLE verge SET lock_timeout = '5s';
 //	ALTER ROLE verge SET idle_in_transaction_session_timeout = '10s';
 //
-// The Store does not use LISTEN, which does not work there. RATIONALE.md above this folder says why.
+// There are no signals then, because LISTEN does not work there.
+//
+// # Signals
+//
+// An instance that is full or ends tells the others of the tasks that it leaves, see package edge/runner.
+// It does so by NOTIFY, in a transaction of its own that waits for no disk. Commits contain no NOTIFY, so
+// they never wait for signals. A signal takes a connection of the pool for a moment, and all signals of an
+// instance together never take two.
+//
+// An instance that runs tasks listens on a connection of its own, which does not count as one of the pool.
+// Its application_name is "verge signals". If it breaks, a new one is opened after a pause that grows, and
+// then every partition is looked at once. A signal can be lost and promises nothing: what nobody signals is
+// found by polling, as on every other store. The channel is "verge:" and the name of the schema. signals=off
+// in the URL switches all of this off.
 package postgres
 
 import (
@@ -134,6 +147,11 @@ type Store struct {
 	timeout time.Duration
 	grace   time.Duration
 
+	signals    bool          // whether the URL leaves them on
+	instance   string        // begins each signal of this Store
+	signalling chan struct{} // holds one while a signal is sent
+	look       time.Duration // listenLook
+
 	stop  context.CancelFunc
 	swept sync.WaitGroup
 	once  sync.Once
@@ -161,8 +179,9 @@ func Valid(url string) error {
 //	sslrootcert     a file of the CAs to trust; without it the system's
 //	sslcert, sslkey files of the client's certificate
 //	schema          where the tables are; without it "verge"
-//	pool_max_conns  most connections at the same time; without it 16
+//	pool_max_conns  most connections at the same time, without the one that listens; without it 16
 //	pooler          transaction, if a PgBouncer in transaction mode is in between
+//	signals         off, if instances shall not wake each other; see Signals above
 //	host            a directory with the server's socket
 //
 // If several hosts are named, the Store uses the one that takes writes. After Open the Store recovers from
@@ -204,6 +223,10 @@ func open(ctx context.Context, url string, c Config, schema string) (*Store, err
 	if schema == "" {
 		schema = at.schema
 	}
+	instance, err := newInstance(c.Random)
+	if err != nil {
+		return nil, err
+	}
 	at.settings(c.Timeout)
 	pool, err := pgxpool.NewWithConfig(ctx, at.config)
 	if err != nil {
@@ -212,6 +235,7 @@ func open(ctx context.Context, url string, c Config, schema string) (*Store, err
 	s := &Store{
 		pool: pool, sql: statementsFor(schema), schema: schema,
 		now: c.Now, random: c.Random, timeout: c.Timeout, grace: c.SweepGrace,
+		signals: at.signals, instance: instance, signalling: make(chan struct{}, 1), look: listenLook,
 		stop: func() {},
 	}
 	if err := s.prepare(ctx); err != nil {

@@ -30,6 +30,7 @@ func (s *Scratch) Store(name string) *Store {
 	return &Store{
 		pool: r.pool, sql: r.sql, schema: r.schema, within: r.within + name + " ",
 		now: r.now, random: r.random, timeout: r.timeout, grace: r.grace, stop: func() {},
+		signals: r.signals, instance: r.instance, signalling: r.signalling, look: r.look,
 	}
 }
 

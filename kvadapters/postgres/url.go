@@ -19,9 +19,10 @@ import (
 
 // address is a parsed URL.
 type address struct {
-	config *pgxpool.Config
-	schema string
-	pooled bool // by a PgBouncer in transaction mode
+	config  *pgxpool.Config
+	schema  string
+	pooled  bool // by a PgBouncer in transaction mode
+	signals bool
 }
 
 const (
@@ -31,7 +32,8 @@ const (
 
 // options are those that a URL may have.
 var options = []string{
-	"sslmode", "sslrootcert", "sslcert", "sslkey", "schema", "pool_max_conns", "pooler", "host",
+	"sslmode", "sslrootcert", "sslcert", "sslkey", "schema", "pool_max_conns", "pooler", "signals",
+	"host",
 }
 
 // parseURL reads what Open describes. An error does not repeat the URL, because it may hold a password.
@@ -82,6 +84,13 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	default:
 		return bad("has a pooler other than \"transaction\"")
 	}
+	switch query.Get("signals") {
+	case "":
+		a.signals = !a.pooled
+	case "off":
+	default:
+		return bad("has signals other than \"off\"")
+	}
 	if n := query.Get("pool_max_conns"); n == "" {
 		query.Set("pool_max_conns", defaultConns)
 	} else if conns, err := strconv.ParseUint(n, 10, 16); err != nil || conns < 2 {
@@ -100,6 +109,7 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	}
 	query.Del("schema")
 	query.Del("pooler")
+	query.Del("signals")
 	u.RawQuery = query.Encode()
 	if a.config, err = pgxpool.ParseConfig(u.String()); err != nil {
 		var why *pgconn.ParseConfigError

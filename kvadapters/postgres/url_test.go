@@ -25,6 +25,8 @@ func TestURL(t *testing.T) {
 		"postgres://h/d?schema=Public":                     "schema",
 		"postgres://h/d?schema=pg_catalog":                 "schema",
 		"postgres://h/d?pooler=session":                    "pooler",
+		"postgres://h/d?signals=off":                       "",
+		"postgres://h/d?signals=on":                        "signals other than",
 		"postgres://h/d?pool_max_conns=1":                  "pool_max_conns",
 		"postgres://u:canary7@h/d#f":                       "fragment",
 		"postgres://u:can%zzary7@h/d":                      "cannot be read",

@@ -2261,6 +2261,167 @@ func (g *groupState) unlock() {}`,
 		ask: []string{"./edge/runner"},
 	},
 
+	// Signals between instances.
+	{
+		breaks: "a full runner tells nobody, and its backlog waits for another one's poll",
+		pkg:    "edge/runner",
+		old: `if !at.IsZero() && !at.After(now) {
+				w.ask(now)
+			}`,
+		new: ``,
+		ask: []string{"./edge/runner"},
+	},
+	{
+		breaks: "a full runner signals without a pause",
+		pkg:    "edge/runner",
+		old:    `wait = signalEach - since`,
+		new:    ``,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "all full instances of a fleet signal for one backlog",
+		pkg:    "edge/runner",
+		of:     "Runner.heard",
+		old:    `w.asked = now`,
+		new:    ``,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "a runner that is its store's only one signals",
+		pkg:    "edge/runner",
+		old: `if c.Exclusive {
+		c.Signaler = nil
+	}`,
+		new: ``,
+		ask: []string{"./edge/runner"},
+	},
+	{
+		breaks: "a signal is not followed before the next poll",
+		pkg:    "edge/runner",
+		old:    `w.wake(now.Add(signalSpread/2 + time.Duration(r.cfg.Rand()*float64(signalSpread/2))))`,
+		new:    ``,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "a flood of signals is as many claims",
+		pkg:    "edge/runner",
+		old:    `signalSpread/2 + time.Duration`,
+		new:    `0*time.Duration`,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "what a drained instance gives back waits for another one's poll",
+		pkg:    "edge/runner",
+		old:    `r.handOver(waiting)`,
+		new:    ``,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "a drain signals before its leases are given back, and others find nothing",
+		pkg:    "edge/runner",
+		old:    `r.leases.Wait()`,
+		new:    ``,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "a task that falls due after a drain is found only by polling",
+		pkg:    "edge/runner",
+		old:    `r.soon(now, earliest(w.next, w.wakeAt)) ||`,
+		new:    `r.soon(now, time.Time{}) ||`,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "a task that was scheduled in the last second of an instance is found only by polling",
+		pkg:    "edge/runner",
+		old:    `defer r.lastSignals()`,
+		new:    ``,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "the second task in a second of an instance without a runner is told to nobody",
+		pkg:    "edge/runner",
+		old:    `w.askWithin(now, signalEach)`,
+		new:    `w.askWithin(now, 0)`,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "signals are not heard any more after the first fault",
+		pkg:    "edge/runner",
+		old: `told = true
+			r.cfg.Log.Info($args)`,
+		new: `told = true
+			r.cfg.Log.Info($args)
+			return`,
+		ask: []string{"./edge/runner"},
+	},
+	{
+		breaks: "what was signalled while nobody listened waits for a poll",
+		pkg:    "edge/runner",
+		old:    `if p != "" && p != w.partition {`,
+		new:    `if p != w.partition {`,
+		ask:    []string{"./edge/runner"},
+	},
+	{
+		breaks: "postgres: an instance follows its own signals",
+		pkg:    "kvadapters/postgres",
+		old:    `case from != s.instance && p != "" && mine:`,
+		new:    `case p != "" && mine:`,
+		ask:    []string{pg + "TestSignalsReach"},
+	},
+	{
+		breaks: "postgres: services with tables of their own wake each other",
+		pkg:    "kvadapters/postgres",
+		old:    `return "verge:" + s.schema`,
+		new:    `return "verge" + s.schema[:0]`,
+		ask:    []string{pg + "TestSignalsReach"},
+	},
+	{
+		breaks: "postgres: signals that another program holds up take every connection of the pool",
+		pkg:    "kvadapters/postgres",
+		old: `case s.signalling <- struct{}{}:
+		defer func() { <-s.signalling }()`,
+		new: `case <-func() chan struct{} { c := make(chan struct{}); close(c); return c }():`,
+		ask: []string{pg + "TestCommitsDoNotWait"},
+	},
+	{
+		breaks: "postgres: a signal that another program holds up keeps its connection",
+		pkg:    "kvadapters/postgres",
+		old:    `c.Exec(ctx, signalSQL, s.channel(),`,
+		new:    `c.Exec(ctx, strings.Replace(signalSQL, "100ms", "0", 1), s.channel(),`,
+		ask:    []string{pg + "TestCommitsDoNotWait"},
+	},
+	{
+		breaks: "postgres: a pooler swallows all signals, and nobody is told",
+		pkg:    "kvadapters/postgres",
+		old:    `case err != nil && !arrive:`,
+		new:    `case false:`,
+		ask:    []string{pg + "TestAPoolerThatSwallows"},
+	},
+	{
+		breaks: "postgres: signals=off is not heeded",
+		pkg:    "kvadapters/postgres",
+		old:    `case "off":`,
+		new: `case "off":
+		a.signals = true`,
+		ask: []string{pg + "TestSignalsThatCannotBe"},
+	},
+	{
+		breaks: "instances on PostgreSQL do not wake each other",
+		pkg:    "edge",
+		old:    `c.Signaler, _ = s.config.Store.KV.(runner.Signaler)`,
+		new:    ``,
+		ask:    []string{"./edge TestInstancesOnPostgres"},
+	},
+	{
+		breaks: "a task of an instance that does not work waits for another one's poll",
+		pkg:    "edge",
+		of:     "Service.Work",
+		old:    `s.runner.Store(r)`,
+		new: `s.runner.Store(r)
+	defer s.runner.Store(nil)`,
+		ask: []string{"./edge TestInstancesOnPostgres"},
+	},
+
 	// The way out.
 	{
 		breaks: "a receiver redirects a webhook elsewhere (contract 26)",
