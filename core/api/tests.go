@@ -62,8 +62,8 @@ func TestEvents(c *call) (*web.Response, error) {
 	return resp, nil
 }
 
-// testsTag is the entity tag of a list of test events. An event never changes, so its id stands for it. The tag
-// is weak, since the answer's time is not in it.
+// testsTag is the entity tag of a list of test events. An event never changes, so its id stands for it. The
+// tag is weak, since the answer's time is not in it.
 func testsTag(found []outbox.Delivery, more bool) string {
 	h := sha256.New()
 	fmt.Fprintln(h, more)
