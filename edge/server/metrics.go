@@ -64,8 +64,8 @@ func NewMetrics() *Metrics {
 		}, []string{"route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_http_request_seconds",
-			Help: "Time from the header's end to the answer's, by route, without the time that a request has " +
-				"waited for news.",
+			Help: "Time from the header's end to the answer's, by route, without the time that a request " +
+				"has waited for news.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15},
 		}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{

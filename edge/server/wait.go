@@ -61,8 +61,8 @@ func (l *lobby) leave(client netip.Addr) {
 	}
 }
 
-// hold returns the answer to a request, of which resp is the first one. waited is for how long the request has
-// had no place meanwhile. The connection has the request in hand all the time, so that it does not give way.
+// hold returns the answer to a request, of which resp is the first one. waited is for how long the request
+// has had no place meanwhile. The connection has the request in hand all the time, so it does not give way.
 func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request, route *web.Route[struct{}],
 	resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)
@@ -83,7 +83,7 @@ func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request
 		if waited += pause; over {
 			break
 		}
-		if next := d.ask(ctx, &again, d.handle); next != nil { // else there is no place, which is no reason to end
+		if next := d.ask(ctx, &again, d.handle); next != nil { // else no place is free, and it waits on
 			resp = next
 		}
 	}
@@ -132,8 +132,8 @@ func preferredWait(h web.Header) int {
 				continue
 			}
 			value = strings.Trim(value, " \t")
-			if inner, quoted := strings.CutPrefix(value, `"`); quoted {
-				value, _ = strings.CutSuffix(inner, `"`)
+			if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+				value = value[1 : n-1]
 			}
 			const most = int(maxWait / time.Second)
 			if value == "" || strings.Trim(value, "0123456789") != "" {

@@ -19,7 +19,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// pace is the time of requests that wait. The test says when one asks again, and when the time of one is over.
+// pace is the time of requests that wait. The test says when one asks again, and when the time of one is
+// over.
 type pace struct{ turn, end chan time.Time }
 
 func newPace() *pace { return &pace{make(chan time.Time), make(chan time.Time)} }
@@ -121,7 +122,8 @@ func (a answered) want(t *testing.T, status int, applied string) {
 		t.Fatal(a.err)
 	}
 	if got := a.Header.Get("Preference-Applied"); a.StatusCode != status || got != applied {
-		t.Errorf("contract 49: %d with Preference-Applied %q, want %d with %q", a.StatusCode, got, status, applied)
+		t.Errorf("contract 49: %d with Preference-Applied %q, want %d with %q", a.StatusCode, got, status,
+			applied)
 	}
 }
 
@@ -173,31 +175,39 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	}
 }
 
+// waiting is one request that waits, and who can end that.
+type waiting struct {
+	*pace
+	*news
+	leave func()
+	stop  func() error
+}
+
 // contract 49: a request waits until there is news, its time is over, its client leaves or the server drains.
 func TestHowAWaitEnds(t *testing.T) {
 	for rule, c := range map[string]struct {
-		end    func(t *testing.T, p *pace, engine *news, leave func(), stop func() error)
+		end    func(t *testing.T, w waiting)
 		status int // 0: nobody is there for an answer
 	}{
-		"news": {func(t *testing.T, p *pace, engine *news, _ func(), _ func() error) {
-			p.turn <- time.Time{}
-			p.turn <- time.Time{}
-			until(t, "it asks twice", func() bool { return engine.again.Load() == 2 })
-			engine.status.Store(200)
-			p.turn <- time.Time{}
+		"news": {func(t *testing.T, w waiting) {
+			w.turn <- time.Time{}
+			w.turn <- time.Time{}
+			until(t, "it asks twice", func() bool { return w.again.Load() == 2 })
+			w.status.Store(200)
+			w.turn <- time.Time{}
 		}, 200},
-		"a key that is revoked meanwhile": {func(_ *testing.T, p *pace, engine *news, _ func(), _ func() error) {
-			engine.status.Store(401)
-			p.turn <- time.Time{}
+		"a key that is revoked meanwhile": {func(_ *testing.T, w waiting) {
+			w.status.Store(401)
+			w.turn <- time.Time{}
 		}, 401},
-		"its time": {func(_ *testing.T, p *pace, _ *news, _ func(), _ func() error) {
-			p.turn <- time.Time{}
-			p.end <- time.Time{}
+		"its time": {func(_ *testing.T, w waiting) {
+			w.turn <- time.Time{}
+			w.end <- time.Time{}
 		}, 304},
-		"its client leaves": {func(_ *testing.T, _ *pace, _ *news, leave func(), _ func() error) { leave() }, 0},
-		"the server drains": {func(t *testing.T, _ *pace, _ *news, _ func(), stop func() error) {
+		"its client leaves": {func(_ *testing.T, w waiting) { w.leave() }, 0},
+		"the server drains": {func(t *testing.T, w waiting) {
 			go func() {
-				if err := stop(); err != nil {
+				if err := w.stop(); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -220,7 +230,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				defer leave()
 				answer := askFor(ctx, client, base+api.TestsPath)
 				until(t, "it waits", func() bool { return s.public.waits() == 1 })
-				c.end(t, p, engine, leave, stop)
+				c.end(t, waiting{p, engine, leave, stop})
 				a := <-answer
 				if c.status != 0 {
 					if a.want(t, c.status, "wait=20"); a.Proto != protocol {
@@ -339,8 +349,8 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 	}
 }
 
-// contract, Load: a connection whose request waits is not closed for a new one, and its answer may take longer
-// than an answer usually may.
+// contract, Load: a connection whose request waits is not closed for a new one, and its answer may take
+// longer than an answer usually may.
 func TestAWaitingRequestIsAnswered(t *testing.T) {
 	engine, p := newNews(), newPace()
 	const usual = 50 * time.Millisecond
