@@ -166,11 +166,13 @@ type listener struct {
 	since time.Time            // where the next question begins
 	tag   string               // of the service's last answer from there on; "": there was none
 	seen  map[string]time.Time // the events since then, by id, and when they were created
+
+	failures int // since the service last answered
 }
 
 // run goes on until ctx ends or the service refuses for good.
 func (l *listener) run(ctx context.Context, back time.Duration) error {
-	for failures := 0; ; {
+	for {
 		asked := l.now()
 		pause, err := l.turn(ctx, back)
 		switch {
@@ -179,13 +181,10 @@ func (l *listener) run(ctx context.Context, back time.Duration) error {
 		case err != nil && pause == 0:
 			return err
 		case err != nil:
-			if failures++; failures == 1 {
+			if l.failures++; l.failures == 1 {
 				fmt.Fprintf(l.out, "The service does not answer: %v. Asking again until it does.\n", err)
 			}
-			pause = max(pause, min(askEach<<min(failures-1, 10), lostMost))
-		case failures > 0:
-			fmt.Fprintln(l.out, "The service answers again.")
-			failures = 0
+			pause = max(pause, min(askEach<<min(l.failures-1, 10), lostMost))
 		}
 		// A question that the service held needs no pause.
 		if pause = max(pause, askEach-l.now().Sub(asked)); pause > 0 {
@@ -202,8 +201,15 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 		since = l.now().Add(24 * time.Hour) // no event: the service only says what time it is
 	}
 	answer, pause, err := l.ask(ctx, since)
-	if err != nil || answer.unchanged {
+	if err != nil {
 		return pause, err
+	}
+	if l.failures > 0 {
+		fmt.Fprintln(l.out, "The service answers again.")
+		l.failures = 0
+	}
+	if answer.unchanged {
+		return 0, nil
 	}
 	if first {
 		l.since = answer.Now.Add(-back)

@@ -338,6 +338,10 @@ func TestListenLosesNothing(t *testing.T) {
 			t.Errorf("contract 49: %q is said %d times, and the service was away twice:\n%s", words, n, &out)
 		}
 	}
+	said := out.String()
+	if strings.Index(said, "answers again") > strings.Index(said, "evt_b") {
+		t.Errorf("it says only after the event that the service answers again:\n%s", said)
+	}
 	if len(l.seen) != 2 {
 		t.Errorf("it remembers %v, and only b and c can come again", l.seen)
 	}
