@@ -143,7 +143,12 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	var all []<-chan answered
 	for n := range 3 {
 		all = append(all, askFor(t.Context(), client, base+api.TestsPath))
-		until(t, "one more waits", func() bool { return s.public.waits() == n+1 })
+		until(t, "one more waits", func() bool {
+			if len(all[n]) > 0 {
+				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, <-all[n])
+			}
+			return s.public.waits() == n+1
+		})
 	}
 	for range 5 {
 		if resp, err := client.Get(base + "/verify"); err != nil || resp.StatusCode != 200 {
@@ -296,7 +301,7 @@ func TestOnlyTheServerAsksAgain(t *testing.T) {
 			again)
 	}
 	p.turn <- time.Time{}
-	until(t, "it asks", func() bool { return engine.again.Load() == 1 })
+	until(t, "it asks", func() bool { return engine.asked.Load() == 2 })
 	engine.status.Store(200)
 	p.turn <- time.Time{}
 	a := <-answer
@@ -333,7 +338,14 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 				until(t, "one more waits", func() bool { return s.public.waits() == n+1 })
 			}
 			for n := range 3 {
-				a := <-askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
+				answer := askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
+				until(t, "an answer at once", func() bool {
+					if waits := s.public.waits(); waits > c.most {
+						t.Errorf("contract, Load: %d wait, and %d may", waits, c.most)
+					}
+					return len(answer) > 0
+				})
+				a := <-answer
 				a.want(t, 304, "")
 			}
 			if n := engine.again.Load(); n != 0 {

@@ -102,6 +102,31 @@ func TestTestEventsWait(t *testing.T) {
 	}
 }
 
+// contract 49: 16 requests of a client wait. One more is answered at once, and all have the event that comes.
+func TestTestEventsWaitForSoMany(t *testing.T) {
+	h := newHarness(t, nil)
+	i, begin := h.Publisher.L1, h.Now()
+	tag := tests(h, h.Publisher.SecretKey, i.ID, begin).Header.Get("Etag")
+	const most = 16
+	answers := make(chan *testharness.Response, most+1)
+	for range most + 1 {
+		go func() {
+			answers <- tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=20")
+		}()
+	}
+	first := <-answers // it found that so many wait
+	if wantStatus(t, first, 304); first.Header.Get("Preference-Applied") != "" {
+		t.Errorf("contract 49: all %d wait: %v", most+1, first.Header)
+	}
+	sendTest(t, h, i)
+	for range most {
+		r := <-answers
+		if wantStatus(t, r, 200); r.Header.Get("Preference-Applied") != "wait=20" {
+			t.Errorf("contract 49: one did not wait: %v", r.Header)
+		}
+	}
+}
+
 // contract 12, 30: a host that asks again for a request is answered as before, nothing is counted, and the
 // credential is checked.
 func TestAskedAgain(t *testing.T) {
