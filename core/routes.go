@@ -55,7 +55,8 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: options, Pattern: api.StartPath, Label: "start", Handle: onAPI(api.Preflight)},
 	{Methods: post, Pattern: api.ValidatePath, Label: "validate", Handle: onAPI(api.Validate)},
 	{Methods: get, Pattern: api.SessionsPath + "{session}", Label: "sessions", Handle: onAPI(api.Reconcile)},
-	{Methods: get, Pattern: api.TestsPath, Label: "testevents", Handle: onAPI(api.TestEvents)},
+	{Methods: get, Pattern: api.TestsPath, Label: "testevents", Waits: true,
+		Handle: onAPI(api.TestEvents)},
 
 	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},

@@ -115,6 +115,21 @@ func line(methods, pattern, label string, limit int) string {
 	return fmt.Sprintf("%-8s %-36s %-8s %d", methods, pattern, label, limit)
 }
 
+// A host may hold the requests of one route, and of no other.
+func TestWhatWaits(t *testing.T) {
+	var waits []string
+	for _, routes := range []web.Listing{Routes(), AdminRoutes()} {
+		for _, r := range routes {
+			if r.Waits {
+				waits = append(waits, strings.Join(r.Methods, " ")+" "+r.Pattern)
+			}
+		}
+	}
+	if len(waits) != 1 || waits[0] != "GET /api/v1/verify/test-events" {
+		t.Errorf("contract 49: %q wait", waits)
+	}
+}
+
 // TestTheTablesHold checks what the readers of the tables rely on.
 func TestTheTablesHold(t *testing.T) {
 	for _, r := range public {

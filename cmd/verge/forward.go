@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,8 +46,9 @@ It signs the events with a secret of its own, which it prints. That one is the s
 each time for the same key and integration. The webhook secret of the integration is
 not used and not known here. Events lack external_user_id and publisher_state.
 
-If the service does not answer, it asks again and loses no event. What the receiver
-does not take is not sent again.
+The service holds each request until there is an event, for 20 s at most. If it does
+not answer, or restarts, the next request asks for what has come since, and loses no
+event. What the receiver does not take is not sent again.
 
 Examples:
 
@@ -68,11 +70,10 @@ func (c *listenCmd) Run(ctx context.Context, p *program) error {
 
 func (c *listenCmd) listener(p *program) (*listener, error) {
 	l := &listener{base: strings.TrimSuffix(c.URL, "/"), integration: c.Integration, forward: c.Forward,
-		now: p.now, out: p.stderr, seen: map[string]time.Time{}, wait: time.Second,
-		http: &http.Client{Timeout: 30 * time.Second,
-			CheckRedirect: func(*http.Request, []*http.Request) error {
-				return http.ErrUseLastResponse
-			}}}
+		now: p.now, out: p.stderr, seen: map[string]time.Time{}, sleep: sleep,
+		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}}
 	key, _ := p.getenv(secretKeyVariable)
 	if c.KeyFile != "" {
 		b, err := afero.ReadFile(p.fs, p.locate(c.KeyFile))
@@ -131,22 +132,48 @@ const overlap = 5 * time.Minute
 // mostOfEvents limits an answer of the service. It has 500 events at most.
 const mostOfEvents = 4 << 20
 
+const (
+	// preferWait is for how many seconds the service may hold a question. It holds none for longer.
+	preferWait = 20
+	// askTime bounds a question, which the service may hold and then needs time to answer.
+	askTime = (preferWait + 25) * time.Second
+	// askEach is the least time between two questions, where a service answers them at once. The limit of a
+	// key allows twice as many.
+	askEach = time.Second
+	// lostMost is the longest pause between two questions to a service that does not answer.
+	lostMost = 15 * time.Second
+	// postTime bounds the answer of the developer's receiver.
+	postTime = 30 * time.Second
+)
+
+// sleep waits for that time or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // listener asks for test events and posts them.
 type listener struct {
 	base, key, integration, forward, secret string
 
-	http *http.Client
-	now  func() time.Time
-	out  io.Writer
-	wait time.Duration // between two questions
+	http  *http.Client
+	now   func() time.Time
+	sleep func(context.Context, time.Duration)
+	out   io.Writer
 
 	since time.Time            // where the next question begins
+	tag   string               // of the service's last answer from there on; "": there was none
 	seen  map[string]time.Time // the events since then, by id, and when they were created
+
+	failures int // since the service last answered
 }
 
 // run goes on until ctx ends or the service refuses for good.
 func (l *listener) run(ctx context.Context, back time.Duration) error {
-	for failures := 0; ; {
+	for {
+		asked := l.now()
 		pause, err := l.turn(ctx, back)
 		switch {
 		case ctx.Err() != nil:
@@ -154,17 +181,14 @@ func (l *listener) run(ctx context.Context, back time.Duration) error {
 		case err != nil && pause == 0:
 			return err
 		case err != nil:
-			if failures++; failures == 1 {
+			if l.failures++; l.failures == 1 {
 				fmt.Fprintf(l.out, "The service does not answer: %v. Asking again until it does.\n", err)
 			}
-		case failures > 0:
-			fmt.Fprintln(l.out, "The service answers again.")
-			failures = 0
+			pause = max(pause, min(askEach<<min(l.failures-1, 10), lostMost))
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(max(pause, l.wait)):
+		// A question that the service held needs no pause.
+		if pause = max(pause, askEach-l.now().Sub(asked)); pause > 0 {
+			l.sleep(ctx, pause)
 		}
 	}
 }
@@ -179,6 +203,13 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 	answer, pause, err := l.ask(ctx, since)
 	if err != nil {
 		return pause, err
+	}
+	if l.failures > 0 {
+		fmt.Fprintln(l.out, "The service answers again.")
+		l.failures = 0
+	}
+	if answer.unchanged {
+		return 0, nil
 	}
 	if first {
 		l.since = answer.Now.Add(-back)
@@ -203,9 +234,10 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 			next = created
 		}
 		if next.After(l.since) {
-			l.since = next
+			l.since, answer.tag = next, "" // it was for another question
 		}
 	}
+	l.tag = answer.tag
 	for id, created := range l.seen {
 		if created.Before(l.since) {
 			delete(l.seen, id)
@@ -218,25 +250,40 @@ type testEvents struct {
 	Events []json.RawMessage `json:"events"`
 	Now    time.Time         `json:"now"`
 	More   bool              `json:"more"`
+
+	unchanged bool // the list is the one that l.tag stands for
+	tag       string
 }
 
 func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents, pause time.Duration,
 	err error) {
 	query := url.Values{"integration_id": {l.integration},
 		"since": {since.UTC().Format("2006-01-02T15:04:05.000Z")}}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", l.base+api.TestsPath+"?"+query.Encode(), nil)
 	if err != nil {
 		return answer, 0, err
 	}
 	req.Header.Set("Authorization", "Bearer "+l.key)
+	req.Header.Set("Prefer", "wait="+strconv.Itoa(preferWait))
+	if l.tag != "" {
+		req.Header.Set("If-None-Match", l.tag)
+	}
 	resp, err := l.http.Do(req)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // without the address, which is long
+	}
 	if err != nil {
-		return answer, l.wait, err
+		return answer, askEach, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostOfEvents))
 	if err != nil {
-		return answer, l.wait, err
+		return answer, askEach, err
+	}
+	if resp.StatusCode == http.StatusNotModified {
+		return testEvents{unchanged: true}, 0, nil
 	}
 	if resp.StatusCode != http.StatusOK {
 		var refusal struct {
@@ -248,19 +295,22 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 		}
 		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
 			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-			pause = max(time.Duration(min(seconds, 60))*time.Second, l.wait)
+			pause = max(time.Duration(min(seconds, 60))*time.Second, askEach)
 		}
 		return answer, pause, fmt.Errorf("%s: %s", oneLine(refusal.Code), oneLine(refusal.Message))
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return answer, 0, fmt.Errorf("the service's answer cannot be read: %w", err)
 	}
+	answer.tag = resp.Header.Get("Etag")
 	return answer, 0, nil
 }
 
 // post gives an event to the receiver, once.
 func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
 	said := ""
+	ctx, cancel := context.WithTimeout(ctx, postTime)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", l.forward, bytes.NewReader(body))
 	if err == nil {
 		for name, value := range webhook.Headers(l.secret, l.now(), body) {

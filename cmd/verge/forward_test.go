@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -72,17 +74,22 @@ func TestListen(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	done := make(chan error, 1)
+	between := newBetween(t, h.BaseURL)
 	go func() {
-		done <- execute(ctx, []string{"listen", "--url", h.BaseURL, "--integration", h.Publisher.L1.ID,
+		done <- execute(ctx, []string{"listen", "--url", between.URL, "--integration", h.Publisher.L1.ID,
 			"--forward", in.URL, "--since", "2m"}, p)
 	}()
 	eventually(t, "the event of a minute ago", func() bool { return len(in.types()) == 1 })
-	for _, typ := range []string{webhook.TypeStarted, webhook.TypeCompleted} {
+	for n, typ := range []string{webhook.TypeStarted, webhook.TypeCompleted} {
+		eventually(t, "a question that is held", func() bool { return between.held() })
 		h.Advance(time.Second)
 		h.Admin("POST", "/admin/v1/integrations/"+h.Publisher.L1.ID+"/test-event",
 			map[string]any{"type": typ})
+		eventually(t, "one event more", func() bool { return len(in.types()) == n+2 })
+		if !between.broughtWhileHeld(typ) {
+			t.Errorf("contract 49: the question that was held has not brought %s", typ)
+		}
 	}
-	eventually(t, "two events more", func() bool { return len(in.types()) == 3 })
 	stop()
 	if err := <-done; err != nil {
 		t.Errorf("it ends with %v", err)
@@ -99,6 +106,141 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// between passes the questions of a listener on to a service, and remembers those that the service may hold.
+type between struct {
+	*httptest.Server
+	mu      sync.Mutex
+	asking  int
+	brought []string // what came of them
+}
+
+func newBetween(t *testing.T, service string) *between {
+	b := &between{}
+	to, err := url.Parse(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := httputil.NewSingleHostReverseProxy(to)
+	pass.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // the listener has left
+	pass.ModifyResponse = func(resp *http.Response) error {
+		body, err := io.ReadAll(resp.Body)
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		if resp.Request.Header.Get("If-None-Match") != "" && resp.Request.Header.Get("Prefer") == "wait=20" {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.brought = append(b.brought, string(body))
+		}
+		return err
+	}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count := func(change int) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.asking += change
+		}
+		if r.Header.Get("If-None-Match") != "" {
+			count(+1)
+			defer count(-1)
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+func (b *between) held() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asking > 0
+}
+
+// broughtWhileHeld reports whether a question that the service may hold has brought an event of the type.
+func (b *between) broughtWhileHeld(typ string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.brought, func(body string) bool { return strings.Contains(body, typ) })
+}
+
+// pacing is a clock that moves when somebody sleeps.
+type pacing struct {
+	mu  sync.Mutex
+	at  time.Time
+	all []time.Duration // the sleeps
+}
+
+func newPacing() *pacing { return &pacing{at: testharness.Epoch} }
+
+func (p *pacing) now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+func (p *pacing) sleep(_ context.Context, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = p.at.Add(d)
+	p.all = append(p.all, d)
+}
+
+// contract 49: a listener to which nothing comes asks 3 times a minute if the service holds its questions,
+// and never more than 60 times a minute.
+func TestListenIsQuiet(t *testing.T) {
+	for _, c := range []struct {
+		rule        string
+		answer      func(w http.ResponseWriter, r *http.Request, clock *pacing)
+		least, most int // in ten minutes
+	}{
+		{"a service that holds", func(w http.ResponseWriter, r *http.Request, clock *pacing) {
+			if r.Header.Get("If-None-Match") == `W/"1"` && r.Header.Get("Prefer") == "wait=20" {
+				clock.sleep(r.Context(), 20*time.Second)
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			w.Header().Set("Etag", `W/"1"`)
+			fmt.Fprintf(w, `{"events":[],"now":"2026-11-20T22:10:00.000Z","more":false}`)
+		}, 30, 33},
+		{"a proxy that does not hold", func(w http.ResponseWriter, r *http.Request, clock *pacing) {
+			if r.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			w.Header().Set("Etag", `"1"`)
+			fmt.Fprintf(w, `{"events":[],"now":"2026-11-20T22:10:00.000Z","more":false}`)
+		}, 590, 601},
+		{"a service of an earlier release", func(w http.ResponseWriter, _ *http.Request, _ *pacing) {
+			fmt.Fprintf(w, `{"events":[],"now":"2026-11-20T22:10:00.000Z","more":false}`)
+		}, 590, 601},
+		{"a service that fails", func(w http.ResponseWriter, r *http.Request, clock *pacing) {
+			w.WriteHeader(http.StatusBadGateway)
+		}, 40, 50},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			clock, asked := newPacing(), 0
+			ctx, stop := context.WithCancel(t.Context())
+			end := clock.now().Add(10 * time.Minute)
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if clock.now().After(end) {
+					stop()
+					return
+				}
+				asked++
+				c.answer(w, r, clock)
+			}))
+			defer s.Close()
+			l := &listener{base: s.URL, integration: "i", key: "k", out: io.Discard, now: clock.now,
+				sleep: clock.sleep, http: s.Client(), seen: map[string]time.Time{}}
+			if err := l.run(ctx, 0); err != nil {
+				t.Fatal(err)
+			}
+			if asked < c.least || asked > c.most {
+				t.Errorf("contract 49: it asked %d times in ten minutes, want %d to %d", asked, c.least,
+					c.most)
+			}
+		})
+	}
+}
+
 // fakeService answers the questions of a listener with a script.
 func fakeService(t *testing.T, script []func(w http.ResponseWriter, since string)) *httptest.Server {
 	n := 0
@@ -108,6 +250,13 @@ func fakeService(t *testing.T, script []func(w http.ResponseWriter, since string
 			return
 		}
 		n++
+		if r.Header.Get("Prefer") != "wait=20" {
+			t.Errorf("contract 49: it prefers %q", r.Header.Get("Prefer"))
+		}
+		if tag := r.Header.Get("If-None-Match"); tag != "" {
+			script[n-1](w, r.URL.Query().Get("since")+" "+tag)
+			return
+		}
 		script[n-1](w, r.URL.Query().Get("since"))
 	}))
 	t.Cleanup(s.Close)
@@ -121,11 +270,18 @@ func TestListenLosesNothing(t *testing.T) {
 	event := func(id, at string) string {
 		return fmt.Sprintf(`{"id":"evt_%s","type":%q,"created_at":%q,"test":true}`, id, id, at)
 	}
+	asks := func(got, want string) {
+		if got != want {
+			t.Errorf("contract 49: it asks since %s, want %s", got, want)
+		}
+	}
+	tag := func(events []string) string { return fmt.Sprintf(`W/"%d"`, len(events)) }
 	say := func(want string, events ...string) func(http.ResponseWriter, string) {
 		return func(w http.ResponseWriter, since string) {
-			if want != "" && since != want {
-				t.Errorf("contract 49: it asks since %s, want %s", since, want)
+			if want != "" {
+				asks(since, want)
 			}
+			w.Header().Set("Etag", tag(events))
 			fmt.Fprintf(w, `{"events":[%s],"now":%q,"more":false}`, strings.Join(events, ","), fmt.Sprintf(minute, 2))
 		}
 	}
@@ -140,8 +296,23 @@ func TestListenLosesNothing(t *testing.T) {
 		},
 		say("2026-11-20T22:12:00.000Z", b),
 		func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
-		say("2026-11-20T22:12:00.000Z", a, b), // a was created first, and its receiver answered last
-		say("2026-11-20T22:12:00.000Z", a, b, c),
+		func(w http.ResponseWriter, since string) {
+			asks(since, `2026-11-20T22:12:00.000Z W/"1"`)
+			w.WriteHeader(http.StatusNotModified)
+		},
+		func(w http.ResponseWriter, since string) { // the service ends in the middle of its answer
+			asks(since, `2026-11-20T22:12:00.000Z W/"1"`)
+			w.Header().Set("Content-Length", "1000")
+			w.Header().Set("Etag", tag([]string{a, b}))
+			io.WriteString(w, `{"events":[`+a)
+		},
+		say(`2026-11-20T22:12:00.000Z W/"1"`, a, b), // a was created first, and its receiver answered last
+		say(`2026-11-20T22:12:00.000Z W/"2"`, a, b, c),
+		say("2026-11-20T22:14:00.000Z", b, c), // the tag was for the question before
+		func(w http.ResponseWriter, since string) { // of an earlier release, without tags
+			asks(since, `2026-11-20T22:14:00.000Z W/"2"`)
+			fmt.Fprintf(w, `{"events":[%s,%s],"now":%q,"more":false}`, b, c, fmt.Sprintf(minute, 2))
+		},
 		say("2026-11-20T22:14:00.000Z", b, c),
 		func(w http.ResponseWriter, _ string) {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -150,15 +321,26 @@ func TestListenLosesNothing(t *testing.T) {
 	})
 	in.secret = "whsec_only_for_tests"
 	var out bytes.Buffer
+	clock := newPacing()
 	l := &listener{base: service.URL, forward: in.URL, secret: in.secret, integration: "i", key: "k",
 		out: &out,
-		now: time.Now, http: service.Client(), wait: time.Millisecond, seen: map[string]time.Time{}}
+		now: time.Now, sleep: clock.sleep, http: service.Client(), seen: map[string]time.Time{}}
 	err := l.run(t.Context(), 0)
 	if err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
 		t.Errorf("a key that is refused ends it: %v", err)
 	}
 	if got := in.types(); !slices.Equal(got, []string{"b", "a", "c"}) {
 		t.Errorf("contract 49: the receiver has %q, want each event once: %s", got, &out)
+	}
+	for _, words := range []string{"does not answer", "answers again"} {
+		// Where the connection ends before an answer begins, net/http asks again by itself.
+		if n := strings.Count(out.String(), words); n != 2 {
+			t.Errorf("contract 49: %q is said %d times, and the service was away twice:\n%s", words, n, &out)
+		}
+	}
+	said := out.String()
+	if strings.Index(said, "answers again") > strings.Index(said, "evt_b") {
+		t.Errorf("it says only after the event that the service answers again:\n%s", said)
 	}
 	if len(l.seen) != 2 {
 		t.Errorf("it remembers %v, and only b and c can come again", l.seen)

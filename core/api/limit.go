@@ -56,8 +56,12 @@ func (l Limits) Validate() problem.List {
 }
 
 // take counts the request against its address and, in the same step, against the rules of the key that it
-// presents. If one of them denies, nothing is counted and the answer is 429.
+// presents. If one of them denies, nothing is counted and the answer is 429. What the host asks again was
+// counted when it came.
 func (c *call) take(address ratelimit.Rule, ofKey ...ratelimit.Rule) error {
+	if c.req.Again {
+		return nil
+	}
 	result, err := c.Limiter.Take(c.ctx, c.now, append([]ratelimit.Rule{address}, ofKey...))
 	if err != nil {
 		return err
@@ -80,6 +84,9 @@ func (c *call) take(address ratelimit.Rule, ofKey ...ratelimit.Rule) error {
 // takeKey is for a key that has been found good. It counts the key unless take has done so, and shows how
 // much is left of all limits.
 func (c *call) takeKey(rule ratelimit.Rule) error {
+	if c.req.Again {
+		return nil
+	}
 	var err error
 	if before := c.limits; c.charged != rule.Key {
 		if err = c.take(rule); c.limits != before {

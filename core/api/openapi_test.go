@@ -123,7 +123,7 @@ func TestOpenAPIStatuses(t *testing.T) {
 		"POST /api/v1/verify/validate":            "200 400 401 403 405 408 409 410 413 414 415 429 500 503",
 		"GET /api/v1/verify/sessions/{sessionId}": "200 400 401 403 404 429 503", // contract 6
 		"GET /api/v1/openapi.yaml":                "200 405",
-		"GET /api/v1/verify/test-events":          "200 400 401 403 404 405 429 500 503",
+		"GET /api/v1/verify/test-events":          "200 304 400 401 403 404 405 429 500 503",
 		"GET /docs/events.json":                   "200 405",
 		"webhook verification.started":            "2XX 401 4XX 5XX",
 		"webhook verification.completed":          "2XX 401 4XX 5XX",

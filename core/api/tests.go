@@ -1,11 +1,15 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"time"
 
 	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
@@ -18,7 +22,8 @@ type testEventsResponse struct {
 	More   bool              `json:"more"`
 }
 
-// TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does.
+// TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does. A host may hold a
+// request whose answer is 304.
 func TestEvents(c *call) (*web.Response, error) {
 	key, err := c.secretCaller(c.reconcileKey)
 	if err != nil {
@@ -40,6 +45,10 @@ func TestEvents(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	tag := testsTag(found, more)
+	if c.req.Header.Matches(tag) {
+		return reply.NotModified(tag), nil
+	}
 	answer := testEventsResponse{Events: []json.RawMessage{}, Now: instant.Text(c.now), More: more}
 	for _, d := range found {
 		answer.Events = append(answer.Events, d.Body)
@@ -48,7 +57,20 @@ func TestEvents(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reply.Written(200, text), nil
+	resp := reply.Written(200, text)
+	resp.Header.Set("Etag", tag)
+	return resp, nil
+}
+
+// testsTag is the entity tag of a list of test events. An event never changes, so its id stands for it. The
+// tag is weak, since the answer's time is not in it.
+func testsTag(found []outbox.Delivery, more bool) string {
+	h := sha256.New()
+	fmt.Fprintln(h, more)
+	for _, d := range found {
+		fmt.Fprintln(h, d.Event)
+	}
+	return `W/"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"`
 }
 
 // testQuery reads the parameters. Both are needed.

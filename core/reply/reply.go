@@ -21,6 +21,14 @@ func Written(status int, body []byte) *web.Response {
 	return &web.Response{Status: status, Body: body, Header: header}
 }
 
+// NotModified is the answer to who has what the entity tag stands for. It has no body, and so no
+// Content-Type.
+func NotModified(tag string) *web.Response {
+	header := make(web.Header, 8)
+	header["Etag"], header["Cache-Control"] = []string{tag}, noStore
+	return &web.Response{Status: 304, Header: header}
+}
+
 func marshal(v any) []byte {
 	b, err := instant.JSON(v)
 	if err != nil {

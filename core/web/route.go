@@ -42,6 +42,10 @@ type Route[H any] struct {
 	// what must be sent once: who clicks twice leaves the first request.
 	Whole bool
 
+	// Waits says that a host may hold a request that prefers to wait (RFC 7240) while the answer is 304, and
+	// ask again until there is another one. See Request.Again.
+	Waits bool
+
 	// Only narrows the route down: where it is false, the route is not there.
 	// Nil: the route is there for every request. The server in front of an
 	// engine does not ask it.
@@ -71,7 +75,7 @@ func (t Table[H]) Listing() Listing {
 	listing := make(Listing, len(t))
 	for i, r := range t {
 		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label,
-			MaxBody: r.BodyLimit(), Whole: r.Whole}
+			MaxBody: r.BodyLimit(), Whole: r.Whole, Waits: r.Waits}
 	}
 	return listing
 }

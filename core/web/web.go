@@ -36,6 +36,10 @@ type Request struct {
 	Header Header
 	Body   []byte
 	Client netip.Addr // of the client itself, not of a trusted proxy (contract 30)
+
+	// Again says that the host asks once more for a request that waits (Route.Waits). It was counted when it
+	// came, and is not counted again. Only hosts set it, and nothing that a client sends does.
+	Again bool
 }
 
 // Response is the whole answer.

@@ -44,7 +44,7 @@ func TestClientInTheLog(t *testing.T) {
 				shown = "2001:db8:1:2::/64"
 			}
 			from := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(r.RemoteAddr))
-			_, network := networkOf(&fakeConn{from: from})
+			network := networkOf(peerOf(&fakeConn{from: from}))
 			s.log.LogAttrs(t.Context(), slog.LevelWarn, "", s.networkAttrs(network)...)
 			var other struct{ Client string }
 			if err := json.Unmarshal([]byte(logs.String()), &other); err != nil || other.Client != shown {

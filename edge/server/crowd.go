@@ -66,15 +66,23 @@ type member struct {
 // memory as a connection.
 func (m *member) held() int { return max(1, m.coming) }
 
-// networkOf returns the address of a connection's peer, and the network that the
-// connection counts for. The zero Prefix stands for peers without an IP address,
-// for example of a Unix socket.
-func networkOf(c net.Conn) (netip.Addr, netip.Prefix) {
+// peerOf returns the address of a connection's peer. The zero Addr stands for peers
+// without an IP address, for example of a Unix socket.
+func peerOf(c net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
-		return netip.Addr{}, netip.Prefix{}
+		return netip.Addr{}
 	}
-	addr, bits := at.Addr().Unmap().WithZone(""), 32
+	return at.Addr().Unmap().WithZone("")
+}
+
+// networkOf returns the network that an address counts for. The zero Addr has the zero
+// Prefix.
+func networkOf(addr netip.Addr) netip.Prefix {
+	if !addr.IsValid() {
+		return netip.Prefix{}
+	}
+	bits := 32
 	if addr.Is6() {
 		bits = 64
 	}
@@ -82,12 +90,13 @@ func networkOf(c net.Conn) (netip.Addr, netip.Prefix) {
 	if err != nil {
 		panic(err) // every address of its family has so many bits
 	}
-	return addr, network
+	return network
 }
 
 // join lets a connection in, or returns why there is no room for it.
 func (c *crowd) join(conn net.Conn) (m *member, why string) {
-	addr, network := networkOf(conn)
+	addr := peerOf(conn)
+	network := networkOf(addr)
 	c.mu.Lock()
 	p := c.peers[network]
 	if p == nil {

@@ -36,6 +36,15 @@
 // one more connection. If there is no place for a request, it is answered 503
 // before anything of it is parsed.
 //
+// A request on a route that waits, whose answer is 304 and which says "Prefer: wait=N",
+// is held for up to 20 s. Meanwhile it has no place. The server takes one whenever it
+// asks the engine again, twice a second, and waits on if none is free. Its connection
+// counts as one with a request in hand and so does not give way, because a request that
+// the server began to read is answered. For that reason no more than 256 requests wait,
+// and no more than a quarter of MaxConns; of one client 16, or a quarter of
+// MaxConnsPerIP. One more is answered 304 at once. A server that drains answers all that
+// wait at once.
+//
 // One address may have MaxConnsPerIP connections, and all addresses together
 // MaxConns. When one more comes, the server closes a connection that has no
 // request in hand: the one that has been idle for longest. At an address's own

@@ -35,6 +35,7 @@ type door struct {
 	health  bool // answers health checks itself
 	show    func(int, *web.Request) *web.Response
 	slots   chan struct{}
+	lobby   lobby
 	crowd   *crowd
 	alike   alike
 	tls     *tls.Config // nil: it speaks plain HTTP
@@ -54,6 +55,9 @@ func (s *Server) newDoor(name string, l net.Listener, handle Handler, timeout ti
 	secure *tls.Config) *door {
 	d := &door{name: name, s: s, l: l, handle: handle, timeout: timeout, tls: secure,
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
+	// Their connections are in hand and give way to none, so others must be left.
+	d.lobby = lobby{most: min(mostWaiting, max(s.cfg.MaxConns/4, 1)),
+		perClient: min(mostWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)), clients: map[netip.Prefix]int{}}
 	d.crowd = &crowd{most: s.cfg.MaxConns, perPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
 		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
 		count:   func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
@@ -105,8 +109,7 @@ func (d *door) speak(c net.Conn, m *member) net.Conn {
 
 // full answers and closes a connection that there is no room for. It reads nothing.
 func (d *door) full(c net.Conn, why string) {
-	_, network := networkOf(c)
-	d.turnedAway(refused, network, why)
+	d.turnedAway(refused, networkOf(peerOf(c)), why)
 	if d.tls == nil {
 		say(c, serviceBusy.json(""))
 	}
@@ -197,12 +200,20 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := d.routes.At(r.Method, pathOf(r.URL))
 	ctx, about := withNotes(r.Context())
 	ctx, span := d.s.cfg.Trace.Request(ctx, web.Header(r.Header), d.name, logMethod(r.Method), route.Label)
-	resp, why := d.answer(ctx, w, r, m, client, &route)
+	req := &web.Request{
+		Method: r.Method,
+		Path:   pathOf(r.URL),
+		Query:  r.URL.RawQuery,
+		Header: web.Header(r.Header),
+		Client: client,
+	}
+	resp, why := d.answer(ctx, w, r, m, req, &route)
+	resp, waited := d.hold(ctx, w, req, &route, resp, begin)
 	d.s.putOff(resp)
 	d.write(w, r, resp)
 
 	took := time.Since(begin)
-	metrics.observe(route.Label, resp.Status, took)
+	metrics.observe(route.Label, resp.Status, took-waited)
 	said := about.read()
 	if why != nil {
 		said.Code = string(why.code)
@@ -235,15 +246,8 @@ func (d *door) client(r *http.Request) netip.Addr {
 // if the answer comes from the server alone. Head and body are read before the
 // request takes one of the places, so that a slow peer never holds one.
 func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, m *member,
-	client netip.Addr, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
+	req *web.Request, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
-	req := &web.Request{
-		Method: r.Method,
-		Path:   pathOf(r.URL),
-		Query:  r.URL.RawQuery,
-		Header: web.Header(r.Header),
-		Client: client,
-	}
 	if len(r.RequestURI) > web.MaxURL { // as it was sent, with its escapes
 		req.Query = ""
 		return d.refuse(req, uriTooLong), &uriTooLong
@@ -265,23 +269,32 @@ func (d *door) answer(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	if !m.enter() {
 		return d.refuse(req, serviceBusy), &serviceBusy // nobody is there to read it
 	}
+	if route.Whole {
+		ctx = context.WithoutCancel(ctx)
+	}
+	handle := d.handle
+	if stream != nil {
+		// An error means that the connection has no deadlines, so there is none to extend.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.timeout))
+		handle = func(ctx context.Context, req *web.Request) *web.Response { return stream(ctx, req, r.Body) }
+	}
+	if resp = d.ask(ctx, req, handle); resp == nil {
+		return d.refuse(req, serviceBusy), &serviceBusy
+	}
+	return resp, nil
+}
+
+// ask has a request handled in one of the places. It returns nil if none is free.
+func (d *door) ask(ctx context.Context, req *web.Request, handle Handler) *web.Response {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	default:
-		return d.refuse(req, serviceBusy), &serviceBusy
-	}
-	if route.Whole {
-		ctx = context.WithoutCancel(ctx)
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	if stream != nil {
-		// An error means that the connection has no deadlines, so there is none to extend.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.timeout))
-		return d.guard(req, func() *web.Response { return stream(ctx, req, r.Body) }), nil
-	}
-	return d.guard(req, func() *web.Response { return d.handle(ctx, req) }), nil
+	return d.guard(req, func() *web.Response { return handle(ctx, req) })
 }
 
 // takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the

@@ -21,6 +21,7 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	waiting  prometheus.Gauge
 	events   *prometheus.CounterVec
 
 	methods methodMetrics
@@ -63,11 +64,16 @@ func NewMetrics() *Metrics {
 				"Route none: what was no request, or came too slowly to become one.",
 		}, []string{"route", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "verge_http_request_seconds", Help: "Time from the header's end to the answer's, by route.",
+			Name: "verge_http_request_seconds",
+			Help: "Time from the header's end to the answer's, by route, without the time that a request " +
+				"has waited for news.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15},
 		}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "verge_http_in_flight", Help: "Requests being answered.",
+			Name: "verge_http_in_flight", Help: "Requests being answered, without those that wait.",
+		}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verge_http_waiting", Help: "Requests that wait for news, which have no place.",
 		}),
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_http_connections", Help: "Connections open, by listener.",
@@ -160,7 +166,7 @@ func NewMetrics() *Metrics {
 			Help: "How long ago the oldest task that has not begun was due, as far as this instance " +
 				"knows; 0: none.",
 		}, func() float64 { _, oldest := m.backlog(); return oldest.Seconds() }))
-	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.connections, m.turnedAway, m.events,
+	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.waiting, m.connections, m.turnedAway, m.events,
 		m.methods.events, m.methods.fetch,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
 		m.certificate, m.certRefused, m.storeFailing, m.storeRefused,

@@ -153,6 +153,8 @@ type Config struct {
 	// DrainTimeout bounds the rest of the draining, with the requests in flight.
 	// 0: 20 s.
 	DrainTimeout time.Duration
+
+	after func(time.Duration) <-chan time.Time // for requests that wait; nil: time.After
 }
 
 // Server serves one engine. Make it with New.
@@ -161,6 +163,7 @@ type Server struct {
 	metrics  *Metrics
 	log      *slog.Logger
 	draining atomic.Bool
+	stopping chan struct{} // closed as draining becomes true
 	ready    readiness
 	public   *door
 	admin    *door
@@ -218,6 +221,9 @@ func New(c Config) *Server {
 	if c.MaxConnsPerIP == 0 {
 		c.MaxConnsPerIP = 512
 	}
+	if c.after == nil {
+		c.after = time.After
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -230,7 +236,8 @@ func New(c Config) *Server {
 	}
 	c.TrustedProxies = trusted
 
-	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, largeBodies: room{size: largeBodyRoom}}
+	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, stopping: make(chan struct{}),
+		largeBodies: room{size: largeBodyRoom}}
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes
@@ -322,6 +329,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) drain(doors []*door) error {
 	s.draining.Store(true)
+	close(s.stopping)
 	s.log.Info("draining", "delay", s.cfg.DrainDelay.String())
 	defer s.ops.Close()
 	time.Sleep(s.cfg.DrainDelay)

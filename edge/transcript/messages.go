@@ -81,6 +81,7 @@ var entries = map[abi.Entry]entry{
 	abi.Apply:    {"apply", text, of(abi.ReadOutcome)},
 
 	abi.RecordUsage: {"record usage", of(abi.ReadTotals), of(abi.ReadOutcome)},
+	abi.HandleAgain: {"handle again", of(abi.ReadRequest), of(abi.ReadResponse)},
 }
 
 // kind is a form of event. replies has the forms of the replies to an effect, by status.

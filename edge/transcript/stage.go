@@ -138,11 +138,12 @@ func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []b
 		}
 	}()
 	switch step.Entry {
-	case abi.Handle, abi.Admin:
+	case abi.Handle, abi.HandleAgain, abi.Admin:
 		req, err := abi.ReadRequest(step.Body)
 		if err != nil {
 			return nil, err
 		}
+		req.Again = step.Entry == abi.HandleAgain
 		if step.Entry == abi.Admin {
 			return abi.AppendResponse(nil, r.Admin(ctx, req)), nil
 		}

@@ -266,24 +266,36 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 // status without a body, and the server adds the text: 503 if the request may be tried again, 500 if
 // the core failed because of this request.
 func (e *Engine) Handle(ctx context.Context, req *web.Request) *web.Response {
-	return e.answer(ctx, abi.Handle, req)
+	if !req.Again {
+		return e.answered(e.ask(ctx, abi.Handle, req))
+	}
+	resp, err := e.ask(ctx, abi.HandleAgain, req)
+	if errors.Is(err, errNoResult) { // a module of an earlier release has taken over; it counts the request
+		resp, err = e.ask(ctx, abi.Handle, req)
+	}
+	return e.answered(resp, err)
 }
 
 // Admin answers a request of the operators' API, like Handle.
 func (e *Engine) Admin(ctx context.Context, req *web.Request) *web.Response {
-	return e.answer(ctx, abi.Admin, req)
+	return e.answered(e.ask(ctx, abi.Admin, req))
 }
 
-func (e *Engine) answer(ctx context.Context, entry abi.Entry, req *web.Request) *web.Response {
+func (e *Engine) ask(ctx context.Context, entry abi.Entry, req *web.Request) (*web.Response, error) {
 	b, err := e.do(ctx, entry, func(b []byte) []byte { return abi.AppendRequest(b, req) })
+	if err != nil {
+		return nil, err
+	}
+	resp, err := abi.ReadResponse(b)
+	if err != nil {
+		return nil, err
+	}
+	return resp, checkAnswer(resp)
+}
+
+func (e *Engine) answered(resp *web.Response, err error) *web.Response {
 	if err == nil {
-		var resp *web.Response
-		if resp, err = abi.ReadResponse(b); err == nil {
-			err = checkAnswer(resp)
-		}
-		if err == nil {
-			return resp
-		}
+		return resp
 	}
 	e.cfg.Log.Error("a request was not answered by the guest", "error", err.Error())
 	if errors.Is(err, errNoResult) {

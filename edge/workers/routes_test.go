@@ -65,8 +65,12 @@ func routesJS(t *testing.T) []byte {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d },\n",
-				methods, r.Pattern, r.Label, r.BodyLimit())
+			waits := ""
+			if r.Waits {
+				waits = ", waits: true"
+			}
+			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d%s },\n",
+				methods, r.Pattern, r.Label, r.BodyLimit(), waits)
 		}
 		b.WriteString("];\n")
 	}
@@ -92,6 +96,7 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 	type answer struct {
 		Label string `json:"label"`
 		Limit int    `json:"limit"`
+		Waits bool   `json:"waits"`
 		Shown string `json:"shown"`
 	}
 	tables := map[string]web.Listing{"public": core.Routes(), "admin": core.AdminRoutes()}
@@ -101,7 +106,7 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 		for _, method := range []string{"GET", "POST", "PUT"} {
 			r := tables[c.Door].At(method, c.Path)
 			questions = append(questions, question{c.Door, method, c.Path})
-			want = append(want, answer{r.Label, r.BodyLimit(), c.Logged})
+			want = append(want, answer{r.Label, r.BodyLimit(), r.Waits, c.Logged})
 		}
 	}
 	body, err := json.Marshal(questions)

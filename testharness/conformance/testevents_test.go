@@ -1,20 +1,163 @@
 package conformance_test
 
 import (
+	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 )
 
 // tests asks for the test events of an integration.
-func tests(h *testharness.Harness, key, integration string, since time.Time) *testharness.Response {
+func tests(h *testharness.Harness, key, integration string, since time.Time,
+	headers ...string) *testharness.Response {
 	query := url.Values{"integration_id": {integration}, "since": {since.UTC().Format(time.RFC3339Nano)}}
-	return h.Do("GET", api.TestsPath+"?"+query.Encode(), testharness.Bearer(key), nil)
+	return h.Do("GET", api.TestsPath+"?"+query.Encode(), also(testharness.Bearer(key), headers...), nil)
+}
+
+// sendTest sends a test event to an integration's receiver.
+func sendTest(t *testing.T, h *testharness.Harness, i *testharness.Integration) {
+	t.Helper()
+	wantStatus(t, h.Admin("POST", "/admin/v1/integrations/"+i.ID+"/test-event",
+		map[string]any{"type": webhook.TypeStarted}), 200)
+}
+
+// contract 49: the answer has a tag that stands for the list. Who sends it is told if the list is the same.
+func TestTestEventsHaveATag(t *testing.T) {
+	h := newHarness(t, nil)
+	i, begin := h.Publisher.L1, h.Now()
+	ask := func(since time.Time, headers ...string) *testharness.Response {
+		return tests(h, h.Publisher.SecretKey, i.ID, since, headers...)
+	}
+	empty := ask(begin)
+	wantStatus(t, empty, 200)
+	tag := empty.Header.Get("Etag")
+	for _, condition := range []string{tag, strings.TrimPrefix(tag, "W/"), `"other", ` + tag, "*"} {
+		r := ask(begin, "If-None-Match", condition)
+		wantStatus(t, r, 304)
+		if len(r.Body) != 0 || r.Header.Get("Etag") != tag || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("contract 49: If-None-Match %s: %v %q", condition, r.Header, r.Body)
+		}
+		if r.Header.Get("RateLimit") == "" || r.Header.Get("Preference-Applied") != "" {
+			t.Errorf("contract 30, 49: %v", r.Header)
+		}
+	}
+	wantStatus(t, ask(begin, "If-None-Match", `"other"`), 200)
+	h.Advance(time.Minute)
+	wantStatus(t, ask(begin, "If-None-Match", tag), 304) // the time is not in the tag
+	seen := map[string]bool{tag: true}
+	for range 2 {
+		sendTest(t, h, i)
+		r := ask(begin, "If-None-Match", tag)
+		wantStatus(t, r, 200)
+		if tag = r.Header.Get("Etag"); seen[tag] {
+			t.Errorf("contract 49: two lists have the tag %s", tag)
+		}
+		seen[tag] = true
+		wantStatus(t, ask(begin, "If-None-Match", tag), 304)
+		h.Advance(time.Minute)
+	}
+	wantStatus(t, ask(h.Now(), "If-None-Match", tag), 200) // a list without the two
+	// Whoever may not see the list learns nothing of it.
+	wantError(t, tests(h, h.Other.SecretKey, i.ID, begin, "If-None-Match", "*"), 404, "NOT_FOUND")
+	wantError(t, tests(h, "", i.ID, begin, "If-None-Match", "*"), 401, "UNAUTHORIZED")
+}
+
+// contract 49: a request that prefers to wait is answered as soon as there is an event, or when its time is
+// over, and counts once (contract 21).
+func TestTestEventsWait(t *testing.T) {
+	h := newHarness(t, nil)
+	i, begin := h.Publisher.L1, h.Now()
+	tag := tests(h, h.Publisher.SecretKey, i.ID, begin).Header.Get("Etag")
+	answer := make(chan *testharness.Response, 1)
+	go func() {
+		answer <- tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=20")
+	}()
+	time.Sleep(100 * time.Millisecond) // most often it waits by now; if not, it has the event at once
+	sendTest(t, h, i)
+	r := <-answer
+	wantStatus(t, r, 200)
+	if got := list(t, r, "events"); len(got) != 1 {
+		t.Errorf("contract 49: %d events, want the one that came meanwhile", len(got))
+	}
+	tag = r.Header.Get("Etag")
+	r = tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=3")
+	wantStatus(t, r, 304)
+	if r.Header.Get("Preference-Applied") != "wait=3" {
+		t.Errorf("contract 49: Preference-Applied is %q", r.Header.Get("Preference-Applied"))
+	}
+	// Three were counted, the last of which was asked several times.
+	if left := remaining(t, r); left != 117 {
+		t.Errorf("contract 21: 3 requests have left %d of 120", left)
+	}
+	if left := remaining(t, tests(h, h.Publisher.SecretKey, i.ID, begin)); left != 116 {
+		t.Errorf("contract 21: 4 requests have left %d of 120", left)
+	}
+}
+
+// contract 49: 16 requests of a client wait. One more is answered at once, and all have the event that comes.
+func TestTestEventsWaitForSoMany(t *testing.T) {
+	h := newHarness(t, nil)
+	i, begin := h.Publisher.L1, h.Now()
+	tag := tests(h, h.Publisher.SecretKey, i.ID, begin).Header.Get("Etag")
+	const most = 16
+	answers := make(chan *testharness.Response, most+1)
+	for range most + 1 {
+		go func() {
+			answers <- tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=20")
+		}()
+	}
+	first := <-answers // it found that so many wait
+	if wantStatus(t, first, 304); first.Header.Get("Preference-Applied") != "" {
+		t.Errorf("contract 49: all %d wait: %v", most+1, first.Header)
+	}
+	sendTest(t, h, i)
+	for range most {
+		r := <-answers
+		if wantStatus(t, r, 200); r.Header.Get("Preference-Applied") != "wait=20" {
+			t.Errorf("contract 49: one did not wait: %v", r.Header)
+		}
+	}
+}
+
+// contract 12, 30: a host that asks again for a request is answered as before, nothing is counted, and the
+// credential is checked.
+func TestAskedAgain(t *testing.T) {
+	h := newHarness(t, nil)
+	query := url.Values{"integration_id": {h.Publisher.L1.ID}, "since": {"2026-11-20T22:10:00.000Z"}}
+	ask := func(key string) *web.Response {
+		return h.Engine.Handle(t.Context(), &web.Request{Method: "GET", Path: api.TestsPath,
+			Query: query.Encode(), Client: netip.MustParseAddr("192.0.2.7"), Again: true,
+			Header: web.Header{"Authorization": {"Bearer " + key}}})
+	}
+	for range 130 {
+		resp := ask(h.Publisher.SecretKey)
+		if resp.Status != 200 || resp.Header.Has("Ratelimit") || resp.Header.Has("Ratelimit-Policy") {
+			t.Fatalf("contract 30: %d %v %s", resp.Status, resp.Header, resp.Body)
+		}
+	}
+	if left := remaining(t, tests(h, h.Publisher.SecretKey, h.Publisher.L1.ID, h.Now())); left != 119 {
+		t.Errorf("contract 21: one request has left %d of 120", left)
+	}
+	if resp := ask("svc_sk_x"); resp.Status != 401 {
+		t.Errorf("contract 12: a key that does not exist: %d", resp.Status)
+	}
+	key, id := keyMaker{h}.create(t, nil)
+	if resp := ask(key); resp.Status != 200 {
+		t.Errorf("contract 12: a key that was made: %d", resp.Status)
+	}
+	wantStatus(t, h.Admin("POST", "/admin/v1/keys/"+id+"/revoke", nil), 200)
+	h.Advance(6 * time.Second)
+	if resp := ask(key); resp.Status != 401 {
+		t.Errorf("contract 12: a key that was revoked: %d", resp.Status)
+	}
 }
 
 // contract 49: a publisher reads its test events from a time on, each once, the oldest first. Nothing else is
@@ -58,6 +201,16 @@ func TestTestEvents(t *testing.T) {
 	if got := types(begin); len(got) != 0 {
 		t.Errorf("contract 49: after 8 days: %q", got)
 	}
+}
+
+// remaining returns how many requests an answer says are left of the limit of its key.
+func remaining(t *testing.T, r *testharness.Response) (left int) {
+	t.Helper()
+	_, rest, found := strings.Cut(r.Header.Get("RateLimit"), `"reconcile-key";r=`)
+	if _, err := fmt.Sscanf(rest, "%d", &left); !found || err != nil {
+		t.Errorf("contract 30: RateLimit is %q", r.Header.Get("RateLimit"))
+	}
+	return left
 }
 
 func TestTestEventsRefuse(t *testing.T) {

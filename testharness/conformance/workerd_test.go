@@ -95,6 +95,9 @@ func (w worker) Metrics() string {
 
 // Handle implements testharness.Engine, for tests that ask without the server.
 func (w worker) Handle(ctx context.Context, req *web.Request) *web.Response {
+	if req.Again {
+		return w.answer(ctx, abi.HandleAgain, req)
+	}
 	return w.answer(ctx, abi.Handle, req)
 }
 

@@ -122,7 +122,7 @@ func TestVariety(t *testing.T) {
 	want := []string{
 		"entry handle", "entry admin", "entry ready", "entry claim", "entry run", "entry defer",
 		"entry run due",
-		"entry apply",
+		"entry apply", "entry handle again",
 		"event get done", "event get not found", "event get unavailable",
 		"event commit done", "event commit conflict", "event commit unavailable", "event commit unknown",
 		"event claim done", "event claim unavailable", "event list done", "event list unavailable",

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -305,7 +306,25 @@ func sites(s *recording) {
 	s.runDue("its event")
 	apply("and once more: it stays ready", site(nil))
 	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
+	testEvents(s, id, created.Key)
 	recordUsage(s, id)
+}
+
+// testEvents lists test events with and without their tag. The host asks again for one request (contract 49).
+func testEvents(s *recording, id, key string) {
+	target := api.TestsPath + "?since=2026-11-20T22:10:00Z&integration_id=" + id
+	tag := ""
+	for range 2 {
+		h := headers("Authorization", "Bearer "+key, "If-None-Match", tag)
+		tag = must(200, s.ask("test events", "GET", target, h, "")).Header.Get("Etag")
+		h = headers("Authorization", "Bearer "+key, "If-None-Match", tag, "Prefer", "wait=20")
+		must(304, s.ask("the same test events", "GET", target, h, ""))
+		must(304, s.send("the same, asked again", abi.HandleAgain, "GET", target, h, ""))
+		must(200, s.admin("a test event", "POST", adminPath+"integrations/"+id+"/test-event", nil,
+			members{"type": webhook.TypeStarted}.String()))
+		must(200, s.send("another one, asked again", abi.HandleAgain, "GET", target, h, ""))
+	}
+	must(401, s.send("with no key, asked again", abi.HandleAgain, "GET", target, headers(), ""))
 }
 
 // recordUsage records sums of several integrations and keys, also with a store that fails.

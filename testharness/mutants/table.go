@@ -2898,11 +2898,88 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "who sends half a body holds a place among the requests in hand (I15)",
 		pkg:    "edge/server",
-		old:    `if stream == nil {$body} if !m.enter() {$busy} select {$slot}`,
+		old:    `if stream == nil {$body} if !m.enter() {$busy}`,
 		new: `if !m.enter() {$busy}
-	select {$slot}
-	if stream == nil {$body}`,
+	select {
+	case d.slots <- struct{}{}:
+	default: {$busy}
+	}
+	if stream == nil {$body}
+	<-d.slots`,
 		ask: []string{"./edge/server TestSlowPeers"},
+	},
+	{
+		breaks: "whoever waits for news has a place that others need (I15)",
+		pkg:    "edge/server",
+		old:    `defer d.lobby.leave(req.Client)`,
+		new:    `d.slots <- struct{}{}; defer func() { <-d.slots; d.lobby.leave(req.Client) }()`,
+		ask:    []string{"./edge/server TestAWaitingRequestHasNoPlace"},
+	},
+	{
+		breaks: "one client waits so often that nobody else can (contract 49)",
+		pkg:    "edge/server",
+		old:    `l.all >= l.most || network.IsValid() && l.clients[network] >= l.perClient`,
+		new:    `l.all >= l.most`,
+		ask:    []string{"./edge/server TestLimitsOfThoseThatWait"},
+	},
+	{
+		breaks: "any number of requests waits, and asks the store twice a second (contract 49)",
+		pkg:    "edge/server",
+		old:    `l.all >= l.most || network.IsValid() && l.clients[network] >= l.perClient`,
+		new:    `network.IsValid() && l.clients[network] >= l.perClient`,
+		ask:    []string{"./edge/server TestLimitsOfThoseThatWait"},
+	},
+	{
+		breaks: "a request that waits is counted each time that the server asks (contract 49)",
+		pkg:    "edge/server",
+		old:    `again.Again = true`,
+		new:    ``,
+		ask:    []string{"./edge/server TestOnlyTheServerAsksAgain"},
+	},
+	{
+		breaks: "a request that waits is counted each time that a host asks (contract 49)",
+		pkg:    "core/api",
+		of:     "call.take",
+		old:    `if c.req.Again { return nil }`,
+		new:    ``,
+		ask:    []string{harness + "TestAskedAgain"},
+	},
+	{
+		breaks: "a request that a client sends through a guest counts towards no rate (contract 30)",
+		pkg:    "wasm/guest",
+		old:    `req.Again = entry == abi.HandleAgain`,
+		new:    `req.Again = true`,
+		ask:    []string{"./wasm/guest TestHandleAgain"},
+	},
+	{
+		breaks: "an answer that was waited for is cut off by the usual time for writing (contract 49)",
+		pkg:    "edge/server",
+		of:     "door.hold",
+		old:    `_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + d.http.WriteTimeout))`,
+		new:    ``,
+		ask:    []string{"./edge/server TestAWaitingRequestIsAnswered"},
+	},
+	{
+		breaks: "an event that comes changes nothing for who has the list before it (contract 49)",
+		pkg:    "core/api",
+		of:     "testsTag",
+		old:    `fmt.Fprintln(h, d.Event)`,
+		new:    `_ = d`,
+		ask:    []string{harness + "TestTestEventsHaveATag"},
+	},
+	{
+		breaks: "a listener takes the tag of one list for that of a later one (contract 49)",
+		pkg:    "cmd/verge",
+		old:    `l.since, answer.tag = next, ""`,
+		new:    `l.since = next`,
+		ask:    []string{"./cmd/verge TestListenLosesNothing"},
+	},
+	{
+		breaks: "a listener asks without a pause where nobody holds its questions (contract 49)",
+		pkg:    "cmd/verge",
+		old:    `max(pause, askEach-l.now().Sub(asked))`,
+		new:    `max(pause, (askEach-l.now().Sub(asked))/4)`,
+		ask:    []string{"./cmd/verge TestListenIsQuiet"},
 	},
 	{
 		breaks: "one address has as many connections as it likes (I15)",

@@ -50,6 +50,11 @@ const (
 	// RecordUsage writes sums of the tallies that guests have noted: Totals → Outcome. A guest that notes
 	// tallies has this entry, and a host that gets none does not need it. So both came without a new version.
 	RecordUsage Entry = 10
+
+	// HandleAgain is Handle for a request that the host has held, with Request.Again (core/web). Only a guest
+	// that says which requests may be held has such requests, and has this entry. So it came without a new
+	// version, too.
+	HandleAgain Entry = 11
 )
 
 // Kind says what a record of the outbox is.

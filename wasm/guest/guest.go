@@ -201,12 +201,13 @@ func (g *guest) serve(t *task, message []byte) {
 	}
 	entry, body := abi.Entry(message[0]), message[1:]
 	switch entry {
-	case abi.Handle, abi.Admin:
+	case abi.Handle, abi.HandleAgain, abi.Admin:
 		req, err := abi.ReadRequest(body)
 		if err != nil {
 			malformed(err)
 			return
 		}
+		req.Again = entry == abi.HandleAgain
 		handle := g.service.Handle
 		if entry == abi.Admin {
 			handle = g.service.Admin

@@ -399,6 +399,26 @@ func TestFetchReplies(t *testing.T) {
 	}
 }
 
+// contract 30: only an entry of its own says that a request is not counted again.
+func TestHandleAgain(t *testing.T) {
+	f := newFake()
+	again := map[abi.Entry]bool{}
+	f.handle = func(_ context.Context, req *web.Request) *web.Response {
+		return &web.Response{Status: 200, Header: web.Header{"Again": {fmt.Sprint(req.Again)}}}
+	}
+	for _, entry := range []abi.Entry{abi.Handle, abi.HandleAgain} {
+		f.submit(1, abi.AppendRequest([]byte{byte(entry)}, &web.Request{Again: true}))
+		resp, err := abi.ReadResponse(f.one(t).Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again[entry] = resp.Header.Get("Again") == "true"
+	}
+	if again[abi.Handle] || !again[abi.HandleAgain] {
+		t.Errorf("contract 30: a request is not counted again: %v, want that for entry 11 alone", again)
+	}
+}
+
 func TestEntries(t *testing.T) {
 	f := newFake()
 	f.run = func(_ context.Context, job host.Job) error {

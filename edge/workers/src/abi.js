@@ -12,7 +12,7 @@ export const maxOutbox = 32 << 20;
 
 export const entry = {
   handle: 1, admin: 2, ready: 3, claim: 4, run: 5, defer: 6, runDue: 7, selfTest: 8, apply: 9,
-  recordUsage: 10,
+  recordUsage: 10, handleAgain: 11,
 };
 
 export const kind = {

@@ -6,6 +6,7 @@ import { canonicalName, read } from "./egress.js";
 import { Busy } from "./guest.js";
 import { adminRoutes, alivePath, publicRoutes, readyPath } from "./routes.js";
 import { Table, logPath, operatorsPath, uuid } from "./table.js";
+import { hold, preferredWait } from "./wait.js";
 
 const publicTable = new Table(publicRoutes), adminTable = new Table(adminRoutes);
 const operatorsWords = adminTable.words();
@@ -27,6 +28,7 @@ const hopByHop = new Set([
 //   ready()             → whether the KV answers
 //   log(line)
 //   shown(client)       → the client's address as the log may have it, "" for none
+//   lobby               a Lobby for the requests that wait
 export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
@@ -40,7 +42,7 @@ export async function serve(request, url, on) {
   let answer, client = abi.empty;
   try {
     client = on.client(request);
-    answer = await answerTo(request, url, { admin, path, maxBody: route.maxBody, told }, client, on);
+    answer = await answerTo(request, url, { admin, path, route, told, begin }, client, on);
   } catch (e) {
     on.log({ level: 8, message: "a request has failed", error: e.message });
     told.code = "INTERNAL";
@@ -71,7 +73,7 @@ function shownClient(on, client) {
 
 const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
 
-async function answerTo(request, url, { admin, path, maxBody, told }, client, on) {
+async function answerTo(request, url, { admin, path, route, told, begin }, client, on) {
   const refused = (status, code, text, more) => {
     told.code = code;
     return refuse(request, status, code, text, more);
@@ -96,33 +98,50 @@ async function answerTo(request, url, { admin, path, maxBody, told }, client, on
   if (!path) return refused(400, "INVALID_REQUEST", "The URL is malformed.");
   let body;
   try {
-    body = await bodyOf(request, maxBody);
+    body = await bodyOf(request, route.maxBody);
   } catch {
     return refused(400, "INVALID_REQUEST", "The request body could not be read.");
   }
 
-  let result;
-  try {
-    result = await on.run(admin ? abi.entry.admin : abi.entry.handle, abi.write(abi.request, {
-      method: request.method, path, query: url.search.slice(1), header, body, client,
-    }), (about) => {
+  const message = abi.write(abi.request, {
+    method: request.method, path, query: url.search.slice(1), header, body, client,
+  });
+  // ask returns the guest's answer. It throws Invalid if that is none.
+  const ask = async (entry) => {
+    const result = await on.run(entry, message, (about) => {
       for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) told[name] = value;
     });
+    try {
+      const response = abi.read(abi.response, result);
+      if (response.status >= 200 && response.status <= 599) return response;
+    } catch (e) {
+      if (!(e instanceof abi.Malformed)) throw e;
+    }
+    throw new Invalid();
+  };
+  // again is ask once more, and null if there is no place for that.
+  const again = () => ask(abi.entry.handleAgain).catch((e) => {
+    if (e instanceof Busy) return null;
+    throw e;
+  });
+  try {
+    const response = await ask(admin ? abi.entry.admin : abi.entry.handle);
+    const seconds = route.waits ? preferredWait(header["Prefer"] ?? []) : 0;
+    return answerOf(request, await hold(response, { seconds, begin, client, ask: again, lobby: on.lobby }));
   } catch (e) {
+    if (e instanceof Invalid) {
+      on.log({ level: 8, message: "the guest gave no valid answer" });
+      return refused(500, "INTERNAL", "Something went wrong on our side.");
+    }
     const busy = e instanceof Busy;
     if (!busy) on.log({ level: 8, message: "no answer from the guest", error: e.message });
     const text = `The service ${busy ? "is busy" : "cannot answer just now"}; try again shortly.`;
     return refused(503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
-  try {
-    const response = abi.read(abi.response, result);
-    if (response.status >= 200 && response.status <= 599) return answerOf(request, response);
-  } catch (e) {
-    if (!(e instanceof abi.Malformed)) throw e;
-  }
-  on.log({ level: 8, message: "the guest gave no valid answer" });
-  return refused(500, "INTERNAL", "Something went wrong on our side.");
 }
+
+// Invalid is thrown for what is no answer.
+class Invalid extends Error {}
 
 // bodyOf reads the body: all at once if its length is known and within the limit.
 // Otherwise it reads at most one byte more than the route takes, so that the core

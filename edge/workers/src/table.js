@@ -16,7 +16,7 @@ export class Table {
   // the first route that has the path, with the usual limit for the body.
   at(method, path) {
     const all = this.#routes.filter((route) => fits(route, path));
-    return all.find((route) => route.methods.includes(method)) ?? { ...all[0], maxBody: usualBody };
+    return all.find((route) => route.methods.includes(method)) ?? { ...all[0], maxBody: usualBody, waits: false };
   }
 
   // words are the segments that occur in patterns: text of our own.

@@ -8,6 +8,7 @@ import { adminRoot } from "./routes.js";
 import {
   adminTime, baseOf, clientOf, egressOf, engineOf, handleTime, log, settle, signerOf, siteOf, spendOf,
 } from "./service.js";
+import { Lobby } from "./wait.js";
 
 export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
@@ -18,6 +19,7 @@ const readyKept = 1_000;
 let applied = false; // the configured site, by this isolate
 let unapplied = ""; // why not, as the log says it
 let readiness = { at: 0, ok: false };
+const lobby = new Lobby();
 
 export default {
   async fetch(request, env, ctx) {
@@ -57,7 +59,7 @@ export default {
       client: (request) => parseAddress(request.headers.get("CF-Connecting-IP") ?? "") ?? abi.empty,
       isAdmin: (url) => isAdmin(url, env),
       ready: () => ready(serving),
-      log, shown: (client) => clientOf(env)(client),
+      log, shown: (client) => clientOf(env)(client), lobby,
     });
   },
 };

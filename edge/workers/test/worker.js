@@ -20,6 +20,7 @@ import { adminRoutes, publicRoutes } from "../src/routes.js";
 import { clientIn, lineOf } from "../src/lines.js";
 import { Tallies } from "../src/tallies.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
+import { Lobby, preferredWait } from "../src/wait.js";
 import verge from "../src/verge.wasm";
 import other from "./other.wasm";
 
@@ -34,6 +35,7 @@ const sites = new Map();
 class Site {
   constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory, keys, usage_ms }) {
     this.id = id;
+    this.lobby = new Lobby();
     this.store = store || null;
     this.logs = [];
     this.counts = {};
@@ -187,7 +189,7 @@ export default {
         const { status } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000));
         return status === abi.status.ok;
       },
-      log: (line) => site.log(line), shown: clientIn("whole"),
+      log: (line) => site.log(line), shown: clientIn("whole"), lobby: site.lobby,
     });
   },
 };
@@ -197,7 +199,7 @@ function routed({ door, method, path }) {
   const table = new Table(door === "admin" ? adminRoutes : publicRoutes);
   const route = table.at(method, path);
   const shown = door === "admin" ? operatorsPath(table.words(), path) : logPath(route, path);
-  return { label: route.label, limit: route.maxBody, shown };
+  return { label: route.label, limit: route.maxBody, waits: route.waits === true, shown };
 }
 
 async function control(request, env, ctx) {
@@ -214,6 +216,10 @@ async function control(request, env, ctx) {
     } catch (e) {
       return new Response(e.message, { status: e instanceof abi.Malformed ? 400 : 500 });
     }
+  }
+  if (id === "prefer") {
+    const seconds = JSON.parse(abi.textOf(body)).map((prefer) => preferredWait(prefer));
+    return Response.json(seconds);
   }
   if (id === "routes") return Response.json(JSON.parse(abi.textOf(body)).map(routed));
   if (id === "fleet") return Response.json(await fleet(JSON.parse(abi.textOf(body))));

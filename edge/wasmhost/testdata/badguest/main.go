@@ -102,8 +102,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		})
 		return outbox()
 	}
-	// as a module of an earlier release, which has no such entry
-	if abi.Entry(message[0]) == abi.RecordUsage {
+	// as a module of an earlier release, which has no such entries
+	if e := abi.Entry(message[0]); e == abi.RecordUsage || e == abi.HandleAgain {
 		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond})
 		return outbox()
 	}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// A request on a route that waits may say "Prefer: wait=N" (RFC 7240). If its answer is 304, which means that
+// there is no news, the server holds the request. It asks the engine again until there is another answer, or
+// until N seconds have passed since the request came.
+const (
+	// maxWait is the longest wait. Proxies commonly end a request that is silent for 30 s.
+	maxWait = 20 * time.Second
+
+	// askEach is how long the server waits before it asks again. Nobody minds news that are half a second
+	// late, and each asking costs the store some reads.
+	askEach = 500 * time.Millisecond
+
+	// How many requests may wait at once. So many of them ask the store 512 times a second.
+	mostWaiting          = 256
+	mostWaitingPerClient = 16
+)
+
+// lobby counts the requests that wait.
+type lobby struct {
+	most, perClient int
+
+	mu      sync.Mutex
+	all     int
+	clients map[netip.Prefix]int
+}
+
+// enter lets a request wait, or returns false if too many do. A client without an address is limited with all
+// others only.
+func (l *lobby) enter(client netip.Addr) bool {
+	network := networkOf(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all >= l.most || network.IsValid() && l.clients[network] >= l.perClient {
+		return false
+	}
+	l.all++
+	l.clients[network]++
+	return true
+}
+
+func (l *lobby) leave(client netip.Addr) {
+	network := networkOf(client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all--
+	if l.clients[network]--; l.clients[network] == 0 {
+		delete(l.clients, network)
+	}
+}
+
+// hold returns the answer to a request, of which resp is the first one. waited is for how long the request
+// has had no place meanwhile. The connection has the request in hand all the time, so it does not give way.
+func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request, route *web.Route[struct{}],
+	resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
+	seconds := preferredWait(req.Header)
+	left := time.Duration(seconds)*time.Second - time.Since(begin)
+	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || d.s.draining.Load() ||
+		!d.lobby.enter(req.Client) {
+		return resp, 0
+	}
+	defer d.lobby.leave(req.Client)
+	// An error means that the connection has no deadlines, so there is none to extend.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + d.http.WriteTimeout))
+
+	again := *req
+	again.Again = true
+	rates := resp.Header
+	for end := d.s.cfg.after(left); resp.Status == http.StatusNotModified; {
+		pause, over := d.pause(ctx, end)
+		if waited += pause; over {
+			break
+		}
+		if next := d.ask(ctx, &again, d.handle); next != nil { // else no place is free, and it waits on
+			resp = next
+		}
+	}
+	if resp.Header == nil {
+		resp.Header = web.Header{}
+	}
+	resp.Header.Set("Preference-Applied", "wait="+strconv.Itoa(seconds))
+	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} { // it was counted when it came
+		if rates.Has(name) && !resp.Header.Has(name) {
+			resp.Header.Set(name, rates.Get(name))
+		}
+	}
+	return resp, waited
+}
+
+// pause waits until it is time to ask again. over is true if there is nothing more to wait for: the time is
+// over, the client has gone, or the server drains.
+func (d *door) pause(ctx context.Context, end <-chan time.Time) (paused time.Duration, over bool) {
+	m, begin := d.s.metrics, time.Now()
+	m.inFlight.Dec()
+	m.waiting.Inc()
+	defer m.inFlight.Inc()
+	defer m.waiting.Dec()
+	select {
+	case <-d.s.cfg.after(askEach):
+	case <-end:
+		over = true
+	case <-d.s.stopping:
+		over = true
+	case <-ctx.Done():
+		over = true
+	}
+	return time.Since(begin), over
+}
+
+// preferredWait returns how many seconds a request prefers to wait: those of the first "wait" in its Prefer,
+// at most maxWait. It is 0 if there is none or if that is no whole number.
+func preferredWait(h web.Header) int {
+	for _, rest := range h["Prefer"] {
+		for more := true; more; {
+			var preference string
+			preference, rest, more = cutOutsideQuotes(rest, ',')
+			preference, _, _ = cutOutsideQuotes(preference, ';')
+			name, value, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.Trim(name, " \t"), "wait") {
+				continue
+			}
+			value = strings.Trim(value, " \t")
+			if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+				value = value[1 : n-1]
+			}
+			const most = int(maxWait / time.Second)
+			if value == "" || strings.Trim(value, "0123456789") != "" {
+				return 0
+			}
+			if n, err := strconv.Atoi(value); err == nil {
+				return min(n, most)
+			}
+			return most // it has too many digits for an int
+		}
+	}
+	return 0
+}
+
+// cutOutsideQuotes is strings.Cut at a byte that stands in no quoted string.
+func cutOutsideQuotes(s string, at byte) (before, after string, found bool) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == '\\' && quoted:
+			i++
+		case s[i] == at && !quoted:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}

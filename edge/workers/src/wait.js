@@ -1,0 +1,102 @@
+// Requests that wait, as edge/server/wait.go has them: a request on a route that waits may
+// say "Prefer: wait=N" (RFC 7240). While its answer is 304, the guest is asked again.
+
+export const maxWait = 20; // seconds
+
+// askEach is how long a request waits before it asks again, in milliseconds. It is longer
+// than natively, because each asking is some requests to Durable Objects, which are paid
+// for and limited for each request.
+const askEach = 2_000;
+
+// How many requests may wait at once in an isolate.
+const mostWaiting = 256, mostWaitingPerClient = 16;
+
+// Lobby counts the requests that wait. The platform ends a request whose client has gone
+// without telling anybody, so one that is past its time is forgotten.
+export class Lobby {
+  #until = new Map(); // by request, {client, until}
+
+  // enter lets a request wait, or returns null. until is in milliseconds, as now is.
+  enter(client, now, until) {
+    let same = 0;
+    for (const [id, other] of this.#until) {
+      if (other.until + late < now) this.#until.delete(id);
+      else if (other.client === client) same++;
+    }
+    if (this.#until.size >= mostWaiting || client !== "" && same >= mostWaitingPerClient) return null;
+    const id = {};
+    this.#until.set(id, { client, until });
+    return id;
+  }
+
+  leave(id) {
+    this.#until.delete(id);
+  }
+}
+
+const late = 15_000; // ms that the last asking may take
+
+// networkOf is what a client counts for: its address, or its /64. "" is no address.
+const networkOf = (address) => address.slice(0, 8).join(".");
+
+// hold returns the answer to a request, of which response is the first one.
+//   seconds   what the request prefers to wait
+//   begin     when the request came
+//   client    the bytes of the client's address
+//   ask()     → another answer, null if there is no place for it
+//   lobby     a Lobby
+export async function hold(response, { seconds, begin, client, ask, lobby }) {
+  const until = begin + seconds * 1000;
+  if (seconds === 0 || response.status !== 304 || Date.now() >= until) return response;
+  const id = lobby.enter(networkOf(client), Date.now(), until);
+  if (id === null) return response;
+  const rates = response.header;
+  try {
+    for (;;) {
+      const left = until - Date.now();
+      if (left <= 0) break;
+      await new Promise((done) => setTimeout(done, Math.min(askEach, left)));
+      if (Date.now() >= until) break;
+      response = (await ask()) ?? response;
+      if (response.status !== 304) break;
+    }
+  } finally {
+    lobby.leave(id);
+  }
+  const header = { ...response.header, "Preference-Applied": [`wait=${seconds}`] };
+  for (const name of ["Ratelimit", "Ratelimit-Policy"]) { // it was counted when it came
+    if (rates[name] && !header[name]) header[name] = rates[name];
+  }
+  return { ...response, header };
+}
+
+// preferredWait returns how many seconds a request prefers to wait: those of the first
+// "wait" in its Prefer, at most maxWait. It is 0 if there is none or if that is no whole
+// number.
+export function preferredWait(lines) {
+  for (const line of lines) {
+    for (const preference of splitOutsideQuotes(line, ",")) {
+      const [, name, value] = /^[ \t]*([^=]*?)[ \t]*(?:=[ \t]*(.*?)[ \t]*)?$/s.exec(
+        splitOutsideQuotes(preference, ";")[0]);
+      if (name.toLowerCase() !== "wait") continue;
+      const digits = (value ?? "").replace(/^"(.*)"$/s, "$1");
+      return /^\d+$/.test(digits) ? Math.min(Number(digits), maxWait) : 0;
+    }
+  }
+  return 0;
+}
+
+// splitOutsideQuotes splits at a character that stands in no quoted string.
+function splitOutsideQuotes(text, at) {
+  const parts = [];
+  let begin = 0, quoted = false;
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === '"') quoted = !quoted;
+    else if (text[i] === "\\" && quoted) i++;
+    else if (text[i] === at && !quoted) {
+      parts.push(text.slice(begin, i));
+      begin = i + 1;
+    }
+  }
+  return [...parts, text.slice(begin)];
+}
