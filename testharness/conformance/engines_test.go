@@ -211,7 +211,9 @@ var suites = []struct {
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
-		"TestGivenUp", "TestReadiness", "TestWebhooksOff", "TestTestEvents", "TestTestEventsRefuse"}},
+		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
+	{"test events", []string{"TestTestEvents", "TestTestEventsRefuse", "TestTestEventsHaveATag",
+		"TestTestEventsWait", "TestTestEventsWaitForSoMany", "TestAskedAgain"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},
 	{"logs", []string{"TestASessionIsFollowedThroughTheLog"}},
@@ -247,6 +249,8 @@ var inTurn = map[string]string{
 	"TestNoSecretIsTold":  "workerd",
 	"TestSchedule":        "bolt",
 	"TestStoreFaults":     "redis",
+
+	"TestTestEventsWaitForSoMany": "workerd",
 }
 
 // others are the columns of TestEngines that the short run starts: the run itself is on miniredis.
