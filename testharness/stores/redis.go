@@ -35,27 +35,16 @@ var Durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 // memory, unless args say otherwise, which come last on its command line.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
-	r := &Redis{t: t, Port: FreePort(t), Dir: dirOf(t), args: args}
+	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), args: args}
 	r.Start()
 	t.Cleanup(r.Kill)
 	return r
 }
 
-// dirOf returns a directory for the server's files.
-func dirOf(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(kit.InMemory(), "verge-redis-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // StartSentinel runs a Sentinel on a file that it may rewrite.
 func StartSentinel(t testing.TB, file string) *Redis {
 	t.Helper()
-	r := &Redis{t: t, Port: FreePort(t), Dir: dirOf(t), sentinel: file}
+	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), sentinel: file}
 	r.Start()
 	t.Cleanup(r.Kill)
 	return r
