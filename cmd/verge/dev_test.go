@@ -178,7 +178,7 @@ func TestDevReadyFile(t *testing.T) {
 		t.Errorf("contract 41: the service is at %s, the demo at %s", pub.BaseURL, pub.DemoURL)
 	}
 	in := &served{at: serving{Ops: strings.TrimPrefix(pub.OpsURL, "http://")}}
-	eventually(t, "that `verge dev` keeps no connection to itself, for which a drain would wait", func() bool {
+	eventually(t, "that `verge dev` keeps no connection, for which a drain would wait", func() bool {
 		return strings.HasSuffix(in.metric(t, `verge_http_connections{listener="admin"}`), " 0")
 	})
 	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||

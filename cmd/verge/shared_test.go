@@ -189,7 +189,8 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			sink := newHolding(t)
-			site := newSite(t, c.open(t), sink.URL, unlimited+"[webhooks]\nretries = [\"1s\", \"5s\", \"30s\"]\n")
+			site := newSite(t, c.open(t), sink.URL,
+				unlimited+"[webhooks]\nretries = [\"1s\", \"5s\", \"30s\"]\n")
 			instances := site.startAll(2)
 			const each = 25 // of which 16 are sent at once, all to one receiver
 			for _, in := range instances {
