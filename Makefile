@@ -22,13 +22,14 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 	@$(VERGE) dev
 
 # The short tests walk every promise. VERGE_LONG=1 adds what testharness/long/table.go
-# lists, and the race detector. What takes longest begins first. Many tests wait
-# for servers and leases, so the short run has more of them at work than processors.
+# lists, and the race detector. What takes longest begins first, together with packages
+# that mostly wait for servers and leases. So the short run has more of them at work
+# than processors.
 # Heaps are small, so GOGC saves most collections of garbage. The short run leaves
 # out packages that are as they were when they last passed.
-LONGEST := ./cmd/verge ./testharness/conformance ./edge/workers ./testharness/invariants \
-	./kvadapters/redis ./kvadapters/etcd ./kvadapters/postgres ./cmd/verge/demo ./kvadapters/kvcheck \
-	./edge/server ./edge/wasmhost
+LONGEST := ./testharness/conformance ./cmd/verge ./kvadapters/redis ./kvadapters/etcd ./cmd/verge/demo \
+	./kvadapters/kvcheck ./edge/workers ./testharness/invariants ./edge/wasmhost ./edge/server \
+	./kvadapters/postgres
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 	@GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress \
 		$(GO) test -json $(if $(VERGE_LONG),$(RACE) -count=1,-short -p 6 -parallel 4) \

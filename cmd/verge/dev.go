@@ -245,7 +245,9 @@ func (l *devListeners) signInLink(ctx context.Context, ready readyFile, log *slo
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken})
+	client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken,
+		// A drain would wait for a connection that is kept.
+		HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 	if err != nil {
 		log.Warn("there is no sign-in link", "error", err.Error())
 		return ""

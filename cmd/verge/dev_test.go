@@ -51,13 +51,23 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 		ready, err = readReady(p.fs, told)
 		return err == nil
 	})
-	return newPublisher(ready), func() int {
+	pub = newPublisher(ready)
+	return pub, func() int {
+		leave(pub.http)
 		cancel()
 		return <-exit
 	}
 }
 
+// leave closes the connections that clients of this process keep. A server that ends waits a while for them.
+func leave(clients ...*http.Client) {
+	for _, c := range append(clients, http.DefaultClient) {
+		c.CloseIdleConnections()
+	}
+}
+
 func TestDevWalk(t *testing.T) {
+	t.Parallel()
 	p, stdout, stderr := testProgram()
 	pub, stop := devHere(t, p)
 
@@ -167,6 +177,10 @@ func TestDevReadyFile(t *testing.T) {
 		!strings.HasPrefix(pub.DemoURL, "http://127.0.0.1:") {
 		t.Errorf("contract 41: the service is at %s, the demo at %s", pub.BaseURL, pub.DemoURL)
 	}
+	in := &served{at: serving{Ops: strings.TrimPrefix(pub.OpsURL, "http://")}}
+	eventually(t, "that `verge dev` keeps no connection, for which a drain would wait", func() bool {
+		return strings.HasSuffix(in.metric(t, `verge_http_connections{listener="admin"}`), " 0")
+	})
 	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||
 		pub.PID != os.Getpid() {
 		t.Errorf("the ready file says %+v", pub.readyFile)
@@ -176,6 +190,7 @@ func TestDevReadyFile(t *testing.T) {
 // TestDevPublicKey starts sessions from a page of the demo's origin, which its integration allows, and
 // from another origin.
 func TestDevPublicKey(t *testing.T) {
+	t.Parallel()
 	p, _, _ := testProgram()
 	pub, stop := devHere(t, p)
 	defer stop()
@@ -208,6 +223,7 @@ func TestDevPublicKey(t *testing.T) {
 // TestDevSeedsStay restarts on the same data directory. The values that a developer has copied stay
 // valid.
 func TestDevSeedsStay(t *testing.T) {
+	t.Parallel()
 	p, _, _ := testProgram()
 	first, stop := devHere(t, p)
 	if code := stop(); code != exitOK {

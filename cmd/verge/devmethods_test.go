@@ -60,6 +60,7 @@ func (p *person) bank(choice string) {
 }
 
 func TestDevBank(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		choice, says string
 		event        string
@@ -87,6 +88,7 @@ func TestDevBank(t *testing.T) {
 
 // TestDevBankCancelled also shows at which sites a browser is on the way.
 func TestDevBankCancelled(t *testing.T) {
+	t.Parallel()
 	program, _, _ := testProgram()
 	pub, stop := devHere(t, program)
 	defer stop()
@@ -124,6 +126,7 @@ func answers(t *testing.T, pub *publisher, choice string) {
 }
 
 func TestDevCamera(t *testing.T) {
+	t.Parallel()
 	program, _, _ := testProgram()
 	pub, stop := devHere(t, program)
 	defer stop()
@@ -173,6 +176,7 @@ func (p *person) wallet(choice string) {
 
 // TestDevWallet opens the pretended wallet on the same device, and beside it as if on another one.
 func TestDevWallet(t *testing.T) {
+	t.Parallel()
 	program, _, _ := testProgram()
 	pub, stop := devHere(t, program)
 	defer stop()
@@ -222,6 +226,7 @@ func (p *person) code() string {
 
 // TestDevChoice chooses among all methods, and another one after a picture that did not do.
 func TestDevChoice(t *testing.T) {
+	t.Parallel()
 	program, _, _ := testProgram()
 	pub, stop := devHere(t, program)
 	defer stop()
@@ -277,6 +282,7 @@ func TestDevMethodsInAGuest(t *testing.T) {
 
 // TestDevMethodsFile adds a method of a file, whose provider is not there.
 func TestDevMethodsFile(t *testing.T) {
+	t.Parallel()
 	program, stdout, _ := testProgram()
 	write := func(path, text string) {
 		if err := afero.WriteFile(program.fs, path, []byte(text), 0o600); err != nil {

@@ -58,6 +58,7 @@ func (in *inbox) types() []string {
 // contract 49: the command posts what a service says, signed with the secret that it prints, until it is
 // stopped.
 func TestListen(t *testing.T) {
+	t.Parallel()
 	h := testharness.New(t, nil)
 	in := newInbox(t)
 	p, stdout, stderr := testProgram()
@@ -266,6 +267,7 @@ func fakeService(t *testing.T, script []func(w http.ResponseWriter, since string
 // contract 49: requests that fail, and an event that comes later than one that was created after it, lose
 // none and double none.
 func TestListenLosesNothing(t *testing.T) {
+	t.Parallel()
 	const minute = "2026-11-20T22:1%d:00.000Z"
 	event := func(id, at string) string {
 		return fmt.Sprintf(`{"id":"evt_%s","type":%q,"created_at":%q,"test":true}`, id, id, at)

@@ -26,7 +26,7 @@ func TestKill(t *testing.T) {
 	}{
 		{"bolt", func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") }, 0},
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() },
-			29 * time.Second},
+			11 * time.Second}, // of the shorter timeout below
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +40,7 @@ func TestKill(t *testing.T) {
 func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.Rand) {
 	sink := newEvents(t)
 	sink.trust(testSecret)
-	site := newSite(t, kv, sink.URL, unlimited)
+	site := newSite(t, kv, sink.URL, unlimited+"[webhooks]\ntimeout = \"2s\"\n")
 	var all []*walked
 	for n := range kills {
 		in := site.start()

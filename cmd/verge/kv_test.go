@@ -81,6 +81,7 @@ func TestKVCheckRefusals(t *testing.T) {
 
 // TestKVCheckTakesWhatServeTakes reads the store's settings from a configuration. Flags override it.
 func TestKVCheckTakesWhatServeTakes(t *testing.T) {
+	t.Parallel()
 	m := miniredisHere(t)
 	m.RequireUserAuth("verge", "right")
 	p, stdout, stderr := testProgram()
@@ -140,6 +141,7 @@ func TestKVCheckTakesWhatServeTakes(t *testing.T) {
 }
 
 func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		s := stores.StartRedis(t)

@@ -54,6 +54,7 @@ var testDisk = func() (good bolt.Disk) { return good }
 
 // TestScripts runs the command as a user does. testdata/script has one file for each promise.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

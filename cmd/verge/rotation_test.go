@@ -31,6 +31,7 @@ func rotating(t *testing.T) (load, sealsIn time.Duration) {
 // TestRotationInAFleet is I12: three instances share a store and are under load during a rotation. No request
 // fails, and no event is missing.
 func TestRotationInAFleet(t *testing.T) {
+	t.Parallel()
 	for i, store := range []struct {
 		name string
 		open func(t *testing.T) string
@@ -56,7 +57,7 @@ func TestRotationInAFleet(t *testing.T) {
 				site := newSite(t, store.open(t), sink.URL, unlimited)
 				fleet := site.fleet(3, files.copied != nil)
 				load, sealsIn := rotating(t)
-				w := &walkers{fleet: fleet}
+				w := &walkers{fleet: fleet, rest: 5 * time.Second}
 				if !long.Run(t, "TestRotationInAFleet") {
 					w.pause = 500 * time.Millisecond // without it they and the store take all processors
 				}
@@ -112,7 +113,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	sink.trust(testSecret)
 	ours, theirs := newSite(t, redis.URL(), sink.URL, unlimited), newSite(t, redis.URL(), sink.URL, unlimited)
 	fleet := ours.fleet(2, false)
-	w := &walkers{fleet: fleet}
+	w := &walkers{fleet: fleet, rest: time.Second}
 	w.begin(2)
 	prints := []string{fingerprint(t, ours.ring), fingerprint(t, theirs.ring)}
 
@@ -274,6 +275,7 @@ func (in *served) metric(t *testing.T, name string) string {
 type walkers struct {
 	fleet    []member
 	pause    time.Duration // of each walker between two verifications
+	rest     time.Duration // of some sessions between their steps
 	requests atomic.Int64
 
 	mu       sync.Mutex
@@ -295,7 +297,7 @@ func (w *walkers) begin(n int) {
 	w.running.Go(func() {
 		var resting sync.WaitGroup
 		for step := 0; !w.stop.Load(); step++ {
-			resting.Go(func() { w.walk(step, 5*time.Second) })
+			resting.Go(func() { w.walk(step, w.rest) })
 			time.Sleep(200 * time.Millisecond)
 		}
 		resting.Wait()

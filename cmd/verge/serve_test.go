@@ -105,6 +105,7 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 		return false
 	})
 	return at, func() int {
+		leave()
 		cancel()
 		code := <-exit
 		if strings.Contains(log.String(), testSecret) || strings.Contains(log.String(), testToken) {
@@ -149,6 +150,7 @@ secret_env = %q
 // TestServeReadiness shows that every start applies the configuration. An integration that did not
 // change stays ready. One with another URL or secret does not (contract 29).
 func TestServeReadiness(t *testing.T) {
+	t.Parallel()
 	sink := newEvents(t)
 	sink.trust(testSecret)
 	kv := "bolt:" + filepath.Join(t.TempDir(), "verge.db")
@@ -193,6 +195,7 @@ func TestServeReadiness(t *testing.T) {
 
 // TestServeNotReady shows that mode test answers INTEGRATION_NOT_READY, as production does (contract 5).
 func TestServeNotReady(t *testing.T) {
+	t.Parallel()
 	p := serveFiles(t, map[string]string{
 		"/verge.toml": configFor("test", "memory", "https://shop.example.com/hooks", "HOOK"),
 	})
@@ -213,6 +216,7 @@ func TestServeNotReady(t *testing.T) {
 // TestServeDeadDeliveries lets a receiver refuse an event. An operator finds the event and sends it
 // again.
 func TestServeDeadDeliveries(t *testing.T) {
+	t.Parallel()
 	sink := newEvents(t) // it has no secret yet, so it answers 401
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", sink.URL, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
@@ -255,6 +259,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 // TestServeShowsWhatIsDown shows what an operator sees of a receiver that is down. The integration's
 // test names the cause once, and the list shows the events that wait.
 func TestServeShowsWhatIsDown(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

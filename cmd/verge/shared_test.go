@@ -189,7 +189,8 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			sink := newHolding(t)
-			site := newSite(t, c.open(t), sink.URL, unlimited)
+			site := newSite(t, c.open(t), sink.URL,
+				unlimited+"[webhooks]\nretries = [\"1s\", \"5s\", \"30s\"]\n")
 			instances := site.startAll(2)
 			const each = 25 // of which 16 are sent at once, all to one receiver
 			for _, in := range instances {
@@ -224,7 +225,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 				events, _ := sink.count()
 				return events == 2*each+1
 			})
-			time.Sleep(8 * time.Second) // if it had recorded a failure, the next try would come in 4 to 6 s
+			time.Sleep(4 * time.Second) // if it had recorded a failure, the next try would come in about 1 s
 			// I4: the extra requests are the deliveries that were in hand, with the same bytes.
 			if events, posts := sink.count(); events != 2*each+1 || posts != 2*16+2*each+1 {
 				t.Errorf("I4, I5: %d events in %d requests, want %d in %d", events, posts, 2*each+1,

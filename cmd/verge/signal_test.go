@@ -19,6 +19,7 @@ import (
 // connections, and half open a new one for each request. Every client that gets a connection gets an
 // answer, and the process exits with 0. A refused connection afterwards is no failure.
 func TestTerminateUnderLoad(t *testing.T) {
+	t.Parallel()
 	sink := newEvents(t)
 	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL, "--log-level", "warn")
 	sink.trust(dev.WebhookSecret)
@@ -88,6 +89,7 @@ func refused(err error) bool {
 
 // TestSecondSignal shows that a second signal ends the process, even if a receiver hangs.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	sink := newEvents(t)
 	sink.hang = make(chan struct{})
 	defer close(sink.hang)

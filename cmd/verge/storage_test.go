@@ -75,6 +75,7 @@ type trouble struct {
 // TestI14AMomentaryStorageFailureNeedsNobody makes a disk fail and work again below a `verge serve`,
 // while clients do verifications all the time.
 func TestI14AMomentaryStorageFailureNeedsNobody(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, engine string
 		disk         func(t *testing.T) (dir string, now trouble)

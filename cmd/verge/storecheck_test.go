@@ -44,11 +44,13 @@ func (s *site) setPartitions(from, to string) {
 // `serve --check` compares store.partitions with the number that the store's sessions use, and says of fewer
 // what a start says.
 func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) (kv string){
 		"bolt":  func(t *testing.T) string { return "bolt:" + filepath.Join(t.TempDir(), "verge.db") },
 		"redis": func(t *testing.T) string { return stores.StartRedis(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
 			s := newSite(t, open(t), sink.URL, "[store]\npartitions = 4\n")

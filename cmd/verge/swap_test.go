@@ -68,6 +68,7 @@ func quietWalk(p *publisher) (id string, err error) {
 // TestSwapUnderLoad replaces the module again and again while clients use every endpoint. No request
 // fails, and no event is lost.
 func TestSwapUnderLoad(t *testing.T) {
+	t.Parallel()
 	g := newGuests(t)
 	good := kit.Module(t)
 	versions := [][]byte{good, another(good, "one")}

@@ -64,13 +64,13 @@ func (p *Postgres) Replica(name string, args ...string) *Postgres {
 func newPostgres(t testing.TB, args []string) *Postgres {
 	t.Helper()
 	// Nobody but the test's own user may enter t.TempDir.
-	dir, err := os.MkdirTemp("", "verge-postgres-")
+	dir, err := os.MkdirTemp(kit.InMemory(), "verge-postgres-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Postgres{t: t, Port: FreePort(t), dir: dir, args: args, as: unprivileged(t)}
 	owned(t, dir, p.as)
-	t.Cleanup(func() { p.Kill(); os.RemoveAll(dir) })
+	t.Cleanup(func() { p.quit(); os.RemoveAll(dir) })
 	return p
 }
 
@@ -132,7 +132,7 @@ func emptyPostgres(t testing.TB, as *syscall.Credential) string {
 	if empty.dir != "" {
 		return filepath.Join(empty.dir, "data")
 	}
-	dir, err := os.MkdirTemp("", "verge-postgres-")
+	dir, err := os.MkdirTemp(kit.InMemory(), "verge-postgres-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,8 @@ func (p *Postgres) Start() {
 	p.t.Helper()
 	args := []string{"-D", p.data(), "-p", fmt.Sprint(p.Port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB",
-		"-c", "min_wal_size=4MB", "-c", "hot_standby=on"}
+		"-c", "min_wal_size=4MB", "-c", "hot_standby=on",
+		"-c", "dynamic_shared_memory_type=mmap"} // in its directory, where kill -9 leaves nothing behind
 	for _, a := range p.args {
 		args = append(args, "-c", a)
 	}
@@ -226,6 +227,19 @@ func (p *Postgres) Kill() {
 			time.Sleep(time.Millisecond)
 		}
 	}
+}
+
+// quit ends the server at once. Unlike Kill, it lets the server give back its shared memory.
+func (p *Postgres) quit() {
+	if p.cmd == nil {
+		return
+	}
+	p.Thaw()
+	p.cmd.Process.Signal(syscall.SIGQUIT)
+	ended := time.AfterFunc(10*time.Second, func() { p.cmd.Process.Kill() })
+	p.cmd.Wait()
+	ended.Stop()
+	p.cmd = nil
 }
 
 // lives reports whether there is such a process that has not ended.

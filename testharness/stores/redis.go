@@ -206,4 +206,26 @@ func (c Cluster) Move(key string, pause time.Duration) {
 	for _, r := range append(Cluster{to, from}, c...) {
 		r.Do("cluster", "setslot", slot, "node", id(to))
 	}
+	// Until all have heard of the move, one more can make two nodes owners under the same epoch.
+	for begin := time.Now(); !c.agree(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 30*time.Second {
+			t.Fatal("the nodes of the Cluster do not agree who owns which slots")
+		}
+	}
+}
+
+// agree reports whether all nodes say the same of the epoch and the slots of each.
+func (c Cluster) agree() bool {
+	var said []string
+	for _, r := range c {
+		var nodes []string
+		for line := range strings.Lines(r.Do("cluster", "nodes").(string)) {
+			if f := strings.Fields(line); len(f) >= 8 {
+				nodes = append(nodes, strings.Join(append([]string{f[0], f[6]}, f[8:]...), " "))
+			}
+		}
+		slices.Sort(nodes)
+		said = append(said, strings.Join(nodes, "\n"))
+	}
+	return len(slices.Compact(said)) == 1
 }

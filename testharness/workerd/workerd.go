@@ -130,8 +130,9 @@ func Shared(t testing.TB) *Server {
 	program := kit.Program(t, "workerd")
 	module := kit.Module(t)
 	shared.Do(func() {
+		// Durable Objects with SQLite are always files, and every answer waits until they are written.
 		var dir string
-		if dir, shared.err = os.MkdirTemp(inMemory(), "verge-workerd-"); shared.err == nil {
+		if dir, shared.err = os.MkdirTemp(kit.InMemory(), "verge-workerd-"); shared.err == nil {
 			shared.server, shared.err = start(program, module, dir, Options{forget: true})
 		}
 	})
