@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -192,7 +193,8 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			site := newSite(t, c.open(t), sink.URL,
 				unlimited+"[webhooks]\nretries = [\"1s\", \"5s\", \"30s\"]\n")
 			instances := site.startAll(2)
-			const each = 25 // of which 16 are sent at once, all to one receiver
+			lane := runner.Config{}.Lane() // so many are sent at once to one receiver
+			each := lane + 9
 			for _, in := range instances {
 				for range each {
 					if _, _, err := in.start(testIntegration); err != nil {
@@ -200,7 +202,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 					}
 				}
 			}
-			eventually(t, "deliveries in hand", func() bool { return sink.held.Load() == 2*16 })
+			eventually(t, "deliveries in hand", func() bool { return sink.held.Load() == int64(2*lane) })
 			dead, frozen := instances[0], instances[1]
 			frozen.cmd.Process.Signal(syscall.SIGSTOP)
 			dead.kill()
@@ -208,7 +210,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			third := site.start()
 			all := func() bool {
 				events, posts := sink.count()
-				return events == 2*each && posts >= 2*16+2*each
+				return events == 2*each && posts >= 2*lane+2*each
 			}
 			if !within(29*time.Second+20*time.Second, all) {
 				events, posts := sink.count()
@@ -227,9 +229,9 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			})
 			time.Sleep(4 * time.Second) // if it had recorded a failure, the next try would come in about 1 s
 			// I4: the extra requests are the deliveries that were in hand, with the same bytes.
-			if events, posts := sink.count(); events != 2*each+1 || posts != 2*16+2*each+1 {
+			if events, posts := sink.count(); events != 2*each+1 || posts != 2*lane+2*each+1 {
 				t.Errorf("I4, I5: %d events in %d requests, want %d in %d", events, posts, 2*each+1,
-					2*16+2*each+1)
+					2*lane+2*each+1)
 			}
 			for key, bodies := range sink.posts {
 				for _, b := range bodies {

@@ -21,7 +21,7 @@ import (
 
 // either is two engines, of which one is used at a time.
 type either struct {
-	engine.Engine // nil: a harness needs no more of it than the methods below
+	engine.Engine // one of both, for what does not depend on who seals
 
 	both [2]*wasmhost.Engine
 	now  *atomic.Int32
@@ -84,6 +84,7 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 			}
 			e.both[who] = start(t, c)
 		}
+		e.Engine = e.both[byHost]
 		return e
 	}})
 	for _, c := range []struct {

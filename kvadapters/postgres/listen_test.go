@@ -36,13 +36,13 @@ func TestAPoolerThatSwallowsSignalsIsNoticed(t *testing.T) {
 func TestAConnectionThatListensIsLookedAfter(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	server.Do("ALTER ROLE verge SET idle_session_timeout = '100ms'")
+	server.Do("ALTER ROLE verge SET idle_session_timeout = '1s'")
 	s, err := Open(t.Context(), server.URL("verge"), Config{Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.look = 300 * time.Millisecond
+	s.look = 1500 * time.Millisecond
 	heard, ended := make(chan kv.Partition, 10), make(chan error, 1)
 	go func() { ended <- s.Signals(t.Context(), func(p kv.Partition) { heard <- p }) }()
 	select {
@@ -50,7 +50,7 @@ func TestAConnectionThatListensIsLookedAfter(t *testing.T) {
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	time.Sleep(3 * s.look)
+	time.Sleep(2 * s.look)
 	server.Do("SELECT pg_notify('verge:verge', 'another p0')")
 	select {
 	case p := <-heard:

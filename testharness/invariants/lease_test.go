@@ -67,7 +67,7 @@ func TestI4ExactlyOnceWithoutFaults(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		c.Sink.always(func(e webhook.Event, n int) reply {
-			// Slow, but 16 requests at once can deliver this load. What a receiver
+			// Slow, but the requests of a lane at once can deliver this load. What a receiver
 			// cannot take in time is put off for longer and longer.
 			return reply{after: time.Duration(len(e.ID)+int(e.ID[5])) * 300 * time.Microsecond}
 		})
