@@ -9,14 +9,18 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // inbox is a developer's receiver. It takes what was signed with its secret.
@@ -104,6 +108,61 @@ func TestListen(t *testing.T) {
 	}
 	if strings.Contains(stderr.String(), h.Publisher.SecretKey) || !strings.Contains(stderr.String(), "204") {
 		t.Errorf("standard error: %s", stderr)
+	}
+}
+
+// contract 49: a service that drains, and one that is killed, take no event from a listener whose question they
+// hold. The listener goes on by itself when there is a service again at that address.
+func TestListenSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	receiver := newEvents(t)
+	receiver.trust(testSecret)
+	site := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), receiver.URL, "")
+	site.listen = fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t))
+	service := site.start()
+	in := newInbox(t)
+	in.secret = listenSecret(site.key, testIntegration)
+	p, _, stderr := testProgram()
+	p.getenv = func(name string) (string, bool) { return site.key, name == secretKeyVariable }
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- execute(ctx, []string{"listen", "--url", "http://" + site.listen,
+			"--integration", testIntegration, "--forward", in.URL}, p)
+	}()
+	held := func() {
+		t.Helper()
+		eventually(t, "a question that is held",
+			func() bool { return strings.HasSuffix(service.metric(t, "verge_http_waiting"), " 1") })
+	}
+	held()
+	operator, _, _ := testProgram()
+	operator.getenv = func(string) (string, bool) { return testToken, true }
+	want := []string{webhook.TypeStarted, webhook.TypeFailed, webhook.TypeCompleted}
+	for n, end := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL, nil} {
+		if n > 0 {
+			service = site.start()
+		}
+		if code, out := asOperator(operator, service.at, "event", "trigger", want[n], "--integration",
+			testIntegration); code != exitOK {
+			t.Fatal(out)
+		}
+		eventually(t, "event "+want[n], func() bool { return len(in.types()) == n+1 })
+		held()
+		if end != nil {
+			service.cmd.Process.Signal(end)
+			<-service.ended
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if got := in.types(); !slices.Equal(got, want) {
+		t.Errorf("contract 49: the receiver has %q, want %q", got, want)
+	}
+	if n := strings.Count(stderr.String(), "answers again"); n != 2 {
+		t.Errorf("it says %d times that the service answers again, want twice: %s", n, stderr)
 	}
 }
 
