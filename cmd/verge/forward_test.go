@@ -111,8 +111,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// contract 49: a service that drains, and one that is killed, take no event from a listener whose question they
-// hold. The listener goes on by itself when there is a service again at that address.
+// contract 49: a service that drains or is killed while it holds a question takes no event from the listener,
+// which goes on by itself when there is a service again at that address.
 func TestListenSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	receiver := newEvents(t)
