@@ -161,8 +161,9 @@ func TestListenSurvivesARestart(t *testing.T) {
 	if got := in.types(); !slices.Equal(got, want) {
 		t.Errorf("contract 49: the receiver has %q, want %q", got, want)
 	}
-	if n := strings.Count(stderr.String(), "answers again"); n != 2 {
-		t.Errorf("it says %d times that the service answers again, want twice: %s", n, stderr)
+	// The service that drained may have been there again before the next question.
+	if n := strings.Count(stderr.String(), "answers again"); n < 1 || n > 2 {
+		t.Errorf("it says %d times that the service answers again, want once or twice: %s", n, stderr)
 	}
 }
 
