@@ -2,7 +2,7 @@ package edge
 
 import "testing"
 
-// With as many connections as jobs, a job that begins before the last one's connection is back makes a new one.
+// With as many connections as jobs, a job that begins before the last connection is back makes a new one.
 func TestThereIsAConnectionToSpareForEachLane(t *testing.T) {
 	for _, places := range []int{0, 3, 100} {
 		var c Config
