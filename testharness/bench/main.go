@@ -13,6 +13,9 @@
 // Redis, etcd and PostgreSQL are servers of the bench's own; where they are not
 // installed, their lines are left out.
 //
+// The floor of webhook delivery is a forwarder, which posts prepared events to the
+// same receiver and does nothing else but mark a name in the store's Redis.
+//
 // The lines about wasm have the core run as a guest, and natively for a floor.
 //
 // The lines about methods count processor time alone. What an OpenID provider or an estimator takes is not

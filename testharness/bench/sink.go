@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// sink is a webhook receiver that answers 204 and notes when each session's
+// event arrived.
+type sink struct {
+	url  string
+	stop func()
+
+	mu      sync.Mutex
+	arrived map[string]time.Time
+	last    []byte // the body of the event that came last
+	count   int
+	enough  chan struct{}
+	want    int
+}
+
+func newSink() (*sink, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &sink{url: "http://" + l.Addr().String() + "/", arrived: make(map[string]time.Time)}
+	server := &http.Server{Handler: s}
+	s.stop = func() { server.Close() }
+	go server.Serve(l)
+	return s, nil
+}
+
+func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	var e struct {
+		Session string `json:"session_id"`
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody))
+	if err != nil || json.Unmarshal(body, &e) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrived[e.Session], s.last = now, body
+	if s.count++; s.count == s.want {
+		close(s.enough)
+	}
+}
+
+// expect returns a channel that is closed when n more events have arrived.
+func (s *sink) expect(n int) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.want, s.enough = s.count+n, make(chan struct{})
+	return s.enough
+}
+
+// around returns what stands before and after the session's id in the event that
+// came last.
+func (s *sink) around() (before, after []byte, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var e struct {
+		Session string `json:"session_id"`
+	}
+	if err := json.Unmarshal(s.last, &e); err != nil {
+		return nil, nil, err
+	}
+	before, after, _ = bytes.Cut(s.last, []byte(e.Session))
+	return before, after, nil
+}
+
+// delays returns how long after sent each session's event arrived, shortest first.
+func (s *sink) delays(sent map[string]time.Time) []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]time.Duration, 0, len(sent))
+	for session, at := range sent {
+		out = append(out, s.arrived[session].Sub(at))
+	}
+	slices.Sort(out)
+	return out
+}
