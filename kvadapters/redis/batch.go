@@ -135,54 +135,52 @@ func (s *Store) sendBatched(
 	return b.(*batcher).do(ctx, node, r)
 }
 
-// command is a command of a pipeline. It carries out one request, or several merged into one.
+// shareable is what a request asks of a script that can do several such requests in one run.
+type shareable interface {
+	// run begins a run of the script for the partition whose keys begin with base.
+	run(base string) run
+	// replies is how many parts of the run's reply are the request's.
+	replies() int
+}
+
+// run is one run of a script that does one request, or several.
+type run interface {
+	// take adds a request, if the run can do it too.
+	take(shareable) bool
+	// words returns the keys and arguments of the script.
+	words() (keys []string, args []any)
+	// harmless reports whether each request may be tried alone although the run, which failed, may have
+	// done a part of them.
+	harmless() bool
+}
+
+// command is a command of a pipeline. It carries out one request, or several in one run of their script.
 type command struct {
 	request
 	of      []*pending
-	commits together // its transactions, if it has several
+	shared  run // nil: the request has a command of its own
 	reached atomic.Bool
 	cmd     *redis.Cmd
 }
 
 // take adds a request to the command, if one run of their script can do both.
 func (c *command) take(p *pending) bool {
-	spends, commits := c.spend != nil && p.spend != nil, c.tx != nil && p.tx != nil
-	if c.base != p.base || !spends && !commits || commits && !c.commits.add(c.tx, p.tx) {
+	if c.shared == nil || p.share == nil || c.base != p.base || !c.shared.take(p.share) {
 		return false
 	}
 	c.of = append(c.of, p)
 	return true
 }
 
-// merge sets what the command sends for all its requests.
-func (c *command) merge() {
-	if len(c.of) == 1 {
-		return
-	}
-	if c.tx != nil {
-		all := make([]*transaction, len(c.of))
-		for i, p := range c.of {
-			all[i] = p.tx
-		}
-		c.keys, c.args = mergeCommits(c.base, all...)
-		return
-	}
-	all := make([]*spend, len(c.of))
-	for i, p := range c.of {
-		all[i] = p.spend
-	}
-	c.keys, c.args = merge(all...)
-}
-
 // again reports whether each request of the command is to be tried alone, because the server refused them
-// together. It must be certain that none was done.
+// together.
 func (c *command) again() bool {
 	var refusal redis.Error
 	if len(c.of) == 1 || !errors.As(c.cmd.Err(), &refusal) {
 		return false
 	}
 	_, nothing := explain(refusal.Error())
-	return nothing || c.spend != nil
+	return nothing || c.shared.harmless()
 }
 
 // sendBatch does the requests. It merges the spends of one partition into one run of their script, and the
@@ -227,13 +225,12 @@ func runs(batch []*pending) []*command {
 			commands = append(commands, alone(p))
 		}
 	}
-	for _, c := range commands {
-		c.merge()
-	}
 	return commands
 }
 
-func alone(p *pending) *command { return &command{request: p.request, of: []*pending{p}} }
+func alone(p *pending) *command {
+	return &command{request: p.request, of: []*pending{p}, shared: p.run()}
+}
 
 // pipeline does the commands in one pipeline. Several callers wait for it, so the client's timeouts
 // bound it and no caller's context does.
@@ -241,7 +238,7 @@ func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 	ctx := context.Background()
 	pipe := node.Pipeline()
 	for _, c := range commands {
-		c.cmd = redis.NewCmd(ctx, c.command(false, &c.reached)...)
+		c.cmd = redis.NewCmd(ctx, c.command(c.shared, false, &c.reached)...)
 		pipe.Process(ctx, c.cmd)
 	}
 	var waited *redis.IntCmd
@@ -254,7 +251,8 @@ func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 		parts, _ := reply.([]any)
 		for _, p := range c.of {
 			p.reply, p.sent, p.err = reply, c.reached.Load(), err
-			if n := p.replies(); n > 0 && len(parts) >= n {
+			if p.share != nil && len(parts) >= p.share.replies() {
+				n := p.share.replies()
 				p.reply, parts = parts[:n:n], parts[n:]
 			}
 			if waits {
@@ -262,15 +260,4 @@ func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 			}
 		}
 	}
-}
-
-// replies returns how many parts of its run's reply are the request's; 0 means all.
-func (r request) replies() int {
-	switch {
-	case r.spend != nil:
-		return len(r.spend.charges)
-	case r.tx != nil:
-		return 1
-	}
-	return 0
 }

@@ -144,9 +144,7 @@ func TestBatch(t *testing.T) {
 		for _, name := range names {
 			sp.charges = append(sp.charges, charge{"{verge:limits}r:" + name, 1000, 2000})
 		}
-		r := request{base: "{verge:limits}", script: spendScript, spend: sp}
-		r.keys, r.args = merge(sp)
-		return &pending{request: r, node: node}
+		return &pending{request: request{base: "{verge:limits}", script: spendScript, share: sp}, node: node}
 	}
 	get := func(name string) *pending {
 		r := request{base: "{verge:p}", repeatable: true, args: []any{"get", "{verge:p}i:" + name}}
@@ -214,11 +212,10 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-func TestMergeListsEachKeyOnce(t *testing.T) {
-	keys, args := merge(
-		&spend{1, []charge{{"a", 2, 3}, {"b", 4, 5}}},
-		&spend{6, []charge{{"b", 7, 8}}},
-	)
+func TestARunListsEachCounterOnce(t *testing.T) {
+	run := (&spend{1, []charge{{"a", 2, 3}, {"b", 4, 5}}}).run("")
+	run.take(&spend{6, []charge{{"b", 7, 8}}})
+	keys, args := run.words()
 	if got, want := fmt.Sprint(keys, args), "[a b] [1 2 1 2 3 2 4 5 6 1 2 7 8]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

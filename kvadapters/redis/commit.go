@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -13,6 +15,57 @@ const (
 	sweepEvery  = 8
 	sweepAtOnce = 64 // a commit adds 8 for each of its puts
 )
+
+// Commit implements kv.KV.
+func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
+	if err := tx.Validate(); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	base := s.base(tx.Partition)
+	t := s.translate(base, tx)
+	reply, err := s.do(ctx, request{base: base, script: commitScript, share: t, commit: true, size: t.size})
+	if err != nil {
+		return err
+	}
+	if accepted(reply) {
+		return nil
+	}
+	return conflict(tx, reply)
+}
+
+// conflict reads what the script found: pairs of a failed check's number and the item it found, and the
+// numbers of lost leases.
+func conflict(tx kv.Tx, reply any) error {
+	var parts []any
+	if replies, _ := reply.([]any); len(replies) == 1 {
+		parts, _ = replies[0].([]any)
+	}
+	if len(parts) != 2 {
+		return damaged("the answer to a commit is %v", reply)
+	}
+	found, _ := parts[0].([]any)
+	lost, _ := parts[1].([]any)
+	c := new(kv.Conflict)
+	for i := 0; i+1 < len(found); i += 2 {
+		n, _ := found[i].(int64)
+		if n < 0 || n >= int64(len(tx.Checks)) {
+			return damaged("the answer names a check %d, which the commit does not have", n)
+		}
+		item, err := decodeItem(kv.Key{Partition: tx.Partition, Name: tx.Checks[n].Name}, found[i+1])
+		if err != nil {
+			return err
+		}
+		c.Items = append(c.Items, item)
+	}
+	for _, v := range lost {
+		n, _ := v.(int64)
+		if n < 0 || n >= int64(len(tx.Held)) {
+			return damaged("the answer names a lease %d, which the commit does not have", n)
+		}
+		c.Lost = append(c.Lost, tx.Held[n].TaskID)
+	}
+	return c
+}
 
 // transaction is what one call of Commit asks of the script.
 type transaction struct {
@@ -90,49 +143,59 @@ func (s *Store) translate(base string, tx kv.Tx) *transaction {
 // pass many thousands of arguments.
 const mostParts = 250
 
-// together is a set of transactions that one run of the script can do: they have no item and no task in
-// common, because the script looks at all of them before it writes one.
-type together struct {
+func (t *transaction) run(base string) run { return &commits{base: base, of: []*transaction{t}} }
+
+func (t *transaction) replies() int { return 1 }
+
+// commits is a run of the script that does some transactions. They have no item and no task in common,
+// because the script looks at all of them before it writes one.
+type commits struct {
+	base    string
+	of      []*transaction
 	parts   int
-	touched map[string]bool // keys of items, and ids of tasks
+	touched map[string]bool // keys of items, and ids of tasks; nil while there is one transaction
 }
 
-// add adds a transaction, if it can be done together with those that are there. first is the one with which
-// the set begins.
-func (g *together) add(first, t *transaction) bool {
-	if g.touched == nil {
-		g.touched = make(map[string]bool)
-		g.put(first)
+func (c *commits) take(other shareable) bool {
+	t, ok := other.(*transaction)
+	if !ok {
+		return false
 	}
-	touched := func(name string) bool { return g.touched[name] }
-	if g.parts+t.parts > mostParts || slices.ContainsFunc(t.items, touched) ||
+	if c.touched == nil {
+		c.touched = make(map[string]bool)
+		c.touch(c.of[0])
+	}
+	touched := func(name string) bool { return c.touched[name] }
+	if c.parts+t.parts > mostParts || slices.ContainsFunc(t.items, touched) ||
 		slices.ContainsFunc(t.tasks, touched) {
 		return false
 	}
-	g.put(t)
+	c.touch(t)
+	c.of = append(c.of, t)
 	return true
 }
 
-func (g *together) put(t *transaction) {
-	g.parts += t.parts
+func (c *commits) touch(t *transaction) {
+	c.parts += t.parts
 	for _, key := range t.items {
-		g.touched[key] = true
+		c.touched[key] = true
 	}
 	for _, id := range t.tasks {
-		g.touched[id] = true
+		c.touched[id] = true
 	}
 }
 
-// mergeCommits returns the keys and arguments for one run of the script that does all the transactions. They
-// are of one partition and have together at most mostParts parts.
-func mergeCommits(base string, ts ...*transaction) (keys []string, args []any) {
+// harmless is false: a commit that was done would find its own writes, and so be refused.
+func (c *commits) harmless() bool { return false }
+
+func (c *commits) words() (keys []string, args []any) {
 	items, words := 0, 0
-	for _, t := range ts {
+	for _, t := range c.of {
 		items, words = items+len(t.items), words+1+len(t.args)
 	}
-	keys = append(make([]string, 0, 4+items), base+"n", base+"x", base+"d", base+"t")
+	keys = append(make([]string, 0, 4+items), fixed(c.base)...)
 	args = make([]any, 0, words)
-	for _, t := range ts {
+	for _, t := range c.of {
 		head := append(make([]byte, 0, len(t.counts)+len(t.uses)), t.counts[:]...)
 		for _, i := range t.uses {
 			head = append(head, byte(len(keys)+1)+i)

@@ -17,8 +17,7 @@ import (
 func committing(s *Store, tx kv.Tx) *pending {
 	base := s.base(tx.Partition)
 	t := s.translate(base, tx)
-	r := request{base: base, script: commitScript, tx: t, commit: true, size: t.size}
-	r.keys, r.args = mergeCommits(base, t)
+	r := request{base: base, script: commitScript, share: t, commit: true, size: t.size}
 	return &pending{request: r, node: s.client.(*redis.Client)}
 }
 
@@ -223,7 +222,11 @@ func TestARunNamesEachKeyOfEachTransaction(t *testing.T) {
 		Checks: []kv.Check{{Name: "a", Tx: "0"}}, Deletes: []string{"a"}})
 	two := s.translate("{verge:p}", kv.Tx{ID: "2", Partition: "p",
 		Held: []kv.Held{{TaskID: "t", Lease: "l"}}, Deletes: []string{"b", "c"}, Cancel: []string{"t"}})
-	keys, args := mergeCommits("{verge:p}", one, two)
+	run := one.run("{verge:p}")
+	if !run.take(two) {
+		t.Fatal("two transactions that touch different items are not done in one run")
+	}
+	keys, args := run.words()
 	got := fmt.Sprintf("%v %v", keys, args)
 	want := "[{verge:p}n {verge:p}x {verge:p}d {verge:p}t {verge:p}i:a {verge:p}i:b {verge:p}i:c] " +
 		"[[0 1 0 0 1 0 0 5 5] 0 [0 0 1 0 2 0 1 6 7] t l t]"

@@ -50,10 +50,7 @@ type request struct {
 	script *script // nil: args are a command
 	keys   []string
 	args   []any
-
-	// What keys and args were made from, if others can be merged with it: one of them.
-	spend *spend
-	tx    *transaction
+	share  shareable // what the script is asked, in place of keys and args; nil: its runs do one request
 
 	repeatable bool // it only reads, so doing it twice does no harm
 	commit     bool // waits for the replicas; a lost reply is ErrUnknown
@@ -157,7 +154,7 @@ func (s *Store) send(
 	}
 	waits := r.commit && s.config.Replicas > 0
 	var reached atomic.Bool
-	cmd := redis.NewCmd(ctx, r.command(load, &reached)...)
+	cmd := redis.NewCmd(ctx, r.command(r.run(), load, &reached)...)
 	if !waits && !asking {
 		node.Process(ctx, cmd)
 		reply, err = cmd.Result()
@@ -182,8 +179,20 @@ func (s *Store) send(
 	return reply, reached.Load(), err
 }
 
-// command returns what the request sends. With load, it contains the script itself.
-func (r request) command(load bool, reached *atomic.Bool) []any {
+// run returns a run of the script that does the request. It is nil if the script's runs cannot be shared.
+func (r request) run() run {
+	if r.share == nil {
+		return nil
+	}
+	return r.share.run(r.base)
+}
+
+// command returns what is sent for the request, or for all those of shared. With load, it contains the
+// script itself.
+func (r request) command(shared run, load bool, reached *atomic.Bool) []any {
+	if shared != nil {
+		r.keys, r.args = shared.words()
+	}
 	args := make([]any, 0, 3+len(r.keys)+len(r.args))
 	if r.script != nil {
 		if load {

@@ -20,12 +20,8 @@ func (s *Store) Spend(
 		return nil, nil
 	}
 	base := s.base(p)
-	r := request{
-		base:   base,
-		script: spendScript,
-		spend:  &spend{at: now.UnixMicro(), charges: make([]charge, len(charges))},
-	}
-	at := r.spend.at
+	at := now.UnixMicro()
+	asked := &spend{at: at, charges: make([]charge, len(charges))}
 	for i, c := range charges {
 		cost, burst := int64((c.Cost+time.Microsecond-1)/time.Microsecond), int64(c.Burst/time.Microsecond)
 		// Both times are within a Duration, so their sum cannot overflow.
@@ -34,11 +30,9 @@ func (s *Store) Spend(
 				"hold this exactly",
 				kv.ErrUnavailable, c.Cost, c.Burst, c.Name, now)
 		}
-		r.spend.charges[i] = charge{base + "r:" + c.Name, cost, burst}
+		asked.charges[i] = charge{base + "r:" + c.Name, cost, burst}
 	}
-	r.keys, r.args = merge(r.spend)
-	r.size = len(r.args)
-	reply, err := s.do(ctx, r)
+	reply, err := s.do(ctx, request{base: base, script: spendScript, share: asked, size: 64 * len(charges)})
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +64,28 @@ type charge struct {
 	cost, burst int64
 }
 
-// merge returns the keys and arguments for one run of the script that does all the spends in order.
-func merge(spends ...*spend) (keys []string, args []any) {
-	args = make([]any, 0, 5*len(spends))
+func (s *spend) run(string) run { return &spends{s} }
+
+func (s *spend) replies() int { return len(s.charges) }
+
+// spends is a run of the script that does some calls of Spend, one after the other.
+type spends []*spend
+
+func (all *spends) take(other shareable) bool {
+	s, ok := other.(*spend)
+	if ok {
+		*all = append(*all, s)
+	}
+	return ok
+}
+
+// harmless is true: a charge that is made twice denies sooner, which is the safe side.
+func (all *spends) harmless() bool { return true }
+
+func (all *spends) words() (keys []string, args []any) {
+	args = make([]any, 0, 5*len(*all))
 	number := func(n int64) { args = append(args, strconv.FormatInt(n, 10)) }
-	for _, s := range spends {
+	for _, s := range *all {
 		number(s.at)
 		number(int64(len(s.charges)))
 		for _, c := range s.charges {

@@ -289,59 +289,6 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// Commit implements kv.KV.
-func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
-	if err := tx.Validate(); err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
-	base := s.base(tx.Partition)
-	t := s.translate(base, tx)
-	r := request{base: base, script: commitScript, tx: t, commit: true, size: t.size}
-	r.keys, r.args = mergeCommits(base, t)
-	reply, err := s.do(ctx, r)
-	if err != nil {
-		return err
-	}
-	if accepted(reply) {
-		return nil
-	}
-	return conflict(tx, reply)
-}
-
-// conflict reads what the script found: pairs of a failed check's number and the item it found, and the
-// numbers of lost leases.
-func conflict(tx kv.Tx, reply any) error {
-	var parts []any
-	if replies, _ := reply.([]any); len(replies) == 1 {
-		parts, _ = replies[0].([]any)
-	}
-	if len(parts) != 2 {
-		return damaged("the answer to a commit is %v", reply)
-	}
-	found, _ := parts[0].([]any)
-	lost, _ := parts[1].([]any)
-	c := new(kv.Conflict)
-	for i := 0; i+1 < len(found); i += 2 {
-		n, _ := found[i].(int64)
-		if n < 0 || n >= int64(len(tx.Checks)) {
-			return damaged("the answer names a check %d, which the commit does not have", n)
-		}
-		item, err := decodeItem(kv.Key{Partition: tx.Partition, Name: tx.Checks[n].Name}, found[i+1])
-		if err != nil {
-			return err
-		}
-		c.Items = append(c.Items, item)
-	}
-	for _, v := range lost {
-		n, _ := v.(int64)
-		if n < 0 || n >= int64(len(tx.Held)) {
-			return damaged("the answer names a lease %d, which the commit does not have", n)
-		}
-		c.Lost = append(c.Lost, tx.Held[n].TaskID)
-	}
-	return c
-}
-
 // MaxClaim is the most tasks that one Claim returns, because the server does nothing else during a
 // claim. If more are due, next is a time that has passed.
 const MaxClaim = 1000

@@ -1978,15 +1978,15 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "redis: commits that may have been done are sent again",
 		pkg:    "kvadapters/redis",
-		old:    `return nothing || c.spend != nil`,
+		old:    `return nothing || c.shared.harmless()`,
 		new:    `return nothing || true`,
 		ask:    []string{redis + "TestARunThatMayHaveBeenDone"},
 	},
 	{
 		breaks: "redis: one item of a wrong type refuses the commits of others",
 		pkg:    "kvadapters/redis",
-		old:    `return nothing || c.spend != nil`,
-		new:    `return nothing && c.spend != nil`,
+		old:    `return nothing || c.shared.harmless()`,
+		new:    `return nothing && c.shared.harmless()`,
 		ask:    []string{redis + "TestARunThatTheServerRefuses"},
 	},
 	{
