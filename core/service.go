@@ -41,18 +41,18 @@ type Service struct {
 	methods    method.Catalog
 	dev        bool
 
-	directory *integration.Directory
-	lifecycle *lifecycle.Lifecycle
-	outbox    *outbox.Outbox
-	api       *api.API
-	documents *api.Documents
-	hosted    *hosted.Hosted
-	admin     *admin.Admin
-	usage     *usage.Usage
-	people    *member.Registry
-	desk      *operate.Desk
-	console   *console.Console
-	consoleOn string // one of the Console constants
+	directory  *integration.Directory
+	lifecycle  *lifecycle.Lifecycle
+	outbox     *outbox.Outbox
+	api        *api.API
+	documents  *api.Documents
+	hosted     *hosted.Hosted
+	admin      *admin.Admin
+	usage      *usage.Usage
+	people     *member.Registry
+	operations *operate.Operations
+	console    *console.Console
+	consoleOn  string // one of the Console constants
 }
 
 // New returns the service that cfg describes on the host h.
@@ -104,14 +104,14 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		passkeys.Party, s.hosted.Passkeys = *party, passkeys
 	}
 	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: party})
-	s.desk = &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+	s.operations = &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
 		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
 		UserPasskeys: passkeys, StartTest: s.api.StartTrial}
-	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Desk: s.desk, People: s.people, Limiter: limiter,
-		Failures: cfg.Limits.FailedOperatorsPerIP}
-	s.console = &console.Console{Desk: s.desk, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
-		Door: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
+	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people,
+		Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP}
+	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
+		Access: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
 			Failures: cfg.Limits.FailedOperatorsPerIP, Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	s.consoleOn = cfg.Console
 	return s, nil
@@ -151,9 +151,10 @@ func (s *Service) Directory() *integration.Directory { return s.directory }
 // Usage returns what is kept of the service's usage.
 func (s *Service) Usage() *usage.Usage { return s.usage }
 
-// TellDone enters into the audit that the host has carried out an operation of its own. See operate.Desk.
+// TellDone enters into the audit that the host has carried out an operation of its own. See
+// operate.Operations.
 func (s *Service) TellDone(ctx context.Context, who operate.Actor, op operate.Operation, target string) {
-	s.desk.TellDone(ctx, who, op, target)
+	s.operations.TellDone(ctx, who, op, target)
 }
 
 // Record writes sums of what the core has noted as usage. It may be given the same ones again.

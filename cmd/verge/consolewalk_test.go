@@ -132,11 +132,11 @@ func (w *consoleWalk) try() {
 	m.look("test-sent")
 	m.send("start-test-session")
 	m.look("test-session")
-	door := m.link("Open it in a new tab")
+	access := m.link("Open it in a new tab")
 	m.follow("Follow it here")
 	session := m.at()
 	m.look("session-pending")
-	m.open(door)
+	m.open(access)
 	m.press(`form[data-outcome="approve"] button`)
 	eventually(w.t, "the browser comes back to the console", func() bool {
 		return strings.HasPrefix(m.at(), w.home+"/test?")

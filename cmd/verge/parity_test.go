@@ -73,7 +73,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 		takesJSON[strings.TrimPrefix(strings.Join(strings.Fields(commandPath(leaf.FullPath())), " "),
 			"verge ")] = has
 	}
-	all := operationsOfTheDesk(t)
+	all := allOperations(t)
 	if len(all) < 30 || len(commandsFor) != len(all) {
 		t.Errorf("core/operate has %d operations, and the table %d", len(all), len(commandsFor))
 	}
@@ -101,9 +101,9 @@ func commandPath(full string) string {
 	return path
 }
 
-// operationsOfTheDesk reads the constants of type Operation from the source, since nothing else has all of
+// allOperations reads the constants of type Operation from the source, since nothing else has all of
 // them.
-func operationsOfTheDesk(t *testing.T) (all []operate.Operation) {
+func allOperations(t *testing.T) (all []operate.Operation) {
 	files, err := filepath.Glob("../../core/operate/*.go")
 	if err != nil {
 		t.Fatal(err)

@@ -23,10 +23,10 @@ type Admin struct {
 	Now func() time.Time
 	Log *slog.Logger
 
-	Desk     *operate.Desk
-	People   *member.Registry // judges operator tokens
-	Limiter  *ratelimit.Limiter
-	Failures ratelimit.Limit // of wrong tokens of an address
+	Operations *operate.Operations
+	People     *member.Registry // judges operator tokens
+	Limiter    *ratelimit.Limiter
+	Failures   ratelimit.Limit // of wrong tokens of an address
 
 	used seen
 }
@@ -145,7 +145,7 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	}
 	who := operate.Actor(o.Actor())
 	if a.used.first(who.ID, req.Client, a.Now()) {
-		a.Desk.TellUse(ctx, who, req.Client)
+		a.Operations.TellUse(ctx, who, req.Client)
 	}
 	return who, nil
 }

@@ -67,7 +67,7 @@ func newWorld(t testing.TB) *world {
 	people := member.New(h.Host, member.Config{OperatorToken: operator})
 	w.Admin = &Admin{Now: h.Now, Log: h.Log, People: people,
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000),
-		Desk: &operate.Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+		Operations: &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 			BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
 			People: people, Lifecycle: l, StartTest: starts.StartTrial,
 			Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
@@ -169,7 +169,7 @@ func (w *world) refused(t testing.TB, code reply.Code, method, path, body string
 
 func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 	w := newWorld(t)
-	sk, _, err := w.Desk.Directory.CreateKey(ctx, "pub_a", "", nil)
+	sk, _, err := w.Operations.Directory.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
 	calls := w.Store.Calls()
 	for _, token := range []string{operator, ""} {
@@ -350,7 +350,7 @@ func TestABodyMustBeSentAsJSON(t *testing.T) {
 			t.Errorf("contract 5, 415: POST %s as %q was accepted", c.path, c.types)
 		}
 	}
-	all, err := w.Desk.Directory.Keys(ctx)
+	all, err := w.Operations.Directory.Keys(ctx)
 	coretest.Must(t, err)
 	if len(all) != 4 {
 		t.Errorf("contract 5, 415: %d keys were made, want 4", len(all))

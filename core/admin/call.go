@@ -160,15 +160,17 @@ func told(err error, thing string) error {
 	return err
 }
 
-// input is a body whose members are read one by one. It collects what cannot be read. The desk that carries
-// the request out is the one of judging, so that the answer has what is wrong with the values as well.
+// input is a body whose members are read one by one. It collects what cannot be read. Its request
+// is carried out by judging, so that the answer also has what is wrong with the values that could be read.
 type input struct {
 	web.Object
 	misread []operate.Field
 }
 
-// judging returns the desk for a body whose members have all been read.
-func (a *Admin) judging(in *input) *operate.Desk { return a.Desk.Judging(in.misread) }
+// operations returns what carries out a body whose members have all been read.
+func (a *Admin) operations(in *input) *operate.Operations {
+	return a.Operations.WithMisread(in.misread)
+}
 
 // body reads a JSON object. No body is an empty one.
 func (c *call) body() (*input, error) {

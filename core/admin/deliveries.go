@@ -18,7 +18,7 @@ func (a *Admin) deliveries(c *call) (*web.Response, error) {
 	}
 	state, integration := c.query.Get("state"), c.query.Get("integration_id")
 	if integration != "" {
-		page, err := a.Desk.Deliveries(c.ctx, c.who,
+		page, err := a.Operations.Deliveries(c.ctx, c.who,
 			operate.DeliveryFilter{Integration: integration, State: state, Type: c.query.Get("type")}, cursor)
 		return list("deliveries", page, err)
 	}
@@ -27,10 +27,10 @@ func (a *Admin) deliveries(c *call) (*web.Response, error) {
 	}
 	switch state {
 	case "", operate.DeliveryDead:
-		page, err := a.Desk.Dead(c.ctx, c.who, cursor)
+		page, err := a.Operations.Dead(c.ctx, c.who, cursor)
 		return list("deliveries", page, err)
 	case operate.DeliveryWaiting:
-		page, err := a.Desk.Waiting(c.ctx, c.who, cursor)
+		page, err := a.Operations.Waiting(c.ctx, c.who, cursor)
 		return list("deliveries", page, err)
 	}
 	return nil, &reply.Error{Code: reply.InvalidRequest,
@@ -39,19 +39,19 @@ func (a *Admin) deliveries(c *call) (*web.Response, error) {
 
 // undelivered tells whose events have not arrived, of all publishers.
 func (a *Admin) undelivered(c *call) (*web.Response, error) {
-	return answer(a.Desk.Undelivered(c.ctx, c.who))
+	return answer(a.Operations.Undelivered(c.ctx, c.who))
 }
 
 // delivery shows one event by its place, which a list tells.
 func (a *Admin) delivery(c *call) (*web.Response, error) {
-	return answer(a.Desk.Delivery(c.ctx, c.who, c.query.Get("integration_id"), c.id))
+	return answer(a.Operations.Delivery(c.ctx, c.who, c.query.Get("integration_id"), c.id))
 }
 
 // resend sends an event again: by its place if the query names the integration, else by its id.
 func (a *Admin) resend(c *call) (*web.Response, error) {
 	event := c.id
 	if integration := c.query.Get("integration_id"); integration != "" {
-		d, err := a.Desk.Resend(c.ctx, c.who, integration, c.id)
+		d, err := a.Operations.Resend(c.ctx, c.who, integration, c.id)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (a *Admin) resend(c *call) (*web.Response, error) {
 		if _, err := uuid.Parse(rest); !ok || err != nil {
 			return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 		}
-		if err := a.Desk.ResendEvent(c.ctx, c.who, event); err != nil {
+		if err := a.Operations.ResendEvent(c.ctx, c.who, event); err != nil {
 			return nil, noSuch(err, "dead event")
 		}
 	}
@@ -72,5 +72,5 @@ func (a *Admin) resend(c *call) (*web.Response, error) {
 }
 
 func (a *Admin) session(c *call) (*web.Response, error) {
-	return answer(a.Desk.Session(c.ctx, c.who, c.id))
+	return answer(a.Operations.Session(c.ctx, c.who, c.id))
 }

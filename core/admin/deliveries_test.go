@@ -48,7 +48,7 @@ func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchR
 		m, body, err := outbox.Read(task)
 		coretest.Must(t, err)
 		job := host.Job{Partition: p, Task: task, Until: w.Clock.Now().Add(time.Minute)}
-		coretest.Must(t, w.Desk.Outbox.Deliver(ctx, job, m, body))
+		coretest.Must(t, w.Operations.Outbox.Deliver(ctx, job, m, body))
 	}
 	return ids
 }
@@ -60,7 +60,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 			w := newWorld(t)
 			want := map[string]bool{}
 			for n, count := range counts {
-				for _, id := range w.bury(t, w.Desk.Partitions[n], count) {
+				for _, id := range w.bury(t, w.Operations.Partitions[n], count) {
 					want[id] = true
 				}
 			}
@@ -105,7 +105,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		w.try(t, p, 1, func(host.FetchRequest) (int, error) {
 			return 0, &host.FetchError{Reason: host.FetchTLS, Err: errors.New("x")}
 		})
-		page, err := w.Desk.Outbox.Waiting(ctx, p, "", 5)
+		page, err := w.Operations.Outbox.Waiting(ctx, p, "", 5)
 		coretest.Must(t, err)
 		waiting[page[0].Event] = p
 	}

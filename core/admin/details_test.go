@@ -10,7 +10,7 @@ import (
 
 // wrongBodies has bodies for every route that takes one, and the fields that its answer names. Each route
 // with more than one field has a body that mixes what reading finds (a type, an empty text, a member that is
-// missing) with what the desk finds (a value).
+// missing) with what package operate finds (a value).
 var wrongBodies = map[string][]struct{ body, fields string }{
 	"POST " + PublishersPath: {
 		{`{"id":"x","name":5}`, "id name"},

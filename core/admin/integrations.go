@@ -17,12 +17,12 @@ func (a *Admin) integrations(c *call) (*web.Response, error) {
 	publisher := c.query.Get("publisher_id")
 	cursor.Name = c.query.Get("name")
 	if cursor.Limit > 0 || cursor.After != "" {
-		page, err := a.Desk.Integrations(c.ctx, c.who, publisher, cursor)
+		page, err := a.Operations.Integrations(c.ctx, c.who, publisher, cursor)
 		return list("integrations", page, err)
 	}
 	page, err := all(func(part operate.Cursor) (operate.Page[operate.Integration], error) {
 		part.Name = cursor.Name
-		return a.Desk.Integrations(c.ctx, c.who, publisher, part)
+		return a.Operations.Integrations(c.ctx, c.who, publisher, part)
 	})
 	return list("integrations", page, err)
 }
@@ -45,7 +45,7 @@ func all[T any](part func(operate.Cursor) (operate.Page[T], error)) (operate.Pag
 }
 
 func (a *Admin) integration(c *call) (*web.Response, error) {
-	i, err := a.Desk.Integration(c.ctx, c.who, c.id)
+	i, err := a.Operations.Integration(c.ctx, c.who, c.id)
 	return answerIntegration(i, err)
 }
 
@@ -95,7 +95,7 @@ func (a *Admin) createIntegration(c *call) (*web.Response, error) {
 	}
 	input := in.integrationInput()
 	input.Publisher = in.needed("publisher_id", "It says whose integration it is.")
-	i, err := a.judging(in).CreateIntegration(c.ctx, c.who, input)
+	i, err := a.operations(in).CreateIntegration(c.ctx, c.who, input)
 	return answerChanged(i, noSuch(err, "publisher"))
 }
 
@@ -105,7 +105,7 @@ func (a *Admin) changeIntegration(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := in.integrationInput()
-	return answerChanged(a.judging(in).ChangeIntegration(c.ctx, c.who, c.id, version, input))
+	return answerChanged(a.operations(in).ChangeIntegration(c.ctx, c.who, c.id, version, input))
 }
 
 func (a *Admin) archiveIntegration(c *call) (*web.Response, error) {
@@ -113,7 +113,7 @@ func (a *Admin) archiveIntegration(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answerIntegration(a.Desk.ArchiveIntegration(c.ctx, c.who, c.id, version))
+	return answerIntegration(a.Operations.ArchiveIntegration(c.ctx, c.who, c.id, version))
 }
 
 // stage stages another webhook address or secret beside the present ones (contract 25).
@@ -123,7 +123,7 @@ func (a *Admin) stage(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := in.webhookInput()
-	return answerChanged(a.judging(in).StageWebhook(c.ctx, c.who, c.id, version, input))
+	return answerChanged(a.operations(in).StageWebhook(c.ctx, c.who, c.id, version, input))
 }
 
 func (a *Admin) drop(c *call) (*web.Response, error) {
@@ -131,7 +131,7 @@ func (a *Admin) drop(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answerIntegration(a.Desk.DropStaged(c.ctx, c.who, c.id, version))
+	return answerIntegration(a.Operations.DropStaged(c.ctx, c.who, c.id, version))
 }
 
 func (a *Admin) rotate(c *call) (*web.Response, error) {
@@ -140,12 +140,12 @@ func (a *Admin) rotate(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	staged := in.isTrue("staged")
-	return answerChanged(a.judging(in).RotateSecret(c.ctx, c.who, c.id, version, staged))
+	return answerChanged(a.operations(in).RotateSecret(c.ctx, c.who, c.id, version, staged))
 }
 
 // test makes the signed webhook test, of the staged webhook with ?staged=1.
 func (a *Admin) test(c *call) (*web.Response, error) {
-	return answer(a.Desk.TestWebhook(c.ctx, c.who, c.id, c.flag("staged")))
+	return answer(a.Operations.TestWebhook(c.ctx, c.who, c.id, c.flag("staged")))
 }
 
 func (a *Admin) testEvent(c *call) (*web.Response, error) {
@@ -154,7 +154,7 @@ func (a *Admin) testEvent(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	eventType := in.needed("type", "It says which event to send, such as verification.completed.")
-	return answer(a.judging(in).SendTestEvent(c.ctx, c.who, c.id, eventType))
+	return answer(a.operations(in).SendTestEvent(c.ctx, c.who, c.id, eventType))
 }
 
 func (a *Admin) testSession(c *call) (*web.Response, error) {
@@ -163,5 +163,5 @@ func (a *Admin) testSession(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	callback := in.needed("callback_url", "It says where the browser goes when the session has ended.")
-	return answer(a.judging(in).StartTestSession(c.ctx, c.who, c.id, callback))
+	return answer(a.operations(in).StartTestSession(c.ctx, c.who, c.id, callback))
 }

@@ -17,11 +17,11 @@ func (a *Admin) keys(c *call) (*web.Response, error) {
 	}
 	publisher := c.query.Get("publisher_id")
 	if cursor.Limit > 0 || cursor.After != "" {
-		page, err := a.Desk.Keys(c.ctx, c.who, publisher, cursor)
+		page, err := a.Operations.Keys(c.ctx, c.who, publisher, cursor)
 		return list("keys", page, err)
 	}
 	page, err := all(func(cursor operate.Cursor) (operate.Page[operate.Key], error) {
-		return a.Desk.Keys(c.ctx, c.who, publisher, cursor)
+		return a.Operations.Keys(c.ctx, c.who, publisher, cursor)
 	})
 	return list("keys", page, err)
 }
@@ -35,7 +35,7 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 	}
 	input := operate.KeyInput{Publisher: in.needed("publisher_id", "It says whose key it is."),
 		Integration: in.given("integration_id"), Expires: in.moment("expires")}
-	k, err := a.judging(in).CreateKey(c.ctx, c.who, input)
+	k, err := a.operations(in).CreateKey(c.ctx, c.who, input)
 	if errors.Is(err, operate.ErrNotFound) {
 		return nil, &reply.Error{Code: reply.NotFound,
 			Message: "There is no such publisher, or it has no such integration."}
@@ -44,5 +44,5 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 }
 
 func (a *Admin) revokeKey(c *call) (*web.Response, error) {
-	return answer(a.Desk.RevokeKey(c.ctx, c.who, c.id))
+	return answer(a.Operations.RevokeKey(c.ctx, c.who, c.id))
 }

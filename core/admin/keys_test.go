@@ -96,7 +96,7 @@ func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 	} {
 		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
 	}
-	if keys, err := w.Desk.Directory.Keys(ctx); err != nil || len(keys) != 0 {
+	if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("contract 12: a refused request has made %+v, %v", keys, err)
 	}
 }
@@ -105,12 +105,12 @@ func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 	for _, dev := range []bool{false, true} {
 		w := newWorld(t)
-		w.Desk.Dev = dev
-		i, err := w.Desk.Directory.Integration(ctx, testUUID)
+		w.Operations.Dev = dev
+		i, err := w.Operations.Directory.Integration(ctx, testUUID)
 		coretest.Must(t, err)
 		open := *i
 		open.CallbackOrigins = nil
-		coretest.Must(t, w.Desk.Directory.PutIntegration(ctx, open, ""))
+		coretest.Must(t, w.Operations.Directory.PutIntegration(ctx, open, ""))
 		const body = `{"publisher_id":"pub_a","integration_id":"` + testUUID + `"}`
 		if dev {
 			if e := w.ask(t, "POST", KeysPath, body, nil); e != nil {
@@ -122,7 +122,7 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not say what to configure", e.Message)
 		}
-		if keys, err := w.Desk.Directory.Keys(ctx); err != nil || len(keys) != 0 {
+		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
 		w.refused(t, reply.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)

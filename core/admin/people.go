@@ -10,7 +10,7 @@ func (a *Admin) members(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.Desk.Members(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
+	page, err := a.Operations.Members(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
 	return list("members", page, err)
 }
 
@@ -20,15 +20,15 @@ func (a *Admin) changeRole(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	role := in.needed("role", "It is admin, developer or viewer.")
-	return answer(a.judging(in).ChangeRole(c.ctx, c.who, c.id, operate.Role(role)))
+	return answer(a.operations(in).ChangeRole(c.ctx, c.who, c.id, operate.Role(role)))
 }
 
 func (a *Admin) signOutMember(c *call) (*web.Response, error) {
-	return answer(a.Desk.SignOutMember(c.ctx, c.who, c.id))
+	return answer(a.Operations.SignOutMember(c.ctx, c.who, c.id))
 }
 
 func (a *Admin) removeMember(c *call) (*web.Response, error) {
-	return done(a.Desk.RemoveMember(c.ctx, c.who, c.id))
+	return done(a.Operations.RemoveMember(c.ctx, c.who, c.id))
 }
 
 func (a *Admin) invitations(c *call) (*web.Response, error) {
@@ -36,7 +36,7 @@ func (a *Admin) invitations(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.Desk.Invitations(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
+	page, err := a.Operations.Invitations(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
 	return list("invitations", page, err)
 }
 
@@ -47,12 +47,12 @@ func (a *Admin) invite(c *call) (*web.Response, error) {
 	}
 	publisher := in.needed("publisher_id", "It says whose member the person becomes.")
 	name, role := in.given("name"), in.needed("role", "It is admin, developer or viewer.")
-	i, err := a.judging(in).Invite(c.ctx, c.who, publisher, name, operate.Role(role))
+	i, err := a.operations(in).Invite(c.ctx, c.who, publisher, name, operate.Role(role))
 	return answer(i, noSuch(err, "publisher"))
 }
 
 func (a *Admin) withdraw(c *call) (*web.Response, error) {
-	return done(a.Desk.WithdrawInvitation(c.ctx, c.who, c.query.Get("publisher_id"), c.id))
+	return done(a.Operations.WithdrawInvitation(c.ctx, c.who, c.query.Get("publisher_id"), c.id))
 }
 
 // createLink makes a single-use sign-in link. Without a publisher it is one for an operator.
@@ -63,7 +63,7 @@ func (a *Admin) createLink(c *call) (*web.Response, error) {
 	}
 	publisher, name := in.given("publisher_id"), in.given("name")
 	role := in.needed("role", "It says what the link's holder may do.")
-	l, err := a.judging(in).CreateLink(c.ctx, c.who, publisher, name, operate.Role(role))
+	l, err := a.operations(in).CreateLink(c.ctx, c.who, publisher, name, operate.Role(role))
 	return answer(l, noSuch(err, "publisher"))
 }
 
@@ -72,7 +72,7 @@ func (a *Admin) operators(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.Desk.OperatorTokens(c.ctx, c.who, cursor)
+	page, err := a.Operations.OperatorTokens(c.ctx, c.who, cursor)
 	return list("operators", page, err)
 }
 
@@ -81,7 +81,7 @@ func (a *Admin) operators(c *call) (*web.Response, error) {
 // tokens.
 func (a *Admin) self(c *call) (*web.Response, error) {
 	if op := c.query.Get(MayParameter); op != "" {
-		if err := a.Desk.Judge(c.who, operate.Operation(op)); err != nil {
+		if err := a.Operations.Authorize(c.who, operate.Operation(op)); err != nil {
 			return nil, err
 		}
 	}
@@ -95,9 +95,9 @@ func (a *Admin) createOperator(c *call) (*web.Response, error) {
 	}
 	name := in.needed("name", "It says in the audit whose token it is.")
 	role, expires := in.needed("role", "It is operator or viewer."), in.moment("expires")
-	return answer(a.judging(in).CreateOperatorToken(c.ctx, c.who, name, operate.Role(role), expires))
+	return answer(a.operations(in).CreateOperatorToken(c.ctx, c.who, name, operate.Role(role), expires))
 }
 
 func (a *Admin) revokeOperator(c *call) (*web.Response, error) {
-	return answer(a.Desk.RevokeOperatorToken(c.ctx, c.who, c.id))
+	return answer(a.Operations.RevokeOperatorToken(c.ctx, c.who, c.id))
 }

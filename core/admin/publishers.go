@@ -13,12 +13,12 @@ func (a *Admin) publishers(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	cursor.Name = c.query.Get("name")
-	page, err := a.Desk.Publishers(c.ctx, c.who, cursor)
+	page, err := a.Operations.Publishers(c.ctx, c.who, cursor)
 	return list("publishers", page, err)
 }
 
 func (a *Admin) publisher(c *call) (*web.Response, error) {
-	p, err := a.Desk.Publisher(c.ctx, c.who, c.id)
+	p, err := a.Operations.Publisher(c.ctx, c.who, c.id)
 	return answerPublisher(p, err)
 }
 
@@ -38,7 +38,7 @@ func (a *Admin) createPublisher(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := operate.PublisherInput{ID: in.given("id"), Name: in.text("name")}
-	p, err := a.judging(in).CreatePublisher(c.ctx, c.who, input)
+	p, err := a.operations(in).CreatePublisher(c.ctx, c.who, input)
 	return answerPublisher(p, err)
 }
 
@@ -48,7 +48,7 @@ func (a *Admin) changePublisher(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	input := operate.PublisherInput{Name: in.text("name")}
-	p, err := a.judging(in).ChangePublisher(c.ctx, c.who, c.id, version, input)
+	p, err := a.operations(in).ChangePublisher(c.ctx, c.who, c.id, version, input)
 	return answerPublisher(p, err)
 }
 
@@ -57,16 +57,16 @@ func (a *Admin) archivePublisher(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.Desk.ArchivePublisher(c.ctx, c.who, c.id, version)
+	p, err := a.Operations.ArchivePublisher(c.ctx, c.who, c.id, version)
 	return answerPublisher(p, err)
 }
 
 func (a *Admin) overview(c *call) (*web.Response, error) {
-	return answer(a.Desk.Overview(c.ctx, c.who, c.id))
+	return answer(a.Operations.Overview(c.ctx, c.who, c.id))
 }
 
 func (a *Admin) passkeys(c *call) (*web.Response, error) {
-	return answer(a.Desk.Passkeys(c.ctx, c.who, c.query.Get("publisher_id")))
+	return answer(a.Operations.Passkeys(c.ctx, c.who, c.query.Get("publisher_id")))
 }
 
 func (a *Admin) endPasskeys(c *call) (*web.Response, error) {
@@ -75,5 +75,5 @@ func (a *Admin) endPasskeys(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	publisher := in.needed("publisher_id", "It says whose users' passkeys are ended.")
-	return answer(a.judging(in).EndPasskeys(c.ctx, c.who, publisher))
+	return answer(a.operations(in).EndPasskeys(c.ctx, c.who, publisher))
 }

@@ -25,7 +25,7 @@ func (a *Admin) usage(c *call) (*web.Response, error) {
 			Details: []reply.Detail{{Field: "integration_id", Code: "required",
 				Message: "It says whose usage to tell."}}}
 	}
-	days, err := a.Desk.Usage(c.ctx, c.who, integration, c.query.Get("from"), c.query.Get("to"))
+	days, err := a.Operations.Usage(c.ctx, c.who, integration, c.query.Get("from"), c.query.Get("to"))
 	if err != nil {
 		return nil, err
 	}
@@ -57,12 +57,12 @@ func (a *Admin) audit(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.Desk.Audit(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
+	page, err := a.Operations.Audit(c.ctx, c.who, c.query.Get("publisher_id"), cursor)
 	return list("audit", page, err)
 }
 
 func (a *Admin) methods(c *call) (*web.Response, error) {
-	methods, err := a.Desk.Methods(c.ctx, c.who)
+	methods, err := a.Operations.Methods(c.ctx, c.who)
 	return list("methods", operate.Page[operate.Method]{Items: methods}, err)
 }
 
@@ -71,9 +71,9 @@ func (a *Admin) site(c *call) (*web.Response, error) {
 	if _, err := c.body(); err != nil {
 		return nil, err
 	}
-	do := a.Desk.ApplySite
+	do := a.Operations.ApplySite
 	if c.flag("dry_run") {
-		do = a.Desk.PlanSite
+		do = a.Operations.PlanSite
 	}
 	changes, err := do(c.ctx, c.who, c.req.Body)
 	if err != nil {

@@ -22,18 +22,18 @@ import (
 // sample is what the table of all routes works with, by the names that its paths and bodies have for it.
 func (w *world) sample(t testing.TB) *strings.Replacer {
 	t.Helper()
-	k, err := w.Desk.CreateKey(ctx, root, operate.KeyInput{Publisher: "pub_a"})
+	k, err := w.Operations.CreateKey(ctx, root, operate.KeyInput{Publisher: "pub_a"})
 	coretest.Must(t, err)
-	i, err := w.Desk.Invite(ctx, root, "pub_a", "Ina", operate.RoleViewer)
+	i, err := w.Operations.Invite(ctx, root, "pub_a", "Ina", operate.RoleViewer)
 	coretest.Must(t, err)
-	o, err := w.Desk.CreateOperatorToken(ctx, root, "Otto", operate.RoleOperator, nil)
+	o, err := w.Operations.CreateOperatorToken(ctx, root, "Otto", operate.RoleOperator, nil)
 	coretest.Must(t, err)
 	id, err := session.NewID(w.Host.Random, testUUID, 1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Host.Sealer)
 	coretest.Must(t, err)
 	event := w.bury(t, "p1", 1)[0]
-	logged, err := w.Desk.Deliveries(ctx, root, operate.DeliveryFilter{Integration: testUUID},
+	logged, err := w.Operations.Deliveries(ctx, root, operate.DeliveryFilter{Integration: testUUID},
 		operate.Cursor{})
 	coretest.Must(t, err)
 	w.answer = w.receiver
@@ -42,9 +42,10 @@ func (w *world) sample(t testing.TB) *strings.Replacer {
 		"mem_"+strings.Repeat("0", 32))
 }
 
-// row is one route: which function of the desk it asks, whether a viewer may, and a request that is good.
+// row is one route: which function of operate.Operations it asks, whether a viewer may, and a request that
+// is good.
 type row struct {
-	desk   string
+	does   string
 	viewer bool
 	path   string
 	body   string
@@ -53,78 +54,78 @@ type row struct {
 
 // rows has every route that needs a token.
 var rows = map[string]row{
-	"GET " + PublishersPath:        {desk: "Publishers", viewer: true, path: "publishers"},
-	"POST " + PublishersPath:       {desk: "CreatePublisher", path: "publishers", body: `{"name":"New"}`},
-	"GET " + PublisherPath:         {desk: "Publisher", viewer: true, path: "publishers/pub_a"},
-	"PATCH " + PublisherPath:       {desk: "ChangePublisher", path: "publishers/pub_a", body: `{"name":"Other"}`},
-	"POST " + ArchivePublisherPath: {desk: "ArchivePublisher", path: "publishers/pub_a/archive"},
-	"GET " + OverviewPath:          {desk: "Overview", viewer: true, path: "publishers/pub_a/overview"},
+	"GET " + PublishersPath:        {does: "Publishers", viewer: true, path: "publishers"},
+	"POST " + PublishersPath:       {does: "CreatePublisher", path: "publishers", body: `{"name":"New"}`},
+	"GET " + PublisherPath:         {does: "Publisher", viewer: true, path: "publishers/pub_a"},
+	"PATCH " + PublisherPath:       {does: "ChangePublisher", path: "publishers/pub_a", body: `{"name":"Other"}`},
+	"POST " + ArchivePublisherPath: {does: "ArchivePublisher", path: "publishers/pub_a/archive"},
+	"GET " + OverviewPath:          {does: "Overview", viewer: true, path: "publishers/pub_a/overview"},
 
-	"GET " + PasskeysPath:     {desk: "Passkeys", viewer: true, path: "passkeys?publisher_id=pub_a"},
-	"POST " + EndPasskeysPath: {desk: "EndPasskeys", path: "passkeys/end", body: `{"publisher_id":"pub_a"}`},
+	"GET " + PasskeysPath:     {does: "Passkeys", viewer: true, path: "passkeys?publisher_id=pub_a"},
+	"POST " + EndPasskeysPath: {does: "EndPasskeys", path: "passkeys/end", body: `{"publisher_id":"pub_a"}`},
 
-	"GET " + IntegrationsPath: {desk: "Integrations", viewer: true, path: "integrations?publisher_id=pub_a"},
-	"POST " + IntegrationsPath: {desk: "CreateIntegration", path: "integrations",
+	"GET " + IntegrationsPath: {does: "Integrations", viewer: true, path: "integrations?publisher_id=pub_a"},
+	"POST " + IntegrationsPath: {does: "CreateIntegration", path: "integrations",
 		body: `{"publisher_id":"pub_a","name":"New","level":"L1","challenge_age":21,"minimum_age":18,"attempts":2,` +
 			`"methods":["sandbox"],"method_settings":null,"passkeys":"publisher",` +
 			`"callback_origins":["https://www.publisher.example"],"browser_origins":[],"webhook_off":null,` +
 			`"webhook_url":"https://hooks.publisher.example/new","more":1}`},
-	"GET " + IntegrationPath:         {desk: "Integration", viewer: true, path: "integrations/SHOP"},
-	"PATCH " + IntegrationPath:       {desk: "ChangeIntegration", path: "integrations/SHOP", body: `{"name":"Other"}`},
-	"POST " + ArchiveIntegrationPath: {desk: "ArchiveIntegration", path: "integrations/SHOP/archive"},
-	"POST " + StagePath: {desk: "StageWebhook", path: "integrations/SHOP/stage",
+	"GET " + IntegrationPath:         {does: "Integration", viewer: true, path: "integrations/SHOP"},
+	"PATCH " + IntegrationPath:       {does: "ChangeIntegration", path: "integrations/SHOP", body: `{"name":"Other"}`},
+	"POST " + ArchiveIntegrationPath: {does: "ArchiveIntegration", path: "integrations/SHOP/archive"},
+	"POST " + StagePath: {does: "StageWebhook", path: "integrations/SHOP/stage",
 		body: `{"webhook_url":"https://hooks.publisher.example/next","new_webhook_secret":true}`},
-	"POST " + DropPath:   {desk: "DropStaged", path: "integrations/SHOP/drop", code: reply.InvalidRequest},
-	"POST " + RotatePath: {desk: "RotateSecret", path: "integrations/SHOP/rotate", body: `{"staged":true}`},
-	"POST " + TestPath:   {desk: "TestWebhook", path: "integrations/SHOP/test"},
-	"POST " + TestEventPath: {desk: "SendTestEvent", path: "integrations/SHOP/test-event",
+	"POST " + DropPath:   {does: "DropStaged", path: "integrations/SHOP/drop", code: reply.InvalidRequest},
+	"POST " + RotatePath: {does: "RotateSecret", path: "integrations/SHOP/rotate", body: `{"staged":true}`},
+	"POST " + TestPath:   {does: "TestWebhook", path: "integrations/SHOP/test"},
+	"POST " + TestEventPath: {does: "SendTestEvent", path: "integrations/SHOP/test-event",
 		body: `{"type":"verification.completed"}`},
-	"POST " + TestSessionPath: {desk: "StartTestSession", path: "integrations/SHOP/test-session",
+	"POST " + TestSessionPath: {does: "StartTestSession", path: "integrations/SHOP/test-session",
 		body: `{"callback_url":"https://www.publisher.example/back"}`, code: reply.InvalidRequest}, // it is not ready
 
-	"GET " + KeysPath:    {desk: "Keys", viewer: true, path: "keys?publisher_id=pub_a"},
-	"POST " + KeysPath:   {desk: "CreateKey", path: "keys", body: `{"publisher_id":"pub_a"}`},
-	"POST " + RevokePath: {desk: "RevokeKey", path: "keys/KEY/revoke"},
+	"GET " + KeysPath:    {does: "Keys", viewer: true, path: "keys?publisher_id=pub_a"},
+	"POST " + KeysPath:   {does: "CreateKey", path: "keys", body: `{"publisher_id":"pub_a"}`},
+	"POST " + RevokePath: {does: "RevokeKey", path: "keys/KEY/revoke"},
 
-	"GET " + DeliveriesPath: {desk: "Deliveries", viewer: true,
+	"GET " + DeliveriesPath: {does: "Deliveries", viewer: true,
 		path: "deliveries?integration_id=SHOP&state=dead"},
-	"GET " + UndeliveredPath: {desk: "Undelivered", viewer: true, path: "undelivered"},
-	"GET " + DeliveryPath:    {desk: "Delivery", viewer: true, path: "deliveries/PLACE?integration_id=SHOP"},
-	"POST " + ResendPath:     {desk: "Resend", path: "deliveries/PLACE/resend?integration_id=SHOP"},
+	"GET " + UndeliveredPath: {does: "Undelivered", viewer: true, path: "undelivered"},
+	"GET " + DeliveryPath:    {does: "Delivery", viewer: true, path: "deliveries/PLACE?integration_id=SHOP"},
+	"POST " + ResendPath:     {does: "Resend", path: "deliveries/PLACE/resend?integration_id=SHOP"},
 
-	"GET " + SessionPath: {desk: "Session", viewer: true, path: "sessions/SESSION"},
-	"GET " + UsagePath: {desk: "Usage", viewer: true,
+	"GET " + SessionPath: {does: "Session", viewer: true, path: "sessions/SESSION"},
+	"GET " + UsagePath: {does: "Usage", viewer: true,
 		path: "usage?integration_id=SHOP&from=2026-11-01&to=2026-11-20"},
 
-	"GET " + MembersPath:     {desk: "Members", viewer: true, path: "members?publisher_id=pub_a"},
-	"POST " + RolePath:       {desk: "ChangeRole", path: "members/NOBODY/role", body: `{"role":"viewer"}`, code: reply.NotFound},
-	"POST " + SignOutPath:    {desk: "SignOutMember", path: "members/NOBODY/sign-out", code: reply.NotFound},
-	"POST " + RemovePath:     {desk: "RemoveMember", path: "members/NOBODY/remove", code: reply.NotFound},
-	"GET " + InvitationsPath: {desk: "Invitations", viewer: true, path: "invitations?publisher_id=pub_a"},
-	"POST " + InvitationsPath: {desk: "Invite", path: "invitations",
+	"GET " + MembersPath:     {does: "Members", viewer: true, path: "members?publisher_id=pub_a"},
+	"POST " + RolePath:       {does: "ChangeRole", path: "members/NOBODY/role", body: `{"role":"viewer"}`, code: reply.NotFound},
+	"POST " + SignOutPath:    {does: "SignOutMember", path: "members/NOBODY/sign-out", code: reply.NotFound},
+	"POST " + RemovePath:     {does: "RemoveMember", path: "members/NOBODY/remove", code: reply.NotFound},
+	"GET " + InvitationsPath: {does: "Invitations", viewer: true, path: "invitations?publisher_id=pub_a"},
+	"POST " + InvitationsPath: {does: "Invite", path: "invitations",
 		body: `{"publisher_id":"pub_a","name":"Ida","role":"developer"}`},
-	"POST " + WithdrawPath: {desk: "WithdrawInvitation",
+	"POST " + WithdrawPath: {does: "WithdrawInvitation",
 		path: "invitations/INVITATION/withdraw?publisher_id=pub_a"},
-	"POST " + LinksPath: {desk: "CreateLink", path: "links", body: `{"publisher_id":"pub_a","role":"admin"}`},
+	"POST " + LinksPath: {does: "CreateLink", path: "links", body: `{"publisher_id":"pub_a","role":"admin"}`},
 
-	"GET " + OperatorsPath:       {desk: "OperatorTokens", viewer: true, path: "operators"},
-	"POST " + OperatorsPath:      {desk: "CreateOperatorToken", path: "operators", body: `{"name":"Oda","role":"viewer"}`},
-	"GET " + SelfPath:            {desk: "Judge", viewer: true, path: "operators/self?may=module.read"},
-	"POST " + RevokeOperatorPath: {desk: "RevokeOperatorToken", path: "operators/TOKEN/revoke"},
-	"GET " + AuditPath:           {desk: "Audit", viewer: true, path: "audit"},
-	"GET " + MethodsPath:         {desk: "Methods", viewer: true, path: "methods"},
-	"POST " + SitePath: {desk: "ApplySite", path: "site", body: `{"publishers":[{"id":"pub_f","name":"File"}],` +
+	"GET " + OperatorsPath:       {does: "OperatorTokens", viewer: true, path: "operators"},
+	"POST " + OperatorsPath:      {does: "CreateOperatorToken", path: "operators", body: `{"name":"Oda","role":"viewer"}`},
+	"GET " + SelfPath:            {does: "Authorize", viewer: true, path: "operators/self?may=module.read"},
+	"POST " + RevokeOperatorPath: {does: "RevokeOperatorToken", path: "operators/TOKEN/revoke"},
+	"GET " + AuditPath:           {does: "Audit", viewer: true, path: "audit"},
+	"GET " + MethodsPath:         {does: "Methods", viewer: true, path: "methods"},
+	"POST " + SitePath: {does: "ApplySite", path: "site", body: `{"publishers":[{"id":"pub_f","name":"File"}],` +
 		`"integrations":null}`},
 }
 
-// elsewhere are the functions of the desk that have no row, and why.
+// elsewhere are the functions of operate.Operations that have no row, and why.
 var elsewhere = map[string]string{
 	"Dead":        "deliveries without an integration",
 	"Waiting":     "deliveries without an integration",
 	"ResendEvent": "resend without an integration",
 	"PlanSite":    "site with dry_run",
 	"Entry":       "for the console",
-	"Judging":     "Admin.judging calls it",
+	"WithMisread": "Admin.operations calls it",
 	"TellUse":     "Admin.caller calls it",
 	"TellDone":    "the core's host calls it",
 }
@@ -136,7 +137,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			t.Run(fmt.Sprintf("%s as %s", name, role), func(t *testing.T) {
 				w := newWorld(t)
 				named := w.sample(t)
-				made, err := w.Desk.CreateOperatorToken(ctx, root, "Olga", role, nil)
+				made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", role, nil)
 				coretest.Must(t, err)
 				method, _, _ := strings.Cut(name, " ")
 				before := w.stored(t)
@@ -162,7 +163,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 func (w *world) stored(t testing.TB) string {
 	t.Helper()
 	var all []string
-	for _, p := range append([]kv.Partition{"c"}, w.Desk.Partitions...) {
+	for _, p := range append([]kv.Partition{"c"}, w.Operations.Partitions...) {
 		items, err := w.Memory.List(ctx, kv.Key{Partition: p}, "", 10_000)
 		coretest.Must(t, err)
 		for _, it := range items {
@@ -199,15 +200,15 @@ func TestEveryRouteHasItsRow(t *testing.T) {
 	for _, r := range routes {
 		for _, method := range r.Methods {
 			name := method + " " + r.Pattern
-			if r.Handle != nil && rows[name].desk == "" {
+			if r.Handle != nil && rows[name].does == "" {
 				t.Errorf("TestWhoMayDoWhat does not ask for %s", name)
 			}
-			asked[rows[name].desk] = true
+			asked[rows[name].does] = true
 		}
 	}
-	desk := reflect.TypeFor[*operate.Desk]()
-	for n := range desk.NumMethod() {
-		if name := desk.Method(n).Name; asked[name] == (elsewhere[name] != "") {
+	functions := reflect.TypeFor[*operate.Operations]()
+	for n := range functions.NumMethod() {
+		if name := functions.Method(n).Name; asked[name] == (elsewhere[name] != "") {
 			t.Errorf("%s has a row: %v; it is asked for elsewhere: %q", name, asked[name], elsewhere[name])
 		}
 	}
@@ -365,7 +366,7 @@ func TestSecretsAreToldOnce(t *testing.T) {
 	w.must(t, "PATCH", IntegrationsPath+"/"+testUUID, `{"webhook_secret":"`+own+`"}`, nil)
 	secrets = append(secrets, own)
 	for name, r := range rows {
-		if !strings.HasPrefix(name, "GET ") && r.desk != "TestWebhook" && r.desk != "ApplySite" {
+		if !strings.HasPrefix(name, "GET ") && r.does != "TestWebhook" && r.does != "ApplySite" {
 			continue
 		}
 		method, _, _ := strings.Cut(name, " ")
@@ -440,7 +441,7 @@ func TestTrialsOverTheAPI(t *testing.T) {
 // Contract 42: a token tells whose it is, and what it may do, in the words of every other refusal.
 func TestATokenTellsWhatItMayDo(t *testing.T) {
 	w := newWorld(t)
-	made, err := w.Desk.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
+	made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
 	coretest.Must(t, err)
 	refused, _ := w.send(t, question{made.Token, "POST", OperatorsPath, `{"name":"x","role":"viewer"}`, ""})
 	for _, c := range []struct {
@@ -469,7 +470,7 @@ func TestATokenTellsWhatItMayDo(t *testing.T) {
 func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
 	w := newWorld(t)
 	uses := func() (n int) {
-		page, err := w.Desk.Audit(ctx, root, "", operate.Cursor{})
+		page, err := w.Operations.Audit(ctx, root, "", operate.Cursor{})
 		coretest.Must(t, err)
 		for _, e := range page.Items {
 			if e.Operation == operate.OperatorUse {
@@ -514,7 +515,7 @@ func TestHostileBodies(t *testing.T) {
 			continue
 		}
 		limit := web.MaxBody
-		if r.desk == "ApplySite" {
+		if r.does == "ApplySite" {
 			limit = maxSite
 		}
 		for _, body := range []string{"x", "null", "[]", `"x"`, "{", `{"a":1}x`, "{}{}", "\xff", "{\"name\":\"\xff\"}",

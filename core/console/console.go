@@ -15,9 +15,9 @@ import (
 
 // Console serves the pages. All fields but Dev are needed.
 type Console struct {
-	Desk Desk
-	Door Door
-	Host host.Host // KV, Sealer, Now, Random and Log
+	Operations Operations
+	Access     Access
+	Host       host.Host // KV, Sealer, Now, Random and Log
 
 	BaseURL string // scheme and host of the console, no slash at the end
 	Dev     bool   // a sign-in link opens by itself

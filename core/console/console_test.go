@@ -208,8 +208,8 @@ func TestEveryFormForEveryRole(t *testing.T) {
 				if page.Status == 200 && shown != allowed {
 					t.Errorf("%s for %q: shown is %v, allowed is %v", name, who, shown, allowed)
 				}
-				if want := allowed && test.did != ""; want != slices.Equal(w.desk.did, []string{test.did}) {
-					t.Errorf("%s for %q: the desk did %v", name, who, w.desk.did)
+				if want := allowed && test.did != ""; want != slices.Equal(w.fake.did, []string{test.did}) {
+					t.Errorf("%s for %q: the fake did %v", name, who, w.fake.did)
 				}
 			}
 		}
@@ -258,8 +258,8 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 	} {
 		w := newWorld(t)
 		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
-			len(w.desk.did) > 0 {
-			t.Errorf("%s %s: %d, and the desk did %v; want 404 and nothing", c.name, c.form, got, w.desk.did)
+			len(w.fake.did) > 0 {
+			t.Errorf("%s %s: %d, and the fake did %v; want 404 and nothing", c.name, c.form, got, w.fake.did)
 		}
 	}
 	resp := newWorld(t).ask("POST", mine+"/sessions", "admin",
@@ -330,7 +330,7 @@ func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
 func TestSearchByName(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ path, who, name, has, hasNot string }{
-		{"/console/publishers", "operator", w.desk.publishers[0].Name, mineID, w.desk.publishers[1].Name},
+		{"/console/publishers", "operator", w.fake.publishers[0].Name, mineID, w.fake.publishers[1].Name},
 		{mine + "/integrations", "viewer", "Shop", shopID, kioskID},
 	} {
 		page := string(w.ask("GET", c.path+"?name="+url.QueryEscape(c.name), c.who, "").Body)
@@ -370,10 +370,10 @@ func TestWhatFormsHandOver(t *testing.T) {
 			"callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
 			"browser_origins":  {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
 		"developer"))
-	if len(w.desk.inputs) != 1 {
-		t.Fatalf("the desk got %v", w.desk.inputs)
+	if len(w.fake.inputs) != 1 {
+		t.Fatalf("the fake got %v", w.fake.inputs)
 	}
-	got, err := json.Marshal(w.desk.inputs[0])
+	got, err := json.Marshal(w.fake.inputs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,10 +388,10 @@ func TestWhatFormsHandOver(t *testing.T) {
 	w = newWorld(t)
 	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID,
 		"developer"))
-	in, ok := w.desk.inputs[0].(operate.KeyInput)
+	in, ok := w.fake.inputs[0].(operate.KeyInput)
 	if !ok || in.Publisher != mineID || in.Integration != shopID ||
 		!in.Expires.Equal(time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)) {
-		t.Errorf("create-key handed over %+v: a key is good until the end of the day", w.desk.inputs[0])
+		t.Errorf("create-key handed over %+v: a key is good until the end of the day", w.fake.inputs[0])
 	}
 }
 
@@ -416,7 +416,7 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 		{kv.ErrUnavailable, 503, "cannot answer"}, {errors.New("broken inside"), 503, "cannot answer"},
 	} {
 		w := newWorld(t)
-		w.desk.fail = c.err
+		w.fake.fail = c.err
 		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7&name=Laden",
 			"developer"))
 		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) ||
@@ -436,7 +436,7 @@ func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
 		"":                                            "",
 	} {
 		w := newWorld(t)
-		w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: message}}}
+		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: message}}}
 		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7", "developer"))
 		doc := parse(t, resp)
 		if got := text(with(doc, "href", "#save-integration-name")); resp.Status != 422 || got != want {
@@ -466,9 +466,9 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 			action := name[strings.LastIndex(name, " ")+1:]
 			resp := w.ask("POST", path, who, body(action, form, who))
 			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
-				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.desk.inputs) > 0 ||
-				slices.Contains(w.desk.did, test.did) {
-				t.Errorf("%s with %s: %d, and the desk did %v", name, form, resp.Status, w.desk.did)
+				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.fake.inputs) > 0 ||
+				slices.Contains(w.fake.did, test.did) {
+				t.Errorf("%s with %s: %d, and the fake did %v", name, form, resp.Status, w.fake.did)
 			}
 		}
 	}
@@ -498,7 +498,7 @@ func TestALostUpdate(t *testing.T) {
 func TestALostUpdateTellsWhatIsNew(t *testing.T) {
 	w := newWorld(t)
 	by := func(member, field string) operate.AuditEntry {
-		return operate.AuditEntry{At: w.desk.now(), ActorKind: operate.KindMember, ActorID: member,
+		return operate.AuditEntry{At: w.fake.now(), ActorKind: operate.KindMember, ActorID: member,
 			ActorName: member, Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
 			Changes: []operate.AuditChange{{Field: field, From: "a", To: "b"}}}
 	}
@@ -514,7 +514,7 @@ func TestALostUpdateTellsWhatIsNew(t *testing.T) {
 			by("mem_admin", "level"), by("mem_admin", "methods"), by("mem_admin", "passkeys")},
 			"name level methods", "passkeys"},
 	} {
-		w.desk.audit = c.audit
+		w.fake.audit = c.audit
 		resp := w.ask("POST", shop, "developer",
 			body("save-integration", "version=v6&name=Laden", "developer"))
 		alert := text(with(parse(t, resp), "role", "alert"))
@@ -637,8 +637,8 @@ func TestPostsOfOtherSites(t *testing.T) {
 	} {
 		w := newWorld(t)
 		resp := w.ask("POST", mine+"/keys", c.who, c.body, c.header...)
-		if resp.Status != c.want || (len(w.desk.did) > 0) != (c.want == 303) {
-			t.Errorf("%s: %d, and the desk did %v; want %d", c.rule, resp.Status, w.desk.did, c.want)
+		if resp.Status != c.want || (len(w.fake.did) > 0) != (c.want == 303) {
+			t.Errorf("%s: %d, and the fake did %v; want %d", c.rule, resp.Status, w.fake.did, c.want)
 		}
 		if c.want != 303 && resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Errorf("%s: a person never sees anything else than a page", c.rule)
@@ -726,7 +726,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	w.door.noKeys = true
+	w.access.noKeys = true
 	for _, path := range []string{"/console/sign-in", "/console/invitation?invitation=vrg_inv_good"} {
 		page := string(w.ask("GET", path, "", "").Body)
 		if !strings.Contains(page, "Passkeys need an address with a name") ||
@@ -768,12 +768,12 @@ func TestALinkFromElsewhere(t *testing.T) {
 
 func TestTheStoreIsDown(t *testing.T) {
 	w := newWorld(t)
-	w.door.down = kv.ErrUnavailable
+	w.access.down = kv.ErrUnavailable
 	if got := w.ask("GET", mine, "admin", ""); got.Status != 503 || got.Header.Get("Retry-After") == "" {
 		t.Errorf("without sessions: %d", got.Status)
 	}
 	w = newWorld(t)
-	w.desk.down = kv.ErrUnavailable
+	w.fake.down = kv.ErrUnavailable
 	for _, row := range console.PageRows() {
 		if path := pageTests[row.Name].path; strings.HasPrefix(path, mine) {
 			if got := w.ask("GET", path, "admin", ""); got.Status != 503 {
@@ -871,14 +871,14 @@ func poison(v reflect.Value, field string) {
 
 func TestStoredTextComesOutAsText(t *testing.T) {
 	w := newWorld(t)
-	for _, list := range []any{&w.desk.publishers, &w.desk.integrations, &w.desk.keys, &w.desk.deliveries,
-		&w.desk.sessions,
-		&w.desk.members, &w.desk.invited, &w.desk.tokens, &w.desk.audit} {
+	for _, list := range []any{&w.fake.publishers, &w.fake.integrations, &w.fake.keys, &w.fake.deliveries,
+		&w.fake.sessions,
+		&w.fake.members, &w.fake.invited, &w.fake.tokens, &w.fake.audit} {
 		poison(reflect.ValueOf(list).Elem(), "")
 	}
-	for cookie, who := range w.door.actors {
+	for cookie, who := range w.access.actors {
 		who.Name += canary
-		w.door.actors[cookie] = who
+		w.access.actors[cookie] = who
 	}
 	for _, s := range sights {
 		path := s.path
@@ -908,11 +908,11 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 func TestALargePublisher(t *testing.T) {
 	w := newWorld(t)
 	for n := range 10_000 {
-		i := w.desk.integrations[1]
+		i := w.fake.integrations[1]
 		i.ID, i.Name = fmt.Sprintf("99999999-7777-4777-8777-%012d", n), fmt.Sprintf("Kiosk %d", n)
-		w.desk.integrations = append(w.desk.integrations, i)
+		w.fake.integrations = append(w.fake.integrations, i)
 	}
-	last := w.desk.integrations[len(w.desk.integrations)-1]
+	last := w.fake.integrations[len(w.fake.integrations)-1]
 	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
 		mine + "/keys",
 		mine + "/test?integration=" + last.ID} {
@@ -1021,7 +1021,7 @@ func text(n *html.Node) string {
 // A receiver that does not answer gets one probe, and words about the way to it.
 func TestAReceiverThatDoesNotAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.desk.silent = true
+	w.fake.silent = true
 	to := w.ask("POST", shop+"/webhook", "developer",
 		body("test-webhook", "", "developer")).Header.Get("Location")
 	page := text(parse(t, w.ask("GET", to, "developer", "")))
@@ -1037,7 +1037,7 @@ func TestAReceiverThatDoesNotAnswer(t *testing.T) {
 // Earlier releases asked for no names.
 func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
 	w := newWorld(t)
-	w.desk.publishers[0].Name, w.desk.integrations[0].Name = "", ""
+	w.fake.publishers[0].Name, w.fake.integrations[0].Name = "", ""
 	for path, id := range map[string]string{"/console/publishers": mineID, mine: mineID, shop: shopID,
 		mine + "/integrations": shopID, mine + "/deliveries": shopID} {
 		doc := parse(t, w.ask("GET", path, "operator", ""))
@@ -1061,7 +1061,7 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 	if resp := w.ask("GET", "/console/undelivered", "admin", ""); resp.Status != 404 {
 		t.Errorf("contract 43: for a member: %d", resp.Status)
 	}
-	w.desk.deliveries = nil
+	w.fake.deliveries = nil
 	page = string(w.ask("GET", "/console/undelivered", "operator", "").Body)
 	if !strings.Contains(page, "Every event has arrived") {
 		t.Errorf("without such events:\n%s", page)
@@ -1077,8 +1077,8 @@ func TestEndingOneSession(t *testing.T) {
 		t.Errorf("the page offers to end another session than the other one:\n%s", page)
 	}
 	resp := w.ask("POST", "/console/account", "admin", body("end-session", "session=con_1", "admin"))
-	if resp.Status != 303 || !slices.Equal(w.door.did, []string{"end con_1"}) {
-		t.Errorf("%d, and the door did %v", resp.Status, w.door.did)
+	if resp.Status != 303 || !slices.Equal(w.access.did, []string{"end con_1"}) {
+		t.Errorf("%d, and the access did %v", resp.Status, w.access.did)
 	}
 	resp = w.ask("POST", "/console/account", "admin", body("end-session", "session=con_9", "admin"))
 	if resp.Status == 303 || !strings.Contains(string(resp.Body), "This session has ended already.") {

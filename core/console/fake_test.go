@@ -22,7 +22,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Publishers and integrations of the fake desk.
+// Publishers and integrations of the fake.
 const (
 	mineID     = "pub_nordlicht"
 	othersID   = "pub_ahrenfeld"
@@ -40,8 +40,9 @@ const (
 	base       = "https://verify.example"
 )
 
-// desk is operate.Desk with a store in memory, for the pages. It knows every rule of rights by Actor.May.
-type desk struct {
+// fake is operate.Operations with a store in memory, for the pages. It knows every rule of rights by
+// Actor.May.
+type fake struct {
 	now          func() time.Time
 	publishers   []operate.Publisher
 	integrations []operate.Integration
@@ -64,11 +65,11 @@ type desk struct {
 
 func ptr[T any](v T) *T { return &v }
 
-func newDesk(now func() time.Time) *desk {
+func newFake(now func() time.Time) *fake {
 	t := now()
 	before := func(d time.Duration) time.Time { return t.Add(-d) }
 	days := func(n int) *time.Time { return ptr(before(time.Duration(n) * 24 * time.Hour)) }
-	d := &desk{now: now}
+	d := &fake{now: now}
 	publisher := func(id, name string, created *time.Time) operate.Publisher {
 		return operate.Publisher{Publisher: integration.Publisher{ID: id, Name: name, Created: created},
 			Version: "v1"}
@@ -108,10 +109,10 @@ func newDesk(now func() time.Time) *desk {
 }
 
 // addTraffic adds keys, deliveries and sessions.
-func (d *desk) addTraffic() {
-	t := d.now()
+func (o *fake) addTraffic() {
+	t := o.now()
 	before := func(d time.Duration) time.Time { return t.Add(-d) }
-	d.keys = []operate.Key{
+	o.keys = []operate.Key{
 		{Key: integration.Key{ID: "key_1", PublisherID: mineID, Last4: "9fQ2",
 			Created: before(90 * 24 * time.Hour)},
 			LastUsed: t.Format(time.DateOnly)},
@@ -132,7 +133,7 @@ func (d *desk) addTraffic() {
 	ok := func(age time.Duration) operate.Attempt {
 		return operate.Attempt{At: before(age), Status: 200, TookMS: 84}
 	}
-	d.deliveries = []operate.Delivery{
+	o.deliveries = []operate.Delivery{
 		event("0000-evt-3", webhook.TypeStarted, operate.DeliveryWaiting, 40*time.Second,
 			operate.Attempt{At: before(30 * time.Second), Cause: host.FetchTimeout, TookMS: 10000}),
 		event(deliveryID, webhook.TypeCompleted, operate.DeliveryDelivered, 5*time.Minute,
@@ -141,15 +142,15 @@ func (d *desk) addTraffic() {
 			operate.Attempt{At: before(3 * time.Hour), Status: 401, TookMS: 31}),
 		event("0000-evt-4", webhook.TypeStarted, operate.DeliveryDelivered, 6*time.Minute, ok(6*time.Minute)),
 	}
-	d.deliveries[0].Due = ptr(t.Add(90 * time.Second))
-	d.deliveries[2].Reason = "refused"
-	d.deliveries[3].Test = true
-	d.sessions = []operate.Session{
+	o.deliveries[0].Due = ptr(t.Add(90 * time.Second))
+	o.deliveries[2].Reason = "refused"
+	o.deliveries[3].Test = true
+	o.sessions = []operate.Session{
 		{ID: sessionID, Publisher: mineID, Integration: shopID, Level: "L1", ChallengeAge: 25,
 			Status:   "COMPLETED",
 			Attempts: 1, Started: before(6 * time.Minute), Expires: t.Add(4 * time.Minute),
 			Ended: ptr(before(5 * time.Minute)), ResultUsed: ptr(true),
-			Events: []operate.Delivery{d.deliveries[3], d.deliveries[1]}},
+			Events: []operate.Delivery{o.deliveries[3], o.deliveries[1]}},
 		{ID: theirsID, Publisher: othersID, Integration: foreignID, Status: "PENDING",
 			Started: before(time.Minute)},
 		{ID: "svc_sess_pending", Publisher: mineID, Integration: shopID, Level: "L1", ChallengeAge: 25,
@@ -158,8 +159,8 @@ func (d *desk) addTraffic() {
 }
 
 // addPeople adds members, tokens and the audit.
-func (d *desk) addPeople() {
-	t := d.now()
+func (o *fake) addPeople() {
+	t := o.now()
 	before := func(d time.Duration) time.Time { return t.Add(-d) }
 	days := func(n int) *time.Time { return ptr(before(time.Duration(n) * 24 * time.Hour)) }
 	member := func(id, publisher, name string, role operate.Role, seen *time.Time) operate.Member {
@@ -169,15 +170,15 @@ func (d *desk) addPeople() {
 				Created:  before(50 * 24 * time.Hour),
 				LastUsed: seen}}, Version: "v1"}
 	}
-	d.members = []operate.Member{
+	o.members = []operate.Member{
 		member("mem_admin", mineID, "Ada Byron", operate.RoleAdmin, ptr(before(2*time.Minute))),
 		member("mem_developer", mineID, "Grace Hopper", operate.RoleDeveloper, ptr(before(26*time.Hour))),
 		member("mem_viewer", mineID, "Annie Easley", operate.RoleViewer, nil),
 		member("mem_other", othersID, "Radia Perlman", operate.RoleAdmin, nil),
 	}
-	d.invited = []operate.Invitation{{ID: "inv_1", Publisher: mineID, Name: "Karen Jones",
+	o.invited = []operate.Invitation{{ID: "inv_1", Publisher: mineID, Name: "Karen Jones",
 		Role: operate.RoleDeveloper, Expires: t.Add(20 * time.Hour)}}
-	d.tokens = []operate.OperatorToken{
+	o.tokens = []operate.OperatorToken{
 		{ID: "configuration", Name: "configuration", Role: operate.RoleOperator},
 		{ID: "op_1", Name: "CI pipeline", Role: operate.RoleOperator, Last4: "77Qa", Created: days(30),
 			Expires: ptr(t.Add(60 * 24 * time.Hour))},
@@ -185,7 +186,7 @@ func (d *desk) addPeople() {
 		{ID: "op_3", Name: "Old laptop", Role: operate.RoleOperator, Last4: "l33t", Created: days(200),
 			Revoked: days(60)},
 	}
-	d.audit = []operate.AuditEntry{
+	o.audit = []operate.AuditEntry{
 		{ID: "1", At: before(3 * time.Minute), ActorKind: operate.KindMember, ActorID: "mem_developer",
 			ActorName: "Grace Hopper", Publisher: mineID, Operation: operate.IntegrationChange,
 			Target: shopID,
@@ -201,10 +202,10 @@ func (d *desk) addPeople() {
 }
 
 // may is what operate does: another publisher's things are not there, and a role may do only what is its own.
-func (d *desk) may(who operate.Actor, op operate.Operation, publisher string) error {
+func (o *fake) may(who operate.Actor, op operate.Operation, publisher string) error {
 	switch {
-	case d.down != nil:
-		return d.down
+	case o.down != nil:
+		return o.down
 	case !who.Operator() && who.Publisher != publisher:
 		return operate.ErrNotFound
 	case !who.May(op):
@@ -214,14 +215,14 @@ func (d *desk) may(who operate.Actor, op operate.Operation, publisher string) er
 }
 
 // does is may for what changes something.
-func (d *desk) does(who operate.Actor, op operate.Operation, publisher string, input ...any) error {
-	if err := d.may(who, op, publisher); err != nil {
+func (o *fake) does(who operate.Actor, op operate.Operation, publisher string, input ...any) error {
+	if err := o.may(who, op, publisher); err != nil {
 		return err
 	}
-	if d.fail != nil {
-		return d.fail
+	if o.fail != nil {
+		return o.fail
 	}
-	d.did, d.inputs = append(d.did, string(op)), append(d.inputs, input...)
+	o.did, o.inputs = append(o.did, string(op)), append(o.inputs, input...)
 	return nil
 }
 
@@ -250,17 +251,17 @@ func of[T any](all []T, ok func(T) bool) (some []T) {
 	return some
 }
 
-func (d *desk) Publishers(_ context.Context, who operate.Actor, c operate.Cursor) (
+func (o *fake) Publishers(_ context.Context, who operate.Actor, c operate.Cursor) (
 	operate.Page[operate.Publisher], error) {
-	return part(of(d.publishers, func(p operate.Publisher) bool { return strings.Contains(p.Name, c.Name) }),
-		c), d.may(who, operate.PublisherList, "")
+	return part(of(o.publishers, func(p operate.Publisher) bool { return strings.Contains(p.Name, c.Name) }),
+		c), o.may(who, operate.PublisherList, "")
 }
 
-func (d *desk) Publisher(_ context.Context, who operate.Actor, id string) (operate.Publisher, error) {
-	if err := d.may(who, operate.PublisherRead, id); err != nil {
+func (o *fake) Publisher(_ context.Context, who operate.Actor, id string) (operate.Publisher, error) {
+	if err := o.may(who, operate.PublisherRead, id); err != nil {
 		return operate.Publisher{}, err
 	}
-	for _, p := range d.publishers {
+	for _, p := range o.publishers {
 		if p.ID == id {
 			return p, nil
 		}
@@ -268,69 +269,69 @@ func (d *desk) Publisher(_ context.Context, who operate.Actor, id string) (opera
 	return operate.Publisher{}, operate.ErrNotFound
 }
 
-func (d *desk) CreatePublisher(_ context.Context, who operate.Actor, in operate.PublisherInput) (
+func (o *fake) CreatePublisher(_ context.Context, who operate.Actor, in operate.PublisherInput) (
 	operate.Publisher, error) {
 	if in.Name == nil || *in.Name == "" {
 		return operate.Publisher{}, &operate.Invalid{Fields: []operate.Field{{Field: "name", Code: "required",
 			Message: "Give the publisher a name."}}}
 	}
 	p := operate.Publisher{Publisher: integration.Publisher{ID: "pub_made", Name: *in.Name}, Version: "v1"}
-	err := d.does(who, operate.PublisherCreate, "", in)
+	err := o.does(who, operate.PublisherCreate, "", in)
 	if err == nil {
-		d.publishers = append(d.publishers, p)
+		o.publishers = append(o.publishers, p)
 	}
 	return p, err
 }
 
-func (d *desk) ChangePublisher(ctx context.Context, who operate.Actor, id, version string,
+func (o *fake) ChangePublisher(ctx context.Context, who operate.Actor, id, version string,
 	in operate.PublisherInput) (
 	operate.Publisher, error) {
-	p, err := d.Publisher(ctx, who, id)
+	p, err := o.Publisher(ctx, who, id)
 	if err == nil && version != p.Version {
 		err = operate.ErrStale
 	}
 	if err != nil {
 		return p, err
 	}
-	return p, d.does(who, operate.PublisherChange, id, in)
+	return p, o.does(who, operate.PublisherChange, id, in)
 }
 
-func (d *desk) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ string) (operate.Publisher,
+func (o *fake) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ string) (operate.Publisher,
 	error) {
-	p, err := d.Publisher(ctx, who, id)
+	p, err := o.Publisher(ctx, who, id)
 	if err != nil {
 		return p, err
 	}
-	return p, d.does(who, operate.PublisherArchive, id)
+	return p, o.does(who, operate.PublisherArchive, id)
 }
 
-func (d *desk) Passkeys(_ context.Context, _ operate.Actor, publisher string) (operate.UserPasskeys, error) {
+func (o *fake) Passkeys(_ context.Context, _ operate.Actor, publisher string) (operate.UserPasskeys, error) {
 	return operate.UserPasskeys{Publisher: publisher, Count: 3}, nil
 }
 
-func (d *desk) EndPasskeys(_ context.Context, who operate.Actor, publisher string) (operate.UserPasskeys,
+func (o *fake) EndPasskeys(_ context.Context, who operate.Actor, publisher string) (operate.UserPasskeys,
 	error) {
-	return operate.UserPasskeys{Publisher: publisher}, d.does(who, operate.PasskeysEnd, publisher)
+	return operate.UserPasskeys{Publisher: publisher}, o.does(who, operate.PasskeysEnd, publisher)
 }
 
-func (d *desk) Integrations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
+func (o *fake) Integrations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Integration], error) {
-	return part(of(d.integrations, func(i operate.Integration) bool {
+	return part(of(o.integrations, func(i operate.Integration) bool {
 			return i.PublisherID == publisher && strings.Contains(i.Name, c.Name)
 		}), c),
-		d.may(who, operate.IntegrationList, publisher)
+		o.may(who, operate.IntegrationList, publisher)
 }
 
-func (d *desk) Integration(_ context.Context, who operate.Actor, id string) (operate.Integration, error) {
-	for _, i := range d.integrations {
+func (o *fake) Integration(_ context.Context, who operate.Actor, id string) (operate.Integration, error) {
+	for _, i := range o.integrations {
 		if i.ID == id {
-			return i, d.may(who, operate.IntegrationRead, i.PublisherID)
+			return i, o.may(who, operate.IntegrationRead, i.PublisherID)
 		}
 	}
 	return operate.Integration{}, operate.ErrNotFound
 }
 
-func (d *desk) CreateIntegration(_ context.Context, who operate.Actor, in operate.IntegrationInput) (
+func (o *fake) CreateIntegration(_ context.Context, who operate.Actor, in operate.IntegrationInput) (
 	operate.Changed, error) {
 	if in.Name == nil || *in.Name == "" {
 		return operate.Changed{}, &operate.Invalid{Fields: []operate.Field{{Field: "name", Code: "required",
@@ -341,26 +342,26 @@ func (d *desk) CreateIntegration(_ context.Context, who operate.Actor, in operat
 	if in.Webhook != nil {
 		made.Webhook.URL, made.Secret = *in.Webhook.URL, secretText
 	}
-	return made, d.does(who, operate.IntegrationCreate, in.Publisher, in)
+	return made, o.does(who, operate.IntegrationCreate, in.Publisher, in)
 }
 
 // changes is an operation that changes an integration of that version.
-func (d *desk) changes(ctx context.Context, who operate.Actor, op operate.Operation, id, version string,
+func (o *fake) changes(ctx context.Context, who operate.Actor, op operate.Operation, id, version string,
 	in ...any) (
 	operate.Integration, error) {
-	i, err := d.Integration(ctx, who, id)
+	i, err := o.Integration(ctx, who, id)
 	if err == nil && version != i.Version {
 		err = operate.ErrStale
 	}
 	if err == nil {
-		err = d.does(who, op, i.PublisherID, in...)
+		err = o.does(who, op, i.PublisherID, in...)
 	}
 	return i, err
 }
 
-func (d *desk) ChangeIntegration(ctx context.Context, who operate.Actor, id, version string,
+func (o *fake) ChangeIntegration(ctx context.Context, who operate.Actor, id, version string,
 	in operate.IntegrationInput) (operate.Changed, error) {
-	was, err := d.Integration(ctx, who, id)
+	was, err := o.Integration(ctx, who, id)
 	if err != nil {
 		return operate.Changed{}, err
 	}
@@ -368,52 +369,52 @@ func (d *desk) ChangeIntegration(ctx context.Context, who operate.Actor, id, ver
 	if was.Webhook.URL == "" && in.Webhook != nil && in.Webhook.URL != nil {
 		changed.Secret = secretText
 	}
-	changed.Integration, err = d.changes(ctx, who, operate.IntegrationChange, id, version, in)
+	changed.Integration, err = o.changes(ctx, who, operate.IntegrationChange, id, version, in)
 	return changed, err
 }
 
-func (d *desk) ArchiveIntegration(ctx context.Context, who operate.Actor, id, version string) (
+func (o *fake) ArchiveIntegration(ctx context.Context, who operate.Actor, id, version string) (
 	operate.Integration, error) {
-	return d.changes(ctx, who, operate.IntegrationArchive, id, version)
+	return o.changes(ctx, who, operate.IntegrationArchive, id, version)
 }
 
-func (d *desk) StageWebhook(ctx context.Context, who operate.Actor, id, version string,
+func (o *fake) StageWebhook(ctx context.Context, who operate.Actor, id, version string,
 	in operate.WebhookInput) (
 	operate.Changed, error) {
-	i, err := d.changes(ctx, who, operate.WebhookChange, id, version, in)
+	i, err := o.changes(ctx, who, operate.WebhookChange, id, version, in)
 	return operate.Changed{Integration: i, Secret: secretText}, err
 }
 
-func (d *desk) DropStaged(ctx context.Context, who operate.Actor, id, version string) (operate.Integration,
+func (o *fake) DropStaged(ctx context.Context, who operate.Actor, id, version string) (operate.Integration,
 	error) {
-	return d.changes(ctx, who, operate.WebhookChange, id, version)
+	return o.changes(ctx, who, operate.WebhookChange, id, version)
 }
 
-func (d *desk) RotateSecret(ctx context.Context, who operate.Actor, id, version string, _ bool) (
+func (o *fake) RotateSecret(ctx context.Context, who operate.Actor, id, version string, _ bool) (
 	operate.Changed, error) {
-	i, err := d.changes(ctx, who, operate.WebhookChange, id, version)
+	i, err := o.changes(ctx, who, operate.WebhookChange, id, version)
 	return operate.Changed{Integration: i, Secret: secretText}, err
 }
 
-func (d *desk) TestWebhook(ctx context.Context, who operate.Actor, id string, staged bool) (
+func (o *fake) TestWebhook(ctx context.Context, who operate.Actor, id string, staged bool) (
 	operate.TestReport, error) {
-	i, err := d.Integration(ctx, who, id)
+	i, err := o.Integration(ctx, who, id)
 	if err == nil {
-		err = d.does(who, operate.WebhookTest, i.PublisherID)
+		err = o.does(who, operate.WebhookTest, i.PublisherID)
 	}
-	if d.silent {
+	if o.silent {
 		return operate.TestReport{Probes: []operate.ProbeReport{{Name: webhook.ProbeGood, Want: "2xx",
 			Reason: host.FetchRefused}}}, err
 	}
-	r := operate.TestReport{Ready: d.ready, Promoted: d.ready && staged}
+	r := operate.TestReport{Ready: o.ready, Promoted: o.ready && staged}
 	for _, p := range []struct {
 		name, want string
 		status     int
 		passed     bool
 	}{{webhook.ProbeGood, "2xx", 204, true}, {webhook.ProbeBadSignature, "401", 401, true},
-		{webhook.ProbeStaleTimestamp, "401", 204, d.ready}, {webhook.ProbeDifferingTimestamp, "401", 204,
-			d.ready},
-		{webhook.ProbeAlteredBody, "401", 500, d.ready}} {
+		{webhook.ProbeStaleTimestamp, "401", 204, o.ready}, {webhook.ProbeDifferingTimestamp, "401", 204,
+			o.ready},
+		{webhook.ProbeAlteredBody, "401", 500, o.ready}} {
 		r.Probes = append(r.Probes, operate.ProbeReport{Name: p.name, Want: p.want, Status: p.status,
 			Passed: p.passed,
 			TookMS: 47})
@@ -421,11 +422,11 @@ func (d *desk) TestWebhook(ctx context.Context, who operate.Actor, id string, st
 	return r, err
 }
 
-func (d *desk) SendTestEvent(ctx context.Context, who operate.Actor, id, eventType string) (
+func (o *fake) SendTestEvent(ctx context.Context, who operate.Actor, id, eventType string) (
 	operate.Exchange, error) {
-	i, err := d.Integration(ctx, who, id)
+	i, err := o.Integration(ctx, who, id)
 	if err == nil {
-		err = d.does(who, operate.WebhookTest, i.PublisherID, eventType)
+		err = o.does(who, operate.WebhookTest, i.PublisherID, eventType)
 	}
 	return operate.Exchange{Type: eventType, URL: i.Webhook.URL, RequestHeader: map[string]string{
 		"Content-Type": "application/json; charset=utf-8", webhook.HeaderTimestamp: "1795390000",
@@ -437,71 +438,71 @@ func (d *desk) SendTestEvent(ctx context.Context, who operate.Actor, id, eventTy
 		Words: "A 4xx answer says that the event is unwanted. It would be " + "given up at once."}, err
 }
 
-func (d *desk) StartTestSession(ctx context.Context, who operate.Actor, id, callback string) (
+func (o *fake) StartTestSession(ctx context.Context, who operate.Actor, id, callback string) (
 	operate.TestSession, error) {
-	i, err := d.Integration(ctx, who, id)
+	i, err := o.Integration(ctx, who, id)
 	if err == nil {
-		err = d.does(who, operate.SessionTest, i.PublisherID, callback)
+		err = o.does(who, operate.SessionTest, i.PublisherID, callback)
 	}
 	return operate.TestSession{ID: "svc_sess_pending", RedirectURL: base + "/verify?flow=abc",
-		Expires: d.now().Add(10 * time.Minute)}, err
+		Expires: o.now().Add(10 * time.Minute)}, err
 }
 
-func (d *desk) Keys(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
+func (o *fake) Keys(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Key], error) {
-	return part(of(d.keys, func(k operate.Key) bool { return k.PublisherID == publisher }), c),
-		d.may(who, operate.KeyList, publisher)
+	return part(of(o.keys, func(k operate.Key) bool { return k.PublisherID == publisher }), c),
+		o.may(who, operate.KeyList, publisher)
 }
 
-func (d *desk) CreateKey(_ context.Context, who operate.Actor, in operate.KeyInput) (operate.CreatedKey,
+func (o *fake) CreateKey(_ context.Context, who operate.Actor, in operate.KeyInput) (operate.CreatedKey,
 	error) {
-	return operate.CreatedKey{Key: "svc_sk_" + secretText}, d.does(who, operate.KeyCreate, in.Publisher, in)
+	return operate.CreatedKey{Key: "svc_sk_" + secretText}, o.does(who, operate.KeyCreate, in.Publisher, in)
 }
 
-func (d *desk) RevokeKey(_ context.Context, who operate.Actor, id string) (operate.Key, error) {
-	for _, k := range d.keys {
+func (o *fake) RevokeKey(_ context.Context, who operate.Actor, id string) (operate.Key, error) {
+	for _, k := range o.keys {
 		if k.ID == id {
-			return k, d.does(who, operate.KeyRevoke, k.PublisherID)
+			return k, o.does(who, operate.KeyRevoke, k.PublisherID)
 		}
 	}
 	return operate.Key{}, operate.ErrNotFound
 }
 
-func (d *desk) Deliveries(ctx context.Context, who operate.Actor, f operate.DeliveryFilter,
+func (o *fake) Deliveries(ctx context.Context, who operate.Actor, f operate.DeliveryFilter,
 	c operate.Cursor) (
 	operate.Page[operate.Delivery], error) {
-	i, err := d.Integration(ctx, who, f.Integration)
+	i, err := o.Integration(ctx, who, f.Integration)
 	if err == nil {
-		err = d.may(who, operate.DeliveryList, i.PublisherID)
+		err = o.may(who, operate.DeliveryList, i.PublisherID)
 	}
-	return part(of(d.deliveries, func(e operate.Delivery) bool {
+	return part(of(o.deliveries, func(e operate.Delivery) bool {
 		return e.Integration == f.Integration && (f.State == "" || e.State == f.State) &&
 			(f.Type == "" || e.Type == f.Type)
 	}), c), err
 }
 
-func (d *desk) Undelivered(_ context.Context, who operate.Actor) (operate.Undelivered, error) {
+func (o *fake) Undelivered(_ context.Context, who operate.Actor) (operate.Undelivered, error) {
 	u := operate.Undelivered{Publishers: []operate.PublisherUndelivered{}}
-	if len(d.deliveries) > 0 {
+	if len(o.deliveries) > 0 {
 		u.Publishers = []operate.PublisherUndelivered{
 			{Publisher: mineID, Name: "Nordlicht Spirits", Waiting: 1, Dead: 1,
-				Oldest: &d.deliveries[0].Created,
-				Newest: &d.deliveries[2].Created, Integrations: []operate.IntegrationUndelivered{
+				Oldest: &o.deliveries[0].Created,
+				Newest: &o.deliveries[2].Created, Integrations: []operate.IntegrationUndelivered{
 					{Integration: shopID, Name: "Shop", Waiting: 1, Dead: 1}}},
 			{Publisher: othersID, Name: "Ahrenfeld Games", Dead: 1250, More: true,
-				Newest: &d.deliveries[1].Created, Integrations: []operate.IntegrationUndelivered{
+				Newest: &o.deliveries[1].Created, Integrations: []operate.IntegrationUndelivered{
 					{Integration: foreignID, Name: "Games", Dead: 1250, More: true}}},
 		}
 	}
-	return u, d.may(who, operate.DeliveryList, "")
+	return u, o.may(who, operate.DeliveryList, "")
 }
 
-func (d *desk) Delivery(ctx context.Context, who operate.Actor, integration, place string) (
+func (o *fake) Delivery(ctx context.Context, who operate.Actor, integration, place string) (
 	operate.Delivery, error) {
-	if _, err := d.Integration(ctx, who, integration); err != nil {
+	if _, err := o.Integration(ctx, who, integration); err != nil {
 		return operate.Delivery{}, err
 	}
-	for _, e := range d.deliveries {
+	for _, e := range o.deliveries {
 		if e.Integration == integration && e.Place == place {
 			return e, nil
 		}
@@ -509,30 +510,30 @@ func (d *desk) Delivery(ctx context.Context, who operate.Actor, integration, pla
 	return operate.Delivery{}, operate.ErrNotFound
 }
 
-func (d *desk) Resend(ctx context.Context, who operate.Actor, integration, place string) (operate.Delivery,
+func (o *fake) Resend(ctx context.Context, who operate.Actor, integration, place string) (operate.Delivery,
 	error) {
-	e, err := d.Delivery(ctx, who, integration, place)
+	e, err := o.Delivery(ctx, who, integration, place)
 	if err == nil {
-		err = d.does(who, operate.DeliveryResend, mineID)
+		err = o.does(who, operate.DeliveryResend, mineID)
 	}
 	return e, err
 }
 
-func (d *desk) Session(_ context.Context, who operate.Actor, id string) (operate.Session, error) {
-	for _, s := range d.sessions {
+func (o *fake) Session(_ context.Context, who operate.Actor, id string) (operate.Session, error) {
+	for _, s := range o.sessions {
 		if s.ID == id {
-			return s, d.may(who, operate.SessionRead, s.Publisher)
+			return s, o.may(who, operate.SessionRead, s.Publisher)
 		}
 	}
 	return operate.Session{}, operate.ErrNotFound
 }
 
-func (d *desk) Usage(ctx context.Context, who operate.Actor, id, from, to string) ([]usage.Day, error) {
-	i, err := d.Integration(ctx, who, id)
+func (o *fake) Usage(ctx context.Context, who operate.Actor, id, from, to string) ([]usage.Day, error) {
+	i, err := o.Integration(ctx, who, id)
 	if err == nil {
-		err = d.may(who, operate.UsageRead, i.PublisherID)
+		err = o.may(who, operate.UsageRead, i.PublisherID)
 	}
-	last := host.DayOf(d.now())
+	last := host.DayOf(o.now())
 	if to != "" {
 		last, _ = host.ParseDay(to)
 	}
@@ -552,62 +553,62 @@ func (d *desk) Usage(ctx context.Context, who operate.Actor, id, from, to string
 	return days, err
 }
 
-func (d *desk) Overview(_ context.Context, who operate.Actor, publisher string) (operate.Overview, error) {
-	o := operate.Overview{Today: map[string]uint64{}}
+func (o *fake) Overview(_ context.Context, who operate.Actor, publisher string) (operate.Overview, error) {
+	view := operate.Overview{Today: map[string]uint64{}}
 	steps := []operate.Step{{Name: operate.StepIntegration}, {Name: operate.StepWebhook},
 		{Name: operate.StepKey},
 		{Name: operate.StepSession},
 		{Name: operate.StepMethod}}
 	if publisher == mineID {
-		o.Waiting, o.Dead = 1, 3
-		o.Undelivered = []operate.IntegrationUndelivered{
+		view.Waiting, view.Dead = 1, 3
+		view.Undelivered = []operate.IntegrationUndelivered{
 			{Integration: kioskID, Name: "Kiosk", Waiting: 1, Dead: 3}}
-		o.Today = map[string]uint64{host.OutcomeStarted: 1284, host.OutcomeCompleted: 1102,
+		view.Today = map[string]uint64{host.OutcomeStarted: 1284, host.OutcomeCompleted: 1102,
 			host.OutcomeRejected: 61, host.OutcomeMaxAttempts: 12, host.OutcomeCancelled: 40,
 			host.OutcomeExpired: 55}
 		for n := range steps {
-			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2 || d.stepsDone
+			steps[n].Integration, steps[n].Done = shopID, n == 0 || n == 2 || o.stepsDone
 		}
-		if d.noSandbox {
+		if o.noSandbox {
 			steps[3].Integration = ""
 		}
 	}
-	o.Steps = steps
-	return o, d.may(who, operate.PublisherRead, publisher)
+	view.Steps = steps
+	return view, o.may(who, operate.PublisherRead, publisher)
 }
 
-func (d *desk) Members(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
+func (o *fake) Members(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Member], error) {
-	page := part(of(d.members, func(m operate.Member) bool { return m.Publisher == publisher }), c)
+	page := part(of(o.members, func(m operate.Member) bool { return m.Publisher == publisher }), c)
 	if who.May(operate.MemberChange) {
 		for n := range page.Items {
 			page.Items[n].Sessions = &operate.MemberSessions{Count: n}
 			if n > 0 {
-				page.Items[n].Sessions.LastUsed = ptr(d.now().Add(-4 * time.Minute))
+				page.Items[n].Sessions.LastUsed = ptr(o.now().Add(-4 * time.Minute))
 			}
 		}
 	}
-	return page, d.may(who, operate.MemberList, publisher)
+	return page, o.may(who, operate.MemberList, publisher)
 }
 
-func (d *desk) Invite(_ context.Context, who operate.Actor, publisher, name string, role operate.Role) (
+func (o *fake) Invite(_ context.Context, who operate.Actor, publisher, name string, role operate.Role) (
 	operate.Invitation, error) {
 	return operate.Invitation{ID: "inv_2", Link: base + "/console/invitation?invitation=" + secretText},
-		d.does(who, operate.MemberInvite, publisher, name, role)
+		o.does(who, operate.MemberInvite, publisher, name, role)
 }
 
-func (d *desk) Invitations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
+func (o *fake) Invitations(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.Invitation], error) {
-	return part(of(d.invited, func(i operate.Invitation) bool { return i.Publisher == publisher }), c),
-		d.may(who, operate.MemberList, publisher)
+	return part(of(o.invited, func(i operate.Invitation) bool { return i.Publisher == publisher }), c),
+		o.may(who, operate.MemberList, publisher)
 }
 
-func (d *desk) WithdrawInvitation(_ context.Context, who operate.Actor, publisher, _ string) error {
-	return d.does(who, operate.MemberInvite, publisher)
+func (o *fake) WithdrawInvitation(_ context.Context, who operate.Actor, publisher, _ string) error {
+	return o.does(who, operate.MemberInvite, publisher)
 }
 
-func (d *desk) member(id string) operate.Member {
-	for _, m := range d.members {
+func (o *fake) member(id string) operate.Member {
+	for _, m := range o.members {
 		if m.ID == id {
 			return m
 		}
@@ -615,66 +616,66 @@ func (d *desk) member(id string) operate.Member {
 	return operate.Member{}
 }
 
-func (d *desk) ChangeRole(_ context.Context, who operate.Actor, id string, role operate.Role) (
+func (o *fake) ChangeRole(_ context.Context, who operate.Actor, id string, role operate.Role) (
 	operate.Member, error) {
-	m := d.member(id)
+	m := o.member(id)
 	m.Role = role
-	return m, d.does(who, operate.MemberChange, m.Publisher, role)
+	return m, o.does(who, operate.MemberChange, m.Publisher, role)
 }
 
-func (d *desk) SignOutMember(_ context.Context, who operate.Actor, id string) (operate.Member, error) {
-	m := d.member(id)
+func (o *fake) SignOutMember(_ context.Context, who operate.Actor, id string) (operate.Member, error) {
+	m := o.member(id)
 	if who.Kind == operate.KindMember && who.ID == id {
-		d.did = append(d.did, "member.change")
+		o.did = append(o.did, "member.change")
 		return m, nil
 	}
-	return m, d.does(who, operate.MemberChange, m.Publisher)
+	return m, o.does(who, operate.MemberChange, m.Publisher)
 }
 
-func (d *desk) RemoveMember(_ context.Context, who operate.Actor, id string) error {
-	return d.does(who, operate.MemberRemove, d.member(id).Publisher)
+func (o *fake) RemoveMember(_ context.Context, who operate.Actor, id string) error {
+	return o.does(who, operate.MemberRemove, o.member(id).Publisher)
 }
 
-func (d *desk) CreateLink(_ context.Context, who operate.Actor, publisher, _ string, role operate.Role) (
+func (o *fake) CreateLink(_ context.Context, who operate.Actor, publisher, _ string, role operate.Role) (
 	operate.SignInLink, error) {
 	return operate.SignInLink{Link: base + "/console/link?link=" + secretText},
-		d.does(who, operate.LinkCreate, publisher, role)
+		o.does(who, operate.LinkCreate, publisher, role)
 }
 
-func (d *desk) OperatorTokens(_ context.Context, who operate.Actor, c operate.Cursor) (
+func (o *fake) OperatorTokens(_ context.Context, who operate.Actor, c operate.Cursor) (
 	operate.Page[operate.OperatorToken], error) {
-	return part(d.tokens, c), d.may(who, operate.OperatorList, "")
+	return part(o.tokens, c), o.may(who, operate.OperatorList, "")
 }
 
-func (d *desk) CreateOperatorToken(_ context.Context, who operate.Actor, name string, role operate.Role,
+func (o *fake) CreateOperatorToken(_ context.Context, who operate.Actor, name string, role operate.Role,
 	expires *time.Time) (operate.CreatedOperatorToken, error) {
 	return operate.CreatedOperatorToken{Token: "vrg_op_" + secretText},
-		d.does(who, operate.OperatorCreate, "", name, role, expires)
+		o.does(who, operate.OperatorCreate, "", name, role, expires)
 }
 
-func (d *desk) RevokeOperatorToken(_ context.Context, who operate.Actor, id string) (operate.OperatorToken,
+func (o *fake) RevokeOperatorToken(_ context.Context, who operate.Actor, id string) (operate.OperatorToken,
 	error) {
-	return operate.OperatorToken{ID: id, Name: "CI pipeline"}, d.does(who, operate.OperatorRevoke, "")
+	return operate.OperatorToken{ID: id, Name: "CI pipeline"}, o.does(who, operate.OperatorRevoke, "")
 }
 
-func (d *desk) Audit(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
+func (o *fake) Audit(_ context.Context, who operate.Actor, publisher string, c operate.Cursor) (
 	operate.Page[operate.AuditEntry], error) {
-	return part(of(d.audit, func(e operate.AuditEntry) bool {
+	return part(of(o.audit, func(e operate.AuditEntry) bool {
 			return publisher == "" ||
 				e.Publisher == publisher
 		}), c),
-		d.may(who, operate.AuditRead, publisher)
+		o.may(who, operate.AuditRead, publisher)
 }
 
-func (d *desk) Methods(_ context.Context, who operate.Actor) ([]operate.Method, error) {
+func (o *fake) Methods(_ context.Context, who operate.Actor) ([]operate.Method, error) {
 	return []operate.Method{{Name: "camera", Kind: "estimator", Level: "L1"},
 		{Name: "bank", Kind: "oidc", Level: "L2"},
 		{Name: "sandbox", Kind: "sandbox", Level: "L2",
-			Sandbox: true}}, d.may(who, operate.MethodList, who.Publisher)
+			Sandbox: true}}, o.may(who, operate.MethodList, who.Publisher)
 }
 
-// door lets in whoever has one of its cookies.
-type door struct {
+// access lets in whoever has one of its cookies.
+type access struct {
 	actors map[string]operate.Actor // by cookie
 	now    func() time.Time
 	noKeys bool // no passkeys here
@@ -710,27 +711,27 @@ func (f forms) FormToken(action string) string {
 
 func (f forms) CheckForm(action, token string) bool { return token == f.FormToken(action) }
 
-func (d *door) Session(_ context.Context, cookie string) (console.Session, error) {
-	if d.down != nil {
-		return console.Session{}, d.down
+func (a *access) Session(_ context.Context, cookie string) (console.Session, error) {
+	if a.down != nil {
+		return console.Session{}, a.down
 	}
-	who, ok := d.actors[cookie]
+	who, ok := a.actors[cookie]
 	if !ok {
 		return console.Session{}, console.ErrNoSession
 	}
-	return console.Session{Actor: who, Expires: d.now().Add(12 * time.Hour), Forms: forms(cookie)}, nil
+	return console.Session{Actor: who, Expires: a.now().Add(12 * time.Hour), Forms: forms(cookie)}, nil
 }
 
-func (d *door) open(ctx context.Context, cookie string) (string, console.Session, error) {
-	s, err := d.Session(ctx, cookie)
+func (a *access) open(ctx context.Context, cookie string) (string, console.Session, error) {
+	s, err := a.Session(ctx, cookie)
 	return cookie, s, err
 }
 
-func (d *door) SignInOperator(ctx context.Context, _ netip.Addr, token string) (string, console.Session,
+func (a *access) SignInOperator(ctx context.Context, _ netip.Addr, token string) (string, console.Session,
 	error) {
 	switch token {
 	case "right":
-		return d.open(ctx, "operator")
+		return a.open(ctx, "operator")
 	case "often":
 		return "", console.Session{}, &console.TooOften{RetryAfter: 30 * time.Second}
 	}
@@ -739,34 +740,34 @@ func (d *door) SignInOperator(ctx context.Context, _ netip.Addr, token string) (
 
 const options = `{"challenge":"AAAA","rpId":"verify.example","user":{"id":"AAAA","name":"a","displayName":"a"}}`
 
-func (d *door) BeginSignIn(context.Context) (console.Ceremony, error) {
-	if d.noKeys {
+func (a *access) BeginSignIn(context.Context) (console.Ceremony, error) {
+	if a.noKeys {
 		return console.Ceremony{}, console.ErrNoPasskeys
 	}
-	return console.Ceremony{Options: options, Form: "vrg_form_1"}, d.down
+	return console.Ceremony{Options: options, Form: "vrg_form_1"}, a.down
 }
 
-func (d *door) SignIn(ctx context.Context, _, answer string) (string, console.Session, error) {
+func (a *access) SignIn(ctx context.Context, _, answer string) (string, console.Session, error) {
 	if answer != "good" {
 		return "", console.Session{}, &console.Refusal{Message: "No member has this passkey."}
 	}
-	return d.open(ctx, "admin")
+	return a.open(ctx, "admin")
 }
 
-func (d *door) Invitation(_ context.Context, secret string) (console.Invited, console.Ceremony, error) {
+func (a *access) Invitation(_ context.Context, secret string) (console.Invited, console.Ceremony, error) {
 	i := console.Invited{Publisher: "Nordlicht Spirits", Name: "Karen Jones", Role: operate.RoleDeveloper,
-		Expires: d.now().Add(20 * time.Hour)}
+		Expires: a.now().Add(20 * time.Hour)}
 	switch {
 	case secret != "vrg_inv_good":
 		return console.Invited{}, console.Ceremony{}, &console.Refusal{Gone: true,
 			Message: "The invitation was used, was withdrawn, or is too old. Ask for another one."}
-	case d.noKeys:
+	case a.noKeys:
 		return i, console.Ceremony{}, console.ErrNoPasskeys
 	}
 	return i, console.Ceremony{Options: options, Form: "vrg_form_2"}, nil
 }
 
-func (d *door) Enrol(ctx context.Context, secret, _, name, answer string) (string, console.Session, error) {
+func (a *access) Enrol(ctx context.Context, secret, _, name, answer string) (string, console.Session, error) {
 	if name == "" {
 		return "", console.Session{}, &operate.Invalid{Fields: []operate.Field{{Field: "name",
 			Code:    "required",
@@ -775,31 +776,31 @@ func (d *door) Enrol(ctx context.Context, secret, _, name, answer string) (strin
 	if answer != "good" {
 		return "", console.Session{}, &console.Refusal{Message: "The passkey was not made. Try again."}
 	}
-	return d.open(ctx, "developer")
+	return a.open(ctx, "developer")
 }
 
-func (d *door) Link(_ context.Context, secret string) (console.Linked, error) {
+func (a *access) Link(_ context.Context, secret string) (console.Linked, error) {
 	if secret != "vrg_in_good" {
 		return console.Linked{}, &console.Refusal{Gone: true, Message: "The link was used, or is too old."}
 	}
 	return console.Linked{Publisher: "Brandneu", Role: operate.RoleAdmin,
-		Expires: d.now().Add(5 * time.Minute)}, nil
+		Expires: a.now().Add(5 * time.Minute)}, nil
 }
 
-func (d *door) UseLink(ctx context.Context, secret string) (string, console.Session, error) {
-	if _, err := d.Link(ctx, secret); err != nil {
+func (a *access) UseLink(ctx context.Context, secret string) (string, console.Session, error) {
+	if _, err := a.Link(ctx, secret); err != nil {
 		return "", console.Session{}, err
 	}
-	return d.open(ctx, "newcomer")
+	return a.open(ctx, "newcomer")
 }
 
-func (d *door) SignOut(_ context.Context, cookie string) error {
-	delete(d.actors, cookie)
+func (a *access) SignOut(_ context.Context, cookie string) error {
+	delete(a.actors, cookie)
 	return nil
 }
 
-func (d *door) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, console.Ceremony, error) {
-	day := d.now().Add(-50 * 24 * time.Hour)
+func (a *access) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, console.Ceremony, error) {
+	day := a.now().Add(-50 * 24 * time.Hour)
 	all := []operate.Passkey{{ID: "psk_1", Created: day, LastUsed: &day},
 		{ID: "psk_2", Name: "phone", Created: day}}
 	if cookie == "late" {
@@ -808,31 +809,31 @@ func (d *door) Passkeys(_ context.Context, cookie string) ([]operate.Passkey, co
 	return all, console.Ceremony{Options: options, Form: "vrg_form_3"}, nil
 }
 
-func (d *door) Sessions(context.Context, string) ([]pages.SignedIn, error) {
-	now, phone := d.now(), operate.Passkey{ID: "psk_2", Name: "phone"}
+func (a *access) Sessions(context.Context, string) ([]pages.SignedIn, error) {
+	now, phone := a.now(), operate.Passkey{ID: "psk_2", Name: "phone"}
 	return []pages.SignedIn{
 		{ID: "con_2", Since: now.Add(-5 * time.Minute), Seen: now, Passkey: phone, Current: true},
 		{ID: "con_1", Since: now.Add(-3 * time.Hour), Seen: now.Add(-time.Hour), Passkey: phone}}, nil
 }
 
-func (d *door) EndSession(_ context.Context, _, id string) error {
+func (a *access) EndSession(_ context.Context, _, id string) error {
 	if id != "con_1" {
 		return operate.ErrNotFound
 	}
-	d.did = append(d.did, "end "+id)
+	a.did = append(a.did, "end "+id)
 	return nil
 }
 
-func (d *door) AddPasskey(_ context.Context, _, _, _, answer string) error {
+func (a *access) AddPasskey(_ context.Context, _, _, _, answer string) error {
 	if answer != "good" {
 		return &console.Refusal{Message: "The passkey was not made. Try again."}
 	}
-	d.did = append(d.did, "add")
+	a.did = append(a.did, "add")
 	return nil
 }
 
-func (d *door) RemovePasskey(_ context.Context, _, id string) error {
-	d.did = append(d.did, "remove "+id)
+func (a *access) RemovePasskey(_ context.Context, _, id string) error {
+	a.did = append(a.did, "remove "+id)
 	return nil
 }
 
@@ -840,19 +841,19 @@ func (d *door) RemovePasskey(_ context.Context, _, id string) error {
 type world struct {
 	*console.Console
 	*testhost.Host
-	desk *desk
-	door *door
+	fake   *fake
+	access *access
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, desk: newDesk(h.Clock.Now), door: &door{now: h.Clock.Now,
+	w := &world{Host: h, fake: newFake(h.Clock.Now), access: &access{now: h.Clock.Now,
 		actors: map[string]operate.Actor{}}}
 	for cookie, who := range actors {
-		w.door.actors[cookie] = who
+		w.access.actors[cookie] = who
 	}
-	w.Console = &console.Console{Desk: w.desk, Door: w.door, Host: h.Host, BaseURL: base}
+	w.Console = &console.Console{Operations: w.fake, Access: w.access, Host: h.Host, BaseURL: base}
 	return w
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func showIntegrations(v *visit) (view, error) {
-	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, v.named())
+	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID, v.named())
 	if err != nil {
 		return view{}, err
 	}
@@ -22,7 +22,7 @@ func showIntegrations(v *visit) (view, error) {
 
 // integration returns the one that the path or a field names. One of another publisher is not there.
 func (v *visit) integration(id string) (operate.Integration, error) {
-	i, err := v.Desk.Integration(v.ctx, v.who(), id)
+	i, err := v.Operations.Integration(v.ctx, v.who(), id)
 	if err == nil && i.PublisherID != v.publisher.ID {
 		return operate.Integration{}, operate.ErrNotFound
 	}
@@ -38,7 +38,7 @@ func (v *visit) changed() (i operate.Integration, version string, err error) {
 }
 
 func showNewIntegration(v *visit) (view, error) {
-	methods, err := v.Desk.Methods(v.ctx, v.who())
+	methods, err := v.Operations.Methods(v.ctx, v.who())
 	if err != nil {
 		return view{}, err
 	}
@@ -59,7 +59,7 @@ func showIntegration(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	methods, err := v.Desk.Methods(v.ctx, v.who())
+	methods, err := v.Operations.Methods(v.ctx, v.who())
 	if err != nil {
 		return view{}, err
 	}
@@ -145,7 +145,7 @@ func createIntegration(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	made, err := v.Desk.CreateIntegration(v.ctx, v.who(), in)
+	made, err := v.Operations.CreateIntegration(v.ctx, v.who(), in)
 	if err != nil {
 		return next{}, err
 	}
@@ -170,7 +170,7 @@ func saveIntegration(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	saved, err := v.Desk.ChangeIntegration(v.ctx, v.who(), i.ID, version, in)
+	saved, err := v.Operations.ChangeIntegration(v.ctx, v.who(), i.ID, version, in)
 	text := "Saved."
 	if err == nil && i.Ready && !saved.Ready {
 		text = "Saved. The webhook has changed, so run the signed test again before the next " +
@@ -188,7 +188,7 @@ func archiveIntegration(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	_, err = v.Desk.ArchiveIntegration(v.ctx, v.who(), i.ID, version)
+	_, err = v.Operations.ArchiveIntegration(v.ctx, v.who(), i.ID, version)
 	return next{path: v.mine("integrations", i.ID), note: done("The integration is archived.")}, err
 }
 
@@ -214,7 +214,7 @@ func (v *visit) test(staged bool) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	report, err := v.Desk.TestWebhook(v.ctx, v.who(), i.ID, staged)
+	report, err := v.Operations.TestWebhook(v.ctx, v.who(), i.ID, staged)
 	if err != nil {
 		return next{}, err
 	}
@@ -245,7 +245,7 @@ func stageWebhook(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	changed, err := v.Desk.StageWebhook(v.ctx, v.who(), i.ID, version,
+	changed, err := v.Operations.StageWebhook(v.ctx, v.who(), i.ID, version,
 		operate.WebhookInput{URL: v.text("webhook_url"), NewSecret: v.must("secret") != "keep"})
 	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
 		"The change is staged. Put it into your receiver, and then run its test.", changed.Secret)}, err
@@ -256,7 +256,7 @@ func dropStaged(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	_, err = v.Desk.DropStaged(v.ctx, v.who(), i.ID, version)
+	_, err = v.Operations.DropStaged(v.ctx, v.who(), i.ID, version)
 	return next{path: v.mine("integrations", i.ID, "webhook"),
 		note: done("The staged change is dropped.")}, err
 }
@@ -266,7 +266,7 @@ func rotateSecret(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	changed, err := v.Desk.RotateSecret(v.ctx, v.who(), i.ID, version, false)
+	changed, err := v.Operations.RotateSecret(v.ctx, v.who(), i.ID, version, false)
 	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
 		"The secret is replaced. The old one signs nothing any more.", changed.Secret)}, err
 }

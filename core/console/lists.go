@@ -12,7 +12,7 @@ import (
 )
 
 func showKeys(v *visit) (view, error) {
-	found, err := v.Desk.Keys(v.ctx, v.who(), v.publisher.ID, v.cursor())
+	found, err := v.Operations.Keys(v.ctx, v.who(), v.publisher.ID, v.cursor())
 	if err != nil {
 		return view{}, err
 	}
@@ -54,7 +54,7 @@ func createKey(v *visit) (next, error) {
 			return next{}, err
 		}
 	}
-	made, err := v.Desk.CreateKey(v.ctx, v.who(), in)
+	made, err := v.Operations.CreateKey(v.ctx, v.who(), in)
 	n := note{Text: "The key is created.", Secret: made.Key, Label: "Secret key",
 		Advice: "Your server sends it. Keep it out of your code and of browsers."}
 	if in.Integration != "" {
@@ -64,7 +64,7 @@ func createKey(v *visit) (next, error) {
 }
 
 func revokeKey(v *visit) (next, error) {
-	k, err := v.Desk.RevokeKey(v.ctx, v.who(), v.form.Get("key"))
+	k, err := v.Operations.RevokeKey(v.ctx, v.who(), v.form.Get("key"))
 	return next{path: v.mine("keys"), note: done("The key that ends in " + k.Last4 + " is revoked.")}, err
 }
 
@@ -78,7 +78,7 @@ func showDeliveries(v *visit) (view, error) {
 	if chosen != nil {
 		d.Filter = operate.DeliveryFilter{Integration: chosen.ID, State: v.query.Get("state"),
 			Type: v.query.Get("type")}
-		d.Page, err = v.Desk.Deliveries(v.ctx, v.who(), d.Filter, v.cursor())
+		d.Page, err = v.Operations.Deliveries(v.ctx, v.who(), d.Filter, v.cursor())
 		if err != nil {
 			return view{}, err
 		}
@@ -90,7 +90,7 @@ func showDeliveries(v *visit) (view, error) {
 }
 
 func showUndelivered(v *visit) (view, error) {
-	d, err := v.Desk.Undelivered(v.ctx, v.who())
+	d, err := v.Operations.Undelivered(v.ctx, v.who())
 	if err != nil {
 		return view{}, err
 	}
@@ -107,7 +107,7 @@ func (v *visit) delivery() (operate.Delivery, error) {
 	if _, err := v.integration(v.at["integration"]); err != nil {
 		return operate.Delivery{}, err
 	}
-	return v.Desk.Delivery(v.ctx, v.who(), v.at["integration"], v.at["place"])
+	return v.Operations.Delivery(v.ctx, v.who(), v.at["integration"], v.at["place"])
 }
 
 func showDelivery(v *visit) (view, error) {
@@ -125,7 +125,7 @@ func resend(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	sent, err := v.Desk.Resend(v.ctx, v.who(), d.Integration, v.at["place"])
+	sent, err := v.Operations.Resend(v.ctx, v.who(), d.Integration, v.at["place"])
 	if err != nil {
 		return next{}, err
 	}
@@ -144,7 +144,7 @@ func showSessions(v *visit) (view, error) {
 
 // session returns a session of the publisher whose page this is.
 func (v *visit) sessionOf(id string) (operate.Session, error) {
-	s, err := v.Desk.Session(v.ctx, v.who(), id)
+	s, err := v.Operations.Session(v.ctx, v.who(), id)
 	if err == nil && s.Publisher != v.publisher.ID {
 		return operate.Session{}, operate.ErrNotFound
 	}
@@ -197,7 +197,7 @@ func (v *visit) usage() (pages.UsageData, error) {
 	}
 	d := pages.UsageData{Integrations: all, Integration: *chosen, From: v.query.Get("from"),
 		To: v.query.Get("to")}
-	d.Days, err = v.Desk.Usage(v.ctx, v.who(), chosen.ID, d.From, d.To)
+	d.Days, err = v.Operations.Usage(v.ctx, v.who(), chosen.ID, d.From, d.To)
 	if err != nil {
 		return pages.UsageData{}, err
 	}
@@ -226,11 +226,11 @@ func showUsageCSV(v *visit) (view, error) {
 }
 
 func showMembers(v *visit) (view, error) {
-	found, err := v.Desk.Members(v.ctx, v.who(), v.publisher.ID, v.cursor())
+	found, err := v.Operations.Members(v.ctx, v.who(), v.publisher.ID, v.cursor())
 	if err != nil {
 		return view{}, err
 	}
-	invited, err := v.Desk.Invitations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{})
+	invited, err := v.Operations.Invitations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{})
 	if err != nil {
 		return view{}, err
 	}
@@ -240,14 +240,15 @@ func showMembers(v *visit) (view, error) {
 }
 
 func inviteMember(v *visit) (next, error) {
-	made, err := v.Desk.Invite(v.ctx, v.who(), v.publisher.ID, v.must("name"), operate.Role(v.must("role")))
+	made, err := v.Operations.Invite(v.ctx, v.who(), v.publisher.ID, v.must("name"),
+		operate.Role(v.must("role")))
 	return next{path: v.mine("members"),
 		note: note{Text: "The invitation is made. Hand the link over yourself.",
 			Secret: made.Link, Label: "Invitation link", Advice: "It works once, within 24 hours."}}, err
 }
 
 func withdrawInvitation(v *visit) (next, error) {
-	err := v.Desk.WithdrawInvitation(v.ctx, v.who(), v.publisher.ID, v.form.Get("invitation"))
+	err := v.Operations.WithdrawInvitation(v.ctx, v.who(), v.publisher.ID, v.form.Get("invitation"))
 	return next{path: v.mine("members"), note: done("The invitation is withdrawn.")}, err
 }
 
@@ -260,17 +261,17 @@ func (v *visit) afterwards(member, text string) next {
 }
 
 func changeRole(v *visit) (next, error) {
-	m, err := v.Desk.ChangeRole(v.ctx, v.who(), v.form.Get("member"), operate.Role(v.must("role")))
+	m, err := v.Operations.ChangeRole(v.ctx, v.who(), v.form.Get("member"), operate.Role(v.must("role")))
 	return v.afterwards(m.ID, m.Name+" is "+string(m.Role)+" now."), err
 }
 
 func signOutMember(v *visit) (next, error) {
-	m, err := v.Desk.SignOutMember(v.ctx, v.who(), v.form.Get("member"))
+	m, err := v.Operations.SignOutMember(v.ctx, v.who(), v.form.Get("member"))
 	return v.afterwards(m.ID, m.Name+" is signed out everywhere."), err
 }
 
 func removeMember(v *visit) (next, error) {
-	err := v.Desk.RemoveMember(v.ctx, v.who(), v.form.Get("member"))
+	err := v.Operations.RemoveMember(v.ctx, v.who(), v.form.Get("member"))
 	return v.afterwards(v.form.Get("member"), "The member is removed, and their sessions have ended."), err
 }
 
@@ -279,7 +280,7 @@ func showAudit(v *visit) (view, error) {
 	if v.publisher != nil {
 		of, here = v.publisher.ID, v.mine("audit")
 	}
-	found, err := v.Desk.Audit(v.ctx, v.who(), of, v.cursor())
+	found, err := v.Operations.Audit(v.ctx, v.who(), of, v.cursor())
 	if err != nil {
 		return view{}, err
 	}
@@ -289,7 +290,7 @@ func showAudit(v *visit) (view, error) {
 }
 
 func showOperators(v *visit) (view, error) {
-	found, err := v.Desk.OperatorTokens(v.ctx, v.who(), v.cursor())
+	found, err := v.Operations.OperatorTokens(v.ctx, v.who(), v.cursor())
 	if err != nil {
 		return view{}, err
 	}
@@ -303,19 +304,20 @@ func createOperatorToken(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	made, err := v.Desk.CreateOperatorToken(v.ctx, v.who(), v.must("name"), operate.Role(v.must("role")),
+	made, err := v.Operations.CreateOperatorToken(v.ctx, v.who(), v.must("name"),
+		operate.Role(v.must("role")),
 		expires)
 	return next{path: pages.Path("operators"), note: note{Text: "The token is created.", Secret: made.Token,
 		Label: "Operator token", Advice: "It opens every publisher. Hand it to its owner only."}}, err
 }
 
 func revokeOperatorToken(v *visit) (next, error) {
-	t, err := v.Desk.RevokeOperatorToken(v.ctx, v.who(), v.form.Get("id"))
+	t, err := v.Operations.RevokeOperatorToken(v.ctx, v.who(), v.form.Get("id"))
 	return next{path: pages.Path("operators"), note: done("The token " + t.Name + " is revoked.")}, err
 }
 
 func showMethods(v *visit) (view, error) {
-	methods, err := v.Desk.Methods(v.ctx, v.who())
+	methods, err := v.Operations.Methods(v.ctx, v.who())
 	if err != nil {
 		return view{}, err
 	}

@@ -12,20 +12,20 @@ import (
 // looked is a page, what it says to somebody, and what it does not say.
 type looked struct {
 	who, path string
-	make      func(*desk)
+	make      func(*fake)
 	says      []string
 	not       []string
 }
 
-func none(*desk) {}
+func none(*fake) {}
 
 // look opens pages of a publisher that has an integration without a webhook as well.
 func look(t *testing.T, pages map[string]looked) {
 	for name, c := range pages {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.desk.integrations = append(w.desk.integrations, bare())
-			c.make(w.desk)
+			w.fake.integrations = append(w.fake.integrations, bare())
+			c.make(w.fake)
 			body := string(w.ask("GET", c.path, c.who, "").Body)
 			for _, want := range c.says {
 				if !strings.Contains(body, want) {
@@ -60,12 +60,12 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"the session step leads to the sandbox": {"developer", mine, none,
 			[]string{"Start a test session in the test console"}, nil},
 		"without the sandbox the session step leads to the call": {"developer", mine,
-			func(d *desk) { d.noSandbox = true }, []string{"Start one from your server with the secret key"},
+			func(d *fake) { d.noSandbox = true }, []string{"Start one from your server with the secret key"},
 			[]string{"Start a test session in the test console"}},
 		"a publisher without an integration is told of the sandbox": {"newcomer", "/console/p/" + newID, none,
 			[]string{"Start a test session in the test console"},
 			[]string{"Start one from your server with"}},
-		"who is live is told so": {"developer", mine, func(d *desk) { d.stepsDone = true },
+		"who is live is told so": {"developer", mine, func(d *fake) { d.stepsDone = true },
 			[]string{"You are live"}, []string{"Go live in"}},
 		"an operator can leave the steps to the publisher": {"operator", "/console/p/" + newID, none,
 			[]string{"People of the publisher can do these steps themselves"}, nil},
@@ -84,7 +84,7 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 			[]string{`data-action="start-test-session"`}, nil},
 		"where people are verified, no test session is offered": {"developer",
 			mine + "/test?integration=" + bareID,
-			func(d *desk) { d.integrations[len(d.integrations)-1].Sandbox = false },
+			func(d *fake) { d.integrations[len(d.integrations)-1].Sandbox = false },
 			[]string{"so start a session from your server"}, []string{`data-action="start-test-session"`}},
 		"keys come with the call that needs them": {"developer", mine + "/keys", none,
 			[]string{"curl " + base + "/api/v1/verify/start", "/docs"}, nil},
@@ -103,14 +103,14 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			[]string{"curl " + base + "/api/v1/verify/validate",
 				"Put an address of your own into callback_url"}, nil},
 		"who is live finds the calls of their server": {"developer", mine,
-			func(d *desk) { d.stepsDone = true }, []string{mine + "/keys#first-call"}, nil},
+			func(d *fake) { d.stepsDone = true }, []string{mine + "/keys#first-call"}, nil},
 		"a webhook that is not ready has its URL corrected where it is": {"developer",
 			mine + "/integrations/" + kioskID + "/webhook", none,
 			[]string{`data-action="save-integration"`, "Another URL", "Run it again to see what to mend",
 				"when you have lost the secret"}, nil},
 		"a webhook that is ready is changed without interruption": {"developer",
 			mine + "/integrations/" + managedID + "/webhook",
-			func(d *desk) { d.integrations[2].Managed = false },
+			func(d *fake) { d.integrations[2].Managed = false },
 			[]string{"<h2 id=\"stage\">Change without interruption"},
 			[]string{"Another URL", "when you have lost the secret"}},
 		"where nothing can be changed, no URL is corrected": {"viewer",
@@ -124,16 +124,16 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			[]string{"<dt>Given up because</dt><dd>the receiver refused it</dd>"}, nil},
 		"an event that is put off is not said to be given up": {"developer",
 			mine + "/deliveries/" + shopID + "/0000-evt-3",
-			func(d *desk) { d.deliveries[0].Reason = "no_secret" },
+			func(d *fake) { d.deliveries[0].Reason = "no_secret" },
 			[]string{"<dt>Put off because</dt><dd>this service cannot read the webhook"},
 			[]string{"Given up because"}},
 		"a result that can be fetched is said to be so": {"developer", mine + "/sessions/" + sessionID,
-			func(d *desk) {
+			func(d *fake) {
 				d.sessions[0].ResultUsed, d.sessions[0].Ended = new(bool), ptr(d.now().Add(-4*time.Minute))
 			},
 			[]string{"not fetched yet"}, nil},
 		"a result that nobody has fetched in time is over": {"developer", mine + "/sessions/" + sessionID,
-			func(d *desk) {
+			func(d *fake) {
 				d.sessions[0].ResultUsed, d.sessions[0].Ended = new(bool), ptr(d.now().Add(-6*time.Minute))
 			},
 			[]string{"not fetched within the 5 minutes"}, []string{"not fetched yet"}},
@@ -151,7 +151,7 @@ func bare() (i operate.Integration) {
 // The first URL of a webhook makes a secret. The page with it is the one where the receiver is tested.
 func TestTheFirstWebhookURLLeadsToItsTest(t *testing.T) {
 	w := newWorld(t)
-	w.desk.integrations = append(w.desk.integrations, bare())
+	w.fake.integrations = append(w.fake.integrations, bare())
 	page := mine + "/integrations/" + bareID
 	status, to := w.posts(t, page+"/webhook", page, "developer", "save-integration",
 		"version=v1&webhook_url=https://shop.example/hook")
@@ -169,7 +169,7 @@ func TestAWebhookURLIsRefusedAndCorrectedOnItsPage(t *testing.T) {
 	if status != 303 || !strings.HasPrefix(to, page+"?note=") {
 		t.Errorf("%d to %s, want 303 to the page of the webhook", status, to)
 	}
-	w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "webhook_url", Code: "invalid",
+	w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "webhook_url", Code: "invalid",
 		Message: "webhook url must be https"}}}
 	resp := w.ask("POST", page, "developer", "do=save-integration&version=v7&webhook_url=ftp://shop.example"+
 		"&csrf="+url.QueryEscape(forms("developer").FormToken("save-integration")))
@@ -185,7 +185,7 @@ func TestAWebhookURLIsRefusedAndCorrectedOnItsPage(t *testing.T) {
 // What has to be listed first is named as the form names it.
 func TestARefusedKeyIsToldInTheWordsOfTheForms(t *testing.T) {
 	w := newWorld(t)
-	w.desk.fail = operate.ErrNeedsOrigins
+	w.fake.fail = operate.ErrNeedsOrigins
 	resp := w.ask("POST", mine+"/keys", "developer", "do=create-key&integration_id="+shopID+
 		"&csrf="+url.QueryEscape(forms("developer").FormToken("create-key")))
 	body := string(resp.Body)
@@ -202,7 +202,7 @@ func TestASearchThatFindsNothingSpeaksOfNoChange(t *testing.T) {
 		form string
 		says bool
 	}{mine + "/sessions": {"find-session", false}, mine + "/integrations/new": {"create-integration", true}} {
-		w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
+		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
 		resp := w.ask("POST", path, "developer",
 			body(c.form, "session_id=svc_sess_nothing&name=", "developer"))
 		if said := strings.Contains(string(resp.Body), "Nothing was changed yet"); resp.Status != 422 ||

@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/core/webauthn"
 )
 
-// People is the Door of the service: package member, with an audit entry for everyone who comes in. All
+// People is the Access of the service, on package member, with an audit entry for everyone who comes in. All
 // fields are needed.
 type People struct {
 	Registry  *member.Registry
@@ -31,7 +31,7 @@ type People struct {
 	Random    io.Reader
 }
 
-var _ Door = (*People)(nil)
+var _ Access = (*People)(nil)
 
 // Names of what the audit has of people who come in, beside those of package operate.
 const (
@@ -103,7 +103,7 @@ func refused(err error) error {
 	return err
 }
 
-// Session implements Door.
+// Session implements Access.
 func (p *People) Session(ctx context.Context, cookie string) (Session, error) {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *People) Session(ctx context.Context, cookie string) (Session, error) {
 	return shown(s), nil
 }
 
-// SignInOperator implements Door. It counts wrong tokens as the operators' API does, and together with it.
+// SignInOperator implements Access. It counts wrong tokens as the operators' API does, and together with it.
 func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token string) (string, Session,
 	error) {
 	cookie, s, err := p.Registry.SignInOperator(ctx, token, p.came(usedToken))
@@ -138,18 +138,18 @@ func (p *People) in(cookie string, s member.Session, err error) (string, Session
 	return cookie, shown(s), nil
 }
 
-// BeginSignIn implements Door.
+// BeginSignIn implements Access.
 func (p *People) BeginSignIn(context.Context) (Ceremony, error) {
 	c, err := p.Registry.BeginSignIn()
 	return Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
 }
 
-// SignIn implements Door.
+// SignIn implements Access.
 func (p *People) SignIn(ctx context.Context, form, answer string) (string, Session, error) {
 	return p.in(p.Registry.SignIn(ctx, form, []byte(answer), p.came(signedIn)))
 }
 
-// Invitation implements Door.
+// Invitation implements Access.
 func (p *People) Invitation(ctx context.Context, secret string) (Invited, Ceremony, error) {
 	i, err := p.Registry.ReadInvitation(ctx, secret)
 	if err != nil {
@@ -177,12 +177,12 @@ func (p *People) publisher(ctx context.Context, id string) (string, error) {
 	return found.Value.Name, err
 }
 
-// Enrol implements Door.
+// Enrol implements Access.
 func (p *People) Enrol(ctx context.Context, secret, form, name, answer string) (string, Session, error) {
 	return p.in(p.Registry.Enrol(ctx, secret, form, name, []byte(answer), p.came(enrolled)))
 }
 
-// Link implements Door.
+// Link implements Access.
 func (p *People) Link(ctx context.Context, secret string) (Linked, error) {
 	l, err := p.Registry.ReadLink(ctx, secret)
 	if err != nil {
@@ -195,17 +195,17 @@ func (p *People) Link(ctx context.Context, secret string) (Linked, error) {
 	return linked, err
 }
 
-// UseLink implements Door.
+// UseLink implements Access.
 func (p *People) UseLink(ctx context.Context, secret string) (string, Session, error) {
 	return p.in(p.Registry.UseLink(ctx, secret, p.came(usedLink)))
 }
 
-// SignOut implements Door.
+// SignOut implements Access.
 func (p *People) SignOut(ctx context.Context, cookie string) error {
 	return p.Registry.SignOut(ctx, cookie)
 }
 
-// Passkeys implements Door.
+// Passkeys implements Access.
 func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey, Ceremony, error) {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
@@ -229,7 +229,7 @@ func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey
 	return all, Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
 }
 
-// AddPasskey implements Door.
+// AddPasskey implements Access.
 func (p *People) AddPasskey(ctx context.Context, cookie, form, name, answer string) error {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err == nil {
@@ -238,7 +238,7 @@ func (p *People) AddPasskey(ctx context.Context, cookie, form, name, answer stri
 	return refused(err)
 }
 
-// RemovePasskey implements Door.
+// RemovePasskey implements Access.
 func (p *People) RemovePasskey(ctx context.Context, cookie, id string) error {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err == nil {
@@ -247,7 +247,7 @@ func (p *People) RemovePasskey(ctx context.Context, cookie, id string) error {
 	return refused(err)
 }
 
-// Sessions implements Door.
+// Sessions implements Access.
 func (p *People) Sessions(ctx context.Context, cookie string) ([]pages.SignedIn, error) {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
@@ -265,7 +265,7 @@ func (p *People) Sessions(ctx context.Context, cookie string) ([]pages.SignedIn,
 	return all, nil
 }
 
-// EndSession implements Door.
+// EndSession implements Access.
 func (p *People) EndSession(ctx context.Context, cookie, id string) error {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 const operatorToken = "an operator token of the configuration"
 
-// let gives a console the real door: package member on the store of the test.
+// let gives a console the real Access: package member on the store of the test.
 func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 	t.Helper()
 	rp, err := core.NewRelyingParty(rpID, "Verge", origin)
@@ -39,7 +39,7 @@ func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 		Failures: ratelimit.PerMinute(20),
 		Sealer:   w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
 	}
-	w.Door = p
+	w.Access = p
 	return p
 }
 

@@ -12,7 +12,7 @@ import (
 func day(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04") }
 
 func showPublishers(v *visit) (view, error) {
-	found, err := v.Desk.Publishers(v.ctx, v.who(), v.named())
+	found, err := v.Operations.Publishers(v.ctx, v.who(), v.named())
 	if err != nil {
 		return view{}, err
 	}
@@ -22,13 +22,13 @@ func showPublishers(v *visit) (view, error) {
 }
 
 func createPublisher(v *visit) (next, error) {
-	made, err := v.Desk.CreatePublisher(v.ctx, v.who(), operate.PublisherInput{Name: v.text("name")})
+	made, err := v.Operations.CreatePublisher(v.ctx, v.who(), operate.PublisherInput{Name: v.text("name")})
 	return next{path: pages.PublisherPath(made.ID), note: done("The publisher " + made.Name +
 		" is created.")}, err
 }
 
 func showPublisher(v *visit) (view, error) {
-	u, err := v.Desk.Passkeys(v.ctx, v.who(), v.publisher.ID)
+	u, err := v.Operations.Passkeys(v.ctx, v.who(), v.publisher.ID)
 	if err != nil {
 		return view{}, err
 	}
@@ -37,7 +37,7 @@ func showPublisher(v *visit) (view, error) {
 }
 
 func endPasskeys(v *visit) (next, error) {
-	_, err := v.Desk.EndPasskeys(v.ctx, v.who(), v.publisher.ID)
+	_, err := v.Operations.EndPasskeys(v.ctx, v.who(), v.publisher.ID)
 	return next{path: v.mine("settings"),
 		note: done("All passkeys that users have made until now are ended.")}, err
 }
@@ -50,7 +50,7 @@ func savePublisher(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	_, err = v.Desk.ChangePublisher(v.ctx, v.who(), v.publisher.ID, version,
+	_, err = v.Operations.ChangePublisher(v.ctx, v.who(), v.publisher.ID, version,
 		operate.PublisherInput{Name: v.text("name")})
 	return next{path: v.mine("settings"), note: done("Saved.")}, err
 }
@@ -60,26 +60,26 @@ func archivePublisher(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	_, err = v.Desk.ArchivePublisher(v.ctx, v.who(), v.publisher.ID, version)
+	_, err = v.Operations.ArchivePublisher(v.ctx, v.who(), v.publisher.ID, version)
 	return next{path: v.mine("settings"), note: done("The publisher is archived.")}, err
 }
 
 func createLink(v *visit) (next, error) {
-	made, err := v.Desk.CreateLink(v.ctx, v.who(), v.publisher.ID, "", operate.Role(v.must("role")))
+	made, err := v.Operations.CreateLink(v.ctx, v.who(), v.publisher.ID, "", operate.Role(v.must("role")))
 	return next{path: v.mine("settings"), note: note{Text: "The sign-in link is made.", Secret: made.Link,
 		Label: "Sign-in link", Advice: "It works once, within 5 minutes."}}, err
 }
 
 func showOverview(v *visit) (view, error) {
-	o, err := v.Desk.Overview(v.ctx, v.who(), v.publisher.ID)
+	o, err := v.Operations.Overview(v.ctx, v.who(), v.publisher.ID)
 	if err != nil {
 		return view{}, err
 	}
-	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: lookedAt})
+	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: lookedAt})
 	if err != nil {
 		return view{}, err
 	}
-	methods, err := v.Desk.Methods(v.ctx, v.who())
+	methods, err := v.Operations.Methods(v.ctx, v.who())
 	if err != nil {
 		return view{}, err
 	}

@@ -160,7 +160,7 @@ func (v *visit) theirs() (changes []operate.AuditEntry) {
 	if target == "" {
 		target = v.publisher.ID
 	}
-	recent, err := v.Desk.Audit(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: 20})
+	recent, err := v.Operations.Audit(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: 20})
 	if err != nil {
 		return nil // the form and what was typed matter more
 	}

@@ -10,7 +10,8 @@ import (
 
 // choices are the integrations that a page lets one choose from.
 func (v *visit) choices() ([]operate.Integration, error) {
-	found, err := v.Desk.Integrations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: operate.MaxLimit})
+	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
+		operate.Cursor{Limit: operate.MaxLimit})
 	return found.Items, err
 }
 
@@ -106,7 +107,7 @@ func sendTestEvent(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	sent, err := v.Desk.SendTestEvent(v.ctx, v.who(), i.ID, v.must("type"))
+	sent, err := v.Operations.SendTestEvent(v.ctx, v.who(), i.ID, v.must("type"))
 	if err != nil {
 		return next{}, err
 	}
@@ -126,7 +127,7 @@ func startTestSession(v *visit) (next, error) {
 	if callback == "" {
 		callback = v.BaseURL + v.mine("test")
 	}
-	started, err := v.Desk.StartTestSession(v.ctx, v.who(), i.ID, callback)
+	started, err := v.Operations.StartTestSession(v.ctx, v.who(), i.ID, callback)
 	return next{path: v.testPath(i.ID), note: note{Text: "The test session is started.", Session: &started,
 		For: i.ID}}, err
 }

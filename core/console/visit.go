@@ -39,7 +39,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 	}
 	v.page, v.at = find(strings.TrimPrefix(req.Path, pages.Root))
 	if v.cookie != "" {
-		v.session, err = c.Door.Session(ctx, v.cookie)
+		v.session, err = c.Access.Session(ctx, v.cookie)
 		if err != nil && !errors.Is(err, ErrNoSession) {
 			return nil, v.problem(err)
 		}
@@ -54,7 +54,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		return nil, v.signedOut()
 	}
 	if id, ok := v.at["publisher"]; ok {
-		p, err := c.Desk.Publisher(ctx, v.who(), id)
+		p, err := c.Operations.Publisher(ctx, v.who(), id)
 		if err != nil {
 			return nil, v.problem(err)
 		}

@@ -32,7 +32,7 @@ type Actor member.Actor
 // Operator reports whether a sees every publisher.
 func (a Actor) Operator() bool { return a.Publisher == "" }
 
-// Operation is the name of one thing that can be done. The audit has it, and the table operations says who
+// Operation is the name of one thing that can be done. The audit has it, and the table rightsOf says who
 // may.
 type Operation string
 
@@ -71,10 +71,10 @@ const (
 	OperatorCreate     Operation = "operator.create"
 	OperatorRevoke     Operation = "operator.revoke"
 	SiteApply          Operation = "site.apply"
-	OperatorUse        Operation = "operator.use" // entered now and then, see Desk.TellUse
+	OperatorUse        Operation = "operator.use" // entered now and then, see Operations.TellUse
 
-	// The core's host carries these out. It asks Desk.Judge first, and tells with Desk.TellDone what it has
-	// changed.
+	// The core's host carries these out. It asks Operations.Authorize first, and tells with
+	// Operations.TellDone what it has changed.
 	ModuleRead     Operation = "module.read"
 	ModuleActivate Operation = "module.activate"
 	BackupMake     Operation = "backup.make"
@@ -94,8 +94,8 @@ var (
 	allMembers    = []Role{RoleAdmin, RoleDeveloper, RoleViewer}
 )
 
-// operations says who may do what (contract 42, 43). A test holds every function of Desk against it.
-var operations = map[Operation]rights{
+// rightsOf says who may do what (contract 42, 43). A test holds every function of Operations against it.
+var rightsOf = map[Operation]rights{
 	PublisherList:      {allOperators, nil},
 	PublisherRead:      {allOperators, allMembers},
 	PublisherCreate:    {operatorsOnly, nil},
@@ -137,7 +137,7 @@ var operations = map[Operation]rights{
 
 // May reports whether a may do op at all, to its own publisher if it has one. Pages hide what it may not.
 func (a Actor) May(op Operation) bool {
-	of := operations[op]
+	of := rightsOf[op]
 	if a.Operator() {
 		return slices.Contains(of.operators, a.Role)
 	}

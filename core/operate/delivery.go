@@ -14,9 +14,9 @@ import (
 )
 
 // Deliveries lists events and the attempts to deliver them, the latest first (contract 27).
-func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cursor) (
+func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cursor) (
 	Page[Delivery], error) {
-	if _, err := d.integration(ctx, who, DeliveryList, f.Integration); err != nil {
+	if _, err := o.integration(ctx, who, DeliveryList, f.Integration); err != nil {
 		return Page[Delivery]{}, err
 	}
 	var wrong Invalid
@@ -29,7 +29,7 @@ func (d *Desk) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cu
 	if err := wrong.err(); err != nil {
 		return Page[Delivery]{}, err
 	}
-	found, err := d.Outbox.Deliveries(ctx, outbox.Query{Integrations: []string{f.Integration}, State: f.State,
+	found, err := o.Outbox.Deliveries(ctx, outbox.Query{Integrations: []string{f.Integration}, State: f.State,
 		Type: f.Type, After: c.After, Limit: c.limit()})
 	if errors.Is(err, outbox.ErrCursor) {
 		return Page[Delivery]{}, badCursor
@@ -49,11 +49,11 @@ var badCursor = &Invalid{Fields: []Field{
 	{"after", "value", "It is not the cursor of a page. Begin without one."}}}
 
 // Delivery returns one event by its integration and its place.
-func (d *Desk) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
-	if _, err := d.integration(ctx, who, DeliveryList, integration); err != nil {
+func (o *Operations) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
+	if _, err := o.integration(ctx, who, DeliveryList, integration); err != nil {
 		return Delivery{}, err
 	}
-	found, err := d.logged(ctx, integration, place)
+	found, err := o.logged(ctx, integration, place)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -61,8 +61,8 @@ func (d *Desk) Delivery(ctx context.Context, who Actor, integration, place strin
 }
 
 // logged returns an event of an integration by its place in the log.
-func (d *Desk) logged(ctx context.Context, integration, place string) (outbox.Delivery, error) {
-	found, err := d.Outbox.Find(ctx, integration, place)
+func (o *Operations) logged(ctx context.Context, integration, place string) (outbox.Delivery, error) {
+	found, err := o.Outbox.Find(ctx, integration, place)
 	if errors.Is(err, outbox.ErrNoEntry) {
 		err = ErrNotFound
 	}
@@ -71,12 +71,12 @@ func (d *Desk) logged(ctx context.Context, integration, place string) (outbox.De
 
 // Resend sends an event again that is dead. One that waits is sent now. A delivered one cannot be sent again:
 // nothing keeps what it said of the user (contract 27).
-func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
-	i, err := d.integration(ctx, who, DeliveryResend, integration)
+func (o *Operations) Resend(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
+	i, err := o.integration(ctx, who, DeliveryResend, integration)
 	if err != nil {
 		return Delivery{}, err
 	}
-	found, err := d.logged(ctx, integration, place)
+	found, err := o.logged(ctx, integration, place)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -88,9 +88,9 @@ func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string)
 			&Refused{"This event was delivered. Its state and user id are not kept, so " +
 				"it cannot be sent again; ask for the session's outcome instead."}
 	case found.State == outbox.StateWaiting:
-		err = d.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
+		err = o.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
 	default:
-		err = d.Outbox.Resend(ctx, found.Partition, found.Event, integration)
+		err = o.Outbox.Resend(ctx, found.Partition, found.Event, integration)
 	}
 	if errors.Is(err, outbox.ErrNotDead) || errors.Is(err, outbox.ErrNotWaiting) {
 		return shownDelivery(found), &Refused{"The event is not as it was any more: " +
@@ -99,22 +99,22 @@ func (d *Desk) Resend(ctx context.Context, who Actor, integration, place string)
 	if err != nil {
 		return Delivery{}, err
 	}
-	d.tell(ctx, who, DeliveryResend, i.Value.PublisherID, found.Event)
+	o.tell(ctx, who, DeliveryResend, i.Value.PublisherID, found.Event)
 	return shownDelivery(found), nil
 }
 
 // ResendEvent sends a dead event again, which it finds by its id alone. It looks into every partition.
-func (d *Desk) ResendEvent(ctx context.Context, who Actor, event string) error {
+func (o *Operations) ResendEvent(ctx context.Context, who Actor, event string) error {
 	if !who.Operator() {
 		return ErrNotFound
 	}
 	if err := who.may(DeliveryResend, ""); err != nil {
 		return err
 	}
-	for _, p := range d.Partitions {
-		err := d.Outbox.Resend(ctx, p, event, "")
+	for _, p := range o.Partitions {
+		err := o.Outbox.Resend(ctx, p, event, "")
 		if err == nil {
-			d.tell(ctx, who, DeliveryResend, "", event)
+			o.tell(ctx, who, DeliveryResend, "", event)
 			return nil
 		}
 		if !errors.Is(err, outbox.ErrNotDead) {
@@ -126,26 +126,26 @@ func (d *Desk) ResendEvent(ctx context.Context, who Actor, event string) error {
 
 // tell enters an operation into the audit whose commit is in another partition, or that has none. If that
 // fails, the operation has happened all the same, and the log has it.
-func (d *Desk) tell(
+func (o *Operations) tell(
 	ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change,
 ) {
-	entry, err := d.along(who, op, publisher, target, changes...)
+	entry, err := o.along(who, op, publisher, target, changes...)
 	if err == nil {
-		err = d.enter(ctx, entry)
+		err = o.enter(ctx, entry)
 	}
 	if err != nil {
-		d.Log.Error("the audit lacks an entry", "operation", string(op), "actor", who.ID, "target", target,
+		o.Log.Error("the audit lacks an entry", "operation", string(op), "actor", who.ID, "target", target,
 			"error", err.Error())
 	}
 }
 
 // enter commits an audit entry by itself.
-func (d *Desk) enter(ctx context.Context, entry []kv.Put) error {
-	id, err := kv.NewTxID(d.Random)
+func (o *Operations) enter(ctx context.Context, entry []kv.Put) error {
+	id, err := kv.NewTxID(o.Random)
 	if err != nil {
 		return err
 	}
-	return kv.CommitSurely(ctx, d.KV, kv.Tx{ID: id, Partition: auditPartition, Puts: entry})
+	return kv.CommitSurely(ctx, o.KV, kv.Tx{ID: id, Partition: auditPartition, Puts: entry})
 }
 
 func shownDelivery(of outbox.Delivery) Delivery {
@@ -163,18 +163,18 @@ func shownDelivery(of outbox.Delivery) Delivery {
 }
 
 // Dead lists the events of all publishers that were given up, partition by partition.
-func (d *Desk) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {
-	return eventPage(ctx, d, who, c, d.Outbox.Dead, func(e outbox.Dead) string { return e.Event })
+func (o *Operations) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {
+	return eventPage(ctx, o, who, c, o.Outbox.Dead, func(e outbox.Dead) string { return e.Event })
 }
 
 // Waiting lists the events of all publishers that wait for a retry, partition by partition.
-func (d *Desk) Waiting(ctx context.Context, who Actor, c Cursor) (Page[outbox.Waiting], error) {
-	return eventPage(ctx, d, who, c, d.Outbox.Waiting, func(e outbox.Waiting) string { return e.Event })
+func (o *Operations) Waiting(ctx context.Context, who Actor, c Cursor) (Page[outbox.Waiting], error) {
+	return eventPage(ctx, o, who, c, o.Outbox.Waiting, func(e outbox.Waiting) string { return e.Event })
 }
 
 // eventPage lists the events of one partition after the other. The cursor is the partition and the last event
 // that was shown.
-func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
+func eventPage[T any](ctx context.Context, o *Operations, who Actor, c Cursor,
 	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T],
 	error) {
 	if err := who.may(DeliveryList, ""); err != nil {
@@ -182,7 +182,7 @@ func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
 	}
 	first, after, _ := strings.Cut(c.After, ":")
 	page := Page[T]{}
-	for _, p := range d.Partitions {
+	for _, p := range o.Partitions {
 		if first != "" && string(p) != first {
 			continue
 		}
@@ -207,11 +207,11 @@ const mostUndelivered = 200
 
 // Undelivered tells which publishers have events that wait or were given up, and how many. It counts up to a
 // limit, so it costs no more when very many have not arrived. Deliveries lists those of one integration.
-func (d *Desk) Undelivered(ctx context.Context, who Actor) (Undelivered, error) {
+func (o *Operations) Undelivered(ctx context.Context, who Actor) (Undelivered, error) {
 	if err := who.may(DeliveryList, ""); err != nil {
 		return Undelivered{}, err
 	}
-	counts, more, err := d.Outbox.Undelivered(ctx)
+	counts, more, err := o.Outbox.Undelivered(ctx)
 	if err != nil {
 		return Undelivered{}, err
 	}
@@ -220,14 +220,14 @@ func (d *Desk) Undelivered(ctx context.Context, who Actor) (Undelivered, error) 
 	}
 	all := Undelivered{Publishers: []PublisherUndelivered{}, More: more}
 	for _, c := range counts {
-		i, err := d.Directory.Integration(ctx, c.Integration)
+		i, err := o.Directory.Integration(ctx, c.Integration)
 		if errors.Is(err, integration.ErrNotFound) {
 			continue // nobody's page could show its events
 		}
 		if err != nil {
 			return Undelivered{}, err
 		}
-		of, err := all.of(ctx, d, i.PublisherID)
+		of, err := all.of(ctx, o, i.PublisherID)
 		if err != nil {
 			return Undelivered{}, err
 		}
@@ -237,13 +237,14 @@ func (d *Desk) Undelivered(ctx context.Context, who Actor) (Undelivered, error) 
 }
 
 // of returns the part of a publisher, and begins it if there is none.
-func (u *Undelivered) of(ctx context.Context, d *Desk, publisher string) (*PublisherUndelivered, error) {
+func (u *Undelivered) of(ctx context.Context, o *Operations, publisher string) (
+	*PublisherUndelivered, error) {
 	for n := range u.Publishers {
 		if u.Publishers[n].Publisher == publisher {
 			return &u.Publishers[n], nil
 		}
 	}
-	p, err := d.Directory.Publisher(ctx, publisher)
+	p, err := o.Directory.Publisher(ctx, publisher)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -267,12 +268,12 @@ func (p *PublisherUndelivered) add(c outbox.Undelivered, name string) {
 }
 
 // TellDone enters into the audit that the core's host has carried out an operation, for a caller who may
-// (Judge). There is no commit of the store that it could be entered with.
-func (d *Desk) TellDone(ctx context.Context, who Actor, op Operation, target string) {
-	d.tell(ctx, who, op, "", target)
+// (Authorize). There is no commit of the store that it could be entered with.
+func (o *Operations) TellDone(ctx context.Context, who Actor, op Operation, target string) {
+	o.tell(ctx, who, op, "", target)
 }
 
 // TellUse enters into the audit that an operator token was used from an address.
-func (d *Desk) TellUse(ctx context.Context, who Actor, from netip.Addr) {
-	d.tell(ctx, who, OperatorUse, "", who.ID, change{Field: "address", To: from.String()})
+func (o *Operations) TellUse(ctx context.Context, who Actor, from netip.Addr) {
+	o.tell(ctx, who, OperatorUse, "", who.ID, change{Field: "address", To: from.String()})
 }

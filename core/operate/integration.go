@@ -10,38 +10,38 @@ import (
 )
 
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".
-func (d *Desk) Integrations(ctx context.Context, who Actor, publisher string, c Cursor) (
+func (o *Operations) Integrations(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[Integration], error) {
 	if err := who.may(IntegrationList, publisher); err != nil {
 		return Page[Integration]{}, err
 	}
 	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
-		return d.Directory.ListIntegrations(ctx, publisher, after, n)
+		return o.Directory.ListIntegrations(ctx, publisher, after, n)
 	}, func(i stored) (name, id string) { return i.Value.Name, i.Value.ID })
 	if err != nil {
 		return Page[Integration]{}, told(err)
 	}
 	page := Page[Integration]{Next: next}
 	for _, i := range found {
-		page.Items = append(page.Items, d.shown(ctx, i))
+		page.Items = append(page.Items, o.shown(ctx, i))
 	}
 	return page, nil
 }
 
 // Integration returns one integration.
-func (d *Desk) Integration(ctx context.Context, who Actor, id string) (Integration, error) {
-	i, err := d.integration(ctx, who, IntegrationRead, id)
+func (o *Operations) Integration(ctx context.Context, who Actor, id string) (Integration, error) {
+	i, err := o.integration(ctx, who, IntegrationRead, id)
 	if err != nil {
 		return Integration{}, err
 	}
-	return d.shown(ctx, i), nil
+	return o.shown(ctx, i), nil
 }
 
 type stored = integration.Versioned[integration.Integration]
 
 // integration reads an integration to which who may do op.
-func (d *Desk) integration(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
-	i, err := d.Directory.ReadIntegration(ctx, id)
+func (o *Operations) integration(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
+	i, err := o.Directory.ReadIntegration(ctx, id)
 	if err != nil {
 		return stored{}, told(err)
 	}
@@ -52,14 +52,14 @@ func (d *Desk) integration(ctx context.Context, who Actor, op Operation, id stri
 }
 
 // shown is an integration as people see it.
-func (d *Desk) shown(ctx context.Context, i stored) Integration {
-	v := Integration{Integration: i.Value.Shown(), Sandbox: d.testable(&i.Value), Version: i.Version}
-	ready, err := d.Directory.Ready(ctx, &i.Value)
+func (o *Operations) shown(ctx context.Context, i stored) Integration {
+	v := Integration{Integration: i.Value.Shown(), Sandbox: o.testable(&i.Value), Version: i.Version}
+	ready, err := o.Directory.Ready(ctx, &i.Value)
 	if err != nil {
-		d.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())
+		o.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())
 	}
 	v.Ready = ready
-	if at, tested, err := d.Directory.LastTest(ctx, &i.Value); err == nil && tested {
+	if at, tested, err := o.Directory.LastTest(ctx, &i.Value); err == nil && tested {
 		v.Readiness = &Readiness{Ready: ready, At: at}
 	}
 	return v
@@ -73,51 +73,51 @@ const (
 
 // CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the
 // answer has one that was made.
-func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
+func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err
 	}
-	id, err := uuid.New(d.Random)
+	id, err := uuid.New(o.Random)
 	if err != nil {
 		return Changed{}, fmt.Errorf("operate: %w", err)
 	}
 	i := integration.Integration{ID: id, PublisherID: in.Publisher, Level: defaultLevel,
 		ChallengeAge: defaultChallengeAge}
-	wrong := d.wrong()
+	wrong := o.wrong()
 	if in.Name == nil {
 		wrong.add("name", "required", "Give the integration a name.")
 	}
 	in.applyTo(&i, &wrong)
 	if len(i.Offers()[0]) == 0 {
-		d.offerFirst(&i)
+		o.offerFirst(&i)
 	}
-	secret, made, err := d.applyWebhook(&i, in.Webhook, true, &wrong)
+	secret, made, err := o.applyWebhook(&i, in.Webhook, true, &wrong)
 	if err != nil {
 		return Changed{}, err
 	}
-	d.judge(i, &wrong)
+	o.judge(i, &wrong)
 	if err := wrong.err(); err != nil {
 		return Changed{}, err
 	}
-	if err := d.inUse(ctx, in.Publisher); err != nil {
+	if err := o.inUse(ctx, in.Publisher); err != nil {
 		return Changed{}, err
 	}
 	secrets := integration.Secrets{Set: secret}
-	entry, err := d.along(who, IntegrationCreate, i.PublisherID, i.ID,
+	entry, err := o.along(who, IntegrationCreate, i.PublisherID, i.ID,
 		i.Changes(integration.Integration{}, secrets)...)
 	if err != nil {
 		return Changed{}, err
 	}
-	if _, err := d.Directory.SaveIntegration(ctx, i, secrets, "", entry...); err != nil {
+	if _, err := o.Directory.SaveIntegration(ctx, i, secrets, "", entry...); err != nil {
 		return Changed{}, told(err)
 	}
-	v, err := d.Integration(ctx, who, i.ID)
+	v, err := o.Integration(ctx, who, i.ID)
 	return Changed{v, made}, err
 }
 
 // offerFirst gives an integration the first method of the service that reaches its level.
-func (d *Desk) offerFirst(i *integration.Integration) {
-	for _, e := range d.Catalog {
+func (o *Operations) offerFirst(i *integration.Integration) {
+	for _, e := range o.Catalog {
 		if e.Reaches(i.Level) {
 			i.Method = e.Name
 			return
@@ -127,19 +127,20 @@ func (d *Desk) offerFirst(i *integration.Integration) {
 
 // ChangeIntegration changes the integration that has that version. A new webhook address or secret holds at
 // once and resets readiness; StageWebhook is the way that does not (contract 25).
-func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version string, in IntegrationInput) (
-	Changed, error) {
+func (o *Operations) ChangeIntegration(
+	ctx context.Context, who Actor, id, version string, in IntegrationInput,
+) (Changed, error) {
 	var secret *string
 	var made string
-	changed, err := d.alter(ctx, who, IntegrationChange, id, version,
+	changed, err := o.alter(ctx, who, IntegrationChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
-			wrong := d.wrong()
+			wrong := o.wrong()
 			var err error
 			in.applyTo(i, &wrong)
-			if secret, made, err = d.applyWebhook(i, in.Webhook, false, &wrong); err != nil {
+			if secret, made, err = o.applyWebhook(i, in.Webhook, false, &wrong); err != nil {
 				return integration.Secrets{}, err
 			}
-			d.judge(*i, &wrong)
+			o.judge(*i, &wrong)
 			return integration.Secrets{Set: secret}, wrong.err()
 		})
 	return Changed{changed, made}, err
@@ -147,26 +148,27 @@ func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version str
 
 // ArchiveIntegration archives the integration that has that version. It starts no session any more; those
 // under way end as they would.
-func (d *Desk) ArchiveIntegration(ctx context.Context, who Actor, id, version string) (Integration, error) {
-	return d.alter(ctx, who, IntegrationArchive, id, version,
+func (o *Operations) ArchiveIntegration(ctx context.Context, who Actor, id, version string) (
+	Integration, error) {
+	return o.alter(ctx, who, IntegrationArchive, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
-			now := d.Now().UTC()
+			now := o.Now().UTC()
 			i.Archived = &now
 			return integration.Secrets{}, nil
 		})
 }
 
 // alter changes the integration that has that version; "" is whatever version it has.
-func (d *Desk) alter(ctx context.Context, who Actor, op Operation, id, version string,
+func (o *Operations) alter(ctx context.Context, who Actor, op Operation, id, version string,
 	apply func(*integration.Integration) (integration.Secrets, error)) (Integration, error) {
 	return overtaking(version, func() (Integration, error) {
-		return d.alterOnce(ctx, who, op, id, version, apply)
+		return o.alterOnce(ctx, who, op, id, version, apply)
 	})
 }
 
-func (d *Desk) alterOnce(ctx context.Context, who Actor, op Operation, id, version string,
+func (o *Operations) alterOnce(ctx context.Context, who Actor, op Operation, id, version string,
 	apply func(*integration.Integration) (integration.Secrets, error)) (Integration, error) {
-	was, err := d.integration(ctx, who, op, id)
+	was, err := o.integration(ctx, who, op, id)
 	if err != nil {
 		return Integration{}, err
 	}
@@ -177,21 +179,21 @@ func (d *Desk) alterOnce(ctx context.Context, who Actor, op Operation, id, versi
 		return Integration{}, ErrArchived
 	}
 	if err := fresh(version, was.Version); err != nil {
-		return d.shown(ctx, was), err
+		return o.shown(ctx, was), err
 	}
 	i := was.Value
 	secrets, err := apply(&i)
 	if err != nil {
 		return Integration{}, err
 	}
-	entry, err := d.along(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
+	entry, err := o.along(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
 	if err != nil {
 		return Integration{}, err
 	}
-	if _, err := d.Directory.SaveIntegration(ctx, i, secrets, was.Version, entry...); err != nil {
+	if _, err := o.Directory.SaveIntegration(ctx, i, secrets, was.Version, entry...); err != nil {
 		return Integration{}, told(err)
 	}
-	return d.Integration(ctx, who, id)
+	return o.Integration(ctx, who, id)
 }
 
 // applyTo puts what in has into i.
@@ -223,8 +225,8 @@ func set[T any](field *T, given *T) {
 }
 
 // judge adds what is wrong with i, also what the caller did not give: what was given may contradict it.
-func (d *Desk) judge(i integration.Integration, wrong *Invalid) {
-	for _, p := range i.Problems(d.Catalog, d.Dev) {
+func (o *Operations) judge(i integration.Integration, wrong *Invalid) {
+	for _, p := range i.Problems(o.Catalog, o.Dev) {
 		wrong.add(p.Member, "value", "%s", p.Text)
 	}
 	for _, l := range []struct {

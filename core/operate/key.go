@@ -8,11 +8,11 @@ import (
 )
 
 // Keys lists a publisher's keys.
-func (d *Desk) Keys(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Key], error) {
+func (o *Operations) Keys(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Key], error) {
 	if err := who.may(KeyList, publisher); err != nil {
 		return Page[Key]{}, err
 	}
-	found, next, err := d.Directory.ListKeys(ctx, publisher, c.After, c.limit())
+	found, next, err := o.Directory.ListKeys(ctx, publisher, c.After, c.limit())
 	if err != nil {
 		return Page[Key]{}, told(err)
 	}
@@ -20,7 +20,7 @@ func (d *Desk) Keys(ctx context.Context, who Actor, publisher string, c Cursor) 
 	for n, k := range found {
 		ids[n] = k.ID
 	}
-	used, err := d.Counted.LastUse(ctx, ids)
+	used, err := o.Counted.LastUse(ctx, ids)
 	if err != nil {
 		return Page[Key]{}, err
 	}
@@ -36,38 +36,38 @@ func (d *Desk) Keys(ctx context.Context, who Actor, publisher string, c Cursor) 
 }
 
 // CreateKey makes a key. The answer is the only one that has it.
-func (d *Desk) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKey, error) {
+func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKey, error) {
 	if err := who.may(KeyCreate, in.Publisher); err != nil {
 		return CreatedKey{}, err
 	}
-	wrong := d.wrong()
-	if in.Expires != nil && !in.Expires.After(d.Now()) {
+	wrong := o.wrong()
+	if in.Expires != nil && !in.Expires.After(o.Now()) {
 		wrong.add("expires", "value", "It must be a time in the future.")
 	}
 	if err := wrong.err(); err != nil {
 		return CreatedKey{}, err
 	}
-	if err := d.keyOwner(ctx, in); err != nil {
+	if err := o.keyOwner(ctx, in); err != nil {
 		return CreatedKey{}, err
 	}
 	kind := "secret"
 	if in.Integration != "" {
 		kind = "public"
 	}
-	entry, err := d.along(who, KeyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
+	entry, err := o.along(who, KeyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
 	if err != nil {
 		return CreatedKey{}, err
 	}
-	text, k, err := d.Directory.CreateKey(ctx, in.Publisher, in.Integration, in.Expires, entry...)
+	text, k, err := o.Directory.CreateKey(ctx, in.Publisher, in.Integration, in.Expires, entry...)
 	return CreatedKey{text, Key{Key: k}}, told(err)
 }
 
 // keyOwner refuses a key that could not do anything.
-func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
-	if err := d.inUse(ctx, in.Publisher); err != nil || in.Integration == "" {
+func (o *Operations) keyOwner(ctx context.Context, in KeyInput) error {
+	if err := o.inUse(ctx, in.Publisher); err != nil || in.Integration == "" {
 		return err
 	}
-	i, err := d.Directory.ReadIntegration(ctx, in.Integration)
+	i, err := o.Directory.ReadIntegration(ctx, in.Integration)
 	switch {
 	case err != nil:
 		return told(err)
@@ -75,15 +75,15 @@ func (d *Desk) keyOwner(ctx context.Context, in KeyInput) error {
 		return ErrNotFound
 	case i.Value.Archived != nil:
 		return ErrArchived
-	case !i.Value.AllowsPublicKeys(d.Dev):
+	case !i.Value.AllowsPublicKeys(o.Dev):
 		return ErrNeedsOrigins
 	}
 	return nil
 }
 
 // RevokeKey ends a key. That holds everywhere within 5 seconds (contract 12).
-func (d *Desk) RevokeKey(ctx context.Context, who Actor, id string) (Key, error) {
-	k, err := d.Directory.FindKey(ctx, id)
+func (o *Operations) RevokeKey(ctx context.Context, who Actor, id string) (Key, error) {
+	k, err := o.Directory.FindKey(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
 		return Key{}, ErrNotFound
 	}
@@ -93,10 +93,10 @@ func (d *Desk) RevokeKey(ctx context.Context, who Actor, id string) (Key, error)
 	if err := who.may(KeyRevoke, k.PublisherID); err != nil {
 		return Key{}, err
 	}
-	entry, err := d.along(who, KeyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
+	entry, err := o.along(who, KeyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
 	if err != nil {
 		return Key{}, err
 	}
-	revoked, err := d.Directory.RevokeKey(ctx, id, entry...)
+	revoked, err := o.Directory.RevokeKey(ctx, id, entry...)
 	return Key{Key: revoked}, told(err)
 }

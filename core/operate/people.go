@@ -19,13 +19,14 @@ const (
 
 // Members lists the members of a publisher. Whoever may sign them out also sees their console sessions; then
 // the list can have fewer than c asks for and still a Next.
-func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Member], error) {
+func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c Cursor) (
+	Page[Member], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Member]{}, err
 	}
-	found, next, err := d.People.Members(ctx, publisher, c.After, c.limit())
+	found, next, err := o.People.Members(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Member]{}, d.toldOfPeople(err)
+		return Page[Member]{}, o.toldOfPeople(err)
 	}
 	page, reads := Page[Member]{Next: next}, 0
 	for _, m := range found {
@@ -35,9 +36,9 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 		}
 		v := shownMember(m)
 		if who.May(MemberChange) {
-			sessions, n, err := d.sessionsOf(ctx, m)
+			sessions, n, err := o.sessionsOf(ctx, m)
 			if err != nil {
-				return Page[Member]{}, d.toldOfPeople(err)
+				return Page[Member]{}, o.toldOfPeople(err)
 			}
 			v.Sessions = sessions
 			reads += n
@@ -53,8 +54,9 @@ func (d *Desk) Members(ctx context.Context, who Actor, publisher string, c Curso
 const mostSessionReads = 200
 
 // sessionsOf says in how many browsers a member is signed in, for those who may sign the member out.
-func (d *Desk) sessionsOf(ctx context.Context, m member.Member) (v *MemberSessions, reads int, err error) {
-	all, reads, err := d.People.SessionsOf(ctx, m)
+func (o *Operations) sessionsOf(ctx context.Context, m member.Member) (
+	v *MemberSessions, reads int, err error) {
+	all, reads, err := o.People.SessionsOf(ctx, m)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -68,38 +70,39 @@ func (d *Desk) sessionsOf(ctx context.Context, m member.Member) (v *MemberSessio
 }
 
 // Invite invites a person to be a member of a publisher. The answer is the only one with the link.
-func (d *Desk) Invite(ctx context.Context, who Actor, publisher, name string, role Role) (Invitation, error) {
+func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name string, role Role) (
+	Invitation, error) {
 	if err := who.may(MemberInvite, publisher); err != nil {
 		return Invitation{}, err
 	}
-	secret, made, err := d.People.Invite(ctx, member.Actor(who), publisher, name, role,
+	secret, made, err := o.People.Invite(ctx, member.Actor(who), publisher, name, role,
 		func(i member.Invitation) ([]kv.Put, error) {
-			return d.alongIn(ctx, who, MemberInvite, publisher, i.ID, name, role)
+			return o.alongIn(ctx, who, MemberInvite, publisher, i.ID, name, role)
 		})
 	if err != nil {
-		return Invitation{}, d.toldOfPeople(err)
+		return Invitation{}, o.toldOfPeople(err)
 	}
 	v := shownInvitation(made)
-	v.Link = d.BaseURL + invitationPath + secret
+	v.Link = o.BaseURL + invitationPath + secret
 	return v, nil
 }
 
 // alongIn is along for what gives somebody a role at a publisher, which must be in use. Package member asks
 // for it when it has judged the values. So an answer names what is wrong with them before it says that there
 // is no such publisher.
-func (d *Desk) alongIn(ctx context.Context, who Actor, op Operation, publisher, target, name string,
+func (o *Operations) alongIn(ctx context.Context, who Actor, op Operation, publisher, target, name string,
 	role Role) ([]kv.Put, error) {
-	entry, err := d.along(who, op, publisher, target, change{Field: "name", To: name},
+	entry, err := o.along(who, op, publisher, target, change{Field: "name", To: name},
 		change{Field: "role", To: string(role)})
 	if err == nil && publisher != "" {
-		err = d.inUse(ctx, publisher)
+		err = o.inUse(ctx, publisher)
 	}
 	return entry, err
 }
 
 // inUse refuses a publisher that is archived, or is not there.
-func (d *Desk) inUse(ctx context.Context, publisher string) error {
-	p, err := d.Directory.ReadPublisher(ctx, publisher)
+func (o *Operations) inUse(ctx context.Context, publisher string) error {
+	p, err := o.Directory.ReadPublisher(ctx, publisher)
 	if err == nil && p.Value.Archived != nil {
 		return ErrArchived
 	}
@@ -107,14 +110,14 @@ func (d *Desk) inUse(ctx context.Context, publisher string) error {
 }
 
 // Invitations lists the open invitations to a publisher.
-func (d *Desk) Invitations(ctx context.Context, who Actor, publisher string, c Cursor) (
+func (o *Operations) Invitations(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[Invitation], error) {
 	if err := who.may(MemberList, publisher); err != nil {
 		return Page[Invitation]{}, err
 	}
-	found, next, err := d.People.Invitations(ctx, publisher, c.After, c.limit())
+	found, next, err := o.People.Invitations(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Invitation]{}, d.toldOfPeople(err)
+		return Page[Invitation]{}, o.toldOfPeople(err)
 	}
 	page := Page[Invitation]{Next: next}
 	for _, i := range found {
@@ -124,110 +127,110 @@ func (d *Desk) Invitations(ctx context.Context, who Actor, publisher string, c C
 }
 
 // WithdrawInvitation ends an invitation that nobody has used.
-func (d *Desk) WithdrawInvitation(ctx context.Context, who Actor, publisher, id string) error {
+func (o *Operations) WithdrawInvitation(ctx context.Context, who Actor, publisher, id string) error {
 	if err := who.may(MemberInvite, publisher); err != nil {
 		return err
 	}
-	entry, err := d.along(who, MemberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
+	entry, err := o.along(who, MemberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
 	if err != nil {
 		return err
 	}
-	return d.toldOfPeople(d.People.Withdraw(ctx, publisher, id, entry...))
+	return o.toldOfPeople(o.People.Withdraw(ctx, publisher, id, entry...))
 }
 
 // member returns a member to whom who may do op.
-func (d *Desk) member(ctx context.Context, who Actor, op Operation, id string) (member.Member, error) {
-	m, err := d.People.Member(ctx, who.Publisher, id)
+func (o *Operations) member(ctx context.Context, who Actor, op Operation, id string) (member.Member, error) {
+	m, err := o.People.Member(ctx, who.Publisher, id)
 	if err != nil {
-		return member.Member{}, d.toldOfPeople(err)
+		return member.Member{}, o.toldOfPeople(err)
 	}
 	return m, who.may(op, m.Publisher)
 }
 
 // ChangeRole gives a member another role. It holds at once.
-func (d *Desk) ChangeRole(ctx context.Context, who Actor, id string, role Role) (Member, error) {
-	if err := d.readable(); err != nil {
+func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role Role) (Member, error) {
+	if err := o.readable(); err != nil {
 		return Member{}, err
 	}
-	was, err := d.member(ctx, who, MemberChange, id)
+	was, err := o.member(ctx, who, MemberChange, id)
 	if err != nil {
 		return Member{}, err
 	}
-	m, err := d.People.ChangeRole(ctx, member.Actor(who), id, role, func(is member.Member) ([]kv.Put, error) {
-		return d.along(who, MemberChange, is.Publisher, id,
+	m, err := o.People.ChangeRole(ctx, member.Actor(who), id, role, func(is member.Member) ([]kv.Put, error) {
+		return o.along(who, MemberChange, is.Publisher, id,
 			change{Field: "role", From: string(was.Role), To: string(role)})
 	})
-	return shownMember(m), d.toldOfPeople(err)
+	return shownMember(m), o.toldOfPeople(err)
 }
 
 // SignOutMember ends all sessions of a member.
-func (d *Desk) SignOutMember(ctx context.Context, who Actor, id string) (Member, error) {
+func (o *Operations) SignOutMember(ctx context.Context, who Actor, id string) (Member, error) {
 	if who.Kind != KindMember || who.ID != id { // members may sign themselves out everywhere
-		if _, err := d.member(ctx, who, MemberChange, id); err != nil {
+		if _, err := o.member(ctx, who, MemberChange, id); err != nil {
 			return Member{}, err
 		}
 	}
-	m, err := d.People.SignOutEverywhere(ctx, member.Actor(who), id,
+	m, err := o.People.SignOutEverywhere(ctx, member.Actor(who), id,
 		func(is member.Member) ([]kv.Put, error) {
-			return d.along(who, MemberChange, is.Publisher, id,
+			return o.along(who, MemberChange, is.Publisher, id,
 				change{Field: "sessions", To: "signed out everywhere"})
 		})
-	return shownMember(m), d.toldOfPeople(err)
+	return shownMember(m), o.toldOfPeople(err)
 }
 
 // RemoveMember removes a member, and ends their sessions at once.
-func (d *Desk) RemoveMember(ctx context.Context, who Actor, id string) error {
-	if _, err := d.member(ctx, who, MemberRemove, id); err != nil {
+func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) error {
+	if _, err := o.member(ctx, who, MemberRemove, id); err != nil {
 		return err
 	}
-	return d.toldOfPeople(d.People.Remove(ctx, member.Actor(who), id,
+	return o.toldOfPeople(o.People.Remove(ctx, member.Actor(who), id,
 		func(was member.Member) ([]kv.Put, error) {
-			return d.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
+			return o.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
 		}))
 }
 
 // CreateLink makes a single-use sign-in link, with which an operator's own dashboard sends somebody to the
 // console (contract 43). publisher "" makes one for an operator.
-func (d *Desk) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (
+func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (
 	SignInLink, error) {
 	if err := who.may(LinkCreate, publisher); err != nil {
 		return SignInLink{}, err
 	}
-	if d.isMisread("publisher_id") && role != RoleOperator {
+	if o.isMisread("publisher_id") && role != RoleOperator {
 		publisher = integration.PublisherPrefix // some publisher, so that the role is judged as a member's
 	}
-	secret, made, err := d.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
+	secret, made, err := o.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
 		func(l member.Link) ([]kv.Put, error) {
-			return d.alongIn(ctx, who, LinkCreate, publisher, l.ID, name, role)
+			return o.alongIn(ctx, who, LinkCreate, publisher, l.ID, name, role)
 		})
 	if err != nil {
-		return SignInLink{}, d.toldOfPeople(err)
+		return SignInLink{}, o.toldOfPeople(err)
 	}
 	return SignInLink{Publisher: publisher, Role: made.Role, Expires: made.Expires,
-		Link: d.BaseURL + linkPath + secret}, nil
+		Link: o.BaseURL + linkPath + secret}, nil
 }
 
 // OperatorTokens lists the tokens of operators, also revoked ones.
-func (d *Desk) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[OperatorToken], error) {
+func (o *Operations) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[OperatorToken], error) {
 	if err := who.may(OperatorList, ""); err != nil {
 		return Page[OperatorToken]{}, err
 	}
-	found, next, err := d.People.Operators(ctx, c.After, c.limit())
+	found, next, err := o.People.Operators(ctx, c.After, c.limit())
 	if err != nil {
-		return Page[OperatorToken]{}, d.toldOfPeople(err)
+		return Page[OperatorToken]{}, o.toldOfPeople(err)
 	}
 	page := Page[OperatorToken]{Next: next}
-	for _, o := range found {
-		page.Items = append(page.Items, shownToken(o))
+	for _, t := range found {
+		page.Items = append(page.Items, shownToken(t))
 	}
 	return page, nil
 }
 
-// Judge returns nil if who may do op to the service as a whole. It is for operations that the core's host
+// Authorize returns nil if who may do op to the service as a whole. It is for operations that the core's host
 // carries out. The host may be of a later release than the core, so an operation that the core does not know
 // is refused.
-func (d *Desk) Judge(who Actor, op Operation) error {
-	if _, known := operations[op]; !known {
+func (o *Operations) Authorize(who Actor, op Operation) error {
+	if _, known := rightsOf[op]; !known {
 		var wrong Invalid
 		wrong.add("may", "value", "Must be an operation that this release knows.")
 		return &wrong
@@ -236,41 +239,41 @@ func (d *Desk) Judge(who Actor, op Operation) error {
 }
 
 // CreateOperatorToken makes an operator token. The answer is the only one that has it.
-func (d *Desk) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role,
+func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role,
 	expires *time.Time) (
 	CreatedOperatorToken, error) {
 	if err := who.may(OperatorCreate, ""); err != nil {
 		return CreatedOperatorToken{}, err
 	}
-	text, made, err := d.People.CreateOperator(ctx, name, role, expires,
-		func(o member.Operator) ([]kv.Put, error) {
-			return d.along(who, OperatorCreate, "", o.ID, change{Field: "name", To: name},
+	text, made, err := o.People.CreateOperator(ctx, name, role, expires,
+		func(made member.Operator) ([]kv.Put, error) {
+			return o.along(who, OperatorCreate, "", made.ID, change{Field: "name", To: name},
 				change{Field: "role", To: string(role)})
 		})
 	if err != nil {
-		return CreatedOperatorToken{}, d.toldOfPeople(err)
+		return CreatedOperatorToken{}, o.toldOfPeople(err)
 	}
 	return CreatedOperatorToken{text, shownToken(made)}, nil
 }
 
 // RevokeOperatorToken ends an operator token, and all that stands on it, at once.
-func (d *Desk) RevokeOperatorToken(ctx context.Context, who Actor, id string) (OperatorToken, error) {
+func (o *Operations) RevokeOperatorToken(ctx context.Context, who Actor, id string) (OperatorToken, error) {
 	if err := who.may(OperatorRevoke, ""); err != nil {
 		return OperatorToken{}, err
 	}
-	entry, err := d.along(who, OperatorRevoke, "", id)
+	entry, err := o.along(who, OperatorRevoke, "", id)
 	if err != nil {
 		return OperatorToken{}, err
 	}
-	o, err := d.People.RevokeOperator(ctx, id, entry...)
+	revoked, err := o.People.RevokeOperator(ctx, id, entry...)
 	if errors.Is(err, member.ErrConfigured) {
 		return OperatorToken{}, &Refused{"This token stands in the service's configuration: change it there."}
 	}
-	return shownToken(o), d.toldOfPeople(err)
+	return shownToken(revoked), o.toldOfPeople(err)
 }
 
 // toldOfPeople turns an error of package member into one of this package.
-func (d *Desk) toldOfPeople(err error) error {
+func (o *Operations) toldOfPeople(err error) error {
 	var list problem.List
 	switch {
 	case errors.Is(err, member.ErrNotFound):
@@ -280,14 +283,14 @@ func (d *Desk) toldOfPeople(err error) error {
 	case errors.Is(err, member.ErrLastAdmin):
 		return &Refused{"This is the publisher's last admin. Make another member an admin first."}
 	case errors.As(err, &list):
-		return d.invalid(list)
+		return o.invalid(list)
 	}
 	return err
 }
 
 // invalid has what is wrong with the values of a request, as another package has judged them.
-func (d *Desk) invalid(list problem.List) error {
-	wrong := d.wrong()
+func (o *Operations) invalid(list problem.List) error {
+	wrong := o.wrong()
 	for _, p := range list {
 		wrong.add(p.Member, "value", "%s", p.Text)
 	}

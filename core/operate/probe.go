@@ -18,69 +18,69 @@ const (
 
 // TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
 // the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
-func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
-	i, err := d.integration(ctx, who, WebhookTest, id)
+func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
+	i, err := o.integration(ctx, who, WebhookTest, id)
 	if err != nil {
 		return TestReport{}, err
 	}
 	hook := &i.Value.Webhook
-	open := d.Directory.WebhookSecret
+	open := o.Directory.WebhookSecret
 	if staged {
 		if i.Value.Staged == nil {
 			return TestReport{}, &Refused{"Nothing is staged: stage another address or secret first."}
 		}
-		hook, open = i.Value.Staged, d.Directory.StagedSecret
+		hook, open = i.Value.Staged, o.Directory.StagedSecret
 	}
 	if !hook.Sends() {
 		return TestReport{}, &Refused{"The integration has no webhook to test: set a URL first."}
 	}
 	secret, err := open(&i.Value)
 	if err != nil {
-		d.Log.Warn("webhook cannot be tested", "integration", id, "error", err.Error())
+		o.Log.Warn("webhook cannot be tested", "integration", id, "error", err.Error())
 		return TestReport{}, &Refused{noSecret}
 	}
-	report, err := d.probe(ctx, &i.Value, hook.URL, secret)
+	report, err := o.probe(ctx, &i.Value, hook.URL, secret)
 	if err != nil {
 		return TestReport{}, err
 	}
 	switch {
 	case !staged:
-		err = d.Directory.RecordReadiness(ctx, &i.Value, secret, report.Ready)
+		err = o.Directory.RecordReadiness(ctx, &i.Value, secret, report.Ready)
 	case report.Ready:
-		err = d.promote(ctx, who, i)
+		err = o.promote(ctx, who, i)
 		report.Promoted = err == nil
 	}
 	if err != nil {
 		return TestReport{}, told(err)
 	}
-	d.Log.Info("webhook test", "integration", id, "staged", staged, "ready", report.Ready,
+	o.Log.Info("webhook test", "integration", id, "staged", staged, "ready", report.Ready,
 		"reasons", strings.Join(report.Reasons, "; "))
 	return report, nil
 }
 
 // promote puts the staged webhook in the place of the present one, which the test has shown to be Ready.
-func (d *Desk) promote(ctx context.Context, who Actor, i stored) error {
+func (o *Operations) promote(ctx context.Context, who Actor, i stored) error {
 	is := i.Value
 	is.Webhook, is.Staged = *is.Staged, nil
-	entry, err := d.along(who, WebhookChange, is.PublisherID, is.ID,
+	entry, err := o.along(who, WebhookChange, is.PublisherID, is.ID,
 		is.Changes(i.Value, integration.Secrets{})...)
 	if err != nil {
 		return err
 	}
-	_, err = d.Directory.Promote(ctx, i, entry...)
+	_, err = o.Directory.Promote(ctx, i, entry...)
 	return err
 }
 
-func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secret string) (
+func (o *Operations) probe(ctx context.Context, i *integration.Integration, url, secret string) (
 	TestReport, error) {
-	event, err := d.testEvent(i)
+	event, err := o.testEvent(i)
 	if err != nil {
 		return TestReport{}, err
 	}
 	var report TestReport
 	var results []webhook.ProbeResult
-	for _, p := range webhook.Probes(secret, event.Body(), d.Now()) {
-		x, err := d.Outbox.Exchange(ctx, url, p.Header, p.Body)
+	for _, p := range webhook.Probes(secret, event.Body(), o.Now()) {
+		x, err := o.Outbox.Exchange(ctx, url, p.Header, p.Body)
 		if err != nil {
 			return TestReport{}, err
 		}
@@ -104,11 +104,11 @@ func (d *Desk) probe(ctx context.Context, i *integration.Integration, url, secre
 }
 
 // testEvent is the event of the signed test. Its session id is authentic, and there is no such session.
-func (d *Desk) testEvent(i *integration.Integration) (webhook.Event, error) {
-	_, text, err := session.NewTest(d.Random, d.Sealer, i.ID, i.Level, i.ChallengeAge, d.Now())
+func (o *Operations) testEvent(i *integration.Integration) (webhook.Event, error) {
+	_, text, err := session.NewTest(o.Random, o.Sealer, i.ID, i.Level, i.ChallengeAge, o.Now())
 	if err != nil {
 		return webhook.Event{}, err
 	}
-	return webhook.ReadinessEvent(webhook.Head{ID: webhook.NewID(d.Random), CreatedAt: d.Now(),
+	return webhook.ReadinessEvent(webhook.Head{ID: webhook.NewID(o.Random), CreatedAt: o.Now(),
 		PublisherID: i.PublisherID, IntegrationID: i.ID, SessionID: text}), nil
 }

@@ -51,8 +51,8 @@ type Field struct {
 type Invalid struct {
 	Fields []Field
 
-	// misread are how many of the fields somebody else has found first (Desk.Judging). Nothing is known of
-	// their values, so nothing more is said of them.
+	// misread are how many of the fields somebody else has found first (Operations.WithMisread). Nothing is
+	// known of their values, so nothing more is said of them.
 	misread int
 }
 

@@ -14,13 +14,13 @@ import (
 )
 
 // Publishers lists all publishers, in the order of their ids.
-func (d *Desk) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publisher], error) {
+func (o *Operations) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publisher], error) {
 	if err := who.may(PublisherList, ""); err != nil {
 		return Page[Publisher]{}, err
 	}
 	type stored = integration.Versioned[integration.Publisher]
 	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
-		return d.Directory.ListPublishers(ctx, after, n)
+		return o.Directory.ListPublishers(ctx, after, n)
 	}, func(p stored) (name, id string) { return p.Value.Name, p.Value.ID })
 	if err != nil {
 		return Page[Publisher]{}, told(err)
@@ -33,24 +33,24 @@ func (d *Desk) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publis
 }
 
 // Publisher returns one publisher.
-func (d *Desk) Publisher(ctx context.Context, who Actor, id string) (Publisher, error) {
+func (o *Operations) Publisher(ctx context.Context, who Actor, id string) (Publisher, error) {
 	if err := who.may(PublisherRead, id); err != nil {
 		return Publisher{}, err
 	}
-	p, err := d.Directory.ReadPublisher(ctx, id)
+	p, err := o.Directory.ReadPublisher(ctx, id)
 	return Publisher{p.Value, p.Version}, told(err)
 }
 
 // CreatePublisher makes a publisher.
-func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput) (Publisher, error) {
+func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in PublisherInput) (Publisher, error) {
 	if err := who.may(PublisherCreate, ""); err != nil {
 		return Publisher{}, err
 	}
-	wrong := d.wrong()
+	wrong := o.wrong()
 	p := integration.Publisher{ID: in.ID}
 	if p.ID == "" {
 		var b [12]byte
-		if _, err := io.ReadFull(d.Random, b[:]); err != nil {
+		if _, err := io.ReadFull(o.Random, b[:]); err != nil {
 			return Publisher{}, fmt.Errorf("operate: reading randomness: %w", err)
 		}
 		p.ID = integration.PublisherPrefix + hex.EncodeToString(b[:])
@@ -67,11 +67,11 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	if err := wrong.err(); err != nil {
 		return Publisher{}, err
 	}
-	entry, err := d.along(who, PublisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
+	entry, err := o.along(who, PublisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
 	if err != nil {
 		return Publisher{}, err
 	}
-	_, err = d.Directory.SavePublisher(ctx, p, "", entry...)
+	_, err = o.Directory.SavePublisher(ctx, p, "", entry...)
 	if errors.Is(err, integration.ErrExists) {
 		return Publisher{},
 			&Invalid{Fields: []Field{{"id", "conflict", "There is a publisher with this id already."}}}
@@ -79,14 +79,14 @@ func (d *Desk) CreatePublisher(ctx context.Context, who Actor, in PublisherInput
 	if err != nil {
 		return Publisher{}, told(err)
 	}
-	return d.Publisher(ctx, who, p.ID)
+	return o.Publisher(ctx, who, p.ID)
 }
 
 // ChangePublisher changes the publisher that has that version.
-func (d *Desk) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
+func (o *Operations) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
 	Publisher, error) {
-	return d.changePublisher(ctx, who, PublisherChange, id, version, func(p *integration.Publisher) error {
-		wrong := d.wrong()
+	return o.changePublisher(ctx, who, PublisherChange, id, version, func(p *integration.Publisher) error {
+		wrong := o.wrong()
 		if in.Name != nil {
 			p.Name = wrong.name("name", *in.Name)
 		}
@@ -96,27 +96,27 @@ func (d *Desk) ChangePublisher(ctx context.Context, who Actor, id, version strin
 
 // ArchivePublisher archives the publisher that has that version: its integrations start no session any more,
 // and its keys authenticate nobody. What is under way ends as it would.
-func (d *Desk) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
-	return d.changePublisher(ctx, who, PublisherArchive, id, version, func(p *integration.Publisher) error {
-		now := d.Now().UTC()
+func (o *Operations) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
+	return o.changePublisher(ctx, who, PublisherArchive, id, version, func(p *integration.Publisher) error {
+		now := o.Now().UTC()
 		p.Archived = &now
 		return nil
 	})
 }
 
-func (d *Desk) changePublisher(ctx context.Context, who Actor, op Operation, id, version string,
+func (o *Operations) changePublisher(ctx context.Context, who Actor, op Operation, id, version string,
 	alter func(*integration.Publisher) error) (Publisher, error) {
 	if err := who.may(op, id); err != nil {
 		return Publisher{}, err
 	}
 	return overtaking(version, func() (Publisher, error) {
-		return d.changePublisherOnce(ctx, who, op, id, version, alter)
+		return o.changePublisherOnce(ctx, who, op, id, version, alter)
 	})
 }
 
-func (d *Desk) changePublisherOnce(ctx context.Context, who Actor, op Operation, id, version string,
+func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Operation, id, version string,
 	alter func(*integration.Publisher) error) (Publisher, error) {
-	was, err := d.Directory.ReadPublisher(ctx, id)
+	was, err := o.Directory.ReadPublisher(ctx, id)
 	if err != nil {
 		return Publisher{}, told(err)
 	}
@@ -133,14 +133,14 @@ func (d *Desk) changePublisherOnce(ctx context.Context, who Actor, op Operation,
 	if err := alter(&p); err != nil {
 		return Publisher{}, err
 	}
-	entry, err := d.along(who, op, id, id, p.Changes(was.Value)...)
+	entry, err := o.along(who, op, id, id, p.Changes(was.Value)...)
 	if err != nil {
 		return Publisher{}, err
 	}
-	if _, err := d.Directory.SavePublisher(ctx, p, was.Version, entry...); err != nil {
+	if _, err := o.Directory.SavePublisher(ctx, p, was.Version, entry...); err != nil {
 		return Publisher{}, told(err)
 	}
-	return d.Publisher(ctx, who, id)
+	return o.Publisher(ctx, who, id)
 }
 
 // maxLabel is the most characters of a name that people give.

@@ -15,11 +15,12 @@ import (
 const auditPartition = integration.Partition
 
 // Audit lists who changed what, the latest first: of one publisher, or of all if publisher is "".
-func (d *Desk) Audit(ctx context.Context, who Actor, publisher string, c Cursor) (Page[AuditEntry], error) {
+func (o *Operations) Audit(ctx context.Context, who Actor, publisher string, c Cursor) (
+	Page[AuditEntry], error) {
 	if err := who.may(AuditRead, publisher); err != nil {
 		return Page[AuditEntry]{}, err
 	}
-	found, next, err := audit.List(ctx, d.KV, d.Sealer, publisher, c.After, c.limit())
+	found, next, err := audit.List(ctx, o.KV, o.Sealer, publisher, c.After, c.limit())
 	if errors.Is(err, audit.ErrCursor) {
 		return Page[AuditEntry]{}, badCursor
 	}
@@ -36,47 +37,47 @@ func (d *Desk) Audit(ctx context.Context, who Actor, publisher string, c Cursor)
 }
 
 // Methods lists the service's methods, in the order of the configuration.
-func (d *Desk) Methods(_ context.Context, who Actor) ([]Method, error) {
+func (o *Operations) Methods(_ context.Context, who Actor) ([]Method, error) {
 	if err := who.may(MethodList, who.Publisher); err != nil {
 		return nil, err
 	}
 	var all []Method
-	for _, e := range d.Catalog {
+	for _, e := range o.Catalog {
 		all = append(all, Method{Name: e.Name, Kind: e.Kind, Level: e.Level, Sandbox: e.Of.Sandbox})
 	}
 	return all, nil
 }
 
 // PlanSite says what ApplySite would change.
-func (d *Desk) PlanSite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
-	s, err := d.site(who, site)
+func (o *Operations) PlanSite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
+	s, err := o.site(who, site)
 	if err != nil {
 		return nil, err
 	}
-	return d.Directory.Plan(ctx, s)
+	return o.Directory.Plan(ctx, s)
 }
 
 // ApplySite puts the publishers and integrations that a configuration names into the store (contract 46), and
 // returns what that has changed.
-func (d *Desk) ApplySite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
-	s, err := d.site(who, site)
+func (o *Operations) ApplySite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
+	s, err := o.site(who, site)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := d.Directory.Plan(ctx, s)
+	changed, err := o.Directory.Plan(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Directory.Put(ctx, s, nil); err != nil {
+	if err := o.Directory.Put(ctx, s, nil); err != nil {
 		return nil, err
 	}
 	if len(changed) > 0 {
-		d.tell(ctx, who, SiteApply, "", "")
+		o.tell(ctx, who, SiteApply, "", "")
 	}
 	return changed, nil
 }
 
-func (d *Desk) site(who Actor, text []byte) (integration.Site, error) {
+func (o *Operations) site(who Actor, text []byte) (integration.Site, error) {
 	if err := who.may(SiteApply, ""); err != nil {
 		return integration.Site{}, err
 	}
@@ -85,77 +86,78 @@ func (d *Desk) site(who Actor, text []byte) (integration.Site, error) {
 	if err != nil && !errors.As(err, &wrong) {
 		return integration.Site{}, &Refused{err.Error()}
 	}
-	for _, p := range s.Problems(d.Catalog, d.Dev) {
+	for _, p := range s.Problems(o.Catalog, o.Dev) {
 		if !wrong.Has(p.Member) {
 			wrong = append(wrong, p)
 		}
 	}
 	if len(wrong) > 0 {
-		return integration.Site{}, d.invalid(wrong)
+		return integration.Site{}, o.invalid(wrong)
 	}
 	return s, nil
 }
 
 // SendTestEvent sends the integration's receiver a test event of the type, in the way of every event.
-func (d *Desk) SendTestEvent(ctx context.Context, who Actor, id, eventType string) (Exchange, error) {
-	if err := d.readable(); err != nil {
+func (o *Operations) SendTestEvent(ctx context.Context, who Actor, id, eventType string) (Exchange, error) {
+	if err := o.readable(); err != nil {
 		return Exchange{}, err
 	}
-	i, err := d.integration(ctx, who, WebhookTest, id)
+	i, err := o.integration(ctx, who, WebhookTest, id)
 	if err != nil {
 		return Exchange{}, err
 	}
 	if i.Value.Archived != nil {
 		return Exchange{}, ErrArchived
 	}
-	return d.sendTest(ctx, &i.Value, eventType)
+	return o.sendTest(ctx, &i.Value, eventType)
 }
 
 // testable reports whether test sessions of an integration can be started: all its methods verify nobody.
-func (d *Desk) testable(i *integration.Integration) bool {
+func (o *Operations) testable(i *integration.Integration) bool {
 	return !slices.ContainsFunc(i.Offers(), func(name string) bool {
-		e, known := d.Catalog.Find(name)
+		e, known := o.Catalog.Find(name)
 		return !known || !e.Of.Sandbox
 	})
 }
 
 // verifies reports whether an integration has a method that verifies people.
-func (d *Desk) verifies(i *integration.Integration) bool {
+func (o *Operations) verifies(i *integration.Integration) bool {
 	return slices.ContainsFunc(i.Offers(), func(name string) bool {
-		e, known := d.Catalog.Find(name)
+		e, known := o.Catalog.Find(name)
 		return known && !e.Of.Sandbox
 	})
 }
 
 // StartTestSession starts a session with which a publisher tries things out. It needs a method that verifies
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
-func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback string) (TestSession, error) {
-	if err := d.readable(); err != nil {
+func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callback string) (
+	TestSession, error) {
+	if err := o.readable(); err != nil {
 		return TestSession{}, err
 	}
-	i, err := d.integration(ctx, who, SessionTest, id)
+	i, err := o.integration(ctx, who, SessionTest, id)
 	if err != nil {
 		return TestSession{}, err
 	}
 	if i.Value.Archived != nil {
 		return TestSession{}, ErrArchived
 	}
-	if !d.testable(&i.Value) {
+	if !o.testable(&i.Value) {
 		return TestSession{},
 			&Refused{"A test session needs an integration whose only methods are of the kind " +
 				"sandbox. A service in production has none: use a service in test mode."}
 	}
-	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: d.Dev}); problem != "" {
+	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: o.Dev}); problem != "" {
 		return TestSession{}, &Invalid{Fields: []Field{{"callback_url", "value", problem}}}
 	}
-	ready, err := d.Directory.Ready(ctx, &i.Value)
+	ready, err := o.Directory.Ready(ctx, &i.Value)
 	if err != nil {
 		return TestSession{}, err
 	}
-	if !ready && !d.Dev {
+	if !ready && !o.Dev {
 		return TestSession{}, &Refused{"The integration's signed webhook test has not reported " +
 			"Ready. Run the test first, or switch its webhooks off."}
 	}
-	trial, err := d.StartTest(ctx, &i.Value, callback)
+	trial, err := o.StartTest(ctx, &i.Value, callback)
 	return TestSession{ID: trial.Session, RedirectURL: trial.RedirectURL, Expires: trial.Expires}, err
 }

@@ -11,23 +11,23 @@ import (
 )
 
 // Session returns a session by its id: what its id says, what became of it, and its events.
-func (d *Desk) Session(ctx context.Context, who Actor, text string) (Session, error) {
-	id, err := session.ParseID(d.Sealer, text)
+func (o *Operations) Session(ctx context.Context, who Actor, text string) (Session, error) {
+	id, err := session.ParseID(o.Sealer, text)
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return Session{}, err
 	}
 	if err != nil {
 		return Session{}, ErrNotFound
 	}
-	i, err := d.integration(ctx, who, SessionRead, id.Integration)
+	i, err := o.integration(ctx, who, SessionRead, id.Integration)
 	if err != nil {
 		return Session{}, err
 	}
-	now := d.Now()
-	if !now.Before(id.Expires().Add(d.Lifecycle.OutcomeLife)) {
+	now := o.Now()
+	if !now.Before(id.Expires().Add(o.Lifecycle.OutcomeLife)) {
 		return Session{}, ErrNotFound
 	}
-	r, _, err := d.Lifecycle.Load(ctx, id)
+	r, _, err := o.Lifecycle.Load(ctx, id)
 	if err != nil {
 		return Session{}, err
 	}
@@ -43,11 +43,11 @@ func (d *Desk) Session(ctx context.Context, who Actor, text string) (Session, er
 		v.Ended = &ended
 	}
 	if r.State == session.Completed {
-		if v.ResultUsed, err = d.resultUsed(ctx, id); err != nil {
+		if v.ResultUsed, err = o.resultUsed(ctx, id); err != nil {
 			return Session{}, err
 		}
 	}
-	events, err := d.Outbox.OfSession(ctx, id, ended)
+	events, err := o.Outbox.OfSession(ctx, id, ended)
 	if err != nil {
 		return Session{}, err
 	}
@@ -59,13 +59,13 @@ func (d *Desk) Session(ctx context.Context, who Actor, text string) (Session, er
 
 // resultUsed reports whether the publisher has fetched the result of a completed session. The store remembers
 // that for as long as the result token lives; afterwards the answer is nil unless it was used.
-func (d *Desk) resultUsed(ctx context.Context, id session.ID) (*bool, error) {
-	_, err := d.KV.Get(ctx, id.UsedKey())
+func (o *Operations) resultUsed(ctx context.Context, id session.ID) (*bool, error) {
+	_, err := o.KV.Get(ctx, id.UsedKey())
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return nil, err
 	}
 	used := err == nil
-	if !used && !d.Now().Before(id.Expires()) {
+	if !used && !o.Now().Before(id.Expires()) {
 		return nil, nil
 	}
 	return &used, nil

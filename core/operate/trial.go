@@ -9,16 +9,17 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-func (d *Desk) sendTest(ctx context.Context, i *integration.Integration, eventType string) (Exchange, error) {
+func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, eventType string) (
+	Exchange, error) {
 	if !i.Webhook.Sends() {
 		return Exchange{}, &Refused{"The integration has no webhook to try: set a URL first."}
 	}
-	secret, err := d.Directory.WebhookSecret(i)
+	secret, err := o.Directory.WebhookSecret(i)
 	if err != nil {
-		d.Log.Warn("webhook cannot be tried", "integration", i.ID, "error", err.Error())
+		o.Log.Warn("webhook cannot be tried", "integration", i.ID, "error", err.Error())
 		return Exchange{}, &Refused{noSecret}
 	}
-	x, err := d.Outbox.SendTest(ctx, i, secret, eventType)
+	x, err := o.Outbox.SendTest(ctx, i, secret, eventType)
 	if errors.Is(err, outbox.ErrNoType) {
 		return Exchange{}, &Invalid{Fields: []Field{{"type", "value", "There is no such event type."}}}
 	}

@@ -11,13 +11,14 @@ import (
 
 // Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and
 // today.
-func (d *Desk) Usage(ctx context.Context, who Actor, integration, from, to string) ([]usage.Day, error) {
-	if _, err := d.integration(ctx, who, UsageRead, integration); err != nil {
+func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to string) (
+	[]usage.Day, error) {
+	if _, err := o.integration(ctx, who, UsageRead, integration); err != nil {
 		return nil, err
 	}
 	var wrong Invalid
-	last := d.day(&wrong, "to", to, host.DayOf(d.Now()))
-	first := d.day(&wrong, "from", from, last-29)
+	last := o.day(&wrong, "to", to, host.DayOf(o.Now()))
+	first := o.day(&wrong, "from", from, last-29)
 	if len(wrong.Fields) == 0 && (first > last || last-first >= usage.MaxDays) {
 		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.",
 			usage.MaxDays-1)
@@ -25,10 +26,10 @@ func (d *Desk) Usage(ctx context.Context, who Actor, integration, from, to strin
 	if err := wrong.err(); err != nil {
 		return nil, err
 	}
-	return d.Counted.Read(ctx, integration, first, last)
+	return o.Counted.Read(ctx, integration, first, last)
 }
 
-func (d *Desk) day(wrong *Invalid, field, text string, standard host.Day) host.Day {
+func (o *Operations) day(wrong *Invalid, field, text string, standard host.Day) host.Day {
 	if text == "" {
 		return standard
 	}
@@ -47,19 +48,19 @@ const (
 
 // Overview is what a publisher's first page shows. It looks at the first few integrations and events only, so
 // that it costs the same for every publisher; More says so.
-func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overview, error) {
+func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) (Overview, error) {
 	if err := who.may(PublisherRead, publisher); err != nil {
 		return Overview{}, err
 	}
-	page, err := d.Integrations(ctx, who, publisher, Cursor{Limit: overviewIntegrations})
+	page, err := o.Integrations(ctx, who, publisher, Cursor{Limit: overviewIntegrations})
 	if err != nil {
 		return Overview{}, err
 	}
-	keys, err := d.Keys(ctx, who, publisher, Cursor{})
+	keys, err := o.Keys(ctx, who, publisher, Cursor{})
 	if err != nil {
 		return Overview{}, err
 	}
-	o := Overview{More: page.Next != "", Today: map[string]uint64{}}
+	view := Overview{More: page.Next != "", Today: map[string]uint64{}}
 	var ids []string
 	names := map[string]string{}
 	testable, ready, hasSecretKey, verifies := "", false, false, false
@@ -70,15 +71,15 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 		ids = append(ids, i.ID)
 		names[i.ID] = i.Name
 		ready = ready || i.Ready
-		verifies = verifies || i.Ready && d.verifies(&i.Integration)
+		verifies = verifies || i.Ready && o.verifies(&i.Integration)
 		if testable == "" && i.Sandbox {
 			testable = i.ID
 		}
 	}
 	for _, k := range keys.Items {
-		hasSecretKey = hasSecretKey || !k.Public() && k.Active(d.Now())
+		hasSecretKey = hasSecretKey || !k.Public() && k.Active(o.Now())
 	}
-	completed, err := d.countToday(ctx, ids, o.Today)
+	completed, err := o.countToday(ctx, ids, view.Today)
 	if err != nil {
 		return Overview{}, err
 	}
@@ -86,22 +87,22 @@ func (d *Desk) Overview(ctx context.Context, who Actor, publisher string) (Overv
 	if len(ids) > 0 {
 		first = ids[0]
 	}
-	o.Steps = []Step{
+	view.Steps = []Step{
 		{StepIntegration, first != "", first},
 		{StepWebhook, ready, first},
 		{StepKey, hasSecretKey, first},
 		{StepSession, completed, testable},
 		{StepMethod, verifies, first},
 	}
-	return o, d.countUndelivered(ctx, ids, names, &o)
+	return view, o.countUndelivered(ctx, ids, names, &view)
 }
 
 // countToday adds up what happened today, and reports whether any session was completed in the last 30 days.
-func (d *Desk) countToday(ctx context.Context, integrations []string, today map[string]uint64) (
+func (o *Operations) countToday(ctx context.Context, integrations []string, today map[string]uint64) (
 	completed bool, err error) {
-	now := host.DayOf(d.Now())
+	now := host.DayOf(o.Now())
 	for _, id := range integrations {
-		days, err := d.Counted.Read(ctx, id, now-29, now)
+		days, err := o.Counted.Read(ctx, id, now-29, now)
 		if err != nil {
 			return false, err
 		}
@@ -120,23 +121,23 @@ func (d *Desk) countToday(ctx context.Context, integrations []string, today map[
 
 // countUndelivered counts the events that have not arrived, in all and by integration. names are those of the
 // integrations.
-func (d *Desk) countUndelivered(
-	ctx context.Context, integrations []string, names map[string]string, o *Overview,
+func (o *Operations) countUndelivered(
+	ctx context.Context, integrations []string, names map[string]string, view *Overview,
 ) error {
-	o.Undelivered = []IntegrationUndelivered{}
+	view.Undelivered = []IntegrationUndelivered{}
 	if len(integrations) == 0 {
 		return nil
 	}
 	for _, state := range []string{outbox.StateWaiting, outbox.StateDead} {
-		page, err := d.Outbox.Deliveries(ctx, outbox.Query{Integrations: integrations, State: state,
+		page, err := o.Outbox.Deliveries(ctx, outbox.Query{Integrations: integrations, State: state,
 			Limit: overviewEvents})
 		if err != nil {
 			return err
 		}
 		more := page.Next != ""
-		o.More = o.More || more
+		view.More = view.More || more
 		for _, each := range page.Deliveries {
-			o.countOne(each, names[each.Integration], more)
+			view.countOne(each, names[each.Integration], more)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 // applyWebhook puts what in has into the webhook of i. secret is the one to seal, nil for the present one.
 // made is the same if it was made here. A webhook with a new address that has had no secret gets one.
-func (d *Desk) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *Invalid) (
+func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *Invalid) (
 	secret *string, made string, err error) {
 	if in == nil {
 		return nil, "", nil
@@ -25,24 +25,24 @@ func (d *Desk) applyWebhook(i *integration.Integration, in *WebhookInput, isNew 
 	if i.Webhook.Off {
 		i.Webhook.URL, i.Webhook.Hidden = "", false
 	}
-	return d.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
+	return o.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
 }
 
 // secretFor returns the secret that in gives, or one that is made if in wants that, or if one is needed and
 // in gives none.
-func (d *Desk) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *Invalid) (
+func (o *Operations) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *Invalid) (
 	secret *string, made string, err error) {
 	switch {
 	case in.Secret != nil && in.NewSecret:
 		wrong.add("webhook_secret", "conflict", "Give a secret or have one made, not both.")
 		return nil, "", nil
 	case in.Secret != nil:
-		if why := integration.SecretProblem(*in.Secret, d.Dev, i.PublisherID, i.Name); why != "" {
+		if why := integration.SecretProblem(*in.Secret, o.Dev, i.PublisherID, i.Name); why != "" {
 			wrong.add("webhook_secret", "value", "The webhook secret: %s.", why)
 		}
 		return in.Secret, "", nil
 	case in.NewSecret || needed:
-		made, err := integration.GenerateSecret(d.Random)
+		made, err := integration.GenerateSecret(o.Random)
 		if err != nil {
 			return nil, "", fmt.Errorf("operate: %w", err)
 		}
@@ -53,10 +53,10 @@ func (d *Desk) secretFor(i integration.Integration, in *WebhookInput, needed boo
 
 // StageWebhook stages another address or secret beside the present ones, which go on until the staged ones
 // have been tested (contract 25).
-func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (
+func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (
 	Changed, error) {
 	var made string
-	v, err := d.alter(ctx, who, WebhookChange, id, version,
+	v, err := o.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
 				return integration.Secrets{},
@@ -73,22 +73,22 @@ func (d *Desk) StageWebhook(ctx context.Context, who Actor, id, version string, 
 			set(&staged.URL, in.URL)
 			first := i.Staged == nil
 			i.Staged = &staged
-			wrong := d.wrong()
+			wrong := o.wrong()
 			probe := *i
 			probe.Webhook, probe.Staged = staged, nil
-			secret, text, err := d.secretFor(probe, &in, false, &wrong)
+			secret, text, err := o.secretFor(probe, &in, false, &wrong)
 			if err != nil {
 				return integration.Secrets{}, err
 			}
 			if first && secret == nil { // another address with the same secret
-				present, err := d.Directory.WebhookSecret(i)
+				present, err := o.Directory.WebhookSecret(i)
 				if err != nil {
 					return integration.Secrets{}, &Refused{noSecret}
 				}
 				secret = &present
 			}
 			made = text
-			d.judge(probe, &wrong)
+			o.judge(probe, &wrong)
 			return integration.Secrets{Staged: secret}, wrong.err()
 		})
 	return Changed{v, made}, err
@@ -99,8 +99,8 @@ const noSecret = "The integration has no webhook secret, or one that this key ri
 	"set it again."
 
 // DropStaged forgets what was staged.
-func (d *Desk) DropStaged(ctx context.Context, who Actor, id, version string) (Integration, error) {
-	return d.alter(ctx, who, WebhookChange, id, version,
+func (o *Operations) DropStaged(ctx context.Context, who Actor, id, version string) (Integration, error) {
+	return o.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if i.Staged == nil {
 				return integration.Secrets{}, &Refused{"Nothing is staged."}
@@ -111,16 +111,16 @@ func (d *Desk) DropStaged(ctx context.Context, who Actor, id, version string) (I
 }
 
 // RotateSecret makes a new webhook secret, staged or at once. The answer is the only one that has it.
-func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (
+func (o *Operations) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (
 	Changed, error) {
-	if err := d.readable(); err != nil {
+	if err := o.readable(); err != nil {
 		return Changed{}, err
 	}
 	if staged {
-		return d.StageWebhook(ctx, who, id, version, WebhookInput{NewSecret: true})
+		return o.StageWebhook(ctx, who, id, version, WebhookInput{NewSecret: true})
 	}
 	var made string
-	v, err := d.alter(ctx, who, WebhookChange, id, version,
+	v, err := o.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
 				return integration.Secrets{},
@@ -133,7 +133,7 @@ func (d *Desk) RotateSecret(ctx context.Context, who Actor, id, version string, 
 						"set the webhook again."}
 			}
 			var err error
-			made, err = integration.GenerateSecret(d.Random)
+			made, err = integration.GenerateSecret(o.Random)
 			return integration.Secrets{Set: &made}, err
 		})
 	return Changed{v, made}, err

@@ -22,8 +22,8 @@ import (
 	"github.com/verge-id/verge/core/usage"
 )
 
-// Desk carries out operations. All fields are needed.
-type Desk struct {
+// Operations carries out what operators and members ask for. All fields are needed.
+type Operations struct {
 	KV     kv.KV
 	Sealer host.Sealer
 	Now    func() time.Time
@@ -46,34 +46,35 @@ type Desk struct {
 	// StartTest starts a session of an integration without a key (api.API.StartTrial).
 	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Trial, error)
 
-	misread []Field // see Judging
+	misread []Field // see WithMisread
 }
 
-// Judging returns a desk for a request of which some values could not be read. misread says which and why,
-// and the input has nothing in their place. Every operation with values then ends in an Invalid that has them
-// and what is wrong with the others (contract 5), and changes nothing. With no such values it is d itself.
-func (d *Desk) Judging(misread []Field) *Desk {
+// WithMisread returns Operations for a request of which some values could not be read. misread says which and
+// why, and the input has nothing in their place. Every operation with values then ends in an Invalid that has
+// them and what is wrong with the others (contract 5), and changes nothing. With no such values it is o
+// itself.
+func (o *Operations) WithMisread(misread []Field) *Operations {
 	if len(misread) == 0 {
-		return d
+		return o
 	}
-	judge := *d
-	judge.misread = misread
-	return &judge
+	with := *o
+	with.misread = misread
+	return &with
 }
 
 // wrong is what is known to be wrong before an operation looks at its values.
-func (d *Desk) wrong() Invalid {
-	return Invalid{Fields: slices.Clone(d.misread), misread: len(d.misread)}
+func (o *Operations) wrong() Invalid {
+	return Invalid{Fields: slices.Clone(o.misread), misread: len(o.misread)}
 }
 
-func (d *Desk) isMisread(field string) bool {
-	return slices.ContainsFunc(d.misread, func(f Field) bool { return f.Field == field })
+func (o *Operations) isMisread(field string) bool {
+	return slices.ContainsFunc(o.misread, func(f Field) bool { return f.Field == field })
 }
 
 // readable refuses a request of which some values could not be read. An operation begins with it that has
 // one value, or none to judge.
-func (d *Desk) readable() error {
-	wrong := d.wrong()
+func (o *Operations) readable() error {
+	wrong := o.wrong()
 	return wrong.err()
 }
 
@@ -81,13 +82,14 @@ func (d *Desk) readable() error {
 type change = audit.Change
 
 // along returns the audit entry of an operation, to be written in the commit that carries it out.
-func (d *Desk) along(who Actor, op Operation, publisher, target string, changes ...change) ([]kv.Put, error) {
-	if err := d.readable(); err != nil { // even if the operation does not look itself
+func (o *Operations) along(who Actor, op Operation, publisher, target string, changes ...change) (
+	[]kv.Put, error) {
+	if err := o.readable(); err != nil { // even if the operation does not look itself
 		return nil, err
 	}
 	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
 		Publisher: publisher, Operation: string(op), Target: target,
-		Changes: changes}.Puts(d.Sealer, d.Random, d.Now())
+		Changes: changes}.Puts(o.Sealer, o.Random, o.Now())
 }
 
 // told turns an error of the store of publishers and integrations into one of this package.

@@ -45,9 +45,9 @@ var (
 	stranger  = Actor{Kind: KindMember, ID: "mem_4", Name: "Sam", Role: RoleAdmin, Publisher: pubB}
 )
 
-// world is a Desk with two publishers and a receiver that does as the test says.
+// world is a Operations with two publishers and a receiver that does as the test says.
 type world struct {
-	*Desk
+	*Operations
 	*testhost.Host
 	answer func(host.FetchRequest) (int, error)
 }
@@ -67,7 +67,7 @@ func newWorld(t testing.TB) *world {
 	starts := &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
 		Methods: h.Opened(catalog)}
-	w.Desk = &Desk{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+	w.Operations = &Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
 		People: member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
 		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
@@ -132,7 +132,7 @@ func (w *world) sample(t *testing.T) (s sample) {
 	return s
 }
 
-// row is one function of Desk: who may call it, and how it is called for publisher A's things.
+// row is one function of Operations: who may call it, and how it is called for publisher A's things.
 type row struct {
 	operation Operation
 	may       string // of operator, overseer, admin, developer, viewer: the first letters
@@ -140,7 +140,7 @@ type row struct {
 	missing   bool // what the call names is not there, so who may gets ErrNotFound
 }
 
-// calls has every function of Desk, by its name.
+// calls has every function of Operations, by its name.
 var calls = map[string]row{
 	"Publishers": {PublisherList, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.Publishers(ctx, who, Cursor{})
@@ -265,7 +265,7 @@ var calls = map[string]row{
 		return nil
 	}, false},
 	"TellDone": {BackupMake, "o v a d r s", func(w *world, who Actor, _ sample) error {
-		w.TellDone(ctx, who, BackupMake, "/var/lib/x") // Judge has let them in
+		w.TellDone(ctx, who, BackupMake, "/var/lib/x") // Authorize has let them in
 		return nil
 	}, false},
 	"Session": {SessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
@@ -330,12 +330,12 @@ var calls = map[string]row{
 		_, err := w.Methods(ctx, who)
 		return err
 	}, false},
-	"Judge": {BackupMake, "o", func(w *world, who Actor, _ sample) error {
-		return w.Judge(who, BackupMake)
+	"Authorize": {BackupMake, "o", func(w *world, who Actor, _ sample) error {
+		return w.Authorize(who, BackupMake)
 	}, false},
-	"Judging": {PublisherCreate, "o", func(w *world, who Actor, _ sample) error { // that misses nothing
+	"WithMisread": {PublisherCreate, "o", func(w *world, who Actor, _ sample) error { // that misses nothing
 		name := "Penny"
-		_, err := w.Judging(nil).CreatePublisher(ctx, who, PublisherInput{Name: &name})
+		_, err := w.WithMisread(nil).CreatePublisher(ctx, who, PublisherInput{Name: &name})
 		return err
 	}, false},
 	"PlanSite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
@@ -388,7 +388,7 @@ func TestTheHostsOperations(t *testing.T) {
 	for op, may := range judged {
 		for letter, who := range map[string]Actor{"o": operator, "v": overseer, "a": admin, "d": developer,
 			"r": viewer} {
-			err, forbidden := w.Judge(who, op), (*Forbidden)(nil)
+			err, forbidden := w.Authorize(who, op), (*Forbidden)(nil)
 			switch let := slices.Contains(strings.Fields(may), letter); {
 			case let && err != nil:
 				t.Errorf("contract 42: %s by %s: %v", op, who.Name, err)
@@ -400,16 +400,16 @@ func TestTheHostsOperations(t *testing.T) {
 		}
 	}
 	var invalid *Invalid
-	if err := w.Judge(operator, "module.melt"); !errors.As(err, &invalid) {
+	if err := w.Authorize(operator, "module.melt"); !errors.As(err, &invalid) {
 		t.Errorf("contract 42: an operation that nobody knows: %v", err)
 	}
 }
 
 // TestEveryFunctionHasItsRow keeps the table above whole.
 func TestEveryFunctionHasItsRow(t *testing.T) {
-	desk := reflect.TypeFor[*Desk]()
-	for n := range desk.NumMethod() {
-		if name := desk.Method(n).Name; calls[name].call == nil {
+	functions := reflect.TypeFor[*Operations]()
+	for n := range functions.NumMethod() {
+		if name := functions.Method(n).Name; calls[name].call == nil {
 			t.Errorf("TestWhoMayDoWhat does not call %s", name)
 		}
 	}
@@ -418,15 +418,15 @@ func TestEveryFunctionHasItsRow(t *testing.T) {
 		used[op] = true
 	}
 	for name, c := range calls {
-		if _, ok := desk.MethodByName(name); !ok {
+		if _, ok := functions.MethodByName(name); !ok {
 			t.Errorf("there is no function %s", name)
 		}
-		if _, ok := operations[c.operation]; !ok {
-			t.Errorf("%s: operations does not have %s", name, c.operation)
+		if _, ok := rightsOf[c.operation]; !ok {
+			t.Errorf("%s: rightsOf does not have %s", name, c.operation)
 		}
 		used[c.operation] = true
 	}
-	for op := range operations {
+	for op := range rightsOf {
 		if !used[op] {
 			t.Errorf("no function does %s", op)
 		}

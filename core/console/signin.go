@@ -36,7 +36,7 @@ func showSignIn(v *visit) (view, error) {
 	if v.query.Has("out") {
 		v.note = note{Tone: pages.Idle, Text: "You are signed out."}
 	}
-	ceremony, err := v.Door.BeginSignIn(v.ctx)
+	ceremony, err := v.Access.BeginSignIn(v.ctx)
 	switch {
 	case errors.Is(err, ErrNoPasskeys):
 		d.Off = noPasskeys
@@ -70,12 +70,12 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 }
 
 func signIn(v *visit) (next, error) {
-	cookie, s, err := v.Door.SignInOperator(v.ctx, v.req.Client, v.must("token"))
+	cookie, s, err := v.Access.SignInOperator(v.ctx, v.req.Client, v.must("token"))
 	return v.enter(cookie, s, err)
 }
 
 func signInPasskey(v *visit) (next, error) {
-	cookie, s, err := v.Door.SignIn(v.ctx, v.form.Get("state"), v.form.Get("credential"))
+	cookie, s, err := v.Access.SignIn(v.ctx, v.form.Get("state"), v.form.Get("credential"))
 	return v.enter(cookie, s, err)
 }
 
@@ -84,7 +84,7 @@ func showInvitation(v *visit) (view, error) {
 	if v.form != nil {
 		secret = v.form.Get("token")
 	}
-	i, ceremony, err := v.Door.Invitation(v.ctx, secret)
+	i, ceremony, err := v.Access.Invitation(v.ctx, secret)
 	d := pages.InvitationData{Token: secret, Publisher: i.Publisher, Name: i.Name, Role: i.Role,
 		Until: day(i.Expires), Options: ceremony.Options, State: ceremony.Form}
 	switch {
@@ -99,7 +99,7 @@ func showInvitation(v *visit) (view, error) {
 }
 
 func enrol(v *visit) (next, error) {
-	cookie, s, err := v.Door.Enrol(v.ctx, v.form.Get("token"), v.form.Get("state"), v.must("name"),
+	cookie, s, err := v.Access.Enrol(v.ctx, v.form.Get("token"), v.form.Get("state"), v.must("name"),
 		v.form.Get("credential"))
 	to, err := v.enter(cookie, s, err)
 	to.note.Text = "Welcome. Your passkey is made, and you are signed in."
@@ -111,7 +111,7 @@ func showLink(v *visit) (view, error) {
 	if v.form != nil {
 		secret = v.form.Get("token")
 	}
-	l, err := v.Door.Link(v.ctx, secret)
+	l, err := v.Access.Link(v.ctx, secret)
 	if err != nil {
 		return view{}, err
 	}
@@ -122,20 +122,20 @@ func showLink(v *visit) (view, error) {
 }
 
 func useLink(v *visit) (next, error) {
-	cookie, s, err := v.Door.UseLink(v.ctx, v.form.Get("token"))
+	cookie, s, err := v.Access.UseLink(v.ctx, v.form.Get("token"))
 	return v.enter(cookie, s, err)
 }
 
 func showAccount(v *visit) (view, error) {
 	d := pages.AccountData{Until: day(v.session.Expires)}
 	if v.who().Kind == operate.KindMember {
-		passkeys, ceremony, err := v.Door.Passkeys(v.ctx, v.cookie)
+		passkeys, ceremony, err := v.Access.Passkeys(v.ctx, v.cookie)
 		if err != nil {
 			return view{}, err
 		}
 		d.Passkeys, d.Options, d.State = passkeys, ceremony.Options, ceremony.Form
 		d.SignInFirst = ceremony.SignInFirst
-		if d.Sessions, err = v.Door.Sessions(v.ctx, v.cookie); err != nil {
+		if d.Sessions, err = v.Access.Sessions(v.ctx, v.cookie); err != nil {
 			return view{}, err
 		}
 	}
@@ -145,7 +145,7 @@ func showAccount(v *visit) (view, error) {
 }
 
 func signOut(v *visit) (next, error) {
-	if err := v.Door.SignOut(v.ctx, v.cookie); err != nil {
+	if err := v.Access.SignOut(v.ctx, v.cookie); err != nil {
 		return next{}, err
 	}
 	return next{path: pages.Path("sign-in") + "?out=1", over: true}, nil
@@ -155,7 +155,7 @@ func signOutEverywhere(v *visit) (next, error) {
 	if err := v.onlyMembers(); err != nil {
 		return next{}, err
 	}
-	if _, err := v.Desk.SignOutMember(v.ctx, v.who(), v.who().ID); err != nil {
+	if _, err := v.Operations.SignOutMember(v.ctx, v.who(), v.who().ID); err != nil {
 		return next{}, err
 	}
 	return next{path: pages.Path("sign-in") + "?out=1", over: true}, nil
@@ -165,7 +165,7 @@ func endSession(v *visit) (next, error) {
 	if err := v.onlyMembers(); err != nil {
 		return next{}, err
 	}
-	err := v.Door.EndSession(v.ctx, v.cookie, v.form.Get("session"))
+	err := v.Access.EndSession(v.ctx, v.cookie, v.form.Get("session"))
 	if errors.Is(err, operate.ErrNotFound) {
 		err = &operate.Refused{Message: "This session has ended already."}
 	}
@@ -184,7 +184,7 @@ func addPasskey(v *visit) (next, error) {
 	if err := v.onlyMembers(); err != nil {
 		return next{}, err
 	}
-	err := v.Door.AddPasskey(v.ctx, v.cookie, v.form.Get("state"), v.must("name"), v.form.Get("credential"))
+	err := v.Access.AddPasskey(v.ctx, v.cookie, v.form.Get("state"), v.must("name"), v.form.Get("credential"))
 	return next{path: pages.Path("account"),
 		note: done("The passkey is added. You can sign in with it.")}, err
 }
@@ -193,7 +193,7 @@ func removePasskey(v *visit) (next, error) {
 	if err := v.onlyMembers(); err != nil {
 		return next{}, err
 	}
-	err := v.Door.RemovePasskey(v.ctx, v.cookie, v.form.Get("passkey"))
+	err := v.Access.RemovePasskey(v.ctx, v.cookie, v.form.Get("passkey"))
 	return next{path: pages.Path("account"),
 		note: done("The passkey is removed, and its sessions have ended.")}, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/usage"
 )
 
-// Desk is what can be done. It is *operate.Desk.
-type Desk interface {
+// Operations is what can be done. It is *operate.Operations.
+type Operations interface {
 	Publishers(context.Context, operate.Actor, operate.Cursor) (operate.Page[operate.Publisher], error)
 	Publisher(ctx context.Context, who operate.Actor, id string) (operate.Publisher, error)
 	CreatePublisher(context.Context, operate.Actor, operate.PublisherInput) (operate.Publisher, error)
@@ -82,11 +82,11 @@ type Desk interface {
 	Methods(ctx context.Context, who operate.Actor) ([]operate.Method, error)
 }
 
-var _ Desk = (*operate.Desk)(nil)
+var _ Operations = (*operate.Operations)(nil)
 
-// Door says who is there, and lets people in and out. An error that no method names is a failure of the
-// store.
-type Door interface {
+// Access says who is signed in, and signs people in and out. An error that no method names is a failure of
+// the store.
+type Access interface {
 	// Session returns the session that a cookie opens, or ErrNoSession.
 	Session(ctx context.Context, cookie string) (Session, error)
 
