@@ -107,7 +107,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.operations = &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
 		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
-		UserPasskeys: passkeys, StartTest: s.api.StartTrial}
+		UserPasskeys: passkeys, StartTest: s.api.StartTestSession}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people,
 		Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP}
 	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,

@@ -69,7 +69,7 @@ func newWorld(t testing.TB) *world {
 		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000),
 		Operations: &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 			BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
-			People: people, Lifecycle: l, StartTest: starts.StartTrial,
+			People: people, Lifecycle: l, StartTest: starts.StartTestSession,
 			Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 				Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
 			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,

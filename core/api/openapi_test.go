@@ -330,7 +330,7 @@ func TestOpenAPIFitsTheEvents(t *testing.T) {
 		"FailedEvent": {webhook.Failed(head, webhook.FailureUnknown, "x", nil, nil),
 			webhook.Failed(head, webhook.FailureMaxAttempts, "x", &given, &given)},
 		"ExpiredEvent": {webhook.Expired(head, at)},
-		"Event":        trials(t, head),
+		"Event":        testEvents(t, head),
 	} {
 		proxy, _ := doc.Components.Schemas.Get(name)
 		for _, event := range events {
@@ -341,8 +341,8 @@ func TestOpenAPIFitsTheEvents(t *testing.T) {
 	}
 }
 
-// trials returns a test event of each type.
-func trials(t *testing.T, head webhook.Head) (events []webhook.Event) {
+// testEvents returns a test event of each type.
+func testEvents(t *testing.T, head webhook.Head) (events []webhook.Event) {
 	t.Helper()
 	for _, typ := range webhook.Types() {
 		event, ok := webhook.TestEvent(head, typ, "L2", 25)

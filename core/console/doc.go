@@ -16,6 +16,6 @@
 //	signin.go      sign-in, invitations, links, sign-out
 //	publisher.go   publishers, the overview
 //	integration.go integrations and their webhooks
-//	trial.go       the test console
+//	testconsole.go the test console
 //	lists.go       keys, deliveries, sessions, usage, members, audit, operator tokens, methods
 package console

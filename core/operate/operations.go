@@ -43,8 +43,8 @@ type Operations struct {
 
 	UserPasskeys *passkey.Store
 
-	// StartTest starts a session of an integration without a key (api.API.StartTrial).
-	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Trial, error)
+	// StartTest starts a session of an integration without a key (api.API.StartTestSession).
+	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.TestSession, error)
 
 	misread []Field // see WithMisread
 }

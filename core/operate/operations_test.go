@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 		People: member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
 		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
 			Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
-		Lifecycle: l, StartTest: starts.StartTrial,
+		Lifecycle: l, StartTest: starts.StartTestSession,
 		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
 		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}
 	for _, p := range []struct{ publisher, integration string }{{pubA, intA}, {pubB, intB}} {

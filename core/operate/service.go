@@ -158,6 +158,6 @@ func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callba
 		return TestSession{}, &Refused{"The integration's signed webhook test has not reported " +
 			"Ready. Run the test first, or switch its webhooks off."}
 	}
-	trial, err := o.StartTest(ctx, &i.Value, callback)
-	return TestSession{ID: trial.Session, RedirectURL: trial.RedirectURL, Expires: trial.Expires}, err
+	started, err := o.StartTest(ctx, &i.Value, callback)
+	return TestSession{ID: started.Session, RedirectURL: started.RedirectURL, Expires: started.Expires}, err
 }
