@@ -110,7 +110,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		UserPasskeys: passkeys, StartTest: s.api.StartTestSession}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people,
 		Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP}
-	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev,
+	s.console = &console.Console{Operations: console.On(s.operations), Host: h, BaseURL: cfg.BaseURL,
+		Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
 			Failures: cfg.Limits.FailedOperatorsPerIP, Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	s.consoleOn = cfg.Console

@@ -395,6 +395,36 @@ func TestWhatFormsHandOver(t *testing.T) {
 	}
 }
 
+// What cannot be read does not hide what else is wrong with a form.
+func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		path, who, form string
+		want            []string
+	}{
+		{mine + "/integrations/new", "developer",
+			"create-integration&name=Laden&attempts=few&method_settings=[]",
+			[]string{"The attempts must be a whole number", "The settings must be a JSON object",
+				"ame is wrong"}},
+		{shop, "developer", "save-integration&version=v7&minimum_age=old",
+			[]string{"The minimum age must be a whole number", "ame is wrong"}},
+		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Write a day", "ame is wrong"}},
+		{"/console/operators", "operator", "create-operator-token&role=viewer&expires=tomorrow",
+			[]string{"Write a day", "ame is wrong"}},
+	} {
+		w := newWorld(t)
+		do, form, _ := strings.Cut(c.form, "&")
+		resp := w.ask("POST", c.path, c.who, body(do, form, c.who))
+		if resp.Status != 422 || len(w.fake.did) > 0 {
+			t.Errorf("%s: %d, and the fake did %v; want 422 and nothing", c.form, resp.Status, w.fake.did)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(resp.Body), want) {
+				t.Errorf("%s: the page does not say %q", c.form, want)
+			}
+		}
+	}
+}
+
 // A form that is refused comes back with what was typed and what is wrong with it.
 func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",

@@ -214,6 +214,16 @@ func (o *fake) may(who operate.Actor, op operate.Operation, publisher string) er
 	return nil
 }
 
+func (o *fake) WithMisread(misread []operate.Field) console.Operations {
+	if len(misread) == 0 {
+		return o
+	}
+	with := *o
+	with.fail = &operate.Invalid{Fields: append(misread, operate.Field{Field: "name",
+		Message: "name is wrong"})}
+	return &with
+}
+
 // does is may for what changes something.
 func (o *fake) does(who operate.Actor, op operate.Operation, publisher string, input ...any) error {
 	if err := o.may(who, op, publisher); err != nil {

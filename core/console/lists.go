@@ -26,25 +26,22 @@ func showKeys(v *visit) (view, error) {
 }
 
 // until reads a field that is a day, and returns its end.
-func (v *visit) until(name string) (*time.Time, error) {
+func (v *visit) until(name string) *time.Time {
 	text := v.must(name)
 	if text == "" {
-		return nil, nil
+		return nil
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return nil, &operate.Invalid{Fields: []operate.Field{{Field: name, Code: "invalid",
-			Message: "Write a day, such as 2026-11-20."}}}
+		v.cannotRead(name, "Write a day, such as 2026-11-20.")
+		return nil
 	}
 	t = t.Add(24 * time.Hour)
-	return &t, nil
+	return &t
 }
 
 func createKey(v *visit) (next, error) {
-	expires, err := v.until("expires")
-	if err != nil {
-		return next{}, err
-	}
+	expires := v.until("expires")
 	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
 		return next{}, operate.ErrNotFound
 	}
@@ -54,7 +51,7 @@ func createKey(v *visit) (next, error) {
 			return next{}, err
 		}
 	}
-	made, err := v.Operations.CreateKey(v.ctx, v.who(), in)
+	made, err := v.operations().CreateKey(v.ctx, v.who(), in)
 	n := note{Text: "The key is created.", Secret: made.Key, Label: "Secret key",
 		Advice: "Your server sends it. Keep it out of your code and of browsers."}
 	if in.Integration != "" {
@@ -300,13 +297,9 @@ func showOperators(v *visit) (view, error) {
 }
 
 func createOperatorToken(v *visit) (next, error) {
-	expires, err := v.until("expires")
-	if err != nil {
-		return next{}, err
-	}
-	made, err := v.Operations.CreateOperatorToken(v.ctx, v.who(), v.must("name"),
-		operate.Role(v.must("role")),
-		expires)
+	expires := v.until("expires")
+	made, err := v.operations().CreateOperatorToken(v.ctx, v.who(), v.must("name"),
+		operate.Role(v.must("role")), expires)
 	return next{path: pages.Path("operators"), note: note{Text: "The token is created.", Secret: made.Token,
 		Label: "Operator token", Advice: "It opens every publisher. Hand it to its owner only."}}, err
 }

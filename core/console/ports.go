@@ -11,8 +11,12 @@ import (
 	"github.com/verge-id/verge/core/usage"
 )
 
-// Operations is what can be done. It is *operate.Operations.
+// Operations is what can be done. See On.
 type Operations interface {
+	// WithMisread returns Operations for a form of which some values could not be read. What it is asked for
+	// ends in an *operate.Invalid that has them, and what is wrong with the others.
+	WithMisread([]operate.Field) Operations
+
 	Publishers(context.Context, operate.Actor, operate.Cursor) (operate.Page[operate.Publisher], error)
 	Publisher(ctx context.Context, who operate.Actor, id string) (operate.Publisher, error)
 	CreatePublisher(context.Context, operate.Actor, operate.PublisherInput) (operate.Publisher, error)
@@ -82,7 +86,14 @@ type Operations interface {
 	Methods(ctx context.Context, who operate.Actor) ([]operate.Method, error)
 }
 
-var _ Operations = (*operate.Operations)(nil)
+// On returns the Operations of the service.
+func On(o *operate.Operations) Operations { return operations{o} }
+
+type operations struct{ *operate.Operations }
+
+func (o operations) WithMisread(misread []operate.Field) Operations {
+	return operations{o.Operations.WithMisread(misread)}
+}
 
 // Access says who is signed in, and signs people in and out. An error that no method names is a failure of
 // the store.

@@ -123,7 +123,7 @@ func startTestSession(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	callback := v.must("callback")
+	callback := v.must("callback_url")
 	if callback == "" {
 		callback = v.BaseURL + v.mine("test")
 	}

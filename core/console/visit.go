@@ -28,7 +28,17 @@ type visit struct {
 	publisher *operate.Publisher
 	note      note       // what the form before this page did
 	refusal   pages.Form // what was typed, if the form was refused
+	misread   []operate.Field
 }
+
+// cannotRead notes a value of the form that cannot be read. Whoever asks operations for something then hears
+// of it, together with what is wrong with the other values.
+func (v *visit) cannotRead(field, message string) {
+	v.misread = append(v.misread, operate.Field{Field: field, Code: "value", Message: message})
+}
+
+// operations carries out a form whose values have all been read.
+func (v *visit) operations() Operations { return v.Operations.WithMisread(v.misread) }
 
 // visit finds the page of a request and who asks for it, or returns the answer that says why there is none.
 func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {

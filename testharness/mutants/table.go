@@ -39,6 +39,13 @@ var table = []mutant{
 		ask:    []string{"./core/admin TestEveryBodyNames"},
 	},
 	{
+		breaks: "a form with a value that cannot be read is carried out without it",
+		pkg:    "core/console",
+		old:    `v.misread = append(v.misread, $field)`,
+		new:    ``,
+		ask:    []string{"./core/console TestARefusedFormNamesAllThatIsWrong"},
+	},
+	{
 		breaks: "an answer calls a role bad that is good (contract 5)",
 		pkg:    "core/operate",
 		of:     "Operations.CreateLink",

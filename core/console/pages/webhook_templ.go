@@ -1370,7 +1370,7 @@ func Test(f *Frame, d TestData) templ.Component {
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
-						templ_7745c5c3_Err = input(f.input("start-test-session", Input{Name: "callback", Label: "Callback URL", Type: "url", Mono: true, Optional: true, Hint: "Where you are sent afterwards. Left empty: back to this console."})).Render(ctx, templ_7745c5c3_Buffer)
+						templ_7745c5c3_Err = input(f.input("start-test-session", Input{Name: "callback_url", Label: "Callback URL", Type: "url", Mono: true, Optional: true, Hint: "Where you are sent afterwards. Left empty: back to this console."})).Render(ctx, templ_7745c5c3_Buffer)
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
