@@ -66,9 +66,9 @@ func (why refusal) header(h web.Header, requestID, correlationID string) web.Hea
 
 // refuse answers a request without the engine. A person who asks for a page gets
 // one (contract 22), anybody else JSON.
-func (d *door) refuse(req *web.Request, why refusal) *web.Response {
+func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
 	correlation := reply.CorrelationID(req.Header)
-	if page := d.page(req, why.status); page != nil {
+	if page := l.errorPage(req, why.status); page != nil {
 		page.Header = why.header(page.Header, newRequestID(), correlation)
 		return page
 	}
@@ -76,17 +76,17 @@ func (d *door) refuse(req *web.Request, why refusal) *web.Response {
 }
 
 // page is what a person is shown. It is nil if a program asks or there is no page.
-func (d *door) page(req *web.Request, status int) (page *web.Response) {
-	if d.show == nil || !web.AsksForPage(req) {
+func (l *listener) errorPage(req *web.Request, status int) (page *web.Response) {
+	if l.page == nil || !web.AsksForPage(req) {
 		return nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			d.s.log.Error("panic in the page of a refusal", "cause", causeOf(v))
+			l.s.log.Error("panic in the page of a refusal", "cause", causeOf(v))
 			page = nil
 		}
 	}()
-	shown := d.show(status, req)
+	shown := l.page(status, req)
 	if shown == nil {
 		return nil
 	}

@@ -35,28 +35,28 @@ func (a *alike) of(kind string) *seldom {
 
 // seldomLog writes the first line of its kind in a period, with the number of lines
 // that were left out since the line before.
-func (d *door) seldomLog(level slog.Level, kind, message string, attrs ...slog.Attr) {
+func (l *listener) seldomLog(level slog.Level, kind, message string, attrs ...slog.Attr) {
 	ctx := context.Background()
-	if !d.s.log.Enabled(ctx, level) {
+	if !l.s.log.Enabled(ctx, level) {
 		return
 	}
-	skipped, ok := d.alike.of(kind).take(time.Now())
+	skipped, ok := l.alike.of(kind).take(time.Now())
 	if !ok {
 		return
 	}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int("alike_left_out", skipped))
 	}
-	d.s.log.LogAttrs(ctx, level, message, attrs...)
+	l.s.log.LogAttrs(ctx, level, message, attrs...)
 }
 
 // complaints is the log in which net/http reports faults of connections.
-func (d *door) complaints() *log.Logger { return log.New(complaints{d}, "", 0) }
+func (l *listener) complaints() *log.Logger { return log.New(complaints{l}, "", 0) }
 
-type complaints struct{ d *door }
+type complaints struct{ l *listener }
 
 func (c complaints) Write(line []byte) (int, error) {
-	c.d.seldomLog(slog.LevelWarn, "net/http", c.d.s.withoutClient(string(bytes.TrimSpace(line))))
+	c.l.seldomLog(slog.LevelWarn, "net/http", c.l.s.withoutClient(string(bytes.TrimSpace(line))))
 	return len(line), nil
 }
 

@@ -30,9 +30,9 @@ type accepted struct {
 	err  error
 }
 
-func newHandshakes(l net.Listener, d *door) *handshakes {
-	h := &handshakes{Listener: l, config: d.http.TLSConfig.Clone(), timeout: d.http.ReadHeaderTimeout,
-		wrap: d.speak, failed: d.shakeFailed, done: make(chan accepted), closed: make(chan struct{})}
+func newHandshakes(inner net.Listener, l *listener) *handshakes {
+	h := &handshakes{Listener: inner, config: l.http.TLSConfig.Clone(), timeout: l.http.ReadHeaderTimeout,
+		wrap: l.speak, failed: l.handshakeFailed, done: make(chan accepted), closed: make(chan struct{})}
 	h.begin = sync.OnceFunc(func() { go h.run() })
 	h.end = sync.OnceFunc(func() { close(h.closed) })
 	return h

@@ -63,27 +63,27 @@ func (l *lobby) leave(client netip.Addr) {
 
 // hold returns the answer to a request, of which resp is the first one. waited is for how long the request
 // has had no place meanwhile. The connection has the request in hand all the time, so it does not give way.
-func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request, route *web.Route[struct{}],
+func (l *listener) hold(ctx context.Context, w http.ResponseWriter, req *web.Request, route *web.Route[struct{}],
 	resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)
 	left := time.Duration(seconds)*time.Second - time.Since(begin)
-	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || d.s.draining.Load() ||
-		!d.lobby.enter(req.Client) {
+	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || l.s.draining.Load() ||
+		!l.lobby.enter(req.Client) {
 		return resp, 0
 	}
-	defer d.lobby.leave(req.Client)
+	defer l.lobby.leave(req.Client)
 	// An error means that the connection has no deadlines, so there is none to extend.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + d.http.WriteTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + l.http.WriteTimeout))
 
 	again := *req
 	again.Again = true
 	rates := resp.Header
-	for end := d.s.cfg.after(left); resp.Status == http.StatusNotModified; {
-		pause, over := d.pause(ctx, end)
+	for end := l.s.cfg.after(left); resp.Status == http.StatusNotModified; {
+		pause, over := l.pause(ctx, end)
 		if waited += pause; over {
 			break
 		}
-		if next := d.ask(ctx, &again, d.handle); next != nil { // else no place is free, and it waits on
+		if next := l.callHandler(ctx, &again, l.handle); next != nil { // else no place is free, and it waits on
 			resp = next
 		}
 	}
@@ -101,17 +101,17 @@ func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request
 
 // pause waits until it is time to ask again. over is true if there is nothing more to wait for: the time is
 // over, the client has gone, or the server drains.
-func (d *door) pause(ctx context.Context, end <-chan time.Time) (paused time.Duration, over bool) {
-	m, begin := d.s.metrics, time.Now()
+func (l *listener) pause(ctx context.Context, end <-chan time.Time) (paused time.Duration, over bool) {
+	m, begin := l.s.metrics, time.Now()
 	m.inFlight.Dec()
 	m.waiting.Inc()
 	defer m.inFlight.Inc()
 	defer m.waiting.Dec()
 	select {
-	case <-d.s.cfg.after(askEach):
+	case <-l.s.cfg.after(askEach):
 	case <-end:
 		over = true
-	case <-d.s.stopping:
+	case <-l.s.stopping:
 		over = true
 	case <-ctx.Done():
 		over = true

@@ -68,10 +68,10 @@ func newNews() *news {
 }
 
 // waits returns how many requests wait.
-func (d *door) waits() int {
-	d.lobby.mu.Lock()
-	defer d.lobby.mu.Unlock()
-	return d.lobby.all
+func (l *listener) waits() int {
+	l.lobby.mu.Lock()
+	defer l.lobby.mu.Unlock()
+	return l.lobby.all
 }
 
 func until(t *testing.T, what string, done func() bool) {
