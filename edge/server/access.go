@@ -71,7 +71,7 @@ func isItem(text string) bool {
 	return isUUID(strings.TrimPrefix(strings.TrimPrefix(text, "evt_"), "int_"))
 }
 
-// words are the segments that occur in the patterns and paths: text of our own.
+// pathWords are the segments that occur in the patterns and paths: text of our own.
 func pathWords(routes web.Listing, streams map[string]Stream) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string) {

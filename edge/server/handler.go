@@ -17,17 +17,17 @@ import (
 
 // ServeHTTP answers one request, counts it and logs it.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var m *member
-	switch from := r.Context().Value(memberKey{}).(type) {
+	var c *limitedConn
+	switch from := r.Context().Value(connKey{}).(type) {
 	case *spoken: // it ends the request itself, once the answer is written
-		m = from.m
+		c = from.limited
 		from.handled()
-	case *member:
-		m = from
-		defer m.leave()
+	case *limitedConn:
+		c = from
+		defer c.endRequest()
 	}
 	if l.health && (r.URL.Path == AlivePath || r.URL.Path == ReadyPath) {
-		m.enter()
+		c.beginRequest()
 		l.s.serveHealth(w, r, l.name, l.client(r), false)
 		return
 	}
@@ -47,7 +47,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Header: web.Header(r.Header),
 		Client: client,
 	}
-	resp, why := l.answer(ctx, w, r, m, req, &route)
+	resp, why := l.answer(ctx, w, r, c, req, &route)
 	resp, waited := l.hold(ctx, w, req, &route, resp, begin)
 	l.s.putOff(resp)
 	l.write(w, r, resp)
@@ -85,7 +85,7 @@ func (l *listener) client(r *http.Request) netip.Addr {
 // answer never returns nil, nor a status that net/http would refuse. why is not nil
 // if the answer comes from the server alone. Head and body are read before the
 // request takes one of the places, so that a slow peer never holds one.
-func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, m *member,
+func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
 	req *web.Request, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
 	if len(r.RequestURI) > web.MaxURL { // as it was sent, with its escapes
@@ -102,11 +102,11 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 			// A picture takes longer than a form over the uplink of a phone.
 			readUntil(time.Now().Add(largeBodyTime))
 		}
-		if why := l.takeBody(r, m, req, maxBody, &large); why != nil {
+		if why := l.takeBody(r, c, req, maxBody, &large); why != nil {
 			return l.refuse(req, *why), why
 		}
 	}
-	if !m.enter() {
+	if !c.beginRequest() {
 		return l.refuse(req, serviceBusy), &serviceBusy // nobody is there to read it
 	}
 	if route.Whole {
@@ -124,7 +124,7 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return resp, nil
 }
 
-// ask has a request handled in one of the places. It returns nil if none is free.
+// callHandler has a request handled in one of the places. It returns nil if none is free.
 func (l *listener) callHandler(ctx context.Context, req *web.Request, handle Handler) *web.Response {
 	select {
 	case l.slots <- struct{}{}:

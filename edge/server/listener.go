@@ -29,7 +29,7 @@ type listener struct {
 	page      func(int, *web.Request) *web.Response
 	slots     chan struct{}
 	lobby     lobby
-	crowd     *crowd
+	conns     *connLimiter
 	alike     alike
 	tls       *tls.Config // nil: it speaks plain HTTP
 }
@@ -37,7 +37,7 @@ type listener struct {
 // For HTTP/2: how many requests one connection may have under way, and how many
 // bytes of their bodies are taken before anybody reads them. Most bodies may have
 // 16 KiB. A connection with several bodies that are still coming counts as several
-// (member.held).
+// (limitedConn.count).
 const (
 	maxStreams       = 100
 	streamBuffer     = 32 << 10
@@ -51,10 +51,10 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 	// Their connections are in hand and give way to none, so others must be left.
 	l.lobby = lobby{most: min(mostWaiting, max(s.cfg.MaxConns/4, 1)),
 		perClient: min(mostWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)), clients: map[netip.Prefix]int{}}
-	l.crowd = &crowd{most: s.cfg.MaxConns, perPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
+	l.conns = &connLimiter{max: s.cfg.MaxConns, maxPerPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
 		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
-		count:   func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
-		yielded: func(m *member, why string) { l.recordOverLimit(connEvicted, m.peer.network, why) },
+		onCount: func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
+		onEvict: func(c *limitedConn, why string) { l.recordOverLimit(connEvicted, c.peer.network, why) },
 	}
 	l.http = &http.Server{
 		Handler:           l,
@@ -85,22 +85,22 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 }
 
 func (l *listener) serve() error {
-	in := &gate{Listener: l.socket, crowd: l.crowd, full: l.rejectConn}
-	in.wrap = func(m *member) net.Conn { return l.speak(m, m) }
+	in := &limitListener{Listener: l.socket, limiter: l.conns, reject: l.rejectConn}
+	in.wrap = func(c *limitedConn) net.Conn { return l.speak(c, c) }
 	if l.tls == nil {
 		return l.http.Serve(in)
 	}
-	in.wrap = func(m *member) net.Conn { return m }
+	in.wrap = func(c *limitedConn) net.Conn { return c }
 	return l.http.Serve(newHandshakes(in, l))
 }
 
 // speak wraps a connection on which HTTP/1 is spoken.
-func (l *listener) speak(c net.Conn, m *member) net.Conn {
-	return &spoken{Conn: c, m: m, keep: l.page != nil, says: l.refuse,
-		told: func(resp *web.Response) { l.recordRefusal(m, resp) }}
+func (l *listener) speak(conn net.Conn, c *limitedConn) net.Conn {
+	return &spoken{Conn: conn, limited: c, keep: l.page != nil, says: l.refuse,
+		told: func(resp *web.Response) { l.recordRefusal(c, resp) }}
 }
 
-// full answers and closes a connection that there is no room for. It reads nothing.
+// rejectConn answers and closes a connection that there is no room for. It reads nothing.
 func (l *listener) rejectConn(c net.Conn, why string) {
 	l.recordOverLimit(connRejected, networkOf(peerOf(c)), why)
 	if l.tls == nil {
@@ -109,48 +109,48 @@ func (l *listener) rejectConn(c net.Conn, why string) {
 	c.Close()
 }
 
-// shakeFailed closes a connection whose TLS handshake failed.
-func (l *listener) handshakeFailed(m *member, err error) {
+// handshakeFailed closes a connection whose TLS handshake failed.
+func (l *listener) handshakeFailed(c *limitedConn, err error) {
 	if spokePlain(err) {
 		resp := plainOnTLS.json("")
-		say(m, resp)
-		l.recordRefusal(m, resp)
+		say(c, resp)
+		l.recordRefusal(c, resp)
 	} else {
-		l.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", l.s.networkAttrs(m.peer.network,
+		l.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", l.s.networkAttrs(c.peer.network,
 			slog.String("listener", l.name), slog.String("error", l.s.withoutClient(err.Error())))...)
 	}
-	m.Close()
+	c.Close()
 }
 
-// account counts and logs an answer that stands in for one of net/http's.
-func (l *listener) recordRefusal(m *member, resp *web.Response) {
+// recordRefusal counts and logs an answer that stands in for one of net/http's.
+func (l *listener) recordRefusal(c *limitedConn, resp *web.Response) {
 	l.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
-	l.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request", l.s.networkAttrs(m.peer.network,
+	l.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request", l.s.networkAttrs(c.peer.network,
 		slog.String("listener", l.name), slog.String("route", routeNone), slog.Int("status", resp.Status),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))...)
 }
 
 // What became of a connection that there was no room for.
 const (
-	connEvicted  = "gave_way" // it was quiet and was closed for a new one
-	connRejected = "refused"  // it was new, and no other was quiet
+	connEvicted  = "gave_way" // it was idle and was closed for a new one
+	connRejected = "refused"  // it was new, and no other was idle
 )
 
-// turnedAway counts and logs a connection that gave way or was not let in.
+// recordOverLimit counts and logs a connection that gave way or was not let in.
 func (l *listener) recordOverLimit(how string, network netip.Prefix, why string) {
 	l.s.metrics.overLimit.WithLabelValues(l.name, how, why).Inc()
 	l.seldomLog(slog.LevelWarn, how+" "+why, "too many connections", l.s.networkAttrs(network,
 		slog.String("listener", l.name), slog.String("limit", why), slog.String("connection", how))...)
 }
 
-type memberKey struct{}
+type connKey struct{}
 
 // connContext lets a request find its connection.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	return context.WithValue(ctx, memberKey{}, c)
+	return context.WithValue(ctx, connKey{}, c)
 }
 
 // stopAccepting closes the listener at a moment at which no connection waits in the

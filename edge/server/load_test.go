@@ -75,14 +75,14 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 }
 
 // inHand returns how many connections have a request in hand.
-func (c *crowd) inHand() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	quiet := 0
-	for _, p := range c.peers {
-		quiet += p.quiet.Len()
+func (l *connLimiter) activeConns() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := 0
+	for _, p := range l.peers {
+		idle += p.idle.Len()
 	}
-	return c.held - quiet
+	return l.open - idle
 }
 
 // Contract, Load: at the limit of an address and of all, an idle connection gives way,
@@ -118,7 +118,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 					t.Fatalf("a new one: %d", resp.StatusCode)
 				}
 				// The client can have an answer before the server knows that it is written.
-				for s.public.crowd.inHand() > 1 {
+				for s.public.conns.activeConns() > 1 {
 					time.Sleep(time.Millisecond)
 				}
 			}

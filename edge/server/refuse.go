@@ -75,7 +75,7 @@ func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
 	return why.json(correlation)
 }
 
-// page is what a person is shown. It is nil if a program asks or there is no page.
+// errorPage is what a person is shown. It is nil if a program asks or there is no page.
 func (l *listener) errorPage(req *web.Request, status int) (page *web.Response) {
 	if l.page == nil || !web.AsksForPage(req) {
 		return nil

@@ -252,7 +252,7 @@ func New(c Config) *Server {
 		s.admin.routes, s.admin.streams = c.AdminRoutes, c.AdminStreams
 		s.admin.pathWords = pathWords(c.AdminRoutes, c.AdminStreams)
 		c.Metrics.expectFaults(c.AdminRoutes)
-		s.admin.crowd.most = max(c.MaxConns/8, 8)
+		s.admin.conns.max = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
 	for _, path := range []string{AlivePath, ReadyPath} {
@@ -337,7 +337,7 @@ func (s *Server) drain(listeners []*listener) error {
 	for _, l := range listeners {
 		l.stopAccepting(backlogMax)
 	}
-	left := func(l *listener) bool { return !l.crowd.empty() }
+	left := func(l *listener) bool { return !l.conns.empty() }
 	for end := time.Now().Add(s.cfg.IdleGrace); slices.ContainsFunc(listeners, left) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}

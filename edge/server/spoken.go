@@ -60,15 +60,15 @@ func ownRefusal(answer []byte) refusal {
 // written while a request is with the handler.
 type spoken struct {
 	net.Conn
-	m     *member
-	says  func(*web.Request, refusal) *web.Response
-	told  func(*web.Response) // is told of each answer that stands in for net/http's
-	busy  atomic.Bool         // from the handler's start until the answer is written
-	begun bool                // a part of the next head has come
-	line  bool                // the whole first line of it has come
-	head  []byte              // the first headKept bytes of it, or nothing if nobody is shown a page here
-	keep  bool                // heads are kept
-	over  bool                // our answer is written
+	limited *limitedConn
+	says    func(*web.Request, refusal) *web.Response
+	told    func(*web.Response) // is told of each answer that stands in for net/http's
+	busy    atomic.Bool         // from the handler's start until the answer is written
+	begun   bool                // a part of the next head has come
+	line    bool                // the whole first line of it has come
+	head    []byte              // the first headKept bytes of it, or nothing if nobody is shown a page here
+	keep    bool                // heads are kept
+	over    bool                // our answer is written
 }
 
 // handled is called when the handler begins, and idle once its answer is written.
@@ -76,7 +76,7 @@ func (c *spoken) handled() { c.busy.Store(true) }
 func (c *spoken) idle() {
 	c.begun, c.line, c.head = false, false, c.head[:0]
 	c.busy.Store(false)
-	c.m.leave()
+	c.limited.endRequest()
 }
 
 func (c *spoken) Read(b []byte) (int, error) {

@@ -13,11 +13,11 @@ import (
 // done. A connection on which HTTP/2 was agreed is returned as it is, because
 // net/http looks at its type. Any other is wrapped as it is without TLS.
 type handshakes struct {
-	net.Listener // its connections are members
+	net.Listener // its connections are of the type limitedConn
 	config       *tls.Config
 	timeout      time.Duration // for one handshake
-	wrap         func(net.Conn, *member) net.Conn
-	failed       func(m *member, err error) // is told of a handshake that failed, and closes m
+	wrap         func(net.Conn, *limitedConn) net.Conn
+	failed       func(c *limitedConn, err error) // is told of a handshake that failed, and closes m
 
 	begin  func() // run, once
 	end    func() // closes closed, once
@@ -61,7 +61,7 @@ func (h *handshakes) run() {
 	for {
 		conn, err := h.Listener.Accept()
 		if err == nil {
-			underWay.Go(func() { h.shake(conn.(*member)) })
+			underWay.Go(func() { h.shake(conn.(*limitedConn)) })
 			continue
 		}
 		closed := errors.Is(err, net.ErrClosed)
@@ -87,12 +87,12 @@ func (h *handshakes) hand(a accepted) {
 	}
 }
 
-func (h *handshakes) shake(m *member) {
-	conn := tls.Server(m, h.config)
+func (h *handshakes) shake(c *limitedConn) {
+	conn := tls.Server(c, h.config)
 	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		h.failed(m, err)
+		h.failed(c, err)
 		return
 	}
 	switch conn.ConnectionState().NegotiatedProtocol {
@@ -104,7 +104,7 @@ func (h *handshakes) shake(m *member) {
 		conn.Close()
 		return
 	}
-	h.hand(accepted{conn: h.wrap(conn, m)})
+	h.hand(accepted{conn: h.wrap(conn, c)})
 }
 
 // spokePlain reports whether a handshake failed because the peer spoke HTTP.

@@ -2898,14 +2898,14 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "who sends half a body holds a place among the requests in hand (I15)",
 		pkg:    "edge/server",
-		old:    `if stream == nil {$body} if !m.enter() {$busy}`,
-		new: `if !m.enter() {$busy}
+		old:    `if stream == nil {$body} if !c.beginRequest() {$busy}`,
+		new: `if !c.beginRequest() {$busy}
 	select {
-	case d.slots <- struct{}{}:
+	case l.slots <- struct{}{}:
 	default: {$busy}
 	}
 	if stream == nil {$body}
-	<-d.slots`,
+	<-l.slots`,
 		ask: []string{"./edge/server TestSlowPeers"},
 	},
 	{
@@ -2984,34 +2984,34 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "one address has as many connections as it likes (I15)",
 		pkg:    "edge/server",
-		old:    `!p.exempt && p.held >= c.perPeer`,
-		new:    `p.exempt && p.held >= c.perPeer`,
-		ask:    []string{"./edge/server TestCrowd"},
+		old:    `!p.exempt && p.open >= l.maxPerPeer`,
+		new:    `p.exempt && p.open >= l.maxPerPeer`,
+		ask:    []string{"./edge/server TestConnLimits"},
 	},
 	{
 		breaks: "a connection with a request in hand is closed for a new one (I15)",
 		pkg:    "edge/server",
-		old:    `m.inHand++; m.crowd.setBusy(m)`,
-		new:    `m.inHand++`,
-		ask:    []string{"./edge/server TestCrowd"},
+		old:    `c.active++; c.limiter.setActive(c)`,
+		new:    `c.active++`,
+		ask:    []string{"./edge/server TestConnLimits"},
 	},
 	{
 		breaks: "where there is no room, whoever came first loses his connection, and not one of " +
-			"the crowd (I15)",
+			"those who have many (I15)",
 		pkg: "edge/server",
-		old: `if a.idle != b.idle { return a.idle > b.idle }`,
+		old: `if a.idleCount != b.idleCount { return a.idleCount > b.idleCount }`,
 		new: ``,
-		ask: []string{"./edge/server TestCrowd"},
+		ask: []string{"./edge/server TestConnLimits"},
 	},
 	{
 		breaks: "one HTTP/2 connection holds as many half-sent bodies as it likes (I15)",
 		pkg:    "edge/server",
-		old:    `!m.gone && m.coming > 0`,
-		new:    `!m.gone && m.coming < 0`,
-		ask:    []string{"./edge/server TestCrowd|TestHTTP2"},
+		old:    `!c.removed && c.bodies > 0`,
+		new:    `!c.removed && c.bodies < 0`,
+		ask:    []string{"./edge/server TestConnLimits|TestHTTP2"},
 	},
 	{
-		breaks: "a crowd that is refused writes a line for each of them (I15)",
+		breaks: "many who are refused write a line for each of them (I15)",
 		pkg:    "edge/server",
 		old:    `now.Before(s.next)`,
 		new:    `now.Before(s.next) && s.period == 0`,
@@ -3050,8 +3050,8 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "a drain cuts requests that are being answered",
 		pkg:    "edge/server",
-		old:    `err := d.http.Shutdown(ctx); errors.Is`,
-		new:    `err := errors.Join(d.http.Close(), ctx.Err()); errors.Is`,
+		old:    `err := l.http.Shutdown(ctx); errors.Is`,
+		new:    `err := errors.Join(l.http.Close(), ctx.Err()); errors.Is`,
 		ask:    []string{"./edge/server TestDrain"},
 	},
 
