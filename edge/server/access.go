@@ -148,8 +148,8 @@ func (l *listener) logPath(pattern, path string) string {
 // logAccess writes one line for one answer. It has no query, no body and no header
 // but the two ids. Of refusals that many clients at once may cause, only some have
 // a line.
-func (l *listener) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr, resp *web.Response,
-	about host.About, why *refusal, took time.Duration) {
+func (l *listener) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr,
+	resp *web.Response, about host.About, why *refusal, took time.Duration) {
 	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
@@ -171,8 +171,8 @@ func (l *listener) logAccess(r *http.Request, route *web.Route[struct{}], client
 	if id := reply.CorrelationID(web.Header(r.Header)); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))
 	}
-	if why != nil && why.seldom {
-		l.seldomLog(slog.LevelInfo, "request "+strconv.Itoa(why.status), "request", attrs...)
+	if why != nil && why.sampled {
+		l.logSampled(slog.LevelInfo, "request "+strconv.Itoa(why.status), "request", attrs...)
 		return
 	}
 	l.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)

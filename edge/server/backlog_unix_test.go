@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// backlogListener is a listener on which a connection waits to be accepted. It is accepted once the server has
-// asked twice whether one waits.
+// backlogListener is a listener on which a connection waits to be accepted. It is accepted once the server
+// has asked twice whether one waits.
 type backlogListener struct {
 	*net.TCPListener
 	t     testing.TB

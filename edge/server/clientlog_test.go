@@ -55,7 +55,7 @@ func TestClientInTheLog(t *testing.T) {
 		}
 		// What net/http says of a connection names both of its ends.
 		const complaint = "http2: read tcp [2001:db8:1:2:3::4]:443->203.0.113.77:5000: i/o timeout"
-		s.public.complaints().Print(complaint)
+		s.public.errorLog().Print(complaint)
 		hidden := !strings.Contains(logs.String(), v4) && !strings.Contains(logs.String(), v6)
 		whole := how == "" || how == ClientWhole
 		if hidden == whole || !strings.Contains(logs.String(), "i/o timeout") {

@@ -19,9 +19,9 @@ import (
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var c *limitedConn
 	switch from := r.Context().Value(connKey{}).(type) {
-	case *spoken: // it ends the request itself, once the answer is written
+	case *http1Conn: // it ends the request itself, once the answer is written
 		c = from.limited
-		from.handled()
+		from.handlerBegins()
 	case *limitedConn:
 		c = from
 		defer c.endRequest()
@@ -141,18 +141,18 @@ func (l *listener) callHandler(ctx context.Context, req *web.Request, handle Han
 func (l *listener) guard(req *web.Request, handle func() *web.Response) (resp *web.Response) {
 	defer func() {
 		if v := recover(); v != nil {
-			resp = l.refuse(req, ourFault)
+			resp = l.refuse(req, internalError)
 			l.s.log.Error("panic in the engine", "cause", causeOf(v),
 				"request_id", resp.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
 		}
 	}()
 	resp = handle()
 	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
-		return l.refuse(req, cannotJustNow)
+		return l.refuse(req, engineUnavailable)
 	}
 	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError ||
 		resp.Status < 200 || resp.Status > 599 {
-		resp = l.refuse(req, ourFault)
+		resp = l.refuse(req, internalError)
 		l.s.log.Error("the engine gave no valid answer", "request_id", resp.Header.Get("X-Request-Id"))
 	}
 	return resp

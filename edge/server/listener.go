@@ -30,7 +30,7 @@ type listener struct {
 	slots     chan struct{}
 	lobby     lobby
 	conns     *connLimiter
-	alike     alike
+	sampler   logSampler
 	tls       *tls.Config // nil: it speaks plain HTTP
 }
 
@@ -63,13 +63,13 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 		WriteTimeout:      s.cfg.WriteTimeout + timeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
-		ErrorLog:          l.complaints(),
+		ErrorLog:          l.errorLog(),
 		// The engine refuses "OPTIONS *" like any other unknown path.
 		DisableGeneralOptionsHandler: true,
 		ConnContext:                  connContext,
 		ConnState: func(c net.Conn, st http.ConnState) {
-			if c, ok := c.(*spoken); ok && st == http.StateIdle {
-				c.idle()
+			if c, ok := c.(*http1Conn); ok && st == http.StateIdle {
+				c.handlerEnds()
 			}
 		},
 	}
@@ -86,7 +86,7 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 
 func (l *listener) serve() error {
 	in := &limitListener{Listener: l.socket, limiter: l.conns, reject: l.rejectConn}
-	in.wrap = func(c *limitedConn) net.Conn { return l.speak(c, c) }
+	in.wrap = func(c *limitedConn) net.Conn { return l.wrapHTTP1(c, c) }
 	if l.tls == nil {
 		return l.http.Serve(in)
 	}
@@ -94,17 +94,17 @@ func (l *listener) serve() error {
 	return l.http.Serve(newHandshakes(in, l))
 }
 
-// speak wraps a connection on which HTTP/1 is spoken.
-func (l *listener) speak(conn net.Conn, c *limitedConn) net.Conn {
-	return &spoken{Conn: conn, limited: c, keep: l.page != nil, says: l.refuse,
-		told: func(resp *web.Response) { l.recordRefusal(c, resp) }}
+// wrapHTTP1 wraps a connection over which HTTP/1 comes.
+func (l *listener) wrapHTTP1(conn net.Conn, c *limitedConn) net.Conn {
+	return &http1Conn{Conn: conn, limited: c, keepHead: l.page != nil, respond: l.refuse,
+		onRefuse: func(resp *web.Response) { l.recordRefusal(c, resp) }}
 }
 
 // rejectConn answers and closes a connection that there is no room for. It reads nothing.
 func (l *listener) rejectConn(c net.Conn, why string) {
 	l.recordOverLimit(connRejected, networkOf(peerOf(c)), why)
 	if l.tls == nil {
-		say(c, serviceBusy.json(""))
+		writeRefusal(c, serviceBusy.json(""))
 	}
 	c.Close()
 }
@@ -113,10 +113,10 @@ func (l *listener) rejectConn(c net.Conn, why string) {
 func (l *listener) handshakeFailed(c *limitedConn, err error) {
 	if spokePlain(err) {
 		resp := plainOnTLS.json("")
-		say(c, resp)
+		writeRefusal(c, resp)
 		l.recordRefusal(c, resp)
 	} else {
-		l.seldomLog(slog.LevelWarn, "handshake", "TLS handshake failed", l.s.networkAttrs(c.peer.network,
+		l.logSampled(slog.LevelWarn, "handshake", "TLS handshake failed", l.s.networkAttrs(c.peer.network,
 			slog.String("listener", l.name), slog.String("error", l.s.withoutClient(err.Error())))...)
 	}
 	c.Close()
@@ -125,7 +125,7 @@ func (l *listener) handshakeFailed(c *limitedConn, err error) {
 // recordRefusal counts and logs an answer that stands in for one of net/http's.
 func (l *listener) recordRefusal(c *limitedConn, resp *web.Response) {
 	l.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
-	l.seldomLog(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request", l.s.networkAttrs(c.peer.network,
+	l.logSampled(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request", l.s.networkAttrs(c.peer.network,
 		slog.String("listener", l.name), slog.String("route", routeNone), slog.Int("status", resp.Status),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))...)
 }
@@ -139,7 +139,7 @@ const (
 // recordOverLimit counts and logs a connection that gave way or was not let in.
 func (l *listener) recordOverLimit(how string, network netip.Prefix, why string) {
 	l.s.metrics.overLimit.WithLabelValues(l.name, how, why).Inc()
-	l.seldomLog(slog.LevelWarn, how+" "+why, "too many connections", l.s.networkAttrs(network,
+	l.logSampled(slog.LevelWarn, how+" "+why, "too many connections", l.s.networkAttrs(network,
 		slog.String("listener", l.name), slog.String("limit", why), slog.String("connection", how))...)
 }
 

@@ -12,7 +12,8 @@ import (
 
 // takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the
 // room that it has filled.
-func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int, large *share) *refusal {
+func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int,
+	large *share) *refusal {
 	if r.ContentLength == 0 {
 		return nil
 	}

@@ -17,7 +17,7 @@ type handshakes struct {
 	config       *tls.Config
 	timeout      time.Duration // for one handshake
 	wrap         func(net.Conn, *limitedConn) net.Conn
-	failed       func(c *limitedConn, err error) // is told of a handshake that failed, and closes m
+	failed       func(c *limitedConn, err error) // is told of a handshake that failed, and closes c
 
 	begin  func() // run, once
 	end    func() // closes closed, once
@@ -32,7 +32,7 @@ type accepted struct {
 
 func newHandshakes(inner net.Listener, l *listener) *handshakes {
 	h := &handshakes{Listener: inner, config: l.http.TLSConfig.Clone(), timeout: l.http.ReadHeaderTimeout,
-		wrap: l.speak, failed: l.handshakeFailed, done: make(chan accepted), closed: make(chan struct{})}
+		wrap: l.wrapHTTP1, failed: l.handshakeFailed, done: make(chan accepted), closed: make(chan struct{})}
 	h.begin = sync.OnceFunc(func() { go h.run() })
 	h.end = sync.OnceFunc(func() { close(h.closed) })
 	return h

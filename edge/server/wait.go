@@ -63,8 +63,8 @@ func (l *lobby) leave(client netip.Addr) {
 
 // hold returns the answer to a request, of which resp is the first one. waited is for how long the request
 // has had no place meanwhile. The connection has the request in hand all the time, so it does not give way.
-func (l *listener) hold(ctx context.Context, w http.ResponseWriter, req *web.Request, route *web.Route[struct{}],
-	resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
+func (l *listener) hold(ctx context.Context, w http.ResponseWriter, req *web.Request,
+	route *web.Route[struct{}], resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)
 	left := time.Duration(seconds)*time.Second - time.Since(begin)
 	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || l.s.draining.Load() ||
