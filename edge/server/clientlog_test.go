@@ -64,10 +64,10 @@ func TestClientInTheLog(t *testing.T) {
 	}
 }
 
-// telling is an engine that says what its requests are about.
-type telling struct{ fake }
+// aboutEngine is an engine that says what its requests are about.
+type aboutEngine struct{ fake }
 
-func (telling) Handle(ctx context.Context, _ *web.Request) *web.Response {
+func (aboutEngine) Handle(ctx context.Context, _ *web.Request) *web.Response {
 	About(ctx, host.About{Session: "svc_sess_1", Key: "key_1"})
 	About(ctx, host.About{Code: "NOT_FOUND", Key: "key_2"})
 	return &web.Response{Status: 404, Header: web.Header{}, Body: []byte("{}")}
@@ -75,7 +75,7 @@ func (telling) Handle(ctx context.Context, _ *web.Request) *web.Response {
 
 func TestTheLogSaysWhatARequestIsAbout(t *testing.T) {
 	var logs strings.Builder
-	s := New(Config{Engine: telling{}, Public: listen(t), Routes: core.Routes(),
+	s := New(Config{Engine: aboutEngine{}, Public: listen(t), Routes: core.Routes(),
 		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	s.public.ServeHTTP(httptest.NewRecorder(),

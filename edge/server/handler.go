@@ -48,8 +48,8 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Client: client,
 	}
 	resp, why := l.answer(ctx, w, r, c, req, &route)
-	resp, waited := l.hold(ctx, w, req, &route, resp, begin)
-	l.s.putOff(resp)
+	resp, waited := l.longPoll(ctx, w, req, &route, resp, begin)
+	l.s.raiseRetryAfter(resp)
 	l.write(w, r, resp)
 
 	took := time.Since(begin)
@@ -96,11 +96,11 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if stream == nil {
 		// An error means that the connection has no deadlines, so there is none to set.
 		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
-		large := share{of: &l.s.largeBodies, stop: func() { readUntil(time.Now()) }}
-		defer large.giveBack()
+		large := largeBody{memory: &l.s.largeBodies, cancel: func() { readUntil(time.Now()) }}
+		defer large.release()
 		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
 			// A picture takes longer than a form over the uplink of a phone.
-			readUntil(time.Now().Add(largeBodyTime))
+			readUntil(time.Now().Add(largeBodyTimeout))
 		}
 		if why := l.takeBody(r, c, req, maxBody, &large); why != nil {
 			return l.refuse(req, *why), why

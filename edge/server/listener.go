@@ -28,7 +28,7 @@ type listener struct {
 	health    bool // answers health checks itself
 	page      func(int, *web.Request) *web.Response
 	slots     chan struct{}
-	lobby     lobby
+	waits     waitLimiter
 	conns     *connLimiter
 	sampler   logSampler
 	tls       *tls.Config // nil: it speaks plain HTTP
@@ -49,8 +49,8 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 	l := &listener{name: name, s: s, socket: socket, handle: handle, timeout: timeout, tls: secure,
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
 	// Their connections are in hand and give way to none, so others must be left.
-	l.lobby = lobby{most: min(mostWaiting, max(s.cfg.MaxConns/4, 1)),
-		perClient: min(mostWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)), clients: map[netip.Prefix]int{}}
+	l.waits = waitLimiter{max: min(maxWaiting, max(s.cfg.MaxConns/4, 1)),
+		maxPerClient: min(maxWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)), clients: map[netip.Prefix]int{}}
 	l.conns = &connLimiter{max: s.cfg.MaxConns, maxPerPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
 		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
 		onCount: func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
@@ -91,7 +91,7 @@ func (l *listener) serve() error {
 		return l.http.Serve(in)
 	}
 	in.wrap = func(c *limitedConn) net.Conn { return c }
-	return l.http.Serve(newHandshakes(in, l))
+	return l.http.Serve(newTLSListener(in, l))
 }
 
 // wrapHTTP1 wraps a connection over which HTTP/1 comes.
@@ -111,7 +111,7 @@ func (l *listener) rejectConn(c net.Conn, why string) {
 
 // handshakeFailed closes a connection whose TLS handshake failed.
 func (l *listener) handshakeFailed(c *limitedConn, err error) {
-	if spokePlain(err) {
+	if isPlainHTTP(err) {
 		resp := plainOnTLS.json("")
 		writeRefusal(c, resp)
 		l.recordRefusal(c, resp)

@@ -74,7 +74,7 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 	}
 }
 
-// inHand returns how many connections have a request in hand.
+// activeConns returns how many connections have a request in hand.
 func (l *connLimiter) activeConns() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

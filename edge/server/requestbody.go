@@ -11,9 +11,9 @@ import (
 )
 
 // takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the
-// room that it has filled.
+// memory that it has reserved.
 func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int,
-	large *share) *refusal {
+	large *largeBody) *refusal {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, m
 	}
 	var err error
 	req.Body, err = readBody(r, maxBody, large)
-	if errors.Is(err, errNoRoom) || err != nil && large.gaveWay() {
+	if errors.Is(err, errNoBodyMemory) || err != nil && large.wasEvicted() {
 		return &serviceBusy
 	}
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
@@ -42,7 +42,7 @@ var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); 
 // readBody reads at most one byte more than the route takes, so that the core can
 // tell that a body is too large. With the pooled buffer, a small body does not cost
 // 16 KiB. A larger one costs what has arrived of it.
-func readBody(r *http.Request, maxBody int, large *share) (body []byte, err error) {
+func readBody(r *http.Request, maxBody int, large *largeBody) (body []byte, err error) {
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)
 	most := maxBody + 1
@@ -51,15 +51,15 @@ func readBody(r *http.Request, maxBody int, large *share) (body []byte, err erro
 		n += m
 		switch {
 		case err == io.EOF, err == nil && len(body)+n == most:
-			if !large.arrived() {
-				return nil, errNoRoom
+			if !large.complete() {
+				return nil, errNoBodyMemory
 			}
 			return append(body, (*buf)[:n]...), nil
 		case err != nil:
 			return nil, err
 		case n == len(*buf):
-			if !large.take(int64(n)) {
-				return nil, errNoRoom
+			if !large.reserve(int64(n)) {
+				return nil, errNoBodyMemory
 			}
 			body, n = append(body, *buf...), 0
 		}

@@ -169,7 +169,7 @@ type Server struct {
 	admin    *listener
 	ops      *http.Server
 
-	largeBodies room
+	largeBodies bodyMemory
 }
 
 // New returns a server that does not serve yet. It panics if Engine, Routes or Public
@@ -237,7 +237,7 @@ func New(c Config) *Server {
 	c.TrustedProxies = trusted
 
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, stopping: make(chan struct{}),
-		largeBodies: room{size: largeBodyRoom}}
+		largeBodies: bodyMemory{limit: largeBodyMemory}}
 	s.ready = readiness{check: c.Engine.Ready}
 	s.public = s.newListener("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// handshakes is a listener that returns connections once their TLS handshake is
+// tlsListener is a listener that returns connections once their TLS handshake is
 // done. A connection on which HTTP/2 was agreed is returned as it is, because
 // net/http looks at its type. Any other is wrapped as it is without TLS.
-type handshakes struct {
+type tlsListener struct {
 	net.Listener // its connections are of the type limitedConn
 	config       *tls.Config
 	timeout      time.Duration // for one handshake
 	wrap         func(net.Conn, *limitedConn) net.Conn
-	failed       func(c *limitedConn, err error) // is told of a handshake that failed, and closes c
+	onFail       func(c *limitedConn, err error) // is told of a handshake that failed, and closes c
 
-	begin  func() // run, once
-	end    func() // closes closed, once
+	start  func() // run, once
+	stop   func() // closes closed, once
 	done   chan accepted
 	closed chan struct{}
 }
@@ -30,85 +30,85 @@ type accepted struct {
 	err  error
 }
 
-func newHandshakes(inner net.Listener, l *listener) *handshakes {
-	h := &handshakes{Listener: inner, config: l.http.TLSConfig.Clone(), timeout: l.http.ReadHeaderTimeout,
-		wrap: l.wrapHTTP1, failed: l.handshakeFailed, done: make(chan accepted), closed: make(chan struct{})}
-	h.begin = sync.OnceFunc(func() { go h.run() })
-	h.end = sync.OnceFunc(func() { close(h.closed) })
-	return h
+func newTLSListener(inner net.Listener, l *listener) *tlsListener {
+	tl := &tlsListener{Listener: inner, config: l.http.TLSConfig.Clone(), timeout: l.http.ReadHeaderTimeout,
+		wrap: l.wrapHTTP1, onFail: l.handshakeFailed, done: make(chan accepted), closed: make(chan struct{})}
+	tl.start = sync.OnceFunc(func() { go tl.run() })
+	tl.stop = sync.OnceFunc(func() { close(tl.closed) })
+	return tl
 }
 
 // Accept waits for a connection whose handshake is done. If the listener below has
 // failed, Accept returns that error after the handshakes that are under way.
-func (h *handshakes) Accept() (net.Conn, error) {
-	h.begin()
+func (tl *tlsListener) Accept() (net.Conn, error) {
+	tl.start()
 	select {
-	case a := <-h.done:
+	case a := <-tl.done:
 		return a.conn, a.err
-	case <-h.closed:
+	case <-tl.closed:
 		return nil, net.ErrClosed
 	}
 }
 
 // Close also ends the handshakes under way.
-func (h *handshakes) Close() error {
-	h.end()
-	return h.Listener.Close()
+func (tl *tlsListener) Close() error {
+	tl.stop()
+	return tl.Listener.Close()
 }
 
-func (h *handshakes) run() {
+func (tl *tlsListener) run() {
 	var underWay sync.WaitGroup
 	for {
-		conn, err := h.Listener.Accept()
+		conn, err := tl.Listener.Accept()
 		if err == nil {
-			underWay.Go(func() { h.shake(conn.(*limitedConn)) })
+			underWay.Go(func() { tl.handshake(conn.(*limitedConn)) })
 			continue
 		}
 		closed := errors.Is(err, net.ErrClosed)
 		if closed {
 			underWay.Wait()
 		}
-		h.hand(accepted{err: err}) // net/http decides whether to try again, or closes
+		tl.deliver(accepted{err: err}) // net/http decides whether to try again, or closes
 		if closed {
 			return
 		}
 	}
 }
 
-// hand gives Accept its result. Once the listener is closed, it closes the connection
+// deliver gives Accept its result. Once the listener is closed, it closes the connection
 // instead.
-func (h *handshakes) hand(a accepted) {
+func (tl *tlsListener) deliver(a accepted) {
 	select {
-	case h.done <- a:
-	case <-h.closed:
+	case tl.done <- a:
+	case <-tl.closed:
 		if a.conn != nil {
 			a.conn.Close()
 		}
 	}
 }
 
-func (h *handshakes) shake(c *limitedConn) {
-	conn := tls.Server(c, h.config)
-	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
+func (tl *tlsListener) handshake(c *limitedConn) {
+	conn := tls.Server(c, tl.config)
+	ctx, cancel := context.WithTimeout(context.Background(), tl.timeout)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		h.failed(c, err)
+		tl.onFail(c, err)
 		return
 	}
 	switch conn.ConnectionState().NegotiatedProtocol {
 	case "h2":
-		h.hand(accepted{conn: conn})
+		tl.deliver(accepted{conn: conn})
 		return
 	case "", "http/1.1":
 	default:
 		conn.Close()
 		return
 	}
-	h.hand(accepted{conn: h.wrap(conn, c)})
+	tl.deliver(accepted{conn: tl.wrap(conn, c)})
 }
 
-// spokePlain reports whether a handshake failed because the peer spoke HTTP.
-func spokePlain(err error) bool {
+// isPlainHTTP reports whether a handshake failed because the peer sent HTTP.
+func isPlainHTTP(err error) bool {
 	var e tls.RecordHeaderError
 	if !errors.As(err, &e) || e.Conn == nil {
 		return false
