@@ -38,7 +38,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	client := l.client(r)
 	route := l.routes.At(r.Method, pathOf(r.URL))
-	ctx, about := withNotes(r.Context())
+	ctx, recorder := withAboutRecorder(r.Context())
 	ctx, span := l.s.cfg.Trace.Request(ctx, web.Header(r.Header), l.name, logMethod(r.Method), route.Label)
 	req := &web.Request{
 		Method: r.Method,
@@ -54,12 +54,12 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	took := time.Since(begin)
 	metrics.observe(route.Label, resp.Status, took-waited)
-	said := about.read()
+	about := recorder.read()
 	if why != nil {
-		said.Code = string(why.code)
+		about.Code = string(why.code)
 	}
-	span.End(resp.Status, resp.Header.Get("X-Request-Id"), said)
-	l.logAccess(r, &route, client, resp, said, why, took)
+	span.End(resp.Status, resp.Header.Get("X-Request-Id"), about)
+	l.logAccess(r, &route, client, resp, about, why, took)
 }
 
 // pathOf returns the path by which routes know a request: without its escapes. But an escaped slash is a part
