@@ -49,7 +49,7 @@ type Call struct {
 func (s *Service) stream(o Own) server.Stream {
 	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
 		op, known := o.Operations[req.Method]
-		who, refusal := s.letIn(ctx, req, op)
+		who, refusal := s.authorize(ctx, req, op)
 		if refusal != nil {
 			return refusal
 		}
@@ -71,11 +71,11 @@ func (s *Service) stream(o Own) server.Stream {
 	}
 }
 
-// letIn returns the holder of the request's operator token if they may do op; "" is no operation. Otherwise
-// it returns the refusal. The token of the configuration is judged without the engine, because an operator
-// must be able to replace a module that answers nobody. The engine judges every other token. Any answer of it
-// but a clear yes is a refusal.
-func (s *Service) letIn(
+// authorize returns the holder of the request's operator token if they may do op; "" is no operation.
+// Otherwise it returns the refusal. The token of the configuration is judged without the engine, because an
+// operator must be able to replace a module that answers nobody. The engine judges every other token. Any
+// answer of it but a clear yes is a refusal.
+func (s *Service) authorize(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {
 	if hasToken(req, s.config.Core.OperatorToken) {

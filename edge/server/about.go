@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// notes gathers what the core says a request is about. An engine that has given a request up may still say
-// something of it.
+// aboutRecorder gathers what the core says a request is about. An engine that has given a request up may
+// still say something of it.
 type aboutRecorder struct {
 	mu    sync.Mutex
 	about host.About
@@ -17,7 +17,7 @@ type aboutRecorder struct {
 
 type aboutKey struct{}
 
-// withNotes returns a context for a request whose About is gathered in the notes.
+// withAboutRecorder returns a context for a request, with the recorder that gathers its About.
 func withAboutRecorder(ctx context.Context) (context.Context, *aboutRecorder) {
 	r := new(aboutRecorder)
 	return context.WithValue(ctx, aboutKey{}, r), r
