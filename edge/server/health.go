@@ -54,8 +54,8 @@ func (s *Server) raiseRetryAfter(resp *web.Response) {
 	if resp.Status != http.StatusServiceUnavailable || s.cfg.Store == nil {
 		return
 	}
-	said, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	if wait := s.cfg.Store.RetryAfter(); wait > said {
+	current, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if wait := s.cfg.Store.RetryAfter(); wait > current {
 		resp.Header.Set("Retry-After", strconv.Itoa(wait))
 	}
 }
