@@ -109,8 +109,9 @@ type Config struct {
 	// are nil.
 	Server server.Config
 
-	// Own has the paths of the operators' API that this process answers itself, by path. Nil: there are none.
-	Own map[string]Own
+	// AdminEndpoints has the paths of the operators' API that this process answers itself, by path. Nil: there
+	// are none.
+	AdminEndpoints map[string]AdminEndpoint
 
 	// Tracer gets spans of requests and jobs, and of what they ask of the store and of others; see package
 	// tracing. Nil: there are none.
@@ -280,7 +281,7 @@ func (s *Service) open(ctx context.Context) error {
 	}
 	s.opened = opened
 	s.runner.Store(runner.New(s.runnerConfig()))
-	s.engine = served{s.opened, s.ring, c.StoreBudget, c.Own}
+	s.engine = served{s.opened, s.ring, c.StoreBudget, c.AdminEndpoints}
 	if c.Public != nil {
 		s.server = server.New(s.serverConfig())
 	}
@@ -310,11 +311,11 @@ func (s *Service) serverConfig() server.Config {
 	if s.config.Admin != nil {
 		c.Admin, c.AdminListener = s.engine.Admin, s.config.Admin
 		c.AdminStreams = maps.Clone(c.AdminStreams)
-		for path, o := range s.config.Own {
+		for path, endpoint := range s.config.AdminEndpoints {
 			if c.AdminStreams == nil {
 				c.AdminStreams = map[string]server.Stream{}
 			}
-			c.AdminStreams[path] = s.stream(o)
+			c.AdminStreams[path] = s.stream(endpoint)
 		}
 	}
 	return c
