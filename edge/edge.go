@@ -109,8 +109,9 @@ type Config struct {
 	// are nil.
 	Server server.Config
 
-	// Own has the paths of the operators' API that this process answers itself, by path. Nil: there are none.
-	Own map[string]Own
+	// AdminEndpoints has the paths of the operators' API that this process answers itself, by path. Nil: there
+	// are none.
+	AdminEndpoints map[string]AdminEndpoint
 
 	// Tracer gets spans of requests and jobs, and of what they ask of the store and of others; see package
 	// tracing. Nil: there are none.
@@ -139,8 +140,8 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a Teller or a runner.Signaler, Open uses it as
-// such.
+// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a runner.Signaler, Open uses
+// it as such.
 type Store struct {
 	KV kv.KV
 
@@ -153,11 +154,11 @@ type Store struct {
 	Close func() error
 }
 
-// Teller is a KV that knows whether it can be written.
-type Teller interface {
-	// Tell makes the store call told with the reason when it can no longer be written, and with nil
-	// when it can be written again. told returns at once.
-	Tell(told func(failing error))
+// HealthNotifier is a KV that knows whether it can be written.
+type HealthNotifier interface {
+	// NotifyHealth makes the store call notify with the reason when it can no longer be written, and with nil
+	// when it can be written again. notify returns at once.
+	NotifyHealth(notify func(failing error))
 
 	// GaveUp is closed when the store can never be written again. Failing returns the reason why it
 	// cannot be written now.
@@ -213,7 +214,7 @@ type Service struct {
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
-	usage  *tallies.Book
+	usage  *tallies.Aggregator
 	trace  *tracing.Tracer               // nil: there are no spans
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
@@ -232,7 +233,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 		panic("edge: Config.Public is nil, but Admin or Ops is not; pass a listener")
 	}
 	s := &Service{config: c.withDefaults(), trace: tracing.New(c.Tracer)}
-	s.close = sync.OnceValue(s.letGo)
+	s.close = sync.OnceValue(s.closeAll)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -280,7 +281,7 @@ func (s *Service) open(ctx context.Context) error {
 	}
 	s.opened = opened
 	s.runner.Store(runner.New(s.runnerConfig()))
-	s.engine = served{s.opened, s.ring, c.StoreBudget, c.Own}
+	s.engine = served{s.opened, s.ring, c.StoreBudget, c.AdminEndpoints}
 	if c.Public != nil {
 		s.server = server.New(s.serverConfig())
 	}
@@ -290,14 +291,15 @@ func (s *Service) open(ctx context.Context) error {
 // watchStore makes storewatch observe the store.
 func (s *Service) watchStore() {
 	c := &s.config
-	teller, tells := c.Store.KV.(Teller)
+	notifier, notifies := c.Store.KV.(HealthNotifier)
 	store := c.Store.KV
 	if c.Store.Shared { // across a network a read costs more than merging it
 		store = kvmerge.Over(store, integration.Partition)
 	}
-	s.watch = storewatch.New(store, storewatch.Config{Log: c.Log, Metrics: c.Server.Metrics, Tells: tells})
-	if tells {
-		teller.Tell(s.watch.Told)
+	s.watch = storewatch.New(store,
+		storewatch.Config{Log: c.Log, Metrics: c.Server.Metrics, ReportsHealth: notifies})
+	if notifies {
+		notifier.NotifyHealth(s.watch.ReportHealth)
 	}
 }
 
@@ -309,11 +311,11 @@ func (s *Service) serverConfig() server.Config {
 	if s.config.Admin != nil {
 		c.Admin, c.AdminListener = s.engine.Admin, s.config.Admin
 		c.AdminStreams = maps.Clone(c.AdminStreams)
-		for path, o := range s.config.Own {
+		for path, endpoint := range s.config.AdminEndpoints {
 			if c.AdminStreams == nil {
 				c.AdminStreams = map[string]server.Stream{}
 			}
-			c.AdminStreams[path] = s.stream(o)
+			c.AdminStreams[path] = s.stream(endpoint)
 		}
 	}
 	return c
@@ -339,7 +341,7 @@ func (s *Service) runnerConfig() runner.Config {
 
 // tally counts what the core notes as usage.
 func (s *Service) tally(t host.Tally) {
-	s.usage.Note(t)
+	s.usage.Add(t)
 	s.config.Server.Metrics.Tally(t)
 }
 
@@ -398,7 +400,7 @@ func (e lostError) Unwrap() error { return e.error }
 
 // endIfLost ends Run if the store is lost while it serves.
 func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
-	store, ok := s.config.Store.KV.(Teller)
+	store, ok := s.config.Store.KV.(HealthNotifier)
 	if !ok {
 		return
 	}
@@ -460,7 +462,7 @@ func (s *Service) RecordUsage(ctx context.Context) error { return s.usage.Record
 // Work have returned. Run calls it itself.
 func (s *Service) Close() error { return s.close() }
 
-func (s *Service) letGo() error {
+func (s *Service) closeAll() error {
 	for _, l := range []net.Listener{s.config.Public, s.config.Admin, s.config.Ops} {
 		if l != nil {
 			l.Close() // a listener that has served is closed already; that is no error here

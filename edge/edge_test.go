@@ -46,20 +46,20 @@ func (n *notes) String() string {
 	return strings.Join(n.all, ", ")
 }
 
-// telling is a store that is a Teller.
-type telling struct {
+// notifying is a store that is an edge.HealthNotifier.
+type notifying struct {
 	kv.KV
-	told   func(error)
+	notify func(error)
 	gaveUp chan struct{}
 	cause  error
 }
 
-func (s *telling) Tell(told func(error))   { s.told = told }
-func (s *telling) GaveUp() <-chan struct{} { return s.gaveUp }
-func (s *telling) Failing() error          { return s.cause }
+func (s *notifying) NotifyHealth(notify func(error)) { s.notify = notify }
+func (s *notifying) GaveUp() <-chan struct{}         { return s.gaveUp }
+func (s *notifying) Failing() error                  { return s.cause }
 
-func newTelling() *telling {
-	return &telling{KV: memory.New(memory.Config{}), gaveUp: make(chan struct{})}
+func newNotifying() *notifying {
+	return &notifying{KV: memory.New(memory.Config{}), gaveUp: make(chan struct{})}
 }
 
 func listen(t testing.TB) net.Listener {
@@ -258,7 +258,7 @@ func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 }
 
 func TestAStoreThatIsLostEndsTheService(t *testing.T) {
-	store, n := newTelling(), &notes{}
+	store, n := newNotifying(), &notes{}
 	conf := config(t)
 	conf.Store = edge.Store{KV: store, Close: func() error { n.add("closed"); return nil }}
 	s := open(t, conf)
@@ -276,7 +276,7 @@ func TestAStoreThatIsLostEndsTheService(t *testing.T) {
 }
 
 func TestAStoreThatTellsIsHeard(t *testing.T) {
-	store, conf := newTelling(), config(t)
+	store, conf := newNotifying(), config(t)
 	conf.Store, conf.Ops = edge.Store{KV: store}, listen(t)
 	s := open(t, conf)
 	ctx, stop := context.WithCancel(t.Context())
@@ -286,7 +286,7 @@ func TestAStoreThatTellsIsHeard(t *testing.T) {
 		failing error
 		word    string
 	}{{nil, `"ok"`}, {errors.New("the disk is full"), "the disk is full"}, {nil, `"ok"`}} {
-		store.told(c.failing)
+		store.notify(c.failing)
 		if status, body := get(t, conf.Ops, "/healthz"); status != 200 || !strings.Contains(body, c.word) {
 			t.Errorf("told %v, it says %d %s", c.failing, status, body)
 		}

@@ -15,9 +15,9 @@ import (
 // the store. The engine is ready only while its instance has every key that the fleet uses.
 type served struct {
 	engine.Engine
-	ring   *keyring.Live
-	budget time.Duration
-	own    map[string]Own
+	ring      *keyring.Live
+	budget    time.Duration
+	endpoints map[string]AdminEndpoint
 }
 
 // Handle implements engine.Engine.
@@ -27,7 +27,7 @@ func (s served) Handle(ctx context.Context, req *web.Request) *web.Response {
 
 // Admin implements engine.Engine.
 func (s served) Admin(ctx context.Context, req *web.Request) *web.Response {
-	return listed(s.Engine.Admin(storewatch.WithBudget(ctx, s.budget), req), req, s.own)
+	return listed(s.Engine.Admin(storewatch.WithBudget(ctx, s.budget), req), req, s.endpoints)
 }
 
 // Ready implements engine.Engine.

@@ -26,8 +26,9 @@ type backups struct {
 }
 
 // own makes a backup at admin.BackupPath.
-func (b *backups) own() edge.Own {
-	return edge.Own{Answer: b.answer, Operations: map[string]operate.Operation{"POST": operate.BackupMake}}
+func (b *backups) adminEndpoint() edge.AdminEndpoint {
+	return edge.AdminEndpoint{Answer: b.answer,
+		Operations: map[string]operate.Operation{"POST": operate.BackupMake}}
 }
 
 func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {

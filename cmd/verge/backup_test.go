@@ -270,7 +270,8 @@ func TestBackupsThatAreRefused(t *testing.T) {
 		var log lines
 		b := &backups{store: c.store, at: c.at, now: time.Now,
 			log: slog.New(slog.NewTextHandler(&log, nil))}
-		_, e := b.own().Answer(t.Context(), &edge.Call{Request: &web.Request{Method: "POST"}, ID: "req_x"})
+		_, e := b.adminEndpoint().Answer(t.Context(),
+			&edge.Call{Request: &web.Request{Method: "POST"}, ID: "req_x"})
 		if e == nil {
 			t.Errorf("%s: a backup was made", c.name)
 			continue

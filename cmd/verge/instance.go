@@ -71,7 +71,8 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		Keyring: s.keyring, KeyringFile: s.keyringFile,
 		Egress: s.egress, Server: s.server, StoreBudget: s.budget, Sign: s.signer.Sign,
 		Public: s.public, Admin: s.admin, Ops: s.ops,
-		Own: map[string]edge.Own{modules.Path: runs.Own(), admin.BackupPath: copies.own()},
+		AdminEndpoints: map[string]edge.AdminEndpoint{modules.Path: runs.AdminEndpoint(),
+			admin.BackupPath: copies.adminEndpoint()},
 		Log: s.log, Now: s.now, Random: s.random, Tracer: s.tracer,
 	})
 	var few *edge.PartitionsError

@@ -40,22 +40,22 @@ func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
 			loopback := dev && a.IsLoopback()
 			address := netip.AddrPortFrom(a, 443).String()
 			network := map[bool]string{true: "tcp4", false: "tcp6"}[a.Is4()]
-			if got, want := c.to("bankid").safe(network, address, nil) == nil,
+			if got, want := c.transportFor("bankid").safe(network, address, nil) == nil,
 				loopback || slices.Contains(inPrivateNetworks, s); got != want {
 				t.Errorf("dev %v: %s: the method reaches it: %v, want %v", dev, s, got, want)
 			}
-			if got := c.to("bankid").safe(network, address,
-				nil) == nil; got != (c.to("bankid").safeAddr(a) == nil) {
+			if got := c.transportFor("bankid").safe(network, address,
+				nil) == nil; got != (c.transportFor("bankid").safeAddr(a) == nil) {
 				t.Errorf("dev %v: %s: a URL with the address is judged differently", dev, s)
 			}
 			for _, other := range []string{"", "face", "unknown", "BankID"} {
-				if got := c.to(other).safe(network, address, nil) == nil; got != loopback {
+				if got := c.transportFor(other).safe(network, address, nil) == nil; got != loopback {
 					t.Errorf("dev %v: %s: %q reaches it: %v", dev, s, other, got)
 				}
 			}
 		}
 		for _, s := range []string{"8.8.8.8:443", "[2606:4700::1111]:443"} {
-			if err := c.to("bankid").safe("tcp4", s, nil); err != nil {
+			if err := c.transportFor("bankid").safe("tcp4", s, nil); err != nil {
 				t.Errorf("dev %v: the method does not reach %s: %v", dev, s, err)
 			}
 		}
@@ -89,7 +89,7 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 			t.Errorf("contract 28: a name that means %s: %q", s, got)
 		}
 		plainly := "https://" + netip.AddrPortFrom(meant, 443).String() + "/"
-		if err := c.to("bankid").check(plainly); err == nil {
+		if err := c.transportFor("bankid").check(plainly); err == nil {
 			t.Errorf("contract 28: https://%s can be configured", s)
 		}
 	}
@@ -98,14 +98,14 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 		"https://a@10.0.0.1": "carries a user",
 		"https://167772161/": "number in disguise",
 	} {
-		if err := c.to("bankid").check(url); err == nil || !strings.Contains(err.Error(), reason) {
+		if err := c.transportFor("bankid").check(url); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %v, want %q", url, err, reason)
 		}
 	}
-	if err := c.to("bankid").check("https://10.0.0.1/"); err != nil {
+	if err := c.transportFor("bankid").check("https://10.0.0.1/"); err != nil {
 		t.Errorf("a private address of the method: %v", err)
 	}
-	if c.Check("https://10.0.0.1/") == nil || c.to("face").check("https://10.0.0.1/") == nil {
+	if c.Check("https://10.0.0.1/") == nil || c.transportFor("face").check("https://10.0.0.1/") == nil {
 		t.Error("a private address can be configured for others")
 	}
 }
@@ -209,7 +209,8 @@ func TestParseRoots(t *testing.T) {
 // A method without an allowance has the same connections as everybody else.
 func TestTheZeroAllowanceIsNone(t *testing.T) {
 	c := New(Config{Methods: map[string]Allowance{"face": {}, "bankid": {PrivateNetwork: true}}})
-	if c.to("face") != c.way || c.to("") != c.way || c.to("bankid") == c.way {
+	usual := c.guardedTransport
+	if c.transportFor("face") != usual || c.transportFor("") != usual || c.transportFor("bankid") == usual {
 		t.Error("the zero allowance is not what everybody has")
 	}
 	_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: "https://10.0.0.1/", For: "face"})

@@ -153,13 +153,13 @@ func (c Config) Validate() problem.List {
 
 // Client is a host.Fetcher. It may be used concurrently.
 type Client struct {
-	*way    // of all requests that have none of their own
-	methods map[string]*way
+	*guardedTransport // of all requests that have none of their own
+	byMethod          map[string]*guardedTransport
 }
 
-// way is how requests reach their destination: the addresses that they may connect to, and the connections
-// that are kept for them.
-type way struct {
+// guardedTransport is an http.Transport that connects to allowed addresses only. It keeps its connections to
+// itself.
+type guardedTransport struct {
 	cfg       Config
 	guard     *ssrf.Guardian
 	transport *http.Transport
@@ -186,10 +186,11 @@ func New(c Config) *Client {
 	or(&c.IdlePerHost, 16)
 	or(&c.UserAgent, "Verge")
 
-	cl := &Client{way: newWay(c, Allowance{}), methods: map[string]*way{}}
+	cl := &Client{guardedTransport: newGuardedTransport(c, Allowance{}),
+		byMethod: map[string]*guardedTransport{}}
 	for name, a := range c.Methods {
 		if a != (Allowance{}) {
-			cl.methods[name] = newWay(c, a)
+			cl.byMethod[name] = newGuardedTransport(c, a)
 		}
 	}
 	return cl
@@ -214,7 +215,7 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
-func newWay(c Config, a Allowance) *way {
+func newGuardedTransport(c Config, a Allowance) *guardedTransport {
 	if a.RootCAs != nil {
 		c.RootCAs = a.RootCAs
 	}
@@ -233,12 +234,12 @@ func newWay(c Config, a Allowance) *way {
 		v4, v6 = append(v4, privateV4Prefixes...), append(v6, privateV6Prefixes...)
 	}
 	options = append(options, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
-	w := &way{cfg: c, guard: ssrf.New(options...)}
+	t := &guardedTransport{cfg: c, guard: ssrf.New(options...)}
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
-	w.transport = &http.Transport{
+	t.transport = &http.Transport{
 		Proxy:                  nil, // explicitly: the default transport asks the environment
-		DialContext:            w.dial,
+		DialContext:            t.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
 		TLSHandshakeTimeout:    c.ConnectTimeout,
 		DisableCompression:     true,
@@ -249,15 +250,15 @@ func newWay(c Config, a Allowance) *way {
 		// HTTP/2 would put all events of a receiver on one connection, where they would stall together.
 		Protocols: http1,
 	}
-	return w
+	return t
 }
 
-// to returns the way of the method with that name, or the way of all others.
-func (c *Client) to(method string) *way {
-	if w, ok := c.methods[method]; ok {
-		return w
+// transportFor returns the transport of the method with that name, or that of all others.
+func (c *Client) transportFor(method string) *guardedTransport {
+	if t, ok := c.byMethod[method]; ok {
+		return t
 	}
-	return c.way
+	return c.guardedTransport
 }
 
 func or[T comparable](v *T, def T) {
@@ -286,7 +287,7 @@ func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRe
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var seen stage
-	resp, err := c.to(req.For).exchange(httptrace.WithClientTrace(ctx, seen.trace()), req)
+	resp, err := c.transportFor(req.For).exchange(httptrace.WithClientTrace(ctx, seen.trace()), req)
 	if err != nil {
 		// The transport reports its own cancellation in several texts. All of them come with a passed
 		// deadline.
@@ -295,13 +296,13 @@ func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRe
 	return resp, nil
 }
 
-func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	u, err := c.destination(req.URL)
+func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	u, err := t.destination(req.URL)
 	if err != nil {
 		return host.FetchResponse{}, err
 	}
 	if u.Scheme == "http" {
-		ctx = context.WithValue(ctx, plain{}, true)
+		ctx = context.WithValue(ctx, plainHTTPKey{}, true)
 	}
 	r, err := http.NewRequestWithContext(ctx, req.Method, u.String(), bytes.NewReader(req.Body))
 	if err != nil {
@@ -311,10 +312,10 @@ func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchRe
 		r.Header.Set(k, v)
 	}
 	if r.Header.Get("User-Agent") == "" {
-		r.Header.Set("User-Agent", c.cfg.UserAgent)
+		r.Header.Set("User-Agent", t.cfg.UserAgent)
 	}
 	// The transport is used directly, because an http.Client would follow redirects and keep cookies.
-	resp, err := c.transport.RoundTrip(r)
+	resp, err := t.transport.RoundTrip(r)
 	if err != nil {
 		return host.FetchResponse{}, err
 	}
@@ -326,7 +327,7 @@ func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchRe
 		// connection.
 		return host.FetchResponse{}, errors.New("the receiver switched protocols")
 	}
-	maxBody := c.cfg.MaxBody
+	maxBody := t.cfg.MaxBody
 	if req.For != "" {
 		maxBody = methodMaxBody
 	}
@@ -352,13 +353,13 @@ func (c *way) exchange(ctx context.Context, req host.FetchRequest) (host.FetchRe
 }
 
 // destination checks what the URL alone shows.
-func (c *way) destination(raw string) (*url.URL, error) {
+func (t *guardedTransport) destination(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the URL is malformed", errNotAllowed)
 	}
 	switch {
-	case u.Scheme != "https" && (!c.cfg.Dev || u.Scheme != "http"):
+	case u.Scheme != "https" && (!t.cfg.Dev || u.Scheme != "http"):
 		return nil, fmt.Errorf("%w: the URL is not https", errNotAllowed)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%w: the URL has no host", errNotAllowed)
@@ -370,10 +371,10 @@ func (c *way) destination(raw string) (*url.URL, error) {
 
 // Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is
 // configured. It does not ask the DNS. A name with a private address is found only when it is dialled.
-func (c *Client) Check(raw string) error { return c.way.check(raw) }
+func (c *Client) Check(raw string) error { return c.guardedTransport.check(raw) }
 
-func (c *way) check(raw string) error {
-	u, err := c.destination(raw)
+func (t *guardedTransport) check(raw string) error {
+	u, err := t.destination(raw)
 	if err != nil {
 		return err
 	}
@@ -392,26 +393,26 @@ func (c *way) check(raw string) error {
 	if u.Scheme == "http" && !addr.IsLoopback() {
 		return errPlain
 	}
-	if c.safeAddr(addr) != nil {
+	if t.safeAddr(addr) != nil {
 		return fmt.Errorf("%w: %s is not a public address", errNotAllowed, u.Hostname())
 	}
 	return nil
 }
 
-// safe refuses a socket's address that this way does not lead to.
-func (c *way) safe(network, address string, conn syscall.RawConn) error {
+// safe refuses a socket's address that is not allowed.
+func (t *guardedTransport) safe(network, address string, conn syscall.RawConn) error {
 	if at, err := netip.ParseAddrPort(address); err == nil && isMetadata(at.Addr()) {
 		return errMetadata
 	}
-	return c.guard.Safe(network, address, conn)
+	return t.guard.Safe(network, address, conn)
 }
 
 // safeAddr is safe for an address that a URL has.
-func (c *way) safeAddr(addr netip.Addr) error {
+func (t *guardedTransport) safeAddr(addr netip.Addr) error {
 	if isMetadata(addr) {
 		return errMetadata
 	}
-	return c.guard.SafeAddr(addr)
+	return t.guard.SafeAddr(addr)
 }
 
 func isMetadata(a netip.Addr) bool {
@@ -443,8 +444,8 @@ func looksNumeric(name string) bool {
 	return strings.Trim(digits, set) == ""
 }
 
-// plain marks the context of an exchange without TLS.
-type plain struct{}
+// plainHTTPKey marks the context of an exchange without TLS.
+type plainHTTPKey struct{}
 
 func isLoopback(address string) bool {
 	a, err := netip.ParseAddrPort(address)
@@ -454,7 +455,7 @@ func isLoopback(address string) bool {
 // dial connects to the first address of the name that answers. The guard is in the dialer's Control,
 // which runs for each socket with the address to which it is about to connect. Here the name is in
 // ASCII, whatever script the URL has.
-func (c *way) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (t *guardedTransport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -463,20 +464,20 @@ func (c *way) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 		return nil, errNumeric
 	}
 	d := net.Dialer{
-		Timeout: c.cfg.ConnectTimeout,
+		Timeout: t.cfg.ConnectTimeout,
 		Control: func(network, address string, conn syscall.RawConn) error {
-			if ctx.Value(plain{}) != nil && !isLoopback(address) {
+			if ctx.Value(plainHTTPKey{}) != nil && !isLoopback(address) {
 				return errPlain
 			}
-			return c.safe(network, address, conn)
+			return t.safe(network, address, conn)
 		},
 	}
-	if _, err := netip.ParseAddr(name); err == nil || c.cfg.Lookup == nil {
+	if _, err := netip.ParseAddr(name); err == nil || t.cfg.Lookup == nil {
 		return d.DialContext(ctx, network, addr)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.ConnectTimeout)
 	defer cancel()
-	found, err := c.cfg.Lookup(ctx, name)
+	found, err := t.cfg.Lookup(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errLookup, err)
 	}

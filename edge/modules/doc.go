@@ -4,7 +4,7 @@
 // A module comes from a file or from an operator ([Read], [New]). [Trust] says which modules may run:
 // the one with a given SHA-256, or those that a key has signed ([Sign]), from some
 // version on. A [Switch] runs one of them. Give [Switch.Open] to edge.Config as Engine, and
-// [Switch.Own] as the one for [Path]. Operators can then see and replace the module there, and
+// [Switch.AdminEndpoint] as the one for [Path]. Operators can then see and replace the module there, and
 // [Switch.Reload] replaces it by the module that is configured now.
 //
 // # What is promised

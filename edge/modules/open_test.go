@@ -38,7 +38,7 @@ func TestAServiceWithASwitch(t *testing.T) {
 		service, err := edge.Open(t.Context(), edge.Config{
 			Core:  core.Config{BaseURL: "http://" + public.Addr().String(), Dev: true},
 			Store: edge.Store{KV: memory.New(memory.Config{})}, Engine: s.Open, Keyring: ring, Public: public,
-			Own: map[string]edge.Own{Path: s.Own()},
+			AdminEndpoints: map[string]edge.AdminEndpoint{Path: s.AdminEndpoint()},
 		})
 		if err != nil {
 			t.Fatal(err)

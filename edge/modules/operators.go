@@ -26,9 +26,9 @@ var errNativeEngine = errors.New("this server's engine is native: it runs no mod
 var errOtherModule = &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
 	Message: "Another module is being activated; try again when that is over."}
 
-// Own shows and replaces the module, at Path. It is for edge.Config.Own.
-func (s *Switch) Own() edge.Own {
-	return edge.Own{Answer: s.answer, Operations: map[string]operate.Operation{
+// AdminEndpoint shows and replaces the module, at Path. It is for edge.Config.AdminEndpoints.
+func (s *Switch) AdminEndpoint() edge.AdminEndpoint {
+	return edge.AdminEndpoint{Answer: s.answer, Operations: map[string]operate.Operation{
 		"GET": operate.ModuleRead, "POST": operate.ModuleActivate}}
 }
 

@@ -170,7 +170,7 @@ func New(c Config) *Runner {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Metrics == nil {
-		c.Metrics = nobody{}
+		c.Metrics = noMetrics{}
 	}
 	if c.Exclusive {
 		c.Signaler = nil
@@ -542,11 +542,11 @@ func within(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-type nobody struct{}
+type noMetrics struct{}
 
-func (nobody) JobStarted(time.Duration)     {}
-func (nobody) JobDone(time.Duration, error) {}
-func (nobody) JobDeferred()                 {}
-func (nobody) ClaimFailed()                 {}
-func (nobody) SignalSent()                  {}
-func (nobody) SignalHeard()                 {}
+func (noMetrics) JobStarted(time.Duration)     {}
+func (noMetrics) JobDone(time.Duration, error) {}
+func (noMetrics) JobDeferred()                 {}
+func (noMetrics) ClaimFailed()                 {}
+func (noMetrics) SignalSent()                  {}
+func (noMetrics) SignalHeard()                 {}

@@ -47,7 +47,7 @@ func (r *Runner) listen(ctx context.Context) {
 			}
 			pause, told = 0, false
 		}
-		r.heard(p)
+		r.onSignal(p)
 	}
 	for ctx.Err() == nil {
 		err := r.cfg.Signaler.Signals(ctx, heard)
@@ -72,8 +72,8 @@ func (r *Runner) listen(ctx context.Context) {
 	}
 }
 
-// heard follows a signal of another instance; "" is one for each partition.
-func (r *Runner) heard(p kv.Partition) {
+// onSignal follows a signal of another instance; "" is one for each partition.
+func (r *Runner) onSignal(p kv.Partition) {
 	now := r.cfg.Now()
 	if p != "" {
 		r.cfg.Metrics.SignalHeard()

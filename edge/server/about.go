@@ -8,36 +8,36 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// notes gathers what the core says a request is about. An engine that has given a request up may still say
-// something of it.
-type notes struct {
+// aboutRecorder gathers what the core says a request is about. An engine that has given a request up may
+// still say something of it.
+type aboutRecorder struct {
 	mu    sync.Mutex
 	about host.About
 }
 
-type notesKey struct{}
+type aboutKey struct{}
 
-// withNotes returns a context for a request whose About is gathered in the notes.
-func withNotes(ctx context.Context) (context.Context, *notes) {
-	n := new(notes)
-	return context.WithValue(ctx, notesKey{}, n), n
+// withAboutRecorder returns a context for a request, with the recorder that gathers its About.
+func withAboutRecorder(ctx context.Context) (context.Context, *aboutRecorder) {
+	r := new(aboutRecorder)
+	return context.WithValue(ctx, aboutKey{}, r), r
 }
 
 // About adds to what the log says of the request of ctx (contract 48). It fits host.Host.About.
 func About(ctx context.Context, a host.About) {
-	n, ok := ctx.Value(notesKey{}).(*notes)
+	r, ok := ctx.Value(aboutKey{}).(*aboutRecorder)
 	if !ok {
 		return // it is no request from the network
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.about = n.about.With(a)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.about = r.about.With(a)
 }
 
-func (n *notes) read() host.About {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.about
+func (r *aboutRecorder) read() host.About {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.about
 }
 
 // aboutAttrs adds what is known to the attributes of a line.

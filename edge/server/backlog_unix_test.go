@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// crowded is a listener on which a connection waits. It is accepted once the door has asked twice whether one
-// does.
-type crowded struct {
+// backlogListener is a listener on which a connection waits to be accepted. It is accepted once the server
+// has asked twice whether one waits.
+type backlogListener struct {
 	*net.TCPListener
 	t     testing.TB
 	asked int
 	empty bool // no connection waits
 }
 
-func (l *crowded) SyscallConn() (syscall.RawConn, error) {
+func (l *backlogListener) SyscallConn() (syscall.RawConn, error) {
 	if l.asked++; l.asked == 3 {
 		conn, err := l.Accept()
 		if err != nil {
@@ -30,7 +30,7 @@ func (l *crowded) SyscallConn() (syscall.RawConn, error) {
 	return l.TCPListener.SyscallConn()
 }
 
-func (l *crowded) Close() error {
+func (l *backlogListener) Close() error {
 	if !l.empty {
 		l.t.Error("the listener is closed while a connection waits, which the kernel then resets")
 	}
@@ -38,11 +38,11 @@ func (l *crowded) Close() error {
 }
 
 func TestAListenerClosesWhenNoConnectionWaits(t *testing.T) {
-	l := &crowded{TCPListener: listen(t).(*net.TCPListener), t: t}
-	dial(t, "http://"+l.Addr().String())
-	d := &door{l: l}
-	d.stopAccepting(time.Hour)
-	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+	backlog := &backlogListener{TCPListener: listen(t).(*net.TCPListener), t: t}
+	dial(t, "http://"+backlog.Addr().String())
+	l := &listener{socket: backlog}
+	l.stopAccepting(time.Hour)
+	if _, err := net.Dial("tcp", backlog.Addr().String()); err == nil {
 		t.Error("the listener is not closed")
 	}
 }

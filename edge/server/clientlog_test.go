@@ -55,7 +55,7 @@ func TestClientInTheLog(t *testing.T) {
 		}
 		// What net/http says of a connection names both of its ends.
 		const complaint = "http2: read tcp [2001:db8:1:2:3::4]:443->203.0.113.77:5000: i/o timeout"
-		s.public.complaints().Print(complaint)
+		s.public.errorLog().Print(complaint)
 		hidden := !strings.Contains(logs.String(), v4) && !strings.Contains(logs.String(), v6)
 		whole := how == "" || how == ClientWhole
 		if hidden == whole || !strings.Contains(logs.String(), "i/o timeout") {
@@ -64,10 +64,10 @@ func TestClientInTheLog(t *testing.T) {
 	}
 }
 
-// telling is an engine that says what its requests are about.
-type telling struct{ fake }
+// aboutEngine is an engine that says what its requests are about.
+type aboutEngine struct{ fake }
 
-func (telling) Handle(ctx context.Context, _ *web.Request) *web.Response {
+func (aboutEngine) Handle(ctx context.Context, _ *web.Request) *web.Response {
 	About(ctx, host.About{Session: "svc_sess_1", Key: "key_1"})
 	About(ctx, host.About{Code: "NOT_FOUND", Key: "key_2"})
 	return &web.Response{Status: 404, Header: web.Header{}, Body: []byte("{}")}
@@ -75,7 +75,7 @@ func (telling) Handle(ctx context.Context, _ *web.Request) *web.Response {
 
 func TestTheLogSaysWhatARequestIsAbout(t *testing.T) {
 	var logs strings.Builder
-	s := New(Config{Engine: telling{}, Public: listen(t), Routes: core.Routes(),
+	s := New(Config{Engine: aboutEngine{}, Public: listen(t), Routes: core.Routes(),
 		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	s.public.ServeHTTP(httptest.NewRecorder(),

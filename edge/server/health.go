@@ -49,13 +49,13 @@ func (s *Server) readyNow(ctx context.Context) health {
 	return s.alive()
 }
 
-// putOff raises Retry-After to the store's own value while the store fails.
-func (s *Server) putOff(resp *web.Response) {
+// raiseRetryAfter raises Retry-After to the store's own value while the store fails.
+func (s *Server) raiseRetryAfter(resp *web.Response) {
 	if resp.Status != http.StatusServiceUnavailable || s.cfg.Store == nil {
 		return
 	}
-	said, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	if wait := s.cfg.Store.RetryAfter(); wait > said {
+	current, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if wait := s.cfg.Store.RetryAfter(); wait > current {
 		resp.Header.Set("Retry-After", strconv.Itoa(wait))
 	}
 }

@@ -74,15 +74,15 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 	}
 }
 
-// inHand returns how many connections have a request in hand.
-func (c *crowd) inHand() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	quiet := 0
-	for _, p := range c.peers {
-		quiet += p.quiet.Len()
+// activeConns returns how many connections have a request in hand.
+func (l *connLimiter) activeConns() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := 0
+	for _, p := range l.peers {
+		idle += p.idle.Len()
 	}
-	return c.held - quiet
+	return l.open - idle
 }
 
 // Contract, Load: at the limit of an address and of all, an idle connection gives way,
@@ -118,7 +118,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 					t.Fatalf("a new one: %d", resp.StatusCode)
 				}
 				// The client can have an answer before the server knows that it is written.
-				for s.public.crowd.inHand() > 1 {
+				for s.public.conns.activeConns() > 1 {
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -127,7 +127,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				t.Errorf("the one in hand: %d", resp.StatusCode)
 			}
 			stop()
-			most := 1 + int(time.Since(begin)/alikePeriod)
+			most := 1 + int(time.Since(begin)/samplePeriod)
 			if n := strings.Count(logs.String(), "too many connections"); n < 1 || n > most {
 				t.Errorf("contract, Load: %d lines in the log, want 1 to %d:\n%s", n, most, logs.String())
 			}
@@ -594,7 +594,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	stopSecured()
 	// In a period one line for heads, one for bodies and one for handshakes. Beside them
 	// two of each server about its draining.
-	most := 4 + 3*(1+int(time.Since(begin)/alikePeriod))
+	most := 4 + 3*(1+int(time.Since(begin)/samplePeriod))
 	if n := strings.Count(logs.String(), "\n"); n > most {
 		t.Errorf("%d lines for %d refusals, want at most %d:\n%s", n, len(conns), most, logs.String())
 	}
@@ -605,8 +605,8 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-func TestSeldom(t *testing.T) {
-	s := seldom{period: time.Second}
+func TestLogSampling(t *testing.T) {
+	s := lineSampler{period: time.Second}
 	at := time.Unix(0, 0)
 	for i, want := range []struct {
 		after   time.Duration
@@ -616,7 +616,7 @@ func TestSeldom(t *testing.T) {
 		{0, true, 0}, {1, false, 0}, {999 * time.Millisecond, false, 0}, {time.Second, true, 2},
 		{3 * time.Second, true, 0},
 	} {
-		if skipped, ok := s.take(at.Add(want.after)); ok != want.ok || skipped != want.skipped {
+		if skipped, ok := s.allow(at.Add(want.after)); ok != want.ok || skipped != want.skipped {
 			t.Errorf("take %d: %d, %v", i, skipped, ok)
 		}
 	}

@@ -28,7 +28,7 @@ type Metrics struct {
 	known   atomic.Pointer[map[string]bool] // the configured methods; nil: nobody has said which
 
 	connections *prometheus.GaugeVec
-	turnedAway  *prometheus.CounterVec
+	overLimit   *prometheus.CounterVec
 
 	jobs        *prometheus.CounterVec
 	jobLag      prometheus.Histogram
@@ -78,7 +78,7 @@ func NewMetrics() *Metrics {
 		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_http_connections", Help: "Connections open, by listener.",
 		}, []string{"listener"}),
-		turnedAway: prometheus.NewCounterVec(prometheus.CounterOpts{
+		overLimit: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_http_connections_turned_away_total",
 			Help: "Connections that there was no room for, by what became of them (gave_way: one " +
 				"without a request in hand was closed for another, refused) and by the limit " +
@@ -166,7 +166,7 @@ func NewMetrics() *Metrics {
 			Help: "How long ago the oldest task that has not begun was due, as far as this instance " +
 				"knows; 0: none.",
 		}, func() float64 { _, oldest := m.backlog(); return oldest.Seconds() }))
-	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.waiting, m.connections, m.turnedAway, m.events,
+	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.waiting, m.connections, m.overLimit, m.events,
 		m.methods.events, m.methods.fetch,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
 		m.certificate, m.certRefused, m.storeFailing, m.storeRefused,

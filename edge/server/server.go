@@ -165,11 +165,11 @@ type Server struct {
 	draining atomic.Bool
 	stopping chan struct{} // closed as draining becomes true
 	ready    readiness
-	public   *door
-	admin    *door
+	public   *listener
+	admin    *listener
 	ops      *http.Server
 
-	largeBodies room
+	largeBodies bodyMemory
 }
 
 // New returns a server that does not serve yet. It panics if Engine, Routes or Public
@@ -237,22 +237,22 @@ func New(c Config) *Server {
 	c.TrustedProxies = trusted
 
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, stopping: make(chan struct{}),
-		largeBodies: room{size: largeBodyRoom}}
+		largeBodies: bodyMemory{limit: largeBodyMemory}}
 	s.ready = readiness{check: c.Engine.Ready}
-	s.public = s.newDoor("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
+	s.public = s.newListener("public", c.Public, c.Engine.Handle, c.HandleTimeout, c.TLS)
 	s.public.routes = c.Routes
 	c.Metrics.expectFaults(c.Routes)
-	s.public.health, s.public.show = true, c.Page
+	s.public.health, s.public.page = true, c.Page
 	if c.Admin != nil {
 		secure := c.TLS
 		if onLoopback(c.AdminListener) {
 			secure = nil
 		}
-		s.admin = s.newDoor("admin", c.AdminListener, c.Admin, c.AdminTimeout, secure)
+		s.admin = s.newListener("admin", c.AdminListener, c.Admin, c.AdminTimeout, secure)
 		s.admin.routes, s.admin.streams = c.AdminRoutes, c.AdminStreams
-		s.admin.words = words(c.AdminRoutes, c.AdminStreams)
+		s.admin.pathWords = pathWords(c.AdminRoutes, c.AdminStreams)
 		c.Metrics.expectFaults(c.AdminRoutes)
-		s.admin.crowd.most = max(c.MaxConns/8, 8)
+		s.admin.conns.max = max(c.MaxConns/8, 8)
 	}
 	mux := http.NewServeMux()
 	for _, path := range []string{AlivePath, ReadyPath} {
@@ -308,12 +308,12 @@ func (s *Server) Run(ctx context.Context) error {
 			failed <- fmt.Errorf("server: the %s listener failed: %w", name, err)
 		}()
 	}
-	doors := []*door{s.public}
+	listeners := []*listener{s.public}
 	if s.admin != nil {
-		doors = append(doors, s.admin)
+		listeners = append(listeners, s.admin)
 	}
-	for _, d := range doors {
-		serve(d.name, d.serve)
+	for _, l := range listeners {
+		serve(l.name, l.serve)
 	}
 	if s.cfg.Ops != nil {
 		serve("ops", func() error { return s.ops.Serve(s.cfg.Ops) })
@@ -324,32 +324,32 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case cause = <-failed:
 	}
-	return errors.Join(cause, s.drain(doors))
+	return errors.Join(cause, s.drain(listeners))
 }
 
-func (s *Server) drain(doors []*door) error {
+func (s *Server) drain(listeners []*listener) error {
 	s.draining.Store(true)
 	close(s.stopping)
 	s.log.Info("draining", "delay", s.cfg.DrainDelay.String())
 	defer s.ops.Close()
 	time.Sleep(s.cfg.DrainDelay)
 
-	for _, d := range doors {
-		d.stopAccepting(backlogMax)
+	for _, l := range listeners {
+		l.stopAccepting(backlogMax)
 	}
-	left := func(d *door) bool { return !d.crowd.empty() }
-	for end := time.Now().Add(s.cfg.IdleGrace); slices.ContainsFunc(doors, left) && time.Now().Before(end); {
+	left := func(l *listener) bool { return !l.conns.empty() }
+	for end := time.Now().Add(s.cfg.IdleGrace); slices.ContainsFunc(listeners, left) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.DrainTimeout)
 	defer cancel()
 	var errs []error
-	for _, d := range doors {
-		if err := d.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+	for _, l := range listeners {
+		if err := l.http.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
 			errs = append(errs, fmt.Errorf("server: %s listener: requests still running after %v were cut: "+
-				"raise DrainTimeout or look for what holds them", d.name, s.cfg.DrainTimeout))
-			d.http.Close()
+				"raise DrainTimeout or look for what holds them", l.name, s.cfg.DrainTimeout))
+			l.http.Close()
 		}
 	}
 	s.log.Info("drained")

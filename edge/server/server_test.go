@@ -848,18 +848,18 @@ func TestWhatOfACallersTextIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type logged struct{ Rule, Door, Path, Logged string }
+	type logged struct{ Rule, Listener, Path, Logged string }
 	var paths []logged
 	if err := json.Unmarshal(b, &paths); err != nil || len(paths) < 20 {
 		t.Fatalf("%d paths, %v", len(paths), err)
 	}
 	paths = append(paths, logged{"the host's own path", "admin", "/admin/v1/module", "/admin/v1/module"})
 	for _, c := range paths {
-		d := s.public
-		if c.Door == "admin" {
-			d = s.admin
+		l := s.public
+		if c.Listener == "admin" {
+			l = s.admin
 		}
-		if got := d.logPath(d.routes.At("GET", c.Path).Pattern, c.Path); got != c.Logged {
+		if got := l.logPath(l.routes.At("GET", c.Path).Pattern, c.Path); got != c.Logged {
 			t.Errorf("%s: %q is logged as %q, want %q", c.Rule, c.Path, got, c.Logged)
 		}
 	}

@@ -9,7 +9,7 @@
 // Reads, writes (commits and claims) and rate counters are separate, because a full disk fails writes
 // but serves reads. Failing begins with the first error. It ends with the first success that comes at
 // least five seconds after the last error: a store that fails now and then is failing. A store that
-// knows its own state, as bolt does, reports it with [Watch.Told]. That counts at once.
+// knows its own state, as bolt does, reports it with [Watch.ReportHealth]. That counts at once.
 package storewatch
 
 import (
@@ -72,18 +72,18 @@ type Config struct {
 	Log     *slog.Logger // nil discards
 	Metrics Metrics      // nil: none
 
-	// Tells says that the store reports with Told whether it can write. Then errors of writes do not
-	// count, except for those that say that the store was too slow. Errors of reads during such a
-	// trouble do not count either: the store opens its file anew then and refuses readers for a moment.
-	Tells bool
+	// ReportsHealth says that the store reports with ReportHealth whether it can write. Then errors of writes
+	// do not count, except for those that say that the store was too slow. Errors of reads during such a
+	// failure do not count either: the store opens its file anew then and refuses readers for a moment.
+	ReportsHealth bool
 }
 
 // Watch is the store. Make it with New, and give engines what KV returns.
 type Watch struct {
-	store   kv.KV
-	log     *slog.Logger
-	metrics Metrics
-	tells   bool
+	store         kv.KV
+	log           *slog.Logger
+	metrics       Metrics
+	reportsHealth bool
 
 	reads, writes, counters state
 }
@@ -94,8 +94,8 @@ type state struct {
 
 	mu       sync.Mutex
 	failing  bool
-	told     bool      // the store itself reported the failure and will report its end
-	tellings int       // how often the store has reported something
+	reported bool      // the store itself reported the failure and will report its end
+	reports  int       // how often the store has reported something
 	cause    error     // the first error
 	since    time.Time // the time of the first error
 	last     time.Time // the time of the latest error
@@ -108,9 +108,9 @@ func New(store kv.KV, c Config) *Watch {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Metrics == nil {
-		c.Metrics = nobody{}
+		c.Metrics = noMetrics{}
 	}
-	w := &Watch{store: store, log: c.Log, metrics: c.Metrics, tells: c.Tells}
+	w := &Watch{store: store, log: c.Log, metrics: c.Metrics, reportsHealth: c.ReportsHealth}
 	w.reads.what, w.writes.what, w.counters.what = reads, writes, counters
 	for _, s := range w.all() {
 		w.metrics.StoreFailing(s.what, false)
@@ -131,13 +131,13 @@ func (w *Watch) KV() kv.KV {
 	return watched{w}
 }
 
-// Told is called by a store that knows whether it can write: with the reason why it cannot, or with nil
-// when it can again.
-func (w *Watch) Told(failing error) {
+// ReportHealth is called by a store that knows whether it can write: with the reason why it cannot, or with
+// nil when it can again.
+func (w *Watch) ReportHealth(failing error) {
 	w.writes.mu.Lock()
 	defer w.writes.mu.Unlock()
-	w.writes.told = failing != nil
-	w.writes.tellings++
+	w.writes.reported = failing != nil
+	w.writes.reports++
 	if failing != nil {
 		w.fails(&w.writes, failing)
 		return
@@ -172,16 +172,16 @@ func (w *Watch) RetryAfter() int {
 func (w *Watch) look(s *state) (since time.Time, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failing && !s.told && time.Since(s.last) > stale {
+	if s.failing && !s.reported && time.Since(s.last) > stale {
 		w.recovers(s)
 	}
 	return s.since, s.cause
 }
 
-// heard notes what the store answered. asked is the caller's context: if the caller gave up, the error
+// record notes what the store answered. asked is the caller's context: if the caller gave up, the error
 // says nothing about the store. proof says whether a success shows that the store can do the calls of
 // s.
-func (w *Watch) heard(asked context.Context, s *state, err error, proof bool) {
+func (w *Watch) record(asked context.Context, s *state, err error, proof bool) {
 	var conflict *kv.Conflict
 	well := err == nil || errors.Is(err, kv.ErrNotFound) ||
 		errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown)
@@ -194,10 +194,11 @@ func (w *Watch) heard(asked context.Context, s *state, err error, proof bool) {
 	case !well:
 		w.metrics.StoreRefused(s.what)
 		s.refused++
-		if s != &w.writes || !w.tells || asked.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+		if s != &w.writes || !w.reportsHealth || asked.Err() != nil ||
+			errors.Is(err, context.DeadlineExceeded) {
 			w.fails(s, err)
 		}
-	case s.failing && !s.told && time.Since(s.last) >= settle:
+	case s.failing && !s.reported && time.Since(s.last) >= settle:
 		w.recovers(s)
 	}
 }
@@ -285,17 +286,17 @@ func (w *Watch) ask(ctx context.Context, s *state, operation string,
 	if err != nil {
 		return err // the store was not asked
 	}
-	_, before := w.toldTrouble()
+	_, before := w.reportedFailure()
 	begin := time.Now()
 	proof, err := call(within)
 	w.metrics.StoreDone(operation, resultOf(ctx, err), time.Since(begin))
 	done()
 	if s == &w.reads && err != nil {
-		if trouble, now := w.toldTrouble(); trouble || now != before {
+		if failing, now := w.reportedFailure(); failing || now != before {
 			return err // it belongs to the trouble that the store has reported
 		}
 	}
-	w.heard(ctx, s, err, proof)
+	w.record(ctx, s, err, proof)
 	return err
 }
 
@@ -315,17 +316,17 @@ func resultOf(asked context.Context, err error) string {
 	return resultRefused
 }
 
-// toldTrouble returns whether the store says that it cannot write, and how often it has reported
-// something. The number shows a trouble that began and ended between two calls.
-func (w *Watch) toldTrouble() (trouble bool, tellings int) {
+// reportedFailure returns whether the store says that it cannot write, and how often it has reported
+// something. The number shows a failure that began and ended between two calls.
+func (w *Watch) reportedFailure() (failing bool, reports int) {
 	w.writes.mu.Lock()
 	defer w.writes.mu.Unlock()
-	return w.writes.told, w.writes.tellings
+	return w.writes.reported, w.writes.reports
 }
 
-type nobody struct{}
+type noMetrics struct{}
 
-func (nobody) StoreFailing(string, bool) {}
-func (nobody) StoreRefused(string)       {}
+func (noMetrics) StoreFailing(string, bool) {}
+func (noMetrics) StoreRefused(string)       {}
 
-func (nobody) StoreDone(string, string, time.Duration) {}
+func (noMetrics) StoreDone(string, string, time.Duration) {}

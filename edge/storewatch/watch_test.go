@@ -72,9 +72,11 @@ func (r *recorded) StoreDone(operation, result string, took time.Duration) {
 func (r *recorded) StoreFailing(what string, failing bool) { r.failing[what] = failing }
 func (r *recorded) StoreRefused(what string)               { r.refused[what]++ }
 
-func watching(store kv.KV, tells bool) (w *Watch, log *bytes.Buffer, m *recorded) {
+func watching(store kv.KV, reportsHealth bool) (w *Watch, log *bytes.Buffer, m *recorded) {
 	log, m = new(bytes.Buffer), &recorded{failing: map[string]bool{}, refused: map[string]int{}}
-	return New(store, Config{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m, Tells: tells}), log, m
+	w = New(store,
+		Config{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m, ReportsHealth: reportsHealth})
+	return w, log, m
 }
 
 func lines(log *bytes.Buffer) int { return strings.Count(log.String(), "\n") }
@@ -322,13 +324,13 @@ func TestTheReportOfAStoreCountsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
 		w, log, _ := watching(f, true)
-		w.Told(errors.New("the disk is full"))
+		w.ReportHealth(errors.New("the disk is full"))
 		time.Sleep(time.Hour)
 		w.KV().Commit(t.Context(), kv.Tx{})
 		if w.Failing() == nil {
 			t.Error("the store reports that it fails, but the watch does not")
 		}
-		w.Told(nil)
+		w.ReportHealth(nil)
 		f.err = kv.ErrUnavailable // from a commit that was refused before
 		w.KV().Commit(t.Context(), kv.Tx{})
 		if err := w.Failing(); err != nil || lines(log) != 2 {
@@ -361,8 +363,9 @@ func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
 		during func(w *Watch)
 		failed bool // whether reads count as failing, besides what was reported
 	}{
-		{"the trouble has begun and goes on", func(w *Watch) { w.Told(refused) }, false},
-		{"the trouble began and ended during the call", func(w *Watch) { w.Told(refused); w.Told(nil) },
+		{"the trouble has begun and goes on", func(w *Watch) { w.ReportHealth(refused) }, false},
+		{"the trouble began and ended during the call",
+			func(w *Watch) { w.ReportHealth(refused); w.ReportHealth(nil) },
 			false},
 		{"there was no trouble", func(*Watch) {}, true},
 	} {

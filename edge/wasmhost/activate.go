@@ -110,12 +110,12 @@ func (e *Engine) install(next *generation) error {
 	e.before = before
 	e.trial++
 	trial := e.trial
-	e.proven = time.AfterFunc(e.cfg.Probation, func() { e.prove(trial) })
+	e.probationTimer = time.AfterFunc(e.cfg.Probation, func() { e.endProbation(trial) })
 	return nil
 }
 
-// prove ends a probation that the module has passed.
-func (e *Engine) prove(trial int) {
+// endProbation ends a probation that the module has passed.
+func (e *Engine) endProbation(trial int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.before != nil && e.trial == trial {
@@ -123,9 +123,9 @@ func (e *Engine) prove(trial int) {
 	}
 }
 
-// suspect is called when a guest of g has failed. It rolls back if g takes the requests and is on
+// guestFailed is called when a guest of g has failed. It rolls back if g takes the requests and is on
 // probation.
-func (e *Engine) suspect(g *generation, cause string) {
+func (e *Engine) guestFailed(g *generation, cause string) {
 	before := e.rollBack(g)
 	if before == nil {
 		return
@@ -150,7 +150,7 @@ func (e *Engine) rollBack(g *generation) (before *generation) {
 // take, retire and forgetBefore are called with mu held and before Close.
 func (e *Engine) take(g *generation) {
 	e.generation.Store(g)
-	e.changed.tell()
+	e.changed.wakeAll()
 }
 
 func (e *Engine) retire(g *generation) {
@@ -163,8 +163,8 @@ func (e *Engine) retire(g *generation) {
 
 func (e *Engine) forgetBefore() *generation {
 	before := e.before
-	if e.before = nil; e.proven != nil {
-		e.proven.Stop()
+	if e.before = nil; e.probationTimer != nil {
+		e.probationTimer.Stop()
 	}
 	return before
 }
@@ -178,13 +178,13 @@ func (e *Engine) closed() bool {
 	}
 }
 
-// signal wakes everyone who waits for its next channel.
-type signal struct {
+// broadcast wakes everyone who waits for its next channel.
+type broadcast struct {
 	mu sync.Mutex
 	c  chan struct{}
 }
 
-func (s *signal) next() <-chan struct{} {
+func (s *broadcast) next() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.c == nil {
@@ -193,7 +193,7 @@ func (s *signal) next() <-chan struct{} {
 	return s.c
 }
 
-func (s *signal) tell() {
+func (s *broadcast) wakeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.c != nil {

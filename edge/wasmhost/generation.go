@@ -67,8 +67,8 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 func (g *generation) start(ctx context.Context, slot int) error {
 	e, begin := g.engine, time.Now()
 	ctx = withSealer(ctx, e.cfg.Sealer)
-	words := &lastWords{}
-	mod, err := g.prepare(ctx, slot, words)
+	stderr := &stderrHead{}
+	mod, err := g.prepare(ctx, slot, stderr)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	if err := g.module.hold(); err != nil { // for its owner, which may never return
 		return errors.Join(err, mod.Close(ctx))
 	}
-	in := e.newInstance(g.module, mod, words, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
+	in := e.newInstance(g.module, mod, stderr, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
 	ctx, in.interrupt = context.WithCancel(context.WithoutCancel(ctx))
 	in.stuck = func() { g.failed(slot, in, &failure{CauseDeadline, errors.New("it does not return")}) }
 	in.full = func() {
@@ -98,13 +98,13 @@ func (g *generation) start(ctx context.Context, slot int) error {
 		}
 	})
 	g.slots[slot].Store(in)
-	e.changed.tell()
+	e.changed.wakeAll()
 	return nil
 }
 
 // prepare makes a guest and tests it. If the guest does not return in time, prepare leaves it behind,
 // together with the goroutine that waits for it: it cannot be ended from outside.
-func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (api.Module, error) {
+func (g *generation) prepare(ctx context.Context, slot int, stderr *stderrHead) (api.Module, error) {
 	if err := g.module.hold(); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (g *generation) prepare(ctx context.Context, slot int, words *lastWords) (a
 	prepared := make(chan guest)
 	go func() {
 		defer cancel()
-		mod, err := g.module.instantiate(ctx, &g.engine.cfg, words)
+		mod, err := g.module.instantiate(ctx, &g.engine.cfg, stderr)
 		if err == nil {
 			if err = g.testReplacement(ctx, slot, mod); err != nil {
 				err = errors.Join(err, mod.Close(ctx))
@@ -151,7 +151,7 @@ func (g *generation) failed(slot int, in *instance, err error) {
 	g.engine.cfg.Observer.GuestFailed(cause)
 	g.engine.cfg.Log.Error("a guest failed and is replaced",
 		moduleKey, short(g.module.digest), "cause", cause, "error", bounded{err}.Error())
-	g.engine.suspect(g, cause)
+	g.engine.guestFailed(g, cause)
 	g.replace(slot, in)
 }
 
@@ -178,7 +178,7 @@ func (g *generation) replace(slot int, old *instance) {
 			g.engine.cfg.Observer.GuestFailed(CauseStart)
 			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again",
 				moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
-			g.engine.suspect(g, CauseStart)
+			g.engine.guestFailed(g, CauseStart)
 			select {
 			case <-time.After(pause):
 			case <-g.over:

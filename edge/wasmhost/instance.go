@@ -20,7 +20,7 @@ import (
 type instance struct {
 	module api.Module
 	engine *Engine
-	words  *lastWords
+	stderr *stderrHead
 	log    *slog.Logger // for what the guest says
 
 	reserve, submit, complete, cancel api.Function
@@ -100,7 +100,7 @@ func (in *instance) send(e event) bool {
 
 // run owns the instance until it has drained (then it returns nil) or failed.
 func (in *instance) run(ctx context.Context) (err error) {
-	defer in.weigh(0)
+	defer in.countMemory(0)
 	defer in.interrupt()
 	defer in.module.Close(context.WithoutCancel(ctx))
 	drain := false
@@ -137,14 +137,14 @@ func (in *instance) run(ctx context.Context) (err error) {
 				results, err = in.cancel.Call(ctx, uint64(e.call.id), uint64(reasonOf(e.call.ctx)))
 				err = in.export(e.call, results, err)
 				if err == nil && in.calls[e.call.id] == e.call {
-					err = &failure{CauseProtocol, errDeaf}
+					err = &failure{CauseProtocol, errNoReaction}
 				}
 			}
 		}
 		in.since.Store(0)
 		if err == nil {
 			size := in.module.Memory().Size()
-			in.weigh(size)
+			in.countMemory(size)
 			if in.full != nil && size > in.limit {
 				in.full()
 				in.full = nil
@@ -158,12 +158,12 @@ func (in *instance) run(ctx context.Context) (err error) {
 	return err
 }
 
-// errDeaf ends a guest with such a request: the request would be under way for ever, and the guest's
+// errNoReaction ends a guest with such a request: the request would be under way for ever, and the guest's
 // end would wait for it.
-var errDeaf = errors.New("it does not answer a request that was cancelled")
+var errNoReaction = errors.New("it does not answer a request that was cancelled")
 
-// weigh updates the engine's sum of memory.
-func (in *instance) weigh(size uint32) {
+// countMemory updates the engine's sum of memory.
+func (in *instance) countMemory(size uint32) {
 	if size != in.memory {
 		in.engine.memory.Add(int64(size) - int64(in.memory))
 		in.memory = size
@@ -295,7 +295,7 @@ func (in *instance) export(c *call, results []uint64, err error) error {
 	}
 	out, err := outbox(in.module, uint32(results[0]))
 	if err == nil {
-		err = in.hear(c, out)
+		err = in.handleOutbox(c, out)
 	}
 	if err != nil {
 		return &failure{CauseProtocol, err}
@@ -360,14 +360,14 @@ func (c *call) finish(r result) {
 }
 
 // newInstance makes an instance of the guest. It takes requests when run is called.
-func (e *Engine) newInstance(m *Module, mod api.Module, words *lastWords, limit uint32) *instance {
+func (e *Engine) newInstance(m *Module, mod api.Module, stderr *stderrHead, limit uint32) *instance {
 	in := &instance{
-		module: mod, engine: e, words: words, log: e.cfg.Log.With(moduleKey, short(m.digest)),
+		module: mod, engine: e, stderr: stderr, log: e.cfg.Log.With(moduleKey, short(m.digest)),
 		reserve: mod.ExportedFunction("verge_reserve"), submit: mod.ExportedFunction("verge_submit"),
 		complete: mod.ExportedFunction("verge_complete"), cancel: mod.ExportedFunction("verge_cancel"),
 		events: make(chan event, 256), ended: make(chan struct{}), calls: map[uint32]*call{}, limit: limit,
 	}
 	in.end = sync.OnceFunc(func() { close(in.ended) })
-	in.weigh(mod.Memory().Size())
+	in.countMemory(mod.Memory().Size())
 	return in
 }

@@ -156,13 +156,13 @@ const (
 
 // instantiate makes a configured guest that takes requests. Its exports must be called with a context
 // from withSealer.
-func (m *Module) instantiate(ctx context.Context, c *Config, words *lastWords) (api.Module, error) {
+func (m *Module) instantiate(ctx context.Context, c *Config, stderr *stderrHead) (api.Module, error) {
 	config, err := c.guest()
 	if err != nil {
 		return nil, err
 	}
 	mc := wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
-		WithStderr(words).
+		WithStderr(stderr).
 		WithRandSource(c.Random).
 		WithWalltime(c.Clock.wall, sys.ClockResolution(1)).
 		WithNanotime(c.Clock.nano, sys.ClockResolution(1))

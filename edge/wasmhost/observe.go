@@ -71,26 +71,26 @@ func (in *instance) trapped(err error) error {
 	switch {
 	case errors.As(err, new(hostPanic)):
 		f.cause = CauseHost
-	case in.words.says("out of memory"), in.words.says("cannot allocate memory"):
+	case in.stderr.contains("out of memory"), in.stderr.contains("cannot allocate memory"):
 		f.cause = CauseMemory
 	}
 	return f
 }
 
-// lastWords is the beginning of what a guest writes to standard error, where Go's runtime writes why it
+// stderrHead is the beginning of what a guest writes to standard error, where Go's runtime writes why it
 // ends. It is not logged, because a panic may quote a request.
-type lastWords struct{ b []byte }
+type stderrHead struct{ b []byte }
 
-const maxLastWords = 4 << 10
+const maxStderrHead = 4 << 10
 
 // Write implements io.Writer.
-func (w *lastWords) Write(p []byte) (int, error) {
-	w.b = append(w.b, p[:min(len(p), maxLastWords-len(w.b))]...)
+func (h *stderrHead) Write(p []byte) (int, error) {
+	h.b = append(h.b, p[:min(len(p), maxStderrHead-len(h.b))]...)
 	return len(p), nil
 }
 
-func (w *lastWords) says(text string) bool {
-	return bytes.Contains(w.b, []byte(text))
+func (h *stderrHead) contains(text string) bool {
+	return bytes.Contains(h.b, []byte(text))
 }
 
 var effectNames = map[abi.Kind]string{
@@ -103,13 +103,13 @@ var effectNames = map[abi.Kind]string{
 	abi.Sign:     "sign",
 }
 
-// nobody is an Observer that does nothing.
-type nobody struct{}
+// noObserver is an Observer that does nothing.
+type noObserver struct{}
 
-func (nobody) ModuleCompiled(time.Duration)     {}
-func (nobody) GuestStarted(time.Duration)       {}
-func (nobody) GuestRecycled()                   {}
-func (nobody) GuestFailed(string)               {}
-func (nobody) EffectDone(string, time.Duration) {}
-func (nobody) ModuleActivated(string, error)    {}
-func (nobody) ModuleRolledBack(_, _, _ string)  {}
+func (noObserver) ModuleCompiled(time.Duration)     {}
+func (noObserver) GuestStarted(time.Duration)       {}
+func (noObserver) GuestRecycled()                   {}
+func (noObserver) GuestFailed(string)               {}
+func (noObserver) EffectDone(string, time.Duration) {}
+func (noObserver) ModuleActivated(string, error)    {}
+func (noObserver) ModuleRolledBack(_, _, _ string)  {}

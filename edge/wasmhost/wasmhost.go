@@ -3,7 +3,7 @@
 //
 // A module can use what it is given and nothing else: the Sealer, the KV and the Fetcher. If a guest
 // says something malformed, excessive or out of order, that guest loses its place. The host, other
-// guests and other engines go on, and a module on probation is rolled back. hear.go and package effect
+// guests and other engines go on, and a module on probation is rolled back. outbox.go and package effect
 // say what is accepted from a guest, shape.go says what may be compiled.
 package wasmhost
 
@@ -102,7 +102,7 @@ func (c Config) withDefaults() Config {
 		c.Random = rand.Reader
 	}
 	if c.Observer == nil {
-		c.Observer = nobody{}
+		c.Observer = noObserver{}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -176,12 +176,12 @@ type Engine struct {
 	mu         sync.Mutex // held while one generation replaces another
 	generation atomic.Pointer[generation]
 	// takes over again if the current one fails on probation; nil: there is no probation
-	before   *generation
-	trial    int         // counts probations
-	proven   *time.Timer // ends the current probation
-	retiring sync.WaitGroup
-	over     chan struct{} // closed by Close
-	changed  signal        // tells that a guest may have become available
+	before         *generation
+	trial          int         // counts probations
+	probationTimer *time.Timer // ends the current probation
+	retiring       sync.WaitGroup
+	over           chan struct{} // closed by Close
+	changed        broadcast     // tells that a guest may have become available
 
 	inFlight, queued, instances, memory atomic.Int64
 }

@@ -79,19 +79,19 @@ func routesJS(t *testing.T) []byte {
 
 // The Worker and the native server give a request the same label, its body the same
 // limit, and log the same part of its path.
-func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
+func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
 	b, err := os.ReadFile("../server/testdata/paths.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var paths []struct{ Door, Path, Logged string }
+	var paths []struct{ Listener, Path, Logged string }
 	if err := json.Unmarshal(b, &paths); err != nil || len(paths) < 20 {
 		t.Fatalf("%d paths, %v", len(paths), err)
 	}
 	type question struct {
-		Door   string `json:"door"`
-		Method string `json:"method"`
-		Path   string `json:"path"`
+		Listener string `json:"listener"`
+		Method   string `json:"method"`
+		Path     string `json:"path"`
 	}
 	type answer struct {
 		Label string `json:"label"`
@@ -104,8 +104,8 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 	var want []answer
 	for _, c := range paths {
 		for _, method := range []string{"GET", "POST", "PUT"} {
-			r := tables[c.Door].At(method, c.Path)
-			questions = append(questions, question{c.Door, method, c.Path})
+			r := tables[c.Listener].At(method, c.Path)
+			questions = append(questions, question{c.Listener, method, c.Path})
 			want = append(want, answer{r.Label, r.BodyLimit(), r.Waits, c.Logged})
 		}
 	}
@@ -128,7 +128,7 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 	}
 	for i, q := range questions {
 		if got[i] != want[i] {
-			t.Errorf("%s: %s %s: the Worker has %+v, the server %+v", q.Door, q.Method, q.Path, got[i],
+			t.Errorf("%s: %s %s: the Worker has %+v, the server %+v", q.Listener, q.Method, q.Path, got[i],
 				want[i])
 		}
 	}

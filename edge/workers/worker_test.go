@@ -112,7 +112,7 @@ func TestARestartLosesNothing(t *testing.T) {
 // trace is a correlation id of a form that may be logged.
 const trace = "5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"
 
-func TestDoor(t *testing.T) {
+func TestHandler(t *testing.T) {
 	s, server := deploy(t, newInbox(t), nil)
 	s.makeKey()
 	for _, c := range []struct {

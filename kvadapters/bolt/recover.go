@@ -68,11 +68,11 @@ func (s *Store) failing(t *trouble) error { return fmt.Errorf("%s: %w", s.path, 
 // process should end.
 func (s *Store) GaveUp() <-chan struct{} { return s.gaveUp }
 
-// Tell has the Store call told when writes begin to fail, with the reason, and
+// NotifyHealth has the Store call told when writes begin to fail, with the reason, and
 // with nil when they go well again. If they fail already, it is called at once.
 // told must return soon and call no method of the Store. There is one told: the
 // last.
-func (s *Store) Tell(told func(failing error)) {
+func (s *Store) NotifyHealth(told func(failing error)) {
 	s.telling.Lock()
 	defer s.telling.Unlock()
 	s.told = told

@@ -303,14 +303,14 @@ func TestChangesOfStateAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.Tell(func(failing error) { told <- failing })
+	s.NotifyHealth(func(failing error) { told <- failing })
 	d.set(notWritten, syscall.EIO)
 	for range 5 {
 		if err := s.Commit(t.Context(), putTx("failed", "failed")); err == nil {
 			t.Error("a commit succeeded on a failing disk")
 		}
 	}
-	s.Tell(func(failing error) { late <- failing; told <- failing })
+	s.NotifyHealth(func(failing error) { late <- failing; told <- failing })
 	if len(late) != 1 || len(told) != 2 {
 		t.Fatalf("who asks while writes fail is told %d times, want once and at once", len(late))
 	}

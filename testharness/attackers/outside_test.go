@@ -131,7 +131,7 @@ var network = foothold{"Anybody on the network", []row{
 		tries: "a thousand connections that send half a request and stop",
 		gets:  "408; others are served as before",
 		proof: []string{"cmd/verge:TestI15IdleConnectionsCostNobodyElseAnything",
-			"edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestCrowd"},
+			"edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestConnLimits"},
 	},
 }}
 

@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Config says what a Book works with. All fields but Most are needed.
+// Config says what an Aggregator works with. All fields but Most are needed.
 type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
@@ -34,8 +34,8 @@ type Config struct {
 	Most int
 }
 
-// Book adds tallies up. Its methods may be called concurrently.
-type Book struct {
+// Aggregator adds tallies up. Its methods may be called concurrently.
+type Aggregator struct {
 	config Config
 
 	recording sync.Mutex // held while sums are recorded
@@ -64,47 +64,47 @@ type use struct{ last, recorded host.Day }
 // never is before any day on which a key can be used.
 const never host.Day = -1 << 31
 
-// New returns an empty book.
-func New(c Config) *Book {
+// New returns an Aggregator that has counted nothing.
+func New(c Config) *Aggregator {
 	c.Most = cmp.Or(c.Most, 1<<16)
-	b := &Book{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{}}
-	b.rename()
-	return b
+	a := &Aggregator{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{}}
+	a.rename()
+	return a
 }
 
-func (b *Book) rename() {
+func (a *Aggregator) rename() {
 	var random [8]byte
 	rand.Read(random[:]) // it never fails
-	b.name = hex.EncodeToString(random[:])
+	a.name = hex.EncodeToString(random[:])
 }
 
-// Note adds one tally. It is host.Host's Tally.
-func (b *Book) Note(t host.Tally) {
-	today := host.DayOf(b.config.Now())
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unusable = false
+// Add adds one tally. It is host.Host's Tally.
+func (a *Aggregator) Add(t host.Tally) {
+	today := host.DayOf(a.config.Now())
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unusable = false
 	if t.Key != "" {
-		u := b.keys[t.Key]
-		if u == nil && len(b.keys) >= b.config.Most {
-			b.refused++
+		u := a.keys[t.Key]
+		if u == nil && len(a.keys) >= a.config.Most {
+			a.refused++
 			return
 		}
 		if u == nil {
 			u = &use{last: never, recorded: never}
-			b.keys[strings.Clone(t.Key)] = u // it may be a part of a large message
+			a.keys[strings.Clone(t.Key)] = u // it may be a part of a large message
 		}
 		u.last = max(u.last, today)
 		return
 	}
-	s := b.days[dayOf{t.Integration, today}]
-	if s == nil && len(b.days) >= b.config.Most {
-		b.refused++
+	s := a.days[dayOf{t.Integration, today}]
+	if s == nil && len(a.days) >= a.config.Most {
+		a.refused++
 		return
 	}
 	if s == nil {
-		s = &sum{name: b.name}
-		b.days[dayOf{strings.Clone(t.Integration), today}] = s
+		s = &sum{name: a.name}
+		a.days[dayOf{strings.Clone(t.Integration), today}] = s
 	}
 	s.counts.Add(t.Outcome, 1)
 }
@@ -114,10 +114,10 @@ const batch = 256
 
 // Record has record write all sums that have changed since they were last written. What could not be written
 // stays for the next time.
-func (b *Book) Record(ctx context.Context, record func(context.Context, host.Totals) error) error {
-	b.recording.Lock()
-	defer b.recording.Unlock()
-	changed, usable := b.changed()
+func (a *Aggregator) Record(ctx context.Context, record func(context.Context, host.Totals) error) error {
+	a.recording.Lock()
+	defer a.recording.Unlock()
+	changed, usable := a.changed()
 	if !usable {
 		return nil
 	}
@@ -130,14 +130,14 @@ func (b *Book) Record(ctx context.Context, record func(context.Context, host.Tot
 			}
 			continue
 		}
-		b.recorded(part)
+		a.recorded(part)
 	}
 	err := errors.Join(errs...)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unusable = errors.Is(err, engine.ErrNoUsage)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unusable = errors.Is(err, engine.ErrNoUsage)
 	if err == nil {
-		b.tidy()
+		a.prune()
 	}
 	return err
 }
@@ -148,22 +148,22 @@ type row struct {
 	key host.KeyUse
 }
 
-func (b *Book) changed() (rows []row, usable bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for of, s := range b.days {
+func (a *Aggregator) changed() (rows []row, usable bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for of, s := range a.days {
 		if s.counts != s.recorded {
 			rows = append(rows,
 				row{day: host.DayTotal{Integration: of.integration, Day: of.day, Instance: s.name,
 					Counts: s.counts}})
 		}
 	}
-	for key, u := range b.keys {
+	for key, u := range a.keys {
 		if u.last != u.recorded {
 			rows = append(rows, row{key: host.KeyUse{Key: key, Day: u.last}})
 		}
 	}
-	return rows, !b.unusable
+	return rows, !a.unusable
 }
 
 func totalsOf(rows []row) (t host.Totals) {
@@ -178,46 +178,46 @@ func totalsOf(rows []row) (t host.Totals) {
 }
 
 // recorded marks rows as written. More may have been counted since they were read.
-func (b *Book) recorded(rows []row) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (a *Aggregator) recorded(rows []row) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, r := range rows {
 		if r.day.Instance != "" {
-			b.days[dayOf{r.day.Integration, r.day.Day}].recorded = r.day.Counts
+			a.days[dayOf{r.day.Integration, r.day.Day}].recorded = r.day.Counts
 		} else {
-			b.keys[r.key.Key].recorded = r.key.Day
+			a.keys[r.key.Key].recorded = r.key.Day
 		}
 	}
 }
 
-// tidy forgets what is written and belongs to an earlier day. If that leaves too little room, it forgets
+// prune forgets what is written and belongs to an earlier day. If that leaves too little room, it forgets
 // everything that is written. A sum that begins anew begins at zero, so it gets another name.
-func (b *Book) tidy() {
-	today := host.DayOf(b.config.Now())
+func (a *Aggregator) prune() {
+	today := host.DayOf(a.config.Now())
 	written := func(of dayOf, s *sum) bool { return s.counts == s.recorded }
 	used := func(_ string, u *use) bool { return u.last == u.recorded }
-	before := len(b.days)
-	maps.DeleteFunc(b.days, func(of dayOf, s *sum) bool { return of.day < today && written(of, s) })
-	maps.DeleteFunc(b.keys, func(k string, u *use) bool { return u.last < today && used(k, u) })
-	if room := b.config.Most / 4; len(b.days) > b.config.Most-room {
-		maps.DeleteFunc(b.days, written)
+	before := len(a.days)
+	maps.DeleteFunc(a.days, func(of dayOf, s *sum) bool { return of.day < today && written(of, s) })
+	maps.DeleteFunc(a.keys, func(k string, u *use) bool { return u.last < today && used(k, u) })
+	if room := a.config.Most / 4; len(a.days) > a.config.Most-room {
+		maps.DeleteFunc(a.days, written)
 	}
-	if room := b.config.Most / 4; len(b.keys) > b.config.Most-room {
-		maps.DeleteFunc(b.keys, used)
+	if room := a.config.Most / 4; len(a.keys) > a.config.Most-room {
+		maps.DeleteFunc(a.keys, used)
 	}
-	if len(b.days) < before {
-		b.rename()
+	if len(a.days) < before {
+		a.rename()
 	}
-	if b.refused > 0 {
-		b.config.Log.Error("usage was not counted: too many integrations or keys at once",
-			"tallies", b.refused, "most", b.config.Most)
-		b.refused = 0
+	if a.refused > 0 {
+		a.config.Log.Error("usage was not counted: too many integrations or keys at once",
+			"tallies", a.refused, "most", a.config.Most)
+		a.refused = 0
 	}
 }
 
 // Run records the sums at intervals until ctx is done. The caller then records the rest itself, while the
 // store is still there. timeout bounds one recording.
-func (b *Book) Run(ctx context.Context, every, timeout time.Duration,
+func (a *Aggregator) Run(ctx context.Context, every, timeout time.Duration,
 	record func(context.Context, host.Totals) error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -228,17 +228,17 @@ func (b *Book) Run(ctx context.Context, every, timeout time.Duration,
 			return
 		case <-tick.C:
 		}
-		err := b.within(ctx, timeout, record)
+		err := a.within(ctx, timeout, record)
 		if err != nil && !said && !kv.Failed(err) { // the watcher of the store reports its failures
-			b.config.Log.Warn("usage is not recorded; it will be tried again", "error", err.Error())
+			a.config.Log.Warn("usage is not recorded; it will be tried again", "error", err.Error())
 		}
 		said = err != nil
 	}
 }
 
-func (b *Book) within(ctx context.Context, timeout time.Duration,
+func (a *Aggregator) within(ctx context.Context, timeout time.Duration,
 	record func(context.Context, host.Totals) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return b.Record(ctx, record)
+	return a.Record(ctx, record)
 }

@@ -71,7 +71,7 @@ func (s *store) started(day host.Day) (n uint64) {
 }
 
 type world struct {
-	*Book
+	*Aggregator
 	kept *store
 	now  time.Time
 	log  bytes.Buffer
@@ -79,14 +79,14 @@ type world struct {
 
 func newWorld(most int) *world {
 	w := &world{kept: newStore(), now: time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)}
-	w.Book = New(Config{Now: func() time.Time { return w.now }, Most: most,
+	w.Aggregator = New(Config{Now: func() time.Time { return w.now }, Most: most,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil))})
 	return w
 }
 
 func (w *world) start(n int) {
 	for range n {
-		w.Note(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
+		w.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
 	}
 }
 
@@ -108,11 +108,11 @@ func TestSumsAreRecorded(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)
 	w.start(3)
-	w.Note(host.Tally{Key: key})
-	w.Note(host.Tally{Key: key})
+	w.Add(host.Tally{Key: key})
+	w.Add(host.Tally{Key: key})
 	w.must(t)
 	w.start(2)
-	w.Note(host.Tally{Integration: integration, Outcome: "other"})
+	w.Add(host.Tally{Integration: integration, Outcome: "other"})
 	w.must(t)
 	w.want(t, day, 5)
 	if len(w.kept.days) != 1 || w.kept.keys[host.KeyUse{Key: key, Day: day}] != 1 || len(w.kept.keys) != 1 {
@@ -130,7 +130,7 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 	day := host.DayOf(w.now)
 	for n := range 6 {
 		w.start(1)
-		w.Note(host.Tally{Key: key})
+		w.Add(host.Tally{Key: key})
 		w.kept.lose, w.kept.refuse = n%3 == 1, nil
 		if n%3 == 2 {
 			w.kept.refuse = kv.ErrUnavailable
@@ -150,10 +150,10 @@ func TestMidnight(t *testing.T) {
 	w.start(3)
 	w.must(t)
 	w.start(1)
-	w.Note(host.Tally{Key: key})
+	w.Add(host.Tally{Key: key})
 	w.now = w.now.Add(2 * time.Minute)
 	w.start(2)
-	w.Note(host.Tally{Key: key})
+	w.Add(host.Tally{Key: key})
 	w.must(t)
 	w.must(t)
 	w.want(t, day, 4)
@@ -163,8 +163,8 @@ func TestMidnight(t *testing.T) {
 	}
 	// The day before is forgotten. A clock that is set back begins another sum, and does not replace the
 	// first.
-	if len(w.Book.days) != 1 {
-		t.Errorf("%d sums are kept", len(w.Book.days))
+	if len(w.Aggregator.days) != 1 {
+		t.Errorf("%d sums are kept", len(w.Aggregator.days))
 	}
 	w.now = w.now.Add(-2 * time.Minute)
 	w.start(1)
@@ -179,11 +179,11 @@ func TestAMillionNames(t *testing.T) {
 	day := host.DayOf(w.now)
 	name := func(n int) string { return fmt.Sprintf("%08x%s", n, integration[8:]) }
 	for n := range 1_000_000 {
-		w.Note(host.Tally{Integration: name(n), Outcome: host.OutcomeStarted})
-		w.Note(host.Tally{Key: fmt.Sprintf("key_%016x", n)})
+		w.Add(host.Tally{Integration: name(n), Outcome: host.OutcomeStarted})
+		w.Add(host.Tally{Key: fmt.Sprintf("key_%016x", n)})
 	}
-	if len(w.Book.days) != 100 || len(w.Book.keys) != 100 {
-		t.Errorf("%d sums and %d keys are kept, want 100", len(w.Book.days), len(w.Book.keys))
+	if len(w.Aggregator.days) != 100 || len(w.Aggregator.keys) != 100 {
+		t.Errorf("%d sums and %d keys are kept, want 100", len(w.Aggregator.days), len(w.Aggregator.keys))
 	}
 	w.must(t)
 	w.want(t, day, 100)
@@ -193,7 +193,7 @@ func TestAMillionNames(t *testing.T) {
 	}
 	// There is room again, and what was counted before is not counted twice.
 	for n := range 100 {
-		w.Note(host.Tally{Integration: name(n + 50), Outcome: host.OutcomeStarted})
+		w.Add(host.Tally{Integration: name(n + 50), Outcome: host.OutcomeStarted})
 	}
 	w.must(t)
 	w.want(t, day, 200)
@@ -202,7 +202,7 @@ func TestAMillionNames(t *testing.T) {
 func TestManySumsAreRecordedInParts(t *testing.T) {
 	w := newWorld(0)
 	for n := range 2*batch + 1 {
-		w.Note(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
+		w.Add(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
 			Outcome: host.OutcomeStarted})
 	}
 	w.must(t)
@@ -308,6 +308,6 @@ func TestInstancesHaveNamesOfTheirOwn(t *testing.T) {
 func BenchmarkNote(b *testing.B) {
 	book := New(Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	for b.Loop() {
-		book.Note(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
+		book.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
 	}
 }

@@ -1,14 +1,14 @@
 // Verge as a Cloudflare Worker: what is deployed. README.md says how.
 
 import * as abi from "./abi.js";
-import { refuse, serve } from "./door.js";
+import { refuse, serve } from "./handler.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
 import {
   adminTime, baseOf, clientOf, egressOf, engineOf, handleTime, log, settle, signerOf, siteOf, spendOf,
 } from "./service.js";
-import { Lobby } from "./wait.js";
+import { WaitLimiter } from "./longpoll.js";
 
 export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
@@ -19,7 +19,7 @@ const readyKept = 1_000;
 let applied = false; // the configured site, by this isolate
 let unapplied = ""; // why not, as the log says it
 let readiness = { at: 0, ok: false };
-const lobby = new Lobby();
+const waits = new WaitLimiter();
 
 export default {
   async fetch(request, env, ctx) {
@@ -30,7 +30,7 @@ export default {
       log({ level: 4, message: "refused what came by plain http", request_id: id });
       return answer;
     }
-    // If the configuration is wrong, this throws, and the door answers 503.
+    // If the configuration is wrong, this throws, and the handler answers 503.
     const run = (entry, message, timeout, about) => {
       const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env), signerOf(env));
       const result = engineOf(env).run(entry, message, carryOut, timeout, about);
@@ -59,7 +59,7 @@ export default {
       client: (request) => parseAddress(request.headers.get("CF-Connecting-IP") ?? "") ?? abi.empty,
       isAdmin: (url) => isAdmin(url, env),
       ready: () => ready(serving),
-      log, shown: (client) => clientOf(env)(client), lobby,
+      log, shown: (client) => clientOf(env)(client), waits,
     });
   },
 };

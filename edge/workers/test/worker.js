@@ -8,7 +8,7 @@
 
 import * as abi from "../src/abi.js";
 import { Counters } from "../src/counters.js";
-import { serve } from "../src/door.js";
+import { serve } from "../src/handler.js";
 import { effects, objects } from "../src/effects.js";
 import { egress, offLimits, parseAddress, within } from "../src/egress.js";
 import { Engine } from "../src/guest.js";
@@ -20,7 +20,7 @@ import { adminRoutes, publicRoutes } from "../src/routes.js";
 import { clientIn, lineOf } from "../src/lines.js";
 import { Tallies } from "../src/tallies.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
-import { Lobby, preferredWait } from "../src/wait.js";
+import { WaitLimiter, preferredWait } from "../src/longpoll.js";
 import verge from "../src/verge.wasm";
 import other from "./other.wasm";
 
@@ -35,7 +35,7 @@ const sites = new Map();
 class Site {
   constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory, keys, usage_ms }) {
     this.id = id;
-    this.lobby = new Lobby();
+    this.waits = new WaitLimiter();
     this.store = store || null;
     this.logs = [];
     this.counts = {};
@@ -189,16 +189,16 @@ export default {
         const { status } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000));
         return status === abi.status.ok;
       },
-      log: (line) => site.log(line), shown: clientIn("whole"), lobby: site.lobby,
+      log: (line) => site.log(line), shown: clientIn("whole"), waits: site.waits,
     });
   },
 };
 
-// routed is what the door knows of a request.
-function routed({ door, method, path }) {
-  const table = new Table(door === "admin" ? adminRoutes : publicRoutes);
+// routed is what the handler knows of a request.
+function routed({ listener, method, path }) {
+  const table = new Table(listener === "admin" ? adminRoutes : publicRoutes);
   const route = table.at(method, path);
-  const shown = door === "admin" ? operatorsPath(table.words(), path) : logPath(route, path);
+  const shown = listener === "admin" ? operatorsPath(table.words(), path) : logPath(route, path);
   return { label: route.label, limit: route.maxBody, waits: route.waits === true, shown };
 }
 

@@ -23,10 +23,10 @@ import (
 	"github.com/verge-id/verge/edge/storewatch"
 )
 
-// Own is a path of the operators' API that this process answers itself, because the core knows nothing of
-// what it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks the engine,
-// so wrong tokens count together with those of every other path.
-type Own struct {
+// AdminEndpoint is a path of the operators' API that this process answers itself, because the core knows
+// nothing of what it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks the
+// engine, so wrong tokens count together with those of every other path.
+type AdminEndpoint struct {
 	// Operations has the methods that the path takes, and what each one does.
 	Operations map[string]operate.Operation
 
@@ -36,7 +36,7 @@ type Own struct {
 	Answer func(ctx context.Context, c *Call) (any, *reply.Error)
 }
 
-// Call is a request for an Own.
+// Call is a request for an AdminEndpoint.
 type Call struct {
 	*web.Request           // without its body
 	Stream       io.Reader // the body, of any length; nobody has read of it
@@ -45,18 +45,18 @@ type Call struct {
 	Changed      string    // Answer says here what it has made or put to use; "" is nothing
 }
 
-// stream answers the requests for an own path.
-func (s *Service) stream(o Own) server.Stream {
+// stream answers the requests for an endpoint.
+func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
-		op, known := o.Operations[req.Method]
-		who, refusal := s.letIn(ctx, req, op)
+		op, known := endpoint.Operations[req.Method]
+		who, refusal := s.authorize(ctx, req, op)
 		if refusal != nil {
 			return refusal
 		}
 		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text(), Operator: who.ID}
-		v, e := any(nil), notThatMethod(o)
+		v, e := any(nil), notThatMethod(endpoint)
 		if known {
-			v, e = o.Answer(ctx, c)
+			v, e = endpoint.Answer(ctx, c)
 		}
 		if c.Changed != "" {
 			// It has happened even if the caller is gone. The core of this process enters it, and not the
@@ -71,11 +71,11 @@ func (s *Service) stream(o Own) server.Stream {
 	}
 }
 
-// letIn returns the holder of the request's operator token if they may do op; "" is no operation. Otherwise
-// it returns the refusal. The token of the configuration is judged without the engine, because an operator
-// must be able to replace a module that answers nobody. The engine judges every other token. Any answer of it
-// but a clear yes is a refusal.
-func (s *Service) letIn(
+// authorize returns the holder of the request's operator token if they may do op; "" is no operation.
+// Otherwise it returns the refusal. The token of the configuration is judged without the engine, because an
+// operator must be able to replace a module that answers nobody. The engine judges every other token. Any
+// answer of it but a clear yes is a refusal.
+func (s *Service) authorize(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {
 	if hasToken(req, s.config.Core.OperatorToken) {
@@ -118,8 +118,8 @@ var (
 			"token may do here. Use the operator token of the configuration."}
 )
 
-func notThatMethod(o Own) *reply.Error {
-	return &reply.Error{Code: reply.MethodNotAllowed, Allow: slices.Sorted(maps.Keys(o.Operations)),
+func notThatMethod(endpoint AdminEndpoint) *reply.Error {
+	return &reply.Error{Code: reply.MethodNotAllowed, Allow: slices.Sorted(maps.Keys(endpoint.Operations)),
 		Message: "This path does not take that method."}
 }
 
@@ -146,14 +146,14 @@ func hasToken(req *web.Request, token string) bool {
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && token != ""
 }
 
-// listed adds the own paths to the core's index of the operators' API.
-func listed(resp *web.Response, req *web.Request, own map[string]Own) *web.Response {
+// listed adds the endpoints to the core's index of the operators' API.
+func listed(resp *web.Response, req *web.Request, endpoints map[string]AdminEndpoint) *web.Response {
 	if req.Path != "/" || resp == nil || resp.Status != 200 {
 		return resp
 	}
 	text := slices.Clip(resp.Body) // the core may keep it
-	for _, path := range slices.Sorted(maps.Keys(own)) {
-		for _, method := range slices.Sorted(maps.Keys(own[path].Operations)) {
+	for _, path := range slices.Sorted(maps.Keys(endpoints)) {
+		for _, method := range slices.Sorted(maps.Keys(endpoints[path].Operations)) {
 			text = fmt.Appendf(text, "  %-5s %s\n", method, path)
 		}
 	}

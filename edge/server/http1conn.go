@@ -24,7 +24,7 @@ var (
 		text: "The request is not well-formed HTTP: look at its URL, its Host and its header."}
 	plainOnTLS = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
 		text: "This address speaks https only."}
-	ownRefusals = []refusal{
+	netHTTPRefusals = []refusal{
 		notHTTP,
 		{status: http.StatusExpectationFailed, code: reply.InvalidRequest,
 			text: "The only expectation that is met is 100-continue."},
@@ -37,13 +37,13 @@ var (
 	}
 )
 
-// ownRefusal returns what stands in for an answer that net/http wrote by itself. The
+// refusalFor returns what stands in for an answer that net/http wrote by itself. The
 // status in that answer tells which it is.
-func ownRefusal(answer []byte) refusal {
+func refusalFor(answer []byte) refusal {
 	const before = len("HTTP/1.1 ")
 	if len(answer) >= before+3 {
 		status, err := strconv.Atoi(string(answer[before : before+3]))
-		for _, why := range ownRefusals {
+		for _, why := range netHTTPRefusals {
 			if err == nil && why.status == status {
 				return why
 			}
@@ -52,54 +52,54 @@ func ownRefusal(answer []byte) refusal {
 	return notHTTP
 }
 
-// spoken is an HTTP/1 connection, with or without TLS. net/http answers some
+// http1Conn is an HTTP/1 connection, with or without TLS. net/http answers some
 // requests before any handler sees them, in its own words and without an id.
 // Requests come one after the other on such a connection. So whatever is written
 // while no request is with the handler is one of those answers, and the last answer
-// on the connection. spoken writes ours instead. It does not look at what is
+// on the connection. http1Conn writes ours instead. It does not look at what is
 // written while a request is with the handler.
-type spoken struct {
+type http1Conn struct {
 	net.Conn
-	m     *member
-	says  func(*web.Request, refusal) *web.Response
-	told  func(*web.Response) // is told of each answer that stands in for net/http's
-	busy  atomic.Bool         // from the handler's start until the answer is written
-	begun bool                // a part of the next head has come
-	line  bool                // the whole first line of it has come
-	head  []byte              // the first headKept bytes of it, or nothing if nobody is shown a page here
-	keep  bool                // heads are kept
-	over  bool                // our answer is written
+	limited   *limitedConn
+	respond   func(*web.Request, refusal) *web.Response
+	onRefuse  func(*web.Response) // is told of each answer that stands in for net/http's
+	inHandler atomic.Bool         // from the handler's start until the answer is written
+	headBegun bool                // a part of the next head has come
+	hasLine   bool                // the whole first line of it has come
+	head      []byte              // the first maxKeptHead bytes of it, or nothing if nobody is shown a page here
+	keepHead  bool                // heads are kept
+	refused   bool                // our answer is written
 }
 
-// handled is called when the handler begins, and idle once its answer is written.
-func (c *spoken) handled() { c.busy.Store(true) }
-func (c *spoken) idle() {
-	c.begun, c.line, c.head = false, false, c.head[:0]
-	c.busy.Store(false)
-	c.m.leave()
+// handlerBegins is called when the handler begins, and handlerEnds once its answer is written.
+func (c *http1Conn) handlerBegins() { c.inHandler.Store(true) }
+func (c *http1Conn) handlerEnds() {
+	c.headBegun, c.hasLine, c.head = false, false, c.head[:0]
+	c.inHandler.Store(false)
+	c.limited.endRequest()
 }
 
-func (c *spoken) Read(b []byte) (int, error) {
+func (c *http1Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if !c.busy.Load() {
-		c.begun = c.begun || n > 0
-		if room := headKept - len(c.head); c.keep && room > 0 {
+	if !c.inHandler.Load() {
+		c.headBegun = c.headBegun || n > 0
+		if room := maxKeptHead - len(c.head); c.keepHead && room > 0 {
 			c.head = append(c.head, b[:min(n, room)]...)
 		}
-		c.line = c.line || bytes.IndexByte(b[:n], '\n') >= 0
-		if c.begun && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.hasLine = c.hasLine || bytes.IndexByte(b[:n], '\n') >= 0
+		if c.headBegun && errors.Is(err, os.ErrDeadlineExceeded) {
 			c.refuse(headTimeout)
 		}
 	}
 	return n, err
 }
 
-func (c *spoken) Write(b []byte) (int, error) {
-	if c.busy.Load() {
+func (c *http1Conn) Write(b []byte) (int, error) {
+	if c.inHandler.Load() {
 		return c.Conn.Write(b)
 	}
-	why := ownRefusal(b)
-	if why.status == http.StatusRequestHeaderFieldsTooLarge && !c.line {
+	why := refusalFor(b)
+	if why.status == http.StatusRequestHeaderFieldsTooLarge && !c.hasLine {
 		why = uriTooLong
 	}
 	c.refuse(why)
@@ -108,31 +108,31 @@ func (c *spoken) Write(b []byte) (int, error) {
 
 // CloseWrite closes the writing side. net/http calls it before it closes a connection
 // whose peer may still be sending.
-func (c *spoken) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *http1Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// sayTime bounds the writing of a refusal. A connection's buffer takes it at once
+// refusalWriteTime bounds the writing of a refusal. A connection's buffer takes it at once
 // unless the peer reads nothing.
-const sayTime = time.Second
+const refusalWriteTime = time.Second
 
-func (c *spoken) refuse(why refusal) {
-	if c.over {
+func (c *http1Conn) refuse(why refusal) {
+	if c.refused {
 		return
 	}
-	c.over = true
-	resp := c.says(asked(c.head), why)
-	say(c.Conn, resp)
-	c.told(resp)
+	c.refused = true
+	resp := c.respond(partialRequest(c.head), why)
+	writeRefusal(c.Conn, resp)
+	c.onRefuse(resp)
 }
 
-// headKept is how much of a head is looked at to find out whether a person waits for
+// maxKeptHead is how much of a head is looked at to find out whether a person waits for
 // the answer. Browsers send Accept among the first headers.
-const headKept = 2 << 10
+const maxKeptHead = 2 << 10
 
-// asked returns what decides whether a request that net/http refuses is answered by a
+// partialRequest returns what decides whether a request that net/http refuses is answered by a
 // page: its path and what it accepts. The method is left out, because net/http may have
 // read the first byte of it while the request before was with the handler. A last line
 // that may be cut off does not count.
-func asked(head []byte) *web.Request {
+func partialRequest(head []byte) *web.Request {
 	req := &web.Request{Header: web.Header{}}
 	lines := strings.Split(string(head), "\n")
 	for n, line := range lines[:len(lines)-1] {
@@ -151,9 +151,9 @@ func asked(head []byte) *web.Request {
 	return req
 }
 
-// say writes a refusal to a connection that has no request. It ignores errors, which
+// writeRefusal writes a refusal to a connection that has no request. It ignores errors, which
 // mean that the peer has gone.
-func say(c net.Conn, resp *web.Response) {
+func writeRefusal(c net.Conn, resp *web.Response) {
 	h := http.Header(resp.Header).Clone()
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	h.Set("Connection", "close")
@@ -165,6 +165,6 @@ func say(c net.Conn, resp *web.Response) {
 	}
 	b.WriteString("\r\n")
 	b.Write(resp.Body)
-	c.SetWriteDeadline(time.Now().Add(sayTime))
+	c.SetWriteDeadline(time.Now().Add(refusalWriteTime))
 	c.Write(b.Bytes())
 }

@@ -26,7 +26,7 @@ type pace struct{ turn, end chan time.Time }
 func newPace() *pace { return &pace{make(chan time.Time), make(chan time.Time)} }
 
 func (p *pace) after(d time.Duration) <-chan time.Time {
-	if d == askEach {
+	if d == pollInterval {
 		return p.turn
 	}
 	return p.end
@@ -67,11 +67,11 @@ func newNews() *news {
 	return n
 }
 
-// waits returns how many requests wait.
-func (d *door) waits() int {
-	d.lobby.mu.Lock()
-	defer d.lobby.mu.Unlock()
-	return d.lobby.all
+// waiting returns how many requests wait.
+func (l *listener) waiting() int {
+	l.waits.mu.Lock()
+	defer l.waits.mu.Unlock()
+	return l.waits.waiting
 }
 
 func until(t *testing.T, what string, done func() bool) {
@@ -147,7 +147,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 			if len(all[n]) > 0 {
 				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, <-all[n])
 			}
-			return s.public.waits() == n+1
+			return s.public.waiting() == n+1
 		})
 	}
 	for range 5 {
@@ -162,7 +162,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	for range 4 {
 		p.turn <- time.Time{} // another one finds no place
 	}
-	if n := s.public.waits(); n != 3 {
+	if n := s.public.waiting(); n != 3 {
 		t.Errorf("contract 49: %d of 3 wait, and none has an answer", n)
 	}
 	engine.block.Unlock()
@@ -234,7 +234,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				answer := askFor(ctx, client, base+api.TestsPath)
-				until(t, "it waits", func() bool { return s.public.waits() == 1 })
+				until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 				c.end(t, waiting{p, engine, leave, stop})
 				a := <-answer
 				if c.status != 0 {
@@ -242,7 +242,7 @@ func TestHowAWaitEnds(t *testing.T) {
 						t.Errorf("it is %s", a.Proto)
 					}
 				}
-				until(t, "nobody waits", func() bool { return s.public.waits() == 0 })
+				until(t, "nobody waits", func() bool { return s.public.waiting() == 0 })
 				transport.CloseIdleConnections()
 				if err := stop(); err != nil {
 					t.Error(err)
@@ -295,7 +295,7 @@ func TestOnlyTheServerAsksAgain(t *testing.T) {
 	s, base, _ := run(t, Config{Engine: engine, after: p.after})
 	answer := askFor(t.Context(), newClient(t), base+api.TestsPath, "Again", "true", "X-Again", "1", "Prefer",
 		`wait=2, again, "Again"`)
-	until(t, "it waits", func() bool { return s.public.waits() == 1 })
+	until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 	if asked, again := engine.asked.Load(), engine.again.Load(); asked != 1 || again != 0 {
 		t.Errorf("contract 30: asked %d times, again %d times, and the client asks for the first time", asked,
 			again)
@@ -322,8 +322,8 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 		clients []string
 		most    int
 	}{
-		"of a client":          {Config{}, []string{"192.0.2.1"}, mostWaitingPerClient},
-		"of a network in IPv6": {Config{}, []string{"2001:db8::1", "2001:db8::2"}, mostWaitingPerClient},
+		"of a client":          {Config{}, []string{"192.0.2.1"}, maxWaitingPerClient},
+		"of a network in IPv6": {Config{}, []string{"2001:db8::1", "2001:db8::2"}, maxWaitingPerClient},
 		"of all":               {Config{MaxConns: 80}, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}, 20},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -335,12 +335,12 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 			from := func(n int) string { return c.clients[n%len(c.clients)] }
 			for n := range c.most {
 				askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
-				until(t, "one more waits", func() bool { return s.public.waits() == n+1 })
+				until(t, "one more waits", func() bool { return s.public.waiting() == n+1 })
 			}
 			for n := range 3 {
 				answer := askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
 				until(t, "an answer at once", func() bool {
-					if waits := s.public.waits(); waits > c.most {
+					if waits := s.public.waiting(); waits > c.most {
 						t.Errorf("contract, Load: %d wait, and %d may", waits, c.most)
 					}
 					return len(answer) > 0
@@ -352,11 +352,11 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 				t.Errorf("one was asked again %d times", n)
 			}
 			p.end <- time.Time{}
-			until(t, "one waits no more", func() bool { return s.public.waits() == c.most-1 })
+			until(t, "one waits no more", func() bool { return s.public.waiting() == c.most-1 })
 			for n := range c.clients { // at least one of them may
 				askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
 			}
-			until(t, "another one waits", func() bool { return s.public.waits() == c.most })
+			until(t, "another one waits", func() bool { return s.public.waiting() == c.most })
 		})
 	}
 }
@@ -370,7 +370,7 @@ func TestAWaitingRequestIsAnswered(t *testing.T) {
 		HandleTimeout: time.Millisecond, ReadTimeout: usual, DrainTimeout: time.Millisecond,
 		IdleGrace: time.Nanosecond})
 	answer := askFor(t.Context(), newClient(t), base+api.TestsPath)
-	until(t, "it waits", func() bool { return s.public.waits() == 1 })
+	until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 	for range 12 {
 		dial(t, base)
 	}
@@ -440,7 +440,7 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 	}
 }
 
-// The same texts are read by the Worker (edge/workers/wait_test.go).
+// The same texts are read by the Worker (edge/workers/longpoll_test.go).
 func TestPreferredWait(t *testing.T) {
 	b, err := os.ReadFile("testdata/prefer.json")
 	if err != nil {

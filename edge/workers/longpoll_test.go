@@ -10,7 +10,7 @@ import (
 )
 
 // The Worker and the native server read a Prefer alike.
-func TestBothDoorsReadAPreferenceAlike(t *testing.T) {
+func TestTheWorkerAndTheServerReadAPreferenceAlike(t *testing.T) {
 	b, err := os.ReadFile("../server/testdata/prefer.json")
 	if err != nil {
 		t.Fatal(err)

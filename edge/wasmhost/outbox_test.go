@@ -208,7 +208,7 @@ func FuzzOutbox(f *testing.F) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewJSONHandler(&log, nil))
 		c := &call{ctx: t.Context(), id: 1, result: make(chan result, 1), stop: func() bool { return true }}
-		config := Config{Log: logger, Observer: nobody{}}
+		config := Config{Log: logger, Observer: noObserver{}}
 		e := &Engine{cfg: config.withDefaults(), partitions: []kv.Partition{"p0"}}
 		e.ports = strict(t)
 		in := &instance{
@@ -218,7 +218,7 @@ func FuzzOutbox(f *testing.F) {
 			events: make(chan event, 2),
 			ended:  make(chan struct{}),
 		}
-		if err := in.hear(c, out); errors.Is(err, errPanicked) {
+		if err := in.handleOutbox(c, out); errors.Is(err, errPanicked) {
 			t.Fatal(err)
 		}
 		if c.asking {
@@ -287,7 +287,7 @@ func TestRecordsInAnothersName(t *testing.T) {
 			}
 			one, two := newCall(1), newCall(2)
 			in := &instance{calls: map[uint32]*call{1: one, 2: two}}
-			err := in.hear(one, abi.AppendRecord(nil, abi.Record{Request: of, Op: 1, Kind: kind}))
+			err := in.handleOutbox(one, abi.AppendRecord(nil, abi.Record{Request: of, Op: 1, Kind: kind}))
 			refused := err != nil && !errors.Is(err, errPanicked)
 			if !refused || len(in.calls) != 2 || one.asking || two.asking || len(two.result) != 0 {
 				t.Errorf("kind %d in the name of request %d, called for 1: %v", kind, of, err)

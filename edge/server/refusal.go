@@ -12,53 +12,53 @@ import (
 
 // refusal is an answer that the server gives without the engine.
 type refusal struct {
-	status int
-	code   reply.Code // of contract 5
-	text   string
-	retry  bool // the same request may succeed a moment later
-	hangUp bool // the connection cannot be used any more
-	seldom bool // many clients at once may cause it, so not each has a line in the log
+	status    int
+	code      reply.Code // of contract 5
+	text      string
+	retry     bool // the same request may succeed a moment later
+	closeConn bool // the connection cannot be used any more
+	sampled   bool // many clients at once may cause it, so not each has a line in the log
 }
 
 var (
 	uriTooLong = refusal{status: http.StatusRequestURITooLong, code: reply.URITooLong,
 		text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
 	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
-		text: "The request body did not arrive in time.", hangUp: true, seldom: true}
+		text: "The request body did not arrive in time.", closeConn: true, sampled: true}
 	bodyBroken = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
-		text: "The request body could not be read.", hangUp: true, seldom: true}
+		text: "The request body could not be read.", closeConn: true, sampled: true}
 	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
-		text: "The service is busy; try again shortly.", retry: true, seldom: true}
-	cannotJustNow = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
+		text: "The service is busy; try again shortly.", retry: true, sampled: true}
+	engineUnavailable = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
 		text: "The service cannot answer just now; try again shortly.", retry: true}
-	ourFault = refusal{status: http.StatusInternalServerError, code: reply.Internal,
+	internalError = refusal{status: http.StatusInternalServerError, code: reply.Internal,
 		text: "Something went wrong on our side."}
 )
 
 // json is the refusal in the shape of contract 5.
-func (why refusal) json(correlationID string) *web.Response {
-	e, requestID := reply.Error{Code: why.code, Message: why.text}, newRequestID()
+func (r refusal) json(correlationID string) *web.Response {
+	e, requestID := reply.Error{Code: r.code, Message: r.text}, newRequestID()
 	header := web.Header{
 		"Content-Type":  {"application/json; charset=utf-8"},
 		"Cache-Control": {"no-store"},
 	}
 	return &web.Response{
-		Status: why.status,
-		Header: why.header(header, requestID, correlationID),
+		Status: r.status,
+		Header: r.header(header, requestID, correlationID),
 		Body:   e.Body(requestID, correlationID),
 	}
 }
 
 // header completes the header of a refusal in any shape (contract 4).
-func (why refusal) header(h web.Header, requestID, correlationID string) web.Header {
+func (r refusal) header(h web.Header, requestID, correlationID string) web.Header {
 	h.Set("X-Request-Id", requestID)
 	if correlationID != "" {
 		h.Set("X-Correlation-Id", correlationID)
 	}
-	if why.retry {
+	if r.retry {
 		h.Set("Retry-After", "1")
 	}
-	if why.hangUp {
+	if r.closeConn {
 		h.Set("Connection", "close")
 	}
 	return h
@@ -66,27 +66,27 @@ func (why refusal) header(h web.Header, requestID, correlationID string) web.Hea
 
 // refuse answers a request without the engine. A person who asks for a page gets
 // one (contract 22), anybody else JSON.
-func (d *door) refuse(req *web.Request, why refusal) *web.Response {
+func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
 	correlation := reply.CorrelationID(req.Header)
-	if page := d.page(req, why.status); page != nil {
+	if page := l.errorPage(req, why.status); page != nil {
 		page.Header = why.header(page.Header, newRequestID(), correlation)
 		return page
 	}
 	return why.json(correlation)
 }
 
-// page is what a person is shown. It is nil if a program asks or there is no page.
-func (d *door) page(req *web.Request, status int) (page *web.Response) {
-	if d.show == nil || !web.AsksForPage(req) {
+// errorPage is what a person is shown. It is nil if a program asks or there is no page.
+func (l *listener) errorPage(req *web.Request, status int) (page *web.Response) {
+	if l.page == nil || !web.AsksForPage(req) {
 		return nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			d.s.log.Error("panic in the page of a refusal", "cause", causeOf(v))
+			l.s.log.Error("panic in the page of a refusal", "cause", causeOf(v))
 			page = nil
 		}
 	}()
-	shown := d.show(status, req)
+	shown := l.page(status, req)
 	if shown == nil {
 		return nil
 	}

@@ -19,71 +19,72 @@ const (
 	// maxWait is the longest wait. Proxies commonly end a request that is silent for 30 s.
 	maxWait = 20 * time.Second
 
-	// askEach is how long the server waits before it asks again. Nobody minds news that are half a second
+	// pollInterval is how long the server waits before it asks again. Nobody minds news that are half a second
 	// late, and each asking costs the store some reads.
-	askEach = 500 * time.Millisecond
+	pollInterval = 500 * time.Millisecond
 
 	// How many requests may wait at once. So many of them ask the store 512 times a second.
-	mostWaiting          = 256
-	mostWaitingPerClient = 16
+	maxWaiting          = 256
+	maxWaitingPerClient = 16
 )
 
-// lobby counts the requests that wait.
-type lobby struct {
-	most, perClient int
+// waitLimiter counts the requests that wait.
+type waitLimiter struct {
+	max, maxPerClient int
 
 	mu      sync.Mutex
-	all     int
+	waiting int
 	clients map[netip.Prefix]int
 }
 
-// enter lets a request wait, or returns false if too many do. A client without an address is limited with all
+// acquire lets a request wait, or returns false if too many do. A client without an address is limited with all
 // others only.
-func (l *lobby) enter(client netip.Addr) bool {
+func (w *waitLimiter) acquire(client netip.Addr) bool {
 	network := networkOf(client)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all >= l.most || network.IsValid() && l.clients[network] >= l.perClient {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting >= w.max || network.IsValid() && w.clients[network] >= w.maxPerClient {
 		return false
 	}
-	l.all++
-	l.clients[network]++
+	w.waiting++
+	w.clients[network]++
 	return true
 }
 
-func (l *lobby) leave(client netip.Addr) {
+func (w *waitLimiter) release(client netip.Addr) {
 	network := networkOf(client)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.clients[network]--; l.clients[network] == 0 {
-		delete(l.clients, network)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting--
+	if w.clients[network]--; w.clients[network] == 0 {
+		delete(w.clients, network)
 	}
 }
 
-// hold returns the answer to a request, of which resp is the first one. waited is for how long the request
+// longPoll returns the answer to a request, of which resp is the first one. waited is for how long the request
 // has had no place meanwhile. The connection has the request in hand all the time, so it does not give way.
-func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request, route *web.Route[struct{}],
-	resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
+func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web.Request,
+	route *web.Route[struct{}], resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)
 	left := time.Duration(seconds)*time.Second - time.Since(begin)
-	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || d.s.draining.Load() ||
-		!d.lobby.enter(req.Client) {
+	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || l.s.draining.Load() ||
+		!l.waits.acquire(req.Client) {
 		return resp, 0
 	}
-	defer d.lobby.leave(req.Client)
+	defer l.waits.release(req.Client)
 	// An error means that the connection has no deadlines, so there is none to extend.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + d.http.WriteTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + l.http.WriteTimeout))
 
 	again := *req
 	again.Again = true
 	rates := resp.Header
-	for end := d.s.cfg.after(left); resp.Status == http.StatusNotModified; {
-		pause, over := d.pause(ctx, end)
+	for end := l.s.cfg.after(left); resp.Status == http.StatusNotModified; {
+		pause, over := l.pause(ctx, end)
 		if waited += pause; over {
 			break
 		}
-		if next := d.ask(ctx, &again, d.handle); next != nil { // else no place is free, and it waits on
+		// If no place is free, it waits on.
+		if next := l.callHandler(ctx, &again, l.handle); next != nil {
 			resp = next
 		}
 	}
@@ -101,17 +102,17 @@ func (d *door) hold(ctx context.Context, w http.ResponseWriter, req *web.Request
 
 // pause waits until it is time to ask again. over is true if there is nothing more to wait for: the time is
 // over, the client has gone, or the server drains.
-func (d *door) pause(ctx context.Context, end <-chan time.Time) (paused time.Duration, over bool) {
-	m, begin := d.s.metrics, time.Now()
+func (l *listener) pause(ctx context.Context, end <-chan time.Time) (paused time.Duration, over bool) {
+	m, begin := l.s.metrics, time.Now()
 	m.inFlight.Dec()
 	m.waiting.Inc()
 	defer m.inFlight.Inc()
 	defer m.waiting.Dec()
 	select {
-	case <-d.s.cfg.after(askEach):
+	case <-l.s.cfg.after(pollInterval):
 	case <-end:
 		over = true
-	case <-d.s.stopping:
+	case <-l.s.stopping:
 		over = true
 	case <-ctx.Done():
 		over = true

@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-func TestLargeBodiesShareARoom(t *testing.T) {
-	read := func(size, limit int, large *share) (int, error) {
+func TestLargeBodiesShareMemory(t *testing.T) {
+	read := func(size, limit int, large *largeBody) (int, error) {
 		body, err := readBody(&http.Request{Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, limit,
 			large)
 		return len(body), err
@@ -29,37 +29,37 @@ func TestLargeBodiesShareARoom(t *testing.T) {
 		err    error
 		takes  bool
 	}{
-		{"a small body needs no room", largeBodyRoom, web.MaxBody, nil, false},
+		{"a small body needs no room", largeBodyMemory, web.MaxBody, nil, false},
 		{"a large body takes what has arrived", 0, limit, nil, true},
-		{"a large body finds no room", largeBodyRoom - limit/2, limit, errNoRoom, true},
+		{"a large body finds no room", largeBodyMemory - limit/2, limit, errNoBodyMemory, true},
 		{"a body that is too large is cut, and so is what it takes", 0, 3 * limit, nil, true},
 	} {
 		t.Run("contract, Load: "+c.rule, func(t *testing.T) {
-			all := room{size: largeBodyRoom, taken: c.before}
-			large := share{of: &all}
+			all := bodyMemory{limit: largeBodyMemory, used: c.before}
+			large := largeBody{memory: &all}
 			n, err := read(c.size, limit, &large)
 			if !errors.Is(err, c.err) || err == nil && n != min(c.size, limit+1) {
 				t.Errorf("%d bytes, %v; want %v", n, err, c.err)
 			}
-			if (large.taken > 0) != c.takes || large.taken > limit+web.MaxBody ||
-				all.taken != c.before+large.taken {
-				t.Errorf("it took %d, and all have %d", large.taken, all.taken)
+			if (large.reserved > 0) != c.takes || large.reserved > limit+web.MaxBody ||
+				all.used != c.before+large.reserved {
+				t.Errorf("it took %d, and all have %d", large.reserved, all.used)
 			}
-			if large.giveBack(); all.taken != c.before || len(all.coming) != 0 {
-				t.Errorf("%d bytes are left behind, of %d bodies", all.taken-c.before, len(all.coming))
+			if large.release(); all.used != c.before || len(all.arriving) != 0 {
+				t.Errorf("%d bytes are left behind, of %d bodies", all.used-c.before, len(all.arriving))
 			}
 		})
 	}
 }
 
-// Contract, Load: in a full room, the body that has stood still for longest gives way. Those that go on stay,
-// and so do those that have arrived.
-func TestTheStillestBodyGivesWay(t *testing.T) {
+// Contract, Load: if the memory is full, the body that has stalled for longest gives way. Those that go on
+// stay, and so do those that have arrived.
+func TestTheLongestStalledBodyGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := room{size: 40}
+		all := bodyMemory{limit: 40}
 		var ended []string
-		body := func(name string) *share {
-			return &share{of: &all, stop: func() { ended = append(ended, name) }}
+		body := func(name string) *largeBody {
+			return &largeBody{memory: &all, cancel: func() { ended = append(ended, name) }}
 		}
 		want := func(what string, got, want bool, gone ...string) {
 			t.Helper()
@@ -68,27 +68,27 @@ func TestTheStillestBodyGivesWay(t *testing.T) {
 			}
 		}
 		arrived, first, second, third := body("arrived"), body("first"), body("second"), body("third")
-		for _, s := range []*share{arrived, first, second, third} {
-			want("there is room", s.take(10), true)
-			time.Sleep(stillTime / 4)
+		for _, b := range []*largeBody{arrived, first, second, third} {
+			want("there is room", b.reserve(10), true)
+			time.Sleep(stallTime / 4)
 		}
-		want("it is whole", arrived.arrived(), true)
+		want("it is whole", arrived.complete(), true)
 		newcomer := body("newcomer")
-		want("nobody stands still", newcomer.take(10), false)
+		want("nobody stands still", newcomer.reserve(10), false)
 
-		time.Sleep(stillTime / 4)
-		want("the first stands still", newcomer.take(10), true, "first")
-		want("it has no room any more", first.take(10), false, "first")
-		want("it is not whole", first.arrived(), false, "first")
-		first.giveBack()
+		time.Sleep(stallTime / 4)
+		want("the first stands still", newcomer.reserve(10), true, "first")
+		want("it has no room any more", first.reserve(10), false, "first")
+		want("it is not whole", first.complete(), false, "first")
+		first.release()
 
-		time.Sleep(stillTime)
-		want("it does not give way to itself", third.take(20), true, "first", "second", "newcomer")
-		for _, s := range []*share{arrived, second, third, newcomer} {
-			s.giveBack()
+		time.Sleep(stallTime)
+		want("it does not give way to itself", third.reserve(20), true, "first", "second", "newcomer")
+		for _, b := range []*largeBody{arrived, second, third, newcomer} {
+			b.release()
 		}
-		if all.taken != 0 || len(all.coming) != 0 {
-			t.Errorf("%d bytes are left behind, of %d bodies", all.taken, len(all.coming))
+		if all.used != 0 || len(all.arriving) != 0 {
+			t.Errorf("%d bytes are left behind, of %d bodies", all.used, len(all.arriving))
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 			}
 			const halfCount, fills = 4, size / 2 / web.MaxBody * (web.MaxBody + 1)
 			s.largeBodies.mu.Lock()
-			s.largeBodies.size = halfCount * fills
+			s.largeBodies.limit = halfCount * fills
 			s.largeBodies.mu.Unlock()
 
 			resp, err := client.Get(base) // so that HTTP/2 has its one connection
@@ -138,14 +138,14 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 			free := func() int64 {
 				s.largeBodies.mu.Lock()
 				defer s.largeBodies.mu.Unlock()
-				return s.largeBodies.size - s.largeBodies.taken
+				return s.largeBodies.limit - s.largeBodies.used
 			}
 			for end := time.Now().Add(10 * time.Second); free() > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("the halves leave %d bytes free", free())
 				}
 			}
-			for end := time.Now().Add(5 * stillTime); ; time.Sleep(stillTime / 10) {
+			for end := time.Now().Add(5 * stallTime); ; time.Sleep(stallTime / 10) {
 				resp, err := client.Post(base+"/photo", "image/jpeg", bytes.NewReader(make([]byte, size)))
 				if err != nil {
 					t.Fatal(err)

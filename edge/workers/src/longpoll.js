@@ -1,35 +1,35 @@
-// Requests that wait, as edge/server/wait.go has them: a request on a route that waits may
+// Long polling, as edge/server/longpoll.go has it: a request on a route that waits may
 // say "Prefer: wait=N" (RFC 7240). While its answer is 304, the guest is asked again.
 
 export const maxWait = 20; // seconds
 
-// askEach is how long a request waits before it asks again, in milliseconds. It is longer
+// pollInterval is how long a request waits before it asks again, in milliseconds. It is longer
 // than natively, because each asking is some requests to Durable Objects, which are paid
 // for and limited for each request.
-const askEach = 2_000;
+const pollInterval = 2_000;
 
 // How many requests may wait at once in an isolate.
-const mostWaiting = 256, mostWaitingPerClient = 16;
+const maxWaiting = 256, maxWaitingPerClient = 16;
 
-// Lobby counts the requests that wait. The platform ends a request whose client has gone
+// WaitLimiter counts the requests that wait. The platform ends a request whose client has gone
 // without telling anybody, so one that is past its time is forgotten.
-export class Lobby {
+export class WaitLimiter {
   #until = new Map(); // by request, {client, until}
 
-  // enter lets a request wait, or returns null. until is in milliseconds, as now is.
-  enter(client, now, until) {
+  // acquire lets a request wait, or returns null. until is in milliseconds, as now is.
+  acquire(client, now, until) {
     let same = 0;
     for (const [id, other] of this.#until) {
       if (other.until + late < now) this.#until.delete(id);
       else if (other.client === client) same++;
     }
-    if (this.#until.size >= mostWaiting || client !== "" && same >= mostWaitingPerClient) return null;
+    if (this.#until.size >= maxWaiting || client !== "" && same >= maxWaitingPerClient) return null;
     const id = {};
     this.#until.set(id, { client, until });
     return id;
   }
 
-  leave(id) {
+  release(id) {
     this.#until.delete(id);
   }
 }
@@ -39,29 +39,29 @@ const late = 15_000; // ms that the last asking may take
 // networkOf is what a client counts for: its address, or its /64. "" is no address.
 const networkOf = (address) => address.slice(0, 8).join(".");
 
-// hold returns the answer to a request, of which response is the first one.
+// longPoll returns the answer to a request, of which response is the first one.
 //   seconds   what the request prefers to wait
 //   begin     when the request came
 //   client    the bytes of the client's address
 //   ask()     → another answer, null if there is no place for it
-//   lobby     a Lobby
-export async function hold(response, { seconds, begin, client, ask, lobby }) {
+//   limiter   a WaitLimiter
+export async function longPoll(response, { seconds, begin, client, ask, limiter }) {
   const until = begin + seconds * 1000;
   if (seconds === 0 || response.status !== 304 || Date.now() >= until) return response;
-  const id = lobby.enter(networkOf(client), Date.now(), until);
+  const id = limiter.acquire(networkOf(client), Date.now(), until);
   if (id === null) return response;
   const rates = response.header;
   try {
     for (;;) {
       const left = until - Date.now();
       if (left <= 0) break;
-      await new Promise((done) => setTimeout(done, Math.min(askEach, left)));
+      await new Promise((done) => setTimeout(done, Math.min(pollInterval, left)));
       if (Date.now() >= until) break;
       response = (await ask()) ?? response;
       if (response.status !== 304) break;
     }
   } finally {
-    lobby.leave(id);
+    limiter.release(id);
   }
   const header = { ...response.header, "Preference-Applied": [`wait=${seconds}`] };
   for (const name of ["Ratelimit", "Ratelimit-Policy"]) { // it was counted when it came

@@ -40,9 +40,9 @@ const (
 // errPanicked means that a guest's record has met a bug in the host.
 var errPanicked = errors.New("what it said made the host panic")
 
-// hear reads the outbox of an export that was called for c. An error says why the guest cannot be
+// handleOutbox reads the outbox of an export that was called for c. An error says why the guest cannot be
 // relied on.
-func (in *instance) hear(c *call, out []byte) (err error) {
+func (in *instance) handleOutbox(c *call, out []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			// The value may quote a request, so only its type and its place are logged.
@@ -60,7 +60,7 @@ func (in *instance) hear(c *call, out []byte) (err error) {
 			if notices++; notices > maxNotices {
 				return fmt.Errorf("more than %d notices at once", maxNotices)
 			}
-			err = in.heed(c, rec)
+			err = in.handleNotice(c, rec)
 		case rec.Request != c.id || in.calls[c.id] != c:
 			err = fmt.Errorf("a record of request %d, which is not under way or not the one "+
 				"that was called for",
@@ -95,9 +95,9 @@ func (in *instance) answered(c *call, body []byte) error {
 	return nil
 }
 
-// heed handles a notice of an export that was called for c. A notice of an unknown kind comes from a module
-// that is newer than this host.
-func (in *instance) heed(c *call, rec abi.Record) error {
+// handleNotice handles a notice of an export that was called for c. A notice of an unknown kind comes from a
+// module that is newer than this host.
+func (in *instance) handleNotice(c *call, rec abi.Record) error {
 	p := &in.engine.ports
 	switch rec.Kind {
 	case abi.Log:

@@ -71,8 +71,8 @@ func isItem(text string) bool {
 	return isUUID(strings.TrimPrefix(strings.TrimPrefix(text, "evt_"), "int_"))
 }
 
-// words are the segments that occur in the patterns and paths: text of our own.
-func words(routes web.Listing, streams map[string]Stream) map[string]bool {
+// pathWords are the segments that occur in the patterns and paths: text of our own.
+func pathWords(routes web.Listing, streams map[string]Stream) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string) {
 		for word := range strings.SplitSeq(path, "/") {
@@ -138,9 +138,9 @@ func isBase64URL(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-func (d *door) logPath(pattern, path string) string {
-	if d.words != nil {
-		return operatorsPath(d.words, path)
+func (l *listener) logPath(pattern, path string) string {
+	if l.pathWords != nil {
+		return operatorsPath(l.pathWords, path)
 	}
 	return logPath(pattern, path)
 }
@@ -148,17 +148,17 @@ func (d *door) logPath(pattern, path string) string {
 // logAccess writes one line for one answer. It has no query, no body and no header
 // but the two ids. Of refusals that many clients at once may cause, only some have
 // a line.
-func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr, resp *web.Response,
-	about host.About, why *refusal, took time.Duration) {
-	if !d.s.log.Enabled(context.Background(), slog.LevelInfo) {
+func (l *listener) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr,
+	resp *web.Response, about host.About, why *refusal, took time.Duration) {
+	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 14)
 	attrs = append(attrs,
-		slog.String("listener", d.name),
+		slog.String("listener", l.name),
 		slog.String("method", logMethod(r.Method)),
 		slog.String("route", route.Label))
-	if path := d.logPath(route.Pattern, pathOf(r.URL)); path != "" {
+	if path := l.logPath(route.Pattern, pathOf(r.URL)); path != "" {
 		attrs = append(attrs, slog.String("path", path))
 	}
 	attrs = append(attrs,
@@ -166,16 +166,16 @@ func (d *door) logAccess(r *http.Request, route *web.Route[struct{}], client net
 		slog.Float64("took_ms", milliseconds(took)),
 		slog.Int("bytes", len(resp.Body)),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))
-	attrs = d.s.clientAttrs(attrs, client, client.String())
+	attrs = l.s.clientAttrs(attrs, client, client.String())
 	attrs = aboutAttrs(attrs, about)
 	if id := reply.CorrelationID(web.Header(r.Header)); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))
 	}
-	if why != nil && why.seldom {
-		d.seldomLog(slog.LevelInfo, "request "+strconv.Itoa(why.status), "request", attrs...)
+	if why != nil && why.sampled {
+		l.logSampled(slog.LevelInfo, "request "+strconv.Itoa(why.status), "request", attrs...)
 		return
 	}
-	d.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
+	l.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
 // milliseconds returns d with three decimals, as every line has it.

@@ -25,10 +25,10 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-const ownPath, configured = "/admin/v1/own", "the-operator-token-of-tests"
+const endpointPath, configured = "/admin/v1/own", "the-operator-token-of-tests"
 
-// owning is a service with a path of its own. What others show it is in said.
-type owning struct {
+// endpointTest is a service with an AdminEndpoint. What others show it is in said.
+type endpointTest struct {
 	t       *testing.T
 	service *edge.Service
 	url     string
@@ -44,26 +44,26 @@ type owning struct {
 }
 
 // Write implements io.Writer, for the log.
-func (o *owning) Write(p []byte) (int, error) {
+func (o *endpointTest) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.log.Write(p)
 }
 
-func (o *owning) now() time.Time {
+func (o *endpointTest) now() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.begin.Add(o.past)
 }
 
-func (o *owning) advance(d time.Duration) {
+func (o *endpointTest) advance(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.past += d
 }
 
 // said returns what was written to the log and done at the path since the last call.
-func (o *owning) said() (log string, did []string) {
+func (o *endpointTest) said() (log string, did []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	log, did = o.log.String(), o.did
@@ -86,7 +86,7 @@ func (f *filling) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // answer is that of the path: its request may be refused, too.
-func (o *owning) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
+func (o *endpointTest) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.did = append(o.did, c.Method+" by "+c.Operator)
@@ -103,21 +103,21 @@ func (o *owning) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
 	return map[string]int{"bytes": len(b)}, nil
 }
 
-// serveOwn runs a service with an operator token. around stands between the network and its engine; nil is
-// nothing.
-func serveOwn(t *testing.T, around func(engine.Engine) engine.Engine) *owning {
-	return serveOwnWith(t, configured, around)
+// serveEndpoint runs a service with an operator token. around stands between the network and its engine; nil
+// is nothing.
+func serveEndpoint(t *testing.T, around func(engine.Engine) engine.Engine) *endpointTest {
+	return serveEndpointWith(t, configured, around)
 }
 
-func serveOwnWith(t *testing.T, token string, around func(engine.Engine) engine.Engine) *owning {
+func serveEndpointWith(t *testing.T, token string, around func(engine.Engine) engine.Engine) *endpointTest {
 	t.Helper()
-	o := &owning{t: t, begin: time.Now()}
+	o := &endpointTest{t: t, begin: time.Now()}
 	conf := config(t)
 	conf.Core.OperatorToken, conf.Admin, conf.Now = token, listen(t), o.now
 	conf.Log = slog.New(slog.NewJSONHandler(o, nil))
 	conf.Server.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	conf.Own = map[string]edge.Own{ownPath: {Answer: o.answer, Operations: map[string]operate.Operation{
-		"GET": operate.ModuleRead, "POST": operate.BackupMake}}}
+	conf.AdminEndpoints = map[string]edge.AdminEndpoint{endpointPath: {Answer: o.answer,
+		Operations: map[string]operate.Operation{"GET": operate.ModuleRead, "POST": operate.BackupMake}}}
 	o.store = &filling{KV: conf.Store.KV}
 	conf.Store.KV = o.store
 	if around != nil {
@@ -150,7 +150,7 @@ type told struct {
 }
 
 // ask sends a request of a client with that address.
-func (o *owning) ask(method, path, token, body, from string) (a told) {
+func (o *endpointTest) ask(method, path, token, body, from string) (a told) {
 	o.t.Helper()
 	req, err := http.NewRequestWithContext(o.t.Context(), method, o.url+path, strings.NewReader(body))
 	if err != nil {
@@ -176,7 +176,7 @@ func (o *owning) ask(method, path, token, body, from string) (a told) {
 }
 
 // token makes an operator token.
-func (o *owning) token(role operate.Role) (text, id string) {
+func (o *endpointTest) token(role operate.Role) (text, id string) {
 	o.t.Helper()
 	var made operate.CreatedOperatorToken
 	a := o.ask("POST", admin.OperatorsPath, configured, `{"name":"Olga","role":"`+string(role)+`"}`,
@@ -188,8 +188,8 @@ func (o *owning) token(role operate.Role) (text, id string) {
 }
 
 // Contract 42: who may do what at a path of the host's own. A refusal is the same as at the core's paths.
-func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
-	o := serveOwn(t, nil)
+func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
+	o := serveEndpoint(t, nil)
 	operator, operatorID := o.token(operate.RoleOperator)
 	viewer, viewerID := o.token(operate.RoleViewer)
 	revoked, revokedID := o.token(operate.RoleOperator)
@@ -225,7 +225,7 @@ func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
 			code: "BACKUP_REFUSED", did: "POST by " + operatorID},
 	} {
 		o.said()
-		a := o.ask(c.method, ownPath, c.token, c.body, "192.0.2.1")
+		a := o.ask(c.method, endpointPath, c.token, c.body, "192.0.2.1")
 		log, did := o.said()
 		if a.status != c.status || a.Code != c.code || strings.Join(did, ", ") != c.did {
 			t.Errorf("contract 42: %s: %d %s, done: %q, want %d %s, %q", c.rule, a.status, a.body, did,
@@ -245,13 +245,13 @@ func TestWhoIsLetInAtAnOwnPath(t *testing.T) {
 		o.hasLine(c.rule, log, a)
 	}
 	index := o.ask("GET", "/", "", "", "192.0.2.1")
-	if !strings.Contains(index.body, "\n  GET   "+ownPath+"\n  POST  "+ownPath+"\n") {
+	if !strings.Contains(index.body, "\n  GET   "+endpointPath+"\n  POST  "+endpointPath+"\n") {
 		t.Errorf("the index does not name the path: %s", index.body)
 	}
 }
 
 // hasLine checks that the log has one line of the answer, with its code.
-func (o *owning) hasLine(rule, log string, a told) {
+func (o *endpointTest) hasLine(rule, log string, a told) {
 	o.t.Helper()
 	var line struct {
 		Msg, Path, Code string
@@ -267,17 +267,17 @@ func (o *owning) hasLine(rule, log string, a told) {
 			}
 		}
 	}
-	if lines != 1 || line.Code != a.Code || line.Status != a.status || line.Path != ownPath ||
+	if lines != 1 || line.Code != a.Code || line.Status != a.status || line.Path != endpointPath ||
 		line.RequestID != a.header.Get("X-Request-Id") {
 		o.t.Errorf("contract 48: %s: %d lines, %+v", rule, lines, line)
 	}
 }
 
 // Contract 30, 42: wrong tokens of an address count together, at whatever path. The right ones never wait.
-func TestWrongTokensAtAnOwnPathAreCounted(t *testing.T) {
-	o := serveOwn(t, nil)
+func TestWrongTokensAtAnAdminEndpointAreCounted(t *testing.T) {
+	o := serveEndpoint(t, nil)
 	operator, _ := o.token(operate.RoleOperator)
-	paths := []string{ownPath, admin.KeysPath}
+	paths := []string{endpointPath, admin.KeysPath}
 	for n := range 20 {
 		if a := o.ask("GET", paths[n%2], "guess", "", "192.0.2.1"); a.status != 401 {
 			t.Fatalf("contract 30: guess %d at %s: %d %s", n+1, paths[n%2], a.status, a.body)
@@ -290,21 +290,21 @@ func TestWrongTokensAtAnOwnPathAreCounted(t *testing.T) {
 			if a.status != 429 || a.Code != "RATE_LIMITED" || a.header.Get("Retry-After") == "" {
 				t.Errorf("contract 30: one more, %s %s: %d %s", method, path, a.status, a.body)
 			}
-			if log, _ := o.said(); path == ownPath {
+			if log, _ := o.said(); path == endpointPath {
 				o.hasLine("a guess too many", log, a)
 			}
 		}
 	}
 	for rule, token := range map[string]string{"the configuration's": configured, "an operator's": operator} {
-		if a := o.ask("POST", ownPath, token, "", "192.0.2.1"); a.status != 200 {
+		if a := o.ask("POST", endpointPath, token, "", "192.0.2.1"); a.status != 200 {
 			t.Errorf("contract 30: %s token waits: %d %s", rule, a.status, a.body)
 		}
 	}
-	if a := o.ask("GET", ownPath, "guess", "", "192.0.2.2"); a.status != 401 {
+	if a := o.ask("GET", endpointPath, "guess", "", "192.0.2.2"); a.status != 401 {
 		t.Errorf("contract 30: another address: %d %s", a.status, a.body)
 	}
 	o.advance(3 * time.Second)
-	if a := o.ask("GET", ownPath, "guess", "", "192.0.2.1"); a.status != 401 {
+	if a := o.ask("GET", endpointPath, "guess", "", "192.0.2.1"); a.status != 401 {
 		t.Errorf("contract 30: 3 s later: %d %s", a.status, a.body)
 	}
 	if a := o.ask("GET", admin.KeysPath, "guess", "", "192.0.2.1"); a.status != 429 {
@@ -313,7 +313,7 @@ func TestWrongTokensAtAnOwnPathAreCounted(t *testing.T) {
 }
 
 // audit returns what the audit has of operations that the host carries out, the earliest first.
-func (o *owning) audit() (all []string) {
+func (o *endpointTest) audit() (all []string) {
 	o.t.Helper()
 	a := o.ask("GET", admin.AuditPath, configured, "", "192.0.2.9")
 	var page struct{ Audit []operate.AuditEntry }
@@ -332,7 +332,7 @@ func (o *owning) audit() (all []string) {
 
 // Contract 42: every change is in the audit, with who made it, and nothing else is.
 func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
-	o := serveOwn(t, nil)
+	o := serveEndpoint(t, nil)
 	operator, id := o.token(operate.RoleOperator)
 	viewer, _ := o.token(operate.RoleViewer)
 	for _, c := range []struct{ rule, method, token, body, entry string }{
@@ -348,7 +348,7 @@ func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
 	} {
 		o.advance(time.Second) // the audit is in the order of time
 		before := len(o.audit())
-		o.ask(c.method, ownPath, c.token, c.body, "192.0.2.1")
+		o.ask(c.method, endpointPath, c.token, c.body, "192.0.2.1")
 		if got := strings.Join(o.audit()[before:], "; "); got != c.entry {
 			t.Errorf("contract 42: %s: the audit has %q, want %q", c.rule, got, c.entry)
 		}
@@ -357,13 +357,13 @@ func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
 
 // Contract 42: whoever leaves at once is in the audit all the same.
 func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
-	o := serveOwn(t, nil)
+	o := serveEndpoint(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	o.changing = func(asked context.Context) {
 		leave()
 		<-asked.Done() // the server knows
 	}
-	req, err := http.NewRequestWithContext(ctx, "POST", o.url+ownPath, strings.NewReader("make /a"))
+	req, err := http.NewRequestWithContext(ctx, "POST", o.url+endpointPath, strings.NewReader("make /a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,9 +385,9 @@ func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
 
 // Contract 42: what was done is answered as done, and the log says that the audit lacks it.
 func TestTheLogHasWhatTheAuditLacks(t *testing.T) {
-	o := serveOwn(t, nil)
+	o := serveEndpoint(t, nil)
 	o.store.full.Store(true)
-	a := o.ask("POST", ownPath, configured, "make /a", "192.0.2.1")
+	a := o.ask("POST", endpointPath, configured, "make /a", "192.0.2.1")
 	log, did := o.said()
 	if a.status != 200 || len(did) != 1 || !strings.Contains(log, `"msg":"the audit lacks an entry"`) ||
 		!strings.Contains(log, `"operation":"backup.make","actor":"configuration","target":"/a"`) {
@@ -435,21 +435,21 @@ func TestOnlyAClearYesLetsIn(t *testing.T) {
 		{"it is elsewhere", &web.Response{Status: 302, Header: web.Header{}}, 503},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			o := serveOwn(t, func(e engine.Engine) engine.Engine { return judging{e, c.says} })
+			o := serveEndpoint(t, func(e engine.Engine) engine.Engine { return judging{e, c.says} })
 			operator, _ := o.token(operate.RoleOperator)
-			a := o.ask("POST", ownPath, operator, "", "192.0.2.1")
+			a := o.ask("POST", endpointPath, operator, "", "192.0.2.1")
 			if _, did := o.said(); a.status != c.status || len(did) > 0 {
 				t.Errorf("contract 42: %d %s, done: %q, want %d", a.status, a.body, did, c.status)
 			}
-			if a := o.ask("POST", ownPath, configured, "", "192.0.2.1"); a.status != 200 {
+			if a := o.ask("POST", endpointPath, configured, "", "192.0.2.1"); a.status != 200 {
 				t.Errorf("contract 42: the configuration's token: %d %s", a.status, a.body)
 			}
 		})
 	}
 	t.Run("no token is configured", func(t *testing.T) {
-		o := serveOwnWith(t, "", nil)
+		o := serveEndpointWith(t, "", nil)
 		for _, header := range []string{"", " ", "x"} {
-			if a := o.ask("GET", ownPath, header, "", "192.0.2.1"); a.status != 401 {
+			if a := o.ask("GET", endpointPath, header, "", "192.0.2.1"); a.status != 401 {
 				t.Errorf("contract 42: with %q somebody is let in: %d %s", header, a.status, a.body)
 			}
 		}

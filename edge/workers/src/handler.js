@@ -6,7 +6,7 @@ import { canonicalName, read } from "./egress.js";
 import { Busy } from "./guest.js";
 import { adminRoutes, alivePath, publicRoutes, readyPath } from "./routes.js";
 import { Table, logPath, operatorsPath, uuid } from "./table.js";
-import { hold, preferredWait } from "./wait.js";
+import { longPoll, preferredWait } from "./longpoll.js";
 
 const publicTable = new Table(publicRoutes), adminTable = new Table(adminRoutes);
 const operatorsWords = adminTable.words();
@@ -28,7 +28,7 @@ const hopByHop = new Set([
 //   ready()             → whether the KV answers
 //   log(line)
 //   shown(client)       → the client's address as the log may have it, "" for none
-//   lobby               a Lobby for the requests that wait
+//   waits               a WaitLimiter for the requests that wait
 export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
@@ -38,15 +38,15 @@ export async function serve(request, url, on) {
   }
   const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
   const route = (admin ? adminTable : publicTable).at(request.method, text);
-  const told = {}; // what is known of the request
+  const known = {}; // what is known of the request
   let answer, client = abi.empty;
   try {
     client = on.client(request);
-    answer = await answerTo(request, url, { admin, path, route, told, begin }, client, on);
+    answer = await answerTo(request, url, { admin, path, route, known, begin }, client, on);
   } catch (e) {
     on.log({ level: 8, message: "a request has failed", error: e.message });
-    told.code = "INTERNAL";
-    answer = refuse(request, 500, told.code, "Something went wrong on our side.");
+    known.code = "INTERNAL";
+    answer = refuse(request, 500, known.code, "Something went wrong on our side.");
   }
   const shown = admin ? operatorsPath(operatorsWords, text) : logPath(route, text);
   const correlation = correlationID(request);
@@ -55,7 +55,7 @@ export async function serve(request, url, on) {
     level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method),
     route: route.label, ...(shown && { path: shown }),
     status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
-    ...(from && { client: from }), ...told,
+    ...(from && { client: from }), ...known,
     ...(correlation && { correlation_id: await logCorrelation(correlation) }),
   });
   return answer;
@@ -73,9 +73,9 @@ function shownClient(on, client) {
 
 const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
 
-async function answerTo(request, url, { admin, path, route, told, begin }, client, on) {
+async function answerTo(request, url, { admin, path, route, known, begin }, client, on) {
   const refused = (status, code, text, more) => {
-    told.code = code;
+    known.code = code;
     return refuse(request, status, code, text, more);
   };
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
@@ -109,7 +109,7 @@ async function answerTo(request, url, { admin, path, route, told, begin }, clien
   // ask returns the guest's answer. It throws Invalid if that is none.
   const ask = async (entry) => {
     const result = await on.run(entry, message, (about) => {
-      for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) told[name] = value;
+      for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) known[name] = value;
     });
     try {
       const response = abi.read(abi.response, result);
@@ -127,7 +127,7 @@ async function answerTo(request, url, { admin, path, route, told, begin }, clien
   try {
     const response = await ask(admin ? abi.entry.admin : abi.entry.handle);
     const seconds = route.waits ? preferredWait(header["Prefer"] ?? []) : 0;
-    return answerOf(request, await hold(response, { seconds, begin, client, ask: again, lobby: on.lobby }));
+    return answerOf(request, await longPoll(response, { seconds, begin, client, ask: again, limiter: on.waits }));
   } catch (e) {
     if (e instanceof Invalid) {
       on.log({ level: 8, message: "the guest gave no valid answer" });

@@ -18,20 +18,20 @@ type fakeConn struct {
 func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
 func (c *fakeConn) Close() error         { c.closed = true; return nil }
 
-// crowdCase says in words what happens to a crowd: with "a 10.0.0.1", connection a comes from that
-// address, "a enter" and "a leave" begin and end a request on it, "a await" and "a arrived" begin and end
-// a body over HTTP/2, and "a close" closes it. gone are the connections that gave way, in that order. full
+// connLimitCase says in words what happens to connections: with "a 10.0.0.1", connection a comes from that
+// address, "a busy" and "a idle" begin and end a request on it, "a body" and "a whole" begin and end a body
+// over HTTP/2, and "a close" closes it. evicted are the connections that gave way, in that order. rejected
 // are those that were not let in.
-type crowdCase struct {
-	rule          string
-	most, perPeer int
-	happens       string
-	gone, full    string
+type connLimitCase struct {
+	rule              string
+	max, maxPerPeer   int
+	happens           string
+	evicted, rejected string
 }
 
-func TestCrowd(t *testing.T) {
-	for name, cases := range map[string][]crowdCase{
-		"of an address": crowdOfAnAddress, "of all": crowdOfAll, "with bodies": crowdWithBodies,
+func TestConnLimits(t *testing.T) {
+	for name, cases := range map[string][]connLimitCase{
+		"of an address": perAddressCases, "of all": totalCases, "with bodies": bodyCases,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range cases {
@@ -41,20 +41,20 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-var crowdOfAnAddress = []crowdCase{
+var perAddressCases = []connLimitCase{
 	{"there is room", 3, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.2", "", ""},
 	{"an address at its limit: its idlest gives way", 9, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
 	{"at an address's limit, no other address loses one",
 		9, 2, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
 	{"a limit of one", 9, 1, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a b", ""},
 	{"one with a request in hand does not give way",
-		9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, c 10.0.0.1", "b", ""},
+		9, 2, "a 10.0.0.1, b 10.0.0.1, a busy, c 10.0.0.1", "b", ""},
 	{"none gives way if all have a request in hand",
-		9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, b enter, c 10.0.0.1", "", "c"},
+		9, 2, "a 10.0.0.1, b 10.0.0.1, a busy, b busy, c 10.0.0.1", "", "c"},
 	{"once its request is answered, it is the last to give way",
-		9, 2, "a 10.0.0.1, b 10.0.0.1, a enter, a leave, c 10.0.0.1", "b", ""},
+		9, 2, "a 10.0.0.1, b 10.0.0.1, a busy, a idle, c 10.0.0.1", "b", ""},
 	{"two requests over one connection: both have to end", 9, 2,
-		"a 10.0.0.1, b 10.0.0.1, a enter, a enter, a leave, b enter, c 10.0.0.1, a leave, d 10.0.0.1", "a",
+		"a 10.0.0.1, b 10.0.0.1, a busy, a busy, a idle, b busy, c 10.0.0.1, a idle, d 10.0.0.1", "a",
 		"c"},
 	{"a connection that closes makes room", 9, 2, "a 10.0.0.1, b 10.0.0.1, a close, c 10.0.0.1", "", ""},
 	{"IPv4 addresses count one by one", 9, 1, "a 10.0.0.1, b 10.0.0.2, c ::ffff:10.0.0.3", "", ""},
@@ -64,62 +64,62 @@ var crowdOfAnAddress = []crowdCase{
 	{"a trusted proxy has no limit of its own", 9, 1, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1", "", ""},
 	{"connections without an address have no limit either", 9, 1, "a unix, b unix", "", ""},
 	{"a connection that has given way changes nothing more",
-		9, 1, "a 10.0.0.1, b 10.0.0.1, a leave, a arrived, a close, c 10.0.0.1", "a b", ""},
+		9, 1, "a 10.0.0.1, b 10.0.0.1, a idle, a whole, a close, c 10.0.0.1", "a b", ""},
 }
 
-var crowdOfAll = []crowdCase{
+var totalCases = []connLimitCase{
 	{"at the limit of all, the address with the most idle ones loses one",
 		4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, y 10.0.0.2", "a", ""},
 	{"also if the new one is of that address",
 		4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.1", "a b", ""},
 	{"only idle ones count for that",
-		5, 9, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, a enter, b enter, x 10.0.0.2, y 10.0.0.2, z 10.0.0.3", "x",
+		5, 9, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, a busy, b busy, x 10.0.0.2, y 10.0.0.2, z 10.0.0.3", "x",
 		""},
 	{"if all have as many, the one that was idle for longest",
-		3, 9, "x 10.0.0.2, a 10.0.0.1, y 10.0.0.3, x enter, x leave, z 10.0.0.4", "a", ""},
+		3, 9, "x 10.0.0.2, a 10.0.0.1, y 10.0.0.3, x busy, x idle, z 10.0.0.4", "a", ""},
 	{"trusted proxies give way after all others",
 		4, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1, y 10.0.0.2, z 10.0.0.2", "x y", ""},
 	{"trusted proxies give way if there are no others",
 		3, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1", "a", ""},
 	{"at the limit of all, all have a request in hand",
-		2, 9, "a 10.0.0.1, b 10.0.0.2, a enter, b enter, c 10.0.0.3", "", "c"},
+		2, 9, "a 10.0.0.1, b 10.0.0.2, a busy, b busy, c 10.0.0.3", "", "c"},
 }
 
-var crowdWithBodies = []crowdCase{
+var bodyCases = []connLimitCase{
 	{"the first body that is coming does not count",
-		9, 2, "a 10.0.0.1, b 10.0.0.1, a await, b await", "", ""},
+		9, 2, "a 10.0.0.1, b 10.0.0.1, a body, b body", "", ""},
 	{"each further body counts as a connection",
-		9, 3, "a 10.0.0.1, b 10.0.0.1, b await, b await, b await", "a", ""},
+		9, 3, "a 10.0.0.1, b 10.0.0.1, b body, b body, b body", "a", ""},
 	{"the connection with the bodies may be the one that gives way",
-		9, 2, "a 10.0.0.1, a await, a await, a await", "a", "a"},
+		9, 2, "a 10.0.0.1, a body, a body, a body", "a", "a"},
 	{"a body that has arrived does not count any more",
-		9, 2, "a 10.0.0.1, a await, a await, a arrived, b 10.0.0.1, a arrived", "", ""},
+		9, 2, "a 10.0.0.1, a body, a body, a whole, b 10.0.0.1, a whole", "", ""},
 	{"when a connection closes, its bodies do not count any more", 4, 3,
-		"a 10.0.0.1, a await, a await, a await, a close, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.2",
+		"a 10.0.0.1, a body, a body, a body, a close, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.2",
 		"", ""},
 	{"bodies count at the limit of all as well",
-		4, 9, "x 10.0.0.2, a 10.0.0.1, a await, a await, y 10.0.0.3, z 10.0.0.4", "a", ""},
+		4, 9, "x 10.0.0.2, a 10.0.0.1, a body, a body, y 10.0.0.3, z 10.0.0.4", "a", ""},
 }
 
-// crowding is a crowd under a test, and what has happened to it.
-type crowding struct {
-	*crowd
-	conns      map[string]*fakeConn
-	members    map[string]*member
-	gone, full []string
-	open       int
+// limiterTest is a connLimiter under a test, and what has happened to it.
+type limiterTest struct {
+	*connLimiter
+	conns             map[string]*fakeConn
+	limited           map[string]*limitedConn
+	evicted, rejected []string
+	counted           int
 }
 
-func (c crowdCase) test(t *testing.T) {
+func (c connLimitCase) test(t *testing.T) {
 	proxy := netip.MustParseAddr("192.0.2.1")
-	in := &crowding{conns: map[string]*fakeConn{}, members: map[string]*member{}}
-	in.crowd = &crowd{most: c.most, perPeer: c.perPeer, peers: map[netip.Prefix]*peer{},
-		exempt: func(a netip.Addr) bool { return a == proxy },
-		count:  func(change int) { in.open += change },
-		yielded: func(m *member, _ string) {
-			for name, of := range in.members {
-				if of == m {
-					in.gone = append(in.gone, name)
+	in := &limiterTest{conns: map[string]*fakeConn{}, limited: map[string]*limitedConn{}}
+	in.connLimiter = &connLimiter{max: c.max, maxPerPeer: c.maxPerPeer, peers: map[netip.Prefix]*peer{},
+		exempt:  func(a netip.Addr) bool { return a == proxy },
+		onCount: func(change int) { in.counted += change },
+		onEvict: func(c *limitedConn, _ string) {
+			for name, of := range in.limited {
+				if of == c {
+					in.evicted = append(in.evicted, name)
 				}
 			}
 		},
@@ -128,53 +128,53 @@ func (c crowdCase) test(t *testing.T) {
 		name, what, _ := strings.Cut(what, " ")
 		in.happens(name, what)
 	}
-	if strings.Join(in.gone, " ") != c.gone || strings.Join(in.full, " ") != c.full {
-		t.Errorf("gave way: %v, want %s; not let in: %v, want %s", in.gone, c.gone, in.full, c.full)
+	if strings.Join(in.evicted, " ") != c.evicted || strings.Join(in.rejected, " ") != c.rejected {
+		t.Errorf("gave way: %v, want %s; not let in: %v, want %s", in.evicted, c.evicted, in.rejected, c.rejected)
 	}
 	for name, conn := range in.conns {
-		m := in.members[name]
-		if m != nil && conn.closed != m.gone || m == nil && conn.closed {
+		c := in.limited[name]
+		if c != nil && conn.closed != c.removed || c == nil && conn.closed {
 			t.Errorf("%s: closed: %v", name, conn.closed)
 		}
-		if slices.Contains(in.gone, name) && m.enter() {
+		if slices.Contains(in.evicted, name) && c.beginRequest() {
 			t.Errorf("%s has given way and takes a request into hand", name)
 		}
 	}
-	for _, m := range in.members {
-		m.Close()
+	for _, c := range in.limited {
+		c.Close()
 	}
-	if in.held != 0 || len(in.peers) != 0 || len(in.queue) != 0 || in.open != 0 || !in.empty() {
+	if in.open != 0 || len(in.peers) != 0 || len(in.queue) != 0 || in.counted != 0 || !in.empty() {
 		t.Errorf("all have gone, and %d are held, %d peers, %d in the queue, %d open",
-			in.held, len(in.peers), len(in.queue), in.open)
+			in.open, len(in.peers), len(in.queue), in.counted)
 	}
 }
 
 // happens does what a case says of a connection.
-func (in *crowding) happens(name, what string) {
-	m := in.members[name]
+func (in *limiterTest) happens(name, what string) {
+	c := in.limited[name]
 	switch what {
-	case "enter":
-		m.enter()
-	case "leave":
-		m.leave()
-	case "await":
-		if !m.await() {
-			in.full = append(in.full, name)
+	case "busy":
+		c.beginRequest()
+	case "idle":
+		c.endRequest()
+	case "body":
+		if !c.beginBody() {
+			in.rejected = append(in.rejected, name)
 		}
-	case "arrived":
-		m.arrived()
+	case "whole":
+		c.endBody()
 	case "close":
-		m.Close()
+		c.Close()
 	default:
 		conn := &fakeConn{from: &net.UnixAddr{Name: "@", Net: "unix"}}
 		if what != "unix" {
 			conn.from = net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(what), 1))
 		}
 		in.conns[name] = conn
-		if m, _ := in.join(conn); m != nil {
-			in.members[name] = m
+		if c, _ := in.admit(conn); c != nil {
+			in.limited[name] = c
 		} else {
-			in.full = append(in.full, name)
+			in.rejected = append(in.rejected, name)
 		}
 	}
 }

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// ServeHTTP answers one request, counts it and logs it.
+func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var c *limitedConn
+	switch from := r.Context().Value(connKey{}).(type) {
+	case *http1Conn: // it ends the request itself, once the answer is written
+		c = from.limited
+		from.handlerBegins()
+	case *limitedConn:
+		c = from
+		defer c.endRequest()
+	}
+	if l.health && (r.URL.Path == AlivePath || r.URL.Path == ReadyPath) {
+		c.beginRequest()
+		l.s.serveHealth(w, r, l.name, l.client(r), false)
+		return
+	}
+	begin := time.Now()
+	metrics := l.s.metrics
+	metrics.inFlight.Inc()
+	defer metrics.inFlight.Dec()
+
+	client := l.client(r)
+	route := l.routes.At(r.Method, pathOf(r.URL))
+	ctx, recorder := withAboutRecorder(r.Context())
+	ctx, span := l.s.cfg.Trace.Request(ctx, web.Header(r.Header), l.name, logMethod(r.Method), route.Label)
+	req := &web.Request{
+		Method: r.Method,
+		Path:   pathOf(r.URL),
+		Query:  r.URL.RawQuery,
+		Header: web.Header(r.Header),
+		Client: client,
+	}
+	resp, why := l.answer(ctx, w, r, c, req, &route)
+	resp, waited := l.longPoll(ctx, w, req, &route, resp, begin)
+	l.s.raiseRetryAfter(resp)
+	l.write(w, r, resp)
+
+	took := time.Since(begin)
+	metrics.observe(route.Label, resp.Status, took-waited)
+	about := recorder.read()
+	if why != nil {
+		about.Code = string(why.code)
+	}
+	span.End(resp.Status, resp.Header.Get("X-Request-Id"), about)
+	l.logAccess(r, &route, client, resp, about, why, took)
+}
+
+// pathOf returns the path by which routes know a request: without its escapes. But an escaped slash is a part
+// of a segment, and is none that parts two. A path that has one stays as it was sent, so it is not the path
+// of another route.
+func pathOf(u *url.URL) string {
+	if escaped := u.EscapedPath(); strings.Contains(strings.ToLower(escaped), "%2f") {
+		return escaped
+	}
+	return u.Path
+}
+
+func (l *listener) client(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		// The listener has no IP addresses (a Unix socket): there is none to limit
+		// by, and none to trust.
+		return netip.Addr{}
+	}
+	return clientAddr(peer.Addr(), l.s.cfg.ProxyHeader, r.Header, l.s.cfg.TrustedProxies)
+}
+
+// answer never returns nil, nor a status that net/http would refuse. why is not nil
+// if the answer comes from the server alone. Head and body are read before the
+// request takes one of the places, so that a slow peer never holds one.
+func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
+	req *web.Request, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
+	maxBody := route.BodyLimit()
+	if len(r.RequestURI) > web.MaxURL { // as it was sent, with its escapes
+		req.Query = ""
+		return l.refuse(req, uriTooLong), &uriTooLong
+	}
+	stream := l.streams[req.Path]
+	if stream == nil {
+		// An error means that the connection has no deadlines, so there is none to set.
+		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
+		large := largeBody{memory: &l.s.largeBodies, cancel: func() { readUntil(time.Now()) }}
+		defer large.release()
+		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
+			// A picture takes longer than a form over the uplink of a phone.
+			readUntil(time.Now().Add(largeBodyTimeout))
+		}
+		if why := l.takeBody(r, c, req, maxBody, &large); why != nil {
+			return l.refuse(req, *why), why
+		}
+	}
+	if !c.beginRequest() {
+		return l.refuse(req, serviceBusy), &serviceBusy // nobody is there to read it
+	}
+	if route.Whole {
+		ctx = context.WithoutCancel(ctx)
+	}
+	handle := l.handle
+	if stream != nil {
+		// An error means that the connection has no deadlines, so there is none to extend.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(l.timeout))
+		handle = func(ctx context.Context, req *web.Request) *web.Response { return stream(ctx, req, r.Body) }
+	}
+	if resp = l.callHandler(ctx, req, handle); resp == nil {
+		return l.refuse(req, serviceBusy), &serviceBusy
+	}
+	return resp, nil
+}
+
+// callHandler has a request handled in one of the places. It returns nil if none is free.
+func (l *listener) callHandler(ctx context.Context, req *web.Request, handle Handler) *web.Response {
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	default:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.guard(req, func() *web.Response { return handle(ctx, req) })
+}
+
+// guard turns a panic or an impossible answer into a 500.
+func (l *listener) guard(req *web.Request, handle func() *web.Response) (resp *web.Response) {
+	defer func() {
+		if v := recover(); v != nil {
+			resp = l.refuse(req, internalError)
+			l.s.log.Error("panic in the engine", "cause", causeOf(v),
+				"request_id", resp.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
+		}
+	}()
+	resp = handle()
+	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
+		return l.refuse(req, engineUnavailable)
+	}
+	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError ||
+		resp.Status < 200 || resp.Status > 599 {
+		resp = l.refuse(req, internalError)
+		l.s.log.Error("the engine gave no valid answer", "request_id", resp.Header.Get("X-Request-Id"))
+	}
+	return resp
+}
+
+// causeOf describes a panic. It shows an error of Go's runtime as it is, and only the
+// type of any other value, which may quote a request.
+func causeOf(v any) string {
+	if err, ok := v.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// hopByHop are headers that belong to the connection, which is the server's.
+var hopByHop = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true,
+	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Content-Length": true,
+}
+
+func (l *listener) write(w http.ResponseWriter, r *http.Request, resp *web.Response) {
+	h := w.Header()
+	for k, v := range resp.Header {
+		if !hopByHop[k] {
+			h[k] = v
+		}
+	}
+	if l.s.draining.Load() || resp.Header.Get("Connection") == "close" {
+		h.Set("Connection", "close")
+	}
+	if h.Get("Content-Type") == "" {
+		h["Content-Type"] = nil // no guessing from the content
+	}
+	bodyless := resp.Status == http.StatusNoContent || resp.Status == http.StatusNotModified
+	// A HEAD answer without a body has a length all the same, only unknown here.
+	if !bodyless && (r.Method != http.MethodHead || len(resp.Body) > 0) {
+		h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
+	}
+	w.WriteHeader(resp.Status)
+	if !bodyless && len(resp.Body) > 0 {
+		w.Write(resp.Body) // an error means that the client has gone
+	}
+}

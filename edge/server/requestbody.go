@@ -1,0 +1,67 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the
+// memory that it has reserved.
+func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int,
+	large *largeBody) *refusal {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	if r.ProtoMajor == 2 {
+		if !c.beginBody() {
+			return &serviceBusy
+		}
+		defer c.endBody()
+	}
+	var err error
+	req.Body, err = readBody(r, maxBody, large)
+	if errors.Is(err, errNoBodyMemory) || err != nil && large.wasEvicted() {
+		return &serviceBusy
+	}
+	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+		return &bodyTimeout
+	}
+	if err != nil {
+		return &bodyBroken
+	}
+	return nil
+}
+
+var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); return &b }}
+
+// readBody reads at most one byte more than the route takes, so that the core can
+// tell that a body is too large. With the pooled buffer, a small body does not cost
+// 16 KiB. A larger one costs what has arrived of it.
+func readBody(r *http.Request, maxBody int, large *largeBody) (body []byte, err error) {
+	buf := bodyBuffers.Get().(*[]byte)
+	defer bodyBuffers.Put(buf)
+	most := maxBody + 1
+	for n := 0; ; {
+		m, err := r.Body.Read((*buf)[n:min(len(*buf), most-len(body))])
+		n += m
+		switch {
+		case err == io.EOF, err == nil && len(body)+n == most:
+			if !large.complete() {
+				return nil, errNoBodyMemory
+			}
+			return append(body, (*buf)[:n]...), nil
+		case err != nil:
+			return nil, err
+		case n == len(*buf):
+			if !large.reserve(int64(n)) {
+				return nil, errNoBodyMemory
+			}
+			body, n = append(body, *buf...), 0
+		}
+	}
+}
