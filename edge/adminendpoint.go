@@ -24,8 +24,8 @@ import (
 )
 
 // AdminEndpoint is a path of the operators' API that this process answers itself, because the core knows
-// nothing of what it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks the
-// engine, so wrong tokens count together with those of every other path.
+// nothing of what it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks
+// the engine, so wrong tokens count together with those of every other path.
 type AdminEndpoint struct {
 	// Operations has the methods that the path takes, and what each one does.
 	Operations map[string]operate.Operation

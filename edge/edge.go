@@ -109,8 +109,8 @@ type Config struct {
 	// are nil.
 	Server server.Config
 
-	// AdminEndpoints has the paths of the operators' API that this process answers itself, by path. Nil: there
-	// are none.
+	// AdminEndpoints has the paths of the operators' API that this process answers itself, by path. Nil:
+	// there are none.
 	AdminEndpoints map[string]AdminEndpoint
 
 	// Tracer gets spans of requests and jobs, and of what they ask of the store and of others; see package
@@ -140,8 +140,8 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a runner.Signaler, Open uses
-// it as such.
+// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a runner.Signaler, Open
+// uses it as such.
 type Store struct {
 	KV kv.KV
 

@@ -129,7 +129,8 @@ func (c connLimitCase) test(t *testing.T) {
 		in.happens(name, what)
 	}
 	if strings.Join(in.evicted, " ") != c.evicted || strings.Join(in.rejected, " ") != c.rejected {
-		t.Errorf("gave way: %v, want %s; not let in: %v, want %s", in.evicted, c.evicted, in.rejected, c.rejected)
+		t.Errorf("gave way: %v, want %s; not let in: %v, want %s",
+			in.evicted, c.evicted, in.rejected, c.rejected)
 	}
 	for name, conn := range in.conns {
 		c := in.limited[name]

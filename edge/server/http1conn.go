@@ -66,7 +66,7 @@ type http1Conn struct {
 	inHandler atomic.Bool         // from the handler's start until the answer is written
 	headBegun bool                // a part of the next head has come
 	hasLine   bool                // the whole first line of it has come
-	head      []byte              // the first maxKeptHead bytes of it, or nothing if nobody is shown a page here
+	head      []byte              // the first maxKeptHead bytes of it, or nothing without keepHead
 	keepHead  bool                // heads are kept
 	refused   bool                // our answer is written
 }

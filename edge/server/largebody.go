@@ -80,7 +80,8 @@ func (b *largeBody) releaseLocked() {
 	delete(b.memory.arriving, b)
 }
 
-// reservedNothing reports whether the body has reserved nothing yet. Then no other body knows of it, and it needs no lock.
+// reservedNothing reports whether the body has reserved nothing yet. Then no other body knows of it, and it
+// needs no lock.
 func (b *largeBody) reservedNothing() bool { return b.lastRead.IsZero() }
 
 // complete says that the body is whole. From then on it gives way to none. It returns false if it has.

@@ -50,8 +50,10 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
 	// Their connections are in hand and give way to none, so others must be left.
 	l.waits = waitLimiter{max: min(maxWaiting, max(s.cfg.MaxConns/4, 1)),
-		maxPerClient: min(maxWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)), clients: map[netip.Prefix]int{}}
-	l.conns = &connLimiter{max: s.cfg.MaxConns, maxPerPeer: s.cfg.MaxConnsPerIP, peers: map[netip.Prefix]*peer{},
+		maxPerClient: min(maxWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)),
+		clients:      map[netip.Prefix]int{}}
+	l.conns = &connLimiter{max: s.cfg.MaxConns, maxPerPeer: s.cfg.MaxConnsPerIP,
+		peers:   map[netip.Prefix]*peer{},
 		exempt:  func(a netip.Addr) bool { return contains(s.cfg.TrustedProxies, a) },
 		onCount: func(change int) { s.metrics.connections.WithLabelValues(name).Add(float64(change)) },
 		onEvict: func(c *limitedConn, why string) { l.recordOverLimit(connEvicted, c.peer.network, why) },
@@ -125,9 +127,10 @@ func (l *listener) handshakeFailed(c *limitedConn, err error) {
 // recordRefusal counts and logs an answer that stands in for one of net/http's.
 func (l *listener) recordRefusal(c *limitedConn, resp *web.Response) {
 	l.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
-	l.logSampled(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request", l.s.networkAttrs(c.peer.network,
-		slog.String("listener", l.name), slog.String("route", routeNone), slog.Int("status", resp.Status),
-		slog.String("request_id", resp.Header.Get("X-Request-Id")))...)
+	l.logSampled(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request",
+		l.s.networkAttrs(c.peer.network,
+			slog.String("listener", l.name), slog.String("route", routeNone), slog.Int("status", resp.Status),
+			slog.String("request_id", resp.Header.Get("X-Request-Id")))...)
 }
 
 // What became of a connection that there was no room for.

@@ -19,8 +19,8 @@ const (
 	// maxWait is the longest wait. Proxies commonly end a request that is silent for 30 s.
 	maxWait = 20 * time.Second
 
-	// pollInterval is how long the server waits before it asks again. Nobody minds news that are half a second
-	// late, and each asking costs the store some reads.
+	// pollInterval is how long the server waits before it asks again. Nobody minds news that are half a
+	// second late, and each asking costs the store some reads.
 	pollInterval = 500 * time.Millisecond
 
 	// How many requests may wait at once. So many of them ask the store 512 times a second.
@@ -37,8 +37,8 @@ type waitLimiter struct {
 	clients map[netip.Prefix]int
 }
 
-// acquire lets a request wait, or returns false if too many do. A client without an address is limited with all
-// others only.
+// acquire lets a request wait, or returns false if too many do. A client without an address is limited with
+// all others only.
 func (w *waitLimiter) acquire(client netip.Addr) bool {
 	network := networkOf(client)
 	w.mu.Lock()
@@ -61,8 +61,9 @@ func (w *waitLimiter) release(client netip.Addr) {
 	}
 }
 
-// longPoll returns the answer to a request, of which resp is the first one. waited is for how long the request
-// has had no place meanwhile. The connection has the request in hand all the time, so it does not give way.
+// longPoll returns the answer to a request, of which resp is the first one. waited is for how long the
+// request has had no place meanwhile. The connection has the request in hand all the time, so it does not
+// give way.
 func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web.Request,
 	route *web.Route[struct{}], resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)

@@ -337,8 +337,9 @@ func (s *Server) drain(listeners []*listener) error {
 	for _, l := range listeners {
 		l.stopAccepting(backlogMax)
 	}
-	left := func(l *listener) bool { return !l.conns.empty() }
-	for end := time.Now().Add(s.cfg.IdleGrace); slices.ContainsFunc(listeners, left) && time.Now().Before(end); {
+	connected := func(l *listener) bool { return !l.conns.empty() }
+	end := time.Now().Add(s.cfg.IdleGrace)
+	for slices.ContainsFunc(listeners, connected) && time.Now().Before(end) {
 		time.Sleep(5 * time.Millisecond)
 	}
 
