@@ -644,7 +644,7 @@ func TestAdminStreams(t *testing.T) {
 	base, _ := start(t, Config{Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 		return &web.Response{Status: 404, Header: web.Header{}}
 	}},
-		AdminListener: admin, ReadTimeout: 100 * time.Millisecond,
+		AdminListener: admin, ReadTimeout: 300 * time.Millisecond,
 		Admin: func(context.Context, *web.Request) *web.Response { return ok(`{"admin":true}`) },
 		AdminStreams: map[string]Stream{
 			"/stream": func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
@@ -664,12 +664,11 @@ func TestAdminStreams(t *testing.T) {
 	}{
 		{"http://" + admin.Addr().String() + "/stream", 200, fmt.Sprintf(`{"bytes":%d,"error":"<nil>"}`, size)},
 		{"http://" + admin.Addr().String() + "/panic", 500, `"code":"INTERNAL"`},
-		{base + "/stream", 404, ""},
 	} {
 		body, late := io.Pipe()
 		go func() {
 			late.Write(make([]byte, size/2))
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(600 * time.Millisecond)
 			late.Write(make([]byte, size/2))
 			late.Close()
 		}()
@@ -684,6 +683,14 @@ func TestAdminStreams(t *testing.T) {
 		if resp.StatusCode != c.status || !strings.Contains(string(got), c.says) {
 			t.Errorf("%s: %d %s", c.url, resp.StatusCode, got)
 		}
+	}
+	public, err := http.Post(base+"/stream", "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public.Body.Close()
+	if public.StatusCode != 404 {
+		t.Errorf("the public listener has the stream too: %d", public.StatusCode)
 	}
 	resp, err := http.Get("http://" + admin.Addr().String() + "/other")
 	if err != nil {
