@@ -55,6 +55,14 @@ var table = []mutant{
 		ask:    []string{"./core/admin TestEveryBodyNames"},
 	},
 	{
+		breaks: "an integration is said to have no publisher if it is the publisher that cannot be read (contract 5)",
+		pkg:    "core/integration",
+		of:     "Site.problems",
+		old:    `!publishers[i.Publisher] && !unread`,
+		new:    `!publishers[i.Publisher]`,
+		ask:    []string{"./core/admin TestEveryBodyNames"},
+	},
+	{
 		breaks: "a publisher whose users nobody verifies is told that it is live (contract 44)",
 		pkg:    "core/operate",
 		old:    `verifies = verifies || i.Ready && d.verifies(&i.Integration)`,
