@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/bothdoors"
 )
 
 // pace is the time of requests that wait. The test says when one asks again, and when the time of one is
@@ -440,20 +440,8 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 	}
 }
 
-// The same texts are read by the Worker (edge/workers/wait_test.go).
 func TestPreferredWait(t *testing.T) {
-	b, err := os.ReadFile("testdata/prefer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
-		Prefer  []string
-		Seconds int
-	}
-	if err := json.Unmarshal(b, &cases); err != nil || len(cases) < 20 {
-		t.Fatalf("%d cases, %v", len(cases), err)
-	}
-	for _, c := range cases {
+	for _, c := range bothdoors.Preferences(t) {
 		if got := preferredWait(web.Header{"Prefer": c.Prefer}); got != c.Seconds {
 			t.Errorf("RFC 7240: %q is %d seconds, want %d", c.Prefer, got, c.Seconds)
 		}

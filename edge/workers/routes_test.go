@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/bothdoors"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
@@ -80,14 +81,6 @@ func routesJS(t *testing.T) []byte {
 // The Worker and the native server give a request the same label, its body the same
 // limit, and log the same part of its path.
 func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
-	b, err := os.ReadFile("../server/testdata/paths.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var paths []struct{ Door, Path, Logged string }
-	if err := json.Unmarshal(b, &paths); err != nil || len(paths) < 20 {
-		t.Fatalf("%d paths, %v", len(paths), err)
-	}
 	type question struct {
 		Door   string `json:"door"`
 		Method string `json:"method"`
@@ -102,7 +95,7 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 	tables := map[string]web.Listing{"public": core.Routes(), "admin": core.AdminRoutes()}
 	var questions []question
 	var want []answer
-	for _, c := range paths {
+	for _, c := range bothdoors.Paths(t) {
 		for _, method := range []string{"GET", "POST", "PUT"} {
 			r := tables[c.Door].At(method, c.Path)
 			questions = append(questions, question{c.Door, method, c.Path})

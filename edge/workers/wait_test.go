@@ -3,25 +3,15 @@ package workers_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"testing"
 
+	"github.com/verge-id/verge/edge/internal/bothdoors"
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
 // The Worker and the native server read a Prefer alike.
 func TestBothDoorsReadAPreferenceAlike(t *testing.T) {
-	b, err := os.ReadFile("../server/testdata/prefer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
-		Prefer  []string
-		Seconds int
-	}
-	if err := json.Unmarshal(b, &cases); err != nil || len(cases) < 20 {
-		t.Fatalf("%d cases, %v", len(cases), err)
-	}
+	cases := bothdoors.Preferences(t)
 	var all [][]string
 	for _, c := range cases {
 		all = append(all, c.Prefer)
