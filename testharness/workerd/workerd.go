@@ -132,7 +132,7 @@ func Shared(t testing.TB) *Server {
 	shared.Do(func() {
 		// Durable Objects with SQLite are always files, and every answer waits until they are written.
 		var dir string
-		if dir, shared.err = os.MkdirTemp(kit.InMemory(), "verge-workerd-"); shared.err == nil {
+		if dir, _, shared.err = kit.Scratch("workerd"); shared.err == nil { // the process removes it
 			shared.server, shared.err = start(program, module, dir, Options{forget: true})
 		}
 	})
