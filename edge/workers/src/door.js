@@ -127,7 +127,9 @@ async function answerTo(request, url, { admin, path, route, told, begin }, clien
   try {
     const response = await ask(admin ? abi.entry.admin : abi.entry.handle);
     const seconds = route.waits ? preferredWait(header["Prefer"] ?? []) : 0;
-    return answerOf(request, await hold(response, { seconds, begin, client, ask: again, lobby: on.lobby }));
+    return answerOf(request, await hold(response, {
+      seconds, begin, client, signal: request.signal, ask: again, lobby: on.lobby,
+    }));
   } catch (e) {
     if (e instanceof Invalid) {
       on.log({ level: 8, message: "the guest gave no valid answer" });
