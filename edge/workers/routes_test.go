@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"testing"
 
@@ -102,22 +100,9 @@ func TestBothDoorsKnowTheRoutesAlike(t *testing.T) {
 			want = append(want, answer{r.Label, r.BodyLimit(), r.Waits, c.Logged})
 		}
 	}
-	body, err := json.Marshal(questions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := workerd.Shared(t).Client().Post("http://control.localhost/routes", "", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
-	}
 	var got []answer
-	if err := json.Unmarshal(text, &got); err != nil || len(got) != len(want) {
-		t.Fatalf("%d answers, want %d, %v", len(got), len(want), err)
+	if askWorker(t, "routes", questions, &got); len(got) != len(want) {
+		t.Fatalf("%d answers, want %d", len(got), len(want))
 	}
 	for i, q := range questions {
 		if got[i] != want[i] {

@@ -153,10 +153,12 @@ func TestSignals(t *testing.T) {
 			}
 		})
 	}
-	a := aboutPostgres(postgres.Server{}, true, errors.New("signals do not arrive: add pooler=transaction"))
+	lost := errors.New("signals do not arrive: add pooler=transaction")
+	a := aboutPostgres(postgres.Server{}, true, lost)
 	var said bytes.Buffer
 	text{&said}.signals(a.Signals)
-	wantInWords(t, said.String()+strings.Join(a.Warnings, "\n"), "signals WARNING signals do not arrive: add pooler",
+	wantInWords(t, said.String()+strings.Join(a.Warnings, "\n"),
+		"signals WARNING signals do not arrive: add pooler",
 		"what an instance has to leave to others waits until they look by themselves")
 	said.Reset()
 	text{&said}.signals(About{}.Signals)

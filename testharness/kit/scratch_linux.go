@@ -15,8 +15,8 @@ const (
 	memory = "/dev/shm" // what a test writes there costs no access to a disk
 	enough = 1 << 30    // bytes; in a container there may be only 64 MB
 
-	// held is a file of each such directory. The process that has made the directory holds a lock on it, which
-	// ends with the process, however it ends. What the process has started does not inherit the lock.
+	// held is a file of each such directory. The process that has made the directory holds a lock on it,
+	// which ends with the process, however it ends. What the process has started does not inherit the lock.
 	held = "held"
 )
 
@@ -61,8 +61,8 @@ func hold(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), os.Rename(path+".new", path))
-	if err != nil {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err = errors.Join(err, os.Rename(path+".new", path)); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -88,10 +88,11 @@ func sweep(place string) {
 // endAllIn ends the processes that work in a directory. SIGQUIT lets PostgreSQL give back its shared memory.
 func endAllIn(dir string) {
 	for _, signal := range []os.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for range 500 {
 			if signalAllIn(dir, signal) == 0 {
 				return
 			}
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
@@ -104,7 +105,7 @@ func signalAllIn(dir string, signal os.Signal) (n int) {
 		if err != nil {
 			continue
 		}
-		p, err := os.FindProcess(pid) // before its directory is read, so that it is that process and no later one
+		p, err := os.FindProcess(pid) // first, so that what is signalled is what works there
 		if err != nil {
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A process that is killed removes nothing. The next one removes what is left, ends what still runs there, and
-// touches nothing of a process that lives.
+// A process that is killed removes nothing. The next one removes what is left, ends what still runs there,
+// and touches nothing of a process that lives.
 func TestWhatAKilledProcessLeftIsRemoved(t *testing.T) {
 	const inPlace = "VERGE_TEST_SCRATCH"
 	if place := os.Getenv(inPlace); place != "" {

@@ -1,5 +1,5 @@
-// Package bothdoors has cases that the native server and the Worker must treat alike. The tests of both read them
-// here.
+// Package bothdoors has cases that the native server and the Worker must treat alike. The tests of both read
+// them here.
 package bothdoors
 
 import (
