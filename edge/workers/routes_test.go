@@ -14,7 +14,6 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothdoors"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
