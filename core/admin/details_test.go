@@ -75,6 +75,13 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 				"integrations.0.publisher integrations.0.secret integrations.0.webhook_url " +
 				"publishers.0.id publishers.2.id"},
 		{`{"publishers":5}`, "publishers"},
+		{`{"publishers":[{"id":7}],"integrations":[` + inSite + `]}`, "publishers.0.id"},
+		{`{"publishers":[{"id":"pub_f"},"shop"],"integrations":[` + inSite + `]}`, "publishers.1"},
+		{`{"publishers":{"id":"pub_a"},"integrations":[` + inSite + `]}`, "publishers"},
+		{`{"publishers":[{"id":"pub_f","name":7}],"integrations":[` + inSite + `]}`,
+			"integrations.0.publisher publishers.0.name"},
+		{`{"publishers":[{"id":"pub_a"}],"integrations":[` + strings.Replace(inSite, "true", "1", 1) + `]}`,
+			"integrations.0.webhook_off"},
 		{`{"publishers":[{"id":7,"name":{}},"shop"],"integrations":[{"ID":"y","publisher":5,"level":[],` +
 			`"challenge_age":"18","callback_origins":[5],"method":"sandbox","webhook_off":true},7]}`,
 			"integrations.0.callback_origins integrations.0.challenge_age integrations.0.id " +
@@ -82,6 +89,10 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 				"publishers.0.id publishers.0.name publishers.1"},
 	},
 }
+
+// inSite is an integration of a site, with nothing wrong but its publisher, if there is none.
+const inSite = `{"id":"694069ac-4d4e-475f-906b-2f11c5eca7bd","publisher":"pub_a","name":"Checkout","level":"L1",` +
+	`"challenge_age":25,"method":"sandbox","webhook_off":true}`
 
 // Contract 5: an answer names every member of a body that is wrong, whoever finds it, and nothing is done.
 func TestEveryBodyNamesAllThatIsWrong(t *testing.T) {

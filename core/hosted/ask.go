@@ -48,8 +48,8 @@ func (v *visit) waitURL(m method.Opened, step string) string {
 	return v.url(shownParam, shownAsked, stepParam, step, methodParam, m.Name)
 }
 
-// wait returns that page. address is its own, at which it looks again.
-func (v *visit) wait(m method.Opened, address string) *web.Response {
-	return v.page(200, pages.View{Kind: pages.Asked, Words: m.Kind, AgainURL: address,
+// wait returns a page that goes on to the address by itself. kind is that of the method that is asked, or "".
+func (v *visit) wait(kind, address string) *web.Response {
+	return v.page(200, pages.View{Kind: pages.Asked, Words: kind, AgainURL: address,
 		AgainAfter: waitInterval})
 }

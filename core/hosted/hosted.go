@@ -154,10 +154,13 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 		if errors.Is(err, host.ErrKeyAwaited) {
 			return v.unavailable(err)
 		}
-		// The step of a passkey has no page of its own.
+		if err == nil && s.Method == toUse && query.Get(shownParam) == shownAsked {
+			return v.wait("", v.overtakenURL(text))
+		}
+		// Otherwise the step of a passkey has no page of its own.
 		if err == nil && s.Attempt == r.Attempts && s.Method != toUse {
 			if m, ok := v.offered(s.Method); ok && query.Get(shownParam) == shownAsked && r.IsAsked(v.now) {
-				return v.wait(m, v.waitURL(m, text))
+				return v.wait(m.Kind, v.waitURL(m, text))
 			}
 			return v.addressed(r, s, text, pages.Notice{Trouble: query.Get(shownParam) == shownAsked})
 		}

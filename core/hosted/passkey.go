@@ -169,11 +169,17 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 }
 
 // overtaken answers a form whose passkey was used after the form was made, most likely by the same form: a
-// browser has sent it twice at once. It proves nothing. The browser goes to the page that holds now, and
-// takes the step of its form along. If the first form has completed the session by that very step, the page
-// is the way to the callback (hasProven); before that it says that the passkey was not accepted.
+// browser has sent it twice at once. It proves nothing. The browser waits for a moment, in which the first
+// form completes the session, and goes on to the page that holds then.
 func (v *visit) overtaken(step string) *web.Response {
-	return v.seeOther(v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer)))
+	return v.seeOther(v.url(shownParam, shownAsked, stepParam, step))
+}
+
+// overtakenURL is the address of that page. It has the step of the form. If the first form has completed the
+// session by that very step, the page is the way to the callback (hasProven). Otherwise it says that the
+// passkey was not accepted.
+func (v *visit) overtakenURL(step string) string {
+	return v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer))
 }
 
 // notAccepted sends the browser back to the page that says why its passkey is not enough.

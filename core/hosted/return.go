@@ -68,7 +68,7 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	d, err := v.ask(m, r, step)
 	switch {
 	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
-		return v.wait(m, address)
+		return v.wait(m.Kind, address)
 	case errors.Is(err, lifecycle.ErrMovedOn):
 		return v.seeOther(v.url())
 	case err == nil:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -44,19 +45,32 @@ type SiteIntegration struct {
 // Validate reports everything that is wrong with s, one problem a line.
 func (s Site) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
-	for _, p := range s.Problems(methods, dev) {
+	for _, p := range s.Problems(methods, dev, nil) {
 		errs = append(errs, errors.New(p.Text))
 	}
 	return errors.Join(errs...)
 }
 
 // Problems is Validate, with the member that each problem is about: publishers.0.id is the id of the first
-// publisher.
-func (s Site) Problems(methods method.Catalog, dev bool) problem.List {
+// publisher. misread are the values of a wrong type that ReadSite has found. They come first, and what only
+// follows from one of them is no problem of its own.
+func (s Site) Problems(methods method.Catalog, dev bool, misread problem.List) problem.List {
+	wrong := slices.Clone(misread)
+	for _, p := range s.problems(methods, dev, misread) {
+		if !misread.Has(p.Member) {
+			wrong = append(wrong, p)
+		}
+	}
+	return wrong
+}
+
+func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) problem.List {
 	var wrong problem.List
 	publishers, integrations := map[string]bool{}, map[string]bool{}
+	unread := misread.Has("publishers") // so an integration may be of a publisher that was not read
 	for n, p := range s.Publishers {
 		member := fmt.Sprintf("publishers.%d.id", n)
+		unread = unread || misread.Has(member)
 		wrong.AddError(member, p.Validate())
 		if publishers[p.ID] {
 			wrong.Add(member, "publisher %q: it is there twice", p.ID)
@@ -64,9 +78,9 @@ func (s Site) Problems(methods method.Catalog, dev bool) problem.List {
 		publishers[p.ID] = true
 	}
 	for n, i := range s.Integrations {
+		path := func(member string) string { return fmt.Sprintf("integrations.%d.%s", n, member) }
 		bad := func(member, format string, args ...any) {
-			wrong.Add(fmt.Sprintf("integrations.%d.%s", n, member), "integration %q: "+format,
-				append([]any{i.ID}, args...)...)
+			wrong.Add(path(member), "integration %q: "+format, append([]any{i.ID}, args...)...)
 		}
 		for _, p := range i.integration().Problems(methods, dev) {
 			if p.Member == "methods" && len(i.Methods) == 0 {
@@ -81,11 +95,11 @@ func (s Site) Problems(methods method.Catalog, dev bool) problem.List {
 			bad("id", "it is there twice")
 		}
 		integrations[i.ID] = true
-		if !publishers[i.Publisher] {
+		if !publishers[i.Publisher] && !unread {
 			bad("publisher", "there is no publisher %q", i.Publisher)
 		}
 		switch {
-		case i.WebhookURL == "" && !i.WebhookOff:
+		case i.WebhookURL == "" && !i.WebhookOff && !misread.Has(path("webhook_off")):
 			bad("webhook_url", "it has no webhook_url, so it would never be ready; "+
 				"set one, or webhook_off for no events")
 		case i.WebhookURL == "" && i.Secret != "":

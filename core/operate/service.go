@@ -82,16 +82,11 @@ func (o *Operations) site(who Actor, text []byte) (integration.Site, error) {
 		return integration.Site{}, err
 	}
 	s, err := integration.ReadSite(text)
-	var wrong problem.List
-	if err != nil && !errors.As(err, &wrong) {
+	var misread problem.List
+	if err != nil && !errors.As(err, &misread) {
 		return integration.Site{}, &Refused{err.Error()}
 	}
-	for _, p := range s.Problems(o.Catalog, o.Dev) {
-		if !wrong.Has(p.Member) {
-			wrong = append(wrong, p)
-		}
-	}
-	if len(wrong) > 0 {
+	if wrong := s.Problems(o.Catalog, o.Dev, misread); len(wrong) > 0 {
 		return integration.Site{}, o.invalid(wrong)
 	}
 	return s, nil

@@ -139,6 +139,24 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 	}
 }
 
+// Who looks at a service that is slow sees all that it has to do.
+func TestTheDashboardShowsWhatIsUnderWay(t *testing.T) {
+	shown := strings.Join(expressions(t), "\n")
+	gauges := 0
+	for _, m := range metricMade.FindAllStringSubmatch(read(t, "../server/metrics.go"), -1) {
+		if name := m[1]; strings.HasPrefix(name, "verge_http_") && !strings.HasSuffix(name, "_total") &&
+			!strings.HasSuffix(name, "_seconds") {
+			gauges++
+			if !strings.Contains(shown, name+"{") {
+				t.Errorf("no panel shows %s", name)
+			}
+		}
+	}
+	if gauges < 3 {
+		t.Errorf("%d gauges of requests and connections are found, want at least 3", gauges)
+	}
+}
+
 // increases finds alerts on the first event of a kind.
 var increases = regexp.MustCompile(
 	`expr: sum by \(\w+\) \(increase\((verge_\w+)\{(\w+="\w+")\}\[\w+\]\)\) > 0`)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/bothservers"
 )
 
 // pace is the time of requests that wait. The test says when one asks again, and when the time of one is
@@ -74,10 +74,13 @@ func (l *listener) waiting() int {
 	return l.waits.waiting
 }
 
+// patience is how long a test waits for what is to come.
+const patience = 20 * time.Second
+
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for !done() {
-		if t.Context().Err() != nil || t.Failed() {
+	for start := time.Now(); !done(); {
+		if t.Context().Err() != nil || t.Failed() || time.Since(start) > patience {
 			t.Fatal("never: ", what)
 		}
 		time.Sleep(time.Millisecond)
@@ -231,7 +234,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				if config.TLS != nil {
 					base = strings.Replace(base, "http:", "https:", 1)
 				}
-				ctx, leave := context.WithCancel(t.Context())
+				ctx, leave := context.WithTimeout(t.Context(), patience)
 				defer leave()
 				answer := askFor(ctx, client, base+api.TestsPath)
 				until(t, "it waits", func() bool { return s.public.waiting() == 1 })
@@ -285,6 +288,24 @@ func TestWhatDoesNotWait(t *testing.T) {
 				t.Errorf("contract 49: it was asked again %d times", n)
 			}
 		})
+	}
+}
+
+// contract 49: in a drain nobody begins to wait.
+func TestNobodyWaitsInADrain(t *testing.T) {
+	engine := newNews()
+	s, base, stop := run(t, Config{Engine: engine, DrainDelay: 200 * time.Millisecond,
+		after: func(time.Duration) <-chan time.Time {
+			t.Error("it waits")
+			return nil
+		}})
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	until(t, "the server drains", s.draining.Load)
+	a := <-askFor(t.Context(), newClient(t), base+api.TestsPath)
+	a.want(t, 304, "")
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -440,20 +461,8 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 	}
 }
 
-// The same texts are read by the Worker (edge/workers/longpoll_test.go).
 func TestPreferredWait(t *testing.T) {
-	b, err := os.ReadFile("testdata/prefer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
-		Prefer  []string
-		Seconds int
-	}
-	if err := json.Unmarshal(b, &cases); err != nil || len(cases) < 20 {
-		t.Fatalf("%d cases, %v", len(cases), err)
-	}
-	for _, c := range cases {
+	for _, c := range bothservers.Preferences(t) {
 		if got := preferredWait(web.Header{"Prefer": c.Prefer}); got != c.Seconds {
 			t.Errorf("RFC 7240: %q is %d seconds, want %d", c.Prefer, got, c.Seconds)
 		}

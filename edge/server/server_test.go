@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/internal/bothservers"
 )
 
 // fake is an engine that answers as its functions say; both may be nil.
@@ -851,17 +851,9 @@ func TestWhatOfACallersTextIsLogged(t *testing.T) {
 		AdminRoutes: core.AdminRoutes(), AdminListener: listen(t),
 		Admin:        func(context.Context, *web.Request) *web.Response { return nil },
 		AdminStreams: map[string]Stream{"/admin/v1/module": nil}})
-	b, err := os.ReadFile("testdata/paths.json") // edge/workers is held to it, too
-	if err != nil {
-		t.Fatal(err)
-	}
-	type logged struct{ Rule, Listener, Path, Logged string }
-	var paths []logged
-	if err := json.Unmarshal(b, &paths); err != nil || len(paths) < 20 {
-		t.Fatalf("%d paths, %v", len(paths), err)
-	}
-	paths = append(paths, logged{"the host's own path", "admin", "/admin/v1/module", "/admin/v1/module"})
-	for _, c := range paths {
+	own := bothservers.Path{Rule: "the host's own path", Listener: "admin", Path: "/admin/v1/module",
+		Logged: "/admin/v1/module"}
+	for _, c := range append(bothservers.Paths(t), own) {
 		l := s.public
 		if c.Listener == "admin" {
 			l = s.admin

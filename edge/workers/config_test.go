@@ -25,7 +25,8 @@ func TestWranglerConfig(t *testing.T) {
 	}
 	var c struct {
 		Main  string
-		Date  string `json:"compatibility_date"`
+		Date  string   `json:"compatibility_date"`
+		Flags []string `json:"compatibility_flags"`
 		Vars  map[string]json.RawMessage
 		Bound struct {
 			Bindings []struct{ Name, Class_name string }
@@ -50,6 +51,9 @@ func TestWranglerConfig(t *testing.T) {
 	}
 	if c.Date != workerd.Compatibility {
 		t.Errorf("the date is %s, and the tests' %s", c.Date, workerd.Compatibility)
+	}
+	if !slices.Equal(c.Flags, []string{workerd.Flag}) {
+		t.Errorf("the flags are %q, and the tests' %s", c.Flags, workerd.Flag)
 	}
 	// Each class has its binding and its migration, in the order in which they were
 	// deployed. An earlier migration is never changed.

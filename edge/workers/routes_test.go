@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"testing"
 
@@ -14,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/bothservers"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -80,14 +78,6 @@ func routesJS(t *testing.T) []byte {
 // The Worker and the native server give a request the same label, its body the same
 // limit, and log the same part of its path.
 func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
-	b, err := os.ReadFile("../server/testdata/paths.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var paths []struct{ Listener, Path, Logged string }
-	if err := json.Unmarshal(b, &paths); err != nil || len(paths) < 20 {
-		t.Fatalf("%d paths, %v", len(paths), err)
-	}
 	type question struct {
 		Listener string `json:"listener"`
 		Method   string `json:"method"`
@@ -102,29 +92,16 @@ func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
 	tables := map[string]web.Listing{"public": core.Routes(), "admin": core.AdminRoutes()}
 	var questions []question
 	var want []answer
-	for _, c := range paths {
+	for _, c := range bothservers.Paths(t) {
 		for _, method := range []string{"GET", "POST", "PUT"} {
 			r := tables[c.Listener].At(method, c.Path)
 			questions = append(questions, question{c.Listener, method, c.Path})
 			want = append(want, answer{r.Label, r.BodyLimit(), r.Waits, c.Logged})
 		}
 	}
-	body, err := json.Marshal(questions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := workerd.Shared(t).Client().Post("http://control.localhost/routes", "", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%d %s, %v", resp.StatusCode, text, err)
-	}
 	var got []answer
-	if err := json.Unmarshal(text, &got); err != nil || len(got) != len(want) {
-		t.Fatalf("%d answers, want %d, %v", len(got), len(want), err)
+	if askWorker(t, "routes", questions, &got); len(got) != len(want) {
+		t.Fatalf("%d answers, want %d", len(got), len(want))
 	}
 	for i, q := range questions {
 		if got[i] != want[i] {

@@ -199,7 +199,8 @@ func aboutEtcd(servers []etcd.Server, members int) About {
 }
 
 // aboutPostgres judges what the primary says.
-func aboutPostgres(s postgres.Server) About {
+// aboutPostgres is about a server, on which signals are on and arrive unless seen says why not.
+func aboutPostgres(s postgres.Server, on bool, seen error) About {
 	a := About{
 		Server: "PostgreSQL " + s.Version,
 		ClockNote: "the server's own clock does not matter: items expire by the clocks of " +
@@ -209,6 +210,11 @@ func aboutPostgres(s postgres.Server) About {
 		a.Settings = append(a.Settings, Setting{"primary", name, s.Settings[name]})
 	}
 	warn := func(text string) { a.Warnings = append(a.Warnings, text) }
+	a.Signals = &Signals{On: on, Arrive: on && seen == nil}
+	if seen != nil {
+		a.Signals.Seen = seen.Error()
+		warn("signals do not arrive: what an instance has to leave to others " + untilPolled)
+	}
 	restart := "PostgreSQL answers after an fsync, if the disk really writes what it confirms."
 	if s.Settings["fsync"] == "off" {
 		restart = "fsync is off: kill -9 loses nothing, but a power cut can destroy the whole database."

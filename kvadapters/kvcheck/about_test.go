@@ -1,6 +1,8 @@
 package kvcheck
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 func TestAboutRedis(t *testing.T) {
@@ -118,11 +121,48 @@ func TestAboutPostgres(t *testing.T) {
 			1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := aboutPostgres(c.server)
+			a := aboutPostgres(c.server, true, nil)
 			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) ||
 				len(a.Warnings) != c.warnings {
 				t.Errorf("warnings %q; want %q in %s", a.Warnings, c.says, said)
 			}
 		})
+	}
+}
+
+// A check of PostgreSQL says whether instances can wake each other.
+func TestSignals(t *testing.T) {
+	server := stores.StartPostgres(t)
+	for _, c := range []struct{ name, more, says string }{
+		{"on", "", "signals good they arrive"},
+		{"off", "&signals=off", "signals off by the URL"},
+		{"behind a pooler", "&pooler=transaction", "signals off by the URL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := scratchOn(t, server.URL("verge")+c.more, "verge-check-signals")
+			defer s.erase(t.Context())
+			a, err := s.about(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said bytes.Buffer
+			text{&said}.signals(a.Signals)
+			wantInWords(t, said.String(), c.says)
+			if on := c.more == ""; *a.Signals != (Signals{On: on, Arrive: on}) || len(a.Warnings) > 1 {
+				t.Errorf("%+v, warnings %q", a.Signals, a.Warnings)
+			}
+		})
+	}
+	lost := errors.New("signals do not arrive: add pooler=transaction")
+	a := aboutPostgres(postgres.Server{}, true, lost)
+	var said bytes.Buffer
+	text{&said}.signals(a.Signals)
+	wantInWords(t, said.String()+strings.Join(a.Warnings, "\n"),
+		"signals WARNING signals do not arrive: add pooler",
+		"what an instance has to leave to others waits until they look by themselves")
+	said.Reset()
+	text{&said}.signals(About{}.Signals)
+	if said.Len() > 0 || a.Signals.Arrive {
+		t.Errorf("a store without signals: %s; %+v", said.String(), a.Signals)
 	}
 }

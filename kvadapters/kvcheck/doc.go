@@ -5,7 +5,7 @@
 // whole or not at all, that one of many contenders wins, that a read sees every write before it,
 // and order, expiry, leases and rate counters. It measures round trips, expiry and clocks. It names
 // what it cannot prove, such as what a restart loses, and what the servers' own settings say about
-// that.
+// that. On PostgreSQL it also says whether a signal of one instance can reach another.
 //
 // The store may be in use. A check writes only in a scratch place of its own, beside the data of Verge and
 // within the same permissions, and removes it at the end, also after a failure or when its context ends. A

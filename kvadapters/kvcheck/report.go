@@ -23,6 +23,7 @@ type About struct {
 	Clocks    []Clock     `json:"clocks,omitempty"`
 	ClockNote string      `json:"clock_note,omitempty"` // where there are no clocks to compare
 	Settings  []Setting   `json:"settings,omitempty"`
+	Signals   *Signals    `json:"signals,omitempty"` // nil where instances cannot wake each other
 	NotProven []NotProven `json:"not_proven"`
 	Warnings  []string    `json:"warnings,omitempty"`
 }
@@ -42,6 +43,13 @@ type Setting struct {
 	Server string `json:"server"`
 	Name   string `json:"name"`
 	Value  string `json:"value"`
+}
+
+// Signals says whether instances can wake each other through the store.
+type Signals struct {
+	On     bool   `json:"on"`             // the URL leaves them on
+	Arrive bool   `json:"arrive"`         // one was sent, and has arrived
+	Seen   string `json:"seen,omitempty"` // why none has arrived
 }
 
 // NotProven is a promise that a check of a store in use cannot prove.

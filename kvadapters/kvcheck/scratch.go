@@ -155,7 +155,8 @@ func (p postgresScratch) about(ctx context.Context) (About, error) {
 	if err != nil {
 		return About{}, err
 	}
-	return aboutPostgres(server), nil
+	on, seen := p.s.Signals(ctx)
+	return aboutPostgres(server, on, seen), nil
 }
 
 // boltScratch is a directory beside the operator's file, with a file for each store. It shows what the disk,

@@ -36,6 +36,7 @@ func (t text) Began(r *Report) {
 func (t text) Measured(r *Report) {
 	t.roundTrips(r)
 	t.clocks(r)
+	t.signals(r.Signals)
 }
 
 func (t text) roundTrips(r *Report) {
@@ -65,6 +66,21 @@ func (t text) clocks(r *Report) {
 		whose = fmt.Sprintf("of %d servers the worst, %s, is", len(r.Clocks), worst.Server)
 	}
 	t.line("clocks", verdict, "%s %s", whose, worst.words())
+}
+
+// untilPolled says what becomes of tasks that nobody signals.
+const untilPolled = "waits until they look by themselves, half a minute at most"
+
+func (t text) signals(s *Signals) {
+	switch {
+	case s == nil:
+	case !s.On:
+		t.line("signals", "", "off by the URL: what an instance has to leave to others %s", untilPolled)
+	case s.Arrive:
+		t.line("signals", "good", "they arrive: an instance wakes others for what it has to leave to them")
+	default:
+		t.line("signals", "WARNING", "%s", s.Seen)
+	}
 }
 
 func (r *Report) worstClock() Clock {

@@ -29,6 +29,16 @@ func TestAPoolerThatSwallowsSignalsIsNoticed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "signals do not arrive") {
 		t.Errorf("%v, want that signals do not arrive", err)
 	}
+
+	scratch := &Scratch{s} // what `verge kv check` asks
+	if on, err := scratch.Signals(ctx); !on || err == nil || !strings.Contains(err.Error(), "do not arrive") {
+		t.Errorf("on %v, %v, want that signals do not arrive", on, err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if on, err := scratch.Signals(ended); !on || err == nil {
+		t.Errorf("a check that has ended: on %v, %v", on, err)
+	}
 }
 
 // A connection that listens is silent for hours. It must not break by that, and it must be noticed if nobody

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/verge-id/verge/core/kv"
 )
 
 // Scratch is a place for tests on a server that is in use: a schema of its own. Its stores begin empty.
@@ -32,6 +34,21 @@ func (s *Scratch) Store(name string) *Store {
 		now: r.now, random: r.random, timeout: r.timeout, grace: r.grace, stop: func() {},
 		signals: r.signals, instance: r.instance, signalling: r.signalling, look: r.look,
 	}
+}
+
+// Signals tries whether a signal arrives. on is false if the URL switches signals off, and the error says why
+// none arrives.
+func (s *Scratch) Signals(ctx context.Context) (on bool, err error) {
+	if !s.root.signals {
+		return false, nil
+	}
+	within, end := context.WithCancel(ctx)
+	defer end()
+	err = s.root.Signals(within, func(kv.Partition) { end() })
+	if err == nil {
+		err = context.Cause(ctx) // nobody else ends it before a signal has arrived
+	}
+	return true, err
 }
 
 // Erase removes the schema. No call may be under way.

@@ -64,13 +64,13 @@ func (p *Postgres) Replica(name string, args ...string) *Postgres {
 func newPostgres(t testing.TB, args []string) *Postgres {
 	t.Helper()
 	// Nobody but the test's own user may enter t.TempDir.
-	dir, err := os.MkdirTemp(kit.InMemory(), "verge-postgres-")
+	dir, remove, err := kit.Scratch("postgres")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Postgres{t: t, Port: FreePort(t), dir: dir, args: args, as: unprivileged(t)}
 	owned(t, dir, p.as)
-	t.Cleanup(func() { p.quit(); os.RemoveAll(dir) })
+	t.Cleanup(func() { p.quit(); remove() })
 	return p
 }
 
@@ -125,18 +125,18 @@ func emptyPostgres(t testing.TB, as *syscall.Credential) string {
 		empty.Lock()
 		defer empty.Unlock()
 		if empty.users--; empty.users == 0 {
-			os.RemoveAll(empty.dir)
+			empty.remove()
 			empty.dir = ""
 		}
 	})
 	if empty.dir != "" {
 		return filepath.Join(empty.dir, "data")
 	}
-	dir, err := os.MkdirTemp(kit.InMemory(), "verge-postgres-")
+	dir, remove, err := kit.Scratch("postgres")
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty.dir = dir
+	empty.dir, empty.remove = dir, remove
 	owned(t, dir, as)
 	initdb := exec.Command(postgresProgram(t, "initdb"), "-D", filepath.Join(dir, "data"), "--no-sync",
 		"--no-instructions", "-A", "trust", "-U", "verge", "-E", "UTF8", "--no-locale", "--wal-segsize=1")
@@ -149,8 +149,9 @@ func emptyPostgres(t testing.TB, as *syscall.Credential) string {
 
 var empty struct {
 	sync.Mutex
-	dir   string
-	users int
+	dir    string
+	remove func()
+	users  int
 }
 
 // Start runs the server again, on the same port and data, and returns when it answers.

@@ -99,6 +99,9 @@ type Server struct {
 // written for, the one of wrangler.jsonc.
 const Compatibility = "2026-11-01"
 
+// Flag is what the Worker needs of the platform beside that, as in wrangler.jsonc.
+const Flag = "enable_request_signal"
+
 // Proto is the header in which a request says by which protocol it came: "https"
 // or, without it, http.
 const Proto = "X-Verge-Proto"
@@ -132,7 +135,7 @@ func Shared(t testing.TB) *Server {
 	shared.Do(func() {
 		// Durable Objects with SQLite are always files, and every answer waits until they are written.
 		var dir string
-		if dir, shared.err = os.MkdirTemp(kit.InMemory(), "verge-workerd-"); shared.err == nil {
+		if dir, _, shared.err = kit.Scratch("workerd"); shared.err == nil { // the process removes it
 			shared.server, shared.err = start(program, module, dir, Options{forget: true})
 		}
 	})
@@ -219,6 +222,7 @@ const worker :Workerd.Worker = (
   bindings = [
 %s  ],
   compatibilityDate = %q,
+  compatibilityFlags = [%q],
   durableObjectNamespaces = [
     (className = "Partition", uniqueKey = "verge", enableSql = true),
     (className = "Limits", uniqueKey = "verge-limits", enableSql = true),
@@ -227,7 +231,7 @@ const worker :Workerd.Worker = (
   globalOutbound = "internet",
 );
 %s`, disk, beside.services, Proto, beside.sockets,
-		modules, binds, Compatibility, beside.workers)
+		modules, binds, Compatibility, Flag, beside.workers)
 	return os.WriteFile(filepath.Join(s.dir, "config.capnp"), []byte(config), 0o644)
 }
 
@@ -304,9 +308,10 @@ const worker%d :Workerd.Worker = (
   bindings = [
 %s  ],
   compatibilityDate = %q,
+  compatibilityFlags = [%q],
   globalOutbound = "internet",
 );
-`, n, modules, there, Compatibility)
+`, n, modules, there, Compatibility, Flag)
 	}
 	if o.Worker != nil {
 		services.WriteString("    (name = \"door\", worker = .door),\n")

@@ -138,6 +138,7 @@ func TestHop(t *testing.T) {
 	t.Run("contract 22: a callback that redirects to an app leaves a page with a link", func(t *testing.T) {
 		w := *w
 		w.t = t
+		w.tab(withoutCamera.start(t)) // later Chromium asks about the app, and this tab takes no more clicks
 		callback := p.at("shop.localhost", "/app")
 		s := w.begin(callback)
 		w.outcome("approve")

@@ -127,7 +127,9 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
   try {
     const response = await ask(admin ? abi.entry.admin : abi.entry.handle);
     const seconds = route.waits ? preferredWait(header["Prefer"] ?? []) : 0;
-    return answerOf(request, await longPoll(response, { seconds, begin, client, ask: again, limiter: on.waits }));
+    return answerOf(request, await longPoll(response, {
+      seconds, begin, client, signal: request.signal, ask: again, limiter: on.waits,
+    }));
   } catch (e) {
     if (e instanceof Invalid) {
       on.log({ level: 8, message: "the guest gave no valid answer" });

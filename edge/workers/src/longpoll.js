@@ -11,8 +11,9 @@ const pollInterval = 2_000;
 // How many requests may wait at once in an isolate.
 const maxWaiting = 256, maxWaitingPerClient = 16;
 
-// WaitLimiter counts the requests that wait. The platform ends a request whose client has gone
-// without telling anybody, so one that is past its time is forgotten.
+// WaitLimiter counts the requests that wait. With the flag enable_request_signal the platform
+// tells that a client has gone, but not always: workerd does if the connection was reset,
+// and not if the client has only closed it. So a request that is past its time is forgotten.
 export class WaitLimiter {
   #until = new Map(); // by request, {client, until}
 
@@ -43,20 +44,22 @@ const networkOf = (address) => address.slice(0, 8).join(".");
 //   seconds   what the request prefers to wait
 //   begin     when the request came
 //   client    the bytes of the client's address
+//   signal    aborts when the client has gone, if the platform tells
 //   ask()     → another answer, null if there is no place for it
 //   limiter   a WaitLimiter
-export async function longPoll(response, { seconds, begin, client, ask, limiter }) {
+export async function longPoll(response, { seconds, begin, client, signal, ask, limiter }) {
   const until = begin + seconds * 1000;
   if (seconds === 0 || response.status !== 304 || Date.now() >= until) return response;
   const id = limiter.acquire(networkOf(client), Date.now(), until);
   if (id === null) return response;
+  signal.addEventListener("abort", () => limiter.release(id)); // what follows may not be reached any more
   const rates = response.header;
   try {
     for (;;) {
       const left = until - Date.now();
       if (left <= 0) break;
       await new Promise((done) => setTimeout(done, Math.min(pollInterval, left)));
-      if (Date.now() >= until) break;
+      if (Date.now() >= until || signal.aborted) break;
       response = (await ask()) ?? response;
       if (response.status !== 304) break;
     }

@@ -20,7 +20,7 @@ import { adminRoutes, publicRoutes } from "../src/routes.js";
 import { clientIn, lineOf } from "../src/lines.js";
 import { Tallies } from "../src/tallies.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
-import { WaitLimiter, preferredWait } from "../src/longpoll.js";
+import { WaitLimiter, maxWait, preferredWait } from "../src/longpoll.js";
 import verge from "../src/verge.wasm";
 import other from "./other.wasm";
 
@@ -171,7 +171,7 @@ export default {
     const admin = first.startsWith("admin-");
     const site = sites.get(request.headers.get("X-Verge-Site") ?? (admin ? first.slice(6) : first));
     if (!site) return new Response("no such site", { status: 421 });
-    request = new Request(request);
+    request = new Request(request, { signal: request.signal });
     request.headers.delete("X-Verge-Site");
     const carryOut = site.effects(env);
     const run = (entry, message, timeout, about) => {
@@ -202,6 +202,21 @@ function routed({ listener, method, path }) {
   return { label: route.label, limit: route.maxBody, waits: route.waits === true, shown };
 }
 
+// waitsOf lets clients begin and end waits, and says of each that begins one whether it may.
+function waitsOf(steps) {
+  const limiter = new WaitLimiter(), ids = [];
+  let may = "";
+  for (const { client, now, leave } of steps) {
+    if (leave) {
+      limiter.release(ids[leave - 1]);
+      continue;
+    }
+    ids.push(limiter.acquire(client ?? "", now, now + maxWait * 1000));
+    may += ids.at(-1) === null ? "n" : "y";
+  }
+  return may;
+}
+
 async function control(request, env, ctx) {
   const [, id, what] = new URL(request.url).pathname.split("/");
   const body = new Uint8Array(await request.arrayBuffer());
@@ -221,6 +236,7 @@ async function control(request, env, ctx) {
     const seconds = JSON.parse(abi.textOf(body)).map((prefer) => preferredWait(prefer));
     return Response.json(seconds);
   }
+  if (id === "waits") return Response.json(waitsOf(JSON.parse(abi.textOf(body))));
   if (id === "routes") return Response.json(JSON.parse(abi.textOf(body)).map(routed));
   if (id === "fleet") return Response.json(await fleet(JSON.parse(abi.textOf(body))));
   if (what === undefined && request.method === "PUT") {
