@@ -19,7 +19,7 @@ const (
 // TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
 // the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
 func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
-	i, err := d.integration(ctx, who, WebhookTest, id)
+	i, err := d.triable(ctx, who, WebhookTest, id)
 	if err != nil {
 		return TestReport{}, err
 	}

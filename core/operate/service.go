@@ -101,14 +101,20 @@ func (d *Desk) SendTestEvent(ctx context.Context, who Actor, id, eventType strin
 	if err := d.readable(); err != nil {
 		return Exchange{}, err
 	}
-	i, err := d.integration(ctx, who, WebhookTest, id)
+	i, err := d.triable(ctx, who, WebhookTest, id)
 	if err != nil {
 		return Exchange{}, err
 	}
-	if i.Value.Archived != nil {
-		return Exchange{}, ErrArchived
-	}
 	return d.sendTest(ctx, &i.Value, eventType)
+}
+
+// triable reads an integration with which who tries something out by op. One that is archived is not tried.
+func (d *Desk) triable(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
+	i, err := d.integration(ctx, who, op, id)
+	if err == nil && i.Value.Archived != nil {
+		err = ErrArchived
+	}
+	return i, err
 }
 
 // testable reports whether test sessions of an integration can be started: all its methods verify nobody.
@@ -133,12 +139,12 @@ func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback str
 	if err := d.readable(); err != nil {
 		return TestSession{}, err
 	}
-	i, err := d.integration(ctx, who, SessionTest, id)
+	i, err := d.triable(ctx, who, SessionTest, id)
 	if err != nil {
 		return TestSession{}, err
 	}
-	if i.Value.Archived != nil {
-		return TestSession{}, ErrArchived
+	if err := d.inUse(ctx, i.Value.PublisherID); err != nil {
+		return TestSession{}, err
 	}
 	if !d.testable(&i.Value) {
 		return TestSession{},
