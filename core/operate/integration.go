@@ -56,7 +56,8 @@ func (d *Desk) shown(ctx context.Context, i stored) Integration {
 	v := Integration{Integration: i.Value.Shown(), Sandbox: d.testable(&i.Value), Version: i.Version}
 	ready, err := d.Directory.Ready(ctx, &i.Value)
 	if err != nil {
-		d.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())
+		d.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "publisher", i.Value.PublisherID,
+			"error", err.Error())
 	}
 	v.Ready = ready
 	if at, tested, err := d.Directory.LastTest(ctx, &i.Value); err == nil && tested {

@@ -36,7 +36,8 @@ func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged boo
 	}
 	secret, err := open(&i.Value)
 	if err != nil {
-		d.Log.Warn("webhook cannot be tested", "integration", id, "error", err.Error())
+		d.Log.Warn("webhook cannot be tested", "integration", id, "publisher", i.Value.PublisherID,
+			"error", err.Error())
 		return TestReport{}, &Refused{noSecret}
 	}
 	report, err := d.probe(ctx, &i.Value, hook.URL, secret)
@@ -53,8 +54,8 @@ func (d *Desk) TestWebhook(ctx context.Context, who Actor, id string, staged boo
 	if err != nil {
 		return TestReport{}, told(err)
 	}
-	d.Log.Info("webhook test", "integration", id, "staged", staged, "ready", report.Ready,
-		"reasons", strings.Join(report.Reasons, "; "))
+	d.Log.Info("webhook test", "integration", id, "publisher", i.Value.PublisherID, "staged", staged,
+		"ready", report.Ready, "reasons", strings.Join(report.Reasons, "; "))
 	return report, nil
 }
 

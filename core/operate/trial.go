@@ -15,7 +15,8 @@ func (d *Desk) sendTest(ctx context.Context, i *integration.Integration, eventTy
 	}
 	secret, err := d.Directory.WebhookSecret(i)
 	if err != nil {
-		d.Log.Warn("webhook cannot be tried", "integration", i.ID, "error", err.Error())
+		d.Log.Warn("webhook cannot be tried", "integration", i.ID, "publisher", i.PublisherID,
+			"error", err.Error())
 		return Exchange{}, &Refused{noSecret}
 	}
 	x, err := d.Outbox.SendTest(ctx, i, secret, eventType)
