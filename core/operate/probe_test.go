@@ -149,14 +149,15 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	}
 }
 
-// TestLinesNameThePublisher: contract 48. A line of the log that names an integration names its publisher, too.
+// TestLinesNameThePublisher: contract 48. A line of the log that names an integration names its publisher.
 func TestLinesNameThePublisher(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.TestWebhook(ctx, developer, intA, false)
 	coretest.Must(t, err)
 	const noSecret = "22222222-4d4e-475f-906b-2f11c5eca7bd"
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: noSecret, PublisherID: pubA,
-		Level: "L1", ChallengeAge: 25, Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, ""))
+		Level: "L1", ChallengeAge: 25,
+		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, ""))
 	var refused *Refused
 	if _, err := w.TestWebhook(ctx, developer, noSecret, false); !errors.As(err, &refused) {
 		t.Errorf("testing a webhook without a secret: %v", err)
