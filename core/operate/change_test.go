@@ -325,6 +325,13 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	}
 }
 
+func TestThereIsNoOverviewOfNobody(t *testing.T) {
+	w := newWorld(t)
+	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("contract 5, 404: the overview of a publisher that is not there: %+v, %v", o, err)
+	}
+}
+
 // A search looks at names and ids, goes on where an answer ends, and misses nobody.
 func TestSearchByName(t *testing.T) {
 	w := newWorld(t)
@@ -459,6 +466,15 @@ func TestACursorOfNoList(t *testing.T) {
 		"audit":        func() error { _, err := w.Audit(ctx, admin, pubA, c); return err },
 		"deliveries": func() error {
 			_, err := w.Deliveries(ctx, admin, DeliveryFilter{Integration: intA}, c)
+			return err
+		},
+		"dead events": func() error { _, err := w.Dead(ctx, operator, c); return err },
+		"dead events, behind none": func() error {
+			_, err := w.Dead(ctx, operator, Cursor{After: "p0:"})
+			return err
+		},
+		"waiting events, of no partition": func() error {
+			_, err := w.Waiting(ctx, operator, Cursor{After: "p9:evt_1"})
 			return err
 		},
 	} {

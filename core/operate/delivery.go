@@ -181,6 +181,9 @@ func eventPage[T any](ctx context.Context, d *Desk, who Actor, c Cursor,
 		return Page[T]{}, err
 	}
 	first, after, _ := strings.Cut(c.After, ":")
+	if c.After != "" && (after == "" || !slices.Contains(d.Partitions, kv.Partition(first))) {
+		return Page[T]{}, badCursor
+	}
 	page := Page[T]{}
 	for _, p := range d.Partitions {
 		if first != "" && string(p) != first {
