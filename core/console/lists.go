@@ -32,13 +32,16 @@ func (v *visit) until(name string) (*time.Time, error) {
 		return nil, nil
 	}
 	t, err := time.Parse(time.DateOnly, text)
-	if err != nil {
+	t = t.Add(24 * time.Hour)
+	if err != nil || t.Year() > lastYear {
 		return nil, &operate.Invalid{Fields: []operate.Field{{Field: name, Code: "invalid",
 			Message: "Write a day, such as 2026-11-20."}}}
 	}
-	t = t.Add(24 * time.Hour)
 	return &t, nil
 }
+
+// lastYear is the last one of which a record can have a time (RFC 3339).
+const lastYear = 9999
 
 func createKey(v *visit) (next, error) {
 	expires, err := v.until("expires")
