@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
@@ -33,15 +34,12 @@ func (v *visit) until(name string) (*time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	t = t.Add(24 * time.Hour)
-	if err != nil || t.Year() > lastYear {
+	if err != nil || !instant.Fits(t) {
 		return nil, &operate.Invalid{Fields: []operate.Field{{Field: name, Code: "invalid",
 			Message: "Write a day, such as 2026-11-20."}}}
 	}
 	return &t, nil
 }
-
-// lastYear is the last one of which a record can have a time (RFC 3339).
-const lastYear = 9999
 
 func createKey(v *visit) (next, error) {
 	expires, err := v.until("expires")
