@@ -70,8 +70,8 @@ func (d *Desk) isMisread(field string) bool {
 	return slices.ContainsFunc(d.misread, func(f Field) bool { return f.Field == field })
 }
 
-// readable refuses a request of which some values could not be read. An operation begins with it that has
-// one value, or none to judge.
+// readable refuses a request of which some values could not be read. An operation that has one value, or none
+// to judge, asks it.
 func (d *Desk) readable() error {
 	wrong := d.wrong()
 	return wrong.err()

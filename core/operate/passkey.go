@@ -29,10 +29,10 @@ func (d *Desk) countPasskeys(ctx context.Context, publisher string) (UserPasskey
 // EndPasskeys ends all passkeys of users that were made at a publisher's sites until now. Their users are
 // verified again. It is there for a publisher that is archived or managed by the configuration, too.
 func (d *Desk) EndPasskeys(ctx context.Context, who Actor, publisher string) (UserPasskeys, error) {
-	if err := d.readable(); err != nil {
+	if err := who.may(PasskeysEnd, publisher); err != nil {
 		return UserPasskeys{}, err
 	}
-	if err := who.may(PasskeysEnd, publisher); err != nil {
+	if err := d.readable(); err != nil {
 		return UserPasskeys{}, err
 	}
 	if _, err := d.Directory.ReadPublisher(ctx, publisher); err != nil {

@@ -98,9 +98,6 @@ func (d *Desk) site(who Actor, text []byte) (integration.Site, error) {
 
 // SendTestEvent sends the integration's receiver a test event of the type, in the way of every event.
 func (d *Desk) SendTestEvent(ctx context.Context, who Actor, id, eventType string) (Exchange, error) {
-	if err := d.readable(); err != nil {
-		return Exchange{}, err
-	}
 	i, err := d.triable(ctx, who, WebhookTest, id)
 	if err != nil {
 		return Exchange{}, err
@@ -111,10 +108,13 @@ func (d *Desk) SendTestEvent(ctx context.Context, who Actor, id, eventType strin
 // triable reads an integration with which who tries something out by op. One that is archived is not tried.
 func (d *Desk) triable(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
 	i, err := d.integration(ctx, who, op, id)
-	if err == nil && i.Value.Archived != nil {
-		err = ErrArchived
+	switch {
+	case err != nil:
+		return stored{}, err
+	case i.Value.Archived != nil:
+		return stored{}, ErrArchived
 	}
-	return i, err
+	return i, d.readable()
 }
 
 // testable reports whether test sessions of an integration can be started: all its methods verify nobody.
@@ -136,9 +136,6 @@ func (d *Desk) verifies(i *integration.Integration) bool {
 // StartTestSession starts a session with which a publisher tries things out. It needs a method that verifies
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
 func (d *Desk) StartTestSession(ctx context.Context, who Actor, id, callback string) (TestSession, error) {
-	if err := d.readable(); err != nil {
-		return TestSession{}, err
-	}
 	i, err := d.triable(ctx, who, SessionTest, id)
 	if err != nil {
 		return TestSession{}, err
