@@ -44,6 +44,7 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 	},
 	"POST " + KeysPath: {
 		{`{"expires":"2001-01-01T00:00:00Z"}`, "expires publisher_id"},
+		{`{"expires":"9999-12-31T23:59:59-23:00"}`, "expires publisher_id"}, // 10000 in UTC
 		{`{"publisher_id":1,"integration_id":"","expires":"soon"}`, "expires integration_id publisher_id"},
 	},
 	"POST " + RolePath: {{`{}`, "role"}, {`{"role":1}`, "role"}, {`{"role":""}`, "role"}},
@@ -67,6 +68,7 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 		{`{"role":1,"expires":"2001-01-01T00:00:00Z"}`, "expires name role"},
 		{`{"name":"x\ny","expires":"soon"}`, "expires name role"},
 		{`{"name":"x","role":"viewer","expires":"soon"}`, "expires"},
+		{`{"name":"x","role":"viewer","expires":"9999-12-31T23:59:59-23:00"}`, "expires"},
 	},
 	"POST " + SitePath: {
 		{`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +

@@ -425,6 +425,17 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 	}
 }
 
+// A day whose end no record can have is refused like any other value that is no day.
+func TestADayThatIsNone(t *testing.T) {
+	for _, day := range []string{"9999-12-31", "10000-01-01", "2027-02-30", "tomorrow"} {
+		w := newWorld(t)
+		resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "expires="+day, "developer"))
+		if resp.Status != 422 || len(w.fake.inputs) != 0 {
+			t.Errorf("a key until %s: %d, and the fake got %v", day, resp.Status, w.fake.inputs)
+		}
+	}
+}
+
 // A form that is refused comes back with what was typed and what is wrong with it.
 func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",

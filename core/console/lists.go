@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/console/pages"
+	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
@@ -32,11 +33,11 @@ func (v *visit) until(name string) *time.Time {
 		return nil
 	}
 	t, err := time.Parse(time.DateOnly, text)
-	if err != nil {
+	t = t.Add(24 * time.Hour)
+	if err != nil || !instant.Fits(t) {
 		v.cannotRead(name, "Write a day, such as 2026-11-20.")
 		return nil
 	}
-	t = t.Add(24 * time.Hour)
 	return &t
 }
 

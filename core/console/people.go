@@ -168,7 +168,7 @@ func (p *People) Invitation(ctx context.Context, secret string) (Invited, Ceremo
 	return invited, Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
 }
 
-// publisher returns the name of a publisher. An invitation to one that is gone or archived is over.
+// publisher returns the name of a publisher. An invitation or a link to one that is gone or archived is over.
 func (p *People) publisher(ctx context.Context, id string) (string, error) {
 	found, err := p.Directory.ReadPublisher(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) || err == nil && found.Value.Archived != nil {
@@ -179,6 +179,13 @@ func (p *People) publisher(ctx context.Context, id string) (string, error) {
 
 // Enrol implements Access.
 func (p *People) Enrol(ctx context.Context, secret, form, name, answer string) (string, Session, error) {
+	i, err := p.Registry.ReadInvitation(ctx, secret)
+	if err == nil {
+		_, err = p.publisher(ctx, i.Publisher)
+	}
+	if err != nil {
+		return "", Session{}, refused(err)
+	}
 	return p.in(p.Registry.Enrol(ctx, secret, form, name, []byte(answer), p.came(enrolled)))
 }
 
@@ -197,6 +204,9 @@ func (p *People) Link(ctx context.Context, secret string) (Linked, error) {
 
 // UseLink implements Access.
 func (p *People) UseLink(ctx context.Context, secret string) (string, Session, error) {
+	if _, err := p.Link(ctx, secret); err != nil {
+		return "", Session{}, err
+	}
 	return p.in(p.Registry.UseLink(ctx, secret, p.came(usedLink)))
 }
 

@@ -308,6 +308,36 @@ func TestAnOperatorComesIn(t *testing.T) {
 	}
 }
 
+// Nobody comes in to a publisher that was archived while the page of an invitation or a link stood open.
+func TestNobodyComesInToAnArchivedPublisher(t *testing.T) {
+	w := newWorld(t)
+	people := w.let(t, "verify.example", base)
+	invitation, device := invite(t, people), passkeytest.New(base)
+	page := w.ask("GET", "/console/invitation?invitation="+invitation, "", "")
+	options, state := ceremony(t, parse(t, page), "enrol")
+	made, err := device.Create(options)
+	coretest.Must(t, err)
+	o, err := people.Registry.FindOperator(context.Background(), operatorToken)
+	coretest.Must(t, err)
+	link, _, err := people.Registry.MakeLink(context.Background(), o.Actor(), mineID, "",
+		operate.RoleAdmin, nil)
+	coretest.Must(t, err)
+	at := w.Clock.Now()
+	coretest.Must(t, people.Directory.PutPublisher(context.Background(),
+		integration.Publisher{ID: mineID, Name: "Mine", Archived: &at}))
+
+	for path, form := range map[string]string{
+		"/console/invitation": "do=enrol&name=Karen&token=" + invitation +
+			"&state=" + url.QueryEscape(state) + "&credential=" + url.QueryEscape(string(made.JSON())),
+		"/console/link": "do=use-link&token=" + link,
+	} {
+		resp := w.ask("POST", path, "", form)
+		if resp.Status != 410 || resp.Header.Get("Set-Cookie") != "" {
+			t.Errorf("contract 43: %s to an archived publisher: %d, want 410", path, resp.Status)
+		}
+	}
+}
+
 // The script hands over what a real browser's passkeys say.
 func TestPasskeysInChromium(t *testing.T) {
 	b := newBrowser(t)

@@ -23,6 +23,13 @@ func Text(t time.Time) string {
 	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
 }
 
+// Fits reports whether Text can write a time: RFC 3339 has years of four digits.
+func Fits(t time.Time) bool {
+	const lastYear = 9999
+	year := t.UTC().Year()
+	return year >= 0 && year <= lastYear
+}
+
 // JSON returns what json.Marshal does, with every time.Time as Text has it. So the types of answers may have
 // those of stored records in them, whose times keep the form that the store has. It does not know the
 // options omitzero and string, maps with other keys than strings, and types that marshal themselves with a

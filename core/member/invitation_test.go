@@ -182,20 +182,23 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	w.spentFor(t, "contract 43: the invitation of another publisher's admin", secret)
 	secret, _ = w.invite(t, Actor{Kind: "file", ID: "file"}, "pub_a", RoleAdmin)
 	w.spentFor(t, "contract 43: the invitation of a kind of actor that makes none", secret)
-	viaLink := Actor{Kind: KindLink, ID: "link_1", Role: RoleAdmin, Publisher: "pub_a"}
-	secret, _ = w.invite(t, viaLink, "pub_a", RoleViewer)
+	secret, _ = w.invite(t, w.viaLink(t, root).Actor, "pub_a", RoleViewer)
 	_, err := w.enrolBy(t, secret)
 	coretest.Must(t, err)
 
 	_, ci, err := w.CreateOperator(ctx, "ci", RoleOperator, nil, nil)
 	coretest.Must(t, err)
 	secret, _ = w.invite(t, ci.Actor(), "pub_a", RoleAdmin)
-	if _, err := w.ReadInvitation(ctx, secret); err != nil {
-		t.Errorf("contract 43: an operator's invitation: %v", err)
+	byLink, _ := w.invite(t, w.viaLink(t, ci.Actor()).Actor, "pub_a", RoleAdmin)
+	for _, secret := range []string{secret, byLink} {
+		if _, err := w.ReadInvitation(ctx, secret); err != nil {
+			t.Errorf("contract 43: an operator's invitation: %v", err)
+		}
 	}
 	_, err = w.RevokeOperator(ctx, ci.ID)
 	coretest.Must(t, err)
 	w.spentFor(t, "contract 43: the invitation of a token that was revoked", secret)
+	w.spentFor(t, "contract 43: the invitation by a link of a token that was revoked", byLink)
 
 	_, viewer, err := w.CreateOperator(ctx, "wall", RoleViewer, nil, nil)
 	coretest.Must(t, err)
@@ -203,8 +206,10 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	w.spentFor(t, "contract 43: the invitation of an operator who may only look", secret)
 
 	secret, _ = w.invite(t, root, "pub_a", RoleAdmin)
+	byLink, _ = w.invite(t, w.viaLink(t, root).Actor, "pub_a", RoleAdmin)
 	w.OperatorToken = "another token in the configuration"
 	w.spentFor(t, "contract 43: the invitation of a configured token that was replaced", secret)
+	w.spentFor(t, "contract 43: the invitation by a link of a configured token that was replaced", byLink)
 	w.OperatorToken = ""
 	w.spentFor(t, "contract 43: the invitation of a configured token that is there no more", secret)
 	w.OperatorToken = configuredToken

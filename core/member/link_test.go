@@ -33,7 +33,7 @@ func TestALinkOpensTheConsoleOnce(t *testing.T) {
 	}
 	cookie, s, err := w.UseLink(ctx, secret, nil)
 	coretest.Must(t, err)
-	want := Actor{KindLink, l.ID, "Ada", RoleDeveloper, "pub_a"}
+	want := Actor{KindLink, l.ID, "Ada", RoleDeveloper, "pub_a", Configured}
 	if got := w.opens(t, "contract 43: a link", cookie); s.Actor != want || got.Actor != want {
 		t.Errorf("contract 43: the link opens %+v and then %+v, want %+v", s.Actor, got.Actor, want)
 	}
@@ -94,7 +94,7 @@ func TestALinkForAnOperator(t *testing.T) {
 		coretest.Must(t, err)
 		cookie, s, err := w.UseLink(ctx, secret, nil)
 		coretest.Must(t, err)
-		want := Actor{KindOperator, Configured, Configured, role, ""}
+		want := Actor{KindOperator, Configured, Configured, role, "", ""}
 		if got := w.opens(t, "contract 43: an operator's link", cookie); got.Actor != want ||
 			s.Actor != want {
 			t.Errorf("contract 43: an operator's link opens %+v and then %+v, want %+v", s.Actor, got.Actor,

@@ -45,6 +45,7 @@ type Actor struct {
 	Name      string
 	Role      Role
 	Publisher string // the one publisher that the actor sees; "": all of them
+	Token     string // of a link: the id of the operator token that made it
 }
 
 // operator reports whether a stands above the members of a publisher.

@@ -79,7 +79,7 @@ func (r *Registry) open(
 		v := r.vouch(*by, cookie)
 		s.By = &v
 	}
-	actor := Actor{Kind: s.Kind, ID: s.ID, Name: s.Name, Role: s.Role, Publisher: s.Publisher}
+	actor := s.actor()
 	if s.Kind == KindOperator {
 		actor = asOperator(s, *by)
 	}
@@ -170,7 +170,16 @@ func (r *Registry) holder(ctx context.Context, s session, cookie string) (actor 
 	case s.Kind == KindOperator:
 		return asOperator(s, by), nil
 	}
-	return Actor{Kind: s.Kind, ID: s.ID, Name: s.Name, Role: s.Role, Publisher: s.Publisher}, nil
+	return s.actor(), nil
+}
+
+// actor returns who has the session as its record says it.
+func (s session) actor() Actor {
+	a := Actor{Kind: s.Kind, ID: s.ID, Name: s.Name, Role: s.Role, Publisher: s.Publisher}
+	if s.Kind == KindLink {
+		a.Token = s.By.ID
+	}
+	return a
 }
 
 // move writes when the session was seen. If it fails, the session ends sooner than it need, and nothing else:

@@ -19,8 +19,13 @@ type voucher struct {
 	Mark []byte `json:"mark,omitempty"`
 }
 
-// vouch returns the voucher of an actor for something that has the secret.
+// vouch returns the voucher of an actor for something that has the secret. What is made in the session of a
+// link stands on the operator token that made the link. Nothing else ends it, since no record says who used
+// the link.
 func (r *Registry) vouch(by Actor, secret string) voucher {
+	if by.Kind == KindLink {
+		by = Actor{Kind: KindOperator, ID: by.Token}
+	}
 	v := voucher{Kind: by.Kind, ID: by.ID}
 	if by.Kind == KindOperator && by.ID == Configured {
 		v.Mark = r.markOf(secret)
@@ -35,8 +40,7 @@ func (r *Registry) markOf(secret string) []byte {
 }
 
 // voucher returns the actor who made something that has the secret, as they are now. The error is ErrSpent if
-// they may make nothing any more. What was made in the session of a link has no such end, since no record
-// says who used the link.
+// they may make nothing any more.
 func (r *Registry) voucher(ctx context.Context, v voucher, secret string) (Actor, error) {
 	switch v.Kind {
 	case KindOperator:
@@ -58,8 +62,6 @@ func (r *Registry) voucher(ctx context.Context, v voucher, secret string) (Actor
 			err = ErrSpent
 		}
 		return m.Actor(), err
-	case KindLink:
-		return Actor{Kind: KindLink, ID: v.ID}, nil
 	}
 	return Actor{}, ErrSpent
 }

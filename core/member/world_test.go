@@ -87,6 +87,16 @@ func (w *world) enrolBy(t testing.TB, secret string) (person, error) {
 	return person{d, s, cookie}, err
 }
 
+// viaLink returns the session of an admin of pub_a who came by a link of the operator, as the store has it.
+func (w *world) viaLink(t testing.TB, by Actor) Session {
+	t.Helper()
+	secret, _, err := w.MakeLink(ctx, by, "pub_a", "", RoleAdmin, nil)
+	coretest.Must(t, err)
+	cookie, _, err := w.UseLink(ctx, secret, nil)
+	coretest.Must(t, err)
+	return w.opens(t, "contract 43: the session of a link", cookie)
+}
+
 // signIn opens a session with a passkey.
 func (w *world) signIn(t testing.TB, d *device) (cookie string, s Session, err error) {
 	t.Helper()

@@ -325,6 +325,13 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	}
 }
 
+func TestThereIsNoOverviewOfNobody(t *testing.T) {
+	w := newWorld(t)
+	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("contract 5, 404: the overview of a publisher that is not there: %+v, %v", o, err)
+	}
+}
+
 // A search looks at names and ids, goes on where an answer ends, and misses nobody.
 func TestSearchByName(t *testing.T) {
 	w := newWorld(t)
@@ -396,7 +403,7 @@ func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	}
 }
 
-// An archived integration takes no change and starts no test session.
+// An archived integration takes no change, is not tested, and starts no test session.
 func TestWhatIsArchivedStays(t *testing.T) {
 	w := newWorld(t)
 	i, err := w.ArchiveIntegration(ctx, admin, intA, "")
@@ -412,6 +419,11 @@ func TestWhatIsArchivedStays(t *testing.T) {
 		ErrArchived) {
 		t.Errorf("a test session: %v", err)
 	}
+	sent := 0
+	w.answer = func(host.FetchRequest) (int, error) { sent++; return 200, nil }
+	if _, err := w.TestWebhook(ctx, admin, intA, false); !errors.Is(err, ErrArchived) || sent > 0 {
+		t.Errorf("contract 42: the webhook test of an archived integration: %v, %d requests", err, sent)
+	}
 	if _, err := w.CreateKey(ctx, admin, KeyInput{Publisher: pubA, Integration: intA}); !errors.Is(err,
 		ErrArchived) {
 		t.Errorf("a public key: %v", err)
@@ -419,6 +431,24 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil ||
 		stored.Value.Webhook == (integration.Webhook{}) {
 		t.Errorf("its webhook, for what is under way: %+v, %v", stored.Value.Webhook, err)
+	}
+}
+
+// The integrations of an archived publisher start no session, not even one to try things out.
+func TestAnArchivedPublisherTriesNothing(t *testing.T) {
+	w := newWorld(t)
+	start := func() error {
+		_, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/")
+		return err
+	}
+	w.answer = w.verifying(secret)
+	_, err := w.TestWebhook(ctx, admin, intA, false)
+	coretest.Must(t, err)
+	coretest.Must(t, start())
+	_, err = w.ArchivePublisher(ctx, operator, pubA, "")
+	coretest.Must(t, err)
+	if err := start(); !errors.Is(err, ErrArchived) {
+		t.Errorf("contract 46: a test session of an archived publisher: %v", err)
 	}
 }
 
@@ -436,6 +466,15 @@ func TestACursorOfNoList(t *testing.T) {
 		"audit":        func() error { _, err := w.Audit(ctx, admin, pubA, c); return err },
 		"deliveries": func() error {
 			_, err := w.Deliveries(ctx, admin, DeliveryFilter{Integration: intA}, c)
+			return err
+		},
+		"dead events": func() error { _, err := w.Dead(ctx, operator, c); return err },
+		"dead events, behind none": func() error {
+			_, err := w.Dead(ctx, operator, Cursor{After: "p0:"})
+			return err
+		},
+		"waiting events, of no partition": func() error {
+			_, err := w.Waiting(ctx, operator, Cursor{After: "p9:evt_1"})
 			return err
 		},
 	} {

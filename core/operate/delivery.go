@@ -181,6 +181,9 @@ func eventPage[T any](ctx context.Context, o *Operations, who Actor, c Cursor,
 		return Page[T]{}, err
 	}
 	first, after, _ := strings.Cut(c.After, ":")
+	if c.After != "" && (after == "" || !slices.Contains(o.Partitions, kv.Partition(first))) {
+		return Page[T]{}, badCursor
+	}
 	page := Page[T]{}
 	for _, p := range o.Partitions {
 		if first != "" && string(p) != first {

@@ -56,7 +56,8 @@ func (o *Operations) shown(ctx context.Context, i stored) Integration {
 	v := Integration{Integration: i.Value.Shown(), Sandbox: o.testable(&i.Value), Version: i.Version}
 	ready, err := o.Directory.Ready(ctx, &i.Value)
 	if err != nil {
-		o.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "error", err.Error())
+		o.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "publisher", i.Value.PublisherID,
+			"error", err.Error())
 	}
 	v.Ready = ready
 	if at, tested, err := o.Directory.LastTest(ctx, &i.Value); err == nil && tested {

@@ -71,8 +71,8 @@ func (o *Operations) isMisread(field string) bool {
 	return slices.ContainsFunc(o.misread, func(f Field) bool { return f.Field == field })
 }
 
-// readable refuses a request of which some values could not be read. An operation begins with it that has
-// one value, or none to judge.
+// readable refuses a request of which some values could not be read. An operation that has one value, or none
+// to judge, asks it.
 func (o *Operations) readable() error {
 	wrong := o.wrong()
 	return wrong.err()

@@ -379,6 +379,37 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// Who may not do something is told that, whatever is wrong with the values of the request.
+func TestTheRoleComesBeforeTheValues(t *testing.T) {
+	w := newWorld(t)
+	d := w.WithMisread([]Field{{"type", "type", "Must be a string."}})
+	for name, ask := range map[string]func() error{
+		"a test event": func() error { _, err := d.SendTestEvent(ctx, viewer, intA, ""); return err },
+		"a test session": func() error {
+			_, err := d.StartTestSession(ctx, viewer, intA, "")
+			return err
+		},
+		"a new secret": func() error {
+			_, err := d.RotateSecret(ctx, viewer, intA, "", false)
+			return err
+		},
+		"ending passkeys": func() error { _, err := d.EndPasskeys(ctx, viewer, pubA); return err },
+	} {
+		var forbidden *Forbidden
+		if err := ask(); !errors.As(err, &forbidden) {
+			t.Errorf("contract 5, 403: %s: %v", name, err)
+		}
+	}
+	if _, err := d.RotateSecret(ctx, operator, intA, "", false); !isInvalid(err) {
+		t.Errorf("contract 5, 400: a new secret: %v", err)
+	}
+}
+
+func isInvalid(err error) bool {
+	var wrong *Invalid
+	return errors.As(err, &wrong)
+}
+
 // judged are the operations that the core's host carries out, and who may do them.
 var judged = map[Operation]string{ModuleRead: "o v", ModuleActivate: "o", BackupMake: "o"}
 

@@ -29,10 +29,10 @@ func (o *Operations) countPasskeys(ctx context.Context, publisher string) (UserP
 // EndPasskeys ends all passkeys of users that were made at a publisher's sites until now. Their users are
 // verified again. It is there for a publisher that is archived or managed by the configuration, too.
 func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher string) (UserPasskeys, error) {
-	if err := o.readable(); err != nil {
+	if err := who.may(PasskeysEnd, publisher); err != nil {
 		return UserPasskeys{}, err
 	}
-	if err := who.may(PasskeysEnd, publisher); err != nil {
+	if err := o.readable(); err != nil {
 		return UserPasskeys{}, err
 	}
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {

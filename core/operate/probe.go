@@ -19,7 +19,7 @@ const (
 // TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
 // the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
 func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
-	i, err := o.integration(ctx, who, WebhookTest, id)
+	i, err := o.triable(ctx, who, WebhookTest, id)
 	if err != nil {
 		return TestReport{}, err
 	}
@@ -36,7 +36,8 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	}
 	secret, err := open(&i.Value)
 	if err != nil {
-		o.Log.Warn("webhook cannot be tested", "integration", id, "error", err.Error())
+		o.Log.Warn("webhook cannot be tested", "integration", id, "publisher", i.Value.PublisherID,
+			"error", err.Error())
 		return TestReport{}, &Refused{noSecret}
 	}
 	report, err := o.probe(ctx, &i.Value, hook.URL, secret)
@@ -53,8 +54,8 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	if err != nil {
 		return TestReport{}, told(err)
 	}
-	o.Log.Info("webhook test", "integration", id, "staged", staged, "ready", report.Ready,
-		"reasons", strings.Join(report.Reasons, "; "))
+	o.Log.Info("webhook test", "integration", id, "publisher", i.Value.PublisherID, "staged", staged,
+		"ready", report.Ready, "reasons", strings.Join(report.Reasons, "; "))
 	return report, nil
 }
 

@@ -149,6 +149,33 @@ func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	}
 }
 
+// TestLinesNameThePublisher: contract 48. A line of the log that names an integration names its publisher.
+func TestLinesNameThePublisher(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.TestWebhook(ctx, developer, intA, false)
+	coretest.Must(t, err)
+	const noSecret = "22222222-4d4e-475f-906b-2f11c5eca7bd"
+	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: noSecret, PublisherID: pubA,
+		Level: "L1", ChallengeAge: 25,
+		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, ""))
+	var refused *Refused
+	if _, err := w.TestWebhook(ctx, developer, noSecret, false); !errors.As(err, &refused) {
+		t.Errorf("testing a webhook without a secret: %v", err)
+	}
+	if _, err := w.SendTestEvent(ctx, developer, noSecret, webhook.TypeStarted); !errors.As(err, &refused) {
+		t.Errorf("trying a webhook without a secret: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(w.Logged.String()), "\n")
+	if len(lines) != 3 {
+		t.Errorf("contract 48: the log has %q", lines)
+	}
+	for _, line := range lines {
+		if !strings.Contains(line, " publisher="+pubA+" ") {
+			t.Errorf("contract 48: no publisher in %s", line)
+		}
+	}
+}
+
 // To a receiver the event looks like any other, but its session does not exist.
 func TestTheTestEventHasNoSession(t *testing.T) {
 	w := newWorld(t)

@@ -94,17 +94,23 @@ func (o *Operations) site(who Actor, text []byte) (integration.Site, error) {
 
 // SendTestEvent sends the integration's receiver a test event of the type, in the way of every event.
 func (o *Operations) SendTestEvent(ctx context.Context, who Actor, id, eventType string) (Exchange, error) {
-	if err := o.readable(); err != nil {
-		return Exchange{}, err
-	}
-	i, err := o.integration(ctx, who, WebhookTest, id)
+	i, err := o.triable(ctx, who, WebhookTest, id)
 	if err != nil {
 		return Exchange{}, err
 	}
-	if i.Value.Archived != nil {
-		return Exchange{}, ErrArchived
-	}
 	return o.sendTest(ctx, &i.Value, eventType)
+}
+
+// triable reads an integration with which who tries something out by op. One that is archived is not tried.
+func (o *Operations) triable(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
+	i, err := o.integration(ctx, who, op, id)
+	switch {
+	case err != nil:
+		return stored{}, err
+	case i.Value.Archived != nil:
+		return stored{}, ErrArchived
+	}
+	return i, o.readable()
 }
 
 // testable reports whether test sessions of an integration can be started: all its methods verify nobody.
@@ -127,15 +133,12 @@ func (o *Operations) verifies(i *integration.Integration) bool {
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
 func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callback string) (
 	TestSession, error) {
-	if err := o.readable(); err != nil {
-		return TestSession{}, err
-	}
-	i, err := o.integration(ctx, who, SessionTest, id)
+	i, err := o.triable(ctx, who, SessionTest, id)
 	if err != nil {
 		return TestSession{}, err
 	}
-	if i.Value.Archived != nil {
-		return TestSession{}, ErrArchived
+	if err := o.inUse(ctx, i.Value.PublisherID); err != nil {
+		return TestSession{}, err
 	}
 	if !o.testable(&i.Value) {
 		return TestSession{},

@@ -16,7 +16,8 @@ func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, e
 	}
 	secret, err := o.Directory.WebhookSecret(i)
 	if err != nil {
-		o.Log.Warn("webhook cannot be tried", "integration", i.ID, "error", err.Error())
+		o.Log.Warn("webhook cannot be tried", "integration", i.ID, "publisher", i.PublisherID,
+			"error", err.Error())
 		return Exchange{}, &Refused{noSecret}
 	}
 	x, err := o.Outbox.SendTest(ctx, i, secret, eventType)

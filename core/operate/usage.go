@@ -49,7 +49,7 @@ const (
 // Overview is what a publisher's first page shows. It looks at the first few integrations and events only, so
 // that it costs the same for every publisher; More says so.
 func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) (Overview, error) {
-	if err := who.may(PublisherRead, publisher); err != nil {
+	if _, err := o.Publisher(ctx, who, publisher); err != nil {
 		return Overview{}, err
 	}
 	page, err := o.Integrations(ctx, who, publisher, Cursor{Limit: overviewIntegrations})
