@@ -380,7 +380,7 @@ func TestWhatFormsHandOver(t *testing.T) {
 	want := `{"Publisher":"","Name":"Laden","Level":"L2","ChallengeAge":21,"MinimumAge":0,"Attempts":null,` +
 		`"Methods":["bank","camera"],"MethodSettings":{"camera":{"deviation":3}},"Passkeys":"publisher",` +
 		`"CallbackOrigins":["https://a.example","https://b.example"],"BrowserOrigins":[],` +
-		`"Webhook":{"Off":null,"URL":"https://new.example/","Secret":null,"NewSecret":false}}`
+		`"Webhook":{"Off":null,"URL":"https://new.example/","Secret":null,"NewSecret":false},"Misread":null}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -332,9 +332,13 @@ func (d *desk) Integration(_ context.Context, who operate.Actor, id string) (ope
 
 func (d *desk) CreateIntegration(_ context.Context, who operate.Actor, in operate.IntegrationInput) (
 	operate.Changed, error) {
+	wrong := operate.Invalid{Fields: in.Misread}
 	if in.Name == nil || *in.Name == "" {
-		return operate.Changed{}, &operate.Invalid{Fields: []operate.Field{{Field: "name", Code: "required",
-			Message: "Give the integration a name."}}}
+		wrong.Fields = append(wrong.Fields, operate.Field{Field: "name", Code: "required",
+			Message: "Give the integration a name."})
+	}
+	if len(wrong.Fields) > 0 {
+		return operate.Changed{}, &wrong
 	}
 	made := operate.Changed{Integration: operate.Integration{Integration: integration.Integration{ID: kioskID,
 		PublisherID: in.Publisher, Name: *in.Name}, Version: "v1"}}
@@ -363,6 +367,9 @@ func (d *desk) ChangeIntegration(ctx context.Context, who operate.Actor, id, ver
 	was, err := d.Integration(ctx, who, id)
 	if err != nil {
 		return operate.Changed{}, err
+	}
+	if len(in.Misread) > 0 {
+		return operate.Changed{}, &operate.Invalid{Fields: in.Misread}
 	}
 	changed := operate.Changed{}
 	if was.Webhook.URL == "" && in.Webhook != nil && in.Webhook.URL != nil {

@@ -71,19 +71,21 @@ func showIntegration(v *visit) (view, error) {
 
 // input reads the fields of an integration. A field that the form does not have stays as it is.
 func (v *visit) input(present operate.Integration) (operate.IntegrationInput, error) {
-	var wrong operate.Invalid
 	in := operate.IntegrationInput{Publisher: v.publisher.ID, Name: v.text("name"), Level: v.text("level"),
-		ChallengeAge: v.number("challenge_age", &wrong), MinimumAge: v.number("minimum_age", &wrong),
-		Attempts: v.number("attempts", &wrong), Passkeys: v.text("passkeys"),
+		Passkeys:        v.text("passkeys"),
 		CallbackOrigins: v.list("callback_origins", "\n"), BrowserOrigins: v.list("browser_origins", "\n"),
 		Methods: v.list("methods", ",")}
+	in.ChallengeAge = v.number("challenge_age", &in.Misread)
+	in.MinimumAge = v.number("minimum_age", &in.Misread)
+	in.Attempts = v.number("attempts", &in.Misread)
 	if text := v.text("method_settings"); text != nil {
 		settings := map[string]json.RawMessage{}
+		in.MethodSettings = &settings
 		if *text != "" && json.Unmarshal([]byte(*text), &settings) != nil {
-			wrong.Fields = append(wrong.Fields, operate.Field{Field: "method_settings", Code: "invalid",
+			in.MethodSettings = nil
+			in.Misread = append(in.Misread, operate.Field{Field: "method_settings", Code: "invalid",
 				Message: `The settings must be a JSON object, such as {"camera": {"deviation": 3}}.`})
 		}
-		in.MethodSettings = &settings
 	}
 	address, off := v.text("webhook_url"), v.text("webhook_off")
 	isOff := off != nil && *off != ""
@@ -96,22 +98,20 @@ func (v *visit) input(present operate.Integration) (operate.IntegrationInput, er
 	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
 		return in, operate.ErrNotFound
 	}
-	if len(wrong.Fields) > 0 {
-		return in, &wrong
-	}
 	return in, nil
 }
 
 // number reads a field that is a number. Nothing is 0, which stands for the default.
-func (v *visit) number(name string, wrong *operate.Invalid) *int {
+func (v *visit) number(name string, misread *[]operate.Field) *int {
 	text := v.text(name)
 	if text == nil {
 		return nil
 	}
 	n, err := strconv.Atoi(*text)
 	if *text != "" && err != nil {
-		wrong.Fields = append(wrong.Fields, operate.Field{Field: name, Code: "invalid",
+		*misread = append(*misread, operate.Field{Field: name, Code: "invalid",
 			Message: "The " + strings.ReplaceAll(name, "_", " ") + " must be a whole number, such as 18."})
+		return nil
 	}
 	return &n
 }

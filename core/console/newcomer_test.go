@@ -221,3 +221,32 @@ func TestAfterAKeyComesTheOverview(t *testing.T) {
 		t.Errorf("no way back:\n%s", body)
 	}
 }
+
+// A form says at once all that is wrong with it, also what could not be read, each beside its field and where
+// it can be seen.
+func TestARefusedFormSaysAllThatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	resp := w.ask("POST", mine+"/integrations/new", "developer", body("create-integration",
+		url.Values{"name": {""}, "minimum_age": {"old"}, "method_settings": {"{oops"}}.Encode(), "developer"))
+	page := string(resp.Body)
+	for _, want := range []string{"Give the integration a name.", "The minimum age must be a whole number",
+		"The settings must be a JSON object", "<details open>"} {
+		if resp.Status != 422 || !strings.Contains(page, want) {
+			t.Errorf("%d without %q:\n%s", resp.Status, want, page)
+		}
+	}
+	w.desk.fail = &operate.Invalid{Fields: []operate.Field{{Field: "methods", Message: "one is wrong"},
+		{Field: "methods", Message: "another is wrong"}, {Field: "webhook_url", Message: "it is wrong"}}}
+	page = string(w.ask("POST", mine+"/integrations/new", "developer",
+		body("create-integration", "name=Shop", "developer")).Body)
+	_, beside, _ := strings.Cut(page, `id="create-integration-methods-problem"`)
+	beside, _, _ = strings.Cut(beside, "<input")
+	if !strings.Contains(beside, "One is wrong") || !strings.Contains(beside, "Another is wrong") {
+		t.Errorf("beside the field stands only %s", beside)
+	}
+	page = string(w.ask("POST", mine+"/integrations/"+kioskID+"/webhook", "developer",
+		body("stage-webhook", "version=v7&webhook_url=x", "developer")).Body)
+	if !strings.Contains(page, `<details class="later" open>`) {
+		t.Errorf("the refused change is folded away:\n%s", page)
+	}
+}

@@ -108,6 +108,26 @@ func TestEveryWrongValueIsNamed(t *testing.T) {
 	}
 }
 
+// What the caller could not read is named together with what else is wrong (contract 5), and changes nothing.
+func TestWhatWasMisreadIsNamedWithTheRest(t *testing.T) {
+	w := newWorld(t)
+	misread := []Field{{"attempts", "invalid", "Write a number."}}
+	_, created := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("A"),
+		Methods: &[]string{"nothing"}, Misread: misread})
+	_, changed := w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Methods: &[]string{"nothing"},
+		Misread: misread})
+	_, alone := w.ChangeIntegration(ctx, admin, intA, "", IntegrationInput{Name: text("B"), Misread: misread})
+	for err, want := range map[error]int{created: 2, changed: 2, alone: 1} {
+		var wrong *Invalid
+		if !errors.As(err, &wrong) || len(wrong.Fields) != want || wrong.Fields[0].Field != "attempts" {
+			t.Errorf("%v, want %d fields", err, want)
+		}
+	}
+	if is, err := w.Integration(ctx, admin, intA); err != nil || is.Name == "B" {
+		t.Errorf("%+v, %v", is, err)
+	}
+}
+
 // Contract 25: a staged change leaves the old address and secret at work until the staged ones are Ready.
 func TestAStagedChangeTakesOverWhenItIsReady(t *testing.T) {
 	w := newWorld(t)

@@ -77,6 +77,7 @@ func (d *Desk) CreateIntegration(ctx context.Context, who Actor, in IntegrationI
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err
 	}
+	d = d.Judging(slices.Concat(d.misread, in.Misread))
 	id, err := uuid.New(d.Random)
 	if err != nil {
 		return Changed{}, fmt.Errorf("operate: %w", err)
@@ -129,6 +130,7 @@ func (d *Desk) offerFirst(i *integration.Integration) {
 // once and resets readiness; StageWebhook is the way that does not (contract 25).
 func (d *Desk) ChangeIntegration(ctx context.Context, who Actor, id, version string, in IntegrationInput) (
 	Changed, error) {
+	d = d.Judging(slices.Concat(d.misread, in.Misread))
 	var secret *string
 	var made string
 	changed, err := d.alter(ctx, who, IntegrationChange, id, version,

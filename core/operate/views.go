@@ -74,6 +74,8 @@ type IntegrationInput struct {
 	CallbackOrigins *[]string
 	BrowserOrigins  *[]string
 	Webhook         *WebhookInput // at once, not staged
+
+	Misread []Field // what could not be read of the others; see Desk.Judging
 }
 
 // WebhookInput is where events go from now on. With NewSecret a secret is made, and the answer has it, once.

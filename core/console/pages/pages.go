@@ -201,7 +201,8 @@ type Input struct {
 	Placeholder       string
 	Complete          string // autocomplete; "": off
 
-	id, problem string
+	id       string
+	problems []string
 }
 
 // Option is one value to choose.
@@ -224,18 +225,23 @@ func (f *Frame) input(action string, i Input) Input {
 	}
 	for _, p := range f.Form.Problems {
 		if p.Field == i.Name {
-			i.problem = p.Message
+			i.problems = append(i.problems, p.Message)
 		}
 	}
 	return i
 }
 
+// wrong reports whether the form of an action was refused for what is in a field.
+func (f *Frame) wrong(action, field string) bool {
+	return len(f.input(action, Input{Name: field}).problems) > 0
+}
+
 // describedBy names the elements that say more about the input.
 func (i Input) describedBy() string {
 	switch {
-	case i.problem != "" && i.Hint != "":
+	case len(i.problems) > 0 && i.Hint != "":
 		return i.id + "-problem " + i.id + "-hint"
-	case i.problem != "":
+	case len(i.problems) > 0:
 		return i.id + "-problem"
 	case i.Hint != "":
 		return i.id + "-hint"
