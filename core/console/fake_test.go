@@ -642,10 +642,10 @@ func (d *desk) RemoveMember(_ context.Context, who operate.Actor, id string) err
 	return d.does(who, operate.MemberRemove, d.member(id).Publisher)
 }
 
-func (d *desk) CreateLink(_ context.Context, who operate.Actor, publisher, _ string, role operate.Role) (
+func (d *desk) CreateLink(_ context.Context, who operate.Actor, publisher, name string, role operate.Role) (
 	operate.SignInLink, error) {
 	return operate.SignInLink{Link: base + "/console/link?link=" + secretText},
-		d.does(who, operate.LinkCreate, publisher, role)
+		d.does(who, operate.LinkCreate, publisher, name, role)
 }
 
 func (d *desk) OperatorTokens(_ context.Context, who operate.Actor, c operate.Cursor) (

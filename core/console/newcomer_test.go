@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,5 +249,25 @@ func TestARefusedFormSaysAllThatIsWrong(t *testing.T) {
 		body("stage-webhook", "version=v7&webhook_url=x", "developer")).Body)
 	if !strings.Contains(page, `<details class="later" open>`) {
 		t.Errorf("the refused change is folded away:\n%s", page)
+	}
+}
+
+// A sign-in link need not have a name. Whoever comes by it is still called something.
+func TestALinkWithoutANameIsCalledOne(t *testing.T) {
+	w := newWorld(t)
+	nameless := actors["newcomer"]
+	nameless.Name = ""
+	w.door.actors["newcomer"] = nameless
+	resp := w.ask("POST", "/console/link", "", "do=use-link&token=vrg_in_good")
+	page := string(w.ask("GET", resp.Header.Get("Location"), "newcomer", "").Body)
+	for _, want := range []string{"You are signed in as admin, by a sign-in link.",
+		`<span class="name">Sign-in link</span>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	w.posts(t, mine+"/settings", mine+"/settings", "operator", "create-link", "name=+Lea+&role=viewer")
+	if !slices.Contains(w.desk.inputs, any("Lea")) {
+		t.Errorf("the desk got %v", w.desk.inputs)
 	}
 }
