@@ -55,6 +55,9 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"an operator sees a session on the pages of its publisher alone": {"operator",
 			mine + "/test?session_id=" + theirsID, none, []string{"Walk through a session"},
 			[]string{"You are back", theirsID}},
+		"the test console says which events are marked as tests": {"developer", mine + "/test", none,
+			[]string{"A test event has test: true. The events of a test session are those of any other"},
+			nil},
 		"undelivered events are linked where they are": {"developer", mine, none,
 			[]string{"3 events given up", "See why, and send again: Kiosk",
 				"/deliveries?integration=" + kioskID + "&amp;state=dead"}, nil},
@@ -120,6 +123,21 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			mine + "/test?session_id=" + sessionID, none,
 			[]string{`<a class="button" href="` + mine + `">Back to the overview</a>`,
 				`class="quiet-button">Send it`}, nil},
+		"a staged secret for the same URL says that both have to be accepted": {"developer", shop + "/webhook",
+			func(d *desk) { d.integrations[0].Staged.URL = d.integrations[0].Webhook.URL },
+			[]string{"so your receiver has to accept both"}, nil},
+		"a staged URL needs no receiver that accepts both secrets": {"developer", shop + "/webhook", none,
+			[]string{"Waits for its test"}, []string{"so your receiver has to accept both"}},
+		"an event that has not arrived keeps what it says of the user": {"developer",
+			mine + "/deliveries/" + shopID + "/" + deadID, none,
+			[]string{"Your receiver also gets publisher_state and external_user_id"},
+			[]string{"which are not kept once an event is delivered"}},
+		"an event that has arrived does not": {"developer", mine + "/deliveries/" + shopID + "/" + deliveryID,
+			none, []string{"which are not kept once an event is delivered"},
+			[]string{"Your receiver also gets publisher_state"}},
+		"an operator who may not do something is not sent to a publisher's admin": {"watcher",
+			mine + "/settings", none, []string{"Ask somebody whose token has the role operator."},
+			[]string{"Ask an admin"}},
 		"an event that was given up says why in words": {"developer",
 			mine + "/deliveries/" + shopID + "/" + deadID, none,
 			[]string{"<dt>Given up because</dt><dd>the receiver refused it</dd>"}, nil},
@@ -270,4 +288,22 @@ func TestALinkWithoutANameIsCalledOne(t *testing.T) {
 	if !slices.Contains(w.desk.inputs, any("Lea")) {
 		t.Errorf("the desk got %v", w.desk.inputs)
 	}
+}
+
+// A staged secret for the same URL is said to be accepted beside the present one, and afterwards alone.
+func TestAStagedSecretIsAcceptedBesideThePresentOne(t *testing.T) {
+	w := newWorld(t)
+	page := shop + "/webhook"
+	says := func(form, values, want string) {
+		t.Helper()
+		to := w.ask("POST", page, "developer", body(form, values, "developer")).Header.Get("Location")
+		if shown := string(w.ask("GET", to, "developer", "").Body); !strings.Contains(shown, want) {
+			t.Errorf("%s: the page lacks %q:\n%s", form, want, shown)
+		}
+	}
+	says("stage-webhook", "version=v7&webhook_url=x&secret=new", "Put it into your receiver")
+	w.desk.integrations[0].Staged.URL = w.desk.integrations[0].Webhook.URL
+	says("stage-webhook", "version=v7&webhook_url=x&secret=new", "Let your receiver accept both secrets")
+	w.desk.ready = true
+	says("test-staged", "", "your receiver need not accept it")
 }

@@ -75,6 +75,16 @@ func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
 	}
 }
 
+// The step of sessions leads to the form that starts one, which is not the first of its page.
+func TestTheStepOfSessionsLeadsToItsForm(t *testing.T) {
+	f := &Frame{Publisher: &operate.Publisher{}}
+	f.Publisher.ID = "pub_a"
+	got := stepPath(f, operate.Step{Name: operate.StepSession, Integration: "i"})
+	if want := "/console/p/pub_a/test?integration=i#walk"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // What a receiver answers, and what to do about it, is in words for every cause.
 func TestEveryCauseHasAdvice(t *testing.T) {
 	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
