@@ -943,12 +943,12 @@ func TestALargePublisher(t *testing.T) {
 
 func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
 	for path, live := range map[string]bool{
-		mine + "/deliveries":                              true, // one waits
-		mine + "/deliveries?state=delivered":              false,
-		mine + "/deliveries/" + shopID + "/0000-evt-3":    true,
-		mine + "/deliveries/" + shopID + "/" + deliveryID: false,
-		mine + "/sessions/svc_sess_pending":               true,
-		mine + "/sessions/" + sessionID:                   false,
+		mine + "/deliveries?integration=" + shopID:                 true, // one waits
+		mine + "/deliveries?state=delivered&integration=" + shopID: false,
+		mine + "/deliveries/" + shopID + "/0000-evt-3":             true,
+		mine + "/deliveries/" + shopID + "/" + deliveryID:          false,
+		mine + "/sessions/svc_sess_pending":                        true,
+		mine + "/sessions/" + sessionID:                            false,
 	} {
 		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
 		if strings.Contains(page, "data-live") != live || strings.Contains(page,

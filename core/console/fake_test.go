@@ -539,6 +539,10 @@ func (d *desk) Usage(ctx context.Context, who operate.Actor, id, from, to string
 	if err == nil {
 		err = d.may(who, operate.UsageRead, i.PublisherID)
 	}
+	if from != "" && from > to {
+		return nil, &operate.Invalid{Fields: []operate.Field{{Field: "from", Code: "value",
+			Message: "From must be on or before to."}}}
+	}
 	last := host.DayOf(d.now())
 	if to != "" {
 		last, _ = host.ParseDay(to)

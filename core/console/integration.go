@@ -15,6 +15,9 @@ func showIntegrations(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	if v.whole(found.Next) {
+		found.Items = byName(found.Items)
+	}
 	f := v.frame("Integrations")
 	return view{frame: f, body: pages.Integrations(f,
 		pages.IntegrationsData{Page: found, After: v.query.Get("after"), Name: v.named().Name})}, nil

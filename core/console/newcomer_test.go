@@ -307,3 +307,80 @@ func TestAStagedSecretIsAcceptedBesideThePresentOne(t *testing.T) {
 	w.desk.ready = true
 	says("test-staged", "", "your receiver need not accept it")
 }
+
+// Whoever opens a page that is about one integration sees the one that is in use, and not the one whose random id
+// is the lowest.
+func TestAPageBeginsWithTheIntegrationInUse(t *testing.T) {
+	w := newWorld(t)
+	silent := bare()
+	silent.Name, silent.Ready, silent.Webhook.Off = "A first", true, true
+	w.desk.integrations = append([]operate.Integration{bare(), silent}, w.desk.integrations...)
+	w.desk.integrations[4].Webhook.Off = true // Lager, which is managed
+	for _, page := range []string{"/deliveries", "/usage", "/test"} {
+		body := string(w.ask("GET", mine+page, "developer", "").Body)
+		if !strings.Contains(body, `<option value="`+shopID+`" selected`) {
+			t.Errorf("%s begins with another integration:\n%s", page, body)
+		}
+	}
+	if body := string(w.ask("GET", mine+"/keys", "developer", "").Body); !strings.Contains(body,
+		`"integration_id":"`+shopID) && !strings.Contains(body, "integration_id&#34;:&#34;"+shopID) {
+		t.Errorf("the first call names another integration:\n%s", body)
+	}
+}
+
+// A list that is whole is in the order in which people look for something. That of the store is random.
+func TestWholeListsAreInOrder(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string][]string{
+		mine + "/integrations": {">Kiosk<", ">Lager<", ">Messe<", ">Shop<"},
+		mine + "/keys":         {"…Xk07<", "…9fQ2<", "…aaZ1<"},
+	} {
+		body := string(w.ask("GET", path, "developer", "").Body)
+		_, rest, _ := strings.Cut(body, "<tbody>")
+		for _, each := range want {
+			var found bool
+			if _, rest, found = strings.Cut(rest, each); !found {
+				t.Errorf("%s: %s is not where it should be in %v", path, each, want)
+			}
+		}
+	}
+	slices.Reverse(w.desk.members)
+	names := []string{}
+	for _, m := range w.desk.members {
+		if m.Publisher == mineID {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	_, rest, _ := strings.Cut(string(w.ask("GET", mine+"/members", "admin", "").Body), "<tbody>")
+	for _, name := range names {
+		var found bool
+		if _, rest, found = strings.Cut(rest, `class="main">`+name); !found {
+			t.Errorf("%s is not where they should be in %v", name, names)
+		}
+	}
+}
+
+// Days that make no sense are said beside the form that has them.
+func TestDaysWithoutSenseAreSaidInTheForm(t *testing.T) {
+	resp := newWorld(t).ask("GET", mine+"/usage?from=2026-11-20&to=2026-11-01", "viewer", "")
+	body := string(resp.Body)
+	for _, want := range []string{`id="usage-from-problem"`, `value="2026-11-20"`, `value="2026-11-01"`} {
+		if resp.Status != 400 || !strings.Contains(body, want) || strings.Contains(body, "Download as CSV") ||
+			strings.Contains(body, "Nothing was changed") {
+			t.Errorf("%d without %s:\n%s", resp.Status, want, body)
+		}
+	}
+}
+
+// Making a passkey was a sign-in, and the choice of a role fits into its column.
+func TestAMemberWhoJustJoinedHasSignedIn(t *testing.T) {
+	w := newWorld(t)
+	for n := range w.desk.members {
+		w.desk.members[n].LastSeen = nil
+	}
+	body := string(w.ask("GET", mine+"/members", "admin", "").Body)
+	if strings.Contains(body, ">never<") || !strings.Contains(body, ">Developer</option>") {
+		t.Errorf("somebody who joined never signed in, or a choice is long:\n%s", body)
+	}
+}

@@ -793,7 +793,7 @@ func changes(list []operate.AuditChange) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if c.From != "" {
+				if c.From != "" && c.From != c.To {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<del>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err

@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/operate"
@@ -77,7 +78,7 @@ type Form struct {
 
 // lead stands above what is wrong with single fields. A search changes nothing anyway.
 func (f Form) lead() string {
-	if f.Action == "find-session" {
+	if f.Action == "find-session" || f.Action == "usage" {
 		return "Please look at what is marked."
 	}
 	return "Nothing was changed yet. Please look at what is marked."
@@ -207,6 +208,12 @@ type Input struct {
 
 // Option is one value to choose.
 type Option struct{ Value, Text string }
+
+// Short is the text without what stands behind a colon, for a narrow place.
+func (o Option) Short() string {
+	short, _, _ := strings.Cut(o.Text, ":")
+	return short
+}
 
 // input fills in what was typed before and what is wrong with it.
 func (f *Frame) input(action string, i Input) Input {
