@@ -56,8 +56,7 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 			mine + "/test?session_id=" + theirsID, none, []string{"Walk through a session"},
 			[]string{"You are back", theirsID}},
 		"the test console says which events are marked as tests": {"developer", mine + "/test", none,
-			[]string{"A test event has test: true. The events of a test session are those of any other"},
-			nil},
+			[]string{"once, and has test: true.", "those of any other session: they have test: false"}, nil},
 		"undelivered events are linked where they are": {"developer", mine, none,
 			[]string{"3 events given up", "See why, and send again: Kiosk",
 				"/deliveries?integration=" + kioskID + "&amp;state=dead"}, nil},
@@ -89,7 +88,7 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"where people are verified, no test session is offered": {"developer",
 			mine + "/test?integration=" + bareID,
 			func(d *desk) { d.integrations[len(d.integrations)-1].Sandbox = false },
-			[]string{"so start a session from your server"}, []string{`data-action="start-test-session"`}},
+			[]string{"A service in production has no sandbox", "so start a session from your server"}, []string{`data-action="start-test-session"`}},
 		"keys come with the call that needs them": {"developer", mine + "/keys", none,
 			[]string{"curl " + base + "/api/v1/verify/start", "/docs"}, nil},
 		"the webhook page takes the first URL": {"developer", mine + "/integrations/" + bareID + "/webhook",
@@ -308,8 +307,8 @@ func TestAStagedSecretIsAcceptedBesideThePresentOne(t *testing.T) {
 	says("test-staged", "", "your receiver need not accept it")
 }
 
-// Whoever opens a page that is about one integration sees the one that is in use, and not the one whose random id
-// is the lowest.
+// Whoever opens a page that is about one integration sees the one that is in use, and not the one with the
+// lowest id, which is random.
 func TestAPageBeginsWithTheIntegrationInUse(t *testing.T) {
 	w := newWorld(t)
 	silent := bare()

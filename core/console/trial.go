@@ -15,8 +15,8 @@ func (v *visit) choices() ([]operate.Integration, error) {
 	return byName(found.Items), err
 }
 
-// chosen returns the choices and the one that the address names, or else the one that is most in use. nil: there
-// is none.
+// chosen returns the choices and the one that the address names, or else the one that is most in use. nil:
+// there is none.
 func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, error) {
 	all, err := v.choices()
 	if err != nil {
@@ -56,8 +56,8 @@ func mostInUse(all []operate.Integration) *operate.Integration {
 	return nil
 }
 
-// byName returns integrations in the order in which people look for them. The store has them by their ids, which
-// are random.
+// byName returns integrations in the order in which people look for them. The store has them by their ids,
+// which are random.
 func byName(all []operate.Integration) []operate.Integration {
 	return slices.SortedStableFunc(slices.Values(all), func(a, b operate.Integration) int {
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))

@@ -1126,7 +1126,7 @@ func Test(f *Frame, d TestData) templ.Component {
 			templ_7745c5c3_Var40 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<div class=\"head\"><h1>Test console</h1><p class=\"quiet\">Try your receiver and the flow. A test event has test: true. The events of a test session are those of any other session.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<div class=\"head\"><h1>Test console</h1><p class=\"quiet\">Try your receiver and the flow.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1253,9 +1253,9 @@ func Test(f *Frame, d TestData) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var47 string
-					templ_7745c5c3_Var47, templ_7745c5c3_Err = templ.JoinStringErrs(" as every event does, once.")
+					templ_7745c5c3_Var47, templ_7745c5c3_Err = templ.JoinStringErrs(" as every event does, once, and has test: true.")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 290, Col: 112}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 290, Col: 132}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var47))
 					if templ_7745c5c3_Err != nil {
@@ -1384,7 +1384,7 @@ func Test(f *Frame, d TestData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if d.Integration.Sandbox {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 114, "<p class=\"quiet\">A session in the sandbox shows what users see. Nobody is verified, and you choose the outcome.</p>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 114, "<p class=\"quiet\">A session in the sandbox shows what users see. Nobody is verified, and you choose the outcome. Its events are those of any other session: they have test: false.</p>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1428,9 +1428,9 @@ func Test(f *Frame, d TestData) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var51 string
-					templ_7745c5c3_Var51, templ_7745c5c3_Err = templ.JoinStringErrs("Test sessions need an integration whose only method is the sandbox. This one has a method that verifies people, so start a session from your server. ")
+					templ_7745c5c3_Var51, templ_7745c5c3_Err = templ.JoinStringErrs("A test session needs the sandbox as the only method of its integration. A service in production has no sandbox. This integration verifies people, so start a session from your server. ")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 333, Col: 159}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `webhook.templ`, Line: 333, Col: 193}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var51))
 					if templ_7745c5c3_Err != nil {
