@@ -331,7 +331,7 @@ func TestAPageBeginsWithTheIntegrationInUse(t *testing.T) {
 func TestWholeListsAreInOrder(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string][]string{
-		mine + "/integrations": {">Kiosk<", ">Lager<", ">Messe<", ">Shop<"},
+		mine + "/integrations": {">Kiosk<", ">Lager<", ">Shop<", ">Messe<"},
 		mine + "/keys":         {"…Xk07<", "…9fQ2<", "…aaZ1<"},
 	} {
 		body := string(w.ask("GET", path, "developer", "").Body)
