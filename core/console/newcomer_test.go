@@ -88,7 +88,8 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"where people are verified, no test session is offered": {"developer",
 			mine + "/test?integration=" + bareID,
 			func(d *desk) { d.integrations[len(d.integrations)-1].Sandbox = false },
-			[]string{"A service in production has no sandbox", "so start a session from your server"}, []string{`data-action="start-test-session"`}},
+			[]string{"A service in production has no sandbox", "so start a session from your server"},
+			[]string{`data-action="start-test-session"`}},
 		"keys come with the call that needs them": {"developer", mine + "/keys", none,
 			[]string{"curl " + base + "/api/v1/verify/start", "/docs"}, nil},
 		"the webhook page takes the first URL": {"developer", mine + "/integrations/" + bareID + "/webhook",
@@ -381,5 +382,17 @@ func TestAMemberWhoJustJoinedHasSignedIn(t *testing.T) {
 	body := string(w.ask("GET", mine+"/members", "admin", "").Body)
 	if strings.Contains(body, ">never<") || !strings.Contains(body, ">Developer</option>") {
 		t.Errorf("somebody who joined never signed in, or a choice is long:\n%s", body)
+	}
+}
+
+// What the test of a staged webhook has found stands below the button that tests it again, and not between that
+// of the webhook in use and it.
+func TestTheReportOfAStagedWebhookIsBelowIt(t *testing.T) {
+	w := newWorld(t)
+	_, to := w.posts(t, shop+"/webhook", shop+"/webhook", "developer", "test-staged", "")
+	page := string(w.ask("GET", to, "developer", "").Body)
+	button, report := strings.Index(page, `data-action="test-staged"`), strings.Index(page, `id="report"`)
+	if button < 0 || report < button || strings.Count(page, `id="report"`) != 1 {
+		t.Errorf("the button is at %d, the report at %d:\n%s", button, report, page)
 	}
 }
