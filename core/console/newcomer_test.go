@@ -396,3 +396,13 @@ func TestTheReportOfAStagedWebhookIsBelowIt(t *testing.T) {
 		t.Errorf("the button is at %d, the report at %d:\n%s", button, report, page)
 	}
 }
+
+// An invitation without a name, which programs can make, is called by its id.
+func TestAnInvitationWithoutANameIsCalledByItsID(t *testing.T) {
+	w := newWorld(t)
+	w.desk.invited[0].Name = ""
+	page := string(w.ask("GET", mine+"/members", "admin", "").Body)
+	if !strings.Contains(page, `class="main">`+w.desk.invited[0].ID) {
+		t.Errorf("the invitation has no name:\n%s", page)
+	}
+}
