@@ -225,8 +225,8 @@ func (v *visit) test(staged bool) (next, error) {
 		For: i.ID}
 	switch {
 	case report.Promoted && i.SecretAlone():
-		n.Text = "Ready. The staged webhook has taken its place. In a minute nothing is signed with the old " +
-			"secret any more, and your receiver need not accept it."
+		n.Text = "Ready. The staged webhook has taken its place. In a minute nothing is signed with the " +
+			"old secret any more, and your receiver need not accept it."
 	case report.Promoted:
 		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
 	case report.Ready && staged:

@@ -19,8 +19,8 @@ func showKeys(v *visit) (view, error) {
 		return view{}, err
 	}
 	if v.whole(found.Next) { // the newest first; the store has them by their ids, which are random
-		found.Items = slices.SortedStableFunc(slices.Values(found.Items),
-			func(a, b operate.Key) int { return b.Created.Compare(a.Created) })
+		found.Items = slices.Clone(found.Items)
+		slices.SortStableFunc(found.Items, func(a, b operate.Key) int { return b.Created.Compare(a.Created) })
 	}
 	all, err := v.choices()
 	if err != nil {
@@ -242,7 +242,8 @@ func showMembers(v *visit) (view, error) {
 		return view{}, err
 	}
 	if v.whole(found.Next) {
-		found.Items = slices.SortedStableFunc(slices.Values(found.Items), func(a, b operate.Member) int {
+		found.Items = slices.Clone(found.Items)
+		slices.SortStableFunc(found.Items, func(a, b operate.Member) int {
 			return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 		})
 	}

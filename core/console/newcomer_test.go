@@ -123,7 +123,8 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			mine + "/test?session_id=" + sessionID, none,
 			[]string{`<a class="button" href="` + mine + `">Back to the overview</a>`,
 				`class="quiet-button">Send it`}, nil},
-		"a staged secret for the same URL says that both have to be accepted": {"developer", shop + "/webhook",
+		"a staged secret for the same URL says that both have to be accepted": {"developer",
+			shop + "/webhook",
 			func(d *desk) { d.integrations[0].Staged.URL = d.integrations[0].Webhook.URL },
 			[]string{"so your receiver has to accept both"}, nil},
 		"a staged URL needs no receiver that accepts both secrets": {"developer", shop + "/webhook", none,
@@ -385,8 +386,8 @@ func TestAMemberWhoJustJoinedHasSignedIn(t *testing.T) {
 	}
 }
 
-// What the test of a staged webhook has found stands below the button that tests it again, and not between that
-// of the webhook in use and it.
+// What the test of a staged webhook has found stands below the button that tests it again, and not between
+// that of the webhook in use and it.
 func TestTheReportOfAStagedWebhookIsBelowIt(t *testing.T) {
 	w := newWorld(t)
 	_, to := w.posts(t, shop+"/webhook", shop+"/webhook", "developer", "test-staged", "")

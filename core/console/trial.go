@@ -56,10 +56,11 @@ func mostInUse(all []operate.Integration) *operate.Integration {
 	return nil
 }
 
-// byName returns integrations in the order in which people look for them, archived ones behind the others. The
-// store has them by their ids, which are random.
+// byName returns integrations in the order in which people look for them, archived ones behind the others.
+// The store has them by their ids, which are random.
 func byName(all []operate.Integration) []operate.Integration {
-	return slices.SortedStableFunc(slices.Values(all), func(a, b operate.Integration) int {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b operate.Integration) int {
 		if (a.Archived == nil) != (b.Archived == nil) {
 			if a.Archived == nil {
 				return -1
@@ -68,6 +69,7 @@ func byName(all []operate.Integration) []operate.Integration {
 		}
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
+	return all
 }
 
 func showTest(v *visit) (view, error) {

@@ -93,8 +93,8 @@ func TestAChangedSecretIsNamedOnce(t *testing.T) {
 	if err := changes(list).Render(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); strings.Contains(got, "<del>(secret)") || !strings.Contains(got, "<ins>(secret)") ||
-		!strings.Contains(got, "<del>Old") {
+	if got := out.String(); strings.Contains(got, "<del>(secret)") ||
+		!strings.Contains(got, "<ins>(secret)") || !strings.Contains(got, "<del>Old") {
 		t.Errorf("%s", got)
 	}
 }
