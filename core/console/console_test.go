@@ -402,9 +402,9 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 		want            []string
 	}{
 		{mine + "/integrations/new", "developer",
-			"create-integration&name=Laden&attempts=few&method_settings=[]",
+			"create-integration&attempts=few&method_settings=[]",
 			[]string{"The attempts must be a whole number", "The settings must be a JSON object",
-				"ame is wrong"}},
+				"Give the integration a name."}},
 		{shop, "developer", "save-integration&version=v7&minimum_age=old",
 			[]string{"The minimum age must be a whole number", "ame is wrong"}},
 		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Write a day", "ame is wrong"}},
@@ -412,6 +412,7 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 			[]string{"Write a day", "ame is wrong"}},
 	} {
 		w := newWorld(t)
+		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
 		do, form, _ := strings.Cut(c.form, "&")
 		resp := w.ask("POST", c.path, c.who, body(do, form, c.who))
 		if resp.Status != 422 || len(w.fake.did) > 0 {
@@ -984,12 +985,12 @@ func TestALargePublisher(t *testing.T) {
 
 func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
 	for path, live := range map[string]bool{
-		mine + "/deliveries":                              true, // one waits
-		mine + "/deliveries?state=delivered":              false,
-		mine + "/deliveries/" + shopID + "/0000-evt-3":    true,
-		mine + "/deliveries/" + shopID + "/" + deliveryID: false,
-		mine + "/sessions/svc_sess_pending":               true,
-		mine + "/sessions/" + sessionID:                   false,
+		mine + "/deliveries?integration=" + shopID:                 true, // one waits
+		mine + "/deliveries?state=delivered&integration=" + shopID: false,
+		mine + "/deliveries/" + shopID + "/0000-evt-3":             true,
+		mine + "/deliveries/" + shopID + "/" + deliveryID:          false,
+		mine + "/sessions/svc_sess_pending":                        true,
+		mine + "/sessions/" + sessionID:                            false,
 	} {
 		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
 		if strings.Contains(page, "data-live") != live || strings.Contains(page,

@@ -56,11 +56,12 @@ type fake struct {
 	did          []string // the operations that changed something
 	inputs       []any    // what they were given
 	fail         error    // of every operation that changes something
-	down         error    // of every operation
-	ready        bool     // the next webhook test passes
-	silent       bool     // the receiver does not answer it
-	stepsDone    bool     // every step to go live is done
-	noSandbox    bool     // no integration can start a test session
+	misread      []operate.Field
+	down         error // of every operation
+	ready        bool  // the next webhook test passes
+	silent       bool  // the receiver does not answer it
+	stepsDone    bool  // every step to go live is done
+	noSandbox    bool  // no integration can start a test session
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -219,8 +220,7 @@ func (o *fake) WithMisread(misread []operate.Field) console.Operations {
 		return o
 	}
 	with := *o
-	with.fail = &operate.Invalid{Fields: append(misread, operate.Field{Field: "name",
-		Message: "name is wrong"})}
+	with.misread = misread
 	return &with
 }
 
@@ -228,6 +228,12 @@ func (o *fake) WithMisread(misread []operate.Field) console.Operations {
 func (o *fake) does(who operate.Actor, op operate.Operation, publisher string, input ...any) error {
 	if err := o.may(who, op, publisher); err != nil {
 		return err
+	}
+	if invalid, ok := o.fail.(*operate.Invalid); len(o.misread) > 0 {
+		if ok {
+			return &operate.Invalid{Fields: append(o.misread, invalid.Fields...)}
+		}
+		return &operate.Invalid{Fields: o.misread}
 	}
 	if o.fail != nil {
 		return o.fail
@@ -343,9 +349,13 @@ func (o *fake) Integration(_ context.Context, who operate.Actor, id string) (ope
 
 func (o *fake) CreateIntegration(_ context.Context, who operate.Actor, in operate.IntegrationInput) (
 	operate.Changed, error) {
+	wrong := operate.Invalid{Fields: o.misread}
 	if in.Name == nil || *in.Name == "" {
-		return operate.Changed{}, &operate.Invalid{Fields: []operate.Field{{Field: "name", Code: "required",
-			Message: "Give the integration a name."}}}
+		wrong.Fields = append(wrong.Fields, operate.Field{Field: "name", Code: "required",
+			Message: "Give the integration a name."})
+	}
+	if len(wrong.Fields) > 0 {
+		return operate.Changed{}, &wrong
 	}
 	made := operate.Changed{Integration: operate.Integration{Integration: integration.Integration{ID: kioskID,
 		PublisherID: in.Publisher, Name: *in.Name}, Version: "v1"}}
@@ -543,6 +553,10 @@ func (o *fake) Usage(ctx context.Context, who operate.Actor, id, from, to string
 	if err == nil {
 		err = o.may(who, operate.UsageRead, i.PublisherID)
 	}
+	if from != "" && from > to {
+		return nil, &operate.Invalid{Fields: []operate.Field{{Field: "from", Code: "value",
+			Message: "From must be on or before to."}}}
+	}
 	last := host.DayOf(o.now())
 	if to != "" {
 		last, _ = host.ParseDay(to)
@@ -646,10 +660,10 @@ func (o *fake) RemoveMember(_ context.Context, who operate.Actor, id string) err
 	return o.does(who, operate.MemberRemove, o.member(id).Publisher)
 }
 
-func (o *fake) CreateLink(_ context.Context, who operate.Actor, publisher, _ string, role operate.Role) (
+func (o *fake) CreateLink(_ context.Context, who operate.Actor, publisher, name string, role operate.Role) (
 	operate.SignInLink, error) {
 	return operate.SignInLink{Link: base + "/console/link?link=" + secretText},
-		o.does(who, operate.LinkCreate, publisher, role)
+		o.does(who, operate.LinkCreate, publisher, name, role)
 }
 
 func (o *fake) OperatorTokens(_ context.Context, who operate.Actor, c operate.Cursor) (

@@ -15,6 +15,9 @@ func showIntegrations(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	if v.whole(found.Next) {
+		found.Items = byName(found.Items)
+	}
 	f := v.frame("Integrations")
 	return view{frame: f, body: pages.Integrations(f,
 		pages.IntegrationsData{Page: found, After: v.query.Get("after"), Name: v.named().Name})}, nil
@@ -218,6 +221,9 @@ func (v *visit) test(staged bool) (next, error) {
 	n := note{Text: "Ready. Your receiver checks what it has to check.", Report: &report, Staged: staged,
 		For: i.ID}
 	switch {
+	case report.Promoted && i.SecretAlone():
+		n.Text = "Ready. The staged webhook has taken its place. In a minute nothing is signed with the " +
+			"old secret any more, and your receiver need not accept it."
 	case report.Promoted:
 		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
 	case report.Ready && staged:
@@ -244,8 +250,12 @@ func stageWebhook(v *visit) (next, error) {
 	}
 	changed, err := v.Operations.StageWebhook(v.ctx, v.who(), i.ID, version,
 		operate.WebhookInput{URL: v.text("webhook_url"), NewSecret: v.must("secret") != "keep"})
-	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
-		"The change is staged. Put it into your receiver, and then run its test.", changed.Secret)}, err
+	text := "The change is staged. Put it into your receiver, and then run its test."
+	if changed.Secret != "" && changed.SecretAlone() {
+		text = "The change is staged. Let your receiver accept both secrets, the present one and this one, " +
+			"and then run its test."
+	}
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(text, changed.Secret)}, err
 }
 
 func dropStaged(v *visit) (next, error) {

@@ -3,6 +3,8 @@ package console
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/console/pages"
@@ -17,13 +19,17 @@ func showKeys(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	if v.whole(found.Next) { // the newest first; the store has them by their ids, which are random
+		found.Items = slices.Clone(found.Items)
+		slices.SortStableFunc(found.Items, func(a, b operate.Key) int { return b.Created.Compare(a.Created) })
+	}
 	all, err := v.choices()
 	if err != nil {
 		return view{}, err
 	}
 	f := v.frame("Keys")
 	return view{frame: f, body: pages.Keys(f, pages.KeysData{Page: found, After: v.query.Get("after"),
-		Integrations: all, First: firstInUse(all), BaseURL: v.BaseURL})}, nil
+		Integrations: all, First: mostInUse(all), BaseURL: v.BaseURL})}, nil
 }
 
 // until reads a field that is a day, and returns its end.
@@ -181,11 +187,16 @@ func showSession(v *visit) (view, error) {
 
 func showUsage(v *visit) (view, error) {
 	d, err := v.usage()
-	if err != nil {
+	var invalid *operate.Invalid
+	status := 200
+	if errors.As(err, &invalid) {
+		v.refusal = pages.Form{Action: "usage", Values: v.query, Problems: sentences(invalid.Fields)}
+		status = 400
+	} else if err != nil {
 		return view{}, err
 	}
 	f := v.frame("Usage")
-	return view{frame: f, body: pages.Usage(f, d)}, nil
+	return view{frame: f, body: pages.Usage(f, d), status: status}, nil
 }
 
 func (v *visit) usage() (pages.UsageData, error) {
@@ -197,7 +208,7 @@ func (v *visit) usage() (pages.UsageData, error) {
 		To: v.query.Get("to")}
 	d.Days, err = v.Operations.Usage(v.ctx, v.who(), chosen.ID, d.From, d.To)
 	if err != nil {
-		return pages.UsageData{}, err
+		return d, err
 	}
 	if len(d.Days) > 0 {
 		d.From, d.To = d.Days[0].Day.String(), d.Days[len(d.Days)-1].Day.String()
@@ -227,6 +238,12 @@ func showMembers(v *visit) (view, error) {
 	found, err := v.Operations.Members(v.ctx, v.who(), v.publisher.ID, v.cursor())
 	if err != nil {
 		return view{}, err
+	}
+	if v.whole(found.Next) {
+		found.Items = slices.Clone(found.Items)
+		slices.SortStableFunc(found.Items, func(a, b operate.Member) int {
+			return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+		})
 	}
 	invited, err := v.Operations.Invitations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{})
 	if err != nil {

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,8 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"an operator sees a session on the pages of its publisher alone": {"operator",
 			mine + "/test?session_id=" + theirsID, none, []string{"Walk through a session"},
 			[]string{"You are back", theirsID}},
+		"the test console says which events are marked as tests": {"developer", mine + "/test", none,
+			[]string{"once, and has test: true.", "those of any other session: they have test: false"}, nil},
 		"undelivered events are linked where they are": {"developer", mine, none,
 			[]string{"3 events given up", "See why, and send again: Kiosk",
 				"/deliveries?integration=" + kioskID + "&amp;state=dead"}, nil},
@@ -85,7 +88,8 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"where people are verified, no test session is offered": {"developer",
 			mine + "/test?integration=" + bareID,
 			func(d *fake) { d.integrations[len(d.integrations)-1].Sandbox = false },
-			[]string{"so start a session from your server"}, []string{`data-action="start-test-session"`}},
+			[]string{"A service in production has no sandbox", "so start a session from your server"},
+			[]string{`data-action="start-test-session"`}},
 		"keys come with the call that needs them": {"developer", mine + "/keys", none,
 			[]string{"curl " + base + "/api/v1/verify/start", "/docs"}, nil},
 		"the webhook page takes the first URL": {"developer", mine + "/integrations/" + bareID + "/webhook",
@@ -119,6 +123,22 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			mine + "/test?session_id=" + sessionID, none,
 			[]string{`<a class="button" href="` + mine + `">Back to the overview</a>`,
 				`class="quiet-button">Send it`}, nil},
+		"a staged secret for the same URL says that both have to be accepted": {"developer",
+			shop + "/webhook",
+			func(d *fake) { d.integrations[0].Staged.URL = d.integrations[0].Webhook.URL },
+			[]string{"so your receiver has to accept both"}, nil},
+		"a staged URL needs no receiver that accepts both secrets": {"developer", shop + "/webhook", none,
+			[]string{"Waits for its test"}, []string{"so your receiver has to accept both"}},
+		"an event that has not arrived keeps what it says of the user": {"developer",
+			mine + "/deliveries/" + shopID + "/" + deadID, none,
+			[]string{"Your receiver also gets publisher_state and external_user_id"},
+			[]string{"which are not kept once an event is delivered"}},
+		"an event that has arrived does not": {"developer", mine + "/deliveries/" + shopID + "/" + deliveryID,
+			none, []string{"which are not kept once an event is delivered"},
+			[]string{"Your receiver also gets publisher_state"}},
+		"an operator who may not do something is not sent to a publisher's admin": {"watcher",
+			mine + "/settings", none, []string{"Ask somebody whose token has the role operator."},
+			[]string{"Ask an admin"}},
 		"an event that was given up says why in words": {"developer",
 			mine + "/deliveries/" + shopID + "/" + deadID, none,
 			[]string{"<dt>Given up because</dt><dd>the receiver refused it</dd>"}, nil},
@@ -219,5 +239,171 @@ func TestAfterAKeyComesTheOverview(t *testing.T) {
 	body := string(w.ask("GET", to, "developer", "").Body)
 	if !strings.Contains(body, `<a href="`+mine+`">Back to the overview</a>`) {
 		t.Errorf("no way back:\n%s", body)
+	}
+}
+
+// What is wrong with a form, also what could not be read, stands beside its field and where
+// it can be seen.
+func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
+	w := newWorld(t)
+	resp := w.ask("POST", mine+"/integrations/new", "developer", body("create-integration",
+		url.Values{"name": {""}, "minimum_age": {"old"}, "method_settings": {"{oops"}}.Encode(), "developer"))
+	page := string(resp.Body)
+	for _, want := range []string{"Give the integration a name.", "The minimum age must be a whole number",
+		"The settings must be a JSON object", "<details open>"} {
+		if resp.Status != 422 || !strings.Contains(page, want) {
+			t.Errorf("%d without %q:\n%s", resp.Status, want, page)
+		}
+	}
+	w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "methods", Message: "one is wrong"},
+		{Field: "methods", Message: "another is wrong"}, {Field: "webhook_url", Message: "it is wrong"}}}
+	page = string(w.ask("POST", mine+"/integrations/new", "developer",
+		body("create-integration", "name=Shop", "developer")).Body)
+	_, beside, _ := strings.Cut(page, `id="create-integration-methods-problem"`)
+	beside, _, _ = strings.Cut(beside, "<input")
+	if !strings.Contains(beside, "One is wrong") || !strings.Contains(beside, "Another is wrong") {
+		t.Errorf("beside the field stands only %s", beside)
+	}
+	page = string(w.ask("POST", mine+"/integrations/"+kioskID+"/webhook", "developer",
+		body("stage-webhook", "version=v7&webhook_url=x", "developer")).Body)
+	if !strings.Contains(page, `<details class="later" open>`) {
+		t.Errorf("the refused change is folded away:\n%s", page)
+	}
+}
+
+// A sign-in link need not have a name. Whoever comes by it is still called something.
+func TestALinkWithoutANameIsCalledOne(t *testing.T) {
+	w := newWorld(t)
+	nameless := actors["newcomer"]
+	nameless.Name = ""
+	w.access.actors["newcomer"] = nameless
+	resp := w.ask("POST", "/console/link", "", "do=use-link&token=vrg_in_good")
+	page := string(w.ask("GET", resp.Header.Get("Location"), "newcomer", "").Body)
+	for _, want := range []string{"You are signed in as admin, by a sign-in link.",
+		`<span class="name">Sign-in link</span>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	w.posts(t, mine+"/settings", mine+"/settings", "operator", "create-link", "name=+Lea+&role=viewer")
+	if !slices.Contains(w.fake.inputs, any("Lea")) {
+		t.Errorf("the fake got %v", w.fake.inputs)
+	}
+}
+
+// A staged secret for the same URL is said to be accepted beside the present one, and afterwards alone.
+func TestAStagedSecretIsAcceptedBesideThePresentOne(t *testing.T) {
+	w := newWorld(t)
+	page := shop + "/webhook"
+	says := func(form, values, want string) {
+		t.Helper()
+		to := w.ask("POST", page, "developer", body(form, values, "developer")).Header.Get("Location")
+		if shown := string(w.ask("GET", to, "developer", "").Body); !strings.Contains(shown, want) {
+			t.Errorf("%s: the page lacks %q:\n%s", form, want, shown)
+		}
+	}
+	says("stage-webhook", "version=v7&webhook_url=x&secret=new", "Put it into your receiver")
+	w.fake.integrations[0].Staged.URL = w.fake.integrations[0].Webhook.URL
+	says("stage-webhook", "version=v7&webhook_url=x&secret=new", "Let your receiver accept both secrets")
+	w.fake.ready = true
+	says("test-staged", "", "your receiver need not accept it")
+}
+
+// Whoever opens a page that is about one integration sees the one that is in use, and not the one with the
+// lowest id, which is random.
+func TestAPageBeginsWithTheIntegrationInUse(t *testing.T) {
+	w := newWorld(t)
+	silent := bare()
+	silent.Name, silent.Ready, silent.Webhook.Off = "A first", true, true
+	w.fake.integrations = append([]operate.Integration{bare(), silent}, w.fake.integrations...)
+	w.fake.integrations[4].Webhook.Off = true // Lager, which is managed
+	for _, page := range []string{"/deliveries", "/usage", "/test"} {
+		body := string(w.ask("GET", mine+page, "developer", "").Body)
+		if !strings.Contains(body, `<option value="`+shopID+`" selected`) {
+			t.Errorf("%s begins with another integration:\n%s", page, body)
+		}
+	}
+	if body := string(w.ask("GET", mine+"/keys", "developer", "").Body); !strings.Contains(body,
+		`"integration_id":"`+shopID) && !strings.Contains(body, "integration_id&#34;:&#34;"+shopID) {
+		t.Errorf("the first call names another integration:\n%s", body)
+	}
+}
+
+// A list that is whole is in the order in which people look for something. That of the store is random.
+func TestWholeListsAreInOrder(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string][]string{
+		mine + "/integrations": {">Kiosk<", ">Lager<", ">Shop<", ">Messe<"},
+		mine + "/keys":         {"…Xk07<", "…9fQ2<", "…aaZ1<"},
+	} {
+		body := string(w.ask("GET", path, "developer", "").Body)
+		_, rest, _ := strings.Cut(body, "<tbody>")
+		for _, each := range want {
+			var found bool
+			if _, rest, found = strings.Cut(rest, each); !found {
+				t.Errorf("%s: %s is not where it should be in %v", path, each, want)
+			}
+		}
+	}
+	slices.Reverse(w.fake.members)
+	names := []string{}
+	for _, m := range w.fake.members {
+		if m.Publisher == mineID {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	_, rest, _ := strings.Cut(string(w.ask("GET", mine+"/members", "admin", "").Body), "<tbody>")
+	for _, name := range names {
+		var found bool
+		if _, rest, found = strings.Cut(rest, `class="main">`+name); !found {
+			t.Errorf("%s is not where they should be in %v", name, names)
+		}
+	}
+}
+
+// Days that make no sense are said beside the form that has them.
+func TestDaysWithoutSenseAreSaidInTheForm(t *testing.T) {
+	resp := newWorld(t).ask("GET", mine+"/usage?from=2026-11-20&to=2026-11-01", "viewer", "")
+	body := string(resp.Body)
+	for _, want := range []string{`id="usage-from-problem"`, `value="2026-11-20"`, `value="2026-11-01"`} {
+		if resp.Status != 400 || !strings.Contains(body, want) || strings.Contains(body, "Download as CSV") ||
+			strings.Contains(body, "Nothing was changed") {
+			t.Errorf("%d without %s:\n%s", resp.Status, want, body)
+		}
+	}
+}
+
+// Making a passkey was a sign-in, and the choice of a role fits into its column.
+func TestAMemberWhoJustJoinedHasSignedIn(t *testing.T) {
+	w := newWorld(t)
+	for n := range w.fake.members {
+		w.fake.members[n].LastSeen = nil
+	}
+	body := string(w.ask("GET", mine+"/members", "admin", "").Body)
+	if strings.Contains(body, ">never<") || !strings.Contains(body, ">Developer</option>") {
+		t.Errorf("somebody who joined never signed in, or a choice is long:\n%s", body)
+	}
+}
+
+// What the test of a staged webhook has found stands below the button that tests it again, and not between
+// that of the webhook in use and it.
+func TestTheReportOfAStagedWebhookIsBelowIt(t *testing.T) {
+	w := newWorld(t)
+	_, to := w.posts(t, shop+"/webhook", shop+"/webhook", "developer", "test-staged", "")
+	page := string(w.ask("GET", to, "developer", "").Body)
+	button, report := strings.Index(page, `data-action="test-staged"`), strings.Index(page, `id="report"`)
+	if button < 0 || report < button || strings.Count(page, `id="report"`) != 1 {
+		t.Errorf("the button is at %d, the report at %d:\n%s", button, report, page)
+	}
+}
+
+// An invitation without a name, which programs can make, is called by its id.
+func TestAnInvitationWithoutANameIsCalledByItsID(t *testing.T) {
+	w := newWorld(t)
+	w.fake.invited[0].Name = ""
+	page := string(w.ask("GET", mine+"/members", "admin", "").Body)
+	if !strings.Contains(page, `class="main">`+w.fake.invited[0].ID) {
+		t.Errorf("the invitation has no name:\n%s", page)
 	}
 }

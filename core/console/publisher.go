@@ -65,7 +65,8 @@ func archivePublisher(v *visit) (next, error) {
 }
 
 func createLink(v *visit) (next, error) {
-	made, err := v.Operations.CreateLink(v.ctx, v.who(), v.publisher.ID, "", operate.Role(v.must("role")))
+	made, err := v.Operations.CreateLink(v.ctx, v.who(), v.publisher.ID, v.must("name"),
+		operate.Role(v.must("role")))
 	return next{path: v.mine("settings"), note: note{Text: "The sign-in link is made.", Secret: made.Link,
 		Label: "Sign-in link", Advice: "It works once, within 5 minutes."}}, err
 }

@@ -194,10 +194,12 @@ func (v *visit) problem(err error) *web.Response {
 		return v.plainFor(404, pages.ProblemData{Heading: "Nothing is here", Tone: pages.Idle,
 			Text: "There is no such page, or it is not yours to see. Look at the address."})
 	case errors.As(err, &forbidden):
+		ask := "Ask an admin of your publisher to do it, or to give you another role."
+		if v.who().Operator() {
+			ask = "Ask somebody whose token has the role operator."
+		}
 		return v.plainFor(403, pages.ProblemData{Heading: "Your role may not do this", Tone: pages.Idle,
-			Text: "You are signed in as " + string(v.who().Role) +
-				". Ask an admin of your publisher to do it, or to " +
-				"give you another role. Nothing was changed."})
+			Text: "You are signed in as " + string(v.who().Role) + ". " + ask + " Nothing was changed."})
 	case errors.As(err, &invalid):
 		text := "The address asks for something that there is not."
 		for _, f := range sentences(invalid.Fields) {

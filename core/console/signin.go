@@ -66,6 +66,9 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 				"token of their own."
 		}
 	}
+	if s.Actor.Name == "" {
+		text = "You are signed in as " + string(s.Actor.Role) + ", by a sign-in link."
+	}
 	return next{path: to, note: done(text), cookie: cookie, opened: s}, nil
 }
 

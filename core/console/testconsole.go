@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/operate"
@@ -12,10 +13,10 @@ import (
 func (v *visit) choices() ([]operate.Integration, error) {
 	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
 		operate.Cursor{Limit: operate.MaxLimit})
-	return found.Items, err
+	return byName(found.Items), err
 }
 
-// chosen returns the choices and the one that the address names, or else the first that is not archived. nil:
+// chosen returns the choices and the one that the address names, or else the one that is most in use. nil:
 // there is none.
 func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, error) {
 	all, err := v.choices()
@@ -32,21 +33,44 @@ func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, 
 		}
 		return all, &i, nil
 	}
-	first := firstInUse(all)
+	first := mostInUse(all)
 	if first == nil && len(all) > 0 {
 		first = &all[0]
 	}
 	return all, first, nil
 }
 
-// firstInUse returns the first integration that is not archived; nil: there is none.
-func firstInUse(all []operate.Integration) *operate.Integration {
-	for n := range all {
-		if all[n].Archived == nil {
-			return &all[n]
+// mostInUse returns the first integration that is ready and sends events, or else the first that is ready, or
+// else the first that is not archived; nil: there is none.
+func mostInUse(all []operate.Integration) *operate.Integration {
+	for _, is := range []func(operate.Integration) bool{
+		func(i operate.Integration) bool { return i.Ready && i.Webhook.URL != "" && !i.Webhook.Off },
+		func(i operate.Integration) bool { return i.Ready },
+		func(operate.Integration) bool { return true },
+	} {
+		for n := range all {
+			if all[n].Archived == nil && is(all[n]) {
+				return &all[n]
+			}
 		}
 	}
 	return nil
+}
+
+// byName returns integrations in the order in which people look for them, archived ones behind the others.
+// The store has them by their ids, which are random.
+func byName(all []operate.Integration) []operate.Integration {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b operate.Integration) int {
+		if (a.Archived == nil) != (b.Archived == nil) {
+			if a.Archived == nil {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return all
 }
 
 func showTest(v *visit) (view, error) {

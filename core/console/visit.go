@@ -189,6 +189,9 @@ var errNoVersion = errors.New("console: the form does not say which version it c
 // cursor asks for the part of a list that the address names.
 func (v *visit) cursor() operate.Cursor { return operate.Cursor{After: v.query.Get("after")} }
 
+// whole reports whether a list has all that there is. Then the page can have an order of its own.
+func (v *visit) whole(next string) bool { return next == "" && v.query.Get("after") == "" }
+
 // named is cursor for a list in which one can search by name.
 func (v *visit) named() operate.Cursor {
 	c := v.cursor()

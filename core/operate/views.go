@@ -48,6 +48,10 @@ type Integration struct {
 	Readiness *Readiness `json:"readiness,omitempty"`
 }
 
+// SecretAlone reports whether what is staged is another secret for the present URL. The receiver there has to
+// accept both secrets until the staged one is in use.
+func (i Integration) SecretAlone() bool { return i.Staged != nil && i.Staged.URL == i.Webhook.URL }
+
 // Readiness is when the webhook was tested.
 type Readiness struct {
 	Ready bool      `json:"ready"`

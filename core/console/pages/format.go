@@ -250,6 +250,14 @@ func actorWord(e operate.AuditEntry) string {
 	return e.ActorID
 }
 
+// nameOfWho is what the one who is signed in is called. A sign-in link need not have a name.
+func nameOfWho(who operate.Actor) string {
+	if who.Name == "" {
+		return kindWord(who.Kind)
+	}
+	return who.Name
+}
+
 // kindWord says what an actor is.
 func kindWord(kind string) string {
 	switch kind {

@@ -75,6 +75,30 @@ func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
 	}
 }
 
+// The step of sessions leads to the form that starts one, which is not the first of its page.
+func TestTheStepOfSessionsLeadsToItsForm(t *testing.T) {
+	f := &Frame{Publisher: &operate.Publisher{}}
+	f.Publisher.ID = "pub_a"
+	got := stepPath(f, operate.Step{Name: operate.StepSession, Integration: "i"})
+	if want := "/console/p/pub_a/test?integration=i#walk"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The audit says of a secret only that it changed, so what was before and after is the same word.
+func TestAChangedSecretIsNamedOnce(t *testing.T) {
+	var out strings.Builder
+	list := []operate.AuditChange{{Field: "webhook.secret", From: "(secret)", To: "(secret)"},
+		{Field: "name", From: "Old", To: "New"}}
+	if err := changes(list).Render(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Contains(got, "<del>(secret)") ||
+		!strings.Contains(got, "<ins>(secret)") || !strings.Contains(got, "<del>Old") {
+		t.Errorf("%s", got)
+	}
+}
+
 // What a receiver answers, and what to do about it, is in words for every cause.
 func TestEveryCauseHasAdvice(t *testing.T) {
 	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,

@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/operate"
@@ -77,7 +78,7 @@ type Form struct {
 
 // lead stands above what is wrong with single fields. A search changes nothing anyway.
 func (f Form) lead() string {
-	if f.Action == "find-session" {
+	if f.Action == "find-session" || f.Action == "usage" {
 		return "Please look at what is marked."
 	}
 	return "Nothing was changed yet. Please look at what is marked."
@@ -201,11 +202,18 @@ type Input struct {
 	Placeholder       string
 	Complete          string // autocomplete; "": off
 
-	id, problem string
+	id       string
+	problems []string
 }
 
 // Option is one value to choose.
 type Option struct{ Value, Text string }
+
+// Short is the text without what stands behind a colon, for a narrow place.
+func (o Option) Short() string {
+	short, _, _ := strings.Cut(o.Text, ":")
+	return short
+}
 
 // input fills in what was typed before and what is wrong with it.
 func (f *Frame) input(action string, i Input) Input {
@@ -224,18 +232,23 @@ func (f *Frame) input(action string, i Input) Input {
 	}
 	for _, p := range f.Form.Problems {
 		if p.Field == i.Name {
-			i.problem = p.Message
+			i.problems = append(i.problems, p.Message)
 		}
 	}
 	return i
 }
 
+// wrong reports whether the form of an action was refused for what is in a field.
+func (f *Frame) wrong(action, field string) bool {
+	return len(f.input(action, Input{Name: field}).problems) > 0
+}
+
 // describedBy names the elements that say more about the input.
 func (i Input) describedBy() string {
 	switch {
-	case i.problem != "" && i.Hint != "":
+	case len(i.problems) > 0 && i.Hint != "":
 		return i.id + "-problem " + i.id + "-hint"
-	case i.problem != "":
+	case len(i.problems) > 0:
 		return i.id + "-problem"
 	case i.Hint != "":
 		return i.id + "-hint"

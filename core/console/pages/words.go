@@ -159,7 +159,7 @@ func stepPath(f *Frame, s operate.Step) string {
 	if s.Integration == "" {
 		return f.path("keys") + "#first-call"
 	}
-	return with(f.path("test"), "integration", s.Integration)
+	return with(f.path("test"), "integration", s.Integration) + "#walk"
 }
 
 func atLeast(n int, more bool, one, many string) string {

@@ -50,6 +50,19 @@ func TestThereIsAdviceForEveryProbe(t *testing.T) {
 	}
 }
 
+// The lines against old events are for a receiver that has no such check, so they say what they take for
+// granted.
+func TestTheLinesAgainstOldEventsSayWhatTheyNeed(t *testing.T) {
+	a, _ := For(webhook.ProbeStaleTimestamp)
+	for _, l := range Languages() {
+		code := a.Code(l)
+		if !strings.Contains(code, "now is") || !strings.Contains(code, "X-Service-Signature") {
+			t.Errorf("%s: the lines do not say what the clock is in, or which time they mean:\n%s", l.Name,
+				code)
+		}
+	}
+}
+
 func TestAReceiverHasItsSectionsAndNoMarks(t *testing.T) {
 	for _, l := range Languages() {
 		whole := l.Receiver()

@@ -24,6 +24,7 @@ function check(secret, signature, timestamp, body, now) {
   const given = Buffer.from(v1, 'hex');
   if (!crypto.timingSafeEqual(given, expected)) return 'the signature does not match';
 
+  // now is in Unix seconds, Date.now() / 1000. t is that of X-Service-Signature.
   if (Math.abs(Math.floor(now) - Number(t)) > 300) return 'the signature is too old';
 }
 

@@ -28,6 +28,7 @@ def check(secret, signature, timestamp, body, now):
     if not hmac.compare_digest(v1.lower(), expected):
         return "the signature does not match"
 
+    # now is in Unix seconds, time.time(). t is that of X-Service-Signature.
     if abs(int(now) - int(t)) > 300:
         return "the signature is too old"
     return None

@@ -39,6 +39,7 @@ function check(secret, signature, timestamp, body, now) {
   // [end]
 
   // [stale_timestamp]
+  // now is in Unix seconds, Date.now() / 1000. t is that of X-Service-Signature.
   if (Math.abs(Math.floor(now) - Number(t)) > 300) return 'the signature is too old';
   // [end]
 }

@@ -46,6 +46,7 @@ function check(string $secret, ?string $signature, ?string $timestamp, string $b
     // [end]
 
     // [stale_timestamp]
+    // $now is in Unix seconds, time(). $t is that of X-Service-Signature.
     if (abs($now - (int) $t) > 300) {
         return 'the signature is too old';
     }

@@ -49,6 +49,7 @@ def check(secret, signature, timestamp, body, now):
     # [end]
 
     # [stale_timestamp]
+    # now is in Unix seconds, time.time(). t is that of X-Service-Signature.
     if abs(int(now) - int(t)) > 300:
         return "the signature is too old"
     # [end]
