@@ -151,5 +151,6 @@ func printReport(p *program, report *operate.TestReport) error {
 	for _, reason := range report.Reasons {
 		fmt.Fprintln(p.stdout, "  "+reason)
 	}
+	fmt.Fprintln(p.stdout, "With --json you see each request and answer.")
 	return nil
 }

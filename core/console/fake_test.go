@@ -426,7 +426,7 @@ func (o *fake) TestWebhook(ctx context.Context, who operate.Actor, id string, st
 		return operate.TestReport{Probes: []operate.ProbeReport{{Name: webhook.ProbeGood, Want: "2xx",
 			Reason: host.FetchRefused}}}, err
 	}
-	r := operate.TestReport{Ready: o.ready, Promoted: o.ready && staged}
+	r := operate.TestReport{Ready: o.ready, URL: i.Webhook.URL, Promoted: o.ready && staged}
 	for _, p := range []struct {
 		name, want string
 		status     int
@@ -436,8 +436,9 @@ func (o *fake) TestWebhook(ctx context.Context, who operate.Actor, id string, st
 			o.ready},
 		{webhook.ProbeAlteredBody, "401", 500, o.ready}} {
 		r.Probes = append(r.Probes, operate.ProbeReport{Name: p.name, Want: p.want, Status: p.status,
-			Passed: p.passed,
-			TookMS: 47})
+			RequestHeader: map[string]string{"X-Service-Timestamp": "1795390000"},
+			RequestBody:   ` {"type":"verification.started"}`, Body: "it says <no>", Cut: true,
+			Passed: p.passed, TookMS: 47})
 	}
 	return r, err
 }

@@ -407,3 +407,17 @@ func TestAnInvitationWithoutANameIsCalledByItsID(t *testing.T) {
 		t.Errorf("the invitation has no name:\n%s", page)
 	}
 }
+
+// Contract 44: whoever mends a receiver sees each request of the test and what the receiver said.
+func TestTheReportShowsEachRequestAndAnswer(t *testing.T) {
+	w := newWorld(t)
+	path := mine + "/integrations/" + kioskID + "/webhook"
+	resp := w.ask("POST", path, "developer", body("test-webhook", "", "developer"))
+	page := string(w.ask("GET", resp.Header.Get("Location"), "developer", "").Body)
+	for _, want := range []string{"POST https://kiosk.example/webhooks/verge\nX-Service-Timestamp: 1795390000",
+		"&#34;type&#34;:&#34;verification.started&#34;", "it says &lt;no&gt;", "Only the first 1 KiB"} {
+		if n := strings.Count(page, want); n != 5 {
+			t.Errorf("%q stands there %d times, want once for each probe:\n%s", want, n, page)
+		}
+	}
+}

@@ -50,6 +50,7 @@ type world struct {
 	*Operations
 	*testhost.Host
 	answer func(host.FetchRequest) (int, error)
+	says   string // the body of every answer
 }
 
 func newWorld(t testing.TB) *world {
@@ -91,7 +92,7 @@ const secret = "whsec_only_for_tests"
 // Fetch implements host.Fetcher.
 func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	status, err := w.answer(req)
-	return host.FetchResponse{Status: status}, err
+	return host.FetchResponse{Status: status, Body: []byte(w.says)}, err
 }
 
 // verifying is a receiver that checks signatures, as publishers do.

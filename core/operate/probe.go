@@ -16,6 +16,10 @@ const (
 	NotReady = "NOT_READY"
 )
 
+// mostOfAnswer is how many bytes of a receiver's answer a ProbeReport has. It is less than what a test event
+// shows, because the console keeps the whole report in one item until its page is shown.
+const mostOfAnswer = 1024
+
 // TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
 // the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
 func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
@@ -78,7 +82,7 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 	if err != nil {
 		return TestReport{}, err
 	}
-	var report TestReport
+	report := TestReport{URL: url}
 	var results []webhook.ProbeResult
 	for _, p := range webhook.Probes(secret, event.Body(), o.Now()) {
 		x, err := o.Outbox.Exchange(ctx, url, p.Header, p.Body)
@@ -90,8 +94,13 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 			result.Reason += ": " + cause
 		}
 		results = append(results, result)
-		report.Probes = append(report.Probes, ProbeReport{Name: p.Name, Want: string(p.Want),
-			Status: x.Status, Reason: x.Cause, Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()})
+		probed := ProbeReport{Name: p.Name, Want: string(p.Want), RequestHeader: p.Header,
+			RequestBody: string(p.Body), Status: x.Status, Reason: x.Cause, Body: x.Answer, Cut: x.Cut,
+			Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()}
+		if len(probed.Body) > mostOfAnswer {
+			probed.Body, probed.Cut = strings.ToValidUTF8(probed.Body[:mostOfAnswer], ""), true
+		}
+		report.Probes = append(report.Probes, probed)
 		if p.Name == webhook.ProbeGood && result.Unanswered() {
 			break // the other probes would wait as long and get no answer either
 		}

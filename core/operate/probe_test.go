@@ -3,6 +3,7 @@ package operate
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,41 @@ func TestTheWebhookTest(t *testing.T) {
 				t.Errorf("the store says ready %v, %v", ready, err)
 			}
 		})
+	}
+}
+
+// Whoever mends a receiver sees what it was sent and what it said.
+func TestAProbeShowsItsRequestAndAnswer(t *testing.T) {
+	w := newWorld(t)
+	for says, want := range map[string]struct {
+		body string
+		cut  bool
+	}{
+		"":                             {"", false},
+		"the signature is old":         {"the signature is old", false},
+		strings.Repeat("é", 600):       {strings.Repeat("é", 512), true},
+		"a" + strings.Repeat("é", 600): {"a" + strings.Repeat("é", 511), true},
+	} {
+		var sent []host.FetchRequest
+		w.says = says
+		w.answer = func(req host.FetchRequest) (int, error) {
+			sent = append(sent, req)
+			return w.verifying(secret)(req)
+		}
+		report, err := w.TestWebhook(ctx, developer, intA, false)
+		coretest.Must(t, err)
+		if len(report.Probes) != len(sent) || report.URL != sent[0].URL {
+			t.Fatalf("%d probes to %s, of which %d were sent", len(report.Probes), report.URL, len(sent))
+		}
+		for n, p := range report.Probes {
+			if p.RequestBody != string(sent[n].Body) || !maps.Equal(p.RequestHeader, sent[n].Header) {
+				t.Errorf("%s: shown %v %q, sent %v %q", p.Name, p.RequestHeader, p.RequestBody, sent[n].Header,
+					sent[n].Body)
+			}
+			if p.Body != want.body || p.Cut != want.cut {
+				t.Errorf("%s: shown %q, %v; the receiver said %q", p.Name, p.Body, p.Cut, says)
+			}
+		}
 	}
 }
 

@@ -204,20 +204,25 @@ type Exchange struct {
 type TestReport struct {
 	Status  string        `json:"status"` // READY or NOT_READY
 	Ready   bool          `json:"ready"`
+	URL     string        `json:"url"`               // the receiver
 	Probes  []ProbeReport `json:"probes"`            // the probes that were sent
 	Reasons []string      `json:"reasons,omitempty"` // why probes failed
 	// Promoted says that the staged webhook was tested and has taken its place.
 	Promoted bool `json:"promoted,omitempty"`
 }
 
-// ProbeReport is the result of one probe.
+// ProbeReport is one probe, what came back, and whether that was right.
 type ProbeReport struct {
-	Name   string `json:"name"`
-	Want   string `json:"want"`
-	Status int    `json:"status,omitempty"` // 0: there was no answer
-	Reason string `json:"reason,omitempty"` // why there was none
-	Passed bool   `json:"passed"`
-	TookMS int64  `json:"took_ms"`
+	Name          string            `json:"name"`
+	Want          string            `json:"want"`
+	RequestHeader map[string]string `json:"request_header"`
+	RequestBody   string            `json:"request_body"`
+	Status        int               `json:"status,omitempty"` // 0: there was no answer
+	Reason        string            `json:"reason,omitempty"` // why there was none
+	Body          string            `json:"body,omitempty"`   // of the answer, at most 1 KiB
+	Cut           bool              `json:"body_cut,omitempty"`
+	Passed        bool              `json:"passed"`
+	TookMS        int64             `json:"took_ms"`
 }
 
 // Session is one session. It never has state, user id or anything personal.
