@@ -414,7 +414,8 @@ func TestTheReportShowsEachRequestAndAnswer(t *testing.T) {
 	path := mine + "/integrations/" + kioskID + "/webhook"
 	resp := w.ask("POST", path, "developer", body("test-webhook", "", "developer"))
 	page := string(w.ask("GET", resp.Header.Get("Location"), "developer", "").Body)
-	for _, want := range []string{"POST https://kiosk.example/webhooks/verge\nX-Service-Timestamp: 1795390000",
+	for _, want := range []string{
+		"POST https://kiosk.example/webhooks/verge\nX-Service-Timestamp: 1795390000",
 		"&#34;type&#34;:&#34;verification.started&#34;", "it says &lt;no&gt;", "Only the first 1 KiB"} {
 		if n := strings.Count(page, want); n != 5 {
 			t.Errorf("%q stands there %d times, want once for each probe:\n%s", want, n, page)

@@ -94,8 +94,8 @@ func TestAProbeShowsItsRequestAndAnswer(t *testing.T) {
 		}
 		for n, p := range report.Probes {
 			if p.RequestBody != string(sent[n].Body) || !maps.Equal(p.RequestHeader, sent[n].Header) {
-				t.Errorf("%s: shown %v %q, sent %v %q", p.Name, p.RequestHeader, p.RequestBody, sent[n].Header,
-					sent[n].Body)
+				t.Errorf("%s: shown %v %q, sent %v %q", p.Name, p.RequestHeader, p.RequestBody,
+					sent[n].Header, sent[n].Body)
 			}
 			if p.Body != want.body || p.Cut != want.cut {
 				t.Errorf("%s: shown %q, %v; the receiver said %q", p.Name, p.Body, p.Cut, says)
