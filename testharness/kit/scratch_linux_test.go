@@ -13,7 +13,7 @@ import (
 // A process that is killed removes nothing. The next one removes what is left, ends what still runs there,
 // and touches nothing of a process that lives.
 func TestWhatAKilledProcessLeftIsRemoved(t *testing.T) {
-	const inPlace = "VERGE_TEST_SCRATCH"
+	const inPlace = "VERGE_SCRATCH_CHILD"
 	if place := os.Getenv(inPlace); place != "" {
 		leave(t, place)
 		return
