@@ -271,6 +271,17 @@ type Decision struct {
 	// Refusal says what was wrong with an answer that has failed the attempt, for logs and metrics. Nil:
 	// nothing was. Only for AttemptFailed.
 	Refusal *Refusal
+
+	// Age is the age in years that an Approved verdict proves or estimates. 0: the method does not know it.
+	Age int
+
+	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the method
+	// has one source of trust, which its settings name.
+	Trust string
+
+	// Setting is the name of the setting that caused a verdict other than Approved, such as
+	// "proof.claim", for logs. Detail is a path or name in it, never a value of the user.
+	Setting, Detail string
 }
 
 // MaxState is the most bytes of a Decision's State.
@@ -302,6 +313,9 @@ const (
 	Unsure  Reason = "unsure"   // the estimate is too uncertain
 	NotLive Reason = "not_live" // the picture is not of a live person
 	NoFace  Reason = "no_face"  // no face, or more than one, is in the picture
+
+	// Unconfirmed: a proof is missing or cannot be read, so the age is not known.
+	Unconfirmed Reason = "unconfirmed"
 
 	Unproven Reason = "unproven"  // what the wallet has answered could not be verified
 	Other    Reason = "other_age" // what the wallet has proves another age than the one that was asked for
