@@ -1,8 +1,9 @@
-// Command progress runs go test and says one line for each package when it ends: whether it is ok, how long
-// it took, and how many of its tests passed, failed and were skipped. What failed follows in full. At the end
-// it says what was skipped and why. A test that passes may have something to show at the end: what it logs
-// after a line REPORT. A package that is as it was when it last passed is not run again; it is "cached" then,
-// and its reports and skips are those of that run.
+// Command progress runs go test and prints one line for each package when it ends: its result, its duration, and
+// the numbers of tests that passed, failed and were skipped. A failed test is printed when it ends, with its name
+// and its last lines. Every 30 seconds a line lists the packages that still run. The end lists the reasons of
+// skips and the failed tests. A test that passes may add a report to the end: its log after a line REPORT. An
+// unchanged package that passed before is not run again and is marked "cached"; its reports and skips are those
+// of that run.
 //
 //	go run ./testharness/internal/progress go test -json -short ./...
 //
@@ -34,7 +35,7 @@ func main() {
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "VERGE_PROGRAMS="+programs())
 	r := newReport(os.Stdout)
-	err := run(cmd, r)
+	err := run(cmd, r, time.Tick(beat))
 	took := time.Since(begin)
 	fmt.Print("\n" + r.reports.String())
 	fmt.Printf("\n%s in %.0f s, with %.0f s of CPU\n", r.total(), took.Seconds(), cpu(cmd).Seconds())
@@ -64,8 +65,12 @@ func programs() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// run starts the command and reports what it writes until it ends.
-func run(cmd *exec.Cmd, r *report) error {
+// beat is the time between two lines about the packages that run.
+const beat = 30 * time.Second
+
+// run starts the command and reports its output until it ends. Each value of tick adds a line about the packages
+// that have not ended.
+func run(cmd *exec.Cmd, r *report, tick <-chan time.Time) error {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -73,21 +78,47 @@ func run(cmd *exec.Cmd, r *report) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 {
+	lines, failed := make(chan []byte), make(chan error, 1)
+	go func() {
+		defer close(lines)
+		failed <- readLines(out, lines)
+	}()
+	for lines != nil {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				lines = nil
+				continue
+			}
 			r.line(line)
+		case <-tick:
+			if running := r.running(); running != "" {
+				fmt.Fprintln(r.w, running)
+			}
 		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return errors.Join(err, cmd.Wait())
-		}
+	}
+	if err := <-failed; err != nil {
+		return errors.Join(err, cmd.Wait())
 	}
 	r.end()
 	return cmd.Wait()
+}
+
+// readLines sends each line of in, with its end, also a last one that has none.
+func readLines(in io.Reader, lines chan<- []byte) error {
+	buffered := bufio.NewReader(in)
+	for {
+		line, err := buffered.ReadBytes('\n')
+		if len(line) > 0 {
+			lines <- line
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // cpu is what the command and everything that it waited for have used.

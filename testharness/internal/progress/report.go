@@ -30,6 +30,7 @@ type report struct {
 	builds map[string]string    // what the compiler said, by import path
 	skips  map[string]int       // how many tests were skipped, by reason
 	sum    tally                // of all packages
+	fails  []string             // the tests that failed, with their packages
 	ended  map[string]int       // how many packages ended, by result
 
 	reports strings.Builder // what tests have to show
@@ -51,6 +52,7 @@ type progress struct {
 type test struct {
 	verdict string // pass, fail or skip; "" while it runs
 	output  strings.Builder
+	failing bool // a subtest of it has failed
 }
 
 // tally counts the tests that have no subtests. A test counts as failed, too, if it failed by itself and not
@@ -99,7 +101,31 @@ func (r *report) line(b []byte) {
 		t.verdict = e.Action
 		if e.Test == "" {
 			r.ends(e, p)
+		} else if e.Action == "fail" {
+			r.failedTest(e, p)
 		}
+	}
+}
+
+// failedTest reports a test as soon as it has failed. The cause of a parent's failure is its subtest's.
+func (r *report) failedTest(e event, p *progress) {
+	for i, b := range e.Test {
+		if parent := p.tests[e.Test[:i]]; b == '/' && parent != nil {
+			parent.failing = true
+		}
+	}
+	if t := p.tests[e.Test]; !t.failing {
+		r.prints(e.Package, e.Test, "", t.output.String())
+	}
+}
+
+// prints writes the name of a failed test and the last lines of its output.
+func (r *report) prints(pkg, name, why, output string) {
+	full := strings.TrimPrefix(pkg, module) + " " + name + why
+	r.fails = append(r.fails, full)
+	fmt.Fprintf(r.w, "FAIL  %s\n", full)
+	for _, line := range excerpt(output) {
+		fmt.Fprintf(r.w, "    %s\n", line)
 	}
 }
 
@@ -131,7 +157,14 @@ func (r *report) ends(e event, p *progress) {
 		return
 	}
 	io.WriteString(r.w, r.builds[e.FailedBuild])
-	io.WriteString(r.w, p.complaints())
+	for _, name := range p.order {
+		if one := p.tests[name]; name != "" && one.verdict == "" && !one.failing {
+			r.prints(e.Package, name, " (did not end)", one.output.String())
+		}
+	}
+	for _, line := range excerpt(p.tests[""].output.String()) {
+		fmt.Fprintf(r.w, "    %s\n", line)
+	}
 }
 
 var reporting = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: REPORT$`)
@@ -190,26 +223,59 @@ func reason(output string) string {
 	return all[len(all)-1][1]
 }
 
-// complaints is the output of the tests that failed or did not end, and of the package itself.
-func (p *progress) complaints() string {
-	var b strings.Builder
-	// The package's own output comes last.
-	names := append(slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { return name == "" }),
-		"")
-	for _, name := range names {
-		one := p.tests[name]
-		if one == nil || one.verdict == "pass" || one.verdict == "skip" {
-			continue
-		}
-		for line := range strings.Lines(one.output.String()) {
-			result := name == "" && (line == "FAIL\n" || strings.HasPrefix(line, "FAIL\t"))
-			if result || strings.HasPrefix(line, "=== ") {
-				continue
-			}
-			b.WriteString("    " + line)
+// Limits of an excerpt. A test that times out prints the stack of each goroutine.
+const (
+	lastLines  = 40 // of the output before the stacks
+	stackLines = 20
+)
+
+// excerpt returns the last lines of an output and the beginning of its stacks, and counts the omitted lines.
+func excerpt(output string) []string {
+	var said, stacks []string
+	for line := range strings.Lines(output) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "FAIL", strings.HasPrefix(line, "FAIL\t"), strings.HasPrefix(line, "=== "):
+		case len(stacks) > 0, strings.HasPrefix(line, "goroutine "):
+			stacks = append(stacks, line)
+		default:
+			said = append(said, line)
 		}
 	}
-	return b.String()
+	if over := len(said) - lastLines; over > 0 {
+		said = append([]string{fmt.Sprintf("(%d lines before)", over)}, said[over:]...)
+	}
+	if over := len(stacks) - stackLines; over > 0 {
+		stacks = append(stacks[:stackLines], fmt.Sprintf("(%d more lines of stacks)", over))
+	}
+	return append(said, stacks...)
+}
+
+// running returns a line about the packages that have not ended, or "".
+func (r *report) running() string {
+	var names []string
+	for _, pkg := range slices.Sorted(maps.Keys(r.open)) {
+		name := strings.TrimPrefix(pkg, module)
+		if current := r.open[pkg].current(); current != "" {
+			name += " (" + current + ")"
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("      %d packages ok, %d FAIL; running: %s", r.ended["pass"], r.ended["fail"],
+		strings.Join(names, ", "))
+}
+
+// current returns the test that began last of those that have not ended.
+func (p *progress) current() string {
+	for _, name := range slices.Backward(p.order) {
+		if name != "" && p.tests[name].verdict == "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // end reports the packages that began and did not end: go test itself has ended before them.
@@ -221,11 +287,14 @@ func (r *report) end() {
 
 func (r *report) failed() bool { return r.ended["fail"] > 0 || r.ended["pass"] == 0 }
 
-// total says why tests were skipped, and sums up.
+// total lists the reasons of skips and the failed tests, and sums up.
 func (r *report) total() string {
 	var b strings.Builder
 	for _, why := range slices.Sorted(maps.Keys(r.skips)) {
 		fmt.Fprintf(&b, "%d SKIP: %s\n", r.skips[why], why)
+	}
+	for _, name := range r.fails {
+		fmt.Fprintf(&b, "FAIL: %s\n", name)
 	}
 	fmt.Fprintf(&b, "%d packages ok, %d FAIL; tests: %s", r.ended["pass"], r.ended["fail"], r.sum)
 	return b.String()

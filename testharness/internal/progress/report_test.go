@@ -1,10 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What go test says about a package that passes, one that fails, one that does not build, one that has no
@@ -42,15 +48,17 @@ this line is no event
 {"Action":"output","Package":"github.com/verge-id/verge/cmd/verge","Test":"TestC","Output":"panic: out of cheese\n"}
 `
 
-const reported = `FAIL  edge                                    2.5 s   1 ok, 1 FAIL
+const reported = `FAIL  edge TestB/x
         b_test.go:9: got 1, want 2
         --- FAIL: TestB/x (0.00s)
+FAIL  edge                                    2.5 s   1 ok, 1 FAIL
     WARNING: DATA RACE
 ok    core                                   12.3 s   1 ok, 1 SKIP
 FAIL  wasm/abi                                0.0 s   0 ok
 abi.go:3:1: syntax error
 this line is no event
 FAIL  cmd/verge                               0.0 s   0 ok, 1 FAIL
+FAIL  cmd/verge TestC (did not end)
     panic: out of cheese
 `
 
@@ -64,7 +72,8 @@ func TestReport(t *testing.T) {
 	if b.String() != reported {
 		t.Errorf("it said:\n%s\nwant:\n%s", b.String(), reported)
 	}
-	const total = "1 SKIP: there is no Redis\n1 packages ok, 3 FAIL; tests: 2 ok, 2 FAIL, 1 SKIP"
+	const total = "1 SKIP: there is no Redis\nFAIL: edge TestB/x\nFAIL: cmd/verge TestC (did not end)\n" +
+		"1 packages ok, 3 FAIL; tests: 2 ok, 2 FAIL, 1 SKIP"
 	if r.total() != total || !r.failed() {
 		t.Errorf("failed: %v, total:\n%s\nwant:\n%s", r.failed(), r.total(), total)
 	}
@@ -96,7 +105,7 @@ func TestReportsOfCachedPackages(t *testing.T) {
 func TestNothingIsAFailure(t *testing.T) {
 	var b strings.Builder
 	r := newReport(&b)
-	if err := run(exec.Command("true"), r); err != nil || !r.failed() {
+	if err := run(exec.Command("true"), r, nil); err != nil || !r.failed() {
 		t.Errorf("error %v, failed %v, want that it failed", err, r.failed())
 	}
 }
@@ -110,10 +119,96 @@ func TestTheCommandsFailureIsReturned(t *testing.T) {
 	}
 	var b strings.Builder
 	r := newReport(&b)
-	if err := run(exec.Command("sh", "-c", "cat "+events+"; exit 3"), r); err == nil || r.failed() {
+	if err := run(exec.Command("sh", "-c", "cat "+events+"; exit 3"), r, nil); err == nil || r.failed() {
 		t.Errorf("error %v, failed %v, want an error and no failed package", err, r.failed())
 	}
 	if want := "ok    core                                    1.0 s   0 ok\n"; b.String() != want {
 		t.Errorf("it said %q, want %q", b.String(), want)
+	}
+}
+
+// Go prints the stack of every goroutine when a test times out. The report has the names of the tests that did
+// not end and a bounded part of the rest.
+func TestReport_Timeout(t *testing.T) {
+	var b strings.Builder
+	r := newReport(&b)
+	say := func(output string) {
+		line, err := json.Marshal(map[string]string{"Action": "output", "Package": "x/edge", "Test": "TestSlow",
+			"Output": output})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.line(line)
+	}
+	for n := range 50 {
+		say(fmt.Sprintf("line %d\n", n))
+	}
+	say("panic: test timed out after 30m0s\n")
+	for n := range 370 {
+		say(fmt.Sprintf("goroutine %d [select]:\n", n))
+	}
+	if got, want := r.running(), "      0 packages ok, 0 FAIL; running: x/edge (TestSlow)"; got != want {
+		t.Errorf("while it runs: %q, want %q", got, want)
+	}
+	r.line([]byte(`{"Action":"fail","Package":"x/edge","Elapsed":1800}`))
+	got := b.String()
+	for _, want := range []string{"FAIL  x/edge TestSlow (did not end)\n    (11 lines before)\n    line 11\n",
+		"    panic: test timed out after 30m0s\n    goroutine 0 [select]:\n", "    (350 more lines of stacks)\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q:\n%s", want, got)
+		}
+	}
+	if lines := strings.Count(got, "\n"); lines != 64 {
+		t.Errorf("%d lines, want 64", lines)
+	}
+	if r.running() != "" {
+		t.Errorf("after its end: %q", r.running())
+	}
+}
+
+// A failed test is printed before its package ends, and so are the packages that still run.
+func TestRun_PrintsWhileItRuns(t *testing.T) {
+	tick, over := make(chan time.Time), t.Context().Done()
+	go func() {
+		for {
+			select {
+			case tick <- time.Time{}:
+			case <-over:
+				return
+			}
+		}
+	}()
+	out, in := io.Pipe()
+	defer out.Close()
+	r := newReport(in)
+	dir := t.TempDir()
+	script := `cd ` + dir + `
+until_is_there() { n=0; until [ -e $1 ] || [ $n = 600 ]; do sleep 0.1; n=$((n+1)); done; }
+echo '{"Action":"run","Package":"x/edge","Test":"TestE"}'
+until_is_there go
+echo '{"Action":"fail","Package":"x/edge","Test":"TestE"}'
+until_is_there end
+echo '{"Action":"fail","Package":"x/edge"}'`
+	go func() {
+		err := run(exec.Command("sh", "-c", script), r, tick)
+		in.CloseWithError(cmp.Or(err, io.EOF))
+	}()
+	printed := bufio.NewScanner(out)
+	for _, step := range []struct{ want, next string }{
+		{"      0 packages ok, 0 FAIL; running: x/edge (TestE)", "go"},
+		{"FAIL  x/edge TestE", "end"},
+		{"FAIL  x/edge                                  0.0 s   0 ok, 1 FAIL", "over"},
+	} {
+		for printed.Scan() && printed.Text() != step.want {
+			if !strings.HasPrefix(printed.Text(), "      0 packages ok, 0 FAIL; running:") {
+				t.Fatalf("printed %q, want %q", printed.Text(), step.want)
+			}
+		}
+		if printed.Text() != step.want {
+			t.Fatalf("the output ends before %q", step.want)
+		}
+		if err := os.WriteFile(dir+"/"+step.next, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
