@@ -42,6 +42,13 @@ type Config struct {
 	PushedOnly   bool // and nothing else
 	HidesIssuer  bool // it sends no iss with a return
 	SignUserinfo bool // its userinfo is a signed token
+
+	// Code and Access return the next authorization code and access token. Nil: random ones.
+	Code, Access func() string
+
+	// Scopes has the claims that a login gets with each scope only. Nil: every login gets all claims. If it is
+	// not nil, the discovery document announces the scopes and claims.
+	Scopes map[string][]string
 }
 
 // Client is a client that the provider knows.
@@ -129,6 +136,12 @@ const (
 func New(c Config) *Provider {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Code == nil {
+		c.Code = rand.Text
+	}
+	if c.Access == nil {
+		c.Access = rand.Text
 	}
 	p := &Provider{
 		config: c,
@@ -268,6 +281,11 @@ func (p *Provider) discovery() map[string]any {
 		},
 		"authorization_response_iss_parameter_supported": !p.config.HidesIssuer,
 	}
+	if p.config.Scopes != nil {
+		document["scopes_supported"] = slices.Sorted(maps.Keys(p.config.Scopes))
+		document["claims_supported"] = slices.Sorted(slices.Values(slices.Concat(
+			slices.Collect(maps.Values(p.config.Scopes))...)))
+	}
 	if p.config.Pushed || p.config.PushedOnly {
 		document["pushed_authorization_request_endpoint"] = issuer + PushPath
 		document["require_pushed_authorization_requests"] = p.config.PushedOnly
@@ -393,7 +411,7 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, id string, a A
 		back.Set("error_description", "The provider was told to answer so.")
 	} else {
 		client, _ := p.client(request.Get("client_id"))
-		code := rand.Text()
+		code := p.config.Code()
 		p.mu.Lock()
 		p.codes[code] = &grant{client: client, request: request, answer: a,
 			expires: p.config.Now().Add(time.Minute)}
@@ -431,7 +449,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	access := rand.Text()
+	access := p.config.Access()
 	p.mu.Lock()
 	p.access[access] = g
 	p.mu.Unlock()
@@ -440,11 +458,12 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		"iss": p.config.Issuer, "aud": client.ID, "sub": g.answer.subject(),
 		"iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
 		"nonce": g.request.Get("nonce"), "at_hash": halfHash(access, client.Algorithm),
+		"auth_time": now.Unix(),
 	}
 	if acr := g.answer.acr(g.request); acr != "" {
 		claims["acr"] = acr
 	}
-	maps.Copy(claims, g.answer.Claims)
+	maps.Copy(claims, p.released(g, g.answer.Claims))
 	idToken, err := p.sign(client.Algorithm, claims)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -473,9 +492,9 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	}
 	claims := map[string]any{"sub": g.answer.subject()}
 	if g.answer.Userinfo != nil {
-		maps.Copy(claims, g.answer.Userinfo)
+		maps.Copy(claims, p.released(g, g.answer.Userinfo))
 	} else {
-		maps.Copy(claims, g.answer.Claims)
+		maps.Copy(claims, p.released(g, g.answer.Claims))
 	}
 	if !p.config.SignUserinfo {
 		writeJSON(w, http.StatusOK, claims)
@@ -490,6 +509,22 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/jwt")
 	fmt.Fprint(w, token)
+}
+
+// released returns the claims of a login that its scopes release.
+func (p *Provider) released(g *grant, all map[string]any) map[string]any {
+	if p.config.Scopes == nil {
+		return all
+	}
+	released := map[string]any{}
+	for _, scope := range strings.Fields(g.request.Get("scope")) {
+		for _, name := range p.config.Scopes[scope] {
+			if v, ok := all[name]; ok {
+				released[name] = v
+			}
+		}
+	}
+	return released
 }
 
 func (a Answer) subject() string {
