@@ -12,6 +12,7 @@
 package oidctest
 
 import (
+	"compress/gzip"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -42,9 +43,6 @@ type Config struct {
 	PushedOnly   bool // and nothing else
 	HidesIssuer  bool // it sends no iss with a return
 	SignUserinfo bool // its userinfo is a signed token
-
-	// Code and Access return the next authorization code and access token. Nil: random ones.
-	Code, Access func() string
 
 	// Scopes has the claims that a login gets with each scope only. Nil: every login gets all claims. If it is
 	// not nil, the discovery document announces the scopes and claims.
@@ -88,19 +86,22 @@ type Login struct {
 type Provider struct {
 	config Config
 
-	mu       sync.Mutex
-	answer   Answer
-	keys     map[string][]*signer // by algorithm, the current one last
-	made     int                  // keys
-	logins   map[string]url.Values
-	pushed   map[string]url.Values
-	codes    map[string]*grant
-	access   map[string]*grant
-	seenJTI  map[string]bool
-	faults   map[string]Fault
-	tamper   func(header, claims map[string]any)
-	rewrite  func(idToken string) string
-	requests []Request
+	mu        sync.Mutex
+	answer    Answer
+	keys      map[string][]*signer // by algorithm, the current one last
+	made      int                  // keys
+	logins    map[string]url.Values
+	pushed    map[string]url.Values
+	codes     map[string]*grant
+	access    map[string]*grant
+	seenJTI   map[string]bool
+	faults    map[string]Fault
+	tamper    func(header, claims map[string]any)
+	rewrite   func(idToken string) string
+	code      func() string
+	newAccess func() string
+	compress  bool
+	requests  []Request
 }
 
 // grant is what a code stands for.
@@ -137,12 +138,6 @@ func New(c Config) *Provider {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Code == nil {
-		c.Code = rand.Text
-	}
-	if c.Access == nil {
-		c.Access = rand.Text
-	}
 	p := &Provider{
 		config: c,
 		answer: Answer{Claims: AgeClaims(40)},
@@ -150,6 +145,7 @@ func New(c Config) *Provider {
 		logins: map[string]url.Values{}, pushed: map[string]url.Values{},
 		codes: map[string]*grant{}, access: map[string]*grant{},
 		seenJTI: map[string]bool{}, faults: map[string]Fault{},
+		code: rand.Text, newAccess: rand.Text,
 	}
 	for i := range p.config.Clients {
 		client := &p.config.Clients[i]
@@ -185,6 +181,27 @@ func (p *Provider) Rewrite(f func(idToken string) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rewrite = f
+}
+
+// Codes has f make the authorization codes.
+func (p *Provider) Codes(f func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.code = f
+}
+
+// AccessTokens has f make the access tokens.
+func (p *Provider) AccessTokens(f func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.newAccess = f
+}
+
+// Compress has the provider send every body as gzip, whatever the request accepts.
+func (p *Provider) Compress() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.compress = true
 }
 
 // Requests returns what the provider got, and forgets it.
@@ -239,7 +256,13 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.requests = append(p.requests, Request{r.Method, r.URL.Path, r.URL.Query(), r.PostForm,
 		r.Header.Clone()})
 	fault, broken := p.faults[r.URL.Path]
+	compress := p.compress
 	p.mu.Unlock()
+	if compress {
+		packed := &packer{ResponseWriter: w, z: gzip.NewWriter(w)}
+		defer packed.z.Close()
+		w = packed
+	}
 	if broken {
 		fault.serve(w, r)
 		return
@@ -262,6 +285,22 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// packer compresses a body.
+type packer struct {
+	http.ResponseWriter
+	z *gzip.Writer
+}
+
+func (p *packer) WriteHeader(status int) {
+	p.Header().Set("Content-Encoding", "gzip")
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *packer) Write(b []byte) (int, error) {
+	p.Header().Set("Content-Encoding", "gzip")
+	return p.z.Write(b)
 }
 
 func (p *Provider) discovery() map[string]any {
@@ -411,8 +450,8 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, id string, a A
 		back.Set("error_description", "The provider was told to answer so.")
 	} else {
 		client, _ := p.client(request.Get("client_id"))
-		code := p.config.Code()
 		p.mu.Lock()
+		code := p.code()
 		p.codes[code] = &grant{client: client, request: request, answer: a,
 			expires: p.config.Now().Add(time.Minute)}
 		p.mu.Unlock()
@@ -449,8 +488,8 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	access := p.config.Access()
 	p.mu.Lock()
+	access := p.newAccess()
 	p.access[access] = g
 	p.mu.Unlock()
 	now := p.config.Now()

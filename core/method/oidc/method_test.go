@@ -232,7 +232,8 @@ func printable() string {
 // TestCode_Size: contract 36: the size and the characters of a code are the provider's choice.
 func TestCode_Size(t *testing.T) {
 	for _, code := range []string{strings.Repeat("x", 2405), strings.Repeat("a b+/=", 8<<10/6), printable()} {
-		w := newWalk(t, oidctest.Config{Code: func() string { return code }}, nil)
+		w := newWalk(t, oidctest.Config{}, nil)
+		w.provider.Codes(func() string { return code })
 		d, err := w.login()
 		wantVerdict(t, fmt.Sprintf("a code of %d bytes", len(code)), d, err, method.Approved)
 	}
@@ -241,8 +242,8 @@ func TestCode_Size(t *testing.T) {
 // TestAccess_Size: contract 36: an access token may be as large as the answer that it comes in.
 func TestAccess_Size(t *testing.T) {
 	for _, size := range []int{9000, 60_000} {
-		w := newWalk(t, oidctest.Config{Access: func() string { return strings.Repeat("x", size) }},
-			settings{"userinfo": true})
+		w := newWalk(t, oidctest.Config{}, settings{"userinfo": true})
+		w.provider.AccessTokens(func() string { return strings.Repeat("x", size) })
 		d, err := w.login()
 		wantVerdict(t, fmt.Sprintf("an access token of %d bytes", size), d, err, method.Approved)
 	}
