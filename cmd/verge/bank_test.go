@@ -41,6 +41,9 @@ type bank struct {
 	key    string // the private key of its client, PEM
 	next   func(login)
 	rotate func() // gives it another key
+
+	// inGo is the provider itself, if it is that of the harness.
+	inGo *oidctest.Provider
 }
 
 // privateAddress returns an address of this machine that is of a private network, but no loopback: production
@@ -67,6 +70,7 @@ var bankMethods = map[string]string{
 	"plain": `scope = "openid adult"
 acr_values = ["urn:test:high"]
 proof = { claim = ["is_over_18"], equals = true, age = 18 }`,
+	"deviating":       "scope = \"openid adult\"\nproof = { claim = [\"is_over_18\"], equals = true, age = 18 }",
 	"idura":           "preset = \"idura-age\"\ncountry = \"DK\"",
 	"mitid":           `preset = "mitid-age"`,
 	"signaturgruppen": `preset = "signaturgruppen-av"`,
@@ -105,7 +109,7 @@ func goBank(t *testing.T) *bank {
 	b.next = func(l login) {
 		provider.Answer(oidctest.Answer{Subject: personCanary, Claims: l.Claims, ACR: l.ACR, Error: l.Error})
 	}
-	b.rotate = provider.Rotate
+	b.rotate, b.inGo = provider.Rotate, provider
 	return b
 }
 

@@ -365,10 +365,38 @@ func TestProduction(t *testing.T) {
 						s.logs(t, c, id)
 					})
 				}
+				if b.inGo != nil {
+					t.Run("contract 36: deviations", func(t *testing.T) { codes = append(codes, s.deviates(t)) })
+				}
 				s.tellsNothing(t, codes)
 			})
 		}
 	}
+}
+
+// deviates has a person come back with a code of 8 KiB, from a provider that compresses and has replaced its key
+// under the same kid. It returns the code.
+func (s *production) deviates(t *testing.T) (code string) {
+	t.Helper()
+	provider := s.bank.inGo
+	code = strings.Repeat("c /+", 8<<10/4)
+	provider.Codes(func() string { return code })
+	provider.Compress()
+	provider.Tamper(func(header, _ map[string]any) { header["kid"] = "same" })
+	for range 2 {
+		keys := provider.KeySet()["keys"].([]any)
+		key := keys[len(keys)-1].(map[string]any)
+		key["kid"] = "same"
+		body, err := json.Marshal(map[string]any{"keys": []any{key}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: string(body)})
+		s.walk(t, bankCase{method: "deviating", login: login{Claims: claimsOf(40, "", nil)}, want: "COMPLETED"})
+		provider.Rotate()
+	}
+	provider.Heal()
+	return code
 }
 
 // checks has `verge method check` find every method good, and say what is missing where it is.

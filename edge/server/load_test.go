@@ -653,7 +653,7 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 		{"a good request", "/", 0, "HEADERS 200"},
 		{"an invalid escape", "/%zz", 0, "RST_STREAM PROTOCOL_ERROR"},
 		{"no path", "", 0, "RST_STREAM PROTOCOL_ERROR"},
-		{"a header over the limit", "/", 40, "HEADERS 431"},
+		{"a header over the limit", "/", 60, "HEADERS 431"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			config := client.Clone()
