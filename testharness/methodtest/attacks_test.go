@@ -107,7 +107,7 @@ func TestReturns(t *testing.T) {
 		{"a state that is too long", []string{"state", strings.Repeat("A", 23)}, 400, "damaged", ""},
 		{"a code and an error", []string{"error", "access_denied"}, 400, "damaged", ""},
 		{"neither a code nor an error", []string{"code", ""}, 400, "damaged", ""},
-		{"a code that is too long", []string{"code", strings.Repeat("c", 4000)}, 400, "damaged", ""},
+		{"a code that is too long", []string{"code", strings.Repeat("c", 8<<10+1)}, 400, "damaged", ""},
 		{"contract 35: access_denied means that the user cancelled",
 			[]string{"code", "", "error", "access_denied"}, 200, "cancelled", ""},
 		{"contract 35: server_error counts no attempt", []string{"code", "", "error", "server_error"}, 200,
