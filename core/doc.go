@@ -34,7 +34,8 @@
 //   - A browser: It can read, alter, share and repeat what it is sent. What it
 //     is sent is sealed, and the store decides: it sees no state and no user
 //     id, undoes no outcome, wins back no attempt and uses no result twice.
-//     Another site in it can neither frame a page nor, where the browser names
+//     Where a method of an OpenID provider has max_age, an earlier sign-in
+//     there proves nothing, even if the user changed the address. Another site in it can neither frame a page nor, where the browser names
 //     the site, post a form. Browsers of today name it over https. A form from
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the

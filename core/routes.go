@@ -68,7 +68,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 		Handle: onPage((*hosted.Hosted).ShowPasskeys)},
 	{Methods: post, Pattern: api.PasskeysPath, Label: "verify", Handle: onPage((*hosted.Hosted).ActPasskeys)},
 	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
-		Handle: onPage(comeBack)},
+		MaxURL: hosted.MaxReturnURL, Handle: onPage(comeBack)},
 	{Methods: getAndHead, Pattern: api.PhonePath + "{}", Label: "phone", Handle: onPage(phone)},
 	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
 		Handle: answer},

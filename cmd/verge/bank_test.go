@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -41,6 +42,9 @@ type bank struct {
 	key    string // the private key of its client, PEM
 	next   func(login)
 	rotate func() // gives it another key
+
+	// inGo is the provider itself, if it is that of the harness.
+	inGo *oidctest.Provider
 }
 
 // privateAddress returns an address of this machine that is of a private network, but no loopback: production
@@ -67,10 +71,20 @@ var bankMethods = map[string]string{
 	"plain": `scope = "openid adult"
 acr_values = ["urn:test:high"]
 proof = { claim = ["is_over_18"], equals = true, age = 18 }`,
+	"deviating":       "scope = \"openid adult\"\nproof = { claim = [\"is_over_18\"], equals = true, age = 18 }",
+	"unasked":         `proof = { claim = ["is_over_18"], equals = true, age = 18 }`,
 	"idura":           "preset = \"idura-age\"\ncountry = \"DK\"",
 	"mitid":           `preset = "mitid-age"`,
 	"signaturgruppen": `preset = "signaturgruppen-av"`,
 	"ida":             "preset = \"oidc4ida\"\ntrust_framework = \"dk_mitid\"",
+}
+
+// bankScopes has the claims that a bank returns with each scope only.
+var bankScopes = map[string][]string{
+	"adult": {"is_over_18"}, "minimal": {},
+	"is_over_18":    {"http://ageverification.criipto.com"},
+	"age_verify:18": {"idbrokerdk_age_verified"},
+	"age_over:18":   {"age_over_18", "idtoken_type"},
 }
 
 func returnsOfBank() (all []string) {
@@ -98,14 +112,16 @@ func goBank(t *testing.T) *bank {
 	var provider *oidctest.Provider
 	serveTLS(t, at, certPEM, keyPEM, func(url string) http.Handler {
 		b.issuer = url
-		provider = oidctest.New(oidctest.Config{Issuer: url, PushedOnly: true, Clients: []oidctest.Client{{
+		scopes := maps.Clone(bankScopes)
+		scopes["openid"] = []string{"verified_claims"}
+		provider = oidctest.New(oidctest.Config{Issuer: url, PushedOnly: true, Scopes: scopes, Clients: []oidctest.Client{{
 			ID: "verge", Auth: "private_key_jwt", Key: &client.PublicKey, ReturnURLs: returnsOfBank()}}})
 		return provider
 	})
 	b.next = func(l login) {
 		provider.Answer(oidctest.Answer{Subject: personCanary, Claims: l.Claims, ACR: l.ACR, Error: l.Error})
 	}
-	b.rotate = provider.Rotate
+	b.rotate, b.inGo = provider.Rotate, provider
 	return b
 }
 
@@ -151,12 +167,7 @@ func npmBank(t *testing.T) *bank {
 		"package": (&url.URL{Scheme: "file", Path: npmProvider}).String(), "host": at.String(),
 		"cert": certPEM, "key": keyPEM, "returns": returnsOfBank(),
 		"client": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
-		"scopes": map[string][]string{
-			"adult": {"is_over_18"}, "minimal": {},
-			"is_over_18":    {"http://ageverification.criipto.com"},
-			"age_verify:18": {"idbrokerdk_age_verified"},
-			"age_over:18":   {"age_over_18", "idtoken_type"},
-		},
+		"scopes": bankScopes,
 	})
 	if err != nil {
 		t.Fatal(err)

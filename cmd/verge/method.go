@@ -101,7 +101,9 @@ the same key and secret, certificate authority and networks. No user takes part,
 and nobody is verified.
 
 An OpenID provider is asked for its documents and its keys, whether it knows this
-client, and whether the return address is likely registered there. An estimator
+client, and whether the return address is likely registered there. The scopes and
+claims of the method are compared with those that the provider announces. Which
+claims a user's login brings is only seen by signing in. An estimator
 gets one request without a picture, which it may count; what it makes of a
 picture is not tried. For wallets nobody can be asked: their trust anchors, and
 the key and the certificate of signed requests, are looked at.
@@ -202,20 +204,31 @@ func (m checkedMethod) print(p *program, asJSON bool) error {
 		return err
 	}
 	fmt.Fprintln(p.stdout)
-	wrong := 0
+	wrong, warnings := 0, 0
 	for _, f := range m.Findings {
 		mark := "ok   "
-		if !f.Good {
+		switch {
+		case !f.Good:
 			mark = "WRONG"
 			wrong++
+		case f.Warning:
+			mark = "WARN "
+			warnings++
 		}
 		fmt.Fprintf(p.stdout, "%s  %s\n", mark, f.Text)
+	}
+	for _, question := range m.Unchecked {
+		fmt.Fprintf(p.stdout, "?      cannot check %s\n", question)
 	}
 	switch {
 	case m.Error != "":
 		fmt.Fprintf(p.stdout, "WRONG  %s\n\n%s cannot work now.\n", m.Error, m.Name)
 	case wrong > 0:
 		fmt.Fprintf(p.stdout, "\n%s is not good: see what is WRONG.\n", m.Name)
+	case warnings > 0:
+		fmt.Fprintf(p.stdout, "\n%s: nothing is wrong, but read each WARN.\n", m.Name)
+	case len(m.Unchecked) > 0:
+		fmt.Fprintf(p.stdout, "\n%s is good, as far as this can be checked.\n", m.Name)
 	default:
 		fmt.Fprintf(p.stdout, "\n%s is good.\n", m.Name)
 	}

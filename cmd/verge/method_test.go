@@ -24,9 +24,10 @@ func otherSides(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: sides")
 	}
-	config := oidctest.Config{Clients: []oidctest.Client{
-		{ID: "verge", Secret: "0123456789abcdef0123456789abcdef",
-			ReturnURLs: []string{"http://localhost:8080/verify/return/bank"}}}}
+	config := oidctest.Config{Scopes: map[string][]string{"openid": nil, "age": {"is_over_16", "is_over_18"}},
+		Clients: []oidctest.Client{
+			{ID: "verge", Secret: "0123456789abcdef0123456789abcdef",
+				ReturnURLs: []string{"http://localhost:8080/verify/return/bank"}}}}
 	ts.Setenv("PROVIDER", oidctest.Start(scriptTB{ts}, config).URL)
 	ts.Setenv("UNKNOWN", oidctest.StartTLS(scriptTB{ts}, config).URL)
 	_, at := estimatortest.Serve(scriptTB{ts},

@@ -46,7 +46,7 @@ var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 
 // methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
 var methodReasons = []string{
-	"below", "unsure", "not_live", "no_face", "unproven", "other_age",
+	"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
 
 	// users' passkeys
@@ -57,10 +57,12 @@ var methodReasons = []string{
 	// refusals of oidc and estimator
 	"return_iss_differs", "return_iss_missing", "return_malformed", "return_state_unread",
 	"return_error", "status", "media_type", "too_large", "json", "discovery_member",
-	"discovery_issuer_differs", "jwks", "par_member", "token_member", "token_error", "at_hash",
+	"discovery_issuer_differs", "jwks", "par_member", "par_required", "token_member",
+	"token_error", "at_hash",
 	"jwt_form", "jwt_header", "jwt_crit", "jwt_alg", "jwt_no_key", "jwt_signature", "jwt_claims",
 	"jwt_iss", "jwt_aud", "jwt_azp", "jwt_exp", "jwt_iat", "jwt_nbf", "jwt_nonce", "jwt_acr",
-	"jwt_sub", "userinfo_sub_differs", "userinfo_no_access_token", "return_error_invalid_request",
+	"jwt_auth_time", "jwt_sub", "userinfo_sub_differs", "userinfo_no_access_token",
+	"return_error_invalid_request",
 	"return_error_unauthorized_client", "return_error_unsupported_response_type",
 	"return_error_invalid_scope", "return_error_server_error", "return_error_temporarily_unavailable",
 	"return_error_interaction_required", "return_error_login_required",

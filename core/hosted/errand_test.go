@@ -57,7 +57,7 @@ func (w *world) longFlow(t testing.TB) string {
 }
 
 // The longest errand comes back. The cookies of the errands that a browser keeps leave room in a header of
-// 32 KiB.
+// 48 KiB.
 func TestTheLongestErrands(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	b := w.browser(t)

@@ -289,7 +289,10 @@ func TestWhatAReturnDecides(t *testing.T) {
 	}{
 		{"proven", method.Decision{Verdict: method.Approved}, nil, "completed", "", 0},
 		{"contract 36: the claim says no", method.Decision{Verdict: method.Rejected}, nil, "failed", "", 0},
-		{"contract 36: the claim is absent", method.Decision{}, nil, "failed", "", 0},
+		{"contract 36: the claim is absent",
+			method.Decision{Verdict: method.AttemptFailed, Reason: method.Unconfirmed}, nil,
+			"method", "did not confirm your age", 1},
+		{"a decision that decides nothing", method.Decision{}, nil, "failed", "", 0},
 		{"contract 35: access_denied", method.Decision{Verdict: method.Cancelled}, nil, "cancelled", "", 0},
 		{"contract 35: every other error counts no attempt", method.Decision{}, errors.New("server_error"),
 			"method", "The other service did not answer", 0},

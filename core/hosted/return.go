@@ -15,6 +15,10 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
+// MaxReturnURL is the maximum number of bytes of a return's path and query: a code of 8 KiB (contract 36), each of
+// whose bytes may be escaped as three, and 2 KiB for everything else.
+const MaxReturnURL = 26 << 10
+
 // Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,
 // although it is a GET, and only in the browser that left: a link scanner or another browser has no cookie.
 // It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address

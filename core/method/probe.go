@@ -14,6 +14,9 @@ type Probe func(ctx context.Context, c Config, h Host, returnURL string) (Report
 type Report struct {
 	Facts    []Fact    `json:"facts"`
 	Findings []Finding `json:"findings"`
+
+	// Unchecked lists questions that no probe can answer. Each completes "cannot check".
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // Fact is something that the settings or the other side say, such as the address of an endpoint.
@@ -25,8 +28,9 @@ type Fact struct {
 // Finding is one thing that was tried or compared. Its text is plain English: what was found and, if it is
 // not good, what to do.
 type Finding struct {
-	Good bool   `json:"good"`
-	Text string `json:"text"`
+	Good    bool   `json:"good"`
+	Warning bool   `json:"warning,omitempty"` // it is good, and yet it may keep users from a result
+	Text    string `json:"text"`
 }
 
 // Fact adds a fact, unless it has no value.
@@ -38,10 +42,20 @@ func (r *Report) Fact(name, value string) {
 
 // Good adds a finding that needs nothing to be done.
 func (r *Report) Good(format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{true, fmt.Sprintf(format, args...)})
+	r.Findings = append(r.Findings, Finding{Good: true, Text: fmt.Sprintf(format, args...)})
 }
 
 // Bad adds a finding that says what to do.
 func (r *Report) Bad(format string, args ...any) {
-	r.Findings = append(r.Findings, Finding{false, fmt.Sprintf(format, args...)})
+	r.Findings = append(r.Findings, Finding{Text: fmt.Sprintf(format, args...)})
+}
+
+// Warn adds a finding that is wrong at some counterparts and right at others.
+func (r *Report) Warn(format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Good: true, Warning: true, Text: fmt.Sprintf(format, args...)})
+}
+
+// CannotCheck adds a question that the probe cannot answer, such as "whether …".
+func (r *Report) CannotCheck(format string, args ...any) {
+	r.Unchecked = append(r.Unchecked, fmt.Sprintf(format, args...))
 }

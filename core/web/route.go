@@ -38,6 +38,9 @@ type Route[H any] struct {
 	// a larger limit must be able to tell, for example by Content-Length.
 	MaxBody int
 
+	// MaxURL is the maximum number of bytes of path and query together. Zero: MaxURL, the constant.
+	MaxURL int
+
 	// Whole says that a request is carried out to its end, even if the caller does not wait for it. It is for
 	// what must be sent once: who clicks twice leaves the first request.
 	Whole bool
@@ -62,6 +65,14 @@ func (r *Route[H]) BodyLimit() int {
 	return r.MaxBody
 }
 
+// URLLimit is the maximum number of bytes of path and query that the route accepts.
+func (r *Route[H]) URLLimit() int {
+	if r.MaxURL == 0 {
+		return MaxURL
+	}
+	return r.MaxURL
+}
+
 // Table is the routes of one side of a service. Where two routes have the same
 // path, the first one counts.
 type Table[H any] []Route[H]
@@ -75,7 +86,7 @@ func (t Table[H]) Listing() Listing {
 	listing := make(Listing, len(t))
 	for i, r := range t {
 		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label,
-			MaxBody: r.BodyLimit(), Whole: r.Whole, Waits: r.Waits}
+			MaxBody: r.BodyLimit(), MaxURL: r.URLLimit(), Whole: r.Whole, Waits: r.Waits}
 	}
 	return listing
 }

@@ -25,7 +25,7 @@ import (
 // so that the core can tell that a body is too large.
 const MaxBody = 16 * 1024
 
-// MaxURL is the most bytes of path and query together that an engine passes on.
+// MaxURL is the usual limit of path and query together, in bytes. See Route.MaxURL.
 const MaxURL = 8 * 1024
 
 // Request is one request, read whole.

@@ -7,8 +7,8 @@
 //     socket, after name resolution and just before it connects. So a name that resolves to something
 //     else the second time (DNS rebinding) gains nothing. Every port is allowed: the contract limits
 //     addresses, and receivers also listen on other ports than 443.
-//   - It follows no redirect, takes no proxy from the environment, keeps no cookie and decompresses
-//     nothing.
+//   - It follows no redirect, takes no proxy from the environment, and keeps no cookie.
+//     A receiver's body is not decompressed. Methods get the content of a gzip body.
 //   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
 //     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read. The
 //     rest is cut off, which is no error.
@@ -26,6 +26,7 @@ package egress
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -314,6 +315,10 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", t.cfg.UserAgent)
 	}
+	if req.For != "" {
+		// Without this field, a server may compress as it likes (RFC 9110, 12.5.3).
+		r.Header.Set("Accept-Encoding", "identity")
+	}
 	// The transport is used directly, because an http.Client would follow redirects and keep cookies.
 	resp, err := t.transport.RoundTrip(r)
 	if err != nil {
@@ -331,7 +336,7 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 	if req.For != "" {
 		maxBody = methodMaxBody
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(maxBody)))
+	body, err := readBody(resp, int64(maxBody), req.For != "")
 	if err == nil {
 		// The end of the body may be the receiver's reaction to our close at the deadline: TLS sends a
 		// close notification before the connection closes.
@@ -350,6 +355,25 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 		out.Header[k] = v[0]
 	}
 	return out, nil
+}
+
+// readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some servers
+// send unasked. The limit is that of the decompressed body, so no body grows without end. A receiver's body is
+// left as it is: whether the event has arrived must not depend on it.
+func readBody(resp *http.Response, maxBody int64, decompress bool) ([]byte, error) {
+	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
+	if !decompress || coding != "gzip" && coding != "x-gzip" {
+		return io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	}
+	// The compressed body has a limit too, because gzip can have parts that decompress to nothing.
+	z, err := gzip.NewReader(io.LimitReader(resp.Body, 2*maxBody))
+	if errors.Is(err, io.EOF) {
+		return nil, nil // no body
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, maxBody))
 }
 
 // destination checks what the URL alone shows.

@@ -446,6 +446,61 @@ func TestGzipBomb(t *testing.T) {
 	}
 }
 
+// TestMethod_Gzip: contract 36: some providers compress unasked. The limit of a body is that of its content.
+func TestMethod_Gzip(t *testing.T) {
+	packed := func(parts ...string) string {
+		var all bytes.Buffer
+		for _, part := range parts {
+			z := gzip.NewWriter(&all)
+			io.WriteString(z, part)
+			z.Close()
+		}
+		return all.String()
+	}
+	zeros := func(n int) string { return string(make([]byte, n)) }
+	for _, c := range []struct {
+		rule, coding, body string
+		want               string
+		fails              bool
+	}{
+		{"gzip", "gzip", packed("content"), "content", false},
+		{"gzip by its old name, in capitals", "X-GZIP", packed("content"), "content", false},
+		{"gzip of two parts", "gzip", packed("con", "tent"), "content", false},
+		{"no body", "gzip", "", "", false},
+		{"a body as long as the limit", "gzip", packed(zeros(64 << 10)), zeros(64 << 10), false},
+		{"a bomb", "gzip", packed(zeros(16 << 20)), zeros(64 << 10), false},
+		{"a bomb of many small parts", "gzip", strings.Repeat(packed(""), 1<<16), "", true},
+		{"a body that is not gzip", "gzip", "content", "", true},
+		{"a body that breaks off", "gzip", packed("content")[:20], "", true},
+		{"no coding", "", "content", "content", false},
+		{"identity", "identity", "content", "content", false},
+		{"a coding that nobody asked for", "br", "content", "content", false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			var asked atomic.Value
+			s, roots := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+				asked.Store(r.Header.Get("Accept-Encoding"))
+				if c.coding != "" {
+					w.Header().Set("Content-Encoding", c.coding)
+				}
+				io.WriteString(w, c.body)
+			})
+			resp, err := New(Config{Dev: true, RootCAs: roots}).Fetch(t.Context(),
+				host.FetchRequest{Method: "GET", URL: s.URL, For: "bank"})
+			if got := asked.Load(); got != "identity" {
+				t.Errorf("it asks for %q", got)
+			}
+			var failed *host.FetchError
+			if c.fails && (!errors.As(err, &failed) || failed.Reason != host.FetchMalformed) {
+				t.Errorf("got %d bytes, %v; want %s", len(resp.Body), err, host.FetchMalformed)
+			}
+			if !c.fails && (err != nil || string(resp.Body) != c.want) {
+				t.Errorf("got %d bytes, %v; want %d", len(resp.Body), err, len(c.want))
+			}
+		})
+	}
+}
+
 // goodbye is a connection whose other side ends its answer, as if it were complete, when we hang up.
 // Over TLS this can cross our own close notification.
 type goodbye struct {

@@ -88,9 +88,10 @@ func (l *listener) client(r *http.Request) netip.Addr {
 func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
 	req *web.Request, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
-	if len(r.RequestURI) > web.MaxURL { // as it was sent, with its escapes
+	if limit := route.URLLimit(); len(r.RequestURI) > limit { // as it was sent, with its escapes
 		req.Query = ""
-		return l.refuse(req, uriTooLong), &uriTooLong
+		why := uriTooLong(limit)
+		return l.refuse(req, why), &why
 	}
 	stream := l.streams[req.Path]
 	if stream == nil {

@@ -100,7 +100,7 @@ func (c *http1Conn) Write(b []byte) (int, error) {
 	}
 	why := refusalFor(b)
 	if why.status == http.StatusRequestHeaderFieldsTooLarge && !c.hasLine {
-		why = uriTooLong
+		why = uriTooLong(web.MaxURL)
 	}
 	c.refuse(why)
 	return len(b), nil

@@ -254,9 +254,9 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 			{"an invalid Content-Length",
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: a\r\n\r\n", 400, "INVALID_REQUEST"},
 			{"a header over the limit",
-				"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", 431,
+				"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 60<<10) + "\r\n\r\n", 431,
 				"INVALID_REQUEST"},
-			{"a URL over the header's limit", "GET /" + strings.Repeat("a", 40<<10) + rest, 414,
+			{"a URL over the header's limit", "GET /" + strings.Repeat("a", 60<<10) + rest, 414,
 				"URI_TOO_LONG"},
 			{"an expectation", "GET / HTTP/1.1\r\nHost: x\r\nExpect: gold\r\n\r\n", 417, "INVALID_REQUEST"},
 			{"a transfer coding",
@@ -311,7 +311,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 // that a person asks.
 func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 	const browser = "Host: x\r\nAccept: text/html,*/*;q=0.8\r\nAccept-Language: it\r\n"
-	large := "Cookie: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"
+	large := "Cookie: " + strings.Repeat("a", 60<<10) + "\r\n\r\n"
 	server, client := secure(t)
 	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
 		c.Engine = fake{}
@@ -335,7 +335,7 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 			{"a program", "GET /% HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n", 400, ""},
 			{"Accept comes too late", "GET / HTTP/1.1\r\n" + large[:3000] + "\r\n" + browser + large, 431,
 				""},
-			{"a link that is longer than a head may be", "GET /verify?flow=" + strings.Repeat("a", 40<<10) +
+			{"a link that is longer than a head may be", "GET /verify?flow=" + strings.Repeat("a", 60<<10) +
 				" HTTP/1.1\r\n" + browser + "\r\n", 414, ""},
 		} {
 			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
@@ -653,7 +653,7 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 		{"a good request", "/", 0, "HEADERS 200"},
 		{"an invalid escape", "/%zz", 0, "RST_STREAM PROTOCOL_ERROR"},
 		{"no path", "", 0, "RST_STREAM PROTOCOL_ERROR"},
-		{"a header over the limit", "/", 40, "HEADERS 431"},
+		{"a header over the limit", "/", 60, "HEADERS 431"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			config := client.Clone()

@@ -21,8 +21,6 @@ type refusal struct {
 }
 
 var (
-	uriTooLong = refusal{status: http.StatusRequestURITooLong, code: reply.URITooLong,
-		text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
 	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
 		text: "The request body did not arrive in time.", closeConn: true, sampled: true}
 	bodyBroken = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
@@ -34,6 +32,11 @@ var (
 	internalError = refusal{status: http.StatusInternalServerError, code: reply.Internal,
 		text: "Something went wrong on our side."}
 )
+
+func uriTooLong(limit int) refusal {
+	return refusal{status: http.StatusRequestURITooLong, code: reply.URITooLong,
+		text: fmt.Sprintf("The URL is longer than %d bytes.", limit)}
+}
 
 // json is the refusal in the shape of contract 5.
 func (r refusal) json(correlationID string) *web.Response {

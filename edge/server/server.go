@@ -114,7 +114,7 @@ type Config struct {
 	// which is more than the usual 60 s of balancers.
 	IdleTimeout time.Duration
 
-	MaxHeaderBytes int // request line and header; 0: 32 KiB
+	MaxHeaderBytes int // request line and header; 0: 48 KiB
 
 	// MaxConcurrent is how many requests the engine works on at once, for the
 	// public and for the admin listener each. One more is answered 503 with
@@ -210,7 +210,7 @@ func New(c Config) *Server {
 	orDuration(&c.IdleGrace, time.Second)
 	orDuration(&c.DrainTimeout, 20*time.Second)
 	if c.MaxHeaderBytes == 0 {
-		c.MaxHeaderBytes = 32 << 10
+		c.MaxHeaderBytes = 48 << 10
 	}
 	if c.MaxConcurrent == 0 {
 		c.MaxConcurrent = 1024

@@ -67,8 +67,12 @@ func routesJS(t *testing.T) []byte {
 			if r.Waits {
 				waits = ", waits: true"
 			}
-			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d%s },\n",
-				methods, r.Pattern, r.Label, r.BodyLimit(), waits)
+			maxURL := ""
+			if r.URLLimit() != web.MaxURL {
+				maxURL = fmt.Sprintf(", maxURL: %d", r.URLLimit())
+			}
+			fmt.Fprintf(&b, "  { methods: %s, pattern: %q, label: %q, maxBody: %d%s%s },\n",
+				methods, r.Pattern, r.Label, r.BodyLimit(), maxURL, waits)
 		}
 		b.WriteString("];\n")
 	}
@@ -86,6 +90,7 @@ func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
 	type answer struct {
 		Label string `json:"label"`
 		Limit int    `json:"limit"`
+		URL   int    `json:"url"`
 		Waits bool   `json:"waits"`
 		Shown string `json:"shown"`
 	}
@@ -96,7 +101,7 @@ func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
 		for _, method := range []string{"GET", "POST", "PUT"} {
 			r := tables[c.Listener].At(method, c.Path)
 			questions = append(questions, question{c.Listener, method, c.Path})
-			want = append(want, answer{r.Label, r.BodyLimit(), r.Waits, c.Logged})
+			want = append(want, answer{r.Label, r.BodyLimit(), r.URLLimit(), r.Waits, c.Logged})
 		}
 	}
 	var got []answer

@@ -243,6 +243,13 @@ var browser = foothold{"A browser", []row{
 			"core/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
+		says: "Where a method of an OpenID provider has max_age, an earlier sign-in there proves nothing, " +
+			"even if the user changed the address.",
+		tries: "to take `max_age` out of the address of an OpenID provider at which somebody signed in yesterday",
+		gets:  "nothing is decided: the ID token must say when the user signed in",
+		proof: []string{"core/method/oidc:TestMaxAge"},
+	},
+	{
 		says: "Another site in it can neither frame a page nor, where the browser names the " +
 			"site, post a form.",
 		tries: "a form of another site that approves",

@@ -509,6 +509,13 @@ func TestRequestAndCorrelationIDs(t *testing.T) {
 			t.Errorf("the correlation id is not repeated: %d %s", r.Status, r.Body)
 		}
 	})
+	t.Run("contract 5: a return has a longer URL", func(t *testing.T) {
+		long := "/verify/return/bank?code=" + strings.Repeat("%20", 8<<10)
+		if r := h.Do("GET", long, headers("Accept", "application/json"), nil); r.Status != 400 {
+			t.Errorf("contract 35: a code of 8 KiB: %d %s", r.Status, r.Body)
+		}
+		wantError(t, h.Do("GET", long+strings.Repeat("a", 2<<10), with(h), nil), 414, "URI_TOO_LONG")
+	})
 }
 
 func TestCORS(t *testing.T) {

@@ -12,6 +12,7 @@
 package oidctest
 
 import (
+	"compress/gzip"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -42,6 +43,10 @@ type Config struct {
 	PushedOnly   bool // and nothing else
 	HidesIssuer  bool // it sends no iss with a return
 	SignUserinfo bool // its userinfo is a signed token
+
+	// Scopes has the claims that a login gets with each scope only. Nil: every login gets all claims. If it is
+	// not nil, the discovery document announces the scopes and claims.
+	Scopes map[string][]string
 }
 
 // Client is a client that the provider knows.
@@ -81,19 +86,22 @@ type Login struct {
 type Provider struct {
 	config Config
 
-	mu       sync.Mutex
-	answer   Answer
-	keys     map[string][]*signer // by algorithm, the current one last
-	made     int                  // keys
-	logins   map[string]url.Values
-	pushed   map[string]url.Values
-	codes    map[string]*grant
-	access   map[string]*grant
-	seenJTI  map[string]bool
-	faults   map[string]Fault
-	tamper   func(header, claims map[string]any)
-	rewrite  func(idToken string) string
-	requests []Request
+	mu        sync.Mutex
+	answer    Answer
+	keys      map[string][]*signer // by algorithm, the current one last
+	made      int                  // keys
+	logins    map[string]url.Values
+	pushed    map[string]url.Values
+	codes     map[string]*grant
+	access    map[string]*grant
+	seenJTI   map[string]bool
+	faults    map[string]Fault
+	tamper    func(header, claims map[string]any)
+	rewrite   func(idToken string) string
+	code      func() string
+	newAccess func() string
+	compress  bool
+	requests  []Request
 }
 
 // grant is what a code stands for.
@@ -137,6 +145,7 @@ func New(c Config) *Provider {
 		logins: map[string]url.Values{}, pushed: map[string]url.Values{},
 		codes: map[string]*grant{}, access: map[string]*grant{},
 		seenJTI: map[string]bool{}, faults: map[string]Fault{},
+		code: rand.Text, newAccess: rand.Text,
 	}
 	for i := range p.config.Clients {
 		client := &p.config.Clients[i]
@@ -172,6 +181,27 @@ func (p *Provider) Rewrite(f func(idToken string) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rewrite = f
+}
+
+// Codes has f make the authorization codes.
+func (p *Provider) Codes(f func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.code = f
+}
+
+// AccessTokens has f make the access tokens.
+func (p *Provider) AccessTokens(f func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.newAccess = f
+}
+
+// Compress has the provider send every body as gzip, whatever the request accepts.
+func (p *Provider) Compress() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.compress = true
 }
 
 // Requests returns what the provider got, and forgets it.
@@ -226,7 +256,13 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.requests = append(p.requests, Request{r.Method, r.URL.Path, r.URL.Query(), r.PostForm,
 		r.Header.Clone()})
 	fault, broken := p.faults[r.URL.Path]
+	compress := p.compress
 	p.mu.Unlock()
+	if compress {
+		packed := &packer{ResponseWriter: w, z: gzip.NewWriter(w)}
+		defer packed.z.Close()
+		w = packed
+	}
 	if broken {
 		fault.serve(w, r)
 		return
@@ -251,6 +287,22 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// packer compresses a body.
+type packer struct {
+	http.ResponseWriter
+	z *gzip.Writer
+}
+
+func (p *packer) WriteHeader(status int) {
+	p.Header().Set("Content-Encoding", "gzip")
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *packer) Write(b []byte) (int, error) {
+	p.Header().Set("Content-Encoding", "gzip")
+	return p.z.Write(b)
+}
+
 func (p *Provider) discovery() map[string]any {
 	issuer := p.config.Issuer
 	document := map[string]any{
@@ -267,6 +319,11 @@ func (p *Provider) discovery() map[string]any {
 			"client_secret_basic", "client_secret_post", "private_key_jwt",
 		},
 		"authorization_response_iss_parameter_supported": !p.config.HidesIssuer,
+	}
+	if p.config.Scopes != nil {
+		document["scopes_supported"] = slices.Sorted(maps.Keys(p.config.Scopes))
+		document["claims_supported"] = slices.Sorted(slices.Values(slices.Concat(
+			slices.Collect(maps.Values(p.config.Scopes))...)))
 	}
 	if p.config.Pushed || p.config.PushedOnly {
 		document["pushed_authorization_request_endpoint"] = issuer + PushPath
@@ -393,8 +450,8 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, id string, a A
 		back.Set("error_description", "The provider was told to answer so.")
 	} else {
 		client, _ := p.client(request.Get("client_id"))
-		code := rand.Text()
 		p.mu.Lock()
+		code := p.code()
 		p.codes[code] = &grant{client: client, request: request, answer: a,
 			expires: p.config.Now().Add(time.Minute)}
 		p.mu.Unlock()
@@ -431,8 +488,8 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	access := rand.Text()
 	p.mu.Lock()
+	access := p.newAccess()
 	p.access[access] = g
 	p.mu.Unlock()
 	now := p.config.Now()
@@ -440,11 +497,12 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		"iss": p.config.Issuer, "aud": client.ID, "sub": g.answer.subject(),
 		"iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
 		"nonce": g.request.Get("nonce"), "at_hash": halfHash(access, client.Algorithm),
+		"auth_time": now.Unix(),
 	}
 	if acr := g.answer.acr(g.request); acr != "" {
 		claims["acr"] = acr
 	}
-	maps.Copy(claims, g.answer.Claims)
+	maps.Copy(claims, p.released(g, g.answer.Claims))
 	idToken, err := p.sign(client.Algorithm, claims)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -473,9 +531,9 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	}
 	claims := map[string]any{"sub": g.answer.subject()}
 	if g.answer.Userinfo != nil {
-		maps.Copy(claims, g.answer.Userinfo)
+		maps.Copy(claims, p.released(g, g.answer.Userinfo))
 	} else {
-		maps.Copy(claims, g.answer.Claims)
+		maps.Copy(claims, p.released(g, g.answer.Claims))
 	}
 	if !p.config.SignUserinfo {
 		writeJSON(w, http.StatusOK, claims)
@@ -490,6 +548,22 @@ func (p *Provider) userinfo(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/jwt")
 	fmt.Fprint(w, token)
+}
+
+// released returns the claims of a login that its scopes release.
+func (p *Provider) released(g *grant, all map[string]any) map[string]any {
+	if p.config.Scopes == nil {
+		return all
+	}
+	released := map[string]any{}
+	for _, scope := range strings.Fields(g.request.Get("scope")) {
+		for _, name := range p.config.Scopes[scope] {
+			if v, ok := all[name]; ok {
+				released[name] = v
+			}
+		}
+	}
+	return released
 }
 
 func (a Answer) subject() string {

@@ -22,7 +22,7 @@ const (
 	maxURL     = 8 << 10              // bytes of a Fetch's URL
 	maxMethod  = 16                   // bytes of a Fetch's method
 	maxFields  = 64                   // header fields of a Fetch
-	maxHeader  = 16 << 10             // bytes of all header fields together
+	maxHeader  = 80 << 10             // bytes of all header fields together; an access token may have 64 KiB
 	maxBody    = 2 << 20              // bytes of a Fetch's body
 	maxShort   = 64                   // bytes of the name of a verification method or of a key
 	maxMessage = 4 << 20              // bytes of a message to sign, which may hold a Fetch's body in base64

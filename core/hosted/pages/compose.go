@@ -185,8 +185,9 @@ func compose(v View, lang string, t texts) (page, error) {
 		p.notice = n
 	} else if v.Notice.AttemptFailed {
 		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
-		if slices.Contains(reasons, v.Notice.Reason) {
-			p.notice.heading = t("notice." + v.Notice.Reason)
+		named := v.Notice.Reason != "unconfirmed" || v.Kind == Method // only this page is of one method
+		if slices.Contains(reasons, v.Notice.Reason) && named {
+			p.notice.heading = withTitle(t("notice."+v.Notice.Reason), title(v.Title, v.Words, t))
 		}
 	}
 	if p.notice != nil {
@@ -360,7 +361,7 @@ func composeForms(p *page, v View, t texts) error {
 }
 
 // reasons are why an attempt fails, as far as there are words for it.
-var reasons = []string{"below", "unsure", "not_live", "no_face", "unproven", "other_age"}
+var reasons = []string{"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age"}
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 

@@ -35,6 +35,16 @@ func addWallets(add func(string, func(*View))) {
 		v.Open, v.Code = "av://?a=b", "av://?a=c"
 		v.Credential = &Credential{Protocol: "org-iso-mdoc", Data: `{"a":"b\"<"}`, Action: "/verify/wallet"}
 	})
+	for words, titled := range map[string]string{"oidc": "Bank & Co", "openid4vp": "", "sandbox": ""} {
+		add("unconfirmed, "+words, func(v *View) {
+			v.Kind, v.Words, v.Title, v.Level = Method, words, titled, "L2"
+			v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: "unconfirmed"}
+		})
+	}
+	add("unconfirmed, choose", func(v *View) {
+		v.Kind, v.Methods = Choose, []Option{{Name: "a"}, {Name: "b"}}
+		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: "unconfirmed"}
+	})
 	for _, reason := range []string{"unproven", "other_age"} {
 		add("wallet, "+reason, func(v *View) {
 			v.Kind, v.Words, v.Level = Method, "openid4vp", "L2"

@@ -20,8 +20,9 @@ type metadata struct {
 	announcesIssuer            bool   // its returns carry iss (RFC 9207)
 
 	// For the operator's check alone.
-	requiresPAR                       bool
-	clientAuth, algorithms, challenge []string
+	requiresPAR                        bool
+	clientAuth, algorithms, challenge  []string
+	scopes, claims, acrValues, prompts []string
 }
 
 // discover returns the metadata, at most ten minutes old.
@@ -32,22 +33,29 @@ func (c *client) discover(ctx context.Context) (metadata, error) {
 		if err != nil {
 			return metadata{}, err
 		}
-		return readMetadata(document, c.issuer, c.userinfo, c.dev)
+		return c.readMetadata(document)
 	})
 	return meta, err
 }
 
 // readMetadata takes only what a relying party needs. A document of another issuer is refused: whoever serves
 // it would become the issuer.
-func readMetadata(o web.Object, issuer string, userinfo, dev bool) (metadata, error) {
+func (c *client) readMetadata(o web.Object) (metadata, error) {
 	m := metadata{announcesIssuer: isTrue(o.Value("authorization_response_iss_parameter_supported")),
 		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
 		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
 		algorithms:  texts(o.Value("id_token_signing_alg_values_supported")),
 		challenge:   texts(o.Value("code_challenge_methods_supported")),
+		scopes:      texts(o.Value("scopes_supported")),
+		claims:      texts(o.Value("claims_supported")),
+		acrValues:   texts(o.Value("acr_values_supported")),
+		prompts:     texts(o.Value("prompt_values_supported")),
 	}
-	if named, _ := o.Value("issuer").Text(); named != issuer {
+	if named, _ := o.Value("issuer").Text(); named != c.issuer {
 		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", refused(otherIssuer))
+	}
+	if m.requiresPAR && !c.pushes {
+		return metadata{}, fmt.Errorf("oidc: the provider requires pushed requests: %w", refused(pushRequired))
 	}
 	for _, endpoint := range []struct {
 		name     string
@@ -57,15 +65,15 @@ func readMetadata(o web.Object, issuer string, userinfo, dev bool) (metadata, er
 		{"authorization_endpoint", &m.authorization, true},
 		{"token_endpoint", &m.token, true},
 		{"jwks_uri", &m.jwks, true},
-		{"userinfo_endpoint", &m.userinfo, userinfo},
+		{"userinfo_endpoint", &m.userinfo, c.userinfo},
 		{"pushed_authorization_request_endpoint", &m.par, m.requiresPAR},
 	} {
 		v := o.Value(endpoint.name)
 		address, ok := v.Text()
-		if !v.Present() && !endpoint.required {
+		if !v.Present() && !endpoint.required || endpoint.into == &m.par && !c.pushes {
 			continue
 		}
-		if !ok || !weburl.IsEndpoint(address, dev) {
+		if !ok || !weburl.IsEndpoint(address, c.dev) {
 			return metadata{}, fmt.Errorf("oidc: the discovery document: %s is no https address: %w",
 				endpoint.name, refused(badDiscovery))
 		}

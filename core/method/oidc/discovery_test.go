@@ -149,6 +149,78 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// TestReplacedKey: contract 36: a provider that replaces a key and keeps its id, or has no ids, loses no login. The
+// key set is fetched again once a minute at most.
+func TestReplacedKey(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		noID   bool
+		keysOf func(key map[string]any)
+	}{
+		{"under the same kid", false, func(key map[string]any) { key["kid"] = "same" }},
+		{"without a kid", true, func(key map[string]any) { delete(key, "kid") }},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, oidctest.Config{}, nil)
+			w.provider.Tamper(func(h, _ map[string]any) {
+				h["kid"] = "same"
+				if c.noID {
+					delete(h, "kid")
+				}
+			})
+			serve := func() { // the newest key alone
+				all := w.provider.KeySet()["keys"].([]any)
+				key := all[len(all)-1].(map[string]any)
+				c.keysOf(key)
+				w.provider.Fault(oidctest.KeysPath,
+					oidctest.Fault{Body: string(encode(t, map[string]any{"keys": []any{key}}))})
+			}
+			serve()
+			d, err := w.login()
+			wantVerdict(t, "before", d, err, method.Approved)
+			w.provider.Requests()
+
+			w.provider.Rotate()
+			serve()
+			d, err = w.login()
+			wantVerdict(t, "after", d, err, method.Approved)
+			if n := w.provider.Count(oidctest.KeysPath); n != 1 {
+				t.Errorf("the key set is fetched %d times, want 1", n)
+			}
+
+			w.provider.Rotate() // the set still has the key before
+			for range 3 {
+				d, err = w.login()
+				wantRefusal(t, "within the minute", d, err, "jwt_signature")
+			}
+			if n := w.provider.Count(oidctest.KeysPath); n != 1 {
+				t.Errorf("contract 36: the key set is fetched %d times in a minute, want 1", n)
+			}
+			w.advance(time.Minute)
+			d, err = w.login()
+			wantRefusal(t, "a set without the key", d, err, "jwt_signature")
+			if n := w.provider.Count(oidctest.KeysPath); n != 2 {
+				t.Errorf("after a minute the key set was fetched %d times, want 2", n)
+			}
+			w.advance(time.Minute)
+			serve()
+			d, err = w.login()
+			wantVerdict(t, "the set has the key", d, err, method.Approved)
+		})
+	}
+
+	w := newWalk(t, oidctest.Config{}, nil)
+	w.provider.Rewrite(func(token string) string { return token[:len(token)-2] })
+	d, err := w.login()
+	wantRefusal(t, "a bad signature, and a set that was just fetched", d, err, "jwt_signature")
+	if n := w.provider.Count(oidctest.KeysPath); n != 1 {
+		t.Errorf("the key set is fetched %d times, want 1", n)
+	}
+	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Status: 500})
+	d, err = w.login()
+	wantRefusal(t, "a bad signature, and a set that cannot be fetched", d, err, "status")
+}
+
 // TestNoStampede: many visitors of a provider that does not answer do not all ask it.
 func TestNoStampede(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)

@@ -20,12 +20,6 @@ type tokens struct {
 	access  string // "" if there is none
 }
 
-// Limits of what is exchanged.
-const (
-	maxJWT    = 16 << 10
-	maxAccess = 8 << 10
-)
-
 // exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this
 // errand. A code is sent once: a provider to which it comes twice should revoke what it gave for it, and then
 // has no userinfo for the first return either (RFC 6749, 4.1.2).
@@ -54,7 +48,7 @@ func (c *client) exchange(
 	all := claims{o}
 	t := tokens{all.text("id_token"), all.text("access_token")}
 	kind := o.Value("token_type")
-	if t.idToken == "" || len(t.idToken) > maxJWT || !isPrintable(t.access, maxAccess) ||
+	if t.idToken == "" || !isVisible(t.access, maxDocument) ||
 		kind.Present() && !strings.EqualFold(all.text("token_type"), "Bearer") {
 		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(badTokens))
 	}

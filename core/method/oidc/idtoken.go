@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// leeway is how far the clocks of the provider and of this service may differ.
-const leeway = 30 * time.Second
+// leeway is the accepted difference between the clocks of the provider and of this service.
+const leeway = time.Minute
 
 // maxSubject is the most bytes of a sub (OpenID Connect Core, 2).
 const maxSubject = 255
@@ -26,17 +26,18 @@ const maxSubject = 255
 // verifyIDToken returns the claims of an ID token after these checks (OpenID Connect Core, 3.1.3.7):
 //
 //   - The form: three parts of strict base64url, and JSON in which no member is there twice.
-//   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT if it is there. A key
-//     or an address of a key in the header is not read.
+//   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if it is
+//     present. A key or an address of a key in the header is not read.
 //   - The signature, by a key of the provider that is for this algorithm.
 //   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud
 //     has others.
 //   - exp is ahead, iat and nbf are not, give or take the leeway. exp and iat are there.
 //   - nonce is the errand's, so that no other login's token fits.
+//   - With max_age, auth_time is present and recent enough when the browser left.
 //   - acr is one of those that were asked for, if any were.
 //   - sub is there.
 func (c *client) verifyIDToken(
-	ctx context.Context, meta metadata, raw, nonce string, acr []string,
+	ctx context.Context, meta metadata, raw string, e errand, acr []string,
 ) (claims, error) {
 	token, err := c.verify(raw, c.providerKeys(ctx, meta), rules{issuer: c.issuer, dated: true})
 	if err != nil {
@@ -44,17 +45,33 @@ func (c *client) verifyIDToken(
 	}
 	azp := token.Value("azp")
 	audience, _ := token.GetAudience()
+	isOther := func(party string) bool { return party != c.clientID }
 	switch {
-	case azp.Present() && token.text("azp") != c.clientID, !azp.Present() && len(audience) > 1:
+	case azp.Present() && token.text("azp") != c.clientID,
+		!azp.Present() && slices.ContainsFunc(audience, isOther):
 		return claims{}, refused(wrongAzp)
-	case subtle.ConstantTimeCompare([]byte(token.text("nonce")), []byte(nonce)) == 0:
+	case subtle.ConstantTimeCompare([]byte(token.text("nonce")), []byte(e.nonce)) == 0:
 		return claims{}, refused(wrongNonce)
+	case c.maxAge >= 0 && !c.isRecent(token, e.began):
+		return claims{}, refused(badAuthTime)
 	case len(acr) > 0 && !slices.Contains(acr, token.text("acr")):
 		return claims{}, refused(wrongACR)
 	case token.text("sub") == "" || len(token.text("sub")) > maxSubject:
 		return claims{}, refused(badSubject)
 	}
 	return token, nil
+}
+
+// isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The user
+// can remove max_age from the address, so the provider's word is needed. began is zero for an errand that
+// began before the operator set max_age.
+func (c *client) isRecent(token claims, began time.Time) bool {
+	at, err := token.date("auth_time")
+	if err != nil || at == nil || began.IsZero() {
+		return false
+	}
+	oldest := began.Add(-time.Duration(c.maxAge)*time.Second - leeway)
+	return !at.Before(oldest) && !at.After(c.host.Now().Add(leeway))
 }
 
 // rules are what differs between the signed tokens that a provider sends.
@@ -75,10 +92,30 @@ func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
 	if err != nil {
 		return claims{}, err
 	}
-	k, err := keys.find(c, h.keyID, h.algorithm)
+	now := c.host.Now()
+	k, fresh, err := keys.find(now, h)
 	if err != nil {
 		return claims{}, err
 	}
+	token, err := c.parse(raw, k, r)
+	if errors.Is(err, jwt.ErrTokenSignatureInvalid) && !fresh && keys.kept.mayRenew(now) {
+		// The provider may have replaced the key without another kid.
+		if k, err = keys.renew(now, h); err != nil {
+			return claims{}, err
+		}
+		token, err = c.parse(raw, k, r)
+	}
+	if err != nil {
+		return claims{}, refused(jwtReason(err))
+	}
+	if r.dated && !token.Value("iat").Present() {
+		return claims{}, refused(badIssuedAt)
+	}
+	return token, nil
+}
+
+// parse has golang-jwt verify a token by one key.
+func (c *client) parse(raw string, k key, r rules) (token claims, err error) {
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods(k.verify),
 		jwt.WithIssuer(r.issuer),
@@ -91,17 +128,10 @@ func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
 	if r.dated {
 		options = append(options, jwt.WithExpirationRequired())
 	}
-	var token claims
 	_, err = jwt.NewParser(options...).ParseWithClaims(raw, &token, func(*jwt.Token) (any, error) {
 		return k.public, nil
 	})
-	if err != nil {
-		return claims{}, refused(jwtReason(err))
-	}
-	if r.dated && !token.Value("iat").Present() {
-		return claims{}, refused(badIssuedAt)
-	}
-	return token, nil
+	return token, err
 }
 
 // jwtReason says why golang-jwt refused a token. Its own text may repeat a claim, so it is not kept.
@@ -129,7 +159,7 @@ func jwtReason(err error) string {
 // parts, and what is not strict base64url.
 func readJWT(raw string) (header []byte, ok bool) {
 	parts := strings.Split(raw, ".")
-	if len(raw) > maxJWT || len(parts) != 3 {
+	if len(parts) != 3 {
 		return nil, false
 	}
 	for i, part := range parts {
@@ -159,11 +189,16 @@ func readHeader(raw []byte) (header, error) {
 		return header{}, refused(critical)
 	case !slices.Contains(algorithms, h.algorithm):
 		return header{}, refused(badAlgorithm)
-	case o.Value("kid").Present() && (h.keyID == "" || len(h.keyID) > maxText),
-		o.Value("typ").Present() && !strings.EqualFold(c.text("typ"), "JWT"):
+	case o.Value("kid").Present() && h.keyID == "",
+		o.Value("typ").Present() && !isJWT(c.text("typ")):
 		return header{}, refused(badHeader)
 	}
 	return h, nil
+}
+
+// isJWT reports whether a typ is that of a JWT. "application/" may be left out (RFC 7515, 4.1.9).
+func isJWT(typ string) bool {
+	return strings.EqualFold(typ, "JWT") || strings.EqualFold(typ, "application/jwt")
 }
 
 // UnmarshalJSON has golang-jwt see the claims as the strict reader does.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
@@ -65,22 +67,32 @@ type keySource struct {
 	fetch func() (keySet, error)
 }
 
-// find looks for a key and, once a minute, asks again for the set if the key is not there: the other side may
-// have a new one. A set that has just been fetched is not fetched again.
-func (s keySource) find(c *client, id, algorithm string) (key, error) {
-	now := c.host.Now()
-	keys, fetched, err := s.kept.get(now, s.fetch)
+// find returns the key for a token. If the kept set has no such key, the other side may have a new one, so the
+// set is fetched again, at most once a minute. fresh reports that the set was fetched just now.
+func (s keySource) find(now time.Time, h header) (k key, fresh bool, err error) {
+	keys, fresh, err := s.kept.get(now, s.fetch)
+	if err != nil {
+		return key{}, fresh, err
+	}
+	k, ok := keys.find(h.keyID, h.algorithm)
+	switch {
+	case ok:
+		return k, fresh, nil
+	case fresh || !s.kept.mayRenew(now):
+		return key{}, fresh, refused(noKey)
+	}
+	k, err = s.renew(now, h)
+	return k, true, err
+}
+
+// renew fetches the set again and returns the key for a token. The caller has asked mayRenew.
+func (s keySource) renew(now time.Time, h header) (key, error) {
+	keys, err := s.fetch()
 	if err != nil {
 		return key{}, err
 	}
-	k, ok := keys.find(id, algorithm)
-	if !ok && !fetched && s.kept.mayRenew(now) {
-		if keys, err = s.fetch(); err != nil {
-			return key{}, err
-		}
-		s.kept.put(keys, now)
-		k, ok = keys.find(id, algorithm)
-	}
+	s.kept.put(keys, now)
+	k, ok := keys.find(h.keyID, h.algorithm)
 	if !ok {
 		return key{}, refused(noKey)
 	}
@@ -124,7 +136,7 @@ func readKey(o web.Object) (k key, ok bool) {
 	case "OKP Ed25519":
 		k.verify = []string{"EdDSA"}
 		var x []byte
-		if x, ok = strict64.Decode(c.text("x")); ok && len(x) == ed25519.PublicKeySize {
+		if x, ok = c.bytes("x"); ok && len(x) == ed25519.PublicKeySize {
 			k.public = ed25519.PublicKey(x)
 		} else {
 			ok = false
@@ -147,10 +159,20 @@ func readKey(o web.Object) (k key, ok bool) {
 	return k, true
 }
 
+// bytes returns the bytes of a key's member. Some providers pad its base64url, which changes nothing.
+func (c claims) bytes(name string) ([]byte, bool) {
+	text := c.text(name)
+	short := strings.TrimRight(text, "=")
+	if short != text && (len(text)%4 != 0 || len(text)-len(short) > 2) {
+		return nil, false
+	}
+	return strict64.Decode(short)
+}
+
 // readRSA allows exponents up to 32 bits, which is what all libraries can use.
 func readRSA(c claims) (*rsa.PublicKey, bool) {
-	n, okN := strict64.Decode(c.text("n"))
-	e, okE := strict64.Decode(c.text("e"))
+	n, okN := c.bytes("n")
+	e, okE := c.bytes("e")
 	if !okN || !okE || len(n) > maxRSA/8 || len(e) == 0 || len(e) > 4 {
 		return nil, false
 	}
@@ -167,8 +189,8 @@ func readRSA(c claims) (*rsa.PublicKey, bool) {
 
 // readP256 refuses a point that is not on the curve.
 func readP256(c claims) (*ecdsa.PublicKey, bool) {
-	x, okX := strict64.Decode(c.text("x"))
-	y, okY := strict64.Decode(c.text("y"))
+	x, okX := c.bytes("x")
+	y, okY := c.bytes("y")
 	if !okX || !okY || len(x) != 32 || len(y) != 32 {
 		return nil, false
 	}

@@ -24,8 +24,10 @@ package oidc
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/method"
@@ -105,6 +107,9 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 	if err != nil {
 		return method.Decision{}, err
 	}
+	if c.maxAge >= 0 {
+		e.began = c.host.Now()
+	}
 	address, err := c.leave(ctx, s, e)
 	if err != nil {
 		return method.Decision{}, err
@@ -162,7 +167,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	if err != nil {
 		return method.Decision{}, err
 	}
-	claims, err := c.verifyIDToken(ctx, meta, granted.idToken, e.nonce, acr)
+	claims, err := c.verifyIDToken(ctx, meta, granted.idToken, e, acr)
 	if err != nil {
 		return method.Decision{}, err
 	}
@@ -178,10 +183,10 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 			return method.Decision{}, err
 		}
 		if !there {
-			return method.Decision{Verdict: method.Unclassified}, nil
+			return denied(method.AttemptFailed, "credential.claim", c.credential.claim), nil
 		}
 	}
-	return method.Decision{Verdict: p.judge(claims.Object, s.MinimumAge, c.host.Now())}, nil
+	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil
 }
 
 // foreign refuses a return that cannot be from this errand: the page has no such step.
@@ -190,31 +195,40 @@ func foreign(reason string) error {
 		refused(reason))
 }
 
-// maxCode is the most bytes of an authorization code.
-const maxCode = 2048
+// maxCode is the maximum number of bytes of an authorization code. OAuth leaves the size to the provider.
+const maxCode = 8 << 10
 
-// isPrintable reports whether s has visible ASCII alone and at most that many bytes. "" is printable.
+// isPrintable reports whether s has printable ASCII alone, including spaces, as a code may (RFC 6749, A.11), and
+// at most that many bytes. "" is printable.
 func isPrintable(s string, most int) bool {
 	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
+		if s[i] < ' ' || s[i] > '~' {
 			return false
 		}
 	}
 	return len(s) <= most
 }
 
+// isVisible is isPrintable without spaces.
+func isVisible(s string, most int) bool { return isPrintable(s, most) && !strings.Contains(s, " ") }
+
 // errand is what belongs to one trip of the browser.
 type errand struct {
 	nonce    string // binds the ID token to the errand
 	verifier string // of PKCE: binds the code to it (RFC 7636)
 	handle   string // the state that the browser carries; the core keeps it
+
+	// began is the time of the browser's leaving, in whole seconds. It is zero without max_age.
+	began time.Time
 }
 
 // Lengths in bytes, before base64url. RFC 7636 asks for 43 characters, which are 32 bytes.
 const (
 	nonceSize     = 24
 	verifierSize  = 32
+	dateSize      = 8
 	errandVersion = 1
+	datedVersion  = 2 // with began. Earlier releases cannot read it, and do not know max_age
 )
 
 func newErrand(random io.Reader) (errand, error) {
@@ -231,7 +245,8 @@ func newErrand(random io.Reader) (errand, error) {
 	return e, nil
 }
 
-// state is what the method gets back with the return: a version, the nonce and the verifier.
+// state is what the method gets back with the return: a version, the nonce, the verifier, and began unless it is
+// zero.
 func (e errand) state() []byte {
 	state := []byte{errandVersion}
 	for _, part := range []string{e.nonce, e.verifier} {
@@ -241,17 +256,25 @@ func (e errand) state() []byte {
 		}
 		state = append(state, raw...)
 	}
+	if !e.began.IsZero() {
+		state[0] = datedVersion
+		state = binary.BigEndian.AppendUint64(state, uint64(e.began.Unix()))
+	}
 	return state
 }
 
-func readErrand(state []byte) (errand, bool) {
-	if len(state) != 1+nonceSize+verifierSize || state[0] != errandVersion {
+func readErrand(state []byte) (e errand, ok bool) {
+	const nonceEnd, end = 1 + nonceSize, 1 + nonceSize + verifierSize
+	switch {
+	case len(state) == end && state[0] == errandVersion:
+	case len(state) == end+dateSize && state[0] == datedVersion:
+		e.began = time.Unix(int64(binary.BigEndian.Uint64(state[end:])), 0)
+	default:
 		return errand{}, false
 	}
-	return errand{
-		nonce:    base64.RawURLEncoding.EncodeToString(state[1 : 1+nonceSize]),
-		verifier: base64.RawURLEncoding.EncodeToString(state[1+nonceSize:]),
-	}, true
+	e.nonce = base64.RawURLEncoding.EncodeToString(state[1:nonceEnd])
+	e.verifier = base64.RawURLEncoding.EncodeToString(state[nonceEnd:end])
+	return e, true
 }
 
 // claims are what a signed token or the userinfo endpoint says.

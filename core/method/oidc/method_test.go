@@ -2,7 +2,9 @@ package oidc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -61,7 +63,7 @@ func TestLogin(t *testing.T) {
 
 			w.provider.Answer(oidctest.Answer{})
 			d, err = w.login()
-			wantVerdict(t, "contract 36: a claim that is absent", d, err, method.Unclassified)
+			wantVerdict(t, "contract 36: a claim that is absent", d, err, method.AttemptFailed)
 		})
 	}
 }
@@ -71,7 +73,8 @@ func TestRequest(t *testing.T) {
 	own := settings{
 		"scope": "openid profile", "acr_values": "substantial high",
 		"claims":     settings{"id_token": settings{"is_over_18": nil}},
-		"parameters": settings{"login_hint": "country:DK", "prompt": "login"},
+		"parameters": settings{"login_hint": "country:DK"},
+		"prompt":     []string{"login", "consent"}, "max_age": 300,
 		"proof": []settings{
 			{"claim": []string{"is_over_21"}, "equals": true, "age": 21, "scope": "is_over_21"},
 			{"claim": []string{"is_over_18"}, "equals": true, "age": 18, "scope": "is_over_18"},
@@ -117,7 +120,7 @@ func TestRequest(t *testing.T) {
 				"response_type": "code", "client_id": clientID, "redirect_uri": returnURL,
 				"state":                 d.Leave.Handle,
 				"code_challenge_method": "S256", "ui_locales": "de", "scope": c.scope, "acr_values": c.acr,
-				"login_hint": "country:DK", "prompt": "login", "claims": `{"id_token":{"is_over_18":null}}`,
+				"login_hint": "country:DK", "prompt": "login consent", "max_age": "300", "claims": `{"id_token":{"is_over_18":null}}`,
 			} {
 				if got := query.Get(name); got != want {
 					t.Errorf("%s is %q, want %q", name, got, want)
@@ -191,7 +194,12 @@ func TestReturn(t *testing.T) {
 		{"no code and no error", false, drop("code"), "return_malformed", true},
 		{"an empty code", false, set("code", ""), "return_malformed", true},
 		{"a code and an error", false, set("error", "access_denied"), "return_malformed", true},
-		{"a code of 2049 bytes", false, set("code", strings.Repeat("x", 2049)), "return_malformed", true},
+		{"contract 36: a code of 8 KiB", false, set("code", strings.Repeat("x", 8<<10)),
+			"token_error_invalid_grant", false},
+		{"contract 36: a longer code", false, set("code", strings.Repeat("x", 8<<10+1)), "return_malformed", true},
+		{"contract 36: a code of every printable character", false, set("code", printable()),
+			"token_error_invalid_grant", false},
+		{"a code that is not ASCII", false, set("code", "é"), "return_malformed", true},
 		{"a code with a line break", false, set("code", "a\nb"), "return_malformed", true},
 		{"an unknown code", false, set("code", "canary"), "token_error_invalid_grant", false},
 	} {
@@ -208,6 +216,159 @@ func TestReturn(t *testing.T) {
 			if asked := w.provider.Count(oidctest.TokenPath) > 0; asked == c.step {
 				t.Errorf("the token endpoint was asked: %v", asked)
 			}
+		})
+	}
+}
+
+// printable returns every printable character of ASCII.
+func printable() string {
+	var all []byte
+	for b := byte(' '); b <= '~'; b++ {
+		all = append(all, b)
+	}
+	return string(all)
+}
+
+// TestCode_Size: contract 36: the size and the characters of a code are the provider's choice.
+func TestCode_Size(t *testing.T) {
+	for _, code := range []string{strings.Repeat("x", 2405), strings.Repeat("a b+/=", 8<<10/6), printable()} {
+		w := newWalk(t, oidctest.Config{}, nil)
+		w.provider.Codes(func() string { return code })
+		d, err := w.login()
+		wantVerdict(t, fmt.Sprintf("a code of %d bytes", len(code)), d, err, method.Approved)
+	}
+}
+
+// TestAccess_Size: contract 36: an access token may be as large as the answer that it comes in.
+func TestAccess_Size(t *testing.T) {
+	for _, size := range []int{9000, 60_000} {
+		w := newWalk(t, oidctest.Config{}, settings{"userinfo": true})
+		w.provider.AccessTokens(func() string { return strings.Repeat("x", size) })
+		d, err := w.login()
+		wantVerdict(t, fmt.Sprintf("an access token of %d bytes", size), d, err, method.Approved)
+	}
+}
+
+// TestMaxAge: contract 36: a sign-in that is older than max_age proves nothing, whatever the user did to the
+// address. The browser leaves at 12:00:00 and is away for two minutes.
+func TestMaxAge(t *testing.T) {
+	seconds := func(n int64) *int64 { return &n }
+	for _, c := range []struct {
+		rule   string
+		maxAge any
+		signIn *int64 // seconds since the browser left; nil: there is no auth_time
+		reason string // "": it is accepted
+	}{
+		{"no max_age, no auth_time", nil, nil, ""},
+		{"no max_age, an old sign-in", nil, seconds(-86_400), ""},
+		{"no auth_time", 300, nil, "jwt_auth_time"},
+		{"a sign-in while the browser was away", 0, seconds(60), ""},
+		{"a sign-in just before, with the clocks a minute apart", 0, seconds(-60), ""},
+		{"a sign-in before, though a new one was asked for", 0, seconds(-61), "jwt_auth_time"},
+		{"the oldest sign-in that is good", 300, seconds(-360), ""},
+		{"an older one", 300, seconds(-361), "jwt_auth_time"},
+		{"a sign-in in the future", 300, seconds(181), "jwt_auth_time"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, oidctest.Config{}, settings{"max_age": c.maxAge})
+			left := w.clock().Unix()
+			w.provider.Tamper(func(_, claims map[string]any) {
+				delete(claims, "auth_time")
+				if c.signIn != nil {
+					claims["auth_time"] = left + *c.signIn
+				}
+			})
+			d := w.mustLeave()
+			address, err := url.Parse(d.Leave.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			query := address.Query()
+			if want := map[any]string{nil: "", 0: "0", 300: "300"}[c.maxAge]; query.Get("max_age") != want {
+				t.Errorf("max_age is %q, want %q", query.Get("max_age"), want)
+			}
+			query.Del("max_age") // by the user
+			address.RawQuery = query.Encode()
+			w.advance(2 * time.Minute)
+			d, err = w.back(d.State, w.visit(address.String()))
+			if c.reason == "" {
+				wantVerdict(t, c.rule, d, err, method.Approved)
+			} else {
+				wantRefusal(t, c.rule, d, err, c.reason)
+			}
+		})
+	}
+
+	for rule, authTime := range map[string]any{"a text": "1900000000", "null": nil, "negative": -1} {
+		w := newWalk(t, oidctest.Config{}, settings{"max_age": 300})
+		w.provider.Tamper(func(_, claims map[string]any) { claims["auth_time"] = authTime })
+		d, err := w.login()
+		wantRefusal(t, "auth_time is "+rule, d, err, "jwt_auth_time")
+	}
+}
+
+// TestMaxAge_NewSetting: an errand that began before max_age was set cannot show that the sign-in is recent.
+func TestMaxAge_NewSetting(t *testing.T) {
+	w := newWalk(t, oidctest.Config{}, nil)
+	d := w.mustLeave()
+	query := w.visit(d.Leave.URL)
+	all := settings{}
+	if err := json.Unmarshal(w.config.Settings, &all); err != nil {
+		t.Fatal(err)
+	}
+	all["max_age"] = 300
+	w.config.Settings = encode(t, all)
+	w.open()
+	got, err := w.back(d.State, query)
+	wantRefusal(t, "the errand has no time", got, err, "jwt_auth_time")
+	got, err = w.login()
+	wantVerdict(t, "a new errand", got, err, method.Approved)
+}
+
+// TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed ones.
+func TestPushed(t *testing.T) {
+	for _, c := range []struct {
+		rule     string
+		provider oidctest.Config
+		pushed   any
+		fault    *oidctest.Fault
+		wants    string // "pushed", "address", or the reason of an error
+	}{
+		{"by default", oidctest.Config{Pushed: true}, nil, nil, "pushed"},
+		{"auto", oidctest.Config{Pushed: true}, "auto", nil, "pushed"},
+		{"auto, not announced", oidctest.Config{}, "auto", nil, "address"},
+		{"auto, the client is refused", oidctest.Config{Pushed: true}, "auto",
+			&oidctest.Fault{Status: 401, Body: `{"error":"invalid_client"}`}, "token_error_invalid_client"},
+		{"off, the client is refused", oidctest.Config{Pushed: true}, "off",
+			&oidctest.Fault{Status: 401, Body: `{"error":"invalid_client"}`}, "address"},
+		{"off, not announced", oidctest.Config{}, "off", nil, "address"},
+		{"off, required", oidctest.Config{PushedOnly: true}, "off", nil, "par_required"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, c.provider, settings{"pushed": c.pushed})
+			if c.fault != nil {
+				w.provider.Fault(oidctest.PushPath, *c.fault)
+			}
+			d, err := w.leave()
+			if c.wants != "pushed" && c.wants != "address" {
+				wantRefusal(t, c.rule, d, err, c.wants)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			address, err := url.Parse(d.Leave.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pushed := address.Query().Has("request_uri"); pushed != (c.wants == "pushed") {
+				t.Errorf("the address is %s", address)
+			}
+			if c.wants == "address" && w.provider.Count(oidctest.PushPath) > 0 {
+				t.Error("the request was pushed as well")
+			}
+			got, err := w.back(d.State, w.visit(d.Leave.URL))
+			wantVerdict(t, c.rule, got, err, method.Approved)
 		})
 	}
 }
@@ -254,8 +415,8 @@ func TestForeignCodes(t *testing.T) {
 	wantRefusal(t, "an ID token of another session: nonce", d, err, "jwt_nonce")
 	w.provider.Tamper(nil)
 
-	other := append([]byte{9}, mine.State[1:]...)
-	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), other} {
+	as := func(version byte) []byte { return append([]byte{version}, mine.State[1:]...) }
+	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), as(9), as(2)} {
 		d, err = w.back(state, query)
 		wantRefusal(t, "a state of another release", d, err, "return_state_unread")
 	}
@@ -337,8 +498,8 @@ func TestTokenAnswers(t *testing.T) {
 		{"no type", oidctest.Fault{Type: "/", Body: `{"id_token":"a.b.c"}`}, "media_type"},
 		{"no ID token", oidctest.Fault{Body: `{"access_token":"a","token_type":"Bearer"}`}, "token_member"},
 		{"an ID token that is a number", oidctest.Fault{Body: `{"id_token":1}`}, "token_member"},
-		{"an ID token of 16 KiB", oidctest.Fault{Body: `{"id_token":"` + strings.Repeat("a", 16<<10+1) + `"}`},
-			"token_member"},
+		{"an ID token of 63 KiB that is none",
+			oidctest.Fault{Body: `{"id_token":"` + strings.Repeat("a", 63<<10) + `"}`}, "jwt_form"},
 		{"another token type", oidctest.Fault{Body: `{"id_token":"a.b.c","token_type":"DPoP"}`}, "token_member"},
 		{"an access token that would break a header",
 			oidctest.Fault{Body: `{"id_token":"a.b.c","access_token":"a\r\nX: y"}`}, "token_member"},

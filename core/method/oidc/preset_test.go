@@ -43,7 +43,7 @@ func TestPresets(t *testing.T) {
 		t.Fatal(err)
 	}
 	verdicts := map[string]method.Verdict{
-		"approved": method.Approved, "rejected": method.Rejected, "unclassified": method.Unclassified,
+		"approved": method.Approved, "rejected": method.Rejected, "unconfirmed": method.AttemptFailed,
 	}
 	approved := map[string]bool{}
 	for _, v := range vectors {

@@ -30,7 +30,7 @@ func Probe(ctx context.Context, config method.Config, h method.Host, returnURL s
 	if err != nil {
 		return r, c.explained(err)
 	}
-	meta.report(&r)
+	c.report(&r, meta)
 	keys, err := c.providerKeys(ctx, meta).fetch()
 	if err != nil {
 		return r, err
@@ -43,6 +43,8 @@ func Probe(ctx context.Context, config method.Config, h method.Host, returnURL s
 			"its algorithms are " + strings.Join(algorithms, ", "))
 	}
 	c.probeOffers(&r, meta, keys)
+	c.probeClaims(&r, meta)
+	c.probeSignIn(&r, meta)
 	if c.credential != nil {
 		c.probeCredential(ctx, &r)
 	}
@@ -55,12 +57,14 @@ func Probe(ctx context.Context, config method.Config, h method.Host, returnURL s
 	return r, nil
 }
 
-// report says what the provider says of itself.
-func (m metadata) report(r *method.Report) {
+// report adds facts of the provider's discovery document.
+func (c *client) report(r *method.Report, m metadata) {
 	r.Fact("authorization endpoint", m.authorization)
 	r.Fact("token endpoint", m.token)
 	r.Fact("userinfo endpoint", m.userinfo)
 	switch {
+	case !c.pushes:
+		r.Fact("pushed requests", "off by the setting pushed")
 	case m.par == "":
 		r.Fact("pushed requests", "not taken")
 	case m.requiresPAR:
@@ -102,6 +106,8 @@ func (c *client) explained(err error) error {
 	case badStatus, badJSON, tooLarge:
 		return fmt.Errorf("%w; look whether %s is the provider's discovery document, and correct issuer", err,
 			where)
+	case pushRequired:
+		return fmt.Errorf("%w; remove pushed = \"off\"", err)
 	case badDiscovery:
 		return fmt.Errorf("%w; only whoever runs the provider can mend that", err)
 	}
@@ -140,6 +146,67 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 	}
 }
 
+// probeClaims compares the scopes and claims that the method asks for with those that the provider announces. A
+// provider need not announce all of them, so a difference is a warning.
+func (c *client) probeClaims(r *method.Report, meta metadata) {
+	scopes := slices.Clone(c.scope)
+	var claims []string
+	for _, p := range c.proofs {
+		scopes = append(scopes, p.scope...)
+		if c.credential == nil {
+			claims = append(claims, p.claim[0])
+		}
+		for _, required := range p.require {
+			if c.credential == nil {
+				claims = append(claims, required.claim[0])
+			}
+		}
+		if len(c.scope)+len(p.scope) == 1 && c.claims == "" {
+			r.Warn("the request asks for the scope openid alone, and most providers return the claim %s only with "+
+				"another scope or the claims parameter; set scope in proof, or claims", p.claim[0])
+		}
+	}
+	if c.credential != nil {
+		claims = append(claims, c.credential.claim[0])
+	}
+	warnMissing(r, "scope", "scopes_supported", scopes, meta.scopes)
+	warnMissing(r, "claim", "claims_supported", claims, meta.claims)
+	where, advice := "in the ID token", "; if it returns claims from its userinfo endpoint only, set userinfo = true"
+	if c.userinfo {
+		where, advice = "from its userinfo endpoint", ""
+	}
+	slices.Sort(claims)
+	for _, claim := range slices.Compact(claims) {
+		r.CannotCheck("whether the provider returns the claim %s for this client %s; sign in once to see%s", claim,
+			where, advice)
+	}
+}
+
+// probeSignIn compares what the method requires of the sign-in.
+func (c *client) probeSignIn(r *method.Report, meta metadata) {
+	warnMissing(r, "prompt", "prompt_values_supported", c.prompt, meta.prompts)
+	warnMissing(r, "acr value", "acr_values_supported", c.acrValues, meta.acrValues)
+	if c.maxAge >= 0 {
+		r.CannotCheck("whether the provider returns auth_time, which max_age requires; sign in once to see")
+	}
+	if len(c.acrValues) > 0 {
+		r.CannotCheck("whether the provider returns acr, which acr_values requires; sign in once to see")
+	}
+}
+
+// warnMissing warns of each value that the provider does not announce. A provider that announces none says nothing.
+func warnMissing(r *method.Report, what, list string, used, announced []string) {
+	slices.Sort(announced)
+	seen := map[string]bool{}
+	for _, value := range used {
+		if len(announced) > 0 && !slices.Contains(announced, value) && !seen[value] {
+			r.Warn("the provider does not announce the %s %s; %s of its discovery document has %s", what, value, list,
+				strings.Join(announced, ", "))
+		}
+		seen[value] = true
+	}
+}
+
 // probeCredential looks for the keys of who signs the claim with the proof.
 func (c *client) probeCredential(ctx context.Context, r *method.Report) {
 	keys, err := c.credentialKeys(ctx).fetch()
@@ -169,13 +236,17 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	if err == nil {
 		_, err = c.push(ctx, meta, request)
 	}
+	advice := ""
+	if !meta.requiresPAR {
+		advice = "; if only pushed requests fail, set pushed = \"off\""
+	}
 	var refusal *method.Refusal
 	switch {
 	case err == nil:
 		r.Good("the provider took a pushed request: it knows the client and the return address %s", returnURL)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_client"]:
-		r.Bad("the provider does not accept the client: look at client_id, and at the secret or key for %s",
-			c.auth)
+		r.Bad("the provider does not accept the client: look at client_id, and at the secret or key for %s%s",
+			c.auth, advice)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_scope"]:
 		r.Bad("the provider does not allow this client the scope %q", request.Get("scope"))
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_request"] ||
@@ -184,7 +255,7 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 			"the provider accepts the client and refuses the request; most likely the return address %s is "+
 				"not registered there", returnURL)
 	default:
-		r.Bad("a pushed request failed: %v", err)
+		r.Bad("a pushed request failed: %v%s", err, advice)
 	}
 }
 

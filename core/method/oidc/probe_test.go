@@ -2,8 +2,10 @@ package oidc_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +129,98 @@ func wantFacts(t *testing.T, r method.Report, want map[string]string) {
 		if got := factOf(r, name); got != value {
 			t.Errorf("the fact %q is %q, want %q", name, got, value)
 		}
+	}
+}
+
+// TestProbe_Claims: method check compares scopes, claims and more with those that the provider announces.
+func TestProbe_Claims(t *testing.T) {
+	scoped := oidctest.Config{Scopes: map[string][]string{"openid": nil, "adult": {"is_over_18"}}}
+	proof := func(claim, scope string) settings {
+		return settings{"claim": []string{claim}, "equals": true, "age": 18, "scope": scope}
+	}
+	const openidAlone = "asks for the scope openid alone"
+	for _, c := range []struct {
+		rule      string
+		provider  oidctest.Config
+		settings  settings
+		announces map[string]any
+		warns     []string // one each
+		unchecked []string
+	}{
+		{"all is announced", scoped, settings{"proof": proof("is_over_18", "adult")}, nil, nil,
+			[]string{"the claim is_over_18 for this client in the ID token; sign in once to see; if"}},
+		{"the claim needs a scope that nobody asks for", scoped, nil, nil, []string{openidAlone},
+			[]string{"the claim is_over_18"}},
+		{"nothing is announced", oidctest.Config{}, nil, nil, []string{openidAlone}, []string{"is_over_18"}},
+		{"the claims parameter asks for the claim", scoped,
+			settings{"claims": settings{"id_token": settings{"is_over_18": nil}}}, nil, nil,
+			[]string{"is_over_18"}},
+		{"a scope that is not announced", scoped, settings{"proof": proof("is_over_18", "grown-up")}, nil,
+			[]string{"the scope grown-up; scopes_supported of its discovery document has adult, openid"},
+			[]string{"is_over_18"}},
+		{"a claim that is not announced", scoped, settings{"proof": proof("over18", "adult")}, nil,
+			[]string{"the claim over18; claims_supported of its discovery document has is_over_18"},
+			[]string{"over18"}},
+		{"a condition that is not announced", scoped, settings{"proof": settings{"claim": []string{"is_over_18"},
+			"equals": true, "age": 18, "scope": "adult",
+			"require": []settings{{"claim": []string{"country"}, "equals": "DK"}}}}, nil,
+			[]string{"the claim country"}, []string{"country", "is_over_18"}},
+		{"userinfo", scoped, settings{"proof": proof("is_over_18", "adult"), "userinfo": true}, nil, nil,
+			[]string{"the claim is_over_18 for this client from its userinfo endpoint; sign in once to see"}},
+		{"a sign-in that is not announced", scoped, settings{"proof": proof("is_over_18", "adult"),
+			"prompt": "login", "acr_values": "high", "max_age": 300},
+			map[string]any{"prompt_values_supported": []string{"consent"}, "acr_values_supported": []string{"low"}},
+			[]string{"the prompt login", "the acr value high"}, []string{"is_over_18", "auth_time", "acr"}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, c.provider, c.settings)
+			if c.announces != nil {
+				document := w.provider.Discovery()
+				maps.Copy(document, c.announces)
+				w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(t, document))})
+			}
+			report, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var warnings []string
+			for _, f := range report.Findings {
+				if f.Warning {
+					warnings = append(warnings, f.Text)
+				}
+				if !f.Good {
+					t.Errorf("it is wrong: %s", f.Text)
+				}
+			}
+			if !slices.EqualFunc(warnings, c.warns, strings.Contains) {
+				t.Errorf("it warns %q, want %q", warnings, c.warns)
+			}
+			if !slices.EqualFunc(report.Unchecked, c.unchecked, strings.Contains) {
+				t.Errorf("it cannot check %q, want %q", report.Unchecked, c.unchecked)
+			}
+		})
+	}
+}
+
+// TestProbe_Pushed: pushed = off at a provider that requires pushed requests is an error, and the advice is named.
+func TestProbe_Pushed(t *testing.T) {
+	w := newWalk(t, oidctest.Config{PushedOnly: true}, settings{"pushed": "off"})
+	_, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
+	if err == nil || !strings.Contains(err.Error(), `remove pushed = "off"`) {
+		t.Errorf("required: %v", err)
+	}
+	w = newWalk(t, oidctest.Config{Pushed: true}, settings{"pushed": "off"})
+	report, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
+	if err != nil || w.provider.Count(oidctest.PushPath) > 0 {
+		t.Errorf("offered: %v, and %d pushed requests", err, w.provider.Count(oidctest.PushPath))
+	}
+	wantFacts(t, report, map[string]string{"pushed requests": "off by the setting pushed"})
+	w = newWalk(t, oidctest.Config{Pushed: true}, nil)
+	w.provider.Fault(oidctest.PushPath, oidctest.Fault{Status: 401, Body: `{"error":"invalid_client"}`})
+	report, err = oidc.Probe(context.Background(), w.config, w.host, returnURL)
+	if last := report.Findings[len(report.Findings)-1]; err != nil || last.Good ||
+		!strings.Contains(last.Text, `set pushed = "off"`) {
+		t.Errorf("refused: %v, %+v", err, last)
 	}
 }
 

@@ -11,8 +11,7 @@ import (
 
 // proof is how a claim proves an age: by being one exact value, or by being a date of birth.
 type proof struct {
-	claim     []string // names that lead to it
-	equals    web.Value
+	condition
 	age       int // that equals proves
 	birthdate bool
 	scope     []string    // asked for with this proof
@@ -21,8 +20,9 @@ type proof struct {
 
 // condition is a claim that must have one exact value, such as the trust framework beside a date of birth.
 type condition struct {
-	claim  []string
-	equals web.Value
+	setting string   // the claim's name in the settings, such as proof.claim
+	claim   []string // names that lead to it
+	equals  web.Value
 }
 
 // proofFor returns the proof for a session: the lowest age that is high enough. A date of birth tells more
@@ -59,23 +59,38 @@ func (s *settings) oldest() int {
 	return age
 }
 
-// judge decides by the claims. Approved: everything is there and says yes. Rejected: something is there and
-// does not say yes. Unclassified: something is absent.
+// judge decides by the claims. Approved: every claim says yes. Rejected: a claim says something else. The attempt
+// has failed if a claim is absent or cannot be read, because then the provider has not said no.
 //
-// A value of another type, such as the text "true" for true, does not say yes. Where a path leads through a
-// list, each element must say yes: a list of dates of birth means that the provider does not know which one
-// is right, and of two statements the better one must not be picked.
-func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.Verdict {
-	says := func(v web.Value) bool { return sameValue(v, p.equals) }
+// A value of another type, such as the text "true" for true, cannot be read. Where a path leads through a list,
+// each element must say yes: a list of dates of birth means that the provider does not know which one is right,
+// and of two statements the better one must not be picked.
+func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.Decision {
+	d := method.Decision{Verdict: method.Approved, Age: p.age}
+	says := p.says
 	if p.birthdate {
-		says = func(v web.Value) bool { return bornBy(v, minimumAge, now) }
+		d.Age = minimumAge // the exact age is nobody's business
+		says = func(v web.Value) method.Verdict { return bornBy(v, minimumAge, now) }
 	}
-	verdict := follow(claims, p.claim, says)
+	apply := func(c condition, says func(web.Value) method.Verdict) {
+		if verdict := follow(claims, c.claim, says); worse(d.Verdict, verdict) != d.Verdict {
+			d = denied(verdict, c.setting, c.claim)
+		}
+	}
+	apply(p.condition, says)
 	for _, c := range p.require {
-		verdict = worse(verdict, follow(claims, c.claim,
-			func(v web.Value) bool { return sameValue(v, c.equals) }))
+		apply(c, c.says)
 	}
-	return verdict
+	return d
+}
+
+// denied is the decision by a claim that does not say yes. It repeats nothing of the claim.
+func denied(verdict method.Verdict, setting string, claim []string) method.Decision {
+	d := method.Decision{Verdict: verdict, Setting: setting, Detail: strings.Join(claim, ".")}
+	if verdict == method.AttemptFailed {
+		d.Reason = method.Unconfirmed
+	}
+	return d
 }
 
 // worse returns the verdict that says less: a no before nothing, nothing before a yes.
@@ -86,69 +101,84 @@ func worse(a, b method.Verdict) method.Verdict {
 	case a == method.Approved && b == method.Approved:
 		return method.Approved
 	}
-	return method.Unclassified
+	return method.AttemptFailed
 }
 
 // follow goes along a path and judges what is at its end.
-func follow(o web.Object, path []string, says func(web.Value) bool) method.Verdict {
+func follow(o web.Object, path []string, says func(web.Value) method.Verdict) method.Verdict {
 	return followValue(o.Value(path[0]), path[1:], says)
 }
 
-func followValue(v web.Value, path []string, says func(web.Value) bool) method.Verdict {
-	if !v.Present() {
-		return method.Unclassified
-	}
-	if list, ok := v.List(); ok {
-		if len(list) == 0 {
-			return method.Unclassified
-		}
+func followValue(v web.Value, path []string, says func(web.Value) method.Verdict) method.Verdict {
+	if list, ok := v.List(); ok && len(list) > 0 {
 		verdict := method.Approved
 		for _, element := range list {
 			verdict = worse(verdict, followValue(element, path, says))
 		}
 		return verdict
 	}
-	if len(path) > 0 {
-		o, ok := v.Object()
-		if !ok {
-			return method.Rejected
-		}
-		return follow(o, path, says)
+	if len(path) == 0 {
+		return says(v)
 	}
-	if says(v) {
+	o, ok := v.Object()
+	if !ok {
+		return method.AttemptFailed
+	}
+	return follow(o, path, says)
+}
+
+// says judges a claim that must be equals: true or false, a text, or an integer. 1 is not true and "1" is not 1,
+// and neither says no. An empty text says nothing.
+func (c condition) says(v web.Value) method.Verdict {
+	var same, read bool
+	if want, ok := c.equals.Text(); ok {
+		text, _ := v.Text()
+		same, read = text == want, text != ""
+	} else if want, ok := c.equals.Bool(); ok {
+		var b bool
+		b, read = v.Bool()
+		same = b == want
+	} else {
+		want, _ := c.equals.Integer()
+		n, whole := v.Integer()
+		_, read = v.Number()
+		same = whole && n == want
+	}
+	switch {
+	case !read:
+		return method.AttemptFailed
+	case same:
 		return method.Approved
 	}
 	return method.Rejected
 }
 
-// sameValue compares two values that are true or false, texts, or integers. 1 is not true and "1" is not 1.
-func sameValue(a, b web.Value) bool {
-	if x, ok := a.Text(); ok {
-		y, ok := b.Text()
-		return ok && x == y
-	}
-	if x, ok := a.Bool(); ok {
-		y, ok := b.Bool()
-		return ok && x == y
-	}
-	x, okX := a.Integer()
-	y, okY := b.Integer()
-	return okX && okY && x == y
-}
-
-// bornBy reports whether a claim is a plausible date of birth of somebody who has had the birthday of that
-// age. The calendar is UTC's. Who was born on 29 February has the birthday on 1 March in other years. A date
-// without its year, which OpenID Connect allows, proves nothing.
-func bornBy(v web.Value, age int, now time.Time) bool {
+// bornBy judges a date of birth: whether somebody born then has had the birthday of that age. The calendar is
+// UTC's. Who was born on 29 February has the birthday on 1 March in other years. A date that is not plausible is
+// not one that the provider knows.
+func bornBy(v web.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
-	born, err := time.Parse(time.DateOnly, text)
-	if err != nil || strings.HasPrefix(text, "0000") {
-		return false
-	}
+	born, ok := readBirthdate(text)
 	today := now.UTC()
 	years := today.Year() - born.Year()
 	if today.Month() < born.Month() || today.Month() == born.Month() && today.Day() < born.Day() {
 		years--
 	}
-	return years >= age && years >= 0 && years <= maxAge
+	switch {
+	case !ok, years < 0, years > maxAge:
+		return method.AttemptFailed
+	case years >= age:
+		return method.Approved
+	}
+	return method.Rejected
+}
+
+// readBirthdate reads YYYY-MM-DD, or YYYY, which counts as the last day of that year. OpenID Connect (Core, 5.1)
+// also allows a date without its year, as 0000-MM-DD, which proves nothing.
+func readBirthdate(text string) (born time.Time, ok bool) {
+	if len(text) == len("2006") {
+		text += "-12-31"
+	}
+	born, err := time.Parse(time.DateOnly, text)
+	return born, err == nil && born.Year() > 0
 }

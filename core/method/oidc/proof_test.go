@@ -27,26 +27,26 @@ func TestClaimThatSaysSo(t *testing.T) {
 		settings settings
 		cases    []any // value, verdict
 	}{
-		{"true", boolean, []any{true, method.Approved, false, method.Rejected, "true", method.Rejected,
-			1, method.Rejected, nil, method.Unclassified, "", method.Rejected,
-			map[string]any{}, method.Rejected, []any{}, method.Unclassified,
+		{"true", boolean, []any{true, method.Approved, false, method.Rejected, "true", method.AttemptFailed,
+			1, method.AttemptFailed, nil, method.AttemptFailed, "", method.AttemptFailed,
+			map[string]any{}, method.AttemptFailed, []any{}, method.AttemptFailed,
 			[]any{true}, method.Approved, []any{true, false}, method.Rejected, []any{true, nil},
-			method.Unclassified,
-			[]any{false, nil}, method.Rejected, []any{"true", true}, method.Rejected}},
+			method.AttemptFailed,
+			[]any{false, nil}, method.Rejected, []any{"true", true}, method.AttemptFailed}},
 		{"18:true", text, []any{"18:true", method.Approved, "17:true", method.Rejected, "18:true ",
 			method.Rejected,
 			"18:TRUE", method.Rejected, "18:false", method.Rejected, "18", method.Rejected, true,
-			method.Rejected,
-			nil, method.Unclassified}},
-		{"18", number, []any{18, method.Approved, 19, method.Rejected, "18", method.Rejected, true,
-			method.Rejected, 18.5, method.Rejected, nil, method.Unclassified}},
+			method.AttemptFailed, "", method.AttemptFailed,
+			nil, method.AttemptFailed}},
+		{"18", number, []any{18, method.Approved, 19, method.Rejected, "18", method.AttemptFailed, true,
+			method.AttemptFailed, 18.5, method.Rejected, nil, method.AttemptFailed}},
 	} {
 		w := newWalk(t, oidctest.Config{}, settings{"proof": proof.settings})
 		for i := 0; i < len(proof.cases); i += 2 {
 			v, want := proof.cases[i], proof.cases[i+1].(method.Verdict)
 			w.provider.Answer(oidctest.Answer{Claims: map[string]any{"v": v}})
 			d, err := w.login()
-			wantVerdict(t, fmt.Sprintf("%s asked, %#v claimed", proof.name, v), d, err, want)
+			wantVerdict(t, fmt.Sprintf("contract 36: %s asked, %#v claimed", proof.name, v), d, err, want)
 		}
 	}
 
@@ -58,22 +58,22 @@ func TestClaimThatSaysSo(t *testing.T) {
 		want   method.Verdict
 	}{
 		{"at the end of the path", in(in2("b", in2("c", true))), method.Approved},
-		{"one name short", in(in2("b", true)), method.Rejected},
-		{"the path is absent", map[string]any{"b": true}, method.Unclassified},
-		{"its end is absent", in(in2("b", map[string]any{"d": true})), method.Unclassified},
-		{"the names joined", map[string]any{"a.b.c": true}, method.Unclassified},
-		{"over 21 does not answer over 18", map[string]any{"is_over_21": true}, method.Unclassified},
+		{"one name short", in(in2("b", true)), method.AttemptFailed},
+		{"the path is absent", map[string]any{"b": true}, method.AttemptFailed},
+		{"its end is absent", in(in2("b", map[string]any{"d": true})), method.AttemptFailed},
+		{"the names joined", map[string]any{"a.b.c": true}, method.AttemptFailed},
+		{"over 21 does not answer over 18", map[string]any{"is_over_21": true}, method.AttemptFailed},
 		{"a list on the way, all say yes", in([]any{in2("b", in2("c", true)), in2("b", in2("c", true))}),
 			method.Approved},
 		{"a list on the way, one says no", in([]any{in2("b", in2("c", true)), in2("b", in2("c", false))}),
 			method.Rejected},
 		{"a list on the way, one says nothing", in([]any{in2("b", in2("c", true)), in2("b", 0)}),
-			method.Rejected},
-		{"an empty list on the way", in([]any{}), method.Unclassified},
+			method.AttemptFailed},
+		{"an empty list on the way", in([]any{}), method.AttemptFailed},
 	} {
 		w.provider.Answer(oidctest.Answer{Claims: c.claims})
 		d, err := w.login()
-		wantVerdict(t, c.rule, d, err, c.want)
+		wantVerdict(t, "contract 36: "+c.rule, d, err, c.want)
 	}
 }
 
@@ -100,23 +100,32 @@ func TestBirthdate(t *testing.T) {
 		{"born on 29 February, on 1 March", "2026-03-01T00:00:00Z", "2008-02-29", 18, method.Approved},
 		{"born on 29 February, in a leap year", "2028-02-29T00:00:00Z", "2008-02-29", 20, method.Approved},
 		{"another age", "2026-11-20T12:00:00Z", "2008-11-20", 21, method.Rejected},
-		{"tomorrow", "2026-11-20T12:00:00Z", "2026-11-21", 1, method.Rejected},
-		{"the year 9999", "2026-11-20T12:00:00Z", "9999-01-01", 18, method.Rejected},
-		{"the year 1800", "2026-11-20T12:00:00Z", "1800-01-01", 18, method.Rejected},
-		{"older than anybody by a day", "2026-11-20T12:00:00Z", "1905-11-20", 18, method.Rejected},
+		{"tomorrow", "2026-11-20T12:00:00Z", "2026-11-21", 1, method.AttemptFailed},
+		{"the year 9999", "2026-11-20T12:00:00Z", "9999-01-01", 18, method.AttemptFailed},
+		{"the year 1800", "2026-11-20T12:00:00Z", "1800-01-01", 18, method.AttemptFailed},
+		{"older than anybody by a day", "2026-11-20T12:00:00Z", "1905-11-20", 18, method.AttemptFailed},
 		{"120 years", "2026-11-20T12:00:00Z", "1906-11-20", 18, method.Approved},
-		{"30 February", "2026-11-20T12:00:00Z", "2000-02-30", 18, method.Rejected},
-		{"29 February of a common year", "2026-11-20T12:00:00Z", "2001-02-29", 18, method.Rejected},
-		{"a date without its year", "2026-11-20T12:00:00Z", "0000-11-20", 18, method.Rejected},
-		{"a year alone", "2026-11-20T12:00:00Z", "1970", 18, method.Rejected},
-		{"day before month", "2026-11-20T12:00:00Z", "20-11-1970", 18, method.Rejected},
-		{"a time behind it", "2026-11-20T12:00:00Z", "1970-01-01T00:00:00Z", 18, method.Rejected},
-		{"a space in front", "2026-11-20T12:00:00Z", " 1970-01-01", 18, method.Rejected},
-		{"a number", "2026-11-20T12:00:00Z", 19700101, 18, method.Rejected},
-		{"empty", "2026-11-20T12:00:00Z", "", 18, method.Rejected},
-		{"null", "2026-11-20T12:00:00Z", nil, 18, method.Unclassified},
+		{"30 February", "2026-11-20T12:00:00Z", "2000-02-30", 18, method.AttemptFailed},
+		{"29 February of a common year", "2026-11-20T12:00:00Z", "2001-02-29", 18, method.AttemptFailed},
+		{"a date without its year", "2026-11-20T12:00:00Z", "0000-11-20", 18, method.AttemptFailed},
+		{"a year alone", "2026-11-20T12:00:00Z", "1975", 18, method.Approved},
+		{"a year alone counts as its last day", "2026-12-30T23:59:59Z", "2008", 18, method.Rejected},
+		{"a year alone, on its last day", "2026-12-31T00:00:00Z", "2008", 18, method.Approved},
+		{"the year 0000 alone", "2026-11-20T12:00:00Z", "0000", 18, method.AttemptFailed},
+		{"a year and a month", "2026-11-20T12:00:00Z", "1975-06", 18, method.AttemptFailed},
+		{"a date with slashes", "2026-11-20T12:00:00Z", "02/01/1980", 18, method.AttemptFailed},
+		{"a word", "2026-11-20T12:00:00Z", "unknown", 18, method.AttemptFailed},
+		{"an object", "2026-11-20T12:00:00Z", in2("value", "1975-01-01"), 18, method.AttemptFailed},
+		{"day before month", "2026-11-20T12:00:00Z", "20-11-1970", 18, method.AttemptFailed},
+		{"a time behind it", "2026-11-20T12:00:00Z", "1970-01-01T00:00:00Z", 18, method.AttemptFailed},
+		{"a space in front", "2026-11-20T12:00:00Z", " 1970-01-01", 18, method.AttemptFailed},
+		{"a number", "2026-11-20T12:00:00Z", 19700101, 18, method.AttemptFailed},
+		{"empty", "2026-11-20T12:00:00Z", "", 18, method.AttemptFailed},
+		{"null", "2026-11-20T12:00:00Z", nil, 18, method.AttemptFailed},
 		{"two dates, both old enough", "2026-11-20T12:00:00Z", []any{"1970-01-01", "1971-01-01"}, 18,
 			method.Approved},
+		{"two dates, one unreadable", "2026-11-20T12:00:00Z", []any{"1970-01-01", "?"}, 18,
+			method.AttemptFailed},
 		{"two dates, one too young", "2026-11-20T12:00:00Z", []any{"1970-01-01", "2015-01-01"}, 18,
 			method.Rejected},
 	} {
@@ -128,7 +137,7 @@ func TestBirthdate(t *testing.T) {
 		w.session.MinimumAge = c.age
 		w.provider.Answer(oidctest.Answer{Claims: map[string]any{"birthdate": c.born}})
 		d, err := w.login()
-		wantVerdict(t, c.rule, d, err, c.want)
+		wantVerdict(t, "contract 36: "+c.rule, d, err, c.want)
 	}
 }
 
@@ -146,4 +155,70 @@ func TestYesBeforeBirthdate(t *testing.T) {
 	w.session.MinimumAge = 19
 	d, err = w.login()
 	wantVerdict(t, "19 by the date of birth", d, err, method.Rejected)
+}
+
+// TestProof_Unconfirmed: contract 33, 36: a claim that is absent or cannot be read is a failed attempt, which names
+// the setting and the path of the claim, and nothing of the user.
+func TestProof_Unconfirmed(t *testing.T) {
+	one := settings{"claim": []string{"a", "b"}, "equals": true, "age": 18, "require": []settings{
+		{"claim": []string{"country"}, "equals": "DK"},
+		{"claim": []string{"tree", "framework"}, "equals": "canary"}}}
+	list := []settings{{"claim": []string{"is_over_21"}, "equals": true, "age": 21}, one}
+	good := map[string]any{"a": in2("b", true), "country": "DK", "tree": in2("framework", "canary")}
+	with := func(name string, v any) map[string]any {
+		claims := maps.Clone(good)
+		claims[name] = v
+		return claims
+	}
+	for _, c := range []struct {
+		rule            string
+		proof           any
+		claims          map[string]any
+		want            method.Verdict
+		setting, detail string
+	}{
+		{"all is well", one, good, method.Approved, "", ""},
+		{"the proof is absent", one, with("a", in2("c", true)), method.AttemptFailed, "proof.claim", "a.b"},
+		{"the proof is null", one, with("a", in2("b", nil)), method.AttemptFailed, "proof.claim", "a.b"},
+		{"the proof is a text", one, with("a", in2("b", "canary")), method.AttemptFailed, "proof.claim", "a.b"},
+		{"the proof says no", one, with("a", in2("b", false)), method.Rejected, "proof.claim", "a.b"},
+		{"a condition is absent", one, with("country", nil), method.AttemptFailed, "proof.require[0].claim",
+			"country"},
+		{"a condition is of another type", one, with("tree", in2("framework", 1)), method.AttemptFailed,
+			"proof.require[1].claim", "tree.framework"},
+		{"a condition has another value", one, with("tree", in2("framework", "other")), method.Rejected,
+			"proof.require[1].claim", "tree.framework"},
+		{"a no counts more than an absent claim", one, map[string]any{"country": "SE"}, method.Rejected,
+			"proof.require[0].claim", "country"},
+		{"a proof of a list", list, map[string]any{}, method.AttemptFailed, "proof[1].claim", "a.b"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWalk(t, oidctest.Config{}, settings{"proof": c.proof})
+			w.provider.Answer(oidctest.Answer{Claims: c.claims})
+			d, err := w.login()
+			wantVerdict(t, c.rule, d, err, c.want)
+			if d.Setting != c.setting || d.Detail != c.detail || d.Refusal != nil {
+				t.Errorf("the cause is %q, %q, %v; want %q, %q", d.Setting, d.Detail, d.Refusal, c.setting,
+					c.detail)
+			}
+			if reason := map[bool]method.Reason{true: method.Unconfirmed}[c.want == method.AttemptFailed]; d.Reason != reason {
+				t.Errorf("the reason is %q, want %q", d.Reason, reason)
+			}
+		})
+	}
+}
+
+// TestProof_Age: an approved session knows which age was proved, and not how old the user is.
+func TestProof_Age(t *testing.T) {
+	yes := settings{"claim": []string{"is_over_21"}, "equals": true, "age": 21}
+	born := settings{"claim": []string{"birthdate"}, "birthdate": true}
+	for want, proof := range map[int]settings{21: yes, 18: born} {
+		w := newWalk(t, oidctest.Config{}, settings{"proof": proof})
+		w.provider.Answer(oidctest.Answer{Claims: map[string]any{"is_over_21": true, "birthdate": "1950-01-01"}})
+		d, err := w.login()
+		wantVerdict(t, "an adult", d, err, method.Approved)
+		if d.Age != want {
+			t.Errorf("the age is %d, want %d", d.Age, want)
+		}
+	}
 }

@@ -22,6 +22,7 @@ const (
 
 	// Of answers to a pushed request and of the token endpoint.
 	badPush       = "par_member"
+	pushRequired  = "par_required" // though the setting pushed is off
 	badTokens     = "token_member"
 	unknownError  = "token_error"
 	badAccessHash = "at_hash"
@@ -43,6 +44,7 @@ const (
 	wrongNonce   = "jwt_nonce"
 	wrongACR     = "jwt_acr"
 	badSubject   = "jwt_sub"
+	badAuthTime  = "jwt_auth_time" // absent, or longer ago than max_age allows
 
 	// Of the userinfo endpoint.
 	otherSubject = "userinfo_sub_differs"

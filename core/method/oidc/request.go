@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/verge-id/verge/core/method"
@@ -69,6 +70,12 @@ func (c *client) request(s method.Session, e errand, p proof, acr []string) url.
 	if c.claims != "" {
 		request.Set("claims", c.claims)
 	}
+	if c.maxAge >= 0 {
+		request.Set("max_age", strconv.Itoa(c.maxAge))
+	}
+	if len(c.prompt) > 0 {
+		request.Set("prompt", strings.Join(c.prompt, " "))
+	}
 	for _, p := range c.parameters {
 		request.Set(p[0], p[1])
 	}
@@ -89,7 +96,7 @@ func (c *client) push(ctx context.Context, meta metadata, request url.Values) (s
 		return "", err
 	}
 	reference := claims{o}.text("request_uri")
-	if reference == "" || !isPrintable(reference, 1024) {
+	if reference == "" || !isVisible(reference, 1024) {
 		return "", fmt.Errorf("oidc: the answer to the pushed request: %w", refused(badPush))
 	}
 	return reference, nil

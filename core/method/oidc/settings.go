@@ -43,6 +43,9 @@ type settings struct {
 	acrValues  []string    // any of which the ID token must have
 	claims     string      // the claims parameter, a JSON object; "" is not sent
 	parameters [][2]string // more of the authorization request, sorted by name
+	maxAge     int         // max_age: seconds since the sign-in at the provider; -1 is not sent
+	prompt     []string    // such as login
+	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed requests
 	userinfo   bool        // the claims come from the userinfo endpoint, else from the ID token
 
 	credential *credential // the claims are in a signed claim
@@ -62,6 +65,8 @@ const (
 	maxSecret   = 1024
 	maxElements = 16
 	maxClaims   = 2048
+
+	maxSignInAge = 366 * 24 * 60 * 60 // seconds
 )
 
 // reader reads the members of a settings object and collects what is wrong.
@@ -83,7 +88,7 @@ func (r *reader) add(name, format string, args ...any) { r.wrong.Add(r.prefix+na
 func (r *reader) text(name string) string {
 	v := r.value(name)
 	s, ok := v.Text()
-	if v.Present() && (!ok || s == "" || !isPrintable(s, maxText)) {
+	if v.Present() && (!ok || s == "" || !isVisible(s, maxText)) {
 		r.add(name, "it must be a text of 1 to %d visible ASCII characters", maxText)
 		return ""
 	}
@@ -130,7 +135,7 @@ func (r *reader) words(name string) []string {
 	} else if list, _ := v.List(); len(words) != len(list) {
 		words = nil
 	}
-	bad := func(s string) bool { return s == "" || !isPrintable(s, maxText) || strings.ContainsAny(s, `"\`) }
+	bad := func(s string) bool { return s == "" || !isVisible(s, maxText) || strings.ContainsAny(s, `"\`) }
 	if len(words) == 0 || len(words) > maxElements || slices.ContainsFunc(words, bad) {
 		r.add(name, "it must be a list of 1 to %d texts of visible ASCII characters without \" and \\",
 			maxElements)
@@ -186,6 +191,8 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 		s.scope = slices.Insert(s.scope, 0, "openid")
 	}
 	s.acrValues = r.words("acr_values")
+	s.readSignIn(r)
+	s.pushes = r.oneOf("pushed", "auto", "off") != "off"
 	s.readClaims(r)
 	s.readParameters(r)
 	s.userinfo = r.boolean("userinfo")
@@ -248,6 +255,22 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 	}
 }
 
+// readSignIn reads which sign-in at the provider is good enough.
+func (s *settings) readSignIn(r *reader) {
+	s.maxAge = -1
+	if v := r.value("max_age"); v.Present() {
+		n, ok := v.Integer()
+		if !ok || n < 0 || n > maxSignInAge {
+			r.add("max_age", "it must be a number of seconds from 0 to %d", maxSignInAge)
+		} else {
+			s.maxAge = int(n)
+		}
+	}
+	if s.prompt = r.words("prompt"); slices.Contains(s.prompt, "none") {
+		r.add("prompt", "with none, the provider lets no user sign in; use login, select_account or consent")
+	}
+}
+
 // readClaims reads the claims parameter (OpenID Connect Core, 5.5) as an object.
 func (s *settings) readClaims(r *reader) {
 	v := r.value("claims")
@@ -264,10 +287,14 @@ func (s *settings) readClaims(r *reader) {
 	s.claims = short.String()
 }
 
-// ownParameters are those that a request has by other settings or for its safety.
-var ownParameters = []string{"response_type", "response_mode", "client_id", "redirect_uri", "scope", "state",
-	"nonce", "code_challenge", "code_challenge_method", "claims", "ui_locales", "request", "request_uri",
+// ownParameters are those that Verge sets for the safety of a request.
+var ownParameters = []string{"response_type", "response_mode", "client_id", "redirect_uri", "state",
+	"nonce", "code_challenge", "code_challenge_method", "ui_locales", "request", "request_uri",
 	"client_secret", "client_assertion", "client_assertion_type"}
+
+// settingParameters are those that a request has by other settings. A max_age that is only sent would prove
+// nothing, because the answer must be checked.
+var settingParameters = []string{"scope", "claims", "max_age"}
 
 // readParameters reads further parameters of the authorization request, such as login_hint. acr_values is
 // allowed for providers that choose a login by it and do not answer acr.
@@ -284,7 +311,10 @@ func (s *settings) readParameters(r *reader) {
 	for name, v := range all.All() {
 		text, ok := v.Text()
 		switch {
-		case slices.Contains(ownParameters, name), name == "acr_values" && len(s.acrValues) > 0:
+		case slices.Contains(settingParameters, name), name == "acr_values" && len(s.acrValues) > 0,
+			name == "prompt" && len(s.prompt) > 0:
+			r.add("parameters."+name, "use the setting %s of this method instead", name)
+		case slices.Contains(ownParameters, name):
 			r.add("parameters."+name, "Verge sets it itself; leave it out")
 		case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
 			r.add("parameters", "%q is no name of a parameter", name)
@@ -343,6 +373,7 @@ func (s *settings) readProofs(r *reader) {
 const maxAge = 120
 
 func readProof(r *reader) (p proof) {
+	p.setting = r.prefix + "claim"
 	p.claim = r.path("claim")
 	p.birthdate = r.boolean("birthdate")
 	if r.value("scope").Present() {
@@ -376,8 +407,8 @@ func readProof(r *reader) (p proof) {
 				inner.add("claim", "the condition must be a table with claim and equals")
 				continue
 			}
-			p.require = append(p.require, condition{inner.path("claim"),
-				readWanted(inner, inner.value("equals"))})
+			p.require = append(p.require, condition{setting: inner.prefix + "claim", claim: inner.path("claim"),
+				equals: readWanted(inner, inner.value("equals"))})
 			inner.unknown()
 		}
 	}

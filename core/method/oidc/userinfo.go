@@ -57,18 +57,18 @@ func (c *client) fetchUserinfo(
 	return info, nil
 }
 
-// openCredential returns the claims of the token inside the claims. there is false if there is none.
+// openCredential returns the claims of the token inside the claims. there is false if there is none, or if the
+// claim is no text.
 func (c *client) openCredential(ctx context.Context, outer claims) (inner claims, there bool, err error) {
 	o := outer.Object
 	last := len(c.credential.claim) - 1
 	for _, name := range c.credential.claim[:last] {
 		o, _ = o.Value(name).Object()
 	}
-	v := o.Value(c.credential.claim[last])
-	if !v.Present() {
+	raw := claims{o}.text(c.credential.claim[last])
+	if raw == "" {
 		return claims{}, false, nil
 	}
-	raw, _ := v.Text()
 	inner, err = c.verify(raw, c.credentialKeys(ctx), rules{issuer: c.credential.issuer, dated: true})
 	if err != nil {
 		return claims{}, true, fmt.Errorf("oidc: the credential: %w", err)

@@ -12,8 +12,7 @@ const publicTable = new Table(publicRoutes), adminTable = new Table(adminRoutes)
 const operatorsWords = adminTable.words();
 
 const maxRest = 1024 * 1024; // bytes of a body that is too large, which are read and dropped
-const maxURL = 8 * 1024;
-const maxHeader = 32 * 1024;
+const maxHeader = 48 * 1024;
 
 const hopByHop = new Set([
   "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -79,8 +78,8 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
     return refuse(request, status, code, text, more);
   };
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
-  if (target.length > maxURL) {
-    return refused(414, "URI_TOO_LONG", `The URL is longer than ${maxURL} bytes.`);
+  if (target.length > route.maxURL) {
+    return refused(414, "URI_TOO_LONG", `The URL is longer than ${route.maxURL} bytes.`);
   }
   const header = {};
   let size = 0;

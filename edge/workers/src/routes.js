@@ -20,7 +20,7 @@ export const publicRoutes = [
   { methods: ["POST"], pattern: "/verify/wallet", label: "wallet", maxBody: 81920 },
   { methods: ["GET","HEAD"], pattern: "/verify/passkeys", label: "verify", maxBody: 16384 },
   { methods: ["POST"], pattern: "/verify/passkeys", label: "verify", maxBody: 16384 },
-  { methods: ["GET"], pattern: "/verify/return/{method}", label: "return", maxBody: 16384 },
+  { methods: ["GET"], pattern: "/verify/return/{method}", label: "return", maxBody: 16384, maxURL: 26624 },
   { methods: ["GET","HEAD"], pattern: "/verify/phone/{}", label: "phone", maxBody: 16384 },
   { methods: ["POST"], pattern: "/verify/box/{}", label: "box", maxBody: 65536 },
   { methods: ["GET"], pattern: "/verify/box/{}", label: "box", maxBody: 16384 },

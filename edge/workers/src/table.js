@@ -8,15 +8,17 @@ export class Table {
   constructor(routes) {
     this.#routes = routes.map((route) => {
       const [, before, name, after] = /^([^{]*)(?:\{([^}]*)\}(.*))?$/.exec(route.pattern);
-      return { ...route, before, name: name?.replace("...", ""), rest: name?.endsWith("..."), after };
+      const words = { before, name: name?.replace("...", ""), rest: name?.endsWith("..."), after };
+      return { maxURL: usualURL, ...route, ...words };
     });
   }
 
   // at returns the route that serves a request. If there is none, it returns
-  // the first route that has the path, with the usual limit for the body.
+  // the first route that has the path, with the usual limits.
   at(method, path) {
     const all = this.#routes.filter((route) => fits(route, path));
-    return all.find((route) => route.methods.includes(method)) ?? { ...all[0], maxBody: usualBody, waits: false };
+    return all.find((route) => route.methods.includes(method)) ??
+      { ...all[0], maxBody: usualBody, maxURL: usualURL, waits: false };
   }
 
   // words are the segments that occur in patterns: text of our own.
@@ -27,6 +29,7 @@ export class Table {
 }
 
 const usualBody = 16 * 1024; // bytes
+const usualURL = 8 * 1024;
 
 function fits({ before, name, rest, after }, path) {
   if (name === undefined) return path === before;

@@ -199,7 +199,7 @@ function routed({ listener, method, path }) {
   const table = new Table(listener === "admin" ? adminRoutes : publicRoutes);
   const route = table.at(method, path);
   const shown = listener === "admin" ? operatorsPath(table.words(), path) : logPath(route, path);
-  return { label: route.label, limit: route.maxBody, waits: route.waits === true, shown };
+  return { label: route.label, limit: route.maxBody, url: route.maxURL, waits: route.waits === true, shown };
 }
 
 // waitsOf lets clients begin and end waits, and says of each that begins one whether it may.
