@@ -321,7 +321,8 @@ func (o *fake) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ st
 	return p, o.does(who, operate.PublisherArchive, id)
 }
 
-func (o *fake) Passkeys(_ context.Context, _ operate.Actor, publisher string) (operate.UserPasskeys, error) {
+func (o *fake) Passkeys(_ context.Context, _ operate.Actor, publisher string, _ int) (operate.UserPasskeys,
+	error) {
 	return operate.UserPasskeys{Publisher: publisher, Count: 3}, nil
 }
 

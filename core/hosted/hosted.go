@@ -93,6 +93,7 @@ const (
 const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
+	shownOutdated    = "outdated"    // a verdict that was kept does not count any more
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
 	shownAsked       = "asked"       // the other side is being asked, for a request of this browser
 	shownCode        = "code"        // of a page that waits: its code, on a phone, too
@@ -119,6 +120,8 @@ type visit struct {
 
 	// brought is why the attempt failed of which the visit has learned from a phone (hand.go).
 	brought method.Reason
+
+	outdated bool // a phone has brought a verdict that does not count any more
 }
 
 // Show answers GET on the hosted path.
@@ -343,7 +346,7 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 		step.Browser = session.Proof(s.Handle)
 	}
 	if trigger == session.Succeeded {
-		step.Proven = v.proves(m)
+		step.Proven = v.proves(m, d)
 	}
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {

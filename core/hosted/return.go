@@ -80,11 +80,22 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	v.logFailed(m, err)
-	params := []string{shownParam, shownTrouble}
+	if !errors.Is(err, method.ErrOutdated) {
+		return v.seeOther(v.againURL(m, shownTrouble))
+	}
+	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Box); err != nil {
+		return v.unavailable(err)
+	}
+	return v.seeOther(v.againURL(m, shownOutdated))
+}
+
+// againURL is the address of a method's page that says why the user begins again.
+func (v *visit) againURL(m method.Opened, shown string) string {
+	params := []string{shownParam, shown}
 	if len(v.offers) > 1 {
 		params = append(params, methodParam, m.Name)
 	}
-	return v.seeOther(v.url(params...))
+	return v.url(params...)
 }
 
 // hasTwice reports whether a parameter is there more than once.
