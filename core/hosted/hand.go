@@ -92,6 +92,9 @@ func (v *visit) settle(r session.Record) (session.Record, error) {
 	if err != nil || r.Terminal() || !hand.Done || hand.Attempt != r.Attempts {
 		return r, err
 	}
+	if err := v.refresh(); err != nil {
+		return r, err
+	}
 	d := hand.Outcome()
 	if m, ok := v.offered(hand.Method); !ok || !m.Holds(v.told(m, r), d) {
 		v.outdated = true

@@ -419,15 +419,31 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 		return nil, v.unavailable(err)
 	}
 	h.tell(ctx, v.session)
-	for _, name := range v.session.Integration.Offers() {
-		if m, ok := h.Methods[name]; ok {
-			v.offers = append(v.offers, m)
-		}
-	}
-	if len(v.offers) == 0 {
+	if v.findOffers(); len(v.offers) == 0 {
 		return nil, v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
 	}
 	return v, nil
+}
+
+// findOffers finds the integration's methods.
+func (v *visit) findOffers() {
+	v.offers = nil
+	for _, name := range v.session.Integration.Offers() {
+		if m, ok := v.Methods[name]; ok && (v.phone == nil || name == v.phone.Method) {
+			v.offers = append(v.offers, m)
+		}
+	}
+}
+
+// refresh reads the integration as it is now. A verdict that was reached before is compared with that, since
+// what the cache has may be as old as the verdict (contract 34).
+func (v *visit) refresh() error {
+	now, err := v.Directory.ReadIntegration(v.ctx, v.session.ID.Integration)
+	if err == nil {
+		v.session.Integration = &now.Value
+		v.findOffers()
+	}
+	return err
 }
 
 // tell says which session a request is about.

@@ -79,14 +79,14 @@ func (v *visit) proves(m method.Opened, d method.Decision) verdict.Basis {
 
 // standing returns what has become of that by which a passkey was made, or would be.
 func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
-	publisher, err := h.Directory.Publisher(ctx, p.Publisher)
+	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
 	switch {
 	case errors.Is(err, integration.ErrNotFound):
 		st.Archived = true
 	case err != nil:
 		return st, err
 	default:
-		st.Archived = publisher.Archived != nil
+		st.Archived = publisher.Value.Archived != nil
 	}
 	m := h.Methods[p.Method]
 	st.Trusted = m.Stands(p.Basis) && (h.Dev || !m.Of.Sandbox)
@@ -139,7 +139,11 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 		return v.unavailable(err)
 	case err != nil || s.Method != toUse || s.Handle == "":
 		return v.page(400, pages.View{Kind: pages.Damaged})
-	case attempt != r.Attempts || s.Attempt != r.Attempts || !v.allowsPasskeys():
+	}
+	if err := v.refresh(); err != nil {
+		return v.unavailable(err)
+	}
+	if attempt != r.Attempts || s.Attempt != r.Attempts || !v.allowsPasskeys() {
 		return v.seeOther(v.url())
 	}
 	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(answer))

@@ -64,8 +64,16 @@ func hereWith(req *web.Request, query url.Values) string { return req.Path + "?"
 // request asks just now, the browser waits and then loads the address again.
 func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record, step method.Step,
 	address string) *web.Response {
+	if step.Kept != nil {
+		if err := v.refresh(); err != nil {
+			return v.unavailable(err)
+		}
+	}
 	defer v.giveBack()
-	d, err := v.ask(m, r, step)
+	d, err := method.Decision{}, method.ErrOutdated
+	if _, ok := v.offered(m.Name); ok {
+		d, err = v.ask(m, r, step)
+	}
 	switch {
 	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
 		return v.wait(m.Kind, address)
