@@ -219,6 +219,21 @@ func TestBox_DiscardedForGood(t *testing.T) {
 	}
 }
 
+// What another instance has just saved counts, although the cache does not have it.
+func TestBox_CacheTooOld(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	a.answered("mint", false)
+	i, err := w.Directory.Integration(ctx, testUUID)
+	coretest.Must(t, err)
+	next := *i
+	next.MinimumAge = 21
+	coretest.Must(t, integration.NewDirectory(w.Host.Host).PutIntegration(ctx, next, ""))
+	if page := a.goes(a.wait); hop(t, page) != nil {
+		t.Errorf("contract 34: an answer for 16 where 21 is asked for: %s", kind(page))
+	}
+}
+
 // The page says why the user begins again, and the log says which method it was.
 func TestBox_OutdatedIsExplained(t *testing.T) {
 	w := newPostWorld(t)

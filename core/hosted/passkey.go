@@ -263,9 +263,9 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 // mayEnrol reports whether the user may make a passkey of what a session has proven. A passkey that would not
 // count is not made.
 func (v *visit) mayEnrol(r session.Record) (bool, error) {
-	if !v.allowsPasskeys() || r.State != session.Completed || r.Proven.Method == "" ||
-		r.Proven.Method == passkey.Name || !v.now.Before(r.At.Add(token.ResultLife)) {
-		return false, nil
+	if !v.allowsPasskeys() || r.State != session.Completed || r.Proven.Fingerprint == "" ||
+		!v.now.Before(r.At.Add(token.ResultLife)) {
+		return false, nil // nothing was kept, or a passkey has completed the session
 	}
 	p := v.proof(r)
 	st, err := v.standing(v.ctx, p)

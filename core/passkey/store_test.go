@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -411,6 +413,32 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 	w.clock.Advance(time.Second)
 	coretest.Must(t, w.End(ctx, "pub_a"))
 	count("pub_a", 0)
+}
+
+// A page that counts passkeys reads few of them, however many there are.
+func TestTally_Limit(t *testing.T) {
+	w := newWorld(t)
+	for p := range partitions {
+		for n := range 300 {
+			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: fmt.Sprintf("%032x", 1000*p+n), Partition: partition(p),
+				Puts: []kv.Put{{Name: belongs("pub_a", strconv.Itoa(n)),
+					Value: []byte(made.Format(time.RFC3339Nano))}}}))
+		}
+	}
+	lists := 0
+	w.faulty.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "List" {
+			lists++
+		}
+		return kvtest.Pass
+	}
+	n, more, err := w.Tally(ctx, "pub_a", 1000)
+	if n != 1200 || !more || lists != 4 || err != nil {
+		t.Errorf("contract 38: %d passkeys, more %v, by %d calls, %v", n, more, lists, err)
+	}
+	if n, more, err := w.Tally(ctx, "pub_a", MaxTally); n != 2400 || more || err != nil {
+		t.Errorf("contract 38: %d passkeys, more %v, %v", n, more, err)
+	}
 }
 
 // Contract 19: who writes to the store makes no passkey and moves none.
