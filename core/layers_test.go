@@ -42,6 +42,7 @@ var floors = []string{
 	"core/webhook",
 	"core/webhook/mend",
 	"core/webhook/snippet",
+	"core/verdict",
 	"core/token",
 	"core/method",
 	"core/method/sandbox",
@@ -88,7 +89,8 @@ var leaves = map[string][]string{
 	"core/problem":           nil,
 	"core/reply":             {"core/instant", "core/web"},
 	"core/webhook":           {"core/instant", "core/problem", "core/uuid"}, // publishers import it
-	"core/method":            {"core/host", "core/problem"},                 // those who write a kind do, too
+	"core/verdict":           nil,
+	"core/method":            {"core/host", "core/problem", "core/verdict"}, // those who write a kind do, too
 
 	"core/method/openid4vp/mdoc": {"core/cbor", "core/internal/strict64", "core/web"},
 }

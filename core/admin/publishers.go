@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -66,7 +67,7 @@ func (a *Admin) overview(c *call) (*web.Response, error) {
 }
 
 func (a *Admin) passkeys(c *call) (*web.Response, error) {
-	return answer(a.Operations.Passkeys(c.ctx, c.who, c.query.Get("publisher_id")))
+	return answer(a.Operations.Passkeys(c.ctx, c.who, c.query.Get("publisher_id"), passkey.MaxTally))
 }
 
 func (a *Admin) endPasskeys(c *call) (*web.Response, error) {

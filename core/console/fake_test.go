@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -321,7 +323,11 @@ func (o *fake) ArchivePublisher(ctx context.Context, who operate.Actor, id, _ st
 	return p, o.does(who, operate.PublisherArchive, id)
 }
 
-func (o *fake) Passkeys(_ context.Context, _ operate.Actor, publisher string) (operate.UserPasskeys, error) {
+func (o *fake) Passkeys(_ context.Context, _ operate.Actor, publisher string, most int) (operate.UserPasskeys,
+	error) {
+	if most > passkey.PageTally {
+		return operate.UserPasskeys{}, errors.New("a page counts too many passkeys")
+	}
 	return operate.UserPasskeys{Publisher: publisher, Count: 3}, nil
 }
 

@@ -24,7 +24,7 @@ type Operations interface {
 		operate.Publisher, error)
 	ArchivePublisher(ctx context.Context, who operate.Actor, id, version string) (operate.Publisher, error)
 
-	Passkeys(ctx context.Context, who operate.Actor, publisher string) (operate.UserPasskeys, error)
+	Passkeys(ctx context.Context, who operate.Actor, publisher string, most int) (operate.UserPasskeys, error)
 	EndPasskeys(ctx context.Context, who operate.Actor, publisher string) (operate.UserPasskeys, error)
 
 	Integrations(ctx context.Context, who operate.Actor, publisher string, c operate.Cursor) (

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/passkey"
 )
 
 // day writes a time for a sentence.
@@ -28,7 +29,7 @@ func createPublisher(v *visit) (next, error) {
 }
 
 func showPublisher(v *visit) (view, error) {
-	u, err := v.Operations.Passkeys(v.ctx, v.who(), v.publisher.ID)
+	u, err := v.Operations.Passkeys(v.ctx, v.who(), v.publisher.ID, passkey.PageTally)
 	if err != nil {
 		return view{}, err
 	}

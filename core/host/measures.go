@@ -49,8 +49,10 @@ var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
 
+	"outdated", // a verdict that was kept
+
 	// users' passkeys
-	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_elsewhere",
+	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_trust", "passkey_elsewhere",
 	"passkey_level",
 	"passkey_method", "passkey_age", "passkey_stricter",
 

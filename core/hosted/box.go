@@ -79,7 +79,7 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 	case err != nil:
 		return v.unavailable(err)
 	case b.Answered && !b.Same:
-		return v.returned(m, s, r, method.Step{Kept: keptOf(b), State: s.State, Form: url.Values{}}, again)
+		return v.returned(m, s, r, keptStep(b, s, url.Values{}, false), again)
 	}
 	v.box = v.boxAddress(s.Box)
 	s.Box = "" // the page's forms do not wait
@@ -99,8 +99,11 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 	})
 }
 
-// keptOf is what the method kept of the answer. It is not nil, even if it is empty: there is an answer.
-func keptOf(b lifecycle.Box) []byte { return append([]byte{}, b.Kept...) }
+// keptStep returns the step of a browser that comes for the answer to a box. Kept is not nil, even if it is
+// empty: there is an answer.
+func keptStep(b lifecycle.Box, s token.ProviderClaims, form url.Values, back bool) method.Step {
+	return method.Step{Form: form, Back: back, State: s.State, Basis: b.Basis, Kept: append([]byte{}, b.Kept...)}
+}
 
 // isBoxOf reports whether a box is the one of an errand, and still the one of its attempt.
 func isBoxOf(b lifecycle.Box, s token.ProviderClaims, r session.Record) bool {
@@ -156,8 +159,7 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		case err != nil:
 			return v.unavailable(err)
 		case b.Returns(code):
-			step := method.Step{Form: query, Back: true, Kept: keptOf(b), State: s.State}
-			return v.returned(m, s, r, step, hereWith(req, query))
+			return v.returned(m, s, r, keptStep(b, s, query, true), hereWith(req, query))
 		}
 	}
 	switch {
@@ -307,7 +309,7 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	if a.Same {
 		call.Address += method.SameDevice
 	}
-	kept, _, err := m.Answer(ctx, told, b.State, call)
+	kept, basis, err := m.Answer(ctx, told, b.State, call)
 	if err != nil {
 		h.logAnswer(ctx, s, m, err)
 		var refusal *method.Refusal
@@ -319,7 +321,7 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 		}
 		return b, errLater
 	}
-	a.Kept = kept
+	a.Kept, a.Basis = kept, basis
 	if a.Same {
 		if a.Code, err = method.NewHandle(h.Random); err != nil {
 			return b, err

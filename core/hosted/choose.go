@@ -46,6 +46,7 @@ func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 		AttemptsLeft:  v.Lifecycle.AttemptsOf(v.session) - r.Attempts,
 		Reason:        query.Get(reasonParam),
 		Trouble:       shown == shownTrouble,
+		Outdated:      shown == shownOutdated,
 		Passkey:       passkeyNotice(query),
 	}
 	m, known := v.offered(name)

@@ -59,12 +59,14 @@ func (v *visit) handOff(r session.Record, form url.Values) *web.Response {
 func (v *visit) waitForPhone(m method.Opened, s token.ProviderClaims, r session.Record) *web.Response {
 	hand, err := v.Lifecycle.Hand(v.ctx, s.Hand)
 	switch {
+	case v.outdated:
+		return v.seeOther(v.againURL(m, shownOutdated))
 	case errors.Is(err, lifecycle.ErrNoHand), err == nil && !isHandOf(hand, s, r):
 		return v.seeOther(v.methodURL(m)) // another hand-off has replaced it
 	case err != nil:
 		return v.unavailable(err)
 	case hand.Done:
-		return v.decided(m, s, "", brought(hand))
+		return v.decided(m, s, "", hand.Outcome())
 	}
 	view := pages.View{Kind: pages.PhoneWait, Number: hand.Number, Taken: hand.Device != "",
 		AgainURL: v.url(errandParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
@@ -80,13 +82,8 @@ func isHandOf(h lifecycle.Hand, s token.ProviderClaims, r session.Record) bool {
 		h.Attempt == r.Attempts
 }
 
-// brought is what came of a hand-off that is done.
-func brought(h lifecycle.Hand) method.Decision {
-	return method.Decision{Verdict: h.Outcome(), Reason: method.Reason(h.Reason)}
-}
-
 // settle applies a no that a phone has brought, and returns the record that holds then. A yes belongs to the
-// browser that waits for it.
+// browser that waits for it. A verdict that does not count any more ends the hand-off (contract 34).
 func (v *visit) settle(r session.Record) (session.Record, error) {
 	hand, err := v.Lifecycle.Hand(v.ctx, r.Hand)
 	if errors.Is(err, lifecycle.ErrNoHand) {
@@ -95,7 +92,15 @@ func (v *visit) settle(r session.Record) (session.Record, error) {
 	if err != nil || r.Terminal() || !hand.Done || hand.Attempt != r.Attempts {
 		return r, err
 	}
-	d := brought(hand)
+	if err := v.refresh(); err != nil {
+		return r, err
+	}
+	d := hand.Outcome()
+	if m, ok := v.offered(hand.Method); !ok || !m.Holds(v.told(m, r), d) {
+		v.outdated = true
+		v.logFailed(m, method.ErrOutdated)
+		return v.Lifecycle.Discard(v.ctx, v.session, hand.Handle)
+	}
 	if d.Verdict == method.Approved {
 		return r, nil
 	}

@@ -93,6 +93,7 @@ const (
 const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
+	shownOutdated    = "outdated"    // a verdict that was kept does not count any more
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
 	shownAsked       = "asked"       // the other side is being asked, for a request of this browser
 	shownCode        = "code"        // of a page that waits: its code, on a phone, too
@@ -119,6 +120,8 @@ type visit struct {
 
 	// brought is why the attempt failed of which the visit has learned from a phone (hand.go).
 	brought method.Reason
+
+	outdated bool // a phone has brought a verdict that does not count any more
 }
 
 // Show answers GET on the hosted path.
@@ -343,7 +346,7 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 		step.Browser = session.Proof(s.Handle)
 	}
 	if trigger == session.Succeeded {
-		step.Proven = v.proves(m)
+		step.Proven = v.proves(m, d)
 	}
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {
@@ -416,15 +419,31 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 		return nil, v.unavailable(err)
 	}
 	h.tell(ctx, v.session)
-	for _, name := range v.session.Integration.Offers() {
-		if m, ok := h.Methods[name]; ok {
-			v.offers = append(v.offers, m)
-		}
-	}
-	if len(v.offers) == 0 {
+	if v.findOffers(); len(v.offers) == 0 {
 		return nil, v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
 	}
 	return v, nil
+}
+
+// findOffers finds the integration's methods.
+func (v *visit) findOffers() {
+	v.offers = nil
+	for _, name := range v.session.Integration.Offers() {
+		if m, ok := v.Methods[name]; ok && (v.phone == nil || name == v.phone.Method) {
+			v.offers = append(v.offers, m)
+		}
+	}
+}
+
+// refresh reads the integration as it is now. A verdict that was reached before is compared with that, since
+// what the cache has may be as old as the verdict (contract 34).
+func (v *visit) refresh() error {
+	now, err := v.Directory.ReadIntegration(v.ctx, v.session.ID.Integration)
+	if err == nil {
+		v.session.Integration = &now.Value
+		v.findOffers()
+	}
+	return err
 }
 
 // tell says which session a request is about.

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webauthn"
 )
@@ -67,20 +68,30 @@ func (v *visit) wants() passkey.Want {
 	return w
 }
 
-// proves is what a session has proven that a method completes. It is zero where nobody may make a passkey of
-// it.
-func (v *visit) proves(m method.Opened) session.Proven {
-	if !v.allowsPasskeys() {
-		return session.Proven{}
+// proves is what a decision proves that completes the session. It is zero where nobody may make a passkey of
+// it: where the integration allows none, and outside of dev with a sandbox, which verifies nobody.
+func (v *visit) proves(m method.Opened, d method.Decision) verdict.Basis {
+	if !v.allowsPasskeys() || m.Of.Sandbox && !v.Dev {
+		return verdict.Basis{}
 	}
-	p := session.Proven{Method: m.Name,
-		Settings: passkey.DigestOf(v.session.Integration.MethodSettings[m.Name])}
-	if m.Of.Estimates {
-		p.ChallengeAge = v.session.ID.ChallengeAge
-	} else {
-		p.MinimumAge = v.session.Integration.Minimum()
+	return d.Basis
+}
+
+// standing returns what has become of that by which a passkey was made, or would be.
+func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
+	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
+	switch {
+	case errors.Is(err, integration.ErrNotFound):
+		st.Archived = true
+	case err != nil:
+		return st, err
+	default:
+		st.Archived = publisher.Value.Archived != nil
 	}
-	return p
+	m := h.Methods[p.Method]
+	st.Trusted = m.Stands(p.Basis) && (h.Dev || !m.Of.Sandbox)
+	st.Ended, err = h.Passkeys.Ended(ctx, p.Publisher)
+	return st, err
 }
 
 // offerPasskey adds to a page the choice to go on with a passkey.
@@ -128,7 +139,11 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 		return v.unavailable(err)
 	case err != nil || s.Method != toUse || s.Handle == "":
 		return v.page(400, pages.View{Kind: pages.Damaged})
-	case attempt != r.Attempts || s.Attempt != r.Attempts || !v.allowsPasskeys():
+	}
+	if err := v.refresh(); err != nil {
+		return v.unavailable(err)
+	}
+	if attempt != r.Attempts || s.Attempt != r.Attempts || !v.allowsPasskeys() {
 		return v.seeOther(v.url())
 	}
 	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(answer))
@@ -149,15 +164,15 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 	case err != nil:
 		return v.unavailable(err)
 	}
-	ended, err := v.Passkeys.Ended(v.ctx, record.Publisher)
+	st, err := v.standing(v.ctx, record.Proof)
 	if err != nil {
 		return v.unavailable(err)
 	}
-	if reason := passkey.Accept(record, v.wants(), ended, v.now); reason != "" {
+	if reason := passkey.Accept(record, v.wants(), st, v.now); reason != "" {
 		return v.notAccepted(reason)
 	}
 	r, err = v.Lifecycle.Fire(v.ctx, v.session, lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
-		Browser: session.Proof(s.Handle), Proven: session.Proven{Method: passkey.Name}})
+		Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name}})
 	if err != nil {
 		return v.unavailable(err)
 	}
@@ -218,8 +233,8 @@ func passkeyNotice(query url.Values) string {
 // integration allows it, nobody has made one of this session, and it was not a passkey that completed it: a
 // passkey never gives another one, so none lives longer than what it stands for. step is the browser's own.
 func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) error {
-	if !v.mayEnrol(r) {
-		return nil
+	if may, err := v.mayEnrol(r); !may || err != nil {
+		return err
 	}
 	if made, err := v.Lifecycle.Enrolled(v.ctx, v.session); made || err != nil {
 		return err
@@ -245,10 +260,22 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 	return nil
 }
 
-// mayEnrol reports whether the user may make a passkey of what a session has proven.
-func (v *visit) mayEnrol(r session.Record) bool {
-	return v.allowsPasskeys() && r.State == session.Completed && r.Proven.Method != "" &&
-		r.Proven.Method != passkey.Name && v.now.Before(r.At.Add(token.ResultLife))
+// mayEnrol reports whether the user may make a passkey of what a session has proven. A passkey that would not
+// count is not made.
+func (v *visit) mayEnrol(r session.Record) (bool, error) {
+	if !v.allowsPasskeys() || r.State != session.Completed || r.Proven.Fingerprint == "" ||
+		!v.now.Before(r.At.Add(token.ResultLife)) {
+		return false, nil // nothing was kept, or a passkey has completed the session
+	}
+	p := v.proof(r)
+	st, err := v.standing(v.ctx, p)
+	return err == nil && p.Counts(st), err
+}
+
+// proof is what a passkey stands for that is made of a completed session. It has the minute alone, because the
+// exact time would name the session to those who read the store.
+func (v *visit) proof(r session.Record) passkey.Proof {
+	return passkey.Proof{Basis: r.Proven, Proven: r.At.Truncate(time.Minute), Publisher: v.session.Integration.PublisherID}
 }
 
 // passkeyName is what a device calls a new passkey. Where it counts with one publisher alone, it has the name
@@ -278,7 +305,10 @@ func (v *visit) enrol(r session.Record, form url.Values) *web.Response {
 		return v.unavailable(err)
 	case !proven:
 		return v.page(403, pages.View{Kind: pages.Elsewhere, Confirmed: true})
-	case !v.mayEnrol(r):
+	}
+	if may, err := v.mayEnrol(r); err != nil {
+		return v.notKept(r, err)
+	} else if !may {
 		return v.seeOther(v.endURL(r, step))
 	}
 	err = v.keep(r, s.State, form.Get(credentialParam))
@@ -291,16 +321,21 @@ func (v *visit) enrol(r session.Record, form url.Values) *web.Response {
 		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
 	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
 		v.tellPasskey(host.MethodRefused, badAnswer, "made_before")
-	default: // the way to the callback does not depend on it
-		v.Log.LogAttrs(v.ctx, slog.LevelError, "passkey not kept", slog.String("session", v.session.Text),
-			slog.String("error", err.Error()))
-		return v.completed(r, nil)
+	default:
+		return v.notKept(r, err)
 	}
 	page := v.completed(r, nil)
 	if page.Status == 200 {
 		page.Status = 400
 	}
 	return page
+}
+
+// notKept answers the form where the service fails. The way to the callback does not depend on it.
+func (v *visit) notKept(r session.Record, err error) *web.Response {
+	v.Log.LogAttrs(v.ctx, slog.LevelError, "passkey not kept", slog.String("session", v.session.Text),
+		slog.String("error", err.Error()))
+	return v.completed(r, nil)
 }
 
 // keep keeps the passkey that has answered a challenge. One session makes one passkey, so the session is
@@ -316,9 +351,7 @@ func (v *visit) keep(r session.Record, challenge []byte, answer string) error {
 	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
 		return err
 	}
-	return v.Passkeys.Keep(v.ctx, made, passkey.Proof{Level: v.session.ID.Level.String(),
-		ChallengeAge: r.Proven.ChallengeAge, MinimumAge: r.Proven.MinimumAge, Method: r.Proven.Method,
-		Settings: r.Proven.Settings, Publisher: v.session.Integration.PublisherID})
+	return v.Passkeys.Keep(v.ctx, made, v.proof(r))
 }
 
 // lookLife is how long the forms of the page of one's own passkey can be sent.
@@ -432,12 +465,12 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderCla
 		return h.passkeysFailed(req, err)
 	}
 	kept.Publisher = cmp.Or(kept.Publisher, r.Publisher)
-	ended, err := h.Passkeys.Ended(ctx, r.Publisher)
+	st, err := h.standing(ctx, r.Proof)
 	if err != nil {
 		return h.passkeysFailed(req, err)
 	}
 	kept.Blocked = !r.Blocked.IsZero()
-	kept.Over = !h.Now().Before(r.Until) || !ended.IsZero() && !r.Made.After(ended)
+	kept.Over = !r.Counts(st, h.Now())
 	text, err := h.sealOwn(toDelete, []byte(r.ID()))
 	if err != nil {
 		return h.passkeysFailed(req, err)

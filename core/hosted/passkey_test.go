@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webauthn"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -51,6 +52,7 @@ func passkeyWorld(t *testing.T) *pkWorld {
 	estimator.Narrow = nil
 	w.Methods = w.Host.Opened(testhost.Catalog(estimator, testhost.Kind("bank", w.bank, false),
 		testhost.Kind("scripted", w.provider, true)))
+	coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Shop"}))
 	w.integrate(func(*integration.Integration) {})
 	w.face.decision.Verdict = method.Approved
 	return w
@@ -175,7 +177,7 @@ func (w *pkWorld) record(flow string) session.Record {
 }
 
 func (w *pkWorld) kept() int {
-	n, _, err := w.Passkeys.Tally(ctx, "pub_a")
+	n, _, err := w.Passkeys.Tally(ctx, "pub_a", passkey.MaxTally)
 	coretest.Must(w.t, err)
 	return n
 }
@@ -212,7 +214,7 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 	completed := w.follow(w.send(w.uses(page), nil))
 	r := w.record(flow)
 	if hop(t, completed) == nil || r.State != session.Completed || r.Attempts != 0 ||
-		r.Proven != (session.Proven{Method: "passkey"}) || r.Browser == "" {
+		r.Proven != (verdict.Basis{Method: "passkey"}) || r.Browser == "" {
 		t.Fatalf("contract 38: with a passkey: %s, %+v", kind(completed), r)
 	}
 	if attribute(completed, "data-step") != "" {
@@ -719,7 +721,9 @@ func TestWhatANewPasskeyStandsFor(t *testing.T) {
 	flow := w.session(session.L1, 27)
 	done := w.completes(flow)
 	w.integrate(func(i *integration.Integration) { i.MinimumAge, i.Level = 21, "L2" })
-	if got, want := w.record(flow).Proven, (session.Proven{Method: "face", ChallengeAge: 27}); got != want {
+	proven := verdict.Basis{Method: "face", Kind: "face", Fingerprint: verdict.Digest(""), Level: "L1",
+		ChallengeAge: 27}
+	if got, want := w.record(flow).Proven, proven; got != want {
 		t.Errorf("contract 38: an estimate has proven %+v, want %+v", got, want)
 	}
 	w.send(w.enrols(done), nil)
@@ -735,8 +739,9 @@ func TestWhatANewPasskeyStandsFor(t *testing.T) {
 		coretest.Must(t, err)
 		return r
 	}
-	if got, want := find().Proof, (passkey.Proof{Level: "L1", ChallengeAge: 27, Method: "face",
-		Publisher: "pub_a"}); got != want {
+	of := func(at time.Time) time.Time { return at.Truncate(time.Minute) }
+	if got, want := find().Proof, (passkey.Proof{Basis: proven, Publisher: "pub_a",
+		Proven: of(w.record(flow).At)}); got != want {
 		t.Errorf("contract 38: the passkey stands for %+v, want %+v", got, want)
 	}
 
@@ -750,8 +755,9 @@ func TestWhatANewPasskeyStandsFor(t *testing.T) {
 	if resp.Status != 303 {
 		t.Fatalf("contract 38: %d: %s", resp.Status, resp.Body)
 	}
-	if got, want := find().Proof, (passkey.Proof{Level: "L2", MinimumAge: 16, Method: "bank",
-		Publisher: "pub_a"}); got != want {
+	proven.Method, proven.Kind, proven.Level, proven.ChallengeAge, proven.MinimumAge = "bank", "bank", "L2", 0, 16
+	if got, want := find().Proof, (passkey.Proof{Basis: proven, Publisher: "pub_a",
+		Proven: of(w.record(flow).At)}); got != want {
 		t.Errorf("contract 38: after a proof the passkey stands for %+v, want %+v", got, want)
 	}
 }

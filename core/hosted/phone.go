@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
-	"slices"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
@@ -102,12 +101,9 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 	if err != nil {
 		return nil, v.unavailable(err)
 	}
-	m, ok := h.Methods[hand.Method]
-	if r.Terminal() || r.Hand != handle || r.Attempts != hand.Attempt || !ok ||
-		!slices.Contains(v.session.Integration.Offers(), hand.Method) {
+	if v.findOffers(); r.Terminal() || r.Hand != handle || r.Attempts != hand.Attempt || len(v.offers) == 0 {
 		return over()
 	}
-	v.offers = []method.Opened{m}
 	return v, nil
 }
 

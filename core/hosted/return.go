@@ -68,8 +68,16 @@ func hereWith(req *web.Request, query url.Values) string { return req.Path + "?"
 // request asks just now, the browser waits and then loads the address again.
 func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record, step method.Step,
 	address string) *web.Response {
+	if step.Kept != nil {
+		if err := v.refresh(); err != nil {
+			return v.unavailable(err)
+		}
+	}
 	defer v.giveBack()
-	d, err := v.ask(m, r, step)
+	d, err := method.Decision{}, method.ErrOutdated
+	if _, ok := v.offered(m.Name); ok {
+		d, err = v.ask(m, r, step)
+	}
 	switch {
 	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
 		return v.wait(m.Kind, address)
@@ -84,11 +92,22 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	v.logFailed(m, err)
-	params := []string{shownParam, shownTrouble}
+	if !errors.Is(err, method.ErrOutdated) {
+		return v.seeOther(v.againURL(m, shownTrouble))
+	}
+	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Box); err != nil {
+		return v.unavailable(err)
+	}
+	return v.seeOther(v.againURL(m, shownOutdated))
+}
+
+// againURL is the address of a method's page that says why the user begins again.
+func (v *visit) againURL(m method.Opened, shown string) string {
+	params := []string{shownParam, shown}
 	if len(v.offers) > 1 {
 		params = append(params, methodParam, m.Name)
 	}
-	return v.seeOther(v.url(params...))
+	return v.url(params...)
 }
 
 // hasTwice reports whether a parameter is there more than once.

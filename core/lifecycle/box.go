@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/verdict"
 )
 
 // Box is where somebody answers who is not the browser (contract 34): one sealed item in the session's
@@ -27,6 +28,8 @@ type Answer struct {
 	Same bool   // it came from the browser's own device
 	Code string // the response_code for that device; "": none
 	Raw  []byte // all that was posted; the box keeps a digest
+
+	Basis verdict.Basis // what it was judged by
 }
 
 // Errors of boxes.
@@ -102,8 +105,8 @@ func (l *Lifecycle) Box(ctx context.Context, handle string) (Box, error) {
 func (l *Lifecycle) CloseBox(ctx context.Context, b Box, a Answer, expires token.Time) (Box, error) {
 	digest := sha256.Sum256(a.Raw)
 	c := b.BoxClaims
-	c.Issued, c.Answered, c.Kept, c.Same, c.Code, c.Digest =
-		token.At(l.Now()), true, a.Kept, a.Same, a.Code, digest[:]
+	c.Issued, c.Answered, c.Kept, c.Same, c.Code, c.Digest, c.Basis =
+		token.At(l.Now()), true, a.Kept, a.Same, a.Code, digest[:], a.Basis
 	value, err := token.SealBox(l.Sealer, c)
 	if err != nil {
 		return Box{}, err

@@ -26,8 +26,10 @@ type Hand struct {
 	version string
 }
 
-// Outcome is the verdict of a hand-off that is done.
-func (h Hand) Outcome() method.Verdict { return method.Verdict(h.Verdict) }
+// Outcome is the decision of a hand-off that is done.
+func (h Hand) Outcome() method.Decision {
+	return method.Decision{Verdict: method.Verdict(h.Verdict), Reason: method.Reason(h.Reason), Basis: h.Basis}
+}
 
 // Errors of hand-offs.
 var (
@@ -71,7 +73,7 @@ func (l *Lifecycle) OpenHand(ctx context.Context, s Session, c token.HandClaims)
 		if before != "" {
 			old, err := l.Hand(ctx, before)
 			switch {
-			case err == nil && old.Done && old.Outcome() != method.Approved: // it is applied first
+			case err == nil && old.Done && old.Outcome().Verdict != method.Approved: // it is applied first
 				return "", ErrAsked
 			case err == nil:
 				tx.Checks = []kv.Check{{Name: old.key.Name, Tx: old.version}}
@@ -153,7 +155,7 @@ func (l *Lifecycle) EndHand(ctx context.Context, h Hand, d method.Decision, expi
 		return nil
 	}
 	c := h.HandClaims
-	c.Done, c.Verdict, c.Reason = true, int(d.Verdict), string(d.Reason)
+	c.Done, c.Verdict, c.Reason, c.Basis = true, int(d.Verdict), string(d.Reason), d.Basis
 	_, err := l.putHand(ctx, h, c, expires)
 	return err
 }

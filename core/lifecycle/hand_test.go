@@ -54,7 +54,7 @@ func TestOneDeviceHasAHandOff(t *testing.T) {
 	coretest.Must(t, w.EndHand(ctx, taken, approved, expires))
 	coretest.Must(t, w.EndHand(ctx, taken, failed, expires)) // read before the first verdict
 	h, err := w.Hand(ctx, open.Handle)
-	if err != nil || !h.Done || h.Outcome() != method.Approved || h.Reason != "" {
+	if err != nil || !h.Done || h.Outcome().Verdict != method.Approved || h.Reason != "" {
 		t.Errorf("contract 40: the first verdict stands: %+v, %v", h.HandClaims, err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -150,7 +151,7 @@ type Step struct {
 	Browser string // session.Record's, if the step completes the session
 
 	// Proven is session.Record's, if the step completes the session.
-	Proven session.Proven
+	Proven verdict.Basis
 }
 
 // Fire applies a step. It returns the record that holds afterwards, even if another caller has written it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/verdict"
 )
 
 // Entry is a configured method with its kind.
@@ -137,16 +138,17 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
 
 // Act is Method.Act. claim is called before the first request that the attempt sends once. If it returns an
-// error, nothing of that is sent, and Act returns that error.
+// error, nothing of that is sent, and Act returns that error. ErrOutdated: an answer that was kept does not
+// count any more.
 func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
 	if o.Of.Sandbox { // it asks nobody
-		return o.method.Act(ctx, s, step)
+		return o.judge(ctx, s, step)
 	}
 	if step.Back || step.Kept != nil {
 		o.tell(host.MethodReturned, "")
 	}
 	ctx, run := begin(ctx, claim)
-	d, err := o.method.Act(ctx, s, step)
+	d, err := o.judge(ctx, s, step)
 	switch {
 	case run.err != nil:
 		return Decision{}, run.err
@@ -165,12 +167,12 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	return d, err
 }
 
-// Answer is Answerer.Answer. ok says that the method is an Answerer.
+// Answer is Answerer.Answer. It also returns what the answer was judged by, for Step.Basis.
 func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
-	kept []byte, ok bool, err error) {
+	kept []byte, by verdict.Basis, err error) {
 	a, ok := o.method.(Answerer)
 	if !ok {
-		return nil, false, nil
+		return nil, by, ErrStep
 	}
 	ctx, _ = begin(ctx, nil)
 	kept, err = a.Answer(ctx, s, state, c)
@@ -179,9 +181,9 @@ func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
 	}
 	if err != nil {
 		o.tellFailed(err)
-		return nil, true, err
+		return nil, by, err
 	}
-	return kept, true, nil
+	return kept, o.basis(s), nil
 }
 
 // Answers reports whether the method is an Answerer, so that it may open boxes.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/verdict"
 )
 
 // Kind is a protocol of verification.
@@ -158,6 +159,15 @@ type Answerer interface {
 	Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
 }
 
+// Fingerprinter is a Method whose verdicts depend on some of its settings only. Fingerprint returns a digest
+// of these (verdict.Digest). A verdict that was kept counts only while it is the same. Without it, every
+// setting counts.
+type Fingerprinter interface{ Fingerprint() string }
+
+// Truster is a Method with several trust anchors. Trusts reports whether a verdict still counts that had this
+// Decision.Trust.
+type Truster interface{ Trusts(trust string) bool }
+
 // Requester is an Answerer whose page may name nothing but the address of a box. Whoever answers fetches from
 // there what is asked (GET).
 type Requester interface {
@@ -190,6 +200,10 @@ const (
 
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
+
+// ErrOutdated says that a verdict was judged by what no longer holds, such as settings or a trust anchor of
+// then. It counts for nothing, and the user begins the step again.
+var ErrOutdated error = &Refusal{Reason: "outdated"}
 
 // ErrMediaType says that what was posted to a box is not of the type that the method reads. It is an ErrStep.
 var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
@@ -232,6 +246,8 @@ type Step struct {
 	Kept  []byte     // what Answer kept: the browser comes for the answer, with Back from the same device
 	File  []byte     // the picture of a page with Camera, at most MaxFile bytes; nil: the form has none
 	State []byte     // of the step before; it was sealed and belongs to this session, method and attempt
+
+	Basis verdict.Basis // by which Answer judged what it kept. Methods do not need it
 }
 
 // MaxFile is the most bytes of a picture (contract 37).
@@ -272,8 +288,12 @@ type Decision struct {
 	// nothing was. Only for AttemptFailed.
 	Refusal *Refusal
 
-	// Age is the age in years that an Approved verdict proves or estimates. 0: the method does not know it.
+	// Age is the age in years that an Approved verdict proves or estimates: one that was asked for, and never
+	// how old somebody is, because it is kept. 0: the age of the session.
 	Age int
+
+	// Basis is what the verdict was judged by. Opened sets it.
+	Basis verdict.Basis
 
 	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the method
 	// has one source of trust, which its settings name.

@@ -164,7 +164,7 @@ var calls = map[string]row{
 		return err
 	}, false},
 	"Passkeys": {PasskeysCount, "o v a d r", func(w *world, who Actor, _ sample) error {
-		_, err := w.Passkeys(ctx, who, pubA)
+		_, err := w.Passkeys(ctx, who, pubA, passkey.MaxTally)
 		return err
 	}, false},
 	"EndPasskeys": {PasskeysEnd, "o", func(w *world, who Actor, _ sample) error {

@@ -1,19 +1,25 @@
 package operate
 
-import "context"
+import (
+	"context"
 
-// Passkeys counts the passkeys of users that were made at a publisher's sites and have not ended.
-func (o *Operations) Passkeys(ctx context.Context, who Actor, publisher string) (UserPasskeys, error) {
+	"github.com/verge-id/verge/core/passkey"
+)
+
+// Passkeys counts the passkeys of users that were made at a publisher's sites and have not ended. It reads no
+// more than about most records.
+func (o *Operations) Passkeys(ctx context.Context, who Actor, publisher string, most int) (
+	UserPasskeys, error) {
 	if err := who.may(PasskeysCount, publisher); err != nil {
 		return UserPasskeys{}, err
 	}
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {
 		return UserPasskeys{}, told(err)
 	}
-	return o.countPasskeys(ctx, publisher)
+	return o.countPasskeys(ctx, publisher, most)
 }
 
-func (o *Operations) countPasskeys(ctx context.Context, publisher string) (UserPasskeys, error) {
+func (o *Operations) countPasskeys(ctx context.Context, publisher string, most int) (UserPasskeys, error) {
 	u := UserPasskeys{Publisher: publisher}
 	ended, err := o.UserPasskeys.Ended(ctx, publisher)
 	if err != nil {
@@ -22,7 +28,7 @@ func (o *Operations) countPasskeys(ctx context.Context, publisher string) (UserP
 	if !ended.IsZero() {
 		u.Ended = &ended
 	}
-	u.Count, u.More, err = o.UserPasskeys.Tally(ctx, publisher)
+	u.Count, u.More, err = o.UserPasskeys.Tally(ctx, publisher, most)
 	return u, err
 }
 
@@ -45,5 +51,5 @@ func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher strin
 	if err := o.UserPasskeys.End(ctx, publisher, entry...); err != nil {
 		return UserPasskeys{}, err
 	}
-	return o.countPasskeys(ctx, publisher)
+	return o.countPasskeys(ctx, publisher, passkey.PageTally)
 }

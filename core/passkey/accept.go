@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/verge-id/verge/core/verdict"
 )
 
 // Reason is why a passkey is not accepted. It is a constant for logs, metrics and the words of a page.
@@ -13,7 +15,8 @@ type Reason string
 const (
 	Unknown   Reason = "unknown"   // there is no record of it, or no more
 	Blocked   Reason = "blocked"   // somebody may have a copy
-	Over      Reason = "over"      // its time is over, or its publisher's passkeys were ended
+	Over      Reason = "over"      // its time is over, or the operator has ended it
+	Trust     Reason = "trust"     // what it was judged by no longer holds
 	Elsewhere Reason = "elsewhere" // it was made at another publisher
 	Level     Reason = "level"     // it proves L1, and L2 is needed
 	Method    Reason = "method"    // it was made after a method that the integration does not offer
@@ -22,7 +25,7 @@ const (
 )
 
 // Reasons has every reason.
-var Reasons = []Reason{Unknown, Blocked, Over, Elsewhere, Level, Method, Age, Stricter}
+var Reasons = []Reason{Unknown, Blocked, Over, Trust, Elsewhere, Level, Method, Age, Stricter}
 
 // Want is what a session needs of a passkey.
 type Want struct {
@@ -34,14 +37,34 @@ type Want struct {
 	Publisher    string                     // the only one that counts; "": any
 }
 
-// Accept decides whether what a passkey stands for is enough. ended is when the passkeys of its publisher
-// were ended, or zero. It returns "" or the reason against it.
-func Accept(r Record, w Want, ended, now time.Time) Reason {
-	settings := DigestOf(w.Settings[r.Method])
+// Standing is what has become of that by which a passkey was made.
+type Standing struct {
+	Ended    time.Time // when the passkeys of its publisher were ended last; zero: never
+	Archived bool      // its publisher is archived, or gone
+	Trusted  bool      // its method still stands by the basis (method.Opened)
+}
+
+// Counts reports whether what was proven still counts in any session.
+func (p Proof) Counts(st Standing) bool {
+	return st.Trusted && !p.isEnded(st)
+}
+
+func (p Proof) isEnded(st Standing) bool {
+	return st.Archived || !st.Ended.IsZero() && !p.Proven.After(st.Ended)
+}
+
+// Counts reports whether a passkey still counts in any session.
+func (r Record) Counts(st Standing, now time.Time) bool {
+	return r.Blocked.IsZero() && now.Before(r.Until) && r.Proof.Counts(st)
+}
+
+// Accept decides whether what a passkey stands for is enough. It returns "" or the reason against it.
+func Accept(r Record, w Want, st Standing, now time.Time) Reason {
+	settings := verdict.Settings(w.Settings[r.Method])
 	switch {
 	case !r.Blocked.IsZero():
 		return Blocked
-	case !now.Before(r.Until), !ended.IsZero() && !r.Made.After(ended):
+	case !now.Before(r.Until), r.isEnded(st):
 		return Over
 	case w.Publisher != "" && r.Publisher != w.Publisher:
 		return Elsewhere
@@ -49,6 +72,8 @@ func Accept(r Record, w Want, ended, now time.Time) Reason {
 		return Level
 	case !slices.Contains(w.Methods, r.Method):
 		return Method
+	case !st.Trusted:
+		return Trust
 	case !(r.ChallengeAge > 0 && r.ChallengeAge >= w.ChallengeAge) &&
 		!(r.MinimumAge > 0 && r.MinimumAge >= w.MinimumAge):
 		return Age

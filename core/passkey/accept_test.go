@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/webauthn"
 )
 
@@ -16,13 +17,14 @@ var (
 
 // estimate and proof are passkeys as they are made after an estimate and after a proof of age.
 func estimate() Record {
-	return Record{Proof: Proof{Level: "L1", ChallengeAge: 25, Method: "camera", Publisher: "pub_a"},
+	return Record{Proof: Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Method: "camera"},
+		Publisher: "pub_a", Proven: made},
 		Made: made, Until: until, written: made, hash: hashOf([]byte("id")), key: []byte("key")}
 }
 
 func proof() Record {
 	r := estimate()
-	r.Proof = Proof{Level: "L2", MinimumAge: 18, Method: "bank", Publisher: "pub_a"}
+	r.Basis = verdict.Basis{Level: "L2", MinimumAge: 18, Method: "bank"}
 	return r
 }
 
@@ -37,6 +39,8 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 		record Record
 		change func(r *Record, w *Want)
 		ended  time.Time
+		lost   bool // the method does not stand by the basis any more
+		gone   bool // the publisher is archived
 		now    time.Time
 		want   Reason
 	}{
@@ -62,6 +66,10 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 			want:   Age},
 		{name: "older than its life", record: estimate(), now: until, want: Over},
 		{name: "the last moment of its life", record: estimate(), now: until.Add(-1)},
+		{name: "of a session from before the end", record: estimate(), ended: made.Add(1), want: Over,
+			change: func(r *Record, _ *Want) { r.Made = made.Add(time.Minute) }},
+		{name: "of a publisher that is archived", record: proof(), gone: true, want: Over},
+		{name: "of settings or an anchor that changed", record: proof(), lost: true, want: Trust},
 		{name: "ended after it was made", record: estimate(), ended: made.Add(1), want: Over},
 		{name: "ended when it was made", record: estimate(), ended: made, want: Over},
 		{name: "ended before it was made", record: estimate(), ended: made.Add(-1)},
@@ -76,10 +84,10 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 		{name: "made where the method was less strict", record: estimate(),
 			change: func(_ *Record, w *Want) { w.Settings = strict }, want: Stricter},
 		{name: "made where the method was as strict", record: estimate(), change: func(r *Record, w *Want) {
-			r.Settings, w.Settings = DigestOf(strict["camera"]), strict
+			r.Settings, w.Settings = verdict.Settings(strict["camera"]), strict
 		}},
 		{name: "made where the method was strict", record: estimate(),
-			change: func(r *Record, _ *Want) { r.Settings = DigestOf(strict["camera"]) }},
+			change: func(r *Record, _ *Want) { r.Settings = verdict.Settings(strict["camera"]) }},
 		{name: "stricter with another method", record: proof(),
 			change: func(_ *Record, w *Want) { w.Settings = strict }},
 	} {
@@ -91,25 +99,14 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 			if !c.now.IsZero() {
 				now = c.now
 			}
-			if got := Accept(c.record, w, c.ended, now); got != c.want {
+			st := Standing{Ended: c.ended, Archived: c.gone, Trusted: !c.lost}
+			if got := Accept(c.record, w, st, now); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 			if c.want != "" && !slices.Contains(Reasons, c.want) {
 				t.Errorf("%q is not among the reasons", c.want)
 			}
 		})
-	}
-}
-
-func TestNoSettingsHaveNoDigest(t *testing.T) {
-	for _, none := range []string{"", "{}", "null"} {
-		if got := DigestOf(json.RawMessage(none)); got != "" {
-			t.Errorf("%q has the digest %q", none, got)
-		}
-	}
-	a, b := DigestOf(json.RawMessage(`{"floor":12}`)), DigestOf(json.RawMessage(`{"floor":13}`))
-	if a == "" || a == b {
-		t.Errorf("two settings have the digests %q and %q", a, b)
 	}
 }
 

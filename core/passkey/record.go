@@ -3,7 +3,6 @@ package passkey
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,29 +13,19 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/webauthn"
 )
 
 // Name is the name under which the passkey stands beside the methods of an integration.
 const Name = method.Passkey
 
-// Proof is what was proven when a passkey was made. A record has it, and so has a session that completes.
+// Proof is what was proven when a passkey was made: the basis of the verdict that completed the session, and
+// nothing that was set later.
 type Proof struct {
-	Level        string // of the session: L1 or L2
-	ChallengeAge int    // what an estimate reached; 0: it was no estimate
-	MinimumAge   int    // the age that a proof proved; 0: there was none
-	Method       string // the name of the method
-	Settings     string // DigestOf the integration's own settings of that method
-	Publisher    string // where it was proven
-}
-
-// DigestOf is what a Proof has of an integration's settings of a method. It is "" without settings.
-func DigestOf(settings json.RawMessage) string {
-	if len(settings) == 0 || string(settings) == "{}" || string(settings) == "null" {
-		return ""
-	}
-	sum := sha256.Sum256(settings)
-	return base64.RawURLEncoding.EncodeToString(sum[:9])
+	verdict.Basis
+	Publisher string    `json:"publisher"` // where it was proven
+	Proven    time.Time `json:"proven"`    // the minute in which the session completed
 }
 
 // Record is what the store keeps of a passkey.
@@ -60,27 +49,22 @@ type Record struct {
 // ID names the record for Store.Delete. It is no secret, and says nothing of the credential.
 func (r Record) ID() string { return r.hash }
 
-// stored is the record as JSON. The MAC that ends it is token.SignRecord's.
+// stored is the record as JSON. The MAC that ends it is token.SignRecord's. A record of an earlier release has no
+// fingerprint, so it counts for nothing.
 type stored struct {
-	At           time.Time  `json:"at"` // when it was written
-	Key          []byte     `json:"key"`
-	Counter      uint32     `json:"counter,omitempty"`
-	Eligible     bool       `json:"backup_eligible,omitempty"`
-	BackedUp     bool       `json:"backed_up,omitempty"`
-	Level        string     `json:"level"`
-	ChallengeAge int        `json:"challenge_age,omitempty"`
-	MinimumAge   int        `json:"minimum_age,omitempty"`
-	Method       string     `json:"method"`
-	Settings     string     `json:"settings,omitempty"`
-	Publisher    string     `json:"publisher"`
-	Made         time.Time  `json:"made"`
-	Until        time.Time  `json:"until"`
-	Blocked      *time.Time `json:"blocked,omitempty"`
+	Proof
+	At       time.Time  `json:"at"` // when it was written
+	Key      []byte     `json:"key"`
+	Counter  uint32     `json:"counter,omitempty"`
+	Eligible bool       `json:"backup_eligible,omitempty"`
+	BackedUp bool       `json:"backed_up,omitempty"`
+	Made     time.Time  `json:"made"`
+	Until    time.Time  `json:"until"`
+	Blocked  *time.Time `json:"blocked,omitempty"`
 }
 
 func (r Record) marshal() ([]byte, error) {
-	s := stored{r.written, r.key, r.counter, r.eligible, r.backedUp, r.Level, r.ChallengeAge, r.MinimumAge,
-		r.Method, r.Settings, r.Publisher, r.Made, r.Until, nil}
+	s := stored{r.Proof, r.written, r.key, r.counter, r.eligible, r.backedUp, r.Made, r.Until, nil}
 	if !r.Blocked.IsZero() {
 		s.Blocked = &r.Blocked
 	}
@@ -100,9 +84,9 @@ func parse(b []byte) (Record, error) {
 		!s.Until.After(s.Made) {
 		return Record{}, errDamaged
 	}
-	r := Record{Proof: Proof{s.Level, s.ChallengeAge, s.MinimumAge, s.Method, s.Settings, s.Publisher},
-		Made: s.Made.UTC(), Until: s.Until.UTC(), written: s.At.UTC(), key: s.Key, counter: s.Counter,
+	r := Record{Proof: s.Proof, Made: s.Made.UTC(), Until: s.Until.UTC(), written: s.At.UTC(), key: s.Key, counter: s.Counter,
 		eligible: s.Eligible, backedUp: s.BackedUp}
+	r.Proven = r.Proven.UTC()
 	if s.Blocked != nil {
 		r.Blocked = s.Blocked.UTC()
 	}

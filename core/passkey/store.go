@@ -87,7 +87,7 @@ func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 		return err
 	}
 	tx.Puts = append(tx.Puts, kv.Put{Name: belongs(r.Publisher, r.hash),
-		Value: []byte(r.Made.Format(time.RFC3339Nano)), Expires: r.Until})
+		Value: []byte(r.Proven.Format(time.RFC3339Nano)), Expires: r.Until})
 	err = kv.CommitSurely(ctx, s.KV, tx)
 	if !kv.IsConflict(err) {
 		return err
@@ -325,13 +325,15 @@ func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) erro
 
 // Limits of Tally.
 const (
-	page     = 500     // records that are read at once
-	maxTally = 100_000 // records that are counted
+	page = 500 // records that are read at once
+
+	PageTally = 1_000   // for a page, which is loaded often
+	MaxTally  = 100_000 // for an operator who asks for the number
 )
 
-// Tally returns how many passkeys of a publisher there are that have not ended. more says that there are more
-// than that: at some point it stops counting.
-func (s *Store) Tally(ctx context.Context, publisher string) (n int, more bool, err error) {
+// Tally returns how many passkeys of a publisher there are that have not ended. It reads no more than about
+// most records, ended ones among them. If there are others, it returns more.
+func (s *Store) Tally(ctx context.Context, publisher string, most int) (n int, more bool, err error) {
 	ended, err := s.Ended(ctx, publisher)
 	if err != nil {
 		return 0, false, err
@@ -351,7 +353,7 @@ func (s *Store) Tally(ctx context.Context, publisher string) (n int, more bool, 
 					n++
 				}
 			}
-			if read += len(found); read >= maxTally {
+			if read += len(found); read >= most {
 				return n, true, nil
 			}
 			if len(found) < page {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/webauthn"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -69,6 +72,7 @@ func (w *world) made(p Proof) New {
 	w.t.Helper()
 	n, err := w.Read(w.create())
 	coretest.Must(w.t, err)
+	p.Proven = w.clock.Now().UTC()
 	coretest.Must(w.t, w.Keep(ctx, n, p))
 	return n
 }
@@ -91,7 +95,8 @@ func (w *world) use(changes ...func(*passkeytest.Ceremony)) (Record, error) {
 	return w.Use(ctx, challenge, at, answer)
 }
 
-var anEstimate = Proof{Level: "L1", ChallengeAge: 25, Method: "camera", Publisher: "pub_a"}
+var anEstimate = Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Method: "camera", Kind: "estimator",
+	Fingerprint: "f", Trust: "t"}, Publisher: "pub_a"}
 
 func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	w := newWorld(t)
@@ -99,7 +104,7 @@ func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	w.clock.Advance(time.Hour)
 	for range 2 {
 		r, err := w.use()
-		if err != nil || r.Proof != anEstimate || !r.Blocked.IsZero() ||
+		if err != nil || r.Basis != anEstimate.Basis || r.Publisher != "pub_a" || !r.Proven.Equal(r.Made) || !r.Blocked.IsZero() ||
 			r.Until.Sub(r.Made) != 365*24*time.Hour || !r.Made.Equal(w.clock.Now().Add(-time.Hour)) {
 			t.Fatalf("contract 38: %+v, %v", r, err)
 		}
@@ -108,7 +113,7 @@ func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	if _, err := w.use(); !errors.Is(err, ErrUnknown) {
 		t.Errorf("contract 38: a passkey whose time is over: %v", err)
 	}
-	if n, _, err := w.Tally(ctx, "pub_a"); n != 0 || err != nil {
+	if n, _, err := w.Tally(ctx, "pub_a", MaxTally); n != 0 || err != nil {
 		t.Errorf("contract 38: %d passkeys are counted after their time, %v", n, err)
 	}
 }
@@ -360,7 +365,7 @@ func TestDeleting(t *testing.T) {
 	if _, err := w.use(); !errors.Is(err, ErrUnknown) {
 		t.Errorf("contract 38: a deleted passkey: %v", err)
 	}
-	if n, _, err := w.Tally(ctx, "pub_a"); n != 0 || err != nil {
+	if n, _, err := w.Tally(ctx, "pub_a", MaxTally); n != 0 || err != nil {
 		t.Errorf("contract 38: it still counts: %d, %v", n, err)
 	}
 	for _, id := range []string{"", "x", strings.ToUpper(r.ID()), r.ID() + "0", "../" + r.ID()[3:]} {
@@ -383,7 +388,7 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 	w.made(longer)
 	count := func(publisher string, want int) {
 		t.Helper()
-		if n, more, err := w.Tally(ctx, publisher); n != want || more || err != nil {
+		if n, more, err := w.Tally(ctx, publisher, MaxTally); n != want || more || err != nil {
 			t.Errorf("contract 38: %s has %d passkeys (%v, %v), want %d", publisher, n, more, err, want)
 		}
 	}
@@ -408,6 +413,32 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 	w.clock.Advance(time.Second)
 	coretest.Must(t, w.End(ctx, "pub_a"))
 	count("pub_a", 0)
+}
+
+// A page that counts passkeys reads few of them, however many there are.
+func TestTally_Limit(t *testing.T) {
+	w := newWorld(t)
+	for p := range partitions {
+		for n := range 300 {
+			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: fmt.Sprintf("%032x", 1000*p+n), Partition: partition(p),
+				Puts: []kv.Put{{Name: belongs("pub_a", strconv.Itoa(n)),
+					Value: []byte(made.Format(time.RFC3339Nano))}}}))
+		}
+	}
+	lists := 0
+	w.faulty.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "List" {
+			lists++
+		}
+		return kvtest.Pass
+	}
+	n, more, err := w.Tally(ctx, "pub_a", 1000)
+	if n != 1200 || !more || lists != 4 || err != nil {
+		t.Errorf("contract 38: %d passkeys, more %v, by %d calls, %v", n, more, lists, err)
+	}
+	if n, more, err := w.Tally(ctx, "pub_a", MaxTally); n != 2400 || more || err != nil {
+		t.Errorf("contract 38: %d passkeys, more %v, %v", n, more, err)
+	}
 }
 
 // Contract 19: who writes to the store makes no passkey and moves none.
@@ -551,7 +582,7 @@ func TestReseal(t *testing.T) {
 	if at, err := w.Ended(ctx, "pub_b"); err != nil || !at.Equal(ended) || signed != 20 {
 		t.Errorf("contract 16: %d records; ended %s, %v", signed, at, err)
 	}
-	if r, err := w.use(); err != nil || r.Proof != anEstimate {
+	if r, err := w.use(); err != nil || r.Basis != anEstimate.Basis {
 		t.Errorf("contract 16: with the old key retired: %+v, %v", r, err)
 	}
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -20,29 +21,19 @@ type recordJSON struct {
 	Box      string `json:"x,omitempty"`
 	Hand     string `json:"h,omitempty"`
 
-	Proven *provenJSON `json:"p,omitempty"`
-}
-
-type provenJSON struct {
-	Method       string `json:"m"`
-	ChallengeAge int    `json:"c,omitempty"`
-	MinimumAge   int    `json:"a,omitempty"`
-	Settings     string `json:"s,omitempty"`
+	// An earlier release wrote what was proven without its basis, as "p". It counts for nothing.
+	Proven verdict.Basis `json:"v,omitzero"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
 	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box,
-		Hand: r.Hand}
+		Hand: r.Hand, Proven: r.Proven}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
 	if !r.AskedUntil.IsZero() {
 		j.Asked = r.AskedUntil.UnixMilli()
-	}
-	if r.Proven != (Proven{}) {
-		proven := provenJSON(r.Proven)
-		j.Proven = &proven
 	}
 	b, err := json.Marshal(j)
 	if err != nil {
@@ -84,15 +75,8 @@ func ParseRecord(b []byte) (Record, error) {
 	return r, nil
 }
 
-// readProven reads what a record says of what was proven, if it says anything.
-func readProven(record web.Object) (p Proven, ok bool) {
-	o, present, ok := record.Object("p")
-	if !present || !ok {
-		return Proven{}, ok
-	}
-	method, _, ok1 := o.String("m")
-	challenge, _, ok2 := o.Integer("c")
-	minimum, _, ok3 := o.Integer("a")
-	settings, _, ok4 := o.String("s")
-	return Proven{method, int(challenge), int(minimum), settings}, ok && ok1 && ok2 && ok3 && ok4
+// readProven reads what was proven, if the record has that.
+func readProven(record web.Object) (b verdict.Basis, ok bool) {
+	v := record.Value("v")
+	return b, !v.Present() || json.Unmarshal([]byte(v.JSON()), &b) == nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"time"
 
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -62,8 +63,9 @@ type Record struct {
 	// else does. Zero: nobody asks.
 	AskedUntil time.Time
 
-	// Proven is what completed the session, where the user may make a passkey of it. Zero: they may not.
-	Proven Proven
+	// Proven is what the verdict was judged by that completed the session, where the user may make a passkey
+	// of it. Its Method may be passkey.Name. Zero: they may not.
+	Proven verdict.Basis
 
 	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not
 	// count. "": none is open.
@@ -72,14 +74,6 @@ type Record struct {
 	// Hand is the handle of the attempt's hand-off to a phone, the last one that was opened. What came of
 	// another one does not count. "": none is open.
 	Hand string
-}
-
-// Proven is what a completed session has proven beside its level.
-type Proven struct {
-	Method       string // the name of the method, or passkey.Name
-	ChallengeAge int    // as in passkey.Proof
-	MinimumAge   int
-	Settings     string
 }
 
 // IsAsked reports whether the other side of a method is being asked about the attempt.

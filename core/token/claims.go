@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/verdict"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -116,6 +117,9 @@ type BoxClaims struct {
 	Same     bool   `json:"sd,omitempty"` // it came from the browser's own device
 	Code     string `json:"rc,omitempty"` // the response_code for that device
 	Digest   []byte `json:"dg,omitempty"` // of the whole answer, to know it again if it is repeated
+
+	// Basis is what the answer was judged by. Zero in boxes of an earlier release.
+	Basis verdict.Basis `json:"by,omitzero"`
 }
 
 // HandClaims is what the store holds of a hand-off: a step that another device does for the browser that
@@ -137,6 +141,9 @@ type HandClaims struct {
 	Done    bool   `json:"dn,omitempty"`
 	Verdict int    `json:"vd,omitempty"` // a method.Verdict
 	Reason  string `json:"wy,omitempty"` // a method.Reason
+
+	// Basis is what the verdict was judged by. Zero in hand-offs of an earlier release.
+	Basis verdict.Basis `json:"by,omitzero"`
 }
 
 // ResultClaims name a completed session. There is no separate token id, because the session is the

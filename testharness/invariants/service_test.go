@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -45,6 +46,9 @@ type setup struct {
 	Sink       *sink
 	Keyring    token.Keyring // the zero one: a fresh one
 	Key        string        // secret key that is configured already, by another service on the store
+
+	BaseURL string          // that several services share; "": its own address
+	Methods []method.Config // beside the sandbox
 
 	BeforePost func(webhook.Event) // between the decision to post and the POST; nil: nothing
 }
@@ -92,8 +96,8 @@ func newService(t testing.TB, c setup) *service {
 	s.url = "http://" + l.Addr().String()
 	out := egress.Config{Dev: true}
 	conf := edge.Config{
-		Core: core.Config{BaseURL: s.url, Dev: true, Limits: unlimited(),
-			Partitions: c.Partitions, Schedule: c.Schedule},
+		Core: core.Config{BaseURL: cmp.Or(c.BaseURL, s.url), Dev: true, Limits: unlimited(),
+			Methods: c.Methods, Partitions: c.Partitions, Schedule: c.Schedule},
 		Keyring: s.keyring, Public: l, Now: s.clock.Now,
 		Server: server.Config{IdleGrace: time.Nanosecond},
 		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),

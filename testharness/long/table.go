@@ -242,6 +242,11 @@ var Table = []Entry{
 		Short: "all suites in a guest of another process, with TestWalk and TestSingleUse (TestEngines)",
 	},
 	{
+		Package: "testharness/invariants", Test: "TestI16NothingStandsForMoreThanWasJudged",
+		Only:  "600 steps at random on each store",
+		Short: "120 steps on each",
+	},
+	{
 		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
 		Only:  "40 to 60 tokens on each store that clients race for while requests and replies are lost",
 		Short: "half of them",

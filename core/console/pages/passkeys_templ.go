@@ -51,7 +51,7 @@ func userPasskeys(f *Frame, u operate.UserPasskeys) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.May(operate.PasskeysEnd) && u.Count > 0 {
+		if f.May(operate.PasskeysEnd) && (u.Count > 0 || u.More) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<details class=\"danger\"><summary>End all of them</summary><p>Their users are verified again, and can make new ones. This cannot be undone.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

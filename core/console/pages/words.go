@@ -420,6 +420,8 @@ func exchangeTone(x operate.Exchange) string {
 // passkeysCounted says how many passkeys users have.
 func passkeysCounted(u operate.UserPasskeys) string {
 	switch {
+	case u.More && u.Count == 0:
+		return "So many passkeys of this publisher's sites have ended that the others are not counted here."
 	case u.More:
 		return "Users have more than " + strconv.Itoa(u.Count) +
 			" passkeys that they made at this publisher's sites."

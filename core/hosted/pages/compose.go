@@ -179,6 +179,8 @@ func compose(v View, lang string, t texts) (page, error) {
 	p.title = p.heading
 	if v.Notice.Trouble {
 		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
+	} else if v.Notice.Outdated {
+		p.notice = &notice{t("notice.outdated.heading"), t("notice.outdated.text")}
 	} else if v.Notice.BadFile {
 		p.notice = &notice{t("notice.bad_file.heading"), t("notice.bad_file.text")}
 	} else if n := passkeyNotice(v.Notice.Passkey, t); n != nil {
@@ -261,7 +263,7 @@ func composeMethod(p *page, v View, t texts) error {
 			return err
 		}
 		// Who has tried knows what happens, and looks for the camera.
-		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble {
+		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble || n.Outdated {
 			p.steps = nil
 		}
 	}

@@ -219,6 +219,9 @@ type Notice struct {
 
 	// Trouble says that the other side of the method failed. No attempt was counted.
 	Trouble bool
+
+	// Outdated says that the settings changed before a verdict was used. No attempt was counted.
+	Outdated bool
 }
 
 // Render returns the whole document, UTF-8. It fails only on a View that no

@@ -98,6 +98,7 @@ func addFailures(add func(string, func(*View))) {
 	add("trouble", func(v *View) {
 		v.Kind, v.Notice, v.AnotherURL = Method, Notice{Trouble: true}, "/verify?flow=a"
 	})
+	add("outdated", func(v *View) { v.Kind, v.Notice = Method, Notice{Outdated: true} })
 	for _, why := range append([]string{"something new"}, reasons...) {
 		add("failed attempt: "+why, func(v *View) {
 			v.Kind, v.Notice = Choose, Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: why}
@@ -837,7 +838,8 @@ func TestLeavingHasOneButton(t *testing.T) {
 }
 
 func TestTheCameraPageIsShortAfterATry(t *testing.T) {
-	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: true}, {Trouble: true}} {
+	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: true}, {Trouble: true},
+		{Outdated: true}} {
 		v := views()["camera"]
 		v.Notice = n
 		doc, _ := render(t, v)

@@ -63,8 +63,8 @@ type passkeyPart struct {
 }
 
 // passkeyReasons are why a passkey is not accepted, as far as there are words for it.
-var passkeyReasons = []string{"answer", "unknown", "blocked", "over", "elsewhere", "level", "method", "age",
-	"stricter"}
+var passkeyReasons = []string{"answer", "unknown", "blocked", "over", "trust", "elsewhere", "level", "method",
+	"age", "stricter"}
 
 func composePasskey(p *page, v View, t texts) error {
 	if v.Passkey == nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // What the service keeps of a wallet's answer: what it means, and nothing of what it said. errorKept is
-// before the name of an error.
+// before the name of an error. A verdict about a document is followed by a colon and the trust anchor that the
+// document led to.
 const (
 	approvedKept  = "approved"
 	rejectedKept  = "rejected"
@@ -197,6 +198,11 @@ func (o *openID) verify(response []byte, age int, transcript []byte) (kept strin
 		return "", refusedBy(err)
 	}
 	kept = otherKept
+	defer func() {
+		if err == nil {
+			kept += ":" + proof.Anchor.Fingerprint()
+		}
+	}()
 	for n, element := range elements {
 		v, there := proof.Elements[element]
 		if !there {
@@ -218,18 +224,19 @@ func (o *openID) verify(response []byte, age int, transcript []byte) (kept strin
 // decide says what is kept of an answer to the core. The error is a *method.Refusal for a wallet that cannot
 // answer: nothing is decided, and the user may try again.
 func decide(kept string) (method.Decision, error) {
-	switch kept {
-	case approvedKept:
-		return method.Decision{Verdict: method.Approved}, nil
-	case rejectedKept:
-		return method.Decision{Verdict: method.Rejected}, nil
-	case otherKept:
-		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Other}, nil
-	case cancelledKept:
-		return method.Decision{Verdict: method.Cancelled}, nil
-	}
 	if name, ok := strings.CutPrefix(kept, errorKept); ok {
 		return method.Decision{}, refused("wallet_error_" + name)
+	}
+	said, anchor, _ := strings.Cut(kept, ":")
+	switch said {
+	case approvedKept:
+		return method.Decision{Verdict: method.Approved, Trust: anchor}, nil
+	case rejectedKept:
+		return method.Decision{Verdict: method.Rejected, Trust: anchor}, nil
+	case otherKept:
+		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Other, Trust: anchor}, nil
+	case cancelledKept:
+		return method.Decision{Verdict: method.Cancelled}, nil
 	}
 	return method.Decision{}, errState
 }

@@ -39,6 +39,9 @@ type Ask struct {
 type Proof struct {
 	// Elements are those of the elements asked for that the answer has: all of them or fewer, but not none.
 	Elements map[string]Value
+
+	// Anchor is the trust anchor that the document led to.
+	Anchor Anchor
 }
 
 // Value is what the issuer says under the name of an element: a bool, an integer or a text.
@@ -78,7 +81,7 @@ func Verify(deviceResponse []byte, a Ask) (Proof, error) {
 	if d.docType != a.DocType {
 		return Proof{}, refused(otherDocType)
 	}
-	o, err := a.verifyIssuer(d)
+	o, anchor, err := a.verifyIssuer(d)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -89,7 +92,7 @@ func Verify(deviceResponse []byte, a Ask) (Proof, error) {
 	if err := a.verifyDevice(d, o); err != nil {
 		return Proof{}, err
 	}
-	return Proof{elements}, nil
+	return Proof{elements, anchor}, nil
 }
 
 // document is the one document of a DeviceResponse, before anything in it was verified.
@@ -154,32 +157,31 @@ func isMap(i cbor.Item) bool {
 	return ok
 }
 
-// verifyIssuer returns the mobile security object, which a trusted issuer has signed.
-func (a Ask) verifyIssuer(d document) (securityObject, error) {
+// verifyIssuer returns the mobile security object, which a trusted issuer has signed, and its trust anchor.
+func (a Ask) verifyIssuer(d document) (o securityObject, anchor Anchor, err error) {
 	chain, ok := d.issuerAuth.chain()
 	if !ok {
-		return securityObject{}, refused(badChain)
+		return o, anchor, refused(badChain)
 	}
-	signer, err := a.signer(chain)
+	signer, anchor, err := a.signer(chain)
 	if err != nil {
-		return securityObject{}, err
+		return o, anchor, err
 	}
 	payload, ok := d.issuerAuth.payload.Bytes()
 	if !ok {
-		return securityObject{}, refused(badSign1)
+		return o, anchor, refused(badSign1)
 	}
 	public, ok := publicKey(signer)
 	if !ok {
-		return securityObject{}, refused(badCertKey)
+		return o, anchor, refused(badCertKey)
 	}
 	if err := d.issuerAuth.verify(public, payload, issuerSignature); err != nil {
-		return securityObject{}, err
+		return o, anchor, err
 	}
-	o, err := readSecurityObject(payload)
-	if err != nil {
-		return securityObject{}, err
+	if o, err = readSecurityObject(payload); err != nil {
+		return o, anchor, err
 	}
-	return o, a.checkObject(o, signer)
+	return o, anchor, a.checkObject(o, signer)
 }
 
 // checkObject compares the object with what was asked for, with the time, and with its signer's certificate.

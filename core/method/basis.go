@@ -1,0 +1,78 @@
+package method
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/verge-id/verge/core/verdict"
+)
+
+// Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of
+// the same kind, its settings have the same fingerprint, and it trusts what the proof led to. An approval must
+// be enough for what is asked now. Any other verdict counts unless less is asked now.
+func (o Opened) Holds(s Session, d Decision) bool {
+	b, now := d.Basis, o.basis(s)
+	if d.Verdict != Approved {
+		return o.isBehind(b) && (b.Trust == "" || o.trusts(b.Trust)) && now.Suffices(b)
+	}
+	return o.Stands(b) && b.Suffices(now)
+}
+
+// Stands reports whether the method would still judge by a basis, whatever a session asks for.
+func (o Opened) Stands(b verdict.Basis) bool { return o.isBehind(b) && o.trusts(b.Trust) }
+
+// isBehind is Stands without the trust anchor. No method has an empty fingerprint, so a verdict that an
+// earlier release has kept without a basis does not count.
+func (o Opened) isBehind(b verdict.Basis) bool {
+	return b.Method == o.Name && b.Kind == o.Kind && b.Fingerprint == o.fingerprint() && o.Reaches(b.Level)
+}
+
+// basis is what the method judges by now.
+func (o Opened) basis(s Session) verdict.Basis {
+	b := verdict.Basis{Method: o.Name, Kind: o.Kind, Fingerprint: o.fingerprint(), Level: s.Level,
+		Settings: verdict.Settings(s.Settings)}
+	if o.Of.Estimates {
+		b.ChallengeAge = s.ChallengeAge
+	} else {
+		b.MinimumAge = s.MinimumAge
+	}
+	return b
+}
+
+func (o Opened) fingerprint() string {
+	if f, ok := o.method.(Fingerprinter); ok {
+		return f.Fingerprint()
+	}
+	return verdict.Digest(string(o.Settings))
+}
+
+func (o Opened) trusts(trust string) bool {
+	if t, ok := o.method.(Truster); ok {
+		return t.Trusts(trust)
+	}
+	return trust == ""
+}
+
+// judge has the method decide, and adds what it has judged by. The error is ErrOutdated for an answer that was
+// kept and does not count any more, and for an approval that proves less than was asked for.
+func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, error) {
+	kept := step.Kept != nil
+	if kept && !o.isBehind(step.Basis) { // so the method need not read what another one has kept
+		return Decision{}, ErrOutdated
+	}
+	d, err := o.method.Act(ctx, s, step)
+	if err != nil || d.Verdict == Pending {
+		return d, err
+	}
+	if d.Basis = step.Basis; !kept {
+		d.Basis = o.basis(s)
+	}
+	d.Basis.Trust = d.Trust
+	if d.Verdict == Approved && !o.Of.Estimates {
+		d.Basis.MinimumAge = cmp.Or(d.Age, d.Basis.MinimumAge)
+	}
+	if d.Verdict != Cancelled && !o.Holds(s, d) {
+		return Decision{}, ErrOutdated
+	}
+	return d, nil
+}

@@ -1,0 +1,24 @@
+package openid4vp
+
+import (
+	"slices"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
+	"github.com/verge-id/verge/core/verdict"
+)
+
+var (
+	_ method.Fingerprinter = (*openID)(nil)
+	_ method.Truster       = (*openID)(nil)
+)
+
+// Fingerprint implements method.Fingerprinter. Of the trust anchors a verdict depends on one alone, which is its
+// Trust, so the others may change.
+func (o *openID) Fingerprint() string { return verdict.Digest(o.settings.profile.name) }
+
+// Trusts implements method.Truster.
+func (o *openID) Trusts(anchor string) bool {
+	return slices.ContainsFunc(o.settings.anchors,
+		func(a mdoc.Anchor) bool { return a.Fingerprint() == anchor })
+}

@@ -1,0 +1,54 @@
+// Package verdict has the basis of a verdict: what a method judged it by. The core stores it with each verdict
+// that is used later: an answer that waits for its browser, a verdict of a phone, the outcome of a session,
+// and a passkey. Whoever uses the verdict compares the basis with what holds then.
+package verdict
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+)
+
+// Basis is what a verdict was judged by. The zero Basis belongs to no verdict, so it never holds.
+type Basis struct {
+	Method string `json:"method"` // its name
+	Kind   string `json:"kind,omitempty"`
+
+	Fingerprint string `json:"fingerprint,omitempty"` // of the method's settings
+	Trust       string `json:"trust,omitempty"`       // the trust anchor that a proof led to, if there are several
+	Settings    string `json:"settings,omitempty"`    // Settings of the integration's own
+
+	Level string `json:"level"` // of the session: L1 or L2
+
+	// The age that an estimate was compared with, or that a proof was asked for. An approval can have proven
+	// more than that. The one that does not apply is 0.
+	ChallengeAge int `json:"challenge_age,omitempty"`
+	MinimumAge   int `json:"minimum_age,omitempty"`
+}
+
+// Suffices reports whether an approval on this basis is enough where now is asked for: the same level and
+// settings, and no higher age. The method is compared by method.Opened.
+func (b Basis) Suffices(now Basis) bool {
+	return b.Level >= now.Level && b.ChallengeAge >= now.ChallengeAge && b.MinimumAge >= now.MinimumAge &&
+		(now.Settings == "" || now.Settings == b.Settings)
+}
+
+// Digest returns a short digest of texts. Different lists of texts have different digests.
+func Digest(texts ...string) string {
+	var all []byte
+	for _, text := range texts {
+		all = append(binary.BigEndian.AppendUint32(all, uint32(len(text))), text...)
+	}
+	sum := sha256.Sum256(all)
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// Settings returns the digest of an integration's own settings for a method. It is "" without settings.
+func Settings(own json.RawMessage) string {
+	if len(own) == 0 || string(own) == "{}" || string(own) == "null" {
+		return ""
+	}
+	sum := sha256.Sum256(own)
+	return base64.RawURLEncoding.EncodeToString(sum[:9])
+}
