@@ -319,5 +319,5 @@ func readBase64(text string) (cbor.Item, error) {
 	if err != nil {
 		return cbor.Item{}, err
 	}
-	return cbor.Read(b, cbor.Options{Tags: []uint64{tagCBOR}})
+	return cbor.Read(b, cbor.Options{Any: true})
 }

@@ -2,7 +2,9 @@ package mdoc
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -10,6 +12,12 @@ import (
 
 // Anchor is a certificate authority whose document signers are trusted.
 type Anchor struct{ Certificate *x509.Certificate }
+
+// Fingerprint returns the SHA-256 of the certificate in hex, as tools print it.
+func (a Anchor) Fingerprint() string {
+	hash := sha256.Sum256(a.Certificate.Raw)
+	return hex.EncodeToString(hash[:])
+}
 
 // ParseAnchors reads trust anchors: certificates in PEM, with or without text between them, or in DER one
 // after the other. The error says which certificate cannot be used and why. Dates are not looked at: Verify

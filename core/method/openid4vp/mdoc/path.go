@@ -32,12 +32,16 @@ var (
 // anyPurpose is anyExtendedKeyUsage. An authority may have it, but not a document signer.
 const anyPurpose = "2.5.29.37.0"
 
-// signer returns the certificate of the document signer, the first of a chain, if it is good and a trust
-// anchor has issued it. chain is in DER. It is the path to the anchor in order. The anchor may be in it or
-// not, and what stands behind the anchor is not looked at.
-func (a Ask) signer(chain [][]byte) (*x509.Certificate, error) {
+// signer returns the certificate of the document signer, the first of a chain, if it is good, and the trust
+// anchor that has issued it. chain is in DER. It is the path to the anchor in order. The anchor may be in it
+// or not, and what stands behind the anchor is not looked at.
+//
+// ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
+// authorities and no countries, and nothing here depends on a country.
+func (a Ask) signer(chain [][]byte) (*x509.Certificate, Anchor, error) {
+	none := Anchor{}
 	if len(chain) < 1 || len(chain) > maxChain {
-		return nil, refused(badChain)
+		return nil, none, refused(badChain)
 	}
 	var path []*x509.Certificate
 	for i, der := range chain {
@@ -46,42 +50,43 @@ func (a Ask) signer(chain [][]byte) (*x509.Certificate, error) {
 		}
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			return nil, refused(badCertificate)
+			return nil, none, refused(badCertificate)
 		}
 		path = append(path, c)
 	}
 	if why := a.checkSigner(path[0]); why != "" {
-		return nil, refused(why)
+		return nil, none, refused(why)
 	}
 	for i, c := range path[1:] {
 		if why := a.checkIssuer(c, i); why != "" {
-			return nil, refused(why)
+			return nil, none, refused(why)
 		}
 		if !mayHaveIssued(c, path[i]) {
-			return nil, refused(badChain)
+			return nil, none, refused(badChain)
 		}
 	}
 	// Signatures cost most, so they come last, and the anchor's comes first: whoever has no certificate of an
 	// anchor can cause no others to be checked.
-	if why := a.checkAnchored(path); why != "" {
-		return nil, refused(why)
+	anchor, why := a.anchorOf(path)
+	if why != "" {
+		return nil, none, refused(why)
 	}
 	for i, c := range slices.Backward(path[1:]) {
 		if !hasSigned(c, path[i]) {
-			return nil, refused(badChain)
+			return nil, none, refused(badChain)
 		}
 	}
-	return path[0], nil
+	return path[0], anchor, nil
 }
 
 func (a Ask) isAnchor(der []byte) bool {
 	return slices.ContainsFunc(a.Anchors, func(t Anchor) bool { return bytes.Equal(t.Certificate.Raw, der) })
 }
 
-// checkAnchored returns why no trust anchor has issued the last certificate of a path, "" if one has.
+// anchorOf returns the trust anchor that has issued the last certificate of a path, or why none has.
 // Authorities change their keys and keep their names, or renew a certificate and keep the key, so there may
 // be several to try.
-func (a Ask) checkAnchored(path []*x509.Certificate) (why string) {
+func (a Ask) anchorOf(path []*x509.Certificate) (anchor Anchor, why string) {
 	last := path[len(path)-1]
 	why = untrusted
 	for _, t := range a.Anchors {
@@ -89,10 +94,10 @@ func (a Ask) checkAnchored(path []*x509.Certificate) (why string) {
 			continue
 		}
 		if why = a.checkIssuer(t.Certificate, len(path)-1); why == "" {
-			break
+			return t, ""
 		}
 	}
-	return why
+	return Anchor{}, why
 }
 
 // checkSigner returns why a certificate is not one of a document signer, "" if it is.
