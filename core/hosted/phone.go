@@ -104,7 +104,7 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 	}
 	m, ok := h.Methods[hand.Method]
 	if r.Terminal() || r.Hand != handle || r.Attempts != hand.Attempt || !ok ||
-		!slices.Contains(v.session.Integration.Offers(), hand.Method) {
+		!slices.Contains(v.session.Integration.Offers(), hand.Method) || m.Show(v.told(m, r), nil).Here {
 		return over()
 	}
 	v.offers = []method.Opened{m}
