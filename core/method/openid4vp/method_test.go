@@ -523,6 +523,12 @@ func TestCrossDevice_Off(t *testing.T) {
 	}
 }
 
+// The browser's own dialog is not affected: Verge does not learn where its wallet is.
+func TestCrossDevice_TheBrowserChooses(t *testing.T) {
+	w := newWorld(t, config(t, "eu-av", settings{"cross_device": false}))
+	w.wantByBrowser(w.inBrowser(service), method.Approved, "")
+}
+
 // The answers that are none are made of a wallet's good one.
 const plain, encrypted = "eu-av by value", "eu-av by value, encrypted"
 
