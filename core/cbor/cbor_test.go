@@ -110,7 +110,7 @@ func again(i Item) Item {
 		}
 		return Map(pairs...)
 	}
-	return i // an integer beyond 64 bits, or what only Options.Any accepts
+	return i // an integer beyond 64 bits, or an item that only Options.Any accepts
 }
 
 func TestVectors(t *testing.T) {

@@ -14,7 +14,7 @@
 //   - The keys of a map are integers or texts, and no key occurs twice. Two encodings of one integer are the
 //     same key.
 //   - Texts are valid UTF-8. Bytes and texts are two types, and neither is read as the other.
-//   - Of the simple values there are false, true and null. Tags and floats are refused.
+//   - The simple values are false, true and null. Tags and floats are rejected.
 //   - The input has at most MaxSize bytes, 4,096 items and 16 levels.
 //
 // Heads may be longer than needed, and the keys of a map may have any order, because writers of mobile

@@ -15,8 +15,7 @@ func (i Item) Raw() []byte { return i.raw }
 // Present reports whether there is an item. Null is one.
 func (i Item) Present() bool { return len(i.raw) > 0 }
 
-// content returns the head and what stands behind it. An item of indefinite length has no content that can be
-// read here.
+// content returns the head and the bytes after it. It is not ok for an item of indefinite length.
 func (i Item) content() (h head, content []byte, ok bool) {
 	if len(i.raw) == 0 {
 		return head{}, nil, false
@@ -109,8 +108,8 @@ func (i Item) Pairs() (pairs []Pair, ok bool) {
 	return pairs, true
 }
 
-// Member returns the value of a map that has this text for a key. It is a zero Item if there is none, if the
-// value is undefined, and if i is no map.
+// Member returns the value of a map that has this text for a key. It is a zero Item if the map has no such
+// key, if the value is undefined, and if i is no map.
 func (i Item) Member(name string) Item {
 	return i.find(func(key Item) bool {
 		text, ok := key.Text()

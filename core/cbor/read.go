@@ -27,8 +27,8 @@ type Options struct {
 	Canonical bool
 
 	// Any accepts every item that RFC 8949 calls well-formed: tags, floats, simple values, indefinite
-	// lengths, and keys of every type. It is for input of which the caller reads some parts and ignores the
-	// others, such as documents whose issuers add elements of their own. The methods of Item stay strict.
+	// lengths, and keys of every type. It is for input with parts that the caller ignores, such as documents
+	// to which issuers add their own elements. The methods of Item stay strict.
 	Any bool
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// walletProfile is a profile with an issuer and a device whose keys are on a curve of their own.
+// walletProfile is a profile with the curves of its issuer's and its device's keys.
 type walletProfile struct {
 	name, eku string
 	issuer    elliptic.Curve

@@ -334,7 +334,7 @@ func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 }
 
 // With cross_device = false, a wallet on another device cannot answer, by whichever way its link was sent on.
-func TestAWalletOnThisDeviceAlone(t *testing.T) {
+func TestWallet_SameDeviceOnly(t *testing.T) {
 	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
 		"signed": methodtest.SignedWallet} {
 		t.Run("contract 39: "+name, func(t *testing.T) {

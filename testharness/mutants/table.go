@@ -3769,7 +3769,7 @@ func (g *groupState) unlock() {}`,
 		of:     "visit.handOff",
 		old:    `v.phone != nil || shows.Here ||`,
 		new:    `v.phone != nil ||`,
-		ask:    []string{"./testharness/methodtest TestAWalletOnThisDeviceAlone"},
+		ask:    []string{"./testharness/methodtest TestWallet_SameDeviceOnly"},
 	},
 	{
 		breaks: "every date of birth is old enough (contract 39)",

@@ -180,7 +180,7 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 	return response, nil
 }
 
-// verify returns what is kept of a document. The error is a *method.Refusal.
+// verify returns the kept form of a document. The error is a *method.Refusal.
 func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,

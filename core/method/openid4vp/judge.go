@@ -19,8 +19,8 @@ const (
 	errorKept       = "error:"
 )
 
-// kept is what the service keeps of a document: the result, the age that it proves, and the trust anchor that
-// the document led to. Nothing else of a document is kept.
+// kept is the part of a document that the service stores: the result, the age that it proves, and the trust
+// anchor that it led to.
 type kept struct {
 	result string
 	age    int
@@ -67,7 +67,7 @@ func bornBy(v mdoc.Value, age int, now time.Time) (old, ok bool) {
 	return years >= age, ok
 }
 
-// decide returns the decision by what was kept. The error is a *method.Refusal for a wallet that cannot answer:
+// decide returns the decision by a kept answer. The error is a *method.Refusal for a wallet that cannot answer:
 // nothing is decided, and the user may try again.
 func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {

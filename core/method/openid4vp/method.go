@@ -17,17 +17,17 @@
 // # What decides
 //
 //   - The element of the age is true: approved. It is false: rejected.
-//   - The element of a higher age is true: approved. It is false: a failed attempt, because it says nothing
-//     about the age. A false for a lower age rejects, and a true for one is a failed attempt.
+//   - The element of a higher age is true: approved. It is false: a failed attempt, because the age is still
+//     open. A false for a lower age rejects, and a true is a failed attempt.
 //   - A date of birth is compared with the date of the check. Neither the date nor the exact age is kept.
 //   - The document has none of the elements, or they cannot be read: a failed attempt.
 //   - The user refuses in the wallet: cancelled.
 //   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
-//   - An answer that does not verify is rejected, and the wallet may send another. From the browser it is a
+//   - A response that does not verify is rejected, and the wallet may send another. From the browser it is a
 //     failed attempt.
 //
-// The wallet is asked for one element: the one of the age, or else one of the others that the profile has. The
-// first one that the document has decides.
+// The wallet is asked for one element: the element of the age, or else another one that the profile has. The
+// first element that the document has decides.
 //
 // # Settings
 //

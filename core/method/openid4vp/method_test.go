@@ -116,8 +116,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// asked is what a request for an age asks for: the sets of claims of the query, in order of preference, and the
-// elements that the browser is asked for.
+// asked returns the sets of claims of a request for an age, in order of preference, and the elements of the
+// request to the browser.
 func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
 	w.Helper()
 	w.session.MinimumAge = age
@@ -332,7 +332,7 @@ func (w *world) metadata(same bool) []byte {
 	return claims.Metadata
 }
 
-// says returns a change of what a document says: element, value, and so on.
+// says returns a change of the elements of a document: element, value, and so on.
 func says(elements ...any) func(*wallettest.Presentation) {
 	return func(p *wallettest.Presentation) {
 		p.Elements = nil
@@ -345,7 +345,7 @@ func says(elements ...any) func(*wallettest.Presentation) {
 // born is the value of birth_date.
 func born(date string) cbor.Item { return wallettest.BirthDate(date) }
 
-// What a document says decides, and nothing else does.
+// The elements of a document decide.
 func TestVerdicts(t *testing.T) {
 	const failed, approved, rejected = method.AttemptFailed, method.Approved, method.Rejected
 	for _, c := range []struct {
@@ -363,13 +363,13 @@ func TestVerdicts(t *testing.T) {
 		{"a lower age was not asked for", "eu-av", 18, says("age_over_16", true), failed,
 			method.Unconfirmed, 0},
 		{"18 proves 16", "eu-av", 16, says("age_over_18", true), approved, "", 18},
-		{"below 18 says nothing about 16", "eu-av", 16, says("age_over_18", false), failed, method.Other, 0},
+		{"below 18 leaves 16 open", "eu-av", 16, says("age_over_18", false), failed, method.Other, 0},
 		{"16 itself decides", "eu-av", 16, says("age_over_18", false, "age_over_16", true), approved, "", 16},
 		{"below 16 is a final no", "eu-av", 16, says("age_over_16", false), rejected, "", 0},
 		{"21 itself decides", "eu-av", 21, says("age_over_18", true, "age_over_21", false), rejected, "", 0},
 		{"over 21", "eu-av", 21, says("age_over_18", true, "age_over_21", true), approved, "", 21},
 		{"below 18 is below 21", "eu-av", 21, says("age_over_18", false), rejected, "", 0},
-		{"over 18 says nothing about 21", "eu-av", 21, says("age_over_18", true), failed, method.Other, 0},
+		{"over 18 leaves 21 open", "eu-av", 21, says("age_over_18", true), failed, method.Other, 0},
 		{"over 18, and 21 is unreadable", "eu-av", 21, says("age_over_21", 1, "age_over_18", true), failed,
 			method.Other, 0},
 		{"1 is not true", "eu-av", 18, says("age_over_18", 1), failed, method.Unconfirmed, 0},
@@ -378,7 +378,7 @@ func TestVerdicts(t *testing.T) {
 		{"nothing is proven by nothing", "eu-av", 18, says(), failed, method.Unconfirmed, 0},
 
 		{"a licence that says no more than 21", "mdl", 18, says("age_over_21", true), approved, "", 21},
-		{"a licence of a person below 21 says nothing about 18", "mdl", 18, says("age_over_21", false),
+		{"a licence of a person below 21 leaves 18 open", "mdl", 18, says("age_over_21", false),
 			failed, method.Other, 0},
 		{"a licence that says both", "mdl", 18, says("age_over_21", false, "age_over_18", true), approved, "",
 			18},
@@ -394,7 +394,7 @@ func TestVerdicts(t *testing.T) {
 		// noon is 22 November 2026.
 		{"the 18th birthday", "pid", 18, says("birth_date", born("2008-11-22")), approved, "", 18},
 		{"the day before it", "pid", 18, says("birth_date", born("2008-11-23")), rejected, "", 0},
-		{"the exact age is not told", "pid", 18, says("birth_date", born("1950-01-01")), approved, "", 18},
+		{"the exact age is not returned", "pid", 18, says("birth_date", born("1950-01-01")), approved, "", 18},
 		{"16 years", "pid", 16, says("birth_date", born("2010-11-22")), approved, "", 16},
 		{"no date", "pid", 18, says(), failed, method.Unconfirmed, 0},
 		{"a date without its tag", "pid", 18, says("birth_date", "1990-01-01"), failed,
@@ -428,7 +428,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// keptForm is what is kept of a document: the result, an age that was asked for, and the anchor.
+// keptForm is the kept form of a document: the result, an age that was asked for, and the anchor.
 var keptForm = regexp.MustCompile(`^(approved:(16|18|21)|rejected:0|other_age:0|unconfirmed:0):[0-9a-f]{64}$`)
 
 // anchor is the fingerprint of the wallet's issuer.
@@ -502,7 +502,7 @@ func TestCrossDevice_Off(t *testing.T) {
 			}
 
 			// The attacker knows the address of the box from the link, and makes a request for another device.
-			// What was shown before the setting changed is the same request.
+			// The page from before the setting changed has the same request.
 			before.state = w.state
 			m := before.message(before.shows().Code)
 			kept, err = w.send(m)

@@ -107,13 +107,13 @@ func (p profile) oldest() int {
 	return highestOver
 }
 
-// element is one that is asked for. It says whether the person is of that age, unless it is a date of birth.
+// element is an element of a request. It is true if the person is of that age, unless it is a date of birth.
 type element struct {
 	name string
 	age  int
 }
 
-// elements returns what is asked for to prove an age. The first one that a document has decides.
+// elements returns the elements that can prove an age. The first element that a document has decides.
 func (p profile) elements(age int) []element {
 	if p.element == birthDate {
 		return []element{{birthDate, age}}

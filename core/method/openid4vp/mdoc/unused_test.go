@@ -105,7 +105,7 @@ func TestVerify_UnusedParts(t *testing.T) {
 	}
 }
 
-// The same items prove nothing where they are used.
+// The same items are no values of used parts.
 func TestVerify_UnusualItemsAreNoValues(t *testing.T) {
 	issuer := newIssuer(nil)
 	for name := range unusual {
@@ -123,7 +123,7 @@ func TestVerify_UndefinedMembers(t *testing.T) {
 	runCases(t, []verifyCase{
 		{"documentErrors", member(response, "documentErrors", undefined), ""},
 		{"errors", member(document, "errors", undefined), ""},
-		{"a MAC beside the signature", member(deviceAuth, "deviceMac", undefined), ""},
+		{"a MAC in addition to the signature", member(deviceAuth, "deviceMac", undefined), ""},
 		{"expectedUpdate", edit(object, within("validityInfo", "expectedUpdate", undefined)), ""},
 		{"keyAuthorizations", edit(object, within("deviceKeyInfo", "keyAuthorizations", undefined)), ""},
 		{"the algorithm of the device's key", edit(object, func(i cbor.Item) cbor.Item {
@@ -157,7 +157,7 @@ func TestVerify_ManyDigests(t *testing.T) {
 	}
 }
 
-// Documents of a trial on public reports. Nobody has kept their issuer's root, so they are read up to there.
+// Documents of a trial on public reports. Their issuer's root was not kept, so the path ends there.
 func TestVerify_TrialDocuments(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("../../../../../shared/vectors/cases", "mdoc-*.hex"))
 	if err != nil {

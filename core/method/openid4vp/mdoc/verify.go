@@ -38,14 +38,14 @@ type Ask struct {
 
 // Proof is what an answer proves.
 type Proof struct {
-	// Elements are those of the elements asked for that the answer has: all, some or none.
+	// Elements has the elements asked for that the response contains: all, some or none.
 	Elements map[string]Value
 
 	// Anchor is the trust anchor that the document led to.
 	Anchor Anchor
 }
 
-// Value is what the issuer says under the name of an element. It may be of any type.
+// Value is the value of an element. It may be of any type.
 type Value struct{ item cbor.Item }
 
 // Bool returns a value that is true or false. Neither 1 nor "true" is.
