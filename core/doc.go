@@ -52,6 +52,13 @@
 //     nothing from then on, also not for sessions under way. By way of the
 //     browser, an answer counts for the page's own origin and question alone.
 //     A user who declines loses no attempt.
+//   - Anyone who sends the code of their own session to another person: The
+//     person who answers proves for that session, because an answer from
+//     another device has no tie to a browser. The wallet names the site. With
+//     cross_device = false, only a wallet on the browser's own device can
+//     answer, and its user returns to a browser that completes nothing unless
+//     it is the one that asks. Which wallet answers the browser's own dialog
+//     is the browser's choice.
 //   - Whoever has the link of a hand-off: The first device that begins does the
 //     step, once, and every later one is told so. It gets no flow token and no
 //     result, and completes no session: that needs the browser that waits.

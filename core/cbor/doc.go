@@ -10,16 +10,20 @@
 // Two readers must never understand the same bytes differently. So Read is stricter than RFC 8949:
 //
 //   - Nothing stands behind the item. ReadFirst is for an item that something follows.
-//   - Each length is known before its content. Indefinite lengths are refused.
+//   - Each length is known before its content.
 //   - The keys of a map are integers or texts, and no key occurs twice. Two encodings of one integer are the
 //     same key.
 //   - Texts are valid UTF-8. Bytes and texts are two types, and neither is read as the other.
-//   - Of the simple values there are false, true and null. Floats are refused.
-//   - A tag is refused, unless the caller names it in Options.
-//   - The input has at most MaxSize bytes, 4,096 items and 16 levels, and no map has more than 256 pairs.
+//   - The simple values are false, true and null. Tags and floats are rejected.
+//   - The input has at most MaxSize bytes, 4,096 items and 16 levels.
 //
 // Heads may be longer than needed, and the keys of a map may have any order, because writers of mobile
 // documents do that. Options.Canonical refuses both.
+//
+// Mobile documents have parts that their reader ignores, and issuers may put any item there. With Options.Any
+// Read accepts tags, floats, all simple values, indefinite lengths, and keys of every type. The other rules
+// stay, and so do the methods of Item: a float or an item of indefinite length is of none of their types. A
+// member whose value is undefined counts as missing.
 //
 // # Signed bytes
 //

@@ -39,8 +39,8 @@ func ExampleItem_Raw() {
 		)},
 	).Raw()
 
-	tags := cbor.Options{Tags: []uint64{24}}
-	item, err := cbor.Read(document, tags)
+	any := cbor.Options{Any: true}
+	item, err := cbor.Read(document, any)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -50,7 +50,7 @@ func ExampleItem_Raw() {
 		digest := sha256.Sum256(e.Raw())
 		_, content, _ := e.Tag()
 		inner, _ := content.Bytes()
-		element, err := cbor.Read(inner, tags)
+		element, err := cbor.Read(inner, any)
 		if err != nil {
 			fmt.Println(err)
 			return

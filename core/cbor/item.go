@@ -15,13 +15,13 @@ func (i Item) Raw() []byte { return i.raw }
 // Present reports whether there is an item. Null is one.
 func (i Item) Present() bool { return len(i.raw) > 0 }
 
-// content returns the head and what stands behind it.
+// content returns the head and the bytes after it. It is not ok for an item of indefinite length.
 func (i Item) content() (h head, content []byte, ok bool) {
 	if len(i.raw) == 0 {
 		return head{}, nil, false
 	}
 	h, problem := readHead(i.raw)
-	return h, i.raw[h.size:], problem == ""
+	return h, i.raw[h.size:], problem == "" && !h.indefinite
 }
 
 // Integer returns an integer of 64 bits. It is not ok for one that is larger, which CBOR has.
@@ -59,17 +59,17 @@ func (i Item) Text() (content string, ok bool) {
 
 // Bool returns an item that is true or false.
 func (i Item) Bool() (value, ok bool) {
-	h, _, ok := i.content()
-	if !ok || h.major != simple || h.argument == simpleNull {
-		return false, false
-	}
-	return h.argument == simpleTrue, true
+	value = i.is(simpleTrue)
+	return value, value || i.is(simpleFalse)
 }
 
 // Null reports whether the item is null. A zero Item is not.
-func (i Item) Null() bool {
+func (i Item) Null() bool { return i.is(simpleNull) }
+
+// is reports whether the item is a simple value. A float with the same argument is longer.
+func (i Item) is(value uint64) bool {
 	h, _, ok := i.content()
-	return ok && h.major == simple && h.argument == simpleNull
+	return ok && h.major == simple && h.size == 1 && h.argument == value
 }
 
 // Tag returns the number and the content of a tagged item.
@@ -108,8 +108,8 @@ func (i Item) Pairs() (pairs []Pair, ok bool) {
 	return pairs, true
 }
 
-// Member returns the value of a map that has this text for a key. It is a zero Item if there is none, and if
-// i is no map.
+// Member returns the value of a map that has this text for a key. It is a zero Item if the map has no such
+// key, if the value is undefined, and if i is no map.
 func (i Item) Member(name string) Item {
 	return i.find(func(key Item) bool {
 		text, ok := key.Text()
@@ -134,7 +134,7 @@ func (i Item) find(is func(key Item) bool) Item {
 		var key, value Item
 		key, b = first(b)
 		value, b = first(b)
-		if is(key) {
+		if is(key) && !value.is(simpleUndefined) {
 			return value
 		}
 	}
@@ -143,20 +143,33 @@ func (i Item) find(is func(key Item) bool) Item {
 
 // first splits the first item off b, which has been checked.
 func first(b []byte) (item Item, rest []byte) {
-	n := 0
-	for left := uint64(1); left > 0; left-- {
-		h, _ := readHead(b[n:])
-		n += h.size
-		switch h.major {
-		case byteString, textString:
-			n += int(h.argument)
-		case array:
-			left += h.argument
-		case mapping:
-			left += 2 * h.argument
-		case tag:
-			left++
-		}
-	}
+	n := sizeOf(b)
 	return Item{b[:n:n]}, b[n:]
+}
+
+// sizeOf returns how many bytes the first item of b has, which has been checked.
+func sizeOf(b []byte) (n int) {
+	h, _ := readHead(b)
+	n = h.size
+	left := uint64(0) // items inside
+	switch h.major {
+	case byteString, textString:
+		n += int(h.argument)
+	case array:
+		left = h.argument
+	case mapping:
+		left = 2 * h.argument
+	case tag:
+		left = 1
+	}
+	for ; left > 0; left-- {
+		n += sizeOf(b[n:])
+	}
+	if h.indefinite {
+		for b[n] != stop {
+			n += sizeOf(b[n:])
+		}
+		n++
+	}
+	return n
 }

@@ -14,7 +14,6 @@ const (
 
 	maxItems = 4096 // of all levels; it limits the time that a hostile input takes
 	maxDepth = 16   // levels; the item itself is the first
-	maxPairs = 256  // of one map
 )
 
 // manyPairs is the number of pairs from which on a map's keys are kept in a Go map. With fewer pairs a search
@@ -27,8 +26,10 @@ type Options struct {
 	// are as short as possible, and the keys of a map stand in order.
 	Canonical bool
 
-	// Tags are the tags that may occur. Read does not look at what a tag says of its content.
-	Tags []uint64
+	// Any accepts every item that RFC 8949 calls well-formed: tags, floats, simple values, indefinite
+	// lengths, and keys of every type. It is for input with parts that the caller ignores, such as documents
+	// to which issuers add their own elements. The methods of Item stay strict.
+	Any bool
 }
 
 // SyntaxError says where and why an input is not acceptable. It quotes nothing of the input, which may hold
@@ -82,16 +83,40 @@ const (
 
 // Simple values.
 const (
-	simpleFalse = 20
-	simpleTrue  = 21
-	simpleNull  = 22
+	simpleFalse     = 20
+	simpleTrue      = 21
+	simpleNull      = 22
+	simpleUndefined = 23
+)
+
+// infoIndefinite, in the head of bytes, a text, an array or a map, says that a stop ends the item.
+const (
+	infoIndefinite = 31
+	stop           = simple<<5 | infoIndefinite
 )
 
 // head is what an item begins with.
 type head struct {
-	major    byte
-	argument uint64 // the value, the length, the number of the tag
-	size     int    // in bytes
+	major      byte
+	argument   uint64 // the value, the length, the number of the tag
+	size       int    // in bytes
+	indefinite bool   // the length is not known
+}
+
+// uncommon returns why a head that begins with this byte needs Options.Any, "" if it does not.
+func uncommon(first byte) string {
+	info := first & 31
+	switch major := first >> 5; {
+	case info == infoIndefinite:
+		return "an indefinite length"
+	case major == tag:
+		return "a tag"
+	case major == simple && info >= 25 && info <= 27:
+		return "a float"
+	case major == simple && (info < simpleFalse || info > simpleNull) && info < 28:
+		return "a simple value other than false, true and null"
+	}
+	return ""
 }
 
 // problem says what is wrong with a head, "" for nothing.
@@ -103,17 +128,14 @@ func readHead(b []byte) (h head, problem string) {
 	h = head{major: b[0] >> 5, size: 1}
 	info := b[0] & 31
 	switch {
-	case h.major == simple && info >= 25 && info <= 27:
-		return head{}, "a float"
-	case h.major == simple && (info < simpleFalse || info > simpleNull) && info < 28:
-		return head{}, "a simple value other than false, true and null"
 	case info < 24:
 		h.argument = uint64(info)
 		return h, ""
 	case info < 28:
 		h.size += 1 << (info - 24)
-	case info == 31:
-		return head{}, "an indefinite length"
+	case info == infoIndefinite && h.major >= byteString && h.major <= mapping:
+		h.indefinite = true
+		return h, ""
 	default:
 		return head{}, "a reserved head"
 	}
@@ -123,6 +145,9 @@ func readHead(b []byte) (h head, problem string) {
 	switch info {
 	case 24:
 		h.argument = uint64(b[1])
+		if h.major == simple && h.argument < 32 {
+			return head{}, "a reserved head"
+		}
 	case 25:
 		h.argument = uint64(binary.BigEndian.Uint16(b[1:]))
 	case 26:
@@ -133,8 +158,8 @@ func readHead(b []byte) (h head, problem string) {
 	return h, ""
 }
 
-// shortest reports whether no shorter head says the same.
-func (h head) shortest() bool { return h.size == headSize(h.argument) }
+// shortest reports whether no shorter head says the same. The canonical form has no indefinite lengths.
+func (h head) shortest() bool { return !h.indefinite && h.size == headSize(h.argument) }
 
 // checker reads b from front to back.
 type checker struct {
@@ -146,6 +171,17 @@ type checker struct {
 
 func (c *checker) fail(problem string) *SyntaxError { return &SyntaxError{c.at, problem} }
 
+// head reads the head at this place.
+func (c *checker) head() (h head, problem string) {
+	if c.at < len(c.b) && !c.Any {
+		problem = uncommon(c.b[c.at])
+	}
+	if problem == "" {
+		h, problem = readHead(c.b[c.at:])
+	}
+	return h, problem
+}
+
 // item checks the item at this place, which is at a level, and moves behind it.
 func (c *checker) item(depth int) error {
 	if depth > maxDepth {
@@ -154,7 +190,7 @@ func (c *checker) item(depth int) error {
 	if c.items++; c.items > maxItems {
 		return c.fail("too many items")
 	}
-	h, problem := readHead(c.b[c.at:])
+	h, problem := c.head()
 	if problem != "" {
 		return c.fail(problem)
 	}
@@ -162,62 +198,85 @@ func (c *checker) item(depth int) error {
 		return c.fail("a head that is longer than needed")
 	}
 	left := uint64(len(c.b) - c.at - h.size)
+	switch {
+	case h.major == byteString || h.major == textString:
+		return c.content(h, left, depth)
+	case h.major == array && h.argument > left: // each element has at least one byte
+		return c.fail("more elements than the input can hold")
+	case h.major == mapping && h.argument > left/2:
+		return c.fail("more pairs than the input can hold")
+	}
+	c.at += h.size
 	switch h.major {
-	case byteString, textString:
-		if h.argument > left {
-			return c.fail("longer than the input")
-		}
-		end := c.at + h.size + int(h.argument)
-		if h.major == textString && !utf8.Valid(c.b[c.at+h.size:end]) {
-			return c.fail("invalid UTF-8")
-		}
-		c.at = end
 	case array:
-		if h.argument > left { // each element has at least one byte
-			return c.fail("more elements than the input can hold")
-		}
-		c.at += h.size
-		for range h.argument {
+		for range c.upTo(h) {
 			if err := c.item(depth + 1); err != nil {
 				return err
 			}
 		}
 	case mapping:
-		if h.argument > left/2 {
-			return c.fail("more pairs than the input can hold")
-		}
-		if h.argument > maxPairs {
-			return c.fail("a map of too many pairs")
-		}
-		c.at += h.size
-		return c.pairs(int(h.argument), depth)
+		return c.pairs(h, depth)
 	case tag:
-		if !slices.Contains(c.Tags, h.argument) {
-			return c.fail("a tag that is not expected here")
-		}
-		c.at += h.size
 		return c.item(depth + 1)
-	default:
-		c.at += h.size
 	}
 	return nil
 }
 
-// key is the key of a map, whatever head it was written with.
-type key struct {
-	head
-	text string
+// upTo counts the elements or pairs of an item, up to its stop if it has one.
+func (c *checker) upTo(h head) func(yield func(uint64) bool) {
+	return func(yield func(uint64) bool) {
+		for n := uint64(0); h.indefinite || n < h.argument; n++ {
+			if h.indefinite && c.at < len(c.b) && c.b[c.at] == stop {
+				c.at++
+				return
+			}
+			if !yield(n) {
+				return
+			}
+		}
+	}
 }
 
-// pairs checks so many pairs of a map.
-func (c *checker) pairs(n, depth int) error {
-	keys := make([]key, 0, min(n, manyPairs))
+// content checks bytes or a text. With an indefinite length, it consists of pieces of known lengths.
+func (c *checker) content(h head, left uint64, depth int) error {
+	if h.indefinite {
+		c.at += h.size
+		for range c.upTo(h) {
+			if piece, _ := readHead(c.b[c.at:]); piece.major != h.major || piece.indefinite {
+				return c.fail("a piece of another type")
+			}
+			if err := c.item(depth + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if h.argument > left {
+		return c.fail("longer than the input")
+	}
+	end := c.at + h.size + int(h.argument)
+	if h.major == textString && !utf8.Valid(c.b[c.at+h.size:end]) {
+		return c.fail("invalid UTF-8")
+	}
+	c.at = end
+	return nil
+}
+
+// key is the key of a map. One integer is one key, however long its head is.
+type key struct {
+	head
+	content string
+}
+
+// pairs checks the pairs of a map.
+func (c *checker) pairs(m head, depth int) error {
+	keys := make([]key, 0, min(m.argument, manyPairs))
 	var seen map[key]bool // nil until there are manyPairs
 	var last []byte
-	for range n {
+	for range c.upTo(m) {
 		start := c.at
-		h, problem := readHead(c.b[start:])
-		if problem == "" && h.major != unsigned && h.major != negative && h.major != textString {
+		h, problem := c.head()
+		if problem == "" && !c.Any && h.major != unsigned && h.major != negative && h.major != textString {
 			problem = "a key that is neither an integer nor a text"
 		}
 		if problem != "" {
@@ -227,8 +286,10 @@ func (c *checker) pairs(n, depth int) error {
 			return err
 		}
 		raw := c.b[start:c.at]
-		k := key{head: h, text: string(raw[h.size:])}
-		k.size = 0
+		k := key{head: h, content: string(raw[h.size:])}
+		if h.major != simple { // the size of a float is part of its value
+			k.size = 0
+		}
 		if seen[k] || seen == nil && slices.Contains(keys, k) {
 			return &SyntaxError{start, "a key that was there before"}
 		}
@@ -237,7 +298,7 @@ func (c *checker) pairs(n, depth int) error {
 		}
 		last = raw
 		if seen == nil && len(keys) == manyPairs {
-			seen = make(map[key]bool, n)
+			seen = make(map[key]bool, min(m.argument, maxItems/2))
 			for _, k := range keys {
 				seen[k] = true
 			}

@@ -79,7 +79,7 @@ var methodReasons = []string{
 	// refusals of openid4vp, and of the documents that it reads
 	"answer_form", "answer_member_twice", "answer_state", "not_encrypted", "vp_token",
 	"vp_token_credential", "vp_token_presentations", "vp_token_encoding", "jwe_payload",
-	"response_encoding", "element_no_bool", "unverified", "wallet_error_invalid_request",
+	"response_encoding", "cross_device", "unverified", "wallet_error_invalid_request",
 	"wallet_error_invalid_scope", "wallet_error_invalid_client", "wallet_error_unauthorized_client",
 	"wallet_error_unsupported_response_type", "wallet_error_server_error",
 	"wallet_error_temporarily_unavailable", "wallet_error_vp_formats_not_supported",
@@ -92,7 +92,7 @@ var methodReasons = []string{
 	"cose_algorithm", "issuer_signature", "mso", "mso_version", "mso_document_type",
 	"mso_digest_algorithm", "mso_validity", "mso_expired", "mso_not_yet_valid",
 	"mso_signed_outside_certificate", "mso_device_key", "item", "item_random", "element_twice",
-	"too_many_elements", "digest_missing", "digest_mismatch", "no_element", "element_value",
+	"too_many_elements", "digest_missing", "digest_mismatch",
 	"device_auth", "device_mac", "transcript", "device_signature", "jwe_form", "jwe_header",
 	"jwe_algorithm", "jwe_key_id", "jwe_ephemeral_key", "jwe_not_opened", "hpke_form",
 	"hpke_not_opened",

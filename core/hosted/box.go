@@ -91,7 +91,7 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 			return
 		}
 		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
-		view.Hand = v.phone == nil && shows.Open != ""
+		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
 		if shows.Credential != nil && v.phone == nil { // its form goes by the flow token, which no phone has
 			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
 				Data: string(shows.Credential.Data), Action: api.WalletPath}

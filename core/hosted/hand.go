@@ -24,7 +24,7 @@ import (
 
 // goesToPhone reports whether a page offers to do its step on a phone.
 func (v *visit) goesToPhone(m method.Opened, shows method.View) bool {
-	return v.phone == nil && isBound(m) && shows.Camera
+	return v.phone == nil && isBound(m) && shows.Camera && !shows.Here
 }
 
 // handOff answers the form that asks for a hand-off.
@@ -33,7 +33,8 @@ func (v *visit) handOff(r session.Record, form url.Values) *web.Response {
 	if refused != nil {
 		return refused
 	}
-	if v.phone != nil || !m.Answers() && !v.goesToPhone(m, m.Show(v.told(m, r), s.State)) {
+	shows := m.Show(v.told(m, r), s.State)
+	if v.phone != nil || shows.Here || !m.Answers() && !v.goesToPhone(m, shows) {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	var err error

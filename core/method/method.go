@@ -218,6 +218,7 @@ type View struct {
 	Waiting bool     // the other side has not decided yet; the page says so
 	Camera  bool     // the page takes a picture, which arrives as Step.File
 	Sandbox bool     // the page says that nothing real is verified
+	Here    bool     // this device does the step, so the page does not offer a phone
 
 	// What a page has while a box is open. It loads itself again after Poll, which is 3 s if it is 0.
 	Open string // address that opens an app on this device; "": none

@@ -75,6 +75,36 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 	},
 }}
 
+var codeSender = foothold{"Anyone who sends the code of their own session to another person", []row{
+	{
+		says: "The person who answers proves for that session, because an answer from another " +
+			"device has no tie to a browser. The wallet names the site.",
+		tries: "to have a victim's wallet answer the code on the sender's page",
+		gets:  "the sender's browser completes the session",
+		proof: []string{"core/method/openid4vp:TestAnswers", "testharness/methodtest:TestAnAnswerFromAnotherDevice"},
+	},
+	{
+		says: "With cross_device = false, only a wallet on the browser's own device can " +
+			"answer, and its user returns to a browser that completes nothing unless it is the one that asks.",
+		tries: "the code, the address without its suffix, a hand-off to the victim's phone, and an answer from " +
+			"before the setting changed",
+		gets: "no code, 404 and 400; nothing is decided",
+		proof: []string{"core/method/openid4vp:TestCrossDevice_Off",
+			"testharness/methodtest:TestWallet_SameDeviceOnly"},
+	},
+	{
+		tries: "the link for the same device, opened on the victim's device",
+		gets:  "the page that names the other browser; the session is pending",
+		proof: []string{"testharness/methodtest:TestAWalletOnTheSameDevice"},
+	},
+	{
+		says:  "Which wallet answers the browser's own dialog is the browser's choice.",
+		tries: "a response by the Digital Credentials API with cross_device = false",
+		gets:  "it is judged as any other",
+		proof: []string{"core/method/openid4vp:TestCrossDevice_TheBrowserChooses"},
+	},
+}}
+
 var passkeys = foothold{"Whoever has a device with a passkey", []row{
 	{
 		says: "They complete sessions of the integrations that take it: up to the level and the " +

@@ -207,7 +207,7 @@ var suites = []struct {
 	{"method: sandbox", []string{"TestMethodSandbox"}},
 	{"method: oidc", []string{"TestMethodOIDC"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
-	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned"}},
+	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletProfiles"}},
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",

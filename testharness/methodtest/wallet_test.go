@@ -333,6 +333,62 @@ func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 	}
 }
 
+// With cross_device = false, a wallet on another device cannot answer, by whichever way its link was sent on.
+func TestWallet_SameDeviceOnly(t *testing.T) {
+	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
+		"signed": methodtest.SignedWallet} {
+		t.Run("contract 39: "+name, func(t *testing.T) {
+			subject := subject
+			opened := subject.Open
+			subject.Open = func(t testing.TB, now func() time.Time) methodtest.Side {
+				t.Helper()
+				side := opened(t, now)
+				side.Config.Settings = append([]byte(`{"cross_device":false,`), side.Config.Settings[1:]...)
+				return side
+			}
+			a := newAgency(t, subject)
+			s, page := a.ask()
+			if page.Code != "" || page.Wallet == "" || strings.Contains(string(page.Body), "data-hand") {
+				t.Fatalf("the page shows the code %q and opens %q", page.Code, page.Wallet)
+			}
+			f := page.Form("cancel")
+			f.Fields.Del("outcome")
+			f.Add("hand", "open")
+			if p := page.SubmitForm(f); p.Status != 400 || p.Kind != "damaged" {
+				t.Errorf("contract 40: a phone is asked: a %s page (%d)", p.Kind, p.Status)
+			}
+
+			// The attacker cuts the suffix off: a victim's wallet would answer for the attacker's page.
+			other := strings.ReplaceAll(page.Wallet, ".s", "")
+			r, err := a.wallet.Open(context.Background(), other)
+			if name == "signed" {
+				if err == nil {
+					t.Error("the request for another device is served")
+				}
+			} else {
+				m, err := a.wallet.Present(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if reply, err := a.wallet.Send(context.Background(), m); err != nil || reply.Status != 400 {
+					t.Errorf("an answer from another device: %+v, %v", reply, err)
+				}
+			}
+			if waiting := page.LoadAgain(); waiting.Callback != nil || a.status(s) != "PENDING" {
+				t.Errorf("it completes: a %s page, and the session is %s", waiting.Kind, a.status(s))
+			}
+			reply, err := a.wallet.Answer(context.Background(), page.Wallet)
+			if err != nil || reply.Status != 200 {
+				t.Fatalf("%+v, %v", reply, err)
+			}
+			if done := page.Go(reply.RedirectURI); done.Callback == nil || a.status(s) != "COMPLETED" {
+				t.Errorf("on the same device: a %s page (%d), and the session is %s", done.Kind, done.Status,
+					a.status(s))
+			}
+		})
+	}
+}
+
 // A document that says no to a higher age says nothing about the one that is asked for, and costs an attempt.
 func TestALicenceThatDoesNotSay(t *testing.T) {
 	a := newAgency(t, methodtest.SignedWallet)

@@ -11,6 +11,7 @@ type Answered struct {
 	Status                 int
 	Body                   string
 	ClientID, ResponseMode string
+	Algorithms             []int // of documents, as the request announces them
 }
 
 // Answer has a wallet of @openid4vc/openid4vp and @owf/mdoc open a link and send its answer. Of the Document,

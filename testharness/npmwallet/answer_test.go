@@ -1,8 +1,12 @@
 package npmwallet_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,21 +28,28 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 		settings map[string]any
 		client   string // its id begins with this
 		mode     string
+		curve    elliptic.Curve // of the issuer's and the device's keys
 	}{
-		{"by value", map[string]any{"profile": "eu-av"}, "redirect_uri:http://localhost:", "direct_post"},
+		{"by value", map[string]any{"profile": "eu-av"}, "redirect_uri:http://localhost:", "direct_post",
+			elliptic.P256()},
 		{"by value, encrypted", map[string]any{"profile": "eu-av", "encrypted": true},
-			"redirect_uri:http://localhost:", "direct_post.jwt"},
+			"redirect_uri:http://localhost:", "direct_post.jwt", elliptic.P521()},
 		{"signed, by the host", map[string]any{"profile": "mdl"}, "x509_san_dns:localhost",
-			"direct_post.jwt"},
+			"direct_post.jwt", elliptic.P384()},
 		{"signed, by the hash", map[string]any{"profile": "pid", "client_id_prefix": "x509_hash"},
-			"x509_hash:", "direct_post.jwt"},
+			"x509_hash:", "direct_post.jwt", elliptic.P256()},
 	} {
 		t.Run("contract 39: "+c.form, func(t *testing.T) {
 			eku := wallettest.AgeSigner
 			if c.settings["profile"] == "mdl" {
 				eku = wallettest.MDLSigner
 			}
-			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: eku})
+			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: eku,
+				Curve: c.curve})
+			device, err := ecdsa.GenerateKey(c.curve, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
 			m := method.Config{Name: "wallet", Kind: "openid4vp"}
 			all := map[string]any{"trust_anchors": []string{string(issuer.PEM())}}
 			maps.Copy(all, c.settings)
@@ -60,14 +71,19 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 				}})
 			h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
 			h.Offer(h.Publisher.L2, "wallet")
-			wallet := wallettest.New(issuer)
+			born := map[bool]string{true: "1990-01-01", false: "2024-01-01"}
 			answer := func(link string, says bool) npmwallet.Answered {
 				a := npmwallet.Answer(t, link, npmwallet.Document{
-					Claims: map[string]any{"age_over_18": says, "age_over_21": says}, Chain: issuer.Chain,
-					IssuerKey: issuer.Key, DeviceKey: wallet.Key,
+					Claims: map[string]any{"age_over_18": says, "age_over_21": says, "birth_date": born[says]},
+					Chain:  issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
 					Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)})
 				if a.Status != 200 || !strings.HasPrefix(a.ClientID, c.client) || a.ResponseMode != c.mode {
 					t.Fatalf("the wallet says %+v", a)
+				}
+				for _, number := range []int{-7, -35, -36} {
+					if !slices.Contains(a.Algorithms, number) {
+						t.Errorf("the request announces %v", a.Algorithms)
+					}
 				}
 				return a
 			}

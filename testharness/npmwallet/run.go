@@ -124,7 +124,7 @@ func Respond(t testing.TB, d Document) []byte {
 	return response
 }
 
-// jwk writes a private key on P-256.
+// jwk writes a private key.
 func jwk(t testing.TB, key *ecdsa.PrivateKey) map[string]string {
 	t.Helper()
 	point, err := key.PublicKey.Bytes()
@@ -136,7 +136,9 @@ func jwk(t testing.TB, key *ecdsa.PrivateKey) map[string]string {
 		t.Fatal(err)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
+	middle := 1 + len(point)/2
 	return map[string]string{
-		"kty": "EC", "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:]), "d": encode(private),
+		"kty": "EC", "crv": key.Curve.Params().Name, "x": encode(point[1:middle]), "y": encode(point[middle:]),
+		"d": encode(private),
 	}
 }

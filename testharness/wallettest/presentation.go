@@ -123,6 +123,7 @@ func With(i cbor.Item, name string, value cbor.Item) cbor.Item {
 const (
 	tagDateTime = 0
 	tagCBOR     = 24
+	tagFullDate = 1004
 )
 
 // Labels of COSE.

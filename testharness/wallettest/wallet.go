@@ -42,16 +42,20 @@ type Wallet struct {
 	Now func() time.Time
 }
 
-// New returns a wallet of a person of 40 years, whose documents say age_over_16, age_over_18 and age_over_21.
+// New returns a wallet of a person who was born in 1986, whose documents say age_over_16, age_over_18,
+// age_over_21 and the date of birth.
 func New(issuer *Issuer) *Wallet {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err) // the random reader never fails
 	}
 	return &Wallet{Issuer: issuer, Key: key, Elements: map[string]any{
-		"age_over_16": true, "age_over_18": true, "age_over_21": true,
+		"age_over_16": true, "age_over_18": true, "age_over_21": true, "birth_date": BirthDate("1986-02-28"),
 	}}
 }
+
+// BirthDate returns the value of an element that is a date, such as 1986-02-28.
+func BirthDate(date string) cbor.Item { return cbor.Tagged(tagFullDate, cbor.Text(date)) }
 
 func (w *Wallet) now() time.Time {
 	if w.Now == nil {
@@ -319,5 +323,5 @@ func readBase64(text string) (cbor.Item, error) {
 	if err != nil {
 		return cbor.Item{}, err
 	}
-	return cbor.Read(b, cbor.Options{Tags: []uint64{tagCBOR}})
+	return cbor.Read(b, cbor.Options{Any: true})
 }

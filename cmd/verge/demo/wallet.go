@@ -39,8 +39,10 @@ type walletPage struct {
 func (p *pretend) wallet(adult bool) *wallettest.Wallet {
 	w := wallettest.New(p.site.conf.Counterparts.Issuer)
 	w.Client, w.Now = p.site.conf.HTTPClient, p.site.conf.Now
-	for name := range w.Elements {
-		w.Elements[name] = adult
+	for name, value := range w.Elements {
+		if _, says := value.(bool); says {
+			w.Elements[name] = adult
+		}
 	}
 	return w
 }

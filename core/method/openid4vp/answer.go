@@ -6,22 +6,10 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/url"
-	"strings"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 	"github.com/verge-id/verge/core/web"
-)
-
-// What the service keeps of a wallet's answer: what it means, and nothing of what it said. errorKept is
-// before the name of an error. A verdict about a document is followed by a colon and the trust anchor that the
-// document led to.
-const (
-	approvedKept  = "approved"
-	rejectedKept  = "rejected"
-	otherKept     = "other_age"
-	cancelledKept = "cancelled"
-	errorKept     = "error:"
 )
 
 // walletErrors are the errors of wallets (OpenID4VP 1.0, 8.5). The user has chosen access_denied, and every
@@ -36,6 +24,9 @@ var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope",
 func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != "application/x-www-form-urlencoded" {
 		return nil, method.ErrMediaType
+	}
+	if !c.Same && !o.settings.crossDevice {
+		return nil, refused(acrossDevices)
 	}
 	q, err := readQuestion(state)
 	if err != nil {
@@ -78,6 +69,9 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 	}
 	return []byte(kept), nil
 }
+
+// acrossDevices is the reason of answers from another device where the setting excludes them.
+const acrossDevices = "cross_device"
 
 // refused returns an error about an answer. The reason is for logs and metrics.
 func refused(reason string) error { return &method.Refusal{Reason: reason} }
@@ -186,57 +180,13 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 	return response, nil
 }
 
-// verify says what a document proves: approvedKept, rejectedKept or otherKept. The error is a
-// *method.Refusal.
+// verify returns the kept form of a document. The error is a *method.Refusal.
 func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
-	p := o.settings.profile
-	elements := p.elements(age)
+	p, now := o.settings.profile, o.host.Now()
 	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
-		Elements: elements,
-		EKU:      p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: o.host.Now()})
+		Elements: p.names(age), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now})
 	if err != nil {
 		return "", refusedBy(err)
 	}
-	kept = otherKept
-	defer func() {
-		if err == nil {
-			kept += ":" + proof.Anchor.Fingerprint()
-		}
-	}()
-	for n, element := range elements {
-		v, there := proof.Elements[element]
-		if !there {
-			continue
-		}
-		old, ok := v.Bool()
-		switch {
-		case !ok:
-			return "", refused("element_no_bool")
-		case n == 0 && !old:
-			return rejectedKept, nil
-		case old:
-			kept = approvedKept
-		}
-	}
-	return kept, nil
-}
-
-// decide says what is kept of an answer to the core. The error is a *method.Refusal for a wallet that cannot
-// answer: nothing is decided, and the user may try again.
-func decide(kept string) (method.Decision, error) {
-	if name, ok := strings.CutPrefix(kept, errorKept); ok {
-		return method.Decision{}, refused("wallet_error_" + name)
-	}
-	said, anchor, _ := strings.Cut(kept, ":")
-	switch said {
-	case approvedKept:
-		return method.Decision{Verdict: method.Approved, Trust: anchor}, nil
-	case rejectedKept:
-		return method.Decision{Verdict: method.Rejected, Trust: anchor}, nil
-	case otherKept:
-		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Other, Trust: anchor}, nil
-	case cancelledKept:
-		return method.Decision{Verdict: method.Cancelled}, nil
-	}
-	return method.Decision{}, errState
+	return p.judge(proof, age, now).String(), nil
 }

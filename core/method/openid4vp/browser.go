@@ -31,7 +31,7 @@ func (o *openID) fromBrowser(s method.Session, q question, text string) (method.
 	if err != nil {
 		return method.Decision{}, err
 	}
-	return decide(kept)
+	return o.decide(s, kept)
 }
 
 // opened decrypts the answer and verifies what is inside.

@@ -16,14 +16,18 @@
 //
 // # What decides
 //
-//   - The element that was asked for is true: approved. It is false: rejected.
+//   - The element of the age is true: approved. It is false: rejected.
+//   - The element of a higher age is true: approved. It is false: a failed attempt, because the age is still
+//     open. A false for a lower age rejects, and a true is a failed attempt.
+//   - A date of birth is compared with the date of the check. Neither the date nor the exact age is kept.
+//   - The document has none of the elements, or they cannot be read: a failed attempt.
 //   - The user refuses in the wallet: cancelled.
 //   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
-//   - What does not verify is no answer. A wallet is told so, and may send another. From the browser it is a
+//   - A response that does not verify is rejected, and the wallet may send another. From the browser it is a
 //     failed attempt.
 //
-// Exactly one element of the document is asked for. Where a profile has higher ages as well, any of them that
-// is true counts, and one that is false says nothing about the age: the attempt has failed.
+// The wallet is asked for one element: the element of the age, or else another one that the profile has. The
+// first element that the document has decides.
 //
 // # Settings
 //
@@ -36,6 +40,7 @@
 //	                  profile's)
 //	encrypted         answers are encrypted: direct_post.jwt (default: the profile's)
 //	browser           the browser is asked, too, by the Digital Credentials API (default: the profile's)
+//	cross_device      wallets on other devices may answer (default: true)
 //	private_key_file, certificate_file
 //	                  of signed requests: a P-256 key, and the certificates from the key's to one that a
 //	                  root has issued
@@ -67,7 +72,7 @@ var Kind = method.Kind{
 		_, wrong := parse(c)
 		return wrong
 	},
-	Oldest: func(method.Config) int { return maxAge },
+	Oldest: func(c method.Config) int { return profileIn(c).oldest() },
 	Signs:  func(method.Config) map[string]string { return map[string]string{keyName: algorithm} },
 	Open: func(c method.Config, h method.Host) (method.Method, error) {
 		s, wrong := parse(c)
@@ -118,14 +123,18 @@ const (
 
 // Show implements method.Method.
 func (o *openID) Show(s method.Session, state []byte) method.View {
+	v := method.View{Choices: []string{begin}, Here: !o.settings.crossDevice}
 	if s.Box == "" {
-		return method.View{Choices: []string{begin}}
+		return v
 	}
+	v.Choices = []string{cancel}
 	q, err := readQuestion(state)
 	if err != nil {
-		return method.View{Choices: []string{cancel}}
+		return v
 	}
-	v := method.View{Choices: []string{cancel}, Open: o.link(s, q, true), Code: o.link(s, q, false)}
+	if v.Open = o.link(s, q, true); !v.Here {
+		v.Code = o.link(s, q, false)
+	}
 	if o.settings.browser {
 		v.Credential = o.credential(s, q)
 	}
@@ -135,7 +144,10 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 // Act implements method.Method.
 func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if step.Kept != nil {
-		return decide(string(step.Kept))
+		if !step.Back && !o.settings.crossDevice { // it was kept before the setting changed
+			return method.Decision{}, refused(acrossDevices)
+		}
+		return o.decide(s, string(step.Kept))
 	}
 	if step.Form.Has(method.CredentialField) {
 		q, err := readQuestion(step.State)

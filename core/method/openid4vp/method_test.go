@@ -1,16 +1,25 @@
 package openid4vp_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -107,73 +116,353 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Only the element of exactly the age is asked for, or one of those that the profile has above it.
+// asked returns the sets of claims of a request for an age, in order of preference, and the elements of the
+// request to the browser.
+func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
+	w.Helper()
+	w.session.MinimumAge = age
+	v := w.shows()
+	_, text, _ := strings.Cut(v.Code, "?")
+	parameters, err := url.ParseQuery(text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var query struct {
+		Credentials []struct {
+			Meta   map[string]string
+			Claims []struct {
+				ID   string
+				Path []string
+			}
+			Sets [][]string `json:"claim_sets"`
+		}
+	}
+	if err := json.Unmarshal([]byte(parameters.Get("dcql_query")), &query); err != nil ||
+		len(query.Credentials) != 1 {
+		w.Fatalf("%s, %v", parameters.Get("dcql_query"), err)
+	}
+	c := query.Credentials[0]
+	namespace := c.Meta["doctype_value"]
+	if namespace == "org.iso.18013.5.1.mDL" {
+		namespace = "org.iso.18013.5.1"
+	}
+	for n, claim := range c.Claims {
+		if len(claim.Path) != 2 || claim.Path[0] != namespace {
+			w.Errorf("the path is %q", claim.Path)
+		}
+		if len(c.Claims) > 1 && (claim.ID != claim.Path[1] || len(c.Sets[n]) != 1 || c.Sets[n][0] != claim.ID) {
+			w.Errorf("claim %d is %+v, in the sets %q", n, claim, c.Sets)
+		}
+		sets = append(sets, []string{claim.Path[1]})
+	}
+	if len(sets) == 1 && len(c.Sets) > 0 || len(sets) > 1 && len(c.Sets) != len(sets) {
+		w.Errorf("%d claims, and the sets %q", len(sets), c.Sets)
+	}
+	return sets, byBrowserOf(w, v)
+}
+
+// byBrowserOf returns the elements of the request to the browser.
+func byBrowserOf(w *world, v method.View) (names []string) {
+	w.Helper()
+	if v.Credential == nil {
+		return nil
+	}
+	var data struct{ DeviceRequest string }
+	if err := json.Unmarshal(v.Credential.Data, &data); err != nil {
+		w.Fatal(err)
+	}
+	b, err := base64.RawURLEncoding.DecodeString(data.DeviceRequest)
+	if err != nil {
+		w.Fatal(err)
+	}
+	top, err := cbor.Read(b, cbor.Options{Any: true})
+	if err != nil {
+		w.Fatal(err)
+	}
+	documents, _ := top.Member("docRequests").List()
+	_, content, _ := documents[0].Member("itemsRequest").Tag()
+	inner, _ := content.Bytes()
+	items, err := cbor.Read(inner, cbor.Options{Any: true})
+	if err != nil {
+		w.Fatal(err)
+	}
+	namespaces, _ := items.Member("nameSpaces").Pairs()
+	elements, _ := namespaces[0].Value.Pairs()
+	for _, e := range elements {
+		name, _ := e.Key.Text()
+		names = append(names, name)
+	}
+	return names
+}
+
+// The table of contract 39: what is asked for, by profile and minimum age.
 func TestQueries(t *testing.T) {
+	over := func(ages ...int) (names []string) {
+		for _, age := range ages {
+			names = append(names, fmt.Sprintf("age_over_%02d", age))
+		}
+		return names
+	}
 	for _, c := range []struct {
 		profile string
 		age     int
-		query   string
+		want    []string
 	}{
-		{"eu-av", 18, `{"credentials":[{"id":"proof_of_age","format":"mso_mdoc",` +
-			`"meta":{"doctype_value":"eu.europa.ec.av.1"},"claims":[{"path":["eu.europa.ec.av.1","age_over_18"]}]}]}`},
-		{"eu-av", 9, `{"credentials":[{"id":"proof_of_age","format":"mso_mdoc",` +
-			`"meta":{"doctype_value":"eu.europa.ec.av.1"},"claims":[{"path":["eu.europa.ec.av.1","age_over_09"]}]}]}`},
-		{"mdl", 18, `{"credentials":[{"id":"driving_licence","format":"mso_mdoc",` +
-			`"meta":{"doctype_value":"org.iso.18013.5.1.mDL"},"claims":[` +
-			`{"id":"age_over_18","path":["org.iso.18013.5.1","age_over_18"]},` +
-			`{"id":"age_over_21","path":["org.iso.18013.5.1","age_over_21"]}],` +
-			`"claim_sets":[["age_over_18"],["age_over_21"]]}]}`},
-		{"mdl", 21, `{"credentials":[{"id":"driving_licence","format":"mso_mdoc",` +
-			`"meta":{"doctype_value":"org.iso.18013.5.1.mDL"},` +
-			`"claims":[{"path":["org.iso.18013.5.1","age_over_21"]}]}]}`},
-		{"pid", 16, `{"credentials":[{"id":"identity","format":"mso_mdoc",` +
-			`"meta":{"doctype_value":"eu.europa.ec.eudi.pid.1"},` +
-			`"claims":[{"path":["eu.europa.ec.eudi.pid.1","age_over_16"]}]}]}`},
+		{"eu-av", 9, over(9, 18)},
+		{"eu-av", 16, over(16, 18)},
+		{"eu-av", 18, over(18)},
+		{"eu-av", 21, over(21, 18)},
+		{"eu-av", 99, over(99, 18)},
+		{"mdl", 16, over(16, 18, 21)},
+		{"mdl", 18, over(18, 21)},
+		{"mdl", 19, over(19, 21)},
+		{"mdl", 21, over(21)},
+		{"mdl", 25, over(25)},
+		{"pid", 16, []string{"birth_date"}},
+		{"pid", 18, []string{"birth_date"}},
+		{"pid", 99, []string{"birth_date"}},
 	} {
-		w := newWorld(t, config(t, c.profile, settings{"request": "value", "encrypted": false}))
-		w.session.MinimumAge = c.age
-		_, text, _ := strings.Cut(w.shows().Code, "?")
-		query, err := url.ParseQuery(text)
-		if err != nil || query.Get("dcql_query") != c.query {
-			t.Errorf("contract 39: %s, %d years: %s, %v", c.profile, c.age, query.Get("dcql_query"), err)
+		t.Run(fmt.Sprintf("contract 39: %s, %d years", c.profile, c.age), func(t *testing.T) {
+			w := newWorld(t, config(t, c.profile,
+				settings{"request": "value", "encrypted": false, "browser": true}))
+			sets, byBrowser := w.asked(c.age)
+			var names []string
+			for _, set := range sets {
+				names = append(names, set...)
+			}
+			if !slices.Equal(names, c.want) {
+				t.Errorf("the wallet is asked for %q, want %q", names, c.want)
+			}
+			slices.Sort(c.want)
+			slices.Sort(byBrowser)
+			if !slices.Equal(byBrowser, c.want) {
+				t.Errorf("the browser is asked for %q, want %q", byBrowser, c.want)
+			}
+		})
+	}
+}
+
+// Each form of a request announces every algorithm that is verified, and no other one.
+func TestAnnouncedAlgorithms(t *testing.T) {
+	for name, f := range forms {
+		t.Run("contract 39: "+name, func(t *testing.T) {
+			w := newWorld(t, config(t, f.profile, f.changes))
+			for _, same := range []bool{false, true} {
+				metadata := w.metadata(same)
+				var m struct {
+					Formats map[string]struct {
+						Issuer []int64 `json:"issuerauth_alg_values"`
+						Device []int64 `json:"deviceauth_alg_values"`
+					} `json:"vp_formats_supported"`
+				}
+				if err := json.Unmarshal(metadata, &m); err != nil {
+					t.Fatal(err)
+				}
+				got, want := m.Formats["mso_mdoc"], []int64{-7, -9, -35, -51, -36, -52}
+				if !slices.Equal(got.Issuer, want) || !slices.Equal(got.Device, want) {
+					t.Errorf("%s, want %v", metadata, want)
+				}
+			}
+		})
+	}
+	for _, number := range mdoc.Algorithms() {
+		t.Run(fmt.Sprint("contract 39: signed by ", number), func(t *testing.T) {
+			curve := map[int64]elliptic.Curve{-7: elliptic.P256(), -9: elliptic.P256(), -35: elliptic.P384(),
+				-51: elliptic.P384(), -36: elliptic.P521(), -52: elliptic.P521()}[number]
+			w := newWorld(t, config(t, "eu-av", nil))
+			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, Curve: curve})
+			c := config(t, "eu-av", settings{"trust_anchors": []string{string(issuer.PEM())}})
+			m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return noon }, Random: rand.Reader})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.method, w.wallet.Issuer = m.(method.Requester), issuer
+			if w.wallet.Key, err = ecdsa.GenerateKey(curve, rand.Reader); err != nil {
+				t.Fatal(err)
+			}
+			w.begin()
+			kept, err := w.send(w.message(w.shows().Code, func(p *wallettest.Presentation) {
+				p.Edit = func(part wallettest.Part, i cbor.Item) cbor.Item {
+					if part == wallettest.PartIssuerProtected || part == wallettest.PartDeviceProtected {
+						return cbor.Map(cbor.Pair{Key: cbor.Integer(1), Value: cbor.Integer(number)})
+					}
+					return i
+				}
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := w.act(nil, kept); d.Verdict != method.Approved {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// metadata is the client_metadata of the request.
+func (w *world) metadata(same bool) []byte {
+	w.Helper()
+	v := w.shows()
+	link := v.Code
+	if same {
+		link = v.Open
+	}
+	_, text, _ := strings.Cut(link, "?")
+	parameters, err := url.ParseQuery(text)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if !parameters.Has("request_uri") {
+		return []byte(parameters.Get("client_metadata"))
+	}
+	q, err := w.method.Request(w.Context(), w.session, w.state, same)
+	if err != nil {
+		w.Fatal(err)
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(string(q.Body), ".")[1])
+	if err != nil {
+		w.Fatal(err)
+	}
+	var claims struct {
+		Metadata json.RawMessage `json:"client_metadata"`
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		w.Fatal(err)
+	}
+	return claims.Metadata
+}
+
+// says returns a change of the elements of a document: element, value, and so on.
+func says(elements ...any) func(*wallettest.Presentation) {
+	return func(p *wallettest.Presentation) {
+		p.Elements = nil
+		for n := 0; n < len(elements); n += 2 {
+			p.Set(elements[n].(string), elements[n+1])
 		}
 	}
 }
 
-// What a document says decides, and nothing else does.
+// born is the value of birth_date.
+func born(date string) cbor.Item { return wallettest.BirthDate(date) }
+
+// The elements of a document decide.
 func TestVerdicts(t *testing.T) {
-	says := func(elements ...any) func(*wallettest.Presentation) {
-		return func(p *wallettest.Presentation) {
-			p.Elements = nil
-			for n := 0; n < len(elements); n += 2 {
-				p.Set(elements[n].(string), elements[n+1])
-			}
-		}
-	}
+	const failed, approved, rejected = method.AttemptFailed, method.Approved, method.Rejected
 	for _, c := range []struct {
 		rule, profile string
+		age           int
 		change        func(*wallettest.Presentation)
 		verdict       method.Verdict
-		reason        string // it is refused for
+		reason        method.Reason
+		proven        int
 	}{
-		{"true is an approval", "eu-av", says("age_over_18", true), method.Approved, ""},
-		{"false is a final no", "eu-av", says("age_over_18", false), method.Rejected, ""},
-		{"a higher age was not asked for", "eu-av", says("age_over_21", true), 0, "no_element"},
-		{"a lower age was not asked for", "eu-av", says("age_over_16", true), 0, "no_element"},
-		{"a licence that says no more than 21", "mdl", says("age_over_21", true), method.Approved, ""},
-		{"a licence of somebody below 21 says nothing about 18", "mdl", says("age_over_21", false),
-			method.AttemptFailed, ""},
-		{"a licence that says both", "mdl", says("age_over_21", false, "age_over_18", true), method.Approved,
-			""},
-		{"the exact age wins", "mdl", says("age_over_21", true, "age_over_18", false), method.Rejected, ""},
-		{"25 was not asked for", "mdl", says("age_over_25", true), 0, "no_element"},
-		{"1 is not true", "eu-av", says("age_over_18", 1), 0, "element_no_bool"},
-		{`"true" is not true`, "eu-av", says("age_over_18", "true"), 0, "element_no_bool"},
-		{"nothing is proven by nothing", "eu-av", says(), 0, "no_element"},
+		{"true is an approval", "eu-av", 18, says("age_over_18", true), approved, "", 18},
+		{"false is a final no", "eu-av", 18, says("age_over_18", false), rejected, "", 0},
+		{"a higher age was not asked for", "eu-av", 18, says("age_over_21", true), failed,
+			method.Unconfirmed, 0},
+		{"a lower age was not asked for", "eu-av", 18, says("age_over_16", true), failed,
+			method.Unconfirmed, 0},
+		{"18 proves 16", "eu-av", 16, says("age_over_18", true), approved, "", 18},
+		{"below 18 leaves 16 open", "eu-av", 16, says("age_over_18", false), failed, method.Other, 0},
+		{"16 itself decides", "eu-av", 16, says("age_over_18", false, "age_over_16", true), approved, "", 16},
+		{"below 16 is a final no", "eu-av", 16, says("age_over_16", false), rejected, "", 0},
+		{"21 itself decides", "eu-av", 21, says("age_over_18", true, "age_over_21", false), rejected, "", 0},
+		{"over 21", "eu-av", 21, says("age_over_18", true, "age_over_21", true), approved, "", 21},
+		{"below 18 is below 21", "eu-av", 21, says("age_over_18", false), rejected, "", 0},
+		{"over 18 leaves 21 open", "eu-av", 21, says("age_over_18", true), failed, method.Other, 0},
+		{"over 18, and 21 is unreadable", "eu-av", 21, says("age_over_21", 1, "age_over_18", true), failed,
+			method.Other, 0},
+		{"1 is not true", "eu-av", 18, says("age_over_18", 1), failed, method.Unconfirmed, 0},
+		{`"true" is not true`, "eu-av", 18, says("age_over_18", "true"), failed, method.Unconfirmed, 0},
+		{"null is not false", "eu-av", 18, says("age_over_18", cbor.Null()), failed, method.Unconfirmed, 0},
+		{"nothing is proven by nothing", "eu-av", 18, says(), failed, method.Unconfirmed, 0},
+
+		{"a licence that says no more than 21", "mdl", 18, says("age_over_21", true), approved, "", 21},
+		{"a licence of a person below 21 leaves 18 open", "mdl", 18, says("age_over_21", false),
+			failed, method.Other, 0},
+		{"a licence that says both", "mdl", 18, says("age_over_21", false, "age_over_18", true), approved, "",
+			18},
+		{"the exact age wins", "mdl", 18, says("age_over_21", true, "age_over_18", false), rejected, "", 0},
+		{"the next age wins", "mdl", 16, says("age_over_21", true, "age_over_18", false), failed,
+			method.Other, 0},
+		{"18 proves 16 by a licence", "mdl", 16, says("age_over_18", true), approved, "", 18},
+		{"25 was not asked for", "mdl", 18, says("age_over_25", true), failed, method.Unconfirmed, 0},
+		{"21 does not prove 25", "mdl", 25, says("age_over_21", true), failed, method.Unconfirmed, 0},
+		{"18 is unreadable, and 21 is true", "mdl", 18, says("age_over_18", "yes", "age_over_21", true),
+			approved, "", 21},
+
+		// noon is 22 November 2026.
+		{"the 18th birthday", "pid", 18, says("birth_date", born("2008-11-22")), approved, "", 18},
+		{"the day before it", "pid", 18, says("birth_date", born("2008-11-23")), rejected, "", 0},
+		{"the exact age is not returned", "pid", 18, says("birth_date", born("1950-01-01")), approved, "", 18},
+		{"16 years", "pid", 16, says("birth_date", born("2010-11-22")), approved, "", 16},
+		{"no date", "pid", 18, says(), failed, method.Unconfirmed, 0},
+		{"a date without its tag", "pid", 18, says("birth_date", "1990-01-01"), failed,
+			method.Unconfirmed, 0},
+		{"a date that is none", "pid", 18, says("birth_date", born("1990-02-30")), failed,
+			method.Unconfirmed, 0},
+		{"a year", "pid", 18, says("birth_date", born("1990")), failed, method.Unconfirmed, 0},
+		{"a date of tomorrow", "pid", 18, says("birth_date", born("2026-11-23")), failed,
+			method.Unconfirmed, 0},
+		{"a date without its year", "pid", 18, says("birth_date", born("0000-01-01")), failed,
+			method.Unconfirmed, 0},
+		{"a date of 1850", "pid", 18, says("birth_date", born("1850-01-01")), failed, method.Unconfirmed, 0},
+		{"true is no date", "pid", 18, says("birth_date", true), failed, method.Unconfirmed, 0},
+		{"an element that PIDs had once", "pid", 18, says("age_over_18", true), failed,
+			method.Unconfirmed, 0},
 	} {
-		t.Run("contract 39: "+c.rule, func(t *testing.T) {
-			w := newWorld(t, config(t, c.profile, nil))
+		t.Run(fmt.Sprintf("contract 39: %s, %d: %s", c.profile, c.age, c.rule), func(t *testing.T) {
+			w := newWorld(t, config(t, c.profile, settings{"browser": true}))
+			w.session.MinimumAge = c.age
+			w.wallet.Elements[fmt.Sprintf("age_over_%02d", c.age)] = true // so it has what is asked for
 			kept, err := w.send(w.message(w.shows().Code, c.change))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.wantDecision(w.act(nil, kept), c.verdict, c.reason, c.proven)
+			w.wantDecision(w.act(w.inBrowser(service, c.change), nil), c.verdict, c.reason, c.proven)
+			if !keptForm.MatchString(string(kept)) {
+				t.Errorf("%q is kept, which may be more than the result", kept)
+			}
+		})
+	}
+}
+
+// keptForm is the kept form of a document: the result, an age that was asked for, and the anchor.
+var keptForm = regexp.MustCompile(`^(approved:(16|18|21)|rejected:0|other_age:0|unconfirmed:0):[0-9a-f]{64}$`)
+
+// anchor is the fingerprint of the wallet's issuer.
+func (w *world) anchor() string { return mdoc.Anchor{Certificate: w.wallet.Issuer.Root}.Fingerprint() }
+
+func (w *world) wantDecision(d method.Decision, verdict method.Verdict, reason method.Reason, age int) {
+	w.Helper()
+	if d.Verdict != verdict || d.Reason != reason || d.Age != age || d.Trust != w.anchor() {
+		w.Errorf("%+v, want %v for %q, with the age %d", d, verdict, reason, age)
+	}
+	if named := d.Setting == "profile" && d.Detail != ""; named != (verdict == method.AttemptFailed) {
+		w.Errorf("the setting is %q, with %q", d.Setting, d.Detail)
+	}
+}
+
+// The profiles whose issuers use both key purposes accept both.
+func TestSignersOfProfiles(t *testing.T) {
+	for _, c := range []struct {
+		profile, eku, reason string
+	}{
+		{"eu-av", wallettest.AgeSigner, ""},
+		{"eu-av", wallettest.MDLSigner, ""},
+		{"pid", wallettest.AgeSigner, ""},
+		{"pid", wallettest.MDLSigner, ""},
+		{"mdl", wallettest.MDLSigner, ""},
+		{"mdl", wallettest.AgeSigner, "certificate_eku"},
+		{"eu-av", "1.3.6.1.5.5.7.3.1", "certificate_eku"},
+		{"pid", "none", "certificate_eku"},
+	} {
+		t.Run("contract 39: "+c.profile+" by "+c.eku, func(t *testing.T) {
+			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: c.eku})
+			w := newWorld(t, config(t, c.profile, settings{"trust_anchors": []string{string(issuer.PEM())}}))
+			w.wallet.Issuer = issuer
+			kept, err := w.send(w.message(w.shows().Code))
 			if c.reason != "" {
 				w.wantRefused(c.reason, kept, err)
 				return
@@ -181,15 +470,64 @@ func TestVerdicts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := w.act(nil, kept); d.Verdict != c.verdict {
-				t.Errorf("%+v, want %v", d, c.verdict)
-			}
-			said, anchor, _ := strings.Cut(string(kept), ":")
-			if len(said) > 16 || !w.method.(method.Truster).Trusts(anchor) {
-				t.Errorf("%q is kept, which may be more than the verdict", kept)
+			d := w.act(nil, kept)
+			if d.Verdict != method.Approved || !w.method.(method.Truster).Trusts(d.Trust) {
+				t.Errorf("%+v", d)
 			}
 		})
 	}
+}
+
+// With cross_device = false, only a wallet on the browser's own device answers.
+func TestCrossDevice_Off(t *testing.T) {
+	for name, f := range forms {
+		t.Run("contract 39: "+name, func(t *testing.T) {
+			off := settings{"cross_device": false}
+			maps.Copy(off, f.changes)
+			before, w := newWorld(t, config(t, f.profile, f.changes)), newWorld(t, config(t, f.profile, off))
+			if v := before.shows(); v.Here || v.Code == "" {
+				t.Errorf("by default the page has %+v", v)
+			}
+			first := w.session
+			first.Box = ""
+			if v := w.shows(); !v.Here || v.Code != "" || v.Open == "" || !w.method.Show(first, nil).Here {
+				t.Errorf("the page has %+v", v)
+			}
+			kept, err := w.send(w.message(w.shows().Open))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := w.method.Act(t.Context(), w.session, method.Step{Kept: kept, Back: true, State: w.state})
+			if err != nil || d.Verdict != method.Approved {
+				t.Errorf("an answer from the same device: %+v, %v", d, err)
+			}
+
+			// The attacker knows the address of the box from the link, and makes a request for another device.
+			// The page from before the setting changed has the same request.
+			before.state = w.state
+			m := before.message(before.shows().Code)
+			kept, err = w.send(m)
+			w.wantRefused("cross_device", kept, err)
+			declined := url.Values{"error": {"access_denied"}, "state": {m.Form.Get("state")}}
+			kept, err = w.post(box, formType, declined.Encode())
+			w.wantRefused("cross_device", kept, err)
+			if q, err := w.method.Request(t.Context(), w.session, w.state, false); !errors.Is(err,
+				method.ErrStep) {
+				t.Errorf("the request for another device is served: %+v, %v", q, err)
+			}
+			if kept, err = before.send(m); err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.method.Act(t.Context(), w.session, method.Step{Kept: kept, State: w.state})
+			w.wantRefused("cross_device", nil, err)
+		})
+	}
+}
+
+// The browser's own dialog is not affected: Verge does not learn where its wallet is.
+func TestCrossDevice_TheBrowserChooses(t *testing.T) {
+	w := newWorld(t, config(t, "eu-av", settings{"cross_device": false}))
+	w.wantByBrowser(w.inBrowser(service), method.Approved, "")
 }
 
 // The answers that are none are made of a wallet's good one.
@@ -289,8 +627,8 @@ var noAnswers = []struct {
 		w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
 		return w.message(w.shows().Code).Form.Encode()
 	}, "untrusted"},
-	{"an issuer of driving licences", plain, func(w *world, _ wallettest.Message) string {
-		w.wallet.Issuer = issuers["mdl"]
+	{"an issuer of certificates for TLS", plain, func(w *world, _ wallettest.Message) string {
+		w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: "1.3.6.1.5.5.7.3.1"})
 		return w.message(w.shows().Code).Form.Encode()
 	}, "certificate_eku"},
 	{"an error with another state", plain, func(*world, wallettest.Message) string {

@@ -27,13 +27,15 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	p := s.profile
 	r.Fact("profile", p.name)
 	r.Fact("document", p.doctype)
-	r.Fact("element", strings.Join(p.elements(18), ", or ")+" for an age of 18")
+	r.Fact("element", strings.Join(p.names(18), ", or ")+" for an age of 18")
 	r.Fact("links begin with", s.scheme)
 	r.Fact("request", map[bool]string{false: "in the link",
 		true: "signed, and fetched by the wallet"}[s.key != ""])
 	r.Fact("answers", map[bool]string{false: "in the clear, over https", true: "encrypted"}[s.encrypted])
 	r.Fact("browser's own wallets", map[bool]string{false: "not asked",
 		true: "asked by " + browserProtocol}[s.browser])
+
+	r.Fact("wallets on other devices", map[bool]string{false: "excluded", true: "may answer"}[s.crossDevice])
 
 	now := h.Now()
 	for _, a := range s.anchors {

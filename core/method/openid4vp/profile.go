@@ -12,9 +12,12 @@ import (
 // wallets that hold it:
 //
 //	doctype, namespace  of the document, as ISO 18013-5 names them
-//	element             the name of the element that says whether somebody is NN or older
-//	older               ages above the one that is asked for whose elements count, too, where issuers of
-//	                    such documents put in a few ages only
+//	element             the name of the element that proves an age: age_over_NN says whether the person is NN
+//	                    or older, and birth_date is a date
+//	always              ages that every such document has an element for. It is asked for in addition to the
+//	                    one of the age itself, whether it is higher or lower
+//	older               ages whose elements are asked for, too, where they are higher, because issuers of such
+//	                    documents put in a few ages only
 //	signers             what the certificate of a document's signer must be for (extended key usages); one
 //	                    of them must be there
 //	credential          what the request calls the document
@@ -29,7 +32,7 @@ type profile struct {
 	name               string
 	doctype, namespace string
 	element            string
-	older              []int
+	always, older      []int
 	signers            []string
 	credential         string
 
@@ -71,12 +74,8 @@ func profileOf(name string) (p profile, ok bool) {
 	p = profile{name: name, doctype: text("doctype"), namespace: text("namespace"), element: text("element"),
 		credential: text("credential"), scheme: text("scheme"), signed: text("request") == signedRequest,
 		encrypted: flag("encrypted"), browser: flag("browser")}
-	list, _ := o.Value("older").List()
-	for _, v := range list {
-		age, _ := v.Integer()
-		p.older = append(p.older, int(age))
-	}
-	list, _ = o.Value("signers").List()
+	p.always, p.older = agesOf(o.Value("always")), agesOf(o.Value("older"))
+	list, _ := o.Value("signers").List()
 	for _, v := range list {
 		oid, _ := v.Text()
 		p.signers = append(p.signers, oid)
@@ -84,22 +83,63 @@ func profileOf(name string) (p profile, ok bool) {
 	return p, true
 }
 
-// maxAge is the highest age that has an element: its name has two digits.
-const maxAge = 99
-
-// elementOf returns the name of the element that says whether somebody is of an age.
-func (p profile) elementOf(age int) string {
-	return strings.Replace(p.element, "NN", fmt.Sprintf("%02d", age), 1)
+func agesOf(v web.Value) (ages []int) {
+	list, _ := v.List()
+	for _, v := range list {
+		age, _ := v.Integer()
+		ages = append(ages, int(age))
+	}
+	return ages
 }
 
-// elements returns the names of the elements of which one has to prove an age. The first one is that of the
-// age itself. A true one of a higher age proves it as well, and a false one says nothing about it.
-func (p profile) elements(age int) []string {
-	names := []string{p.elementOf(age)}
-	for _, older := range p.older {
-		if older > age {
-			names = append(names, p.elementOf(older))
+// Names of elements.
+const (
+	birthDate   = "birth_date"
+	agePlace    = "NN"
+	highestOver = 99 // of age_over_NN, whose name has two digits
+)
+
+// oldest returns the highest age that the documents can prove; 0: every age.
+func (p profile) oldest() int {
+	if p.element == birthDate {
+		return 0
+	}
+	return highestOver
+}
+
+// element is an element of a request. It is true if the person is of that age, unless it is a date of birth.
+type element struct {
+	name string
+	age  int
+}
+
+// elements returns the elements that can prove an age. The first element that a document has decides.
+func (p profile) elements(age int) []element {
+	if p.element == birthDate {
+		return []element{{birthDate, age}}
+	}
+	ages := []int{age}
+	for _, other := range p.always {
+		if other != age {
+			ages = append(ages, other)
 		}
+	}
+	for _, other := range p.older {
+		if other > age {
+			ages = append(ages, other)
+		}
+	}
+	var all []element
+	for _, a := range ages {
+		all = append(all, element{strings.Replace(p.element, agePlace, fmt.Sprintf("%02d", a), 1), a})
+	}
+	return all
+}
+
+// names returns the names of the elements that are asked for.
+func (p profile) names(age int) (names []string) {
+	for _, e := range p.elements(age) {
+		names = append(names, e.name)
 	}
 	return names
 }

@@ -100,12 +100,12 @@ func (o *openID) query(age int) []byte {
 		Sets   [][]string        `json:"claim_sets,omitempty"`
 	}
 	c := credential{ID: p.credential, Format: mdocFormat, Meta: map[string]string{"doctype_value": p.doctype}}
-	elements := p.elements(age)
-	for _, element := range elements {
-		asked := claim{Path: []string{p.namespace, element}}
-		if len(elements) > 1 {
-			asked.ID = element
-			c.Sets = append(c.Sets, []string{element})
+	names := p.names(age)
+	for _, name := range names {
+		asked := claim{Path: []string{p.namespace, name}}
+		if len(names) > 1 {
+			asked.ID = name
+			c.Sets = append(c.Sets, []string{name})
 		}
 		c.Claims = append(c.Claims, asked)
 	}
@@ -114,13 +114,11 @@ func (o *openID) query(age int) []byte {
 
 const mdocFormat = "mso_mdoc"
 
-// es256 is ES256 as COSE numbers it.
-const es256 = -7
-
 // metadata says what the service reads, and the key to which the answer is encrypted.
 func (o *openID) metadata(q question) []byte {
+	algorithms := mdoc.Algorithms()
 	m := map[string]any{"vp_formats_supported": map[string]any{mdocFormat: map[string]any{
-		"issuerauth_alg_values": []int{es256}, "deviceauth_alg_values": []int{es256}}}}
+		"issuerauth_alg_values": algorithms, "deviceauth_alg_values": algorithms}}}
 	if o.settings.encrypted {
 		point := private(q.walletKey).PublicKey().Bytes() // 4, x, y
 		m["jwks"] = map[string]any{"keys": []map[string]string{{"kty": "EC", "use": "enc", "crv": "P-256",
@@ -142,7 +140,7 @@ func asJSON(v any) []byte {
 // that is fetched twice is the same question, and one answer of it is taken.
 func (o *openID) Request(ctx context.Context, s method.Session, state []byte, same bool) (
 	method.Question, error) {
-	if o.settings.key == "" {
+	if o.settings.key == "" || !same && !o.settings.crossDevice {
 		return method.Question{}, method.ErrStep
 	}
 	q, err := readQuestion(state)
@@ -176,11 +174,12 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, sa
 		Body: []byte(message + "." + encoded(signature))}, nil
 }
 
-// credential asks the browser (ISO/IEC 18013-7, annex C).
+// credential asks the browser (ISO/IEC 18013-7, annex C). That protocol has no alternatives, so the wallet is
+// asked for each element that can decide, and sends those that the document has.
 func (o *openID) credential(s method.Session, q question) *method.Credential {
 	p := o.settings.profile
 	return &method.Credential{Protocol: browserProtocol, Data: asJSON(map[string]string{
-		"deviceRequest":  encoded(mdoc.DeviceRequest(p.doctype, p.namespace, p.elements(s.MinimumAge))),
+		"deviceRequest":  encoded(mdoc.DeviceRequest(p.doctype, p.namespace, p.names(s.MinimumAge))),
 		"encryptionInfo": q.encryptionInfo(private(q.browserKey).PublicKey()),
 	})}
 }

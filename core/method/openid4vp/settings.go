@@ -21,8 +21,9 @@ type settings struct {
 	anchors []mdoc.Anchor
 	scheme  string // what a link begins with, up to the question mark
 
-	encrypted bool // direct_post.jwt
-	browser   bool // the Digital Credentials API is offered
+	encrypted   bool // direct_post.jwt
+	browser     bool // the Digital Credentials API is offered
+	crossDevice bool // wallets on other devices may answer
 
 	// Of a signed request. Without a key it travels by value.
 	key   string // of Host.Sign
@@ -32,6 +33,7 @@ type settings struct {
 
 // Names and values of settings.
 const (
+	profileName     = "profile"
 	keyName         = "private_key"
 	anchorsName     = "trust_anchors"
 	certificateName = "certificate"
@@ -44,10 +46,10 @@ const (
 )
 
 // known are the members of the settings.
-var known = []string{"profile", anchorsName, "scheme", "request", "encrypted", "browser", "client_id_prefix",
-	certificateName}
+var known = []string{profileName, anchorsName, "scheme", "request", "encrypted", "browser", "cross_device",
+	"client_id_prefix", certificateName}
 
-// algorithm is the one by which requests are signed, and by which documents and devices sign.
+// algorithm is the one by which requests are signed.
 const algorithm = "ES256"
 
 // Limits of settings. They are far above what is in use.
@@ -74,20 +76,29 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 				keyName)
 		}
 	}
-	name := r.text("profile")
+	name := r.text(profileName)
 	var ok bool
 	if s.profile, ok = profileOf(name); !ok {
-		wrong.Add("profile", "%q is not known; use one of: %s", name, strings.Join(Profiles(), ", "))
+		wrong.Add(profileName, "%q is not known; use one of: %s", name, strings.Join(Profiles(), ", "))
 		return s, wrong
 	}
 	s.readAnchors(r)
 	s.readScheme(r, c.Dev)
 	s.encrypted = r.flag("encrypted", s.profile.encrypted)
 	s.browser = r.flag("browser", s.profile.browser)
+	s.crossDevice = r.flag("cross_device", true)
 	request := r.oneOf("request", map[bool]string{false: byValue, true: signedRequest}[s.profile.signed],
 		byValue, signedRequest)
 	s.readSigning(r, c, request == signedRequest)
 	return s, wrong
+}
+
+// profileIn returns the profile of settings that are good.
+func profileIn(c method.Config) profile {
+	o, _ := web.ReadObject(c.Settings)
+	name, _ := o.Value(profileName).Text()
+	p, _ := profileOf(name)
+	return p
 }
 
 // reader reads members of the settings and collects what is wrong.

@@ -61,6 +61,8 @@ func TestSettings(t *testing.T) {
 			"https"},
 		{"another kind of request", "eu-av", settings{"request": "reference"}, "request", "value, signed"},
 		{"encrypted is no flag", "eu-av", settings{"encrypted": "yes"}, "encrypted", "true or false"},
+		{"cross_device is a flag", "eu-av", settings{"cross_device": false}, "", ""},
+		{"cross_device is no flag", "eu-av", settings{"cross_device": "no"}, "cross_device", "true or false"},
 		{"browser is no flag", "eu-av", settings{"browser": 1}, "browser", "true or false"},
 		{"another way to name the client", "mdl", settings{"client_id_prefix": "did"}, "client_id_prefix",
 			"x509_san_dns, x509_hash"},
@@ -131,5 +133,8 @@ func TestProfiles(t *testing.T) {
 	}
 	if oldest := openid4vp.Kind.Oldest(config(t, "eu-av", nil)); oldest != 99 {
 		t.Errorf("the element of an age has two digits, and the oldest age is %d", oldest)
+	}
+	if oldest := openid4vp.Kind.Oldest(config(t, "pid", nil)); oldest != 0 {
+		t.Errorf("a date of birth proves every age, and the oldest is %d", oldest)
 	}
 }

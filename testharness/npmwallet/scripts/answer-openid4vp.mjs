@@ -1,12 +1,13 @@
 // A wallet of @openid4vc/openid4vp and @owf/mdoc: it opens a link, issues itself a document that has what is
-// asked for, and sends its answer. In: link, claims (by the names of elements), chain (of the issuer, hex
-// each), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339). Out: status and body of what the
-// service answers, and clientId and responseMode of the request.
+// asked for, and sends its answer. In: link, claims (by the names of elements; birth_date is a date), chain (of
+// the issuer, hex each), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339). Out: status and body of
+// what the service answers, clientId and responseMode of the request, and algorithms, those that it announces.
 import { Openid4vpClient } from "@openid4vc/openid4vp";
 import { setGlobalConfig } from "@openid4vc/utils";
 import {
   base64url,
   CoseKey,
+  DateOnly,
   DeviceKey,
   DeviceRequest,
   DeviceResponse,
@@ -18,7 +19,7 @@ import {
 } from "@owf/mdoc";
 import * as jose from "jose";
 import { createHash, createPublicKey, X509Certificate } from "node:crypto";
-import { bytes, context, input, output } from "./context.mjs";
+import { bytes, context, coseKey, input, output } from "./context.mjs";
 
 setGlobalConfig({ allowInsecureUrls: true }); // the service is on this machine
 const given = await input();
@@ -67,13 +68,17 @@ const docType = asked.meta.doctype_value;
 const first = asked.claims[0].path;
 
 const { d, ...device } = given.deviceKey;
+const algorithmOf = (jwk) => ({ "P-256": "ES256", "P-384": "ES384", "P-521": "ES512" })[jwk.crv];
+const claims = Object.fromEntries(
+  Object.entries(given.claims).map(([name, value]) => [name, name === "birth_date" ? new DateOnly(value) : value]),
+);
 const validFrom = new Date(given.signed);
-const document = await new Issuer(docType, context).addIssuerNamespace(first[0], given.claims).sign({
-  signingKey: CoseKey.fromJwk({ ...given.issuerKey, alg: "ES256" }),
-  algorithm: SignatureAlgorithm.ES256,
+const document = await new Issuer(docType, context).addIssuerNamespace(first[0], claims).sign({
+  signingKey: coseKey(CoseKey, given.issuerKey, algorithmOf(given.issuerKey)),
+  algorithm: SignatureAlgorithm[algorithmOf(given.issuerKey)],
   digestAlgorithm: "SHA-256",
   validityInfo: { signed: validFrom, validFrom, validUntil: new Date(given.validUntil) },
-  deviceKeyInfo: { deviceKey: DeviceKey.fromJwk(device) },
+  deviceKeyInfo: { deviceKey: coseKey(DeviceKey, device) },
   certificates: given.chain.map(bytes),
 });
 
@@ -99,7 +104,7 @@ const response = await DeviceResponse.createWithDeviceRequest(
     deviceRequest: DeviceRequest.create({ docRequests: [DocRequest.create({ itemsRequest })] }),
     sessionTranscript,
     issuerSigned: [document],
-    signature: { signingKey: CoseKey.fromJwk({ ...given.deviceKey, alg: "ES256" }) },
+    signature: { signingKey: coseKey(CoseKey, given.deviceKey, algorithmOf(given.deviceKey)) },
   },
   context,
 );
@@ -128,4 +133,5 @@ output({
   body: await sent.response.text(),
   clientId: request.client_id,
   responseMode: request.response_mode,
+  algorithms: request.client_metadata.vp_formats_supported.mso_mdoc.issuerauth_alg_values,
 });

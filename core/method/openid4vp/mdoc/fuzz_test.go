@@ -27,14 +27,11 @@ func FuzzVerify(f *testing.F) {
 			reasonOf(t, err)
 			return
 		}
-		if len(p.Elements) == 0 || !bytes.Contains(response, ask.Anchors[0].Certificate.RawSubject) {
+		if !bytes.Contains(response, ask.Anchors[0].Certificate.RawSubject) {
 			t.Fatalf("accepted: %+v", p)
 		}
-		for name, v := range p.Elements {
-			_, isBool := v.Bool()
-			_, isInteger := v.Integer()
-			_, isText := v.Text()
-			if !slices.Contains(ask.Elements, name) || !isBool && !isInteger && !isText {
+		for name := range p.Elements {
+			if !slices.Contains(ask.Elements, name) {
 				t.Fatalf("%s is accepted", name)
 			}
 		}

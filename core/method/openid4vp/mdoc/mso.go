@@ -70,7 +70,7 @@ func dateTime(i cbor.Item) (at time.Time, ok bool) {
 }
 
 // readItem returns the name and the value of an IssuerSignedItem (ISO/IEC 18013-5, 8.3.2.1.2.2) whose digest
-// is in the object. The digest is that of the item as it was sent.
+// is in the object. The digest is that of the item as it was sent. An undefined value is returned as none.
 func (o securityObject) readItem(namespace string, i cbor.Item) (element string, value cbor.Item, err error) {
 	item, ok := embedded(i)
 	if !ok {
@@ -80,7 +80,7 @@ func (o securityObject) readItem(namespace string, i cbor.Item) (element string,
 	random, okRandom := item.Member("random").Bytes()
 	element, okElement := item.Member("elementIdentifier").Text()
 	value = item.Member("elementValue")
-	if !okID || id < 0 || !okRandom || !okElement || !value.Present() {
+	if !okID || id < 0 || !okRandom || !okElement {
 		return "", cbor.Item{}, refused(badItem)
 	}
 	if len(random) < minRandom {

@@ -34,7 +34,7 @@ const anyPurpose = "2.5.29.37.0"
 
 // signer returns the certificate of the document signer, the first of a chain, if it is good, and the trust
 // anchor that has issued it. chain is in DER. It is the path to the anchor in order. The anchor may be in it
-// or not, and what stands behind the anchor is not looked at.
+// or not. Certificates after the anchor are ignored.
 //
 // ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
 // authorities and no countries, and nothing here depends on a country.

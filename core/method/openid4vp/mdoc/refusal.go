@@ -50,8 +50,6 @@ const (
 	tooMany        = "too_many_elements"
 	digestMissing  = "digest_missing"
 	digestMismatch = "digest_mismatch"
-	noElement      = "no_element" // none of those that were asked for
-	badValue       = "element_value"
 
 	// Of the wallet's signature.
 	badDeviceAuth   = "device_auth"

@@ -38,20 +38,31 @@ func sum512(b []byte) []byte { s := sha512.Sum512(b); return s[:] }
 
 // algorithm is how a signature is made. ISO/IEC 18013-5 binds each to one curve.
 type algorithm struct {
-	curve elliptic.Curve
-	hash  func([]byte) []byte
+	numbers [2]int64 // ES256, ES384 or ES512 (RFC 9053), and the same fully specified (RFC 9864)
+	curve   elliptic.Curve
+	hash    func([]byte) []byte
 }
 
-// signatureAlgorithm returns an algorithm of COSE by its number: ES256, ES384 and ES512 (RFC 9053), and the
-// same by their fully specified numbers ESP256, ESP384 and ESP512 (RFC 9864).
+var algorithms = []algorithm{
+	{[2]int64{-7, -9}, elliptic.P256(), sum256},
+	{[2]int64{-35, -51}, elliptic.P384(), sum384},
+	{[2]int64{-36, -52}, elliptic.P521(), sum512},
+}
+
+// Algorithms returns the numbers in COSE of the algorithms that Verify accepts, of issuers and of devices.
+func Algorithms() (numbers []int64) {
+	for _, a := range algorithms {
+		numbers = append(numbers, a.numbers[:]...)
+	}
+	return numbers
+}
+
+// signatureAlgorithm returns an algorithm by its number.
 func signatureAlgorithm(number int64) (algorithm, bool) {
-	switch number {
-	case -7, -9:
-		return algorithm{elliptic.P256(), sum256}, true
-	case -35, -51:
-		return algorithm{elliptic.P384(), sum384}, true
-	case -36, -52:
-		return algorithm{elliptic.P521(), sum512}, true
+	for _, a := range algorithms {
+		if slices.Contains(a.numbers[:], number) {
+			return a, true
+		}
 	}
 	return algorithm{}, false
 }

@@ -15,8 +15,9 @@ const (
 	tagFullDate = 1004
 )
 
-// options are how everything here is read.
-var options = cbor.Options{Tags: []uint64{tagDateTime, tagCBOR, tagFullDate}}
+// options are how everything here is read. Issuers and wallets may add elements, headers and members of any
+// type, which are ignored here.
+var options = cbor.Options{Any: true}
 
 // version is the one of DeviceResponses and of mobile security objects.
 const version = "1.0"
@@ -37,24 +38,29 @@ type Ask struct {
 
 // Proof is what an answer proves.
 type Proof struct {
-	// Elements are those of the elements asked for that the answer has: all of them or fewer, but not none.
+	// Elements has the elements asked for that the response contains: all, some or none.
 	Elements map[string]Value
 
 	// Anchor is the trust anchor that the document led to.
 	Anchor Anchor
 }
 
-// Value is what the issuer says under the name of an element: a bool, an integer or a text.
+// Value is the value of an element. It may be of any type.
 type Value struct{ item cbor.Item }
 
 // Bool returns a value that is true or false. Neither 1 nor "true" is.
 func (v Value) Bool() (value, ok bool) { return v.item.Bool() }
 
-// Integer returns a value that is an integer of 64 bits.
-func (v Value) Integer() (n int64, ok bool) { return v.item.Integer() }
-
-// Text returns a value that is a text.
-func (v Value) Text() (text string, ok bool) { return v.item.Text() }
+// Date returns a value that is a full-date (RFC 8943): a date of the calendar as a text, with its tag.
+func (v Value) Date() (date time.Time, ok bool) {
+	number, content, ok := v.item.Tag()
+	text, okText := content.Text()
+	if !ok || !okText || number != tagFullDate {
+		return time.Time{}, false
+	}
+	date, err := time.Parse(time.DateOnly, text)
+	return date, err == nil
+}
 
 // Verify decides what a DeviceResponse proves. An error is a *Refusal.
 //
@@ -72,7 +78,8 @@ func (v Value) Text() (text string, ok bool) { return v.item.Text() }
 //   - The wallet's signature of the session transcript, by the key that is in the object. A MAC is refused:
 //     it would take a key that both sides have.
 //
-// An element that is false is proven, too: the caller looks at the values.
+// An element that is false is proven, too, and so is a document that has none of the elements: the caller looks
+// at the values. Parts that this list does not name may have any content.
 func Verify(deviceResponse []byte, a Ask) (Proof, error) {
 	d, err := readDocument(deviceResponse)
 	if err != nil {
@@ -129,7 +136,8 @@ func readDocument(response []byte) (d document, err error) {
 		return d, refused(badMember)
 	}
 	issuer := documents[0].Member("issuerSigned")
-	if d.namespaces, ok = issuer.Member("nameSpaces").Pairs(); !ok {
+	namespaces := issuer.Member("nameSpaces") // absent if the wallet sends no element
+	if d.namespaces, ok = namespaces.Pairs(); !ok && namespaces.Present() {
 		return d, refused(badMember)
 	}
 	device := documents[0].Member("deviceSigned")
@@ -232,17 +240,6 @@ func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, err
 			}
 		}
 	}
-	if len(proven) == 0 {
-		return nil, refused(noElement)
-	}
-	for _, v := range proven {
-		_, isBool := v.Bool()
-		_, isInteger := v.Integer()
-		_, isText := v.Text()
-		if !isBool && !isInteger && !isText {
-			return nil, refused(badValue)
-		}
-	}
 	return proven, nil
 }
 
@@ -252,10 +249,11 @@ func (a Ask) verifyDevice(d document, o securityObject) error {
 	if d.deviceAuth.Member("deviceMac").Present() {
 		return refused(deviceMAC)
 	}
-	if members, ok := d.deviceAuth.Pairs(); !ok || len(members) != 1 {
+	signature := d.deviceAuth.Member("deviceSignature")
+	if !signature.Present() {
 		return refused(badDeviceAuth)
 	}
-	s, err := readSign1(d.deviceAuth.Member("deviceSignature"))
+	s, err := readSign1(signature)
 	if err != nil {
 		return err
 	}

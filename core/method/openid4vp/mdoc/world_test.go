@@ -86,8 +86,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// outcome is the reason of a refusal. It is "" for an answer that proves that the element is true, and "not
-// true" for one that proves something else of it.
+// outcome is the reason of a refusal. It is "" for a response that proves that the element is true, "not true" if
+// the element is something else, and "no element" if the response has no element that was asked for.
 func outcome(t testing.TB, p mdoc.Proof, err error) string {
 	t.Helper()
 	if err != nil {
@@ -96,6 +96,12 @@ func outcome(t testing.TB, p mdoc.Proof, err error) string {
 			t.Fatalf("error %v, with %v", err, p)
 		}
 		return refusal.Reason
+	}
+	if p.Anchor.Certificate == nil {
+		t.Fatal("the response is verified and led to no anchor")
+	}
+	if len(p.Elements) == 0 {
+		return "no element"
 	}
 	if value, ok := p.Elements[element].Bool(); !ok || !value {
 		return "not true"

@@ -1,0 +1,99 @@
+package openid4vp
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
+)
+
+// Results of a wallet's answer, as they are kept. errorKept is before the name of an error.
+const (
+	approvedKept    = "approved"
+	rejectedKept    = "rejected"
+	otherKept       = "other_age"
+	unconfirmedKept = "unconfirmed"
+	cancelledKept   = "cancelled"
+	errorKept       = "error:"
+)
+
+// kept is the part of a document that the service stores: the result, the age that it proves, and the trust
+// anchor that it led to.
+type kept struct {
+	result string
+	age    int
+	anchor string
+}
+
+func (k kept) String() string { return k.result + ":" + strconv.Itoa(k.age) + ":" + k.anchor }
+
+// judge decides by the elements of a document. The first element that the document has, and that can be read,
+// decides, so two contradictory ones cannot be played off against each other. A date of birth is compared here
+// and goes no further.
+func (p profile) judge(proof mdoc.Proof, age int, now time.Time) kept {
+	k := kept{result: unconfirmedKept, anchor: proof.Anchor.Fingerprint()}
+	for _, e := range p.elements(age) {
+		value := proof.Elements[e.name]
+		old, ok := value.Bool()
+		if e.name == birthDate {
+			old, ok = bornBy(value, age, now)
+		}
+		if !ok {
+			continue
+		}
+		switch {
+		case old && e.age >= age:
+			k.result, k.age = approvedKept, e.age
+		case !old && e.age <= age:
+			k.result = rejectedKept
+		default: // over a lower age, or under a higher one
+			k.result = otherKept
+		}
+		break
+	}
+	return k
+}
+
+// bornBy reports whether someone with this date of birth is of an age. It is not ok if the date cannot be read
+// or is not plausible.
+func bornBy(v mdoc.Value, age int, now time.Time) (old, ok bool) {
+	born, ok := v.Date()
+	if !ok {
+		return false, false
+	}
+	years, ok := method.Age(born, now)
+	return years >= age, ok
+}
+
+// decide returns the decision by a kept answer. The error is a *method.Refusal for a wallet that cannot answer:
+// nothing is decided, and the user may try again.
+func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
+	if name, ok := strings.CutPrefix(text, errorKept); ok {
+		return method.Decision{}, refused("wallet_error_" + name)
+	}
+	result, rest, _ := strings.Cut(text, ":")
+	number, anchor, _ := strings.Cut(rest, ":")
+	age, _ := strconv.Atoi(number)
+	d := method.Decision{Trust: anchor}
+	failed := func(reason method.Reason) {
+		d.Verdict, d.Reason = method.AttemptFailed, reason
+		d.Setting, d.Detail = profileName, strings.Join(o.settings.profile.names(s.MinimumAge), ",")
+	}
+	switch result {
+	case approvedKept:
+		d.Verdict, d.Age = method.Approved, age
+	case rejectedKept:
+		d.Verdict = method.Rejected
+	case otherKept:
+		failed(method.Other)
+	case unconfirmedKept:
+		failed(method.Unconfirmed)
+	case cancelledKept:
+		d.Verdict = method.Cancelled
+	default:
+		return method.Decision{}, errState
+	}
+	return d, nil
+}
