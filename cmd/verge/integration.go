@@ -38,13 +38,13 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	return printTable(p, integrationHeads, integrationRows(all))
 }
 
-// A row is one line where the publisher's id is one that the service made. `verge integration show` has the
-// rest.
-const integrationHeads = "INTEGRATION|NAME|LEVEL|READY|PUBLISHER"
+// integrationHeads has what identifies an integration. `verge integration show` has the rest.
+const integrationHeads = "INTEGRATION|NAME|LEVEL|READY|STATE|PUBLISHER"
 
 func integrationRows(all []operate.Integration) (rows [][]string) {
 	for _, i := range all {
-		rows = append(rows, []string{i.ID, cut(i.Name, 18), i.Level, yesNo(i.Ready), i.PublisherID})
+		rows = append(rows, []string{i.ID, cut(i.Name, 18), i.Level, yesNo(i.Ready),
+			stateOf(i.Archived, i.Managed, i.Removed), i.PublisherID})
 	}
 	return rows
 }

@@ -44,7 +44,7 @@ const publisherHeads = "PUBLISHER|NAME|CREATED|STATE"
 func publisherRows(all []operate.Publisher) (rows [][]string) {
 	for _, each := range all {
 		rows = append(rows, []string{each.ID, cut(each.Name, 30), minute(each.Created),
-			stateOf(each.Archived, each.Managed)})
+			stateOf(each.Archived, each.Managed, each.Removed)})
 	}
 	return rows
 }
@@ -135,7 +135,7 @@ func publisherFacts(of *operate.Publisher) *facts {
 	f.add("publisher", of.ID)
 	f.add("name", of.Name)
 	f.add("created", whenever(of.Created))
-	f.add("state", stateOf(of.Archived, of.Managed))
+	f.add("state", stateOf(of.Archived, of.Managed, of.Removed))
 	f.add("version", of.Version)
 	return &f
 }

@@ -153,12 +153,14 @@ func whenever(t *time.Time) string {
 }
 
 // stateOf says whether a thing is in use, and who may change it.
-func stateOf(archived *time.Time, managed bool) string {
+func stateOf(archived *time.Time, managed, removed bool) string {
 	switch {
 	case archived != nil:
 		return "archived " + archived.UTC().Format(time.DateOnly)
 	case managed:
 		return "in the file"
+	case removed:
+		return "no longer in the file"
 	}
 	return "in use"
 }

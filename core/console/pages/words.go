@@ -20,11 +20,17 @@ import (
 // labelled is a badge: a tone and its word.
 type labelled struct{ tone, word string }
 
+// notInFile marks a publisher or integration that the configuration file no longer contains.
+const notInFile = "No longer in the file"
+
 func badgesOf(i operate.Integration) []labelled {
 	tone, word := integrationTone(i)
 	badges := []labelled{{tone, word}}
 	if i.Staged != nil && i.Archived == nil {
 		badges = append(badges, labelled{Wait, "Change staged"})
+	}
+	if i.Removed && i.Archived == nil {
+		badges = append(badges, labelled{Wait, notInFile})
 	}
 	return badges
 }
