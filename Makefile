@@ -41,11 +41,11 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 bench: build ## measure beside a bare net/http server, and guests beside the native core, in one run
 	$(GO) run ./testharness/bench -verge $(VERGE) -module dist/verge.wasm
 
-# step prints a name, the seconds every 5 s while the command runs, and its output if it fails. The first build
+# step prints a name, the seconds every 10 s while the command runs, and its output if it fails. The first build
 # takes minutes.
 define step
 @printf '  %s' $(1); begin=$$(date +%s); \
-( while sleep 5 >/dev/null; do printf ' %s s' $$(( $$(date +%s) - begin )); done ) & ticks=$$!; \
+( while sleep 10 >/dev/null; do printf ' %s s' $$(( $$(date +%s) - begin )); done ) & ticks=$$!; \
 said=$$( $(2) 2>&1 ); code=$$?; kill $$ticks 2>/dev/null; \
 if [ $$code = 0 ]; then echo " done in $$(( $$(date +%s) - begin )) s"; else printf ' failed\n%s\n' "$$said"; fi; exit $$code
 endef
