@@ -41,8 +41,17 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 bench: build ## measure beside a bare net/http server, and guests beside the native core, in one run
 	$(GO) run ./testharness/bench -verge $(VERGE) -module dist/verge.wasm
 
+# step prints a name, the seconds every 10 s while the command runs, and its output if it fails. The first build
+# takes minutes.
+define step
+@printf '  %s' $(1); begin=$$(date +%s); \
+( while sleep 10 >/dev/null; do printf ' %s s' $$(( $$(date +%s) - begin )); done ) & ticks=$$!; \
+said=$$( $(2) 2>&1 ); code=$$?; kill $$ticks 2>/dev/null; \
+if [ $$code = 0 ]; then echo " done in $$(( $$(date +%s) - begin )) s"; else printf ' failed\n%s\n' "$$said"; fi; exit $$code
+endef
+
 build: module ## build the static binary into dist/, with the module in it
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge
+	$(call step,'Building the command ...',CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge)
 
 wasm: module ## build the core as a WebAssembly module into dist/, and say its size, by kind of method
 	@$(GO) run ./cmd/generate/weigh dist/verge.wasm
@@ -50,10 +59,10 @@ wasm: module ## build the core as a WebAssembly module into dist/, and say its s
 # The module alone. What wasm adds builds it once more for each kind of method.
 module:
 	@mkdir -p dist
-	GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" -o dist/verge.wasm ./wasm/guest
-	$(GO) run ./cmd/generate/finish dist/verge.wasm
+	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" -o dist/verge.wasm ./wasm/guest)
+	$(call step,'Finishing the module ...',$(GO) run ./cmd/generate/finish dist/verge.wasm)
 	@gzip -9 -n -c dist/verge.wasm > cmd/verge/module/verge.wasm.gz
-	@printf '%s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/module/verge.wasm.gz | tr -d ' ')"
+	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/module/verge.wasm.gz | tr -d ' ')"
 
 check-all: check ## what CI runs: check, then all tests at their full length
 	VERGE_LONG=1 $(MAKE) test

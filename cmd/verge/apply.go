@@ -20,7 +20,8 @@ func (applyCmd) Help() string {
 	return `Puts the [[publishers]] and [[integrations]] of the file into a running server and
 says what has changed. What the file names is managed by the file from then on:
 the console and the other commands show it and do not change it. What an earlier
-file named and this one does not is archived. Everything else stays as it is.
+file named and this one does not is archived, as is what has archived = true. Look
+at --dry-run first. Everything else stays as it is.
 
 Webhook secrets are read here, from secret_file and secret_env. The other
 settings of the file are not used.

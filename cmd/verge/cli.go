@@ -79,7 +79,7 @@ type cli struct {
 		Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
 		Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
 		Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
-	} `cmd:"" help:"Replace and sign modules, for the engine wasm."`
+	} `cmd:"" group:"operate" help:"Replace and sign modules, for the engine wasm."`
 
 	Keyring struct {
 		Generate keyringGenerateCmd `cmd:"" help:"Write a new key ring."`
@@ -129,9 +129,9 @@ On a server:
     verge method check bankid --config /etc/verge/verge.toml
     verge serve --config /etc/verge/verge.toml
 
-Operators' commands ask a running server's admin listener. They find a running
-"verge dev" by themselves; for any other, set VERGE_ADMIN_URL and
-VERGE_OPERATOR_TOKEN.
+Operators' commands ask a running server's admin listener. In the directory of a
+running "verge dev" they find it; for any other server, set VERGE_ADMIN_URL and
+VERGE_OPERATOR_TOKEN. "verge help publisher" lists what is below "publisher".
 
 Your shell completes commands: see "verge help completion".
 
@@ -178,10 +178,12 @@ func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 		kong.Name("verge"),
 		kong.Description(about),
 		kong.ConfigureHelp(kong.HelpOptions{
-			Compact:         true,
-			FlagsLast:       true,
-			WrapUpperBound:  100,
-			NoAppDescFormat: true,
+			Compact: true,
+			// "verge --help" lists the commands by group, and "verge help COMMAND" what is below one.
+			NoExpandSubcommands: true,
+			FlagsLast:           true,
+			WrapUpperBound:      100,
+			NoAppDescFormat:     true,
 		}),
 		kong.ExplicitGroups(groups),
 		kong.Writers(p.stdout, p.stderr),
@@ -209,6 +211,9 @@ func explain(app *kong.Application, err error) error {
 	}
 	at, word := stoppedAt(app, parse.Context)
 	said := []string{err.Error()}
+	if hints := missing(parse.Context, err.Error()); hints != nil {
+		said = append(said, hints...)
+	}
 	switch {
 	case word == "":
 	case strings.HasPrefix(word, "-"):
@@ -217,6 +222,23 @@ func explain(app *kong.Application, err error) error {
 		said = append([]string{"unexpected argument " + word}, commandsLike(app, at, word)...)
 	}
 	return errors.New(strings.Join(append(said, "run `"+at.FullPath()+" --help`"), "; "))
+}
+
+// missing says what the flags are that an error calls missing.
+func missing(c *kong.Context, text string) (hints []string) {
+	names, found := strings.CutPrefix(text, "missing flags: ")
+	if !found {
+		return nil
+	}
+	for _, name := range strings.Split(names, ", ") {
+		name, _, _ = strings.Cut(name, "=")
+		for _, flag := range c.Flags() {
+			if "--"+flag.Name == name {
+				hints = append(hints, name+": "+strings.TrimSuffix(flag.Help, "."))
+			}
+		}
+	}
+	return hints
 }
 
 // stoppedAt returns the command that the parser had reached, and the flag or argument that this

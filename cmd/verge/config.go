@@ -119,8 +119,9 @@ type config struct {
 }
 
 type publisherConfig struct {
-	ID   string `toml:"id"`
-	Name string `toml:"name"`
+	ID       string `toml:"id"`
+	Name     string `toml:"name"`
+	Archived bool   `toml:"archived"`
 }
 
 type integrationConfig struct {
@@ -144,6 +145,8 @@ type integrationConfig struct {
 	Attempts       *int                      `toml:"attempts"`
 	Passkeys       string                    `toml:"passkeys"`
 	MethodSettings map[string]map[string]any `toml:"method_settings"`
+
+	Archived bool `toml:"archived"`
 }
 
 // span is a duration as the file has it. It is a text, so that a number without a unit is refused.

@@ -89,8 +89,8 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 }
 
 const (
-	waitingHeads = "EVENT|TYPE|LAST|INTEGRATION|ATTEMPTS|NEXT|SESSION"
-	deadHeads    = "EVENT|TYPE|LAST|INTEGRATION|REASON|ATTEMPTS|AT|SESSION"
+	waitingHeads = "EVENT|TYPE|CAME BACK|INTEGRATION|ATTEMPTS|NEXT|SESSION"
+	deadHeads    = "EVENT|TYPE|CAME BACK|INTEGRATION|REASON|ATTEMPTS|LAST|SESSION"
 )
 
 func waitingRows(all []outbox.Waiting) (rows [][]string) {

@@ -32,13 +32,13 @@ func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client 
 	return nil
 }
 
-const deliveryHeads = "EVENT|TYPE|STATE|TRIES|AT (UTC)"
+const deliveryHeads = "EVENT|TYPE|STATE|TRIES|CREATED"
 
 func deliveryRows(all []operate.Delivery) (rows [][]string) {
 	for _, d := range all {
 		state := strings.TrimSpace(d.State + " " + lastAttempt(d))
 		rows = append(rows, []string{d.Event, shortType(d), cut(state, 22),
-			strconv.Itoa(d.Unrecorded + len(d.Attempts)), d.Created.UTC().Format("01-02 15:04")})
+			strconv.Itoa(d.Unrecorded + len(d.Attempts)), when(d.Created)})
 	}
 	return rows
 }

@@ -56,7 +56,7 @@ func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {
 	for _, p := range all {
 		for _, i := range p.Integrations {
 			rows = append(rows, []string{p.Publisher, i.Integration, leastCount(i.Waiting, i.More),
-				leastCount(i.Dead, i.More), whenever(p.Oldest), whenever(p.Newest)})
+				leastCount(i.Dead, i.More), dash(whenever(p.Oldest)), dash(whenever(p.Newest))})
 		}
 	}
 	return rows

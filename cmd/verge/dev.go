@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,7 +35,8 @@ type devCmd struct {
 	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
 	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
 	ReadyFile  string `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
-	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to print: ${enum}."`
+	LogFile    string `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Where the log goes: a file, or - for standard error. Default: dev.log in the data directory, begun anew at each start."`
+	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to write: ${enum}."`
 }
 
 // Help is shown by `verge dev --help`.
@@ -119,12 +121,17 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return usagef("--webhook-url: no event would ever reach it: %w", err)
 	}
 
-	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
+	logs, closeLogs, err := c.openLog(p)
+	if err != nil {
+		return err
+	}
+	defer closeLogs()
+	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	pl.core.BaseURL, pl.core.OperatorToken = ready.BaseURL, seeds.OperatorToken
 	pl.core.Partitions = at.Partitions()
 	pl.store, pl.engine, pl.keyring = at.ForOwner(seeds.PublisherID), runs, ring
 	pl.public, pl.admin, pl.ops = open.public, open.admin, open.ops
-	pl.log = log
+	pl.log, pl.usageEach = log, time.Second // so that the console counts a session when its user comes back
 	in, err := assemble(ctx, pl.settings)
 	if err != nil {
 		return err
@@ -145,6 +152,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,
 		SecretKey: seeds.SecretKey, WebhookSecret: seeds.WebhookSecret,
 		Offers:       seeds.offers(methods, ready.Integrations),
+		SignIn:       open.signIn(ready),
 		Counterparts: seeds.counterparts(),
 		Log:          log, Now: p.now, Random: p.random,
 	}), log)
@@ -168,7 +176,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		}
 	}
 	if ctx.Err() == nil {
-		p.welcome(ready, c.Data, open.signInLink(ctx, ready, log), open.exposed())
+		p.welcome(ready, c, open.exposed())
 	}
 	<-ctx.Done()
 	for _, path := range readyFiles {
@@ -237,27 +245,46 @@ func (l *devListeners) close() {
 	}
 }
 
-// signInLink makes a link that signs one browser in to the console as the operator. It is made only if nobody
-// but this machine reaches the console: whoever sees the terminal could use it. It is "" if there is none.
-func (l *devListeners) signInLink(ctx context.Context, ready readyFile, log *slog.Logger) string {
-	if !isLoopback(l.public.Addr().String()) {
-		return ""
+// signIn returns a function that makes a link which signs one browser in to the console as the operator. The
+// demo shop has a page that makes one for each visit, so that the address in the terminal works at any time. It
+// is nil, and the page does not exist, if another machine can reach any of the addresses.
+func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, error) {
+	if len(l.exposed()) > 0 {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken,
-		// A drain would wait for a connection that is kept.
-		HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	return func(ctx context.Context) (string, error) {
+		client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken,
+			// A drain would wait for a connection that is kept.
+			HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}})
+		if err != nil {
+			return "", err
+		}
+		link, err := client.CreateLink(ctx, admin.LinkRequest{Name: "verge dev", Role: operate.RoleOperator})
+		if err != nil {
+			return "", err
+		}
+		return link.Link, nil
+	}
+}
+
+// logPath returns where the log goes, "-" for standard error.
+func (c *devCmd) logPath() string {
+	if c.LogFile == "" {
+		return filepath.Join(c.Data, logFile)
+	}
+	return c.LogFile
+}
+
+func (c *devCmd) openLog(p *program) (io.Writer, func() error, error) {
+	path := c.logPath()
+	if path == "-" {
+		return p.stderr, func() error { return nil }, nil
+	}
+	file, err := p.fs.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		log.Warn("there is no sign-in link", "error", err.Error())
-		return ""
+		return nil, nil, fmt.Errorf("log: %w; choose another file with --log-file", err)
 	}
-	link, err := client.CreateLink(ctx, admin.LinkRequest{Name: "verge dev", Role: operate.RoleOperator})
-	if err != nil {
-		log.Warn("there is no sign-in link", "error", err.Error())
-		return ""
-	}
-	return link.Link
+	return file, file.Close, nil
 }
 
 // exposed lists the addresses that other machines may reach.

@@ -16,6 +16,10 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/edge/adminclient"
 )
 
 // testProgram returns a program with its files in memory.
@@ -23,7 +27,7 @@ func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	authorities := x509.NewCertPool()
 	authorities.AddCert(new(x509.Certificate))
-	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
+	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr, name: "verge",
 		getenv: os.LookupEnv, now: time.Now, random: rand.Reader,
 		roots: func() (*x509.CertPool, error) { return authorities, nil }}, stdout, stderr
 }
@@ -118,6 +122,80 @@ func TestDevWalk(t *testing.T) {
 	}
 }
 
+// Contract 41: verge dev prints no log line. The log is a file in the data directory, whose path is printed. The
+// console's address signs in each time that it is opened, and a session counts in the console a moment later.
+func TestDev_FirstHour(t *testing.T) {
+	t.Parallel()
+	p, stdout, stderr := testProgram()
+	pub, stop := devHere(t, p)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	defer leave(client)
+	links := map[string]bool{}
+	for range 2 {
+		resp, err := client.Get(pub.DemoURL + demo.ConsolePath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		to := resp.Header.Get("Location")
+		if resp.StatusCode != 303 || !strings.HasPrefix(to, pub.ConsoleURL+"/link?link=") || links[to] {
+			t.Errorf("contract 41: the console's address answers %d and leads to %q", resp.StatusCode, to)
+		}
+		links[to] = true
+	}
+	req, err := http.NewRequest("GET", pub.DemoURL+demo.ConsolePath, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "attacker.example"
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 404 {
+		t.Errorf("a name of another site gets a sign-in link: %d", resp.StatusCode)
+	}
+
+	_, redirect, err := pub.start(pub.IntegrationID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pub.approve(redirect); err != nil {
+		t.Fatal(err)
+	}
+	operator, err := adminclient.New(adminclient.Config{URL: pub.AdminURL, Token: pub.OperatorToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the step of sessions", func() bool {
+		seen, err := operator.Overview(t.Context(), pub.PublisherID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := map[string]bool{}
+		for _, step := range seen.Steps {
+			done[step.Name] = step.Done
+		}
+		if done[operate.StepMethod] {
+			t.Fatal("contract 41: the console says that dev verifies people")
+		}
+		return done[operate.StepSession]
+	})
+	if code := stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	if said := stdout.String() + stderr.String(); strings.Contains(said, "level=") ||
+		!strings.Contains(said, "/data/dev.log") || !strings.Contains(said, "curl "+pub.BaseURL) {
+		t.Errorf("contract 41: verge dev prints\n%s", said)
+	}
+	if log, err := afero.ReadFile(p.fs, "/data/dev.log"); err != nil || !bytes.Contains(log, []byte("msg=request")) {
+		t.Errorf("contract 41: the log is %q, %v", log, err)
+	}
+}
+
 type inboxEntry struct {
 	Verified       bool   `json:"verified"`
 	IdempotencyKey string `json:"idempotency_key"`
@@ -177,6 +255,11 @@ func TestDevReadyFile(t *testing.T) {
 		!strings.HasPrefix(pub.DemoURL, "http://127.0.0.1:") {
 		t.Errorf("contract 41: the service is at %s, the demo at %s", pub.BaseURL, pub.DemoURL)
 	}
+	resp, err := pub.http.Get(pub.DemoURL + demo.ConsolePath) // asks the admin listener
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
 	in := &served{at: serving{Ops: strings.TrimPrefix(pub.OpsURL, "http://")}}
 	eventually(t, "that `verge dev` keeps no connection, for which a drain would wait", func() bool {
 		return strings.HasSuffix(in.metric(t, `verge_http_connections{listener="admin"}`), " 0")
@@ -280,7 +363,7 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestWelcome shows that the secret key is printed to a terminal, and never into a log.
+// TestWelcome shows that the secret key is printed to a terminal, and never into a log. The call works there, too.
 func TestWelcome(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		p, stdout, _ := testProgram()
@@ -297,15 +380,16 @@ func TestWelcome(t *testing.T) {
 			seeds:        s.seeds,
 			Integrations: s.Integrations,
 		}
-		p.welcome(ready, "/data", "http://localhost:8080/console/link?link=once", []string{"0.0.0.0:8080"})
+		p.welcome(ready, &devCmd{Data: "/data"}, []string{"0.0.0.0:8080"})
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
 			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
 		}
 		for _, want := range []string{
 			"http://127.0.0.1:8090/inbox",
 			"http://localhost:8080/console   sign in with the operator token\n",
-			"http://localhost:8080/console/link?link=once\n",
 			"/data/dev.json",
+			"Log            /data/dev.log\n",
+			"curl http://localhost:8080/api/v1/verify/start ",
 			"Other machines can reach 0.0.0.0:8080",
 			s.PublicKey,
 			s.IntegrationID + "   L1, challenge age 25, sandbox",
@@ -315,6 +399,15 @@ func TestWelcome(t *testing.T) {
 			if !strings.Contains(stdout.String(), want) {
 				t.Errorf("the welcome does not say %q: %s", want, stdout)
 			}
+		}
+		if strings.Contains(stdout.String(), "signs you in") {
+			t.Errorf("another machine can reach the page that signs in: %s", stdout)
+		}
+		stdout.Reset()
+		p.welcome(ready, &devCmd{Data: "/data"}, nil)
+		if want := "or click       http://127.0.0.1:8090/console   signs you in, at any time\n"; !strings.Contains(
+			stdout.String(), want) {
+			t.Errorf("the welcome does not say %q: %s", want, stdout)
 		}
 	}
 }

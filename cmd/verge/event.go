@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/verge-id/verge/core/operate"
 )
@@ -29,6 +30,9 @@ Examples:
 }
 
 func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
+	if err := checkEventType(c.Type); err != nil {
+		return err
+	}
 	client, err := c.client(p)
 	if err != nil {
 		return err
@@ -46,6 +50,24 @@ func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
 		err = saidError{}
 	}
 	return err
+}
+
+// eventTypes are the types of events without their prefix.
+var eventTypes = []string{"started", "completed", "failed", "expired", "cancelled"}
+
+// checkEventType returns an error that names the type which was probably meant.
+func checkEventType(given string) error {
+	short := strings.TrimPrefix(given, typePrefix)
+	if slices.Contains(eventTypes, short) {
+		return nil
+	}
+	hint := ""
+	for _, t := range eventTypes {
+		if short != "" && near(t, short) {
+			hint = fmt.Sprintf("; did you mean %s?", t)
+		}
+	}
+	return usagef("there is no such event type: %q%s; the types are %s", given, hint, strings.Join(eventTypes, ", "))
 }
 
 func printExchange(p *program, x *operate.Exchange) {

@@ -85,8 +85,7 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 	if l.base == "" {
 		ready, err := readReady(p.fs, c.ReadyFile)
 		if isMissing(err) {
-			return nil, usagef("no service to ask: `verge dev` does not run here (there is no %s), "+
-				"and neither --url nor VERGE_URL is set", c.ReadyFile)
+			return nil, noDev(c.ReadyFile, "--url URL (VERGE_URL)")
 		}
 		if err != nil {
 			return nil, usageError{err}
@@ -306,6 +305,23 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 	return answer, 0, nil
 }
 
+// maxReason is how much of a receiver's response is read for its reason.
+const maxReason = 1 << 10
+
+// reasonOf returns the first line of a response that rejects an event, since receivers put the reason there.
+func reasonOf(resp *http.Response) string {
+	if resp.StatusCode < 300 {
+		return ""
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	for line := range strings.Lines(strings.ToValidUTF8(string(body), "")) {
+		if line = strings.TrimSpace(oneLine(line)); line != "" {
+			return ": " + cut(line, 200)
+		}
+	}
+	return ""
+}
+
 // post gives an event to the receiver, once.
 func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
 	said := ""
@@ -318,7 +334,7 @@ func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
 		}
 		var resp *http.Response
 		if resp, err = l.http.Do(req); err == nil {
-			said = resp.Status
+			said = resp.Status + reasonOf(resp)
 			resp.Body.Close()
 		}
 	}

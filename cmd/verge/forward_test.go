@@ -409,13 +409,41 @@ func TestListenLosesNothing(t *testing.T) {
 	}
 }
 
+// contract 49: a rejected event is printed with the first line of the response, which has the receiver's reason.
+func TestListen_ReceiverReason(t *testing.T) {
+	for _, c := range []struct {
+		rule, body, want string
+		status           int
+	}{
+		{"a reason", "\n  bad signature \x1b[2J\nstack", "401 Unauthorized: bad signature  [2J\n", 401},
+		{"no reason", "", "500 Internal Server Error\n", 500},
+		{"a long one", strings.Repeat("é", 5000), "400 Bad Request: " + strings.Repeat("é", 199) + "…\n", 400},
+		{"an accepted event needs none", "thanks", "200 OK\n", 200},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				io.WriteString(w, c.body)
+			}))
+			defer receiver.Close()
+			var out bytes.Buffer
+			l := &listener{forward: receiver.URL, secret: testSecret, http: http.DefaultClient, now: time.Now,
+				out: &out}
+			l.post(t.Context(), webhook.Event{ID: "evt_1", Type: webhook.TypeFailed}, []byte("{}"))
+			if want := webhook.TypeFailed + " evt_1  " + c.want; out.String() != want {
+				t.Errorf("contract 49: it prints %q, want %q", &out, want)
+			}
+		})
+	}
+}
+
 func TestListenRefuses(t *testing.T) {
 	for _, c := range []struct {
 		rule, want string
 		args       []string
 		key        string
 	}{
-		{"no service", "no service to ask", []string{"--forward", "http://localhost:3000/"}, "k"},
+		{"no service", "no server to ask", []string{"--forward", "http://localhost:3000/"}, "k"},
 		{"no key", "no secret key", []string{"--forward", "http://localhost:3000/", "--url",
 			"https://v.example"}, ""},
 		{"no integration", "no integration", []string{"--forward", "http://localhost:3000/", "--url",

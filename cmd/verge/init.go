@@ -201,20 +201,21 @@ func (c *initCmd) say(p *program, files []firstFile) {
 		fmt.Fprintf(p.stdout, "  %-15s %s\n", f.name, f.what)
 	}
 	config := filepath.Join(c.Dir, "verge.toml")
-	fmt.Fprintf(p.stdout, `The store's file will be in %s.
+	fmt.Fprintf(p.stdout, `The store's file will be in %[3]s.
 
 Next:
-  verge serve --config %s --check     # says what is wrong, and changes nothing
-  verge serve --config %s             # serves in mode test: the sandbox verifies nobody
-  export VERGE_ADMIN_URL=http://127.0.0.1:8081 VERGE_OPERATOR_TOKEN_FILE=%s
-  verge key create --publisher pub_first       # while it serves; the key is shown once
+  %[1]s serve --config %[2]s --check     # says what is wrong, and changes nothing
+  %[1]s serve --config %[2]s &           # serves in mode test: the sandbox verifies nobody
+  export VERGE_ADMIN_URL=http://127.0.0.1:8081 VERGE_OPERATOR_TOKEN_FILE=%[4]s
+  %[1]s key create --publisher pub_first       # while it serves; the key is shown once
+  %[1]s integration list
 
-You sign in to the console, %s/console, with the operator token.
-Then change %s: it says what production needs.
+You sign in to the console, %[5]s/console, with the operator token.
+Then change %[2]s: it says what production needs.
 Under systemd, the unit goes to /etc/systemd/system/verge.service, with
-  ExecStart=%s serve --config %s
-`, c.Data, config, config, filepath.Join(c.Dir, "operator-token"),
-		strings.TrimSuffix(c.BaseURL, "/"), config, ownPath(), config)
+  ExecStart=%[6]s serve --config %[2]s
+`, p.name, config, c.Data, filepath.Join(c.Dir, "operator-token"), strings.TrimSuffix(c.BaseURL, "/"),
+		ownPath())
 }
 
 // ownPath is the path of this program.

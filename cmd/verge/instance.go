@@ -44,6 +44,8 @@ type settings struct {
 	traces otlp.Config          // an empty endpoint: there are none
 	tracer trace.TracerProvider // nil: there is none
 
+	usageEach time.Duration // between two records of usage; zero: edge's
+
 	log    *slog.Logger
 	now    func() time.Time
 	random io.Reader
@@ -70,7 +72,8 @@ func assemble(ctx context.Context, s settings) (*instance, error) {
 		Engine:  runs.Open,
 		Keyring: s.keyring, KeyringFile: s.keyringFile,
 		Egress: s.egress, Server: s.server, StoreBudget: s.budget, Sign: s.signer.Sign,
-		Public: s.public, Admin: s.admin, Ops: s.ops,
+		UsageEach: s.usageEach,
+		Public:    s.public, Admin: s.admin, Ops: s.ops,
 		AdminEndpoints: map[string]edge.AdminEndpoint{modules.Path: runs.AdminEndpoint(),
 			admin.BackupPath: copies.adminEndpoint()},
 		Log: s.log, Now: s.now, Random: s.random, Tracer: s.tracer,

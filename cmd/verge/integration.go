@@ -38,15 +38,26 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	return printTable(p, integrationHeads, integrationRows(all))
 }
 
-// A row is one line where the publisher's id is one that the service made. `verge integration show` has the
-// rest.
+// integrationHeads has what identifies an integration. `verge integration show` has the rest.
 const integrationHeads = "INTEGRATION|NAME|LEVEL|READY|PUBLISHER"
 
 func integrationRows(all []operate.Integration) (rows [][]string) {
 	for _, i := range all {
-		rows = append(rows, []string{i.ID, cut(i.Name, 18), i.Level, yesNo(i.Ready), i.PublisherID})
+		rows = append(rows, []string{i.ID, cut(i.Name, 18), i.Level, readyOf(i.Integration, i.Ready),
+			i.PublisherID})
 	}
 	return rows
+}
+
+// readyOf says whether an integration is ready, and what a reader of a list would not expect of it.
+func readyOf(i integration.Integration, ready bool) string {
+	switch {
+	case i.Archived != nil:
+		return "archived"
+	case i.Removed:
+		return yesNo(ready) + ", no longer in the file"
+	}
+	return yesNo(ready)
 }
 
 // attemptsOf says how many failed attempts a user has. The service's setting is not known here.

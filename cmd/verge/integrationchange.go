@@ -40,7 +40,7 @@ func printIntegration(p *program, asJSON bool, i *operate.Integration) error {
 	f.add("integration", i.ID)
 	f.add("publisher", i.PublisherID)
 	f.add("name", i.Name)
-	f.add("state", stateOf(i.Archived, i.Managed))
+	f.add("state", stateOf(i.Archived, i.Managed, i.Removed))
 	f.add("level", i.Level)
 	f.add("challenge age", strconv.Itoa(i.ChallengeAge))
 	f.add("minimum age", strconv.Itoa(i.Minimum()))

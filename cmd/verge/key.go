@@ -74,16 +74,20 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	return printTable(p, keyHeads, keyRows(keys, p.now()))
 }
 
-const keyHeads = "ID|KEY|PUBLISHER|INTEGRATION|CREATED|STATE"
+// keyHeads fits a terminal. OF is the integration of a public key, and the publisher of a secret one.
+const keyHeads = "KEY|TEXT|CREATED|STATE|OF"
 
 func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 	for _, k := range keys {
-		prefix := integration.SecretPrefix
+		prefix, of := integration.SecretPrefix, k.PublisherID
 		if k.Public() {
-			prefix = integration.PublicPrefix
+			prefix, of = integration.PublicPrefix, k.IntegrationID
 		}
-		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, k.PublisherID, dash(k.IntegrationID),
-			when(k.Created), keyEnd(k.Key, now)})
+		state := "active"
+		if k.Revoked != nil || k.Expires != nil {
+			state = keyEnd(k.Key, now)
+		}
+		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, when(k.Created), state, of})
 	}
 	return rows
 }

@@ -224,4 +224,3 @@ func writeKeyring(p *program, path string, ring token.Keyring) error {
 }
 
 // when writes a time as tables show it.
-func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -21,7 +21,8 @@ type program struct {
 	stdin    io.Reader
 	stdout   io.Writer
 	stderr   io.Writer
-	terminal bool // a person reads stdout
+	terminal bool   // a person reads stdout
+	name     string // how this program was called, for commands to copy
 	getenv   func(name string) (value string, set bool)
 	environ  []string // every variable, as NAME=value
 	now      func() time.Time
@@ -44,6 +45,7 @@ func main() {
 		stdout:   os.Stdout,
 		stderr:   os.Stderr,
 		terminal: isTerminal(os.Stdout),
+		name:     calledAs(os.Args[0]),
 		getenv:   os.LookupEnv,
 		environ:  os.Environ(),
 		now:      time.Now,
@@ -62,6 +64,14 @@ func unsetEmpty(environ []string) {
 			os.Unsetenv(name)
 		}
 	}
+}
+
+// calledAs returns how a person called this program: by its path, or by its name on $PATH.
+func calledAs(arg0 string) string {
+	if strings.ContainsRune(arg0, os.PathSeparator) {
+		return arg0
+	}
+	return "verge"
 }
 
 // isTerminal takes every character device for a terminal. Of those that are likely here, only

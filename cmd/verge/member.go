@@ -63,8 +63,8 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 }
 
 const (
-	memberHeads     = "MEMBER|NAME|ROLE|SESSIONS|LAST SEEN (UTC)"
-	invitationHeads = "INVITATION|NAME|ROLE|UNTIL (UTC)"
+	memberHeads     = "MEMBER|NAME|ROLE|SESSIONS|LAST SEEN"
+	invitationHeads = "INVITATION|NAME|ROLE|EXPIRES"
 )
 
 func memberRows(all []operate.Member) (rows [][]string) {
@@ -76,14 +76,14 @@ func memberRows(all []operate.Member) (rows [][]string) {
 				seen = used
 			}
 		}
-		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), sessions, minute(seen)})
+		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), sessions, dash(whenever(seen))})
 	}
 	return rows
 }
 
 func invitationRows(all []operate.Invitation) (rows [][]string) {
 	for _, i := range all {
-		rows = append(rows, []string{i.ID, cut(i.Name, 22), string(i.Role), minute(&i.Expires)})
+		rows = append(rows, []string{i.ID, cut(i.Name, 22), string(i.Role), when(i.Expires)})
 	}
 	return rows
 }

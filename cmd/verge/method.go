@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +45,7 @@ type listedMethod struct {
 }
 
 func (c *methodListCmd) Run(p *program) error {
-	pl, _, err := c.plan(p)
+	pl, err := c.methodPlan(p)
 	if err != nil {
 		return err
 	}
@@ -60,6 +61,21 @@ func (c *methodListCmd) Run(p *program) error {
 		rows = append(rows, []string{m.Name, m.Kind, m.Level, strconv.Itoa(len(m.Integrations)), m.Title})
 	}
 	return printTable(p, methodHeads, rows)
+}
+
+// methodPlan returns the plan of the configuration. If there is none, the error says so alone, and where a
+// running `verge dev` shows its methods.
+func (c *configFlags) methodPlan(p *program) (plan, error) {
+	if c.Config == "" && c.BaseURL == "" && c.KV == "" && c.Keyring == "" {
+		dev := ""
+		if ready, err := readReady(p.fs, filepath.Join(devData, statusFile)); err == nil {
+			dev = "; the running `verge dev` has no such file, and shows its methods at " + ready.ConsoleURL +
+				"/methods"
+		}
+		return plan{}, usagef("no configuration: give --config FILE or set VERGE_CONFIG%s", dev)
+	}
+	pl, _, err := c.plan(p)
+	return pl, err
 }
 
 // methods returns the methods of a plan that is good.
@@ -135,7 +151,7 @@ var probes = map[string]method.Probe{
 }
 
 func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
-	pl, _, err := c.plan(p)
+	pl, err := c.methodPlan(p)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func printPasskeys(p *program, u *operate.UserPasskeys, asJSON bool) error {
 	fmt.Fprintf(p.stdout, "Users have %s%d passkeys that they made at sites of %s.\n", atLeast, u.Count,
 		u.Publisher)
 	if u.Ended != nil {
-		fmt.Fprintf(p.stdout, "Those that were made until %s UTC have ended.\n", minute(u.Ended))
+		fmt.Fprintf(p.stdout, "Those that were made until %s have ended.\n", when(*u.Ended))
 	}
 	return nil
 }

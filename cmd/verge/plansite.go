@@ -29,9 +29,15 @@ func (c *config) checkSite(p *program, pl *plan, ps *problems) {
 // site returns the publishers and integrations of the file, with the secrets of their webhooks.
 func (c *config) site(p *program, ps *problems) (s integration.Site) {
 	for _, given := range c.Publishers {
-		s.Publishers = append(s.Publishers, integration.Publisher{ID: given.ID, Name: given.Name})
+		s.Publishers = append(s.Publishers,
+			integration.SitePublisher{ID: given.ID, Name: given.Name, Archived: given.Archived})
 	}
 	for _, given := range c.Integrations {
+		if given.Archived { // its secret may be gone
+			s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
+				Publisher: given.Publisher, Archived: true})
+			continue
+		}
 		secret, err := given.secret(p)
 		if err != nil {
 			ps.add("integration %q: %v", given.ID, err)
@@ -101,14 +107,17 @@ func (i integrationConfig) secret(p *program) (string, error) {
 	return secret, err
 }
 
-// apply puts the site into the store. It warns of integrations that start no session because their
+// apply puts the site into the store and archives nothing that the file does not name. It warns of integrations that start no session because their
 // webhook has not passed its test.
 func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
-	if err := d.Put(ctx, pl.site, sideBySide); err != nil {
+	if err := d.Put(ctx, pl.site, integration.KeepRemoved, sideBySide); err != nil {
 		return err
 	}
 	var looks []func() error
 	for _, i := range pl.site.Integrations {
+		if i.Archived {
+			continue
+		}
 		looks = append(looks, func() error {
 			kept, err := d.Integration(ctx, i.ID)
 			if err != nil {

@@ -43,8 +43,8 @@ const publisherHeads = "PUBLISHER|NAME|CREATED|STATE"
 
 func publisherRows(all []operate.Publisher) (rows [][]string) {
 	for _, each := range all {
-		rows = append(rows, []string{each.ID, cut(each.Name, 30), minute(each.Created),
-			stateOf(each.Archived, each.Managed)})
+		rows = append(rows, []string{each.ID, cut(each.Name, 30), dash(whenever(each.Created)),
+			stateOf(each.Archived, each.Managed, each.Removed)})
 	}
 	return rows
 }
@@ -114,11 +114,11 @@ func stepWords(s operate.Step) string {
 	case operate.StepIntegration:
 		return "It has an integration (verge integration create)."
 	case operate.StepWebhook:
-		if s.Integration == "" {
-			return "The webhook of an integration has passed its test (verge integration test)."
+		command := "(verge integration test" + space(s.Integration) + ")."
+		if s.Done {
+			return "The webhook of an integration is ready, or switched off\n         " + command
 		}
-		return "The webhook of an integration has passed its test\n         (verge integration test " +
-			s.Integration + ")."
+		return "The webhook of an integration passes its test, or is switched off\n         " + command
 	case operate.StepKey:
 		return "It has a secret key (verge key create)."
 	case operate.StepSession:
@@ -130,12 +130,20 @@ func stepWords(s operate.Step) string {
 	return s.Name
 }
 
+// space puts a space before an argument that may be missing.
+func space(argument string) string {
+	if argument == "" {
+		return ""
+	}
+	return " " + argument
+}
+
 func publisherFacts(of *operate.Publisher) *facts {
 	var f facts
 	f.add("publisher", of.ID)
 	f.add("name", of.Name)
 	f.add("created", whenever(of.Created))
-	f.add("state", stateOf(of.Archived, of.Managed))
+	f.add("state", stateOf(of.Archived, of.Managed, of.Removed))
 	f.add("version", of.Version)
 	return &f
 }

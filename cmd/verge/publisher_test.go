@@ -289,7 +289,7 @@ func startDev(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	path := filepath.Join(dir, "told.json")
 	cmd := exec.Command("verge", append([]string{"dev", "--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0",
-		"--data", filepath.Join(dir, "data"), "--ready-file", path}, args...)...)
+		"--data", filepath.Join(dir, "data"), "--ready-file", path, "--log-file", "-"}, args...)...)
 	logs := new(bytes.Buffer)
 	cmd.Stderr = logs
 	if err := cmd.Start(); err != nil {

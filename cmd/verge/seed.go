@@ -45,12 +45,16 @@ type seedFile struct {
 	issuer *wallettest.Issuer // of the demo's wallet; a new one each time
 }
 
+// devData is the default data directory.
+const devData = ".verge"
+
 // Files in the data directory.
 const (
 	seedsFile   = "dev.json"
 	keyringFile = "keyring.json"
 	storeFile   = "verge.db"
 	statusFile  = "ready.json"
+	logFile     = "dev.log"
 )
 
 // loadSeeds reads the values in dir, and invents those that are not there: all of them at first, and later

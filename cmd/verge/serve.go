@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/verge-id/verge/core/integration"
@@ -68,8 +69,9 @@ were, and the log and "verge module show" say why. To stop trusting a key that h
 leaked, replace module_key and the module with its signature together, then send
 the signal, or restart.
 
-SIGHUP also reads publishers and integrations again. The server archives those
-that the file no longer has. If anything in the file is wrong, it changes nothing.
+SIGHUP also reads publishers and integrations again. Those that the file no longer
+contains continue to work: --check lists them, the log warns of them, and "verge
+apply FILE" archives them. If anything in the file is wrong, SIGHUP changes nothing.
 
 The server itself notices when the files of the key ring and of the certificate
 change. SIGHUP makes it read the certificate at once. Every other change takes a
@@ -100,7 +102,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		for _, w := range pl.warnings {
 			fmt.Fprintln(p.stderr, "warning:", w)
 		}
-		if err := pl.compareStore(ctx, p); err != nil {
+		if err := pl.compareStore(ctx, p, c.source()); err != nil {
 			return err
 		}
 		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
@@ -173,7 +175,7 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 	}
 	var changes []integration.Difference
 	if err == nil {
-		changes, err = d.Plan(ctx, next.site)
+		changes, err = d.Plan(ctx, next.site, integration.KeepRemoved)
 	}
 	if err == nil {
 		next.log = running.log
@@ -186,6 +188,7 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		running.log.Error("SIGHUP: publishers and integrations were not read again", "error", err.Error())
 		return
 	}
+	changes = slices.DeleteFunc(changes, func(of integration.Difference) bool { return len(of.Changes) == 0 })
 	for _, change := range changes {
 		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action",
 			change.Action)

@@ -26,8 +26,7 @@ func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 	if config.URL == "" {
 		ready, err := readReady(p.fs, f.ReadyFile)
 		if isMissing(err) {
-			return nil, usagef("no server to ask: `verge dev` does not run here (there is no %s), "+
-				"and neither --admin-url nor VERGE_ADMIN_URL is set", f.ReadyFile)
+			return nil, noDev(f.ReadyFile, "--admin-url URL (VERGE_ADMIN_URL)")
 		}
 		if err != nil {
 			return nil, usageError{err}
@@ -45,6 +44,13 @@ func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 		return nil, usageError{err}
 	}
 	return client, nil
+}
+
+// noDev is the error of a command that found no running `verge dev`. flag names another server.
+func noDev(readyFile, flag string) error {
+	return usagef("no server to ask: `verge dev` does not run here (there is no %s); "+
+		"change to the directory where it runs, or give --ready-file DIR/%s/%s or %s", readyFile, devData,
+		statusFile, flag)
 }
 
 // token returns the operator token that was given, or "".

@@ -146,7 +146,7 @@ func TestHangUp(t *testing.T) {
 }
 
 // TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the
-// file drops starts no session any more, what it names again does, and a file that is wrong changes nothing.
+// file drops continues to work and is logged, archived = true archives, and a file that is wrong changes nothing.
 func TestHangUpReadsTheSite(t *testing.T) {
 	t.Parallel()
 	site := newSite(t, "memory", newEvents(t).URL, unlimited)
@@ -174,8 +174,14 @@ func TestHangUpReadsTheSite(t *testing.T) {
 	head, rest, _ := strings.Cut(string(whole), "[[integrations]]")
 	_, limits, _ := strings.Cut(rest, "[limits]")
 	starts(true, "at first")
-	read(head+"\n[limits]\n"+limits, `publishers and integrations were read again","changes":1`)
-	starts(false, "dropped")
+	const gone = `"msg":"no longer in the configuration, continues to work","what":"integration","id":"` +
+		testIntegration
+	read(head+"\n[limits]\n"+limits, gone)
+	starts(true, "dropped")
+	read(head+"\n[limits]\n"+limits, gone) // each time
+	archived := "[[integrations]]\nid = \"" + testIntegration + "\"\npublisher = \"pub_example\"\narchived = true\n"
+	read(head+archived+"\n[limits]\n"+limits, `publishers and integrations were read again","changes":1`)
+	starts(false, "archived by the file")
 	read("mode = ", "publishers and integrations were not read again")
 	read(strings.Replace(string(whole), `method = "sandbox"`, `method = "palm"`, 1), "were not read again")
 	starts(false, "after a file that is wrong")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge"
@@ -20,9 +21,9 @@ const storeCheckTime = 5 * time.Second
 
 // compareStore prints which key of the ring seals, and whether a bolt store is there yet. If the store is
 // there, it compares the ring with the store's set of keys, and store.partitions with the number that the
-// store's sessions use. It changes nothing there. A store that does not answer, or that another process has
+// store's sessions use, and lists what the file named and no longer does. It changes nothing there. A store that does not answer, or that another process has
 // open, is not an error of the configuration: compareStore prints it and returns nil.
-func (pl *plan) compareStore(ctx context.Context, p *program) error {
+func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
 	if !pl.storeExists(p) {
@@ -50,8 +51,8 @@ func (pl *plan) compareStore(ctx context.Context, p *program) error {
 	}
 	if errors.Is(err, bolt.ErrLocked) {
 		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a "+
-			"process has %s open; if that is your server, let it run: its next start compares them\n", said,
-			pl.store.Path)
+			"process has %s open; if that is your server, let it run: its next start compares them. "+
+			"\"verge apply %s --dry-run\" lists what it has and the file does not\n", said, pl.store.Path, file)
 		return nil
 	}
 	if err != nil {
@@ -66,7 +67,23 @@ func (pl *plan) compareStore(ctx context.Context, p *program) error {
 	} else {
 		fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
 	}
+	if err := pl.listRemoved(ctx, p, store, ring, file); err != nil {
+		fmt.Fprintf(p.stdout, "publishers and integrations were not compared with the store's: %v\n", err)
+	}
 	return nil
+}
+
+// listRemoved warns of what the file named and no longer does. A start leaves it in use (contract 46).
+func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring host.Sealer, file string) error {
+	d := integration.NewDirectory(host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random})
+	all, err := d.Plan(ctx, pl.site, integration.KeepRemoved)
+	for _, each := range all {
+		if each.Removed {
+			fmt.Fprintf(p.stderr, "warning: %s %s is no longer in the file and continues to work; "+
+				"put it back, or archive it with \"verge apply %s\"\n", each.Kind, each.ID, file)
+		}
+	}
+	return err
 }
 
 // storeExists reports whether there may be a store. To look into a bolt file that does not exist, or that is

@@ -21,68 +21,30 @@ func printJSON(p *program, v any) error {
 	return err
 }
 
-// A table has at most this many columns of text (contract 47).
-const tableWidth = 100
+// maxCell is the maximum width of a cell. --json has the whole text.
+const maxCell = 96
 
-// What stands between two cells, and before a line that goes on with a row.
-const (
-	cellGap   = 2
-	rowIndent = 4
-)
-
-// printTable prints rows under their heads. A cell never breaks a line. If rows are too long for a line, each
-// goes on in a further one, and so do the heads. So ids are whole, and can be given to other commands. Only a
-// cell that is too long for a line of its own is cut; --json has it whole.
+// printTable prints rows under their heads. Each row is one line, on a terminal and in a pipe, however long its
+// ids are: they are whole, so that other commands and grep can use them.
 func printTable(p *program, heads string, rows [][]string) error {
 	all := append([][]string{strings.Split(heads, "|")}, rows...)
-	for _, row := range all {
-		for n, cell := range row {
-			row[n] = cut(oneLine(cell), tableWidth-rowIndent)
-		}
-	}
 	widths := make([]int, len(all[0]))
 	for _, row := range all {
 		for n, cell := range row {
-			widths[n] = max(widths[n], utf8.RuneCountInString(cell))
+			row[n] = cut(oneLine(cell), maxCell)
+			widths[n] = max(widths[n], utf8.RuneCountInString(row[n]))
 		}
 	}
-	begins := lineBegins(widths)
 	var out strings.Builder
 	for _, row := range all {
 		line := ""
 		for n, cell := range row {
-			switch {
-			case n == 0:
-				line = cell
-			case begins[n]:
-				out.WriteString(strings.TrimRight(line, " ") + "\n")
-				line = strings.Repeat(" ", rowIndent) + cell
-			default:
-				line += strings.Repeat(" ", cellGap) + cell
-			}
-			line += strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell))
+			line += cell + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+2)
 		}
 		out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	_, err := io.WriteString(p.stdout, out.String())
 	return err
-}
-
-// lineBegins says which columns begin a line of their row.
-func lineBegins(widths []int) []bool {
-	begins := make([]bool, len(widths))
-	used := 0
-	for n, width := range widths {
-		switch {
-		case n == 0:
-			used = width
-		case used+cellGap+width > tableWidth:
-			begins[n], used = true, rowIndent+width
-		default:
-			used += cellGap + width
-		}
-	}
-	return begins
 }
 
 // facts are the lines that describe one thing. A fact without a value is left out.
@@ -120,13 +82,8 @@ func cut(s string, most int) string {
 	return s
 }
 
-// minute is a time to the minute, in UTC, for tables. A nil time is a dash.
-func minute(t *time.Time) string {
-	if t == nil || t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02 15:04")
-}
+// when is a time as tables and facts show it.
+func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // howMany is a number of things in words: 1 problem, 2 problems.
 func howMany(n int, thing string) string {
@@ -153,12 +110,14 @@ func whenever(t *time.Time) string {
 }
 
 // stateOf says whether a thing is in use, and who may change it.
-func stateOf(archived *time.Time, managed bool) string {
+func stateOf(archived *time.Time, managed, removed bool) string {
 	switch {
 	case archived != nil:
-		return "archived " + archived.UTC().Format(time.DateOnly)
+		return "archived " + when(*archived)
 	case managed:
 		return "in the file"
+	case removed:
+		return "no longer in the file"
 	}
 	return "in use"
 }

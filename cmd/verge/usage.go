@@ -10,7 +10,7 @@ import (
 )
 
 type usageCmd struct {
-	Integration string `required:"" placeholder:"UUID" help:"The integration."`
+	Integration string `required:"" placeholder:"UUID" help:"The integration, as \"verge integration list\" shows it."`
 	From        string `placeholder:"DAY" help:"First day, such as 2026-11-20 (UTC). Default: 29 days before the last."`
 	To          string `placeholder:"DAY" help:"Last day. Default: today."`
 	CSV         bool   `name:"csv" xor:"form" help:"Print CSV."`
@@ -77,7 +77,7 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 func usageHeads() string {
 	heads := "DAY"
 	for _, outcome := range host.Outcomes() {
-		heads += "|" + strings.TrimPrefix(outcome, "failed_")
+		heads += "|" + strings.ToUpper(strings.TrimPrefix(outcome, "failed_"))
 	}
 	return heads
 }

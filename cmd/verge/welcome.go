@@ -7,19 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
 // welcome prints where to click. Secrets are printed in full to a terminal alone, where a developer wants to
 // copy them. They matter on this machine only, but others read a file or a CI log, and a scanner for secrets
-// there would rightly report them. The sign-in link is printed everywhere: it works once, within five minutes
-// and on this machine.
-func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
-	secret := func(s string) string {
-		if p.terminal {
-			return s
-		}
-		return "…" + s[len(s)-4:]
+// there would rightly report them. There the call reads the key from the file of seeds.
+func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
+	secret, key := func(s string) string { return s }, r.SecretKey
+	seeds := filepath.Join(c.Data, seedsFile)
+	if !p.terminal {
+		secret = func(s string) string { return "…" + s[len(s)-4:] }
+		key = fmt.Sprintf(`$(sed -n 's/.*"secret_key": "\(.*\)".*/\1/p' '%s')`, seeds)
 	}
 	fmt.Fprintf(p.stdout, `
   Verge is running on this machine. Sandbox, bank, camera and wallet verify nobody.
@@ -30,10 +30,10 @@ func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
     Estimator      %s   choose what the next picture gets
     API            %s
     API reference  %s
-    Operators      %s   verge integration list
+    Operators      %s   %s integration list
     Metrics        %s
     Engine         %s on %s
-
+%s
     publisher      %s
     integration    %s   L1, challenge age 25, sandbox
     integration    %s   L2, challenge age 18, sandbox
@@ -42,19 +42,17 @@ func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
     webhook secret %s
 
   These values are in %s and stay the same until you delete it.
-`, r.DemoURL+"/", r.ConsoleURL, oneClick(signIn), inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
-		r.BaseURL+"/docs", r.AdminURL, r.OpsURL+"/metrics",
-		r.Engine, r.KV, r.PublisherID, r.IntegrationID, r.IntegrationIDL2, otherIntegrations(r),
-		secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret), filepath.Join(data, seedsFile))
-	if p.terminal {
-		fmt.Fprintf(p.stdout, `
+`, r.DemoURL+"/", r.ConsoleURL, p.oneClick(r, exposed), inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
+		r.BaseURL+"/docs", r.AdminURL, p.name, r.OpsURL+"/metrics",
+		r.Engine, r.KV, logLine(c.logPath()), r.PublisherID, r.IntegrationID, r.IntegrationIDL2,
+		otherIntegrations(r), secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret), seeds)
+	fmt.Fprintf(p.stdout, `
   A first call:
 
     curl %s/api/v1/verify/start \
-      -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+      -H "Authorization: Bearer %s" -H 'Content-Type: application/json' \
       -d '{"integration_id":"%s","callback_url":"%s/callback"}'
-`, r.BaseURL, r.SecretKey, r.IntegrationID, r.DemoURL)
-	}
+`, r.BaseURL, key, r.IntegrationID, r.DemoURL)
 	if len(exposed) > 0 {
 		fmt.Fprintf(p.stdout, "\n  Other machines can reach %s: whoever does can act as your publisher.\n",
 			strings.Join(exposed, " and "))
@@ -62,13 +60,20 @@ func (p *program) welcome(r readyFile, data, signIn string, exposed []string) {
 	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
 }
 
-// oneClick has the line with the sign-in link, if there is one.
-func oneClick(link string) string {
-	if link == "" {
+// oneClick has the line with the page that signs in, if only this machine reaches it.
+func (p *program) oneClick(r readyFile, exposed []string) string {
+	if len(exposed) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("    or click once  %s\n"+
-		"                   within 5 minutes; `verge member link --role operator` makes another\n", link)
+	return fmt.Sprintf("    or click       %s   signs you in, at any time\n", r.DemoURL+demo.ConsolePath)
+}
+
+// logLine names the file with the log, unless that is standard error.
+func logLine(path string) string {
+	if path == "-" {
+		return ""
+	}
+	return "    Log            " + path + "\n"
 }
 
 // otherIntegrations has a line for the integration of each method but the sandbox, and one for that with all

@@ -23,7 +23,7 @@ func (a *Admin) usage(c *call) (*web.Response, error) {
 	if integration == "" {
 		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid.",
 			Details: []reply.Detail{{Field: "integration_id", Code: "required",
-				Message: "It says whose usage to tell."}}}
+				Message: "Required: the id of an integration."}}}
 	}
 	days, err := a.Operations.Usage(c.ctx, c.who, integration, c.query.Get("from"), c.query.Get("to"))
 	if err != nil {

@@ -788,6 +788,18 @@ func TestInvitationsAndLinks(t *testing.T) {
 	}
 }
 
+// Contract 41: the console of a service in development does not say that its methods verify people.
+func TestMethodsPage_Dev(t *testing.T) {
+	for dev, want := range map[bool]string{true: "Nobody, in development", false: "People"} {
+		w := newWorld(t)
+		w.Dev = dev
+		page := string(w.ask("GET", "/console/methods", "operator", "").Body)
+		if got := strings.Contains(page, "</svg>People"); !strings.Contains(page, want) || dev && got {
+			t.Errorf("in development %t: no %q in\n%s", dev, want, page)
+		}
+	}
+}
+
 // A browser that comes from another site sends no cookie, and is not asked to sign in for that.
 func TestALinkFromElsewhere(t *testing.T) {
 	w := newWorld(t)

@@ -80,6 +80,7 @@ func newFake(now func() time.Time) *fake {
 	d.publishers = []operate.Publisher{publisher(mineID, "Nordlicht Spirits", days(120)),
 		publisher(othersID, "Ahrenfeld Games", days(80)), publisher(newID, "Brandneu", days(0)),
 		publisher("pub_file", "Hafen Kiosk", nil), publisher("pub_old", "Alte Welt", days(300))}
+	d.publishers[1].Removed = true
 	d.publishers[3].Managed = true
 	d.publishers[4].Archived = days(12)
 	add := func(id, publisher, name string, change func(*operate.Integration)) {
@@ -104,7 +105,7 @@ func newFake(now func() time.Time) *fake {
 	})
 	add(managedID, mineID, "Lager", func(i *operate.Integration) { i.Managed = true })
 	add(oldID, mineID, "Messe", func(i *operate.Integration) { i.Archived = days(40); i.Ready = false })
-	add(foreignID, othersID, "Games", func(*operate.Integration) {})
+	add(foreignID, othersID, "Games", func(i *operate.Integration) { i.Removed = true })
 
 	d.addTraffic()
 	d.addPeople()

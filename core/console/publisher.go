@@ -85,7 +85,7 @@ func showOverview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	d := pages.OverviewData{Overview: o,
+	d := pages.OverviewData{Overview: o, Dev: v.Dev,
 		Sandbox: slices.ContainsFunc(methods, func(m operate.Method) bool { return m.Sandbox })}
 	for _, i := range found.Items {
 		if i.Archived == nil && !i.Ready {

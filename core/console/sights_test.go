@@ -49,6 +49,7 @@ var sights = []sight{
 	{"integration", "admin", shop, ""},
 	{"integration-viewer", "viewer", shop, ""},
 	{"integration-managed", "admin", mine + "/integrations/" + managedID, ""},
+	{"integration-removed", "watcher", "/console/p/" + othersID + "/integrations/" + foreignID, ""},
 	{"integration-archived", "admin", mine + "/integrations/" + oldID, ""},
 	{"webhook", "admin", mine + "/integrations/" + kioskID + "/webhook", ""},
 	{"webhook-staged", "admin", shop + "/webhook", ""},

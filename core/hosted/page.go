@@ -17,6 +17,7 @@ func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
 	view.Sandbox = view.Sandbox || v.onlySandbox()
+	view.Dev = v.Dev
 	view.OnPhone = v.phone != nil
 	return render(status, view)
 }

@@ -41,6 +41,7 @@ func (p Publisher) Changes(was Publisher) []audit.Change {
 	c.add("name", was.Name, p.Name)
 	c.add("archived", yes(was.Archived != nil), yes(p.Archived != nil))
 	c.add("managed", yes(was.Managed), yes(p.Managed))
+	c.add("removed_from_file", yes(was.Removed), yes(p.Removed))
 	return c
 }
 
@@ -74,6 +75,7 @@ func (i Integration) Changes(was Integration, s Secrets) []audit.Change {
 	c.secret("staged.secret", s.Staged)
 	c.add("archived", yes(was.Archived != nil), yes(i.Archived != nil))
 	c.add("managed", yes(was.Managed), yes(i.Managed))
+	c.add("removed_from_file", yes(was.Removed), yes(i.Removed))
 	return c
 }
 

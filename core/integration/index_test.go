@@ -255,7 +255,7 @@ func TestTheIndexOfAnEarlierRelease(t *testing.T) {
 		if got, _, err := w.ListIntegrations(ctx, "pub_a", "", 10); err != nil || len(got) != 0 {
 			t.Fatalf("without an index: %+v, %v", got, err)
 		}
-		coretest.Must(t, w.Put(ctx, Site{}, nil))
+		coretest.Must(t, w.Put(ctx, Site{}, KeepRemoved, nil))
 		got, _, err := w.ListIntegrations(ctx, "pub_a", "", 10)
 		if err != nil || len(got) != 1 {
 			t.Errorf("%s: %+v, %v", fault, got, err)

@@ -23,6 +23,9 @@ type Publisher struct {
 	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
 	Archived *time.Time `json:"archived,omitempty"` // its keys authenticate nobody from then on
 	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
+
+	// Removed says that the configuration file named it and no longer does. It works as before.
+	Removed bool `json:"removed_from_file,omitempty"`
 }
 
 // Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
@@ -63,6 +66,9 @@ type Integration struct {
 	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
 	Archived *time.Time `json:"archived,omitempty"` // it starts no session from then on
 	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
+
+	// Removed says that the configuration file named it and no longer does. It works as before.
+	Removed bool `json:"removed_from_file,omitempty"`
 }
 
 // Values of Integration.Passkeys.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
@@ -32,11 +33,15 @@ type Difference struct {
 	Publisher string         `json:"publisher_id"`
 	Action    string         `json:"action"`
 	Changes   []audit.Change `json:"changes,omitempty"`
+
+	// Removed says that an earlier Site named it and this one does not. If it is kept and is marked
+	// already, there are no Changes.
+	Removed bool `json:"-"`
 }
 
-// Plan says what Put would change, publishers first, and changes nothing.
-func (d *Directory) Plan(ctx context.Context, s Site) ([]Difference, error) {
-	steps, err := d.steps(ctx, s, true)
+// Plan returns the changes that Put would make, publishers first, and changes nothing.
+func (d *Directory) Plan(ctx context.Context, s Site, removed Removal) ([]Difference, error) {
+	steps, err := d.steps(ctx, s, mode{managed: true, removed: removed})
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +66,41 @@ type target struct {
 	index   []kv.Put
 }
 
+// settled reports whether there is nothing to write.
+func (t *target) settled() bool { return t.Removed && len(t.Changes) == 0 }
+
+// mode is how a site is put into the store.
+type mode struct {
+	managed bool // the site manages what it names
+	removed Removal
+}
+
+// standing is how a record and the configuration relate.
+type standing struct {
+	archived         *time.Time
+	managed, removed bool
+}
+
+// dropped returns the standing of a record that the site does not name, and false if the site never managed it.
+func (d *Directory) dropped(was standing, m mode) (standing, bool) {
+	if !m.managed || was.archived != nil || !was.managed && !was.removed {
+		return was, false
+	}
+	if m.removed == ArchiveRemoved {
+		return standing{archived: d.instant(), managed: true}, true
+	}
+	return standing{removed: true}, true
+}
+
+// shelved returns the standing of a record that the site names as archived.
+func (d *Directory) shelved(was standing, m mode) standing {
+	next := standing{was.archived, m.managed, false}
+	if next.archived == nil {
+		next.archived = d.instant()
+	}
+	return next
+}
+
 // step brings one thing to what the site says.
 type step struct {
 	first *target                                // by the store as it was when this was planned
@@ -69,27 +109,25 @@ type step struct {
 }
 
 // steps returns what differs between the site and the store.
-func (d *Directory) steps(ctx context.Context, s Site, managed bool) ([]step, error) {
-	publishers, integrations := map[string]Publisher{}, map[string]SiteIntegration{}
+func (d *Directory) steps(ctx context.Context, s Site, m mode) ([]step, error) {
+	publishers, integrations := map[string]*SitePublisher{}, map[string]*SiteIntegration{}
 	var publisherIDs, integrationIDs []string
 	for _, p := range s.Publishers {
-		publishers[p.ID], publisherIDs = p, append(publisherIDs, p.ID)
+		publishers[p.ID], publisherIDs = &p, append(publisherIDs, p.ID)
 	}
 	for _, i := range s.Integrations {
-		integrations[i.ID], integrationIDs = i, append(integrationIDs, i.ID)
+		integrations[i.ID], integrationIDs = &i, append(integrationIDs, i.ID)
 	}
-	first, err := stepsOf(ctx, d, publisherItems, publisherIDs, managed,
+	first, err := stepsOf(ctx, d, publisherItems, publisherIDs, m.managed,
 		func(id string, f found[Publisher]) (*target, error) {
-			p, named := publishers[id]
-			return d.publisherTarget(id, p, named, f, managed), nil
+			return d.publisherTarget(id, publishers[id], f, m), nil
 		})
 	if err != nil {
 		return nil, err
 	}
-	then, err := stepsOf(ctx, d, integrationItems, integrationIDs, managed,
+	then, err := stepsOf(ctx, d, integrationItems, integrationIDs, m.managed,
 		func(id string, f found[Integration]) (*target, error) {
-			i, named := integrations[id]
-			return d.integrationTarget(i, named, f, managed)
+			return d.integrationTarget(integrations[id], f, m)
 		})
 	return append(first, then...), err
 }
@@ -156,76 +194,96 @@ func findIn[T any](d *Directory, it kv.Item) (found[T], error) {
 	return found[T]{v, it.Tx}, nil
 }
 
-func (d *Directory) publisherTarget(id string, p Publisher, named bool, f found[Publisher],
-	managed bool) *target {
+// publisherTarget returns what becomes of a publisher. p is nil if the site does not name it. The result is nil
+// if the publisher is as it should be.
+func (d *Directory) publisherTarget(id string, p *SitePublisher, f found[Publisher], m mode) *target {
 	t := &target{Difference: Difference{Kind: KindPublisher, ID: id, Publisher: id, Action: ActionCreate},
 		replace: f.version}
 	was := Publisher{}
-	switch {
-	case f.value != nil:
-		was, t.Action = *f.value, ActionChange
-	case !named:
-		return nil
-	}
-	next := Publisher{ID: id, Name: p.Name, Created: d.instant(), Managed: managed}
 	if f.value != nil {
-		next.Created = was.Created
+		was, t.Action = *f.value, ActionChange
 	}
-	if !named {
-		if !managed || !was.Managed || was.Archived != nil {
+	next, stands := was, standing{was.Archived, was.Managed, was.Removed}
+	switch {
+	case p != nil && !p.Archived:
+		next.ID, next.Name, stands = id, p.Name, standing{managed: m.managed}
+		if f.value == nil {
+			next.Created = d.instant()
+		}
+	case f.value == nil:
+		return nil
+	case p != nil:
+		stands = d.shelved(stands, m)
+	default:
+		if stands, t.Removed = d.dropped(stands, m); !t.Removed {
 			return nil
 		}
-		next, t.Action = was, ActionArchive
-		next.Archived = d.instant()
 	}
-	if t.Changes = next.Changes(was); f.value != nil && len(t.Changes) == 0 {
+	next.Archived, next.Managed, next.Removed = stands.archived, stands.managed, stands.removed
+	return t.to(record{publisherItems + id, next}, next.Changes(was), was.Archived, next.Archived)
+}
+
+// integrationTarget is publisherTarget for an integration.
+func (d *Directory) integrationTarget(i *SiteIntegration, f found[Integration], m mode) (*target, error) {
+	t := &target{Difference: Difference{Kind: KindIntegration, Action: ActionCreate}, replace: f.version}
+	was, secrets := Integration{}, Secrets{}
+	if f.value != nil {
+		was, t.Action = *f.value, ActionChange
+	}
+	next, stands := was, standing{was.Archived, was.Managed, was.Removed}
+	switch {
+	case i != nil && !i.Archived:
+		next, secrets = d.named(*i, f.value, m)
+		stands = standing{managed: m.managed}
+	case f.value == nil:
+		return nil, nil
+	case i != nil:
+		stands = d.shelved(stands, m)
+	default:
+		if stands, t.Removed = d.dropped(stands, m); !t.Removed {
+			return nil, nil
+		}
+	}
+	next.Archived, next.Managed, next.Removed = stands.archived, stands.managed, stands.removed
+	t.ID, t.Publisher, t.index = next.ID, next.PublisherID, []kv.Put{indexIntegration(next)}
+	differs := next.Changes(was, secrets)
+	sealed, err := d.sealed(next, f.value, secrets)
+	return t.to(record{integrationItems + next.ID, sealed}, differs, was.Archived, next.Archived), err
+}
+
+// to completes a target. It returns nil if nothing differs, unless the record has left the file.
+func (t *target) to(r record, differs []audit.Change, wasArchived, archived *time.Time) *target {
+	t.record, t.Changes = r, differs
+	if archived != nil && wasArchived == nil {
+		t.Action = ActionArchive
+	}
+	if t.Action != ActionCreate && len(differs) == 0 && !t.Removed {
 		return nil
 	}
-	t.record = record{publisherItems + id, next}
 	return t
 }
 
-func (d *Directory) integrationTarget(i SiteIntegration, named bool, f found[Integration], managed bool) (
-	*target, error) {
-	was, action, secrets := Integration{}, ActionCreate, Secrets{}
-	if f.value != nil {
-		was, action = *f.value, ActionChange
+// named returns an integration as the site has it. was is nil for a new one.
+func (d *Directory) named(i SiteIntegration, was *Integration, m mode) (Integration, Secrets) {
+	next, secrets := i.integration(), Secrets{}
+	if i.Secret != "" {
+		secrets.Set = &i.Secret
 	}
-	next := i.integration()
-	if named {
-		next.Created, next.Managed = d.instant(), managed
-		if i.Secret != "" {
-			secrets.Set = &i.Secret
+	if was == nil {
+		next.Created = d.instant()
+		return next, secrets
+	}
+	next.Created = was.Created
+	if !m.managed {
+		next.Staged = was.Staged
+		if i.Passkeys == "" {
+			next.Passkeys = was.Passkeys
 		}
 	}
-	switch {
-	case named && f.value != nil:
-		next.Created = was.Created
-		if !managed {
-			next.Staged = was.Staged
-			if i.Passkeys == "" {
-				next.Passkeys = was.Passkeys
-			}
-		}
-		if kept, err := d.WebhookSecret(&was); err == nil && kept == i.Secret {
-			secrets.Set = nil
-		}
-	case named:
-	case f.value == nil || !managed || !was.Managed || was.Archived != nil:
-		return nil, nil
-	default:
-		next, action = was, ActionArchive
-		next.Archived = d.instant()
+	if kept, err := d.WebhookSecret(was); err == nil && kept == i.Secret {
+		secrets.Set = nil
 	}
-	differs := next.Changes(was, secrets)
-	if f.value != nil && len(differs) == 0 {
-		return nil, nil
-	}
-	t := &target{Difference: Difference{Kind: KindIntegration, ID: next.ID, Publisher: next.PublisherID,
-		Action: action, Changes: differs}, replace: f.version, index: []kv.Put{indexIntegration(next)}}
-	sealed, err := d.sealed(next, f.value, secrets)
-	t.record = record{integrationItems + next.ID, sealed}
-	return t, err
+	return next, secrets
 }
 
 // take carries out a step. Another instance that starts with the same site may be faster, and then there is
@@ -235,7 +293,7 @@ func (d *Directory) take(ctx context.Context, s step) error {
 	for range maxRaces {
 		err := d.reach(ctx, t, s.told)
 		if kv.IsConflict(err) {
-			if t, err = s.again(ctx); err == nil && t != nil {
+			if t, err = s.again(ctx); err == nil && t != nil && !t.settled() {
 				continue
 			}
 		}

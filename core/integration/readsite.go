@@ -25,7 +25,7 @@ func ReadSite(b []byte) (Site, error) {
 	}
 	var s Site
 	for n, text := range raw.Publishers {
-		var p Publisher
+		var p SitePublisher
 		if err := readMembers(fmt.Sprintf("publishers.%d", n), text, &p, &wrong); err != nil {
 			return Site{}, err
 		}

@@ -54,7 +54,7 @@ func (d *Directory) PublisherArchived(ctx context.Context, id string) (bool, err
 
 // SavePublisher makes a publisher, if version is "", or changes the one that has this version. It returns the
 // new version. What goes along is written in the same commit. To archive a publisher, set Archived; to bring
-// it back, clear it. Created and Managed are not for the caller to set.
+// it back, clear it. Created, Managed and Removed are not for the caller to set.
 //
 // Besides errors of the store there are: ErrExists, if there is one and version is ""; ErrNotFound, if there
 // is none; ErrStale, if it has another version; ErrManaged; and ErrArchived, if it is archived and stays so.
@@ -71,7 +71,8 @@ func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version stri
 	if err := d.mayChange(old.Managed, old.Archived, p.Archived); err != nil {
 		return "", err
 	}
-	p.Created, p.Archived, p.Managed = d.dates(version, old.Created, p.Archived)
+	p.Created, p.Archived = d.dates(version, old.Created, p.Archived)
+	p.Managed, p.Removed = false, false // a record saved by hand is no matter of the file
 	return d.save(ctx, version, along, record{name, p})
 }
 
@@ -102,7 +103,8 @@ func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secret
 	} else if i.PublisherID != old.PublisherID {
 		return "", fmt.Errorf("integration %s: it cannot move to another publisher", i.ID)
 	}
-	i.Created, i.Archived, i.Managed = d.dates(version, old.Created, i.Archived)
+	i.Created, i.Archived = d.dates(version, old.Created, i.Archived)
+	i.Managed, i.Removed = false, false
 	if i, err = d.sealed(i, old, s); err != nil {
 		return "", err
 	}
@@ -132,15 +134,15 @@ func (d *Directory) mayChange(managed bool, archived, still *time.Time) error {
 	return nil
 }
 
-// dates returns the times that a saved record has. Nothing that is saved by hand is managed.
-func (d *Directory) dates(version string, created, archived *time.Time) (*time.Time, *time.Time, bool) {
+// dates returns the times that a saved record has.
+func (d *Directory) dates(version string, created, archived *time.Time) (*time.Time, *time.Time) {
 	if version == "" {
 		created = d.instant()
 	}
 	if archived != nil {
 		archived = d.instant()
 	}
-	return created, archived, false
+	return created, archived
 }
 
 // save commits records whose first one has that version.

@@ -300,7 +300,7 @@ func TestALostSecretIsKept(t *testing.T) {
 // Contract 46: what the file manages is changed by the file alone.
 func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	v := w.now(t)
 	p, err := w.ReadPublisher(ctx, "pub_shop")
 	coretest.Must(t, err)
@@ -401,7 +401,7 @@ func TestLostReplies(t *testing.T) {
 					err == nil
 			}},
 		"Put": {nil, func(_ *testing.T, w *world) error {
-			return w.Put(ctx, Site{Publishers: []Publisher{{ID: "pub_file"}}}, nil)
+			return w.Put(ctx, Site{Publishers: []SitePublisher{{ID: "pub_file"}}}, KeepRemoved, nil)
 		}, func(_ *testing.T, w *world) bool {
 			p, err := w.ReadPublisher(ctx, "pub_file")
 			return p.Value.Managed && err == nil

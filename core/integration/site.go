@@ -17,8 +17,15 @@ import (
 // Site is the publishers and integrations that an operator's configuration
 // names. Its JSON has the names that the configuration file has.
 type Site struct {
-	Publishers   []Publisher       `json:"publishers"`
+	Publishers   []SitePublisher   `json:"publishers"`
 	Integrations []SiteIntegration `json:"integrations"`
+}
+
+// SitePublisher is a publisher as a configuration has it.
+type SitePublisher struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Archived bool   `json:"archived,omitempty"` // its name then does not matter
 }
 
 // SiteIntegration is an integration as a configuration has it.
@@ -34,7 +41,8 @@ type SiteIntegration struct {
 	BrowserOrigins  []string `json:"browser_origins"`
 	WebhookURL      string   `json:"webhook_url"`
 	WebhookOff      bool     `json:"webhook_off"`
-	Secret          string   `json:"secret"` // of the webhook, as it is
+	Secret          string   `json:"secret"`             // of the webhook, as it is
+	Archived        bool     `json:"archived,omitempty"` // its other settings then do not matter
 
 	MinimumAge     int                        `json:"minimum_age,omitempty"`
 	Attempts       int                        `json:"attempts,omitempty"`
@@ -71,7 +79,7 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 	for n, p := range s.Publishers {
 		member := fmt.Sprintf("publishers.%d.id", n)
 		unread = unread || misread.Has(member)
-		wrong.AddError(member, p.Validate())
+		wrong.AddError(member, Publisher{ID: p.ID}.Validate())
 		if publishers[p.ID] {
 			wrong.Add(member, "publisher %q: it is there twice", p.ID)
 		}
@@ -86,15 +94,20 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 			if p.Member == "methods" && len(i.Methods) == 0 {
 				p.Member = "method"
 			}
-			bad(p.Member, "%s", p.Text)
-		}
-		if i.Method != "" && len(i.Methods) > 0 {
-			bad("methods", "it has method and methods; choose one")
+			if p.Member == "id" || !i.Archived {
+				bad(p.Member, "%s", p.Text)
+			}
 		}
 		if integrations[i.ID] {
 			bad("id", "it is there twice")
 		}
 		integrations[i.ID] = true
+		if i.Archived {
+			continue
+		}
+		if i.Method != "" && len(i.Methods) > 0 {
+			bad("methods", "it has method and methods; choose one")
+		}
 		if !publishers[i.Publisher] && !unread {
 			bad("publisher", "there is no publisher %q", i.Publisher)
 		}
@@ -128,32 +141,45 @@ func (i SiteIntegration) integration() Integration {
 	return out
 }
 
-// Put brings the store to what a valid Site says (contract 46). What the site names is made or changed, is
-// managed from then on, and is no longer archived. What is managed and not named any more is archived, since
-// its sessions may still be under way. Everything else stays as it is. An integration whose webhook does not
-// change stays as ready as it was. Each change has an entry in the audit.
+// Removal says how to treat a publisher or integration that an earlier Site named and the present one does not.
+type Removal bool
+
+// The two ways. A start and SIGHUP keep, so that a block that is deleted by mistake takes no customer down.
+const (
+	KeepRemoved    Removal = false // it is marked as Removed, logged, and works as before
+	ArchiveRemoved Removal = true  // it is archived, since its sessions may still be in progress
+)
+
+// Put brings the store to a valid Site (contract 46). It creates or changes each publisher and integration of
+// the site, which the site manages from then on. They are no longer archived, unless the site says so. Those
+// that an earlier site named are kept or archived. Everything else stays unchanged. An integration whose
+// webhook does not change stays as ready as it was. Each change has an entry in the audit.
 //
 // run carries out the writes, which do not depend on each other, and returns an
 // error if one fails. A host with threads makes them side by side, since they
 // then share disk writes. Nil: one write after the other.
-func (d *Directory) Put(ctx context.Context, s Site, run func(writes []func() error) error) error {
-	return d.put(ctx, s, true, run)
+func (d *Directory) Put(ctx context.Context, s Site, removed Removal,
+	run func(writes []func() error) error) error {
+	return d.put(ctx, s, mode{managed: true, removed: removed}, run)
 }
 
 // Seed makes or changes what a valid Site names, as Put does, and leaves it to be changed by everybody. It
 // archives nothing and writes no audit.
 func (d *Directory) Seed(ctx context.Context, s Site, run func(writes []func() error) error) error {
-	return d.put(ctx, s, false, run)
+	return d.put(ctx, s, mode{}, run)
 }
 
-func (d *Directory) put(ctx context.Context, s Site, managed bool,
-	run func(writes []func() error) error) error {
-	steps, err := d.steps(ctx, s, managed)
+func (d *Directory) put(ctx context.Context, s Site, m mode, run func(writes []func() error) error) error {
+	steps, err := d.steps(ctx, s, m)
 	if err != nil {
 		return err
 	}
 	var writes []func() error
 	for _, step := range steps {
+		d.warnOf(step.first.Difference)
+		if step.first.settled() {
+			continue
+		}
 		writes = append(writes, func() error { return d.take(ctx, step) })
 	}
 	if run == nil {
@@ -166,6 +192,14 @@ func (d *Directory) put(ctx context.Context, s Site, managed bool,
 		d.reseal(ctx, resigned), // also what the site does not name
 		d.Index(ctx),
 	)
+}
+
+// warnOf logs a publisher or integration that works although the configuration no longer names it.
+func (d *Directory) warnOf(of Difference) {
+	if of.Removed && of.Action != ActionArchive {
+		d.log.Warn("no longer in the configuration, continues to work", "what", of.Kind, "id", of.ID,
+			"publisher", of.Publisher, "do", "archive it with verge apply, or put it back")
+	}
 }
 
 // oneByOne makes one write after the other until one fails.
@@ -184,7 +218,7 @@ const siteMark = "c/site"
 
 // siteFormat begins what the mark is made of. It changes when a release does more with a site, so that the
 // release does it once with the site that an earlier one applied.
-const siteFormat = "managed site\x00"
+const siteFormat = "site that keeps\x00"
 
 // Apply puts s into the store as Put does, one write after the other. It does nothing if the same Site was
 // applied last, with the same first key of the ring.
@@ -204,7 +238,7 @@ func (d *Directory) Apply(ctx context.Context, s Site) error {
 	if err == nil && bytes.Equal(item.Value, mark) {
 		return nil
 	}
-	if err := d.Put(ctx, s, nil); err != nil {
+	if err := d.Put(ctx, s, KeepRemoved, nil); err != nil {
 		return err
 	}
 	id, err := kv.NewTxID(d.random)

@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,7 +21,7 @@ import (
 
 func aSite() Site {
 	return Site{
-		Publishers: []Publisher{{ID: "pub_shop", Name: "Shop"}},
+		Publishers: []SitePublisher{{ID: "pub_shop", Name: "Shop"}},
 		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Name: "Checkout",
 			Level: "L2", ChallengeAge: 18, Method: "sandbox",
 			CallbackOrigins: []string{"https://a.example"}, BrowserOrigins: []string{"https://b.example"},
@@ -104,7 +106,7 @@ func TestPut(t *testing.T) {
 		}
 		return nil
 	}
-	if err := w.Put(ctx, aSite(), backwards); err != nil {
+	if err := w.Put(ctx, aSite(), KeepRemoved, backwards); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Integration(ctx, testUUID); err != nil {
@@ -117,7 +119,7 @@ func TestPut(t *testing.T) {
 	broken := errors.New("no thread is left")
 	renamed := aSite()
 	renamed.Publishers[0].Name = "Store"
-	if err := w.Put(ctx, renamed, func([]func() error) error { return broken }); !errors.Is(err, broken) {
+	if err := w.Put(ctx, renamed, KeepRemoved, func([]func() error) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the error of the host", err)
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -126,14 +128,14 @@ func TestPut(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	err := w.Put(ctx, renamed, nil)
+	err := w.Put(ctx, renamed, KeepRemoved, nil)
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "publisher pub_shop") {
 		t.Errorf("got %v, want the error of the write that failed", err)
 	}
 }
 
 // Contract 46: the site that was applied last is not applied again. A site with any difference is. What a
-// site no longer names stays in the store, archived.
+// site no longer names continues to work: a deployment of the Worker archives nothing.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -181,8 +183,8 @@ func TestApply(t *testing.T) {
 	}
 
 	apply(w.Directory, Site{}, true)
-	if i, err := w.another().Integration(ctx, testUUID); err != nil || i.Archived == nil {
-		t.Errorf("an integration that the site no longer names: %+v, %v", i, err)
+	if i, err := w.another().Integration(ctx, testUUID); err != nil || i.Archived != nil || !i.Removed {
+		t.Errorf("contract 46: an integration that the site no longer names: %+v, %v", i, err)
 	}
 	apply(w.Directory, changed, true)
 
@@ -225,15 +227,134 @@ func (w *world) kept(t *testing.T) (Publisher, Integration) {
 	return p.Value, i.Value
 }
 
-// Contract 46: what the file drops is archived, and only if the file managed it. What the file names again
+// Contract 46: a start and SIGHUP never archive. What the file no longer contains is marked, logged at each
+// start, and works as before.
+func TestPut_KeepRemoved(t *testing.T) {
+	w := newWorld(t)
+	var logs bytes.Buffer
+	host := w.Host.Host
+	host.Log = slog.New(slog.NewTextHandler(&logs, nil))
+	d := NewDirectory(host)
+	coretest.Must(t, d.Put(ctx, aSite(), KeepRemoved, nil))
+	key, _, err := d.CreateKey(ctx, "pub_shop", "", nil)
+	coretest.Must(t, err)
+	if logs.Len() > 0 {
+		t.Errorf("contract 46: a complete file logs %s", &logs)
+	}
+	for start := range 2 {
+		logs.Reset()
+		before := w.dump(t)
+		coretest.Must(t, d.Put(ctx, Site{}, KeepRemoved, nil))
+		p, i := w.kept(t)
+		if p.Archived != nil || i.Archived != nil || !p.Removed || !i.Removed || p.Managed || i.Managed {
+			t.Fatalf("contract 46: removed from the file: %+v, %+v", p, i)
+		}
+		if got, err := d.WebhookSecret(&i); err != nil || got != aSite().Integrations[0].Secret {
+			t.Errorf("contract 46: removed from the file, its secret is %q, %v", got, err)
+		}
+		if k, err := d.Key(ctx, SecretPrefix, key); err != nil || !k.Active(w.Clock.Now()) {
+			t.Errorf("contract 46: removed from the file, its key is %+v, %v", k, err)
+		}
+		if n := strings.Count(logs.String(), "level=WARN"); n != 2 ||
+			!strings.Contains(logs.String(), "id="+testUUID) || !strings.Contains(logs.String(), "id=pub_shop") {
+			t.Errorf("contract 46: start %d logs %s", start, &logs)
+		}
+		if start == 1 && w.dump(t) != before {
+			t.Error("contract 46: the second start without the block wrote something")
+		}
+	}
+	changes := w.audited(t)[0].Changes
+	want := []audit.Change{{Field: "managed", From: "yes", To: "no"},
+		{Field: "removed_from_file", From: "no", To: "yes"}}
+	if !slices.Equal(changes, want) {
+		t.Errorf("contract 46: audited as %+v, want %+v", changes, want)
+	}
+
+	coretest.Must(t, d.Put(ctx, aSite(), KeepRemoved, nil))
+	if p, i := w.kept(t); p.Removed || i.Removed || !p.Managed || !i.Managed {
+		t.Errorf("contract 46: named again: %+v, %+v", p, i)
+	}
+	coretest.Must(t, d.Put(ctx, Site{}, KeepRemoved, nil))
+	coretest.Must(t, d.Put(ctx, Site{}, ArchiveRemoved, nil))
+	if p, i := w.kept(t); p.Archived == nil || i.Archived == nil || p.Removed || i.Removed {
+		t.Errorf("contract 46: applied after a start without the block: %+v, %+v", p, i)
+	}
+}
+
+// Contract 46: what the file no longer contains can be changed by hand, and is then independent of the file.
+func TestPut_RemovedChangedByHand(t *testing.T) {
+	w := newWorld(t)
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
+	coretest.Must(t, w.Put(ctx, Site{}, KeepRemoved, nil))
+	p, err := w.ReadPublisher(ctx, "pub_shop")
+	coretest.Must(t, err)
+	i, err := w.ReadIntegration(ctx, testUUID)
+	coretest.Must(t, err)
+	p.Value.Name, i.Value.Name = "By hand", "By hand"
+	_, err = w.SavePublisher(ctx, p.Value, p.Version)
+	coretest.Must(t, err)
+	_, err = w.SaveIntegration(ctx, i.Value, Secrets{}, i.Version)
+	coretest.Must(t, err)
+	coretest.Must(t, w.Put(ctx, Site{}, ArchiveRemoved, nil))
+	if p, i := w.kept(t); p.Archived != nil || i.Archived != nil || p.Removed || i.Removed || p.Managed {
+		t.Errorf("contract 46: changed by hand, then applied: %+v, %+v", p, i)
+	}
+}
+
+// Contract 46: archived = true archives at a start, too. The other settings then do not matter.
+func TestPut_ArchivedInTheFile(t *testing.T) {
+	w := newWorld(t)
+	site := Site{Publishers: []SitePublisher{{ID: "pub_shop", Archived: true}},
+		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Archived: true}}}
+	coretest.Must(t, site.Validate(testCatalog, false))
+	before := w.dump(t)
+	coretest.Must(t, w.Put(ctx, site, KeepRemoved, nil))
+	if w.dump(t) != before {
+		t.Error("contract 46: archived = true created something")
+	}
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
+	planned, err := w.Plan(ctx, site, KeepRemoved)
+	coretest.Must(t, err)
+	for _, each := range planned {
+		if each.Action != ActionArchive || each.Removed {
+			t.Errorf("contract 46: archived = true is planned as %+v", each)
+		}
+	}
+	for range 2 {
+		coretest.Must(t, w.Put(ctx, site, KeepRemoved, nil))
+		p, i := w.kept(t)
+		if p.Archived == nil || i.Archived == nil || p.Name != "Shop" || i.Name != "Checkout" || !i.Managed {
+			t.Errorf("contract 46: archived = true: %+v, %+v", p, i)
+		}
+		w.Clock.Advance(time.Hour)
+	}
+	if got := w.audited(t)[0]; got.Operation != "integration.archive" && got.Operation != "publisher.archive" {
+		t.Errorf("contract 46: audited as %+v", got)
+	}
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
+	if p, i := w.kept(t); p.Archived != nil || i.Archived != nil {
+		t.Errorf("contract 46: without archived = true: %+v, %+v", p, i)
+	}
+	for name, wrong := range map[string]Site{
+		"a malformed id": {Integrations: []SiteIntegration{{ID: "x", Archived: true}}},
+		"twice": {Integrations: []SiteIntegration{{ID: testUUID, Archived: true},
+			{ID: testUUID, Archived: true}}},
+	} {
+		if wrong.Validate(testCatalog, false) == nil {
+			t.Errorf("contract 46: archived = true with %s is accepted", name)
+		}
+	}
+}
+
+// Contract 46: verge apply archives what the file drops, and only if the file managed it. What the file names again
 // comes back, with the secret that the file has.
-func TestPutArchivesWhatTheFileDrops(t *testing.T) {
+func TestPut_ArchiveRemoved(t *testing.T) {
 	w := newWorld(t)
 	own := sample()
 	own.ID, own.PublisherID = otherUUID, "pub_a"
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
 	coretest.Must(t, w.PutIntegration(ctx, own, secret))
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	p, i := w.kept(t)
 	if !p.Managed || !i.Managed || p.Archived != nil || i.Archived != nil || i.Created == nil ||
 		p.Created == nil {
@@ -242,7 +363,7 @@ func TestPutArchivesWhatTheFileDrops(t *testing.T) {
 	coretest.Must(t, w.RecordReadiness(ctx, &i, aSite().Integrations[0].Secret, true))
 	created := *i.Created
 	w.Clock.Advance(time.Hour)
-	coretest.Must(t, w.Put(ctx, Site{}, nil))
+	coretest.Must(t, w.Put(ctx, Site{}, ArchiveRemoved, nil))
 	p, i = w.kept(t)
 	if p.Archived == nil || i.Archived == nil || !p.Managed || !i.Managed ||
 		!i.Archived.Equal(w.Clock.Now()) {
@@ -262,11 +383,11 @@ func TestPutArchivesWhatTheFileDrops(t *testing.T) {
 	at := *i.Archived
 	w.Clock.Advance(time.Hour)
 	before := w.dump(t)
-	coretest.Must(t, w.Put(ctx, Site{}, nil))
+	coretest.Must(t, w.Put(ctx, Site{}, ArchiveRemoved, nil))
 	if w.dump(t) != before {
 		t.Error("contract 46: what is archived was archived again")
 	}
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	p, i = w.kept(t)
 	if p.Archived != nil || i.Archived != nil || !i.Managed || !i.Created.Equal(created) {
 		t.Errorf("contract 46: named again, after %s: %+v, %+v", at, p, i)
@@ -281,13 +402,13 @@ func TestPutArchivesWhatTheFileDrops(t *testing.T) {
 func TestPutWritesOnlyWhatChanged(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	if got := w.audited(t); len(got) != 2 {
 		t.Errorf("audit: the first start is audited as %+v", got)
 	}
 	before := w.dump(t)
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
-	coretest.Must(t, NewDirectory(w.Host.Host).Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
+	coretest.Must(t, NewDirectory(w.Host.Host).Put(ctx, aSite(), KeepRemoved, nil))
 	if w.dump(t) != before {
 		t.Error("contract 46: the second start wrote something")
 	}
@@ -308,14 +429,14 @@ func TestPutWritesOnlyWhatChanged(t *testing.T) {
 		site := aSite()
 		c.change(&site.Integrations[0])
 		w.Clock.Advance(time.Second)
-		coretest.Must(t, w.Put(ctx, site, nil))
+		coretest.Must(t, w.Put(ctx, site, KeepRemoved, nil))
 		got := w.audited(t)[0]
 		if got.Actor.Kind != audit.File || got.Operation != "integration.change" || got.Target != testUUID ||
 			got.Publisher != "pub_shop" || !reflect.DeepEqual(got.Changes, []audit.Change{c.want}) {
 			t.Errorf("audit: audited as %+v, want %+v", got, c.want)
 		}
 		w.Clock.Advance(time.Second)
-		coretest.Must(t, w.Put(ctx, aSite(), nil))
+		coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	}
 	if got := len(w.audited(t)); got != 10 {
 		t.Errorf("audit: %d entries", got)
@@ -331,7 +452,7 @@ func TestPlan(t *testing.T) {
 	show := func(s Site) (got []string) {
 		t.Helper()
 		before := w.dump(t)
-		all, err := w.Plan(ctx, s)
+		all, err := w.Plan(ctx, s, ArchiveRemoved)
 		coretest.Must(t, err)
 		if w.dump(t) != before {
 			t.Error("contract 46: a plan changed the store")
@@ -370,11 +491,11 @@ func TestPlan(t *testing.T) {
 		if got := show(c.site); !slices.Equal(got, c.want) {
 			t.Errorf("contract 46: planned is %q, want %q", got, c.want)
 		}
-		coretest.Must(t, w.Put(ctx, c.site, nil))
+		coretest.Must(t, w.Put(ctx, c.site, ArchiveRemoved, nil))
 	}
 	b, err := json.Marshal(renamed)
 	coretest.Must(t, err)
-	all, err := w.Plan(ctx, aSite())
+	all, err := w.Plan(ctx, aSite(), ArchiveRemoved)
 	coretest.Must(t, err)
 	told, err := json.Marshal(all)
 	coretest.Must(t, err)
@@ -392,7 +513,7 @@ func TestTheFileTakesOver(t *testing.T) {
 	byHand.Passkeys = PasskeysPublisher
 	coretest.Must(t, w.PutIntegration(ctx, byHand, "whsec_by_hand"))
 	w.stage(t, "https://staged.example/", "whsec_staged")
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	p, i := w.kept(t)
 	got, err := w.WebhookSecret(&i)
 	if err != nil || !p.Managed || p.Name != "Shop" || !i.Managed || i.Staged != nil || i.Created != nil ||
@@ -406,7 +527,7 @@ func TestTheFileTakesOver(t *testing.T) {
 	} {
 		w.plant(t, name, []byte(forged))
 	}
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	if p, i := w.kept(t); p.Name != "Shop" || i.Name != "Checkout" {
 		t.Errorf("contract 19: the file did not repair %+v, %+v", p, i)
 	}
@@ -415,7 +536,7 @@ func TestTheFileTakesOver(t *testing.T) {
 // Contract 46: several instances start with the same file at once. Each change is made and told once.
 func TestInstancesThatStartTogether(t *testing.T) {
 	w := newWorld(t)
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	renamed := aSite()
 	renamed.Publishers[0].Name, renamed.Integrations[0].Name = "Store", "Till"
 	other := w.another()
@@ -423,11 +544,11 @@ func TestInstancesThatStartTogether(t *testing.T) {
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && first {
 			first = false
-			coretest.Must(t, other.Put(ctx, renamed, nil))
+			coretest.Must(t, other.Put(ctx, renamed, KeepRemoved, nil))
 		}
 		return kvtest.Pass
 	}
-	coretest.Must(t, w.Put(ctx, renamed, nil))
+	coretest.Must(t, w.Put(ctx, renamed, KeepRemoved, nil))
 	w.Store.Decide = nil
 	if p, i := w.kept(t); p.Name != "Store" || i.Name != "Till" {
 		t.Errorf("contract 46: %+v, %+v", p, i)
@@ -445,7 +566,7 @@ func TestInstancesThatStartTogether(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	if err := w.Put(ctx, aSite(), nil); !errors.Is(err, kv.ErrUnavailable) {
+	if err := w.Put(ctx, aSite(), KeepRemoved, nil); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("an instance that always loses: %v", err)
 	}
 }
@@ -477,8 +598,8 @@ func TestSeed(t *testing.T) {
 func TestAnEarlierReleaseReadsEveryRecord(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
-	coretest.Must(t, w.Put(ctx, aSite(), nil))
-	coretest.Must(t, w.Put(ctx, Site{}, nil))
+	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
+	coretest.Must(t, w.Put(ctx, Site{}, KeepRemoved, nil))
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
 	own := sample()
 	own.ID = otherUUID

@@ -54,21 +54,21 @@ func (o *Operations) PlanSite(ctx context.Context, who Actor, site []byte) ([]Di
 	if err != nil {
 		return nil, err
 	}
-	return o.Directory.Plan(ctx, s)
+	return o.Directory.Plan(ctx, s, integration.ArchiveRemoved)
 }
 
-// ApplySite puts the publishers and integrations that a configuration names into the store (contract 46), and
-// returns what that has changed.
+// ApplySite puts the publishers and integrations that a configuration names into the store, and archives those
+// that an earlier configuration named (contract 46). It returns the changes.
 func (o *Operations) ApplySite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
 	s, err := o.site(who, site)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := o.Directory.Plan(ctx, s)
+	changed, err := o.Directory.Plan(ctx, s, integration.ArchiveRemoved)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Directory.Put(ctx, s, nil); err != nil {
+	if err := o.Directory.Put(ctx, s, integration.ArchiveRemoved, nil); err != nil {
 		return nil, err
 	}
 	if len(changed) > 0 {
@@ -121,9 +121,9 @@ func (o *Operations) testable(i *integration.Integration) bool {
 	})
 }
 
-// verifies reports whether an integration has a method that verifies people.
+// verifies reports whether an integration has a method that verifies people. In development none does.
 func (o *Operations) verifies(i *integration.Integration) bool {
-	return slices.ContainsFunc(i.Offers(), func(name string) bool {
+	return !o.Dev && slices.ContainsFunc(i.Offers(), func(name string) bool {
 		e, known := o.Catalog.Find(name)
 		return known && !e.Of.Sandbox
 	})

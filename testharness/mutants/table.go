@@ -588,8 +588,16 @@ return unfit`,
 	{
 		breaks: "the file archives what was made by hand (contract 46)",
 		pkg:    "core/integration",
-		old:    `f.value == nil || !managed || !was.Managed || was.Archived != nil`,
-		new:    `f.value == nil || !managed || was.Archived != nil`,
+		old:    `!m.managed || was.archived != nil || !was.managed && !was.removed`,
+		new:    `!m.managed || was.archived != nil`,
+		ask:    []string{"./core/integration"},
+	},
+	{
+		breaks: "a start archives what the file no longer contains (contract 46)",
+		pkg:    "core/integration",
+		of:     "Directory.dropped",
+		old:    `m.removed == ArchiveRemoved`,
+		new:    `m.managed`,
 		ask:    []string{"./core/integration"},
 	},
 	{

@@ -209,7 +209,7 @@ func (b *browser) run(chromium string) error {
 // seedMethods puts the integrations of the methods into the store.
 func (w *walk) seedMethods() {
 	w.t.Helper()
-	site := integration.Site{Publishers: []integration.Publisher{{ID: w.Publisher.ID, Name: "shop"}}}
+	site := integration.Site{Publishers: []integration.SitePublisher{{ID: w.Publisher.ID, Name: "shop"}}}
 	for _, i := range []integration.SiteIntegration{
 		{ID: bankID, Name: "bank", Level: "L2", ChallengeAge: 18, Method: "bank"},
 		{ID: cameraID, Name: "camera", Level: "L1", ChallengeAge: 25, Method: "camera"},
@@ -223,7 +223,7 @@ func (w *walk) seedMethods() {
 		i.Publisher, i.WebhookURL, i.Secret = w.Publisher.ID, w.url+"/webhooks", w.Publisher.L1.WebhookSecret
 		site.Integrations = append(site.Integrations, i)
 	}
-	if err := w.Service.Directory().Put(context.Background(), site, nil); err != nil {
+	if err := w.Service.Directory().Put(context.Background(), site, integration.KeepRemoved, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }

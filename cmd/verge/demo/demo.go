@@ -15,6 +15,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"embed"
 	"encoding/hex"
@@ -36,6 +37,9 @@ type Config struct {
 	SecretKey     string
 	WebhookSecret string
 	Offers        []Offer // at least one; the page preselects the first
+
+	// SignIn makes a link that signs a browser in to the service's console. Nil: the site has no such page.
+	SignIn func(context.Context) (string, error)
 
 	// Counterparts are the secrets of the pretended other sides. Nil: the site plays none.
 	Counterparts *Secrets
@@ -114,6 +118,7 @@ func New(conf Config) *Site {
 	mux.HandleFunc("GET /inbox", s.showInbox)
 	mux.HandleFunc("GET /inbox/stream", s.streamInbox)
 	mux.HandleFunc("GET /inbox.json", s.listInbox)
+	mux.HandleFunc("GET "+ConsolePath, s.console)
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, http.StatusNotFound, problem{

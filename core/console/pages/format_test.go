@@ -75,6 +75,16 @@ func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
 	}
 }
 
+// Contract 41: in development no method verifies people, so the step stays open and says why.
+func TestStepOfMethods_Dev(t *testing.T) {
+	for _, sandbox := range []bool{true, false} {
+		got := wordsOf(OverviewData{Sandbox: sandbox, Dev: true}, operate.Step{Name: operate.StepMethod})
+		if !strings.Contains(got.text, "for development") || got.act != "" {
+			t.Errorf("sandbox %t, in development: %+v", sandbox, got)
+		}
+	}
+}
+
 // The step of sessions leads to the form that starts one, which is not the first of its page.
 func TestTheStepOfSessionsLeadsToItsForm(t *testing.T) {
 	f := &Frame{Publisher: &operate.Publisher{}}

@@ -3256,6 +3256,11 @@ func Methods(f *Frame, methods []operate.Method) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
+				} else if f.Dev {
+					templ_7745c5c3_Err = badge(Idle, "Nobody, in development").Render(ctx, templ_7745c5c3_Buffer)
+					if templ_7745c5c3_Err != nil {
+						return templ_7745c5c3_Err
+					}
 				} else {
 					templ_7745c5c3_Err = badge(Good, "People").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {

@@ -45,6 +45,7 @@ type Frame struct {
 	Status Status // what the last form did
 	Form   Form   // what was typed into a form that was refused
 	Script bool   // the page loads the script
+	Dev    bool   // the service is for development, so that no method verifies people
 	Live   bool   // the page is loaded again while something is under way
 	GoOn   string // the page goes on to this path at once
 	Now    time.Time

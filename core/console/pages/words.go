@@ -20,11 +20,17 @@ import (
 // labelled is a badge: a tone and its word.
 type labelled struct{ tone, word string }
 
+// notInFile marks a publisher or integration that the configuration file no longer contains.
+const notInFile = "No longer in the file"
+
 func badgesOf(i operate.Integration) []labelled {
 	tone, word := integrationTone(i)
 	badges := []labelled{{tone, word}}
 	if i.Staged != nil && i.Archived == nil {
 		badges = append(badges, labelled{Wait, "Change staged"})
+	}
+	if i.Removed && i.Archived == nil {
+		badges = append(badges, labelled{Wait, notInFile})
 	}
 	return badges
 }
@@ -125,6 +131,11 @@ var onlyReal = words{"Offer a method that verifies people",
 	"Every method of this service does. The step is done with the first integration that is ready.",
 	"Go to the integrations", operate.IntegrationList}
 
+// inDev are the words of the step method in development, where it is never done.
+var inDev = words{title: "Choose a method that verifies people",
+	text: "This service is for development: its methods pretend, and users are not verified. Go live with a " +
+		"service in production, with methods of its own."}
+
 // wordsOf returns what a page says of a step. A publisher without an integration can still make one for
 // tests.
 func wordsOf(d OverviewData, s operate.Step) words {
@@ -132,6 +143,8 @@ func wordsOf(d OverviewData, s operate.Step) words {
 	switch {
 	case s.Name == operate.StepSession && !testable:
 		return fromServer
+	case s.Name == operate.StepMethod && d.Dev:
+		return inDev
 	case s.Name == operate.StepMethod && !d.Sandbox:
 		return onlyReal
 	}

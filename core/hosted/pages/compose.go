@@ -196,7 +196,7 @@ func compose(v View, lang string, t texts) (page, error) {
 		// The title is the first thing that a screen reader says about a page.
 		p.title = p.notice.heading + " – " + p.heading
 	}
-	if v.Sandbox {
+	if v.Sandbox || v.Dev {
 		p.sandbox = t("sandbox.banner")
 	}
 	if slices.Contains(hopeful, v.Kind) {
@@ -310,7 +310,7 @@ func composeOptions(p *page, v View, t texts) error {
 		o := option{form: form{action: v.Action, method: m.Name, label: title(m.Title, m.Words, t),
 			fields: []Field{{"flow", v.Flow}, {"method", m.Name}}}}
 		o.icon = methodIcon(m.Words)
-		if slices.Contains(named, m.Words) {
+		if o.text = t("option.other"); slices.Contains(named, m.Words) {
 			o.text = t("option." + m.Words)
 		}
 		if m.Unavailable {

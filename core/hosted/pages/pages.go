@@ -171,6 +171,8 @@ type View struct {
 
 	// Sandbox marks the page as a test.
 	Sandbox bool
+	// Dev marks it, too: in development, methods only pretend.
+	Dev bool
 }
 
 // Credential is a request to the browser's Digital Credentials API.

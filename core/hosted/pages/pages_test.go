@@ -852,3 +852,25 @@ func TestTheCameraPageIsShortAfterATry(t *testing.T) {
 		t.Error("the first page does not say what happens")
 	}
 }
+
+// Contract 41: in development every page says that nothing is checked, and the test method says what it does.
+func TestRender_Dev(t *testing.T) {
+	for _, lang := range language.All {
+		view := View{Kind: Choose, Lang: lang, Action: "/verify", Flow: "a.b", Dev: true,
+			Methods: []Option{{Name: "bank", Words: "oidc"}, {Name: "sandbox", Words: "sandbox"}}}
+		for _, dev := range []bool{true, false} {
+			view.Dev = dev
+			body, err := Render(view)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := messages(lang)
+			if got := strings.Contains(string(body), html.EscapeString(words("sandbox.banner"))); got != dev {
+				t.Errorf("contract 41: %s: in development %t, the banner is shown: %t", lang, dev, got)
+			}
+			if !strings.Contains(string(body), html.EscapeString(words("option.other"))) {
+				t.Errorf("contract 41: %s: the test method is not explained", lang)
+			}
+		}
+	}
+}
