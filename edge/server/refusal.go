@@ -23,6 +23,8 @@ type refusal struct {
 var (
 	uriTooLong = refusal{status: http.StatusRequestURITooLong, code: reply.URITooLong,
 		text: fmt.Sprintf("The URL is longer than %d bytes.", web.MaxURL)}
+	bodyTooLarge = refusal{status: http.StatusRequestEntityTooLarge, code: reply.PayloadTooLarge,
+		text: "The body is larger than this path accepts."}
 	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
 		text: "The request body did not arrive in time.", closeConn: true, sampled: true}
 	bodyBroken = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,

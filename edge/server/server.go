@@ -263,7 +263,10 @@ func New(c Config) *Server {
 	}
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.ops = &http.Server{
-		Handler:           mux,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			endDoubtfulFraming(w, r)
+			mux.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: c.ReadHeaderTimeout,
 		WriteTimeout:      c.WriteTimeout,
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
