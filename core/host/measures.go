@@ -47,7 +47,8 @@ var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 // methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
 var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unproven", "other_age",
-	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
+	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchNetwork,
+	FetchStatusLine, FetchHeaderLine, FetchHeaderSize, FetchCut, FetchMalformed,
 
 	// users' passkeys
 	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_elsewhere",
