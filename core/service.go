@@ -209,6 +209,9 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	requestID, err := newRequestID(s.host.Random)
 	var resp *web.Response
 	var header api.Lines
+	if err == nil && len(req.Body) > 0 && req.IsEncoded() {
+		err = reply.Encoded
+	}
 	if err == nil {
 		resp, header, err = serve(ctx, req)
 	}
@@ -261,7 +264,7 @@ var storeNotTrusted = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
 // asPage returns the page that a person gets instead of a refusal in JSON.
 func asPage(refusal *web.Response, req *web.Request) *web.Response {
 	page := hosted.Refusal(refusal.Status, req)
-	for _, name := range []string{"Allow", "Retry-After"} {
+	for _, name := range []string{"Allow", "Retry-After", "Accept-Encoding"} {
 		if refusal.Header.Has(name) {
 			page.Header.Set(name, refusal.Header.Get(name))
 		}

@@ -48,14 +48,21 @@ type Call struct {
 // stream answers the requests for an endpoint.
 func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
-		op, known := endpoint.Operations[req.Method]
+		method := req.Method
+		if method == "HEAD" { // the server leaves out the body
+			method = "GET"
+		}
+		op, known := endpoint.Operations[method]
 		who, refusal := s.authorize(ctx, req, op)
 		if refusal != nil {
 			return refusal
 		}
 		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text(), Operator: who.ID}
 		v, e := any(nil), notThatMethod(endpoint)
-		if known {
+		switch {
+		case known && req.IsEncoded():
+			e = reply.Encoded
+		case known:
 			v, e = endpoint.Answer(ctx, c)
 		}
 		if c.Changed != "" {

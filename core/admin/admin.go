@@ -45,9 +45,7 @@ The command line speaks it: verge publisher, verge integration, verge key and ot
 		if r.Pattern == indexPath || len(r.Methods) == 0 {
 			continue
 		}
-		for _, method := range r.Methods {
-			text += fmt.Sprintf("  %-5s %s\n", method, r.Pattern)
-		}
+		text += fmt.Sprintf("  %-5s %s\n", r.Methods[0], r.Pattern) // HEAD goes without saying
 	}
 	return &web.Response{Status: 200, Body: []byte(text), Header: web.Header{
 		"Content-Type":           {"text/plain; charset=utf-8"},

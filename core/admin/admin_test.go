@@ -279,13 +279,13 @@ func TestRoutes(t *testing.T) {
 	w := newWorld(t)
 	event := "evt_" + testUUID
 	for path, want := range map[string][]string{
-		"/admin/v1/publishers":                         {"GET", "POST"},
-		"/admin/v1/publishers/pub_x":                   {"GET", "PATCH"},
-		"/admin/v1/integrations":                       {"GET", "POST"},
+		"/admin/v1/publishers":                         {"GET", "HEAD", "POST"},
+		"/admin/v1/publishers/pub_x":                   {"GET", "HEAD", "PATCH"},
+		"/admin/v1/integrations":                       {"GET", "HEAD", "POST"},
 		"/admin/v1/integrations/" + testUUID + "/test": {"POST"},
-		"/admin/v1/keys":                               {"GET", "POST"},
+		"/admin/v1/keys":                               {"GET", "HEAD", "POST"},
 		"/admin/v1/keys/key_0000000000000000/revoke":   {"POST"},
-		"/admin/v1/deliveries":                         {"GET"},
+		"/admin/v1/deliveries":                         {"GET", "HEAD"},
 		"/admin/v1/deliveries/" + event + "/resend":    {"POST"},
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""} {
