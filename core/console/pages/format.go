@@ -298,6 +298,7 @@ var operationWords = map[operate.Operation]string{
 	operate.OperatorCreate:     "Created an operator token",
 	operate.OperatorRevoke:     "Revoked an operator token",
 	operate.OperatorUse:        "Used an operator token",
+	operate.OperatorRefused:    "Sent a wrong operator token",
 	operate.SiteApply:          "Applied a configuration",
 	operate.ModuleActivate:     "Replaced the module",
 	operate.BackupMake:         "Made a backup",
