@@ -335,7 +335,7 @@ func TestProxies(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			time.Sleep(100 * time.Millisecond) // the line may come after the answer
+			time.Sleep(100 * time.Millisecond)                                         // the line may come after the answer
 			said := strings.ReplaceAll(f.logged(t), "/readyz?store=ignore", "/readyz") // a check, and nobody's
 			if !strings.Contains(said, "/verify") || !strings.Contains(said, "/api/v1/verify/validate") {
 				t.Errorf("it does not log the paths:\n%s", said)
