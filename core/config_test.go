@@ -23,6 +23,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	want.PasskeyDays = 365
 	want.AttemptTime, want.Lease, want.Console = 13*time.Second, 27*time.Second, ConsolePublic
 	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
+		PublicPerNetwork: ratelimit.PerMinute(240), StartsPerPublisher: ratelimit.PerMinute(10_000),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
 		BoxesPerIP: ratelimit.PerMinute(600), BoxesPerHandle: ratelimit.PerMinute(20),

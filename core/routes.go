@@ -58,29 +58,29 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: get, Pattern: api.TestsPath, Label: "testevents", Waits: true,
 		Handle: onAPI(api.TestEvents)},
 
-	{Methods: getAndHead, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
+	{Methods: get, Pattern: api.HostedPath, Label: "verify", Handle: onPage(show)},
 	{Methods: post, Pattern: api.HostedPath, Label: "verify", Handle: onPage((*hosted.Hosted).Act)},
 	{Methods: post, Pattern: api.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 		Handle: onPage((*hosted.Hosted).ActFile)},
 	{Methods: post, Pattern: api.WalletPath, Label: "wallet", MaxBody: hosted.MaxCredentialBody, Whole: true,
 		Handle: onPage((*hosted.Hosted).ActCredential)},
-	{Methods: getAndHead, Pattern: api.PasskeysPath, Label: "verify",
+	{Methods: get, Pattern: api.PasskeysPath, Label: "verify",
 		Handle: onPage((*hosted.Hosted).ShowPasskeys)},
 	{Methods: post, Pattern: api.PasskeysPath, Label: "verify", Handle: onPage((*hosted.Hosted).ActPasskeys)},
-	{Methods: get, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
+	{Methods: getAlone, Pattern: api.ReturnPath + "{method}", Label: "return", Whole: true,
 		MaxURL: hosted.MaxReturnURL, Handle: onPage(comeBack)},
-	{Methods: getAndHead, Pattern: api.PhonePath + "{}", Label: "phone", Handle: onPage(phone)},
+	{Methods: get, Pattern: api.PhonePath + "{}", Label: "phone", Handle: onPage(phone)},
 	{Methods: post, Pattern: api.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
 		Handle: answer},
 	{Methods: get, Pattern: api.BoxPath + "{}", Label: "box", Handle: question},
-	{Methods: getAndHead, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
-	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
-	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
+	{Methods: get, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
+	{Methods: get, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
+	{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
 
-	{Methods: getAndHead, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
-	{Methods: getAndHead, Pattern: api.DocsPath, Label: "docs", Handle: document},
-	{Methods: getAndHead, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},
-	{Methods: getAndHead, Pattern: api.ExamplesPath, Label: "docs", Handle: document},
+	{Methods: get, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
+	{Methods: get, Pattern: api.DocsPath, Label: "docs", Handle: document},
+	{Methods: get, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},
+	{Methods: get, Pattern: api.ExamplesPath, Label: "docs", Handle: document},
 
 	// Paths that nothing serves.
 	{Pattern: api.SessionsPath + "{session...}", Label: "sessions"},
@@ -89,12 +89,13 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Pattern: "{...}", Label: "other"},
 }...)
 
-// Methods of routes, as Allow names them. HEAD is answered as GET, and the engine leaves out the body.
+// Methods of routes, as Allow names them. HEAD returns the header of GET, and the engine leaves out the body.
+// It must change nothing, so the one GET that acts is without it (contract 35).
 var (
-	get        = []string{"GET"}
-	getAndHead = []string{"GET", "HEAD"}
-	post       = []string{"POST"}
-	options    = []string{"OPTIONS"}
+	get      = []string{"GET", "HEAD"}
+	getAlone = []string{"GET"}
+	post     = []string{"POST"}
+	options  = []string{"OPTIONS"}
 )
 
 // Routes lists the routes of Service.Handle, for the server in front of an engine.

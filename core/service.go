@@ -108,12 +108,13 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
 		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
 		UserPasskeys: passkeys, StartTest: s.api.StartTestSession}
-	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people,
-		Limiter: limiter, Failures: cfg.Limits.FailedOperatorsPerIP}
+	guard := &operate.TokenGuard{Limiter: limiter, Limit: cfg.Limits.FailedOperatorsPerIP,
+		Operations: s.operations}
+	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}
 	s.console = &console.Console{Operations: console.On(s.operations), Host: h, BaseURL: cfg.BaseURL,
 		Dev: cfg.Dev,
-		Access: &console.People{Registry: s.people, Directory: s.directory, Limiter: limiter,
-			Failures: cfg.Limits.FailedOperatorsPerIP, Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
+		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
+			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	s.consoleOn = cfg.Console
 	return s, nil
 }
@@ -209,6 +210,9 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	requestID, err := newRequestID(s.host.Random)
 	var resp *web.Response
 	var header api.Lines
+	if err == nil && len(req.Body) > 0 && req.IsEncoded() {
+		err = reply.Encoded
+	}
 	if err == nil {
 		resp, header, err = serve(ctx, req)
 	}
@@ -261,7 +265,7 @@ var storeNotTrusted = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
 // asPage returns the page that a person gets instead of a refusal in JSON.
 func asPage(refusal *web.Response, req *web.Request) *web.Response {
 	page := hosted.Refusal(refusal.Status, req)
-	for _, name := range []string{"Allow", "Retry-After"} {
+	for _, name := range []string{"Allow", "Retry-After", "Accept-Encoding"} {
 		if refusal.Header.Has(name) {
 			page.Header.Set(name, refusal.Header.Get(name))
 		}

@@ -119,8 +119,10 @@ func TestRoutes(t *testing.T) {
 	}{
 		{"/api/v1/verify/start", "POST, OPTIONS", map[string]int{"POST": 401}},
 		{"/api/v1/verify/validate", "POST", map[string]int{"POST": 401}},
-		{"/api/v1/verify/sessions/" + sid, "GET", map[string]int{"GET": 401}},
-		{"/api/v1/verify/sessions/x", "GET", map[string]int{"GET": 401}},
+		{"/api/v1/verify/sessions/" + sid, "GET, HEAD", map[string]int{"GET": 401, "HEAD": 401}},
+		{"/api/v1/verify/sessions/x", "GET, HEAD", map[string]int{"GET": 401, "HEAD": 401}},
+		{"/api/v1/verify/test-events", "GET, HEAD", map[string]int{"GET": 401, "HEAD": 401}},
+		{"/verify/return/bank", "GET", map[string]int{"GET": 400}}, // a GET that acts
 		{"/verify", "GET, HEAD, POST", map[string]int{"GET": 400, "HEAD": 400, "POST": 415}},
 		{"/docs", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{"/docs/docs.css", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
@@ -48,14 +49,21 @@ type Call struct {
 // stream answers the requests for an endpoint.
 func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
-		op, known := endpoint.Operations[req.Method]
+		method := req.Method
+		if method == "HEAD" { // the server leaves out the body
+			method = "GET"
+		}
+		op, known := endpoint.Operations[method]
 		who, refusal := s.authorize(ctx, req, op)
 		if refusal != nil {
 			return refusal
 		}
 		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text(), Operator: who.ID}
 		v, e := any(nil), notThatMethod(endpoint)
-		if known {
+		switch {
+		case known && req.IsEncoded():
+			e = reply.Encoded
+		case known:
 			v, e = endpoint.Answer(ctx, c)
 		}
 		if c.Changed != "" {
@@ -72,27 +80,19 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 }
 
 // authorize returns the holder of the request's operator token if they may do op; "" is no operation.
-// Otherwise it returns the refusal. The token of the configuration is judged without the engine, because an
-// operator must be able to replace a module that answers nobody. The engine judges every other token. Any
-// answer of it but a clear yes is a refusal.
+// Otherwise it returns the refusal. The engine judges every token, because it counts the wrong ones. The token
+// of the configuration is let in whatever the engine answers, except that too many wrong tokens came from the
+// address: an operator must be able to replace a module that answers nobody.
 func (s *Service) authorize(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {
-	if hasToken(req, s.config.Core.OperatorToken) {
+	configured := hasToken(req, s.config.Core.OperatorToken)
+	resp := s.askWho(ctx, req, op, configured)
+	if configured && (resp == nil || resp.Status != 429) {
 		return operate.Actor{Kind: operate.KindOperator, ID: member.Configured, Name: member.Configured,
 			Role: operate.RoleOperator}, nil
 	}
 	var nobody operate.Actor
-	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
-	if op != "" {
-		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()
-	}
-	for _, name := range []string{"Authorization", "X-Correlation-Id"} {
-		if req.Header.Has(name) {
-			ask.Header.Set(name, req.Header.Get(name))
-		}
-	}
-	resp := s.engine.Admin(ctx, ask)
 	switch {
 	case resp == nil || resp.Status > 200 && resp.Status < 400:
 		return nobody, refuse(ctx, req, "req_"+rand.Text(), noAnswer)
@@ -107,6 +107,29 @@ func (s *Service) authorize(
 	}
 	return operate.Actor{Kind: operate.KindOperator, ID: holder.ID, Name: holder.Name,
 		Role: holder.Role}, nil
+}
+
+// engineTime is how long an engine may take to judge the token of the configuration.
+const engineTime = 2 * time.Second
+
+// askWho asks the engine whose token the request has, and whether it may do op. The response is nil if there
+// is none.
+func (s *Service) askWho(ctx context.Context, req *web.Request, op operate.Operation, briefly bool) *web.Response {
+	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
+	if op != "" {
+		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()
+	}
+	for _, name := range []string{"Authorization", "X-Correlation-Id"} {
+		if req.Header.Has(name) {
+			ask.Header.Set(name, req.Header.Get(name))
+		}
+	}
+	if briefly {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, engineTime)
+		defer cancel()
+	}
+	return s.engine.Admin(ctx, ask)
 }
 
 // The answers to a caller whose token the engine could not judge.

@@ -306,6 +306,7 @@ func (s *Service) watchStore() {
 func (s *Service) serverConfig() server.Config {
 	c := s.config.Server
 	c.Engine, c.Store, c.Log, c.Trace = s.engine, s.watch, s.config.Log, s.trace
+	c.ReadyAlone = func(context.Context) error { return s.ring.Ready() }
 	c.Public, c.Ops = s.config.Public, s.config.Ops
 	c.Admin, c.AdminListener = nil, nil
 	if s.config.Admin != nil {

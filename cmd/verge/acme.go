@@ -65,8 +65,7 @@ func (c *config) checkACME(p *program, pl *plan, ps *problems) {
 			"nobody else can read, such as \"/var/lib/verge/acme\"; it keeps the certificate, its key " +
 			"and the account")
 	} else if err := writable(p.fs, a.storage); err != nil {
-		ps.add("tls.acme_storage: %s cannot be written: %v; let the user that verge runs as own it",
-			a.storage, err)
+		ps.add("tls.acme_storage: %s cannot be written: %v", a.storage, err)
 	}
 	if a.directory == "" {
 		a.directory = acmeDirectory

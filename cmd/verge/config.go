@@ -79,10 +79,12 @@ type config struct {
 	} `toml:"store"`
 
 	Limits struct {
-		PublicPerIP     *int `toml:"public_per_ip"`
-		PublicPerKey    *int `toml:"public_per_key"`
-		SecretPerIP     *int `toml:"secret_per_ip"`
-		ReconcilePerKey *int `toml:"reconcile_per_key"`
+		PublicPerIP        *int `toml:"public_per_ip"`
+		PublicPerKey       *int `toml:"public_per_key"`
+		PublicPerNetwork   *int `toml:"public_per_network"`
+		StartsPerPublisher *int `toml:"starts_per_publisher"`
+		SecretPerIP        *int `toml:"secret_per_ip"`
+		ReconcilePerKey    *int `toml:"reconcile_per_key"`
 
 		PreflightsPerIP      *int `toml:"preflights_per_ip"`
 		PagesPerIP           *int `toml:"pages_per_ip"`

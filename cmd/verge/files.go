@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 	"github.com/spf13/afero"
@@ -172,7 +173,21 @@ func writable(fsys afero.Fs, dir string) error {
 	}
 	f, err := afero.TempFile(fsys, dir, ".verge-check-*")
 	if err != nil {
-		return err
+		return withAdvice(err)
 	}
 	return errors.Join(f.Close(), fsys.Remove(f.Name()))
+}
+
+// withAdvice adds what to do about a directory that cannot be written.
+func withAdvice(err error) error {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w; mount a volume there, name a directory on one, or let the unit of systemd "+
+			"write to it (ReadWritePaths=)", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w; free some space, or name a directory on another disk", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; let the user that verge runs as own it", err)
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/template"
 
 	"github.com/verge-id/verge/core"
@@ -148,6 +149,9 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 		}
 		for _, name := range made {
 			p.fs.Remove(name)
+		}
+		if errors.Is(err, syscall.EROFS) {
+			err = withAdvice(err)
 		}
 		if errors.Is(err, os.ErrPermission) {
 			err = fmt.Errorf(

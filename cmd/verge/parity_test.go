@@ -50,6 +50,7 @@ var commandsFor = map[operate.Operation]string{
 	operate.OperatorRevoke:     "operator revoke",
 	operate.SiteApply:          "apply",
 	operate.OperatorUse:        "- the audit tells of it",
+	operate.OperatorRefused:    "- the audit tells of it",
 	operate.ModuleRead:         "module show",
 	operate.ModuleActivate:     "module activate",
 	operate.BackupMake:         "kv backup",

@@ -270,6 +270,8 @@ func (c *config) checkNumbers(pl *plan, ps *problems) {
 	}{
 		{"limits.public_per_ip", c.Limits.PublicPerIP, &limits.PublicPerIP},
 		{"limits.public_per_key", c.Limits.PublicPerKey, &limits.PublicPerKey},
+		{"limits.public_per_network", c.Limits.PublicPerNetwork, &limits.PublicPerNetwork},
+		{"limits.starts_per_publisher", c.Limits.StartsPerPublisher, &limits.StartsPerPublisher},
 		{"limits.secret_per_ip", c.Limits.SecretPerIP, &limits.SecretPerIP},
 		{"limits.reconcile_per_key", c.Limits.ReconcilePerKey, &limits.ReconcilePerKey},
 		{"limits.preflights_per_ip", c.Limits.PreflightsPerIP, &limits.PreflightsPerIP},

@@ -33,8 +33,7 @@ func (c *config) checkStore(p *program, pl *plan, ps *problems) {
 		}
 	case kvadapters.Bolt:
 		if err := writable(p.fs, filepath.Dir(at.Path)); err != nil {
-			ps.add("kv: %s cannot be written: %v; let the user that verge runs as own it",
-				filepath.Dir(at.Path), err)
+			ps.add("kv: %s cannot be written: %v", filepath.Dir(at.Path), err)
 		}
 	}
 	c.checkStoreOptions(p, at, pl, ps)

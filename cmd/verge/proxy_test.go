@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,8 +98,10 @@ func startProxyWith(t, life *testing.T, n int, texts map[string]string, behind [
 	for old, text := range texts {
 		replace(old, text)
 	}
-	for i, addr := range behind {
-		replace(fmt.Sprintf("10.0.0.%d:8080", i+1), addr)
+	replace("127.0.0.1:8080", behind[0])
+	for i, addr := range behind[1:] {
+		more := regexp.MustCompile(fmt.Sprintf(`# (.*)10\.0\.0\.%d:8080`, i+2))
+		replace(more.FindString(config), more.FindStringSubmatch(config)[1]+addr)
 	}
 	_, port, _ := net.SplitHostPort(f.addr)
 	config = strings.NewReplacer("$PORT", port, "$CERT", f.dir+"/crt", "$KEY", f.dir+"/key", "$DIR", f.dir).
@@ -228,7 +231,12 @@ func (f *front) logged(t *testing.T) string {
 // behindProxies returns a site on Redis whose users come by a proxy.
 func behindProxies(t *testing.T, webhooks string) *site {
 	t.Helper()
-	s := newSite(t, stores.StartRedis(t, stores.Durable...).URL(), webhooks,
+	return behindProxiesOn(t, stores.StartRedis(t, stores.Durable...), webhooks)
+}
+
+func behindProxiesOn(t *testing.T, redis *stores.Redis, webhooks string) *site {
+	t.Helper()
+	s := newSite(t, redis.URL(), webhooks,
 		unlimited+"\n[drain]\ndelay = \"2s\"\n")
 	config := strings.Replace(readText(t, s.config), `base_url = "http://127.0.0.1"`,
 		`base_url = "https://verify.example.com"`+"\ntrusted_proxies = [\"127.0.0.1\"]\n"+
@@ -327,8 +335,8 @@ func TestProxies(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			time.Sleep(100 * time.Millisecond) // the line may come after the answer
-			said := f.logged(t)
+			time.Sleep(100 * time.Millisecond)                                         // the line may come after the answer
+			said := strings.ReplaceAll(f.logged(t), "/readyz?store=ignore", "/readyz") // a check, and nobody's
 			if !strings.Contains(said, "/verify") || !strings.Contains(said, "/api/v1/verify/validate") {
 				t.Errorf("it does not log the paths:\n%s", said)
 			}
@@ -340,4 +348,97 @@ func TestProxies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// outage is how long the store is away in TestProxies_StoreAway: longer than any proxy takes to leave out an
+// instance that it takes for unwell.
+const outage = 10 * time.Second
+
+// Contract 5, 22: while the shared store is away, every response through a proxy is Verge's own. The proxies'
+// checks do not depend on the store, so that an instance stays in.
+func TestProxies_StoreAway(t *testing.T) {
+	long.Skip(t, "TestProxies_StoreAway")
+	t.Parallel()
+	redis := stores.StartRedis(t, stores.Durable...)
+	sink := newEvents(t)
+	sink.trust(testSecret)
+	s := behindProxiesOn(t, redis, sink.URL)
+	var behind []string
+	instances := s.startAll(3)
+	for _, in := range instances {
+		behind = append(behind, in.at.Public)
+	}
+	publishers := make([]*publisher, len(proxies))
+	redirects := make([]string, len(proxies))
+	for n := range proxies {
+		f := startProxy(t, t, n, behind)
+		p := newPublisher(readyFile{BaseURL: "https://verify.example.com",
+			seeds: seeds{SecretKey: s.key, IntegrationID: testIntegration}})
+		p.http = f.client
+		var err error
+		if _, redirects[n], err = p.start(testIntegration); err != nil {
+			t.Fatal(err)
+		}
+		publishers[n] = p
+	}
+	redis.Kill()
+	end := time.Now().Add(outage)
+	var asking sync.WaitGroup
+	for n, p := range publishers {
+		asking.Go(func() {
+			counts := map[string]int{}
+			for time.Now().Before(end) {
+				for _, page := range []bool{false, true} {
+					counts[askWithoutStore(t, proxies[n].name, p, redirects[n], page)]++
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			if counts["503 page"] < 5 || counts["503 json"] < 5 {
+				t.Errorf("contract 5: %s: too few responses without the store: %v", proxies[n].name, counts)
+			}
+		})
+	}
+	asking.Wait()
+	redis.Start()
+	for n, p := range publishers {
+		serves := func() bool { _, _, err := p.start(testIntegration); return err == nil }
+		if !within(patience, serves) {
+			t.Errorf("%s does not serve after the outage", proxies[n].name)
+		}
+	}
+	for _, in := range instances { // a stop turns the instance away, without the store, too
+		resp, err := http.Get("http://" + in.at.Public + "/readyz?store=ignore")
+		if err != nil || resp.StatusCode != 200 {
+			t.Errorf("an instance that serves: %v", err)
+		}
+	}
+}
+
+// askWithoutStore sends one request and checks that the response is Verge's. It returns its status and form.
+func askWithoutStore(t *testing.T, proxy string, p *publisher, redirect string, page bool) string {
+	form := "json"
+	req, err := http.NewRequest("POST", p.BaseURL+"/api/v1/verify/start", strings.NewReader(
+		`{"integration_id":"`+testIntegration+`","callback_url":"https://shop.example/callback"}`))
+	if page {
+		form = "page"
+		req, err = http.NewRequest("GET", redirect, nil)
+	}
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	req.Header.Set("Authorization", "Bearer "+p.SecretKey)
+	req.Header.Set("Content-Type", "application/json")
+	if page {
+		req.Header.Set("Accept", "text/html")
+	}
+	status, header, body, err := p.do(req)
+	wait := header.Get("Retry-After")
+	isPage := strings.HasPrefix(header.Get("Content-Type"), "text/html")
+	if err != nil || !strings.HasPrefix(header.Get("X-Request-Id"), "req_") || isPage != page ||
+		status != 200 && (status != 503 || wait == "") {
+		t.Errorf("contract 5, 22: %s, %s: %d, Retry-After %q, %v %v: %.200s", proxy, form, status, wait, header,
+			err, body)
+	}
+	return fmt.Sprint(status, " ", form)
 }

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters"
@@ -149,25 +152,52 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	if pl.certificate != nil {
 		go pl.certificate.follow(ctx, pl.log, pl.server.Metrics)
 	}
-	go func() {
-		for range hangUps {
-			if pl.certificate != nil {
-				pl.certificate.again()
-			}
+	go onHangUps(hangUps, time.After, func(first bool) (again bool) {
+		if first && pl.certificate != nil {
+			pl.certificate.again()
+		}
+		if first {
 			in.modules.Reload(ctx, func() (modules.Config, error) {
 				at, err := c.engineAgain(p)
 				return at.config(), err
 			})
-			c.applyAgain(ctx, p, pl, in.Directory())
 		}
-	}()
+		return c.applyAgain(ctx, p, pl, in.Directory())
+	})
 	return in.Run(ctx)
+}
+
+// The pauses between attempts to carry out a SIGHUP while the store is away.
+const (
+	hangUpFirst = time.Second
+	hangUpMost  = 30 * time.Second
+)
+
+// onHangUps carries out each SIGHUP, until hangUps is closed. act is called again, with first false, as long as
+// it returns true. A newer SIGHUP takes the place of the one that waits.
+func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.Time,
+	act func(first bool) (again bool)) {
+	for range hangUps {
+		pause := hangUpFirst
+		for again := act(true); again; {
+			select {
+			case _, open := <-hangUps:
+				if !open {
+					return
+				}
+				pause, again = hangUpFirst, act(true)
+			case <-after(pause):
+				pause, again = min(2*pause, hangUpMost), act(false)
+			}
+		}
+	}
 }
 
 // applyAgain reads the publishers and integrations of the configuration once more, and puts them into the
 // store. If anything is wrong with the configuration, or an integration names a method that the running
-// server does not have, nothing changes, and the log says why.
-func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory) {
+// server does not have, nothing changes, and the log says why. It returns true if the store was away.
+func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory,
+) (again bool) {
 	next, _, err := c.plan(p)
 	if err == nil {
 		methods, _ := running.core.Catalog() // it was checked before it began to run
@@ -182,11 +212,16 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		err = next.apply(ctx, d)
 	}
 	if err != nil && ctx.Err() != nil {
-		return // the server stops, and reads them when it starts again
+		return false // the server stops, and reads them when it starts again
+	}
+	if kv.Failed(err) {
+		running.log.Warn("SIGHUP: publishers and integrations are not in the store yet; it is tried again until "+
+			"the store takes them", "error", err.Error())
+		return true
 	}
 	if err != nil {
 		running.log.Error("SIGHUP: publishers and integrations were not read again", "error", err.Error())
-		return
+		return false
 	}
 	changes = slices.DeleteFunc(changes, func(of integration.Difference) bool { return len(of.Changes) == 0 })
 	for _, change := range changes {
@@ -194,6 +229,7 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 			change.Action)
 	}
 	running.log.Info("SIGHUP: publishers and integrations were read again", "changes", len(changes))
+	return false
 }
 
 // engineAgain reads the engine's configuration once more.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
@@ -190,5 +193,77 @@ func TestHangUpReadsTheSite(t *testing.T) {
 	read(string(whole), `publishers and integrations were read again","changes":0`)
 	if strings.Contains(in.logs.String(), testSecret) {
 		t.Errorf("contract 13: the log holds a secret: %s", in.logs)
+	}
+}
+
+// A SIGHUP during an outage of the store is carried out once the store is back, or a newer one takes its place.
+func TestHangUps_StoreAway(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		fails   int  // so many attempts fail
+		newer   int  // before this attempt, another SIGHUP comes; 0: none does
+		stops   bool // the server stops at the attempt that fails last
+		actions string
+		pauses  []time.Duration
+	}{
+		{"the store is there", 0, 0, false, "F", nil},
+		{"away for a while", 7, 0, false, "Faaaaaaa", []time.Duration{1, 2, 4, 8, 16, 30, 30}},
+		{"a newer one", 3, 2, false, "FaFa", []time.Duration{1, 1}},
+		{"the server stops", 2, 0, true, "Fa", []time.Duration{1}},
+	} {
+		hangUps, actions := make(chan os.Signal, 1), ""
+		var pauses []time.Duration
+		hangUps <- syscall.SIGHUP
+		after := func(d time.Duration) <-chan time.Time {
+			if c.newer == len(actions) && c.newer > 0 {
+				hangUps <- syscall.SIGHUP
+				return nil
+			}
+			if c.stops && len(actions) == c.fails {
+				close(hangUps)
+				return nil
+			}
+			pauses = append(pauses, d/time.Second)
+			passed := make(chan time.Time, 1)
+			passed <- time.Time{}
+			return passed
+		}
+		onHangUps(hangUps, after, func(first bool) bool {
+			actions += map[bool]string{true: "F", false: "a"}[first]
+			again := len(actions) <= c.fails
+			if !again && !c.stops {
+				close(hangUps)
+			}
+			return again
+		})
+		if actions != c.actions || !slices.Equal(pauses, c.pauses) {
+			t.Errorf("%s: %s with pauses %v, want %s with %v", c.rule, actions, pauses, c.actions, c.pauses)
+		}
+	}
+}
+
+// A server that gets SIGHUP while Redis is away puts the changed file into the store afterwards.
+func TestServe_HangUpWhileStoreAway(t *testing.T) {
+	t.Parallel()
+	redis := stores.StartRedis(t, stores.Durable...)
+	s := newSite(t, redis.URL(), "https://shop.example.com/hooks", unlimited)
+	in := s.start()
+	config := readText(t, s.config)
+	changed := strings.Replace(config, "challenge_age = 25", "challenge_age = 30", 1)
+	redis.Kill()
+	if err := os.WriteFile(s.config, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in.hangUp(t)
+	eventually(t, "the first attempt", func() bool {
+		return strings.Contains(in.logs.String(), "SIGHUP: publishers and integrations are not in the store yet")
+	})
+	redis.Start()
+	eventually(t, "the change", func() bool {
+		return strings.Contains(in.logs.String(), "SIGHUP: publishers and integrations were read again")
+	})
+	code, out := asOperator(operator(), in.at, "integration", "list", "--json")
+	if code != exitOK || !strings.Contains(strings.ReplaceAll(out, " ", ""), `"challenge_age":30`) {
+		t.Errorf("the integration: exit code %d: %s", code, out)
 	}
 }

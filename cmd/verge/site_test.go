@@ -129,6 +129,7 @@ const unlimited = `
 [limits]
 public_per_ip = 1000000
 public_per_key = 1000000
+starts_per_publisher = 1000000
 secret_per_ip = 1000000
 reconcile_per_key = 1000000
 preflights_per_ip = 1000000

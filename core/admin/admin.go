@@ -13,7 +13,6 @@ import (
 
 	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
@@ -25,8 +24,7 @@ type Admin struct {
 
 	Operations *operate.Operations
 	People     *member.Registry // judges operator tokens
-	Limiter    *ratelimit.Limiter
-	Failures   ratelimit.Limit // of wrong tokens of an address
+	Guard      *operate.TokenGuard
 
 	used seen
 }
@@ -45,9 +43,7 @@ The command line speaks it: verge publisher, verge integration, verge key and ot
 		if r.Pattern == indexPath || len(r.Methods) == 0 {
 			continue
 		}
-		for _, method := range r.Methods {
-			text += fmt.Sprintf("  %-5s %s\n", method, r.Pattern)
-		}
+		text += fmt.Sprintf("  %-5s %s\n", r.Methods[0], r.Pattern) // HEAD goes without saying
 	}
 	return &web.Response{Status: 200, Body: []byte(text), Header: web.Header{
 		"Content-Type":           {"text/plain; charset=utf-8"},
@@ -130,18 +126,29 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// caller returns who holds the operator token of a request.
+// caller returns who holds the operator token of a request. After too many wrong tokens of an address, no
+// token of it is judged (contract 30).
 func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, error) {
-	text, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		return operate.Actor{}, a.refuse(ctx, req)
+	var nobody operate.Actor
+	if !req.Header.Has("Authorization") {
+		return nobody, errNoToken
 	}
-	o, err := a.People.FindOperator(ctx, text)
-	if errors.Is(err, member.ErrNotFound) {
-		return operate.Actor{}, a.refuse(ctx, req)
+	if err := refusal(a.Guard.Wait(ctx, req.Client)); err != nil {
+		return nobody, err
 	}
-	if err != nil {
-		return operate.Actor{}, err
+	err := member.ErrNotFound
+	var o member.Operator
+	if text, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer "); ok {
+		o, err = a.People.FindOperator(ctx, text)
+	}
+	switch {
+	case errors.Is(err, member.ErrNotFound):
+		if err := refusal(a.Guard.Wrong(ctx, req.Client)); err != nil {
+			return nobody, err
+		}
+		return nobody, errNoToken
+	case err != nil:
+		return nobody, err
 	}
 	who := operate.Actor(o.Actor())
 	if a.used.first(who.ID, req.Client, a.Now()) {
@@ -150,21 +157,15 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	return who, nil
 }
 
-// refuse counts a wrong token against its address and refuses the request, with
-// 429 once the rate is exceeded (contract 30). The right token is not counted and
-// never waits. Otherwise, somebody who shares an operator's address could lock the
-// operator out.
-func (a *Admin) refuse(ctx context.Context, req *web.Request) error {
-	rule := ratelimit.ClientRule(ratelimit.OperatorRule, req.Client, a.Failures)
-	result, err := a.Limiter.Take(ctx, a.Now(), []ratelimit.Rule{rule})
-	if err != nil {
+var errNoToken = &reply.Error{Code: reply.Unauthorized,
+	Message: `Send the operator token as "Authorization: Bearer …".`}
+
+// refusal returns the error for an address whose tokens are not judged.
+func refusal(wait time.Duration, err error) error {
+	if err != nil || wait == 0 {
 		return err
 	}
-	if !result.Allowed {
-		return &reply.Error{Code: reply.RateLimited, RetryAfter: result.RetryAfter,
-			Message: "Too many wrong operator tokens from this address. " +
-				"Retry-After says when to try again; the right one need not wait."}
-	}
-	return &reply.Error{Code: reply.Unauthorized,
-		Message: `Send the operator token as "Authorization: Bearer …".`}
+	return &reply.Error{Code: reply.RateLimited, RetryAfter: int((wait + time.Second - 1) / time.Second),
+		Message: "Too many wrong operator tokens came from this address, so no token from it is checked. " +
+			"Retry-After says when they are checked again."}
 }

@@ -66,7 +66,6 @@ func newWorld(t testing.TB) *world {
 		Methods: h.Opened(catalog)}
 	people := member.New(h.Host, member.Config{OperatorToken: operator})
 	w.Admin = &Admin{Now: h.Now, Log: h.Log, People: people,
-		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Failures: ratelimit.PerMinute(1000),
 		Operations: &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 			BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
 			People: people, Lifecycle: l, StartTest: starts.StartTestSession,
@@ -75,6 +74,8 @@ func newWorld(t testing.TB) *world {
 			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
 				Log: h.Log},
 			Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
+	w.Guard = &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
+		Limit: ratelimit.PerMinute(1000), Operations: w.Operations}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Alpha"}))
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Name: "Shop", Level: "L1",
 		ChallengeAge: 25, Method: "sandbox", CallbackOrigins: []string{"https://www.publisher.example"},
@@ -191,58 +192,96 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 			}
 		}
 	}
-	if w.Store.Calls() != calls {
-		t.Error("contract 5, 401: the store was asked before the token was")
+	if n := w.Store.Calls() - calls; n != 1 { // the entry of the audit
+		t.Errorf("contract 5, 401: wrong tokens cost %d calls of the store, want 1", n)
 	}
 }
 
-// Only guesses are limited. An operator is let in while somebody at the same
-// address guesses.
-func TestWrongTokensAreLimitedByAddress(t *testing.T) {
+// Contract 30: after 20 wrong tokens of an address, no token of it is checked until the minute ends.
+func TestWrongTokens_LockTheAddress(t *testing.T) {
 	w := newWorld(t)
-	w.Failures = ratelimit.PerMinute(20)
-	ask := func(token, from string) reply.Code {
-		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Client: netip.MustParseAddr(from),
-			Header: web.Header{"Authorization": {"Bearer " + token}}})
-		var e *reply.Error
-		if errors.As(err, &e) && e.Code == reply.RateLimited && e.RetryAfter < 1 {
-			t.Error("contract 5, 429: no Retry-After")
+	w.Guard.Limit = ratelimit.PerMinute(20)
+	w.Clock.Advance(time.Minute - w.Clock.Now().Sub(w.Clock.Now().Truncate(time.Minute)) + 10*time.Second)
+	ask := func(token, from string) (reply.Code, int) {
+		header := web.Header{}
+		if token != "none" {
+			header.Set("Authorization", "Bearer "+token)
 		}
-		if e != nil {
-			return e.Code
+		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: header,
+			Client: netip.MustParseAddr(from)})
+		var e *reply.Error
+		if errors.As(err, &e) {
+			return e.Code, e.RetryAfter
 		}
 		coretest.Must(t, err)
-		return ""
+		return "", 0
 	}
+	const address, another = "2001:db8::1", "2001:db8:0:1::1"
 	for range 100 {
-		if got := ask(operator, "192.0.2.1"); got != "" {
+		if got, _ := ask(operator, address); got != "" {
 			t.Fatalf("contract 30: the right token is counted: %s", got)
 		}
+		if got, _ := ask("none", address); got != reply.Unauthorized {
+			t.Fatalf("contract 30: a request without a token is counted: %s", got)
+		}
 	}
-	for n := range 20 {
-		if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
+	for n, guess := range []string{"", operator + "x", operator[:len(operator)-1]} {
+		if got, _ := ask(guess, address); got != reply.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %s", n+1, got)
 		}
 	}
-	for range 3 {
-		for _, guess := range []string{"guess", "", operator + "x", operator[:len(operator)-1]} {
-			if got := ask(guess, "192.0.2.1"); got != reply.RateLimited {
-				t.Errorf("contract 30, 42: guess 21: %s", got)
+	for n := range 17 {
+		if got, _ := ask("guess", address); got != reply.Unauthorized {
+			t.Fatalf("contract 30: guess %d: %s", n+4, got)
+		}
+		w.Clock.Advance(2 * time.Second) // as a rate of 20 a minute this would give back some
+	}
+	reads := w.Store.Calls()
+	for range 3000 {
+		for _, token := range []string{"guess", operator} {
+			if got, wait := ask(token, address); got != reply.RateLimited || wait != 16 {
+				t.Fatalf("contract 30: %.5s… behind 20 guesses: %s, %d s", token, got, wait)
 			}
 		}
-		if got := ask(operator, "192.0.2.1"); got != "" {
-			t.Errorf("contract 30: the right token from that address: %s", got)
-		}
 	}
-	if got := ask("guess", "192.0.2.2"); got != reply.Unauthorized {
+	if w.Store.Calls() != reads {
+		t.Error("contract 30: tokens of a locked address are checked")
+	}
+	if got, _ := ask(operator, "2001:db8::ffff"); got != reply.RateLimited {
+		t.Errorf("contract 30: the same /64: %s", got)
+	}
+	if got, _ := ask(operator, another); got != "" {
 		t.Errorf("contract 30: another address: %s", got)
 	}
-	w.Clock.Advance(3 * time.Second)
-	if got := ask("guess", "192.0.2.1"); got != reply.Unauthorized {
-		t.Errorf("contract 30: 3 s later: %s", got)
+	entries := func() (n int) {
+		var page struct{ Audit []operate.AuditEntry }
+		if e := w.ask(t, "GET", AuditPath, "", &page); e != nil {
+			t.Fatal(e)
+		}
+		for _, entry := range page.Audit {
+			if entry.Operation == operate.OperatorRefused {
+				n++
+				if len(entry.Changes) != 1 || entry.Changes[0].To != address {
+					t.Errorf("contract 30: the entry has %+v", entry.Changes)
+				}
+			}
+		}
+		return n
 	}
-	if got := ask("guess", "192.0.2.1"); got != reply.RateLimited {
-		t.Errorf("contract 30: 20 a minute is one in 3 s: %s", got)
+	if n := entries(); n != 1 {
+		t.Errorf("contract 30: the audit has %d entries, want 1", n)
+	}
+	w.Clock.Advance(16 * time.Second)
+	if got, _ := ask(operator, address); got != "" {
+		t.Errorf("contract 30: the right token after the minute: %s", got)
+	}
+	for range 2 {
+		if got, _ := ask("guess", address); got != reply.Unauthorized {
+			t.Errorf("contract 30: a guess after the minute: %s", got)
+		}
+	}
+	if n := entries(); n != 2 {
+		t.Errorf("contract 30: the audit has %d entries of two minutes, want 2", n)
 	}
 }
 
@@ -254,7 +293,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	lines := 0
 	for _, r := range Routes() {
 		for _, method := range r.Methods {
-			if !strings.HasPrefix(r.Pattern, prefix) {
+			if method == "HEAD" || !strings.HasPrefix(r.Pattern, prefix) {
 				continue
 			}
 			lines++
@@ -279,13 +318,13 @@ func TestRoutes(t *testing.T) {
 	w := newWorld(t)
 	event := "evt_" + testUUID
 	for path, want := range map[string][]string{
-		"/admin/v1/publishers":                         {"GET", "POST"},
-		"/admin/v1/publishers/pub_x":                   {"GET", "PATCH"},
-		"/admin/v1/integrations":                       {"GET", "POST"},
+		"/admin/v1/publishers":                         {"GET", "HEAD", "POST"},
+		"/admin/v1/publishers/pub_x":                   {"GET", "HEAD", "PATCH"},
+		"/admin/v1/integrations":                       {"GET", "HEAD", "POST"},
 		"/admin/v1/integrations/" + testUUID + "/test": {"POST"},
-		"/admin/v1/keys":                               {"GET", "POST"},
+		"/admin/v1/keys":                               {"GET", "HEAD", "POST"},
 		"/admin/v1/keys/key_0000000000000000/revoke":   {"POST"},
-		"/admin/v1/deliveries":                         {"GET"},
+		"/admin/v1/deliveries":                         {"GET", "HEAD"},
 		"/admin/v1/deliveries/" + event + "/resend":    {"POST"},
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""} {

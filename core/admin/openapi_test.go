@@ -68,7 +68,11 @@ func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 	if req.Query != "" {
 		target += "?" + req.Query
 	}
-	asked := httptest.NewRequest(req.Method, target, bytes.NewReader(req.Body))
+	method := req.Method
+	if method == "HEAD" { // described as GET; the server leaves out the body
+		method = "GET"
+	}
+	asked := httptest.NewRequest(method, target, bytes.NewReader(req.Body))
 	maps.Copy(asked.Header, http.Header(req.Header))
 	answer := &http.Response{StatusCode: resp.Status, Header: http.Header{}, Request: asked,
 		Body: io.NopCloser(bytes.NewReader(resp.Body))}
@@ -137,7 +141,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true}
 	for _, r := range routes {
 		for _, method := range r.Methods {
-			if strings.HasPrefix(r.Pattern, prefix) {
+			if method != "HEAD" && strings.HasPrefix(r.Pattern, prefix) {
 				want[method+" "+withoutNames(r.Pattern)] = true
 			}
 		}

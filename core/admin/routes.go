@@ -60,7 +60,7 @@ const (
 const maxSite = 1 << 20
 
 var (
-	get   = []string{"GET"}
+	get   = []string{"GET", "HEAD"}
 	post  = []string{"POST"}
 	patch = []string{"PATCH"}
 )
@@ -68,7 +68,7 @@ var (
 // routes has every route of operators. Package web says how to add one. Handle
 // answers the first two itself, since they need no token.
 var routes = web.Table[handler]{
-	{Methods: []string{"GET", "HEAD"}, Pattern: indexPath, Label: label, Only: isGet},
+	{Methods: get, Pattern: indexPath, Label: label, Only: isGet},
 	{Methods: get, Pattern: openAPIPath, Label: label},
 
 	{Methods: get, Pattern: PublishersPath, Label: label, Handle: (*Admin).publishers},

@@ -120,14 +120,15 @@ var rows = map[string]row{
 
 // elsewhere are the functions of operate.Operations that have no row, and why.
 var elsewhere = map[string]string{
-	"Dead":        "deliveries without an integration",
-	"Waiting":     "deliveries without an integration",
-	"ResendEvent": "resend without an integration",
-	"PlanSite":    "site with dry_run",
-	"Entry":       "for the console",
-	"WithMisread": "Admin.operations calls it",
-	"TellUse":     "Admin.caller calls it",
-	"TellDone":    "the core's host calls it",
+	"Dead":           "deliveries without an integration",
+	"Waiting":        "deliveries without an integration",
+	"ResendEvent":    "resend without an integration",
+	"PlanSite":       "site with dry_run",
+	"Entry":          "for the console",
+	"WithMisread":    "Admin.operations calls it",
+	"TellUse":        "Admin.caller calls it",
+	"TellWrongToken": "Admin.caller calls it",
+	"TellDone":       "the core's host calls it",
 }
 
 // Contract 42: an operator may do everything, and a viewer may read.
@@ -200,7 +201,7 @@ func TestEveryRouteHasItsRow(t *testing.T) {
 	for _, r := range routes {
 		for _, method := range r.Methods {
 			name := method + " " + r.Pattern
-			if r.Handle != nil && rows[name].does == "" {
+			if r.Handle != nil && method != "HEAD" && rows[name].does == "" {
 				t.Errorf("TestWhoMayDoWhat does not ask for %s", name)
 			}
 			asked[rows[name].does] = true
@@ -493,7 +494,7 @@ func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
 	}
 	if _, e := w.send(t, question{token: "guess", method: "GET", path: MethodsPath}); e == nil ||
 		uses() != 2 {
-		t.Error("a wrong token is in the audit")
+		t.Error("a wrong token is in the audit as a use")
 	}
 	var s seen
 	for n := range 3 * maxSeen {

@@ -73,7 +73,7 @@ type call struct {
 	maxBody int // bytes that the route takes
 
 	limits  ratelimit.Result // the answer of all limits that were asked
-	charged string           // the key that was counted beside the address
+	charged []string         // the keys of the rules that were counted
 }
 
 // Lines are headers for an answer that is not there yet. Every request gathers a few of them. A map for them

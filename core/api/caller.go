@@ -27,15 +27,15 @@ var errUnauthorized = &reply.Error{Code: reply.Unauthorized,
 var errNoStartKey = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as " +
 	"\"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
 
-// secretCaller returns the active secret key in the Authorization header. ofKey is the limit of the key, nil
-// if there is none.
-func (c *call) secretCaller(ofKey func(id string) ratelimit.Rule) (*integration.Key, error) {
+// secretCaller returns the active secret key in the Authorization header. ofKey has the limits of the key, nil
+// if there are none.
+func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
 	text, _ := c.bearer()
 	presented := integration.Present(integration.SecretPrefix, text)
 
 	var rules []ratelimit.Rule
 	if ofKey != nil && c.seemsSecret(presented) {
-		rules = append(rules, ofKey(presented.ID()))
+		rules = ofKey(presented.ID(), c.seenPublisher(presented))
 	}
 	if err := c.take(c.secretIP(), rules...); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (c *call) secretCaller(ofKey func(id string) ratelimit.Rule) (*integration.
 
 	key, err := c.secretKey(text, presented)
 	if err == nil && ofKey != nil {
-		err = c.takeKey(ofKey(key.ID))
+		err = c.takeKey(ofKey(key.ID, key.PublisherID))
 	}
 	return key, c.used(key, err)
 }
@@ -62,11 +62,11 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 		presented = integration.Present(integration.PublicPrefix, text)
 	}
 
-	var rules []ratelimit.Rule
+	rules := c.publicIP()
 	if c.seemsPublic(presented) {
-		rules = append(rules, c.publicKeyRule(presented.ID()))
+		rules = append(rules, c.publicKeyRules(presented.ID(), c.seenPublisher(presented))...)
 	}
-	if err := c.take(c.publicIP(), rules...); err != nil {
+	if err := c.takeAll(rules); err != nil {
 		return nil, nil, c.readable(err)
 	}
 
@@ -86,7 +86,7 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.used(key, c.takeKey(c.publicKeyRule(key.ID)))
+	return key, f, c.used(key, c.takeKey(c.publicKeyRules(key.ID, key.PublisherID)))
 }
 
 // used notes that a key has authenticated a request, unless err says that it has not. It returns err.
@@ -116,6 +116,14 @@ func (c *call) bearer() (text string, present bool) {
 // browser reports whether the request comes from a page.
 func (c *call) browser() bool {
 	return c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site")
+}
+
+// seenPublisher returns the publisher of a key, or "" if this instance has not read the key yet.
+func (c *call) seenPublisher(presented integration.Presented) string {
+	if seen := c.Directory.SeenKey(presented); seen != nil {
+		return seen.PublisherID
+	}
+	return ""
 }
 
 // seemsSecret reports whether the secret key will be found good, as far as this instance has seen.

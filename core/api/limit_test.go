@@ -60,12 +60,14 @@ func newMetering(t *testing.T) *metering {
 	w := newWorld(t)
 	many := ratelimit.PerMinute(1000)
 	w.Limits = Limits{
-		PublicPerIP:     many,
-		PublicPerKey:    many,
-		SecretPerIP:     many,
-		ReconcilePerKey: many,
-		PreflightsPerIP: many,
-		PagesPerIP:      many,
+		PublicPerIP:        many,
+		PublicPerNetwork:   many,
+		PublicPerKey:       many,
+		StartsPerPublisher: many,
+		SecretPerIP:        many,
+		ReconcilePerKey:    many,
+		PreflightsPerIP:    many,
+		PagesPerIP:         many,
 	}
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
@@ -84,6 +86,8 @@ func (w *metering) session(t *testing.T) (path, result string) {
 // The limits that requests are charged, by the names of their policies.
 var (
 	onSecret    = []string{"secret-ip"}
+	onStart     = []string{"secret-ip", "starts"}
+	onPageStart = []string{"public-ip", "public-key", "starts"}
 	onReconcile = []string{"secret-ip", "reconcile-key"}
 	onPublic    = []string{"public-ip"}
 	onBoth      = []string{"public-ip", "public-key"}
@@ -129,10 +133,11 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	page := Page(func() *web.Response { return &web.Response{Status: 200} })
 	for _, x := range []charged{
 		{"a start with a secret key", Start, StartPath, bearer(w.sk), startBody(), "",
-			onSecret, onSecret, onSecret},
-		{"a start with a public key", Start, StartPath, nil, startWith(w.pk), "", onBoth, onBoth, onBoth},
+			onStart, onStart, onSecret},
+		{"a start with a public key", Start, StartPath, nil, startWith(w.pk), "",
+			onPageStart, onPageStart, onBoth},
 		{"a start with a public key from a page", Start, StartPath, web.Header{"Origin": {ownPage}},
-			startWith(w.pk), "", onBoth, onBoth, onBoth},
+			startWith(w.pk), "", onPageStart, onPageStart, onBoth},
 		{"a validation", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
 			onSecret, onSecret, onSecret},
 		{"a reconciliation", Reconcile, session, bearer(w.sk), "", "", onReconcile, onReconcile, onReconcile},
@@ -205,8 +210,13 @@ func (w *metering) costs(t *testing.T, x charged) {
 		if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
 			t.Errorf("turn %d: %v, want %q", turn+1, err, want)
 		}
-		if len(w.counted.steps) != 1 || !slices.Equal(w.counted.steps[0], charged) {
-			t.Errorf("turn %d: %v is charged, want %v in one step", turn+1, w.counted.steps, charged)
+		// The publisher of a key that this instance has not read yet is charged in a step of its own.
+		steps := 1
+		if turn == 0 && slices.Contains(charged, "starts") {
+			steps = 2
+		}
+		if len(w.counted.steps) != steps || !slices.Equal(slices.Concat(w.counted.steps...), charged) {
+			t.Errorf("turn %d: %v is charged, want %v in %d steps", turn+1, w.counted.steps, charged, steps)
 		}
 		var policies []string
 		for _, p := range strings.Split(told.get("Ratelimit-Policy"), ", ") {
@@ -336,7 +346,8 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 	changed.BrowserOrigins = append(slices.Clone(i.BrowserOrigins), late)
 	coretest.Must(t, elsewhere.PutIntegration(ctx, changed, ""))
 	w.Clock.Advance(6 * time.Second)
-	for turn, want := range []string{"[[public-ip] [public-key]]", "[[public-ip public-key]]"} {
+	for turn, want := range []string{"[[public-ip] [public-key starts]]",
+		"[[public-ip public-key starts]]"} {
 		c.steps = nil
 		got, header := ask()
 		if got != "" || fmt.Sprint(c.steps) != want {
@@ -345,5 +356,71 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 		if p := header.get("Ratelimit-Policy"); p != `"public-ip";q=60;w=60, "public-key";q=600;w=60` {
 			t.Errorf("turn %d: RateLimit-Policy %s", turn+1, p)
 		}
+	}
+}
+
+// Contract 30: the networks of one IPv6 /48 share a limit, so that no subscriber uses up a key's minute.
+func TestPublicKey_LimitOfNetwork(t *testing.T) {
+	w := newWorld(t)
+	w.Limits = Limits{}.WithDefaults()
+	ask := func(from string) reply.Code {
+		_, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
+			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr(from)},
+			web.MaxBody, Start)
+		var e *reply.Error
+		errors.As(err, &e)
+		return code(e)
+	}
+	accepted := 0
+	for n := range 16 * 60 {
+		if ask(fmt.Sprintf("2001:db8:1:%x::%x", n%16, n+1)) == "" {
+			accepted++
+		}
+	}
+	if accepted != 240 {
+		t.Errorf("contract 30: a /60 starts %d sessions in a minute, want 240", accepted)
+	}
+	for rule, from := range map[string]string{"another /48": "2001:db8:2::1", "IPv4": "192.0.2.1",
+		"IPv4 in IPv6": "::ffff:192.0.2.2"} {
+		if got := ask(from); got != "" {
+			t.Errorf("contract 30: %s: %s", rule, got)
+		}
+	}
+}
+
+// Contract 30: starts_per_publisher bounds the sessions of all keys and addresses together, and a start that is
+// refused charges nothing else.
+func TestStart_LimitOfPublisher(t *testing.T) {
+	w := newWorld(t)
+	w.Limits = Limits{StartsPerPublisher: ratelimit.PerMinute(30)}.WithDefaults()
+	another := w.key(t, "pub_a", testUUID, nil)
+	started := 0
+	for n := range 661 {
+		header, body := bearer(w.sk), startBody()
+		switch n % 3 {
+		case 1:
+			header, body = web.Header{}, startWith(w.pk)
+		case 2:
+			header, body = web.Header{}, startWith(another)
+		}
+		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: header,
+			Body: []byte(body), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})}, web.MaxBody, Start)
+		var e *reply.Error
+		if errors.As(err, &e); e == nil {
+			started++
+		} else if e.Code != reply.RateLimited || e.RetryAfter != 2 {
+			t.Fatalf("contract 30: start %d: %v", n, err)
+		}
+		if policies := told.get("Ratelimit-Policy"); strings.Contains(policies, "starts") {
+			t.Fatalf("contract 30: %s shows how busy the publisher is", policies)
+		}
+	}
+	if started != 30 {
+		t.Errorf("contract 30: 661 requests start %d sessions, want 30", started)
+	}
+	w.Clock.Advance(2 * time.Second)
+	if _, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
+		Body: []byte(startBody()), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start); err != nil {
+		t.Errorf("contract 30: 2 s later: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func (c *call) startCaller() (*integration.Key, *fields, error) {
 	if _, present := c.bearer(); !present {
 		return c.publicCaller()
 	}
-	key, err := c.secretCaller(nil)
+	key, err := c.secretCaller(c.startRules)
 	if err != nil {
 		return nil, nil, err
 	}

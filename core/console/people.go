@@ -15,7 +15,6 @@ import (
 	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/webauthn"
 )
 
@@ -24,8 +23,7 @@ import (
 type People struct {
 	Registry  *member.Registry
 	Directory *integration.Directory
-	Limiter   *ratelimit.Limiter
-	Failures  ratelimit.Limit // of wrong operator tokens of an address
+	Guard     *operate.TokenGuard
 	Sealer    host.Sealer
 	Now       func() time.Time
 	Random    io.Reader
@@ -112,22 +110,28 @@ func (p *People) Session(ctx context.Context, cookie string) (Session, error) {
 	return shown(s), nil
 }
 
-// SignInOperator implements Access. It counts wrong tokens as the operators' API does, and together with it.
+// SignInOperator implements Access. It counts wrong tokens together with the operators' API.
 func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token string) (string, Session,
 	error) {
+	if err := tooOften(p.Guard.Wait(ctx, client)); err != nil {
+		return "", Session{}, err
+	}
 	cookie, s, err := p.Registry.SignInOperator(ctx, token, p.came(usedToken))
 	if !errors.Is(err, member.ErrNotFound) {
 		return p.in(cookie, s, err)
 	}
-	result, err := p.Limiter.Take(ctx, p.Now(),
-		[]ratelimit.Rule{ratelimit.ClientRule(ratelimit.OperatorRule, client, p.Failures)})
-	switch {
-	case err != nil:
+	if err := tooOften(p.Guard.Wrong(ctx, client)); err != nil {
 		return "", Session{}, err
-	case !result.Allowed:
-		return "", Session{}, &TooOften{RetryAfter: time.Duration(result.RetryAfter) * time.Second}
 	}
 	return "", Session{}, &Refusal{Message: "This is no operator token, or not any more."}
+}
+
+// tooOften returns the error for an address whose tokens are not judged.
+func tooOften(wait time.Duration, err error) error {
+	if err != nil || wait == 0 {
+		return err
+	}
+	return &TooOften{RetryAfter: wait.Round(time.Second) + time.Second}
 }
 
 // in is the answer to somebody who comes in.

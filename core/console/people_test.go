@@ -35,9 +35,11 @@ func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 	coretest.Must(t, err)
 	p := &console.People{
 		Registry:  member.New(w.Host.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
-		Directory: d, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)},
-		Failures: ratelimit.PerMinute(20),
-		Sealer:   w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
+		Directory: d,
+		Guard: &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)},
+			Limit: ratelimit.PerMinute(20), Operations: &operate.Operations{KV: w.Host.KV, Sealer: w.Host.Sealer,
+				Now: w.Host.Now, Random: w.Host.Random, Log: w.Host.Log}},
+		Sealer: w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
 	}
 	w.Access = p
 	return p
@@ -280,9 +282,13 @@ func TestAnOperatorComesIn(t *testing.T) {
 			t.Errorf("wrong token %d: %d, want %d", n+1, got, want)
 		}
 	}
-	if resp := w.ask("POST", "/console/sign-in", "",
-		"do=sign-in&token="+url.QueryEscape(operatorToken)); resp.Status != 303 {
-		t.Errorf("the right token need not wait: %d", resp.Status)
+	right := "do=sign-in&token=" + url.QueryEscape(operatorToken)
+	if got := w.ask("POST", "/console/sign-in", "", right).Status; got != 429 {
+		t.Errorf("contract 30: the right token behind 20 wrong ones: %d", got)
+	}
+	w.Host.Clock.Advance(time.Minute)
+	if got := w.ask("POST", "/console/sign-in", "", right).Status; got != 303 {
+		t.Errorf("contract 30: the right token after the minute: %d", got)
 	}
 
 	o, err := people.Registry.FindOperator(context.Background(), operatorToken)

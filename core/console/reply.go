@@ -112,8 +112,8 @@ func (v *visit) refused(err error) *web.Response {
 	case errors.As(err, &refusal):
 		return v.again(401, refusal.Message)
 	case errors.As(err, &often):
-		resp := v.again(429, "Too many wrong tokens came from your address. Try again in a "+
-			"minute. The right one need not wait.")
+		resp := v.again(429, "Too many wrong tokens came from your address, so none is "+
+			"checked now. Try again in a minute.")
 		resp.Header.Set("Retry-After", seconds(max(often.RetryAfter, time.Second)))
 		return resp
 	}

@@ -143,13 +143,19 @@ type FetchError struct {
 // Reasons why a fetch has no answer. Events that died before some of these reasons existed have
 // network_error for all of those.
 const (
-	FetchBlocked   = "destination_not_allowed" // scheme, address or port is not allowed
-	FetchTimeout   = "timeout"
-	FetchDNS       = "dns_error"
-	FetchRefused   = "connection_refused"
-	FetchTLS       = "tls_error"
-	FetchMalformed = "malformed_answer" // it began, but is not a complete HTTP answer
-	FetchNetwork   = "network_error"    // everything else, such as a broken connection
+	FetchBlocked = "destination_not_allowed" // scheme, address or port is not allowed
+	FetchTimeout = "timeout"
+	FetchDNS     = "dns_error"
+	FetchRefused = "connection_refused"
+	FetchTLS     = "tls_error"
+	FetchNetwork = "network_error" // everything else, such as a broken connection
+
+	// The response began, and is not a whole HTTP response.
+	FetchStatusLine = "malformed_status"
+	FetchHeaderLine = "malformed_header"
+	FetchHeaderSize = "header_too_large"
+	FetchCut        = "incomplete_answer"
+	FetchMalformed  = "malformed_answer" // for another reason
 )
 
 // FetchCause returns a sentence for an operator about a Fetch constant, or "" for any other text.
@@ -165,6 +171,14 @@ func FetchCause(reason string) string {
 		return "nothing listens at its address and port"
 	case FetchTLS:
 		return "no secure connection came about, look at its certificate"
+	case FetchStatusLine:
+		return "its response does not begin with an HTTP status line"
+	case FetchHeaderLine:
+		return "a header line of its response is malformed"
+	case FetchHeaderSize:
+		return "the header of its response is larger than 64 KiB"
+	case FetchCut:
+		return "the connection ended before the whole response had arrived"
 	case FetchMalformed:
 		return "what came back is not a whole HTTP answer"
 	case FetchNetwork:

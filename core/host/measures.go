@@ -47,7 +47,8 @@ var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 // methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
 var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age",
-	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchMalformed, FetchNetwork,
+	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchNetwork,
+	FetchStatusLine, FetchHeaderLine, FetchHeaderSize, FetchCut, FetchMalformed,
 
 	"outdated", // a verdict that was kept
 

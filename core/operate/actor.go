@@ -71,7 +71,8 @@ const (
 	OperatorCreate     Operation = "operator.create"
 	OperatorRevoke     Operation = "operator.revoke"
 	SiteApply          Operation = "site.apply"
-	OperatorUse        Operation = "operator.use" // entered now and then, see Operations.TellUse
+	OperatorUse        Operation = "operator.use"     // entered now and then, see Operations.TellUse
+	OperatorRefused    Operation = "operator.refused" // a wrong token, see TokenGuard
 
 	// The core's host carries these out. It asks Operations.Authorize first, and tells with
 	// Operations.TellDone what it has changed.
@@ -130,6 +131,7 @@ var rightsOf = map[Operation]rights{
 	OperatorRevoke:     {operatorsOnly, nil},
 	SiteApply:          {operatorsOnly, nil},
 	OperatorUse:        {allOperators, nil},
+	OperatorRefused:    {allOperators, nil},
 	ModuleRead:         {allOperators, nil},
 	ModuleActivate:     {operatorsOnly, nil},
 	BackupMake:         {operatorsOnly, nil},

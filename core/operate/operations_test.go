@@ -265,6 +265,10 @@ var calls = map[string]row{
 		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
 		return nil
 	}, false},
+	"TellWrongToken": {OperatorRefused, "o v a d r s", func(w *world, _ Actor, _ sample) error {
+		w.TellWrongToken(ctx, netip.MustParseAddr("192.0.2.1"))
+		return nil
+	}, false},
 	"TellDone": {BackupMake, "o v a d r s", func(w *world, who Actor, _ sample) error {
 		w.TellDone(ctx, who, BackupMake, "/var/lib/x") // Authorize has let them in
 		return nil

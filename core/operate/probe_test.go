@@ -106,7 +106,8 @@ func TestAProbeShowsItsRequestAndAnswer(t *testing.T) {
 
 func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
 	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
-		host.FetchTLS, host.FetchMalformed, host.FetchNetwork} {
+		host.FetchTLS, host.FetchNetwork, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize,
+		host.FetchCut, host.FetchMalformed} {
 		w := newWorld(t)
 		sent := 0
 		w.answer = func(host.FetchRequest) (int, error) {

@@ -301,6 +301,8 @@ func attempt(began, ended time.Time, status int, err error) Attempt {
 		a.Status, a.Cause = 0, fetch.Reason
 	case err != nil:
 		a.Status, a.Cause = 0, host.FetchNetwork
+	case status < 100:
+		a.Status, a.Cause = 0, host.FetchStatusLine // a host may pass "HTTP/1.1 000" on
 	}
 	return a
 }

@@ -175,7 +175,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 		{"contract 26: 307 is not followed", status(307), again, "status 307"},
 		{"spec, Delivery 3: 500", status(500), again, "status 500"},
 		{"spec, Delivery 3: 503", status(503), again, "status 503"},
-		{"contract 26: a status that is none", status(0), again, "status 0"},
+		{"contract 26: a status that is none", status(0), again, "malformed_status"},
 		{"contract 26: timeout", fails(host.FetchTimeout), again, "timeout"},
 		{"contract 26: network error", fails(host.FetchNetwork), again, "network_error"},
 		{"contract 28: destination blocked", fails(host.FetchBlocked), again, "destination_not_allowed"},

@@ -49,16 +49,29 @@ type Rule struct {
 	Name   string // of the policy, as headers show it: lower-case letters, digits, hyphens
 	Key    string // what is counted: an address as clientKey returns it, or a key's id; never a secret
 	client bool   // Key is an address, which must not be in the store in clear
+	hidden bool   // headers do not show it
 	Limit  Limit
 }
 
-// OperatorRule is the name of the limit on wrong operator tokens of an address. The operators' API and the
-// console count them together.
-const OperatorRule = "operator-ip"
+// Hidden returns the rule without a part in the headers, for a counter that the caller shares with others.
+func (r Rule) Hidden() Rule {
+	r.hidden = true
+	return r
+}
 
 // ClientRule is a limit on a client's address.
 func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
 	return Rule{Name: name, Key: clientKey(addr), client: true, Limit: limit}
+}
+
+// NetworkRule is a limit on the /48 of a client's IPv6 address, the most that one subscriber usually gets. For
+// any other address ok is false.
+func NetworkRule(name string, addr netip.Addr, limit Limit) (r Rule, ok bool) {
+	if addr = addr.Unmap(); !addr.Is6() {
+		return Rule{}, false
+	}
+	key := netip.PrefixFrom(addr.WithZone(""), 48).Masked().String()
+	return Rule{Name: name, Key: key, client: true, Limit: limit}, true
 }
 
 // Result is the answer to one request.
@@ -81,8 +94,10 @@ func (r Result) First() Result {
 
 // And joins the headers of two steps that both allowed a request.
 func (r Result) And(later Result) Result {
-	r.Policy += separator + later.Policy
-	r.RateLimit += separator + later.RateLimit
+	if later.Policy != "" { // otherwise all its rules are hidden
+		r.Policy += separator + later.Policy
+		r.RateLimit += separator + later.RateLimit
+	}
 	return r
 }
 
@@ -131,14 +146,10 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	now = now.Truncate(time.Microsecond)
 	charges := make([]kv.Charge, len(rules))
 	for i, r := range rules {
-		name := counterName(r.Name, r.Key)
-		if r.client && l.MAC != nil {
-			var err error
-			if name, err = l.hide(now, r.Name, r.Key); err != nil {
-				return Result{}, fmt.Errorf("ratelimit: naming the counter: %w", err)
-			}
+		var err error
+		if charges[i], err = l.charge(now, r); err != nil {
+			return Result{}, err
 		}
-		charges[i] = kv.Charge{Name: name, Cost: r.Limit.cost(), Burst: r.Limit.burst()}
 	}
 	tats, err := l.Store.Spend(ctx, now, charges)
 	if err == nil && len(tats) != len(rules) {
@@ -167,12 +178,27 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	return result, nil
 }
 
+// charge is what one request costs the counter of a rule.
+func (l *Limiter) charge(now time.Time, r Rule) (kv.Charge, error) {
+	name := counterName(r.Name, r.Key)
+	if r.client && l.MAC != nil {
+		var err error
+		if name, err = l.hide(now, r.Name, r.Key); err != nil {
+			return kv.Charge{}, fmt.Errorf("ratelimit: naming the counter: %w", err)
+		}
+	}
+	return kv.Charge{Name: name, Cost: r.Limit.cost(), Burst: r.Limit.burst()}, nil
+}
+
 // headers words the decisions. The buffers stay on the stack for as many rules
 // as any request has.
 func headers(rules []Rule, decisions []decision) (policy, rateLimit string) {
 	p, r := make([]byte, 0, 96), make([]byte, 0, 96)
 	for i, rule := range rules {
-		if i > 0 {
+		if rule.hidden {
+			continue
+		}
+		if len(p) > 0 {
 			p, r = append(p, separator...), append(r, separator...)
 		}
 		d := decisions[i]

@@ -83,6 +83,10 @@ type Error struct {
 	Session    string   // for ProviderUnavailable
 }
 
+// Encoded is for a request whose body has a content coding, such as gzip (RFC 9110, 15.5.16).
+var Encoded = &Error{Code: UnsupportedMediaType,
+	Message: "Send the body as it is, without Content-Encoding. Compressed bodies are not accepted."}
+
 // NoSuchPath is the message of a NotFound that is about the path and not about what the path names.
 const NoSuchPath = "There is no such path."
 
@@ -152,6 +156,9 @@ func (e *Error) Response(requestID, correlationID string) *web.Response {
 	}
 	if e.Code == Unauthorized {
 		resp.Header.Set("Www-Authenticate", "Bearer")
+	}
+	if e == Encoded {
+		resp.Header.Set("Accept-Encoding", "identity")
 	}
 	if e.Code == MethodNotAllowed {
 		resp.Header.Set("Allow", strings.Join(e.Allow, ", "))

@@ -81,6 +81,16 @@ func (r *Request) TakenAsJSON() bool {
 	return true
 }
 
+// IsEncoded reports whether the request has a Content-Encoding other than "identity".
+func (r *Request) IsEncoded() bool {
+	for _, coding := range r.Header["Content-Encoding"] {
+		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			return true
+		}
+	}
+	return false
+}
+
 // MediaType returns the lower-case type of a Content-Type value, parameters cut off.
 func MediaType(contentType string) string {
 	t, _, _ := strings.Cut(contentType, ";")

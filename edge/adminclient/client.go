@@ -137,6 +137,12 @@ func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
 	return post[admin.BackupMade](ctx, c, admin.BackupPath, nil)
 }
 
+// ofWorker says what takes the place of the paths that only a process of `verge serve` has.
+var ofWorker = map[string]string{
+	admin.ModulePath: "its module is a part of the deployment: replace it with `npx wrangler deploy`",
+	admin.BackupPath: "its data is in Durable Objects: see \"Backup\" in edge/workers/README.md",
+}
+
 func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error) {
 	var out T
 	if err := c.call(ctx, "POST", path, in, &out); err != nil {
@@ -259,6 +265,10 @@ func (c *Client) refused(status int, path string, body []byte) error {
 	}
 	if status == http.StatusNotFound && e.Message == reply.NoSuchPath {
 		path, _, _ = strings.Cut(path, "?")
+		if instead := ofWorker[path]; instead != "" {
+			return fmt.Errorf("%s%s has no path %s. A Cloudflare Worker has none: %s. If it is no Worker, take "+
+				"the server's listen.admin, by default http://127.0.0.1:8081", c.base, c.from, path, instead)
+		}
 		return fmt.Errorf("%s%s has no path %s, so it is no admin listener of this release: "+
 			"is it the public listener? Take the server's listen.admin, by default http://127.0.0.1:8081",
 			c.base, c.from, path)

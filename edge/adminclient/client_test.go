@@ -198,6 +198,27 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// A Worker has neither of these paths, and a bare "There is no such path" would not help.
+func TestModuleAndBackup_OfWorker(t *testing.T) {
+	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(404)
+		io.WriteString(w, `{"code":"NOT_FOUND","error":"There is no such path.","request_id":"req_1"}`)
+	}), "t")
+	_, show := c.Module(t.Context())
+	_, activate := c.ActivateModule(t.Context(), []byte("wasm"), "")
+	_, backup := c.Backup(t.Context())
+	for _, err := range []struct {
+		is   error
+		says string
+	}{{show, "wrangler deploy"}, {activate, "wrangler deploy"}, {backup, "Durable Objects"}} {
+		if err.is == nil || !strings.Contains(err.is.Error(), "Cloudflare Worker") ||
+			!strings.Contains(err.is.Error(), err.says) {
+			t.Errorf("contract 42: %v", err.is)
+		}
+	}
+}
+
 // TestAnswersOfOthers says what may be wrong if the answer is not an admin listener's.
 func TestAnswersOfOthers(t *testing.T) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {

@@ -48,6 +48,8 @@ func TestTheManifestsHoldTogether(t *testing.T) {
 		{"what is alive", []any{"spec", "template", "spec", "containers", 0, "livenessProbe", "httpGet",
 			"path"}, "/healthz"},
 		{"what is ready", []any{"spec", "template", "spec", "containers", 0, "readinessProbe", "httpGet",
+			"path"}, "/readyz?store=ignore"},
+		{"what has started", []any{"spec", "template", "spec", "containers", 0, "startupProbe", "httpGet",
 			"path"}, "/readyz"},
 	} {
 		if got := at(pod, c.path...); got != c.want {

@@ -31,6 +31,9 @@ func TestTheUnitIsGood(t *testing.T) {
 			t.Errorf("a minimal Debian may not have what %s needs: %s", name, program)
 		}
 	}
+	if !strings.Contains(unit, "\nLimitCORE=0\n") {
+		t.Error("contract 13: a core dump would have keys")
+	}
 	_, port, _ := strings.Cut(read(t, "systemd/port-443.conf"), "[Service]\n")
 	if !strings.Contains(port, "\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\n") {
 		t.Errorf("the drop-in for port 443 gives no right to it: %s", port)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptrace"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -48,11 +50,31 @@ func (s *stage) reason(ctx context.Context, err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return host.FetchRefused
 	case s.answered.Load():
-		return host.FetchMalformed
+		return malformed(err)
 	case s.handshakeFailed.Load():
 		return host.FetchTLS
 	}
 	return host.FetchNetwork
+}
+
+// errNoStatus marks a status line such as "HTTP/1.1 000", which net/http accepts.
+var errNoStatus = errors.New("the status is below 100")
+
+// malformed returns what is wrong with a response that began. net/http has no types for most of its errors,
+// so their texts decide. A text that is not known is FetchMalformed.
+func malformed(err error) string {
+	text := err.Error()
+	switch {
+	case errors.Is(err, errNoStatus), strings.Contains(text, "malformed HTTP "):
+		return host.FetchStatusLine
+	case strings.Contains(text, "server response headers exceeded"):
+		return host.FetchHeaderSize
+	case strings.Contains(text, "MIME header"):
+		return host.FetchHeaderLine
+	case isAny(err, io.ErrUnexpectedEOF, io.EOF, syscall.ECONNRESET):
+		return host.FetchCut
+	}
+	return host.FetchMalformed
 }
 
 func isAny(err error, targets ...error) bool {

@@ -60,7 +60,7 @@ type Config struct {
 	ConnectTimeout time.Duration // for name resolution and TCP together, and again for TLS; 0: 3 s
 	Timeout        time.Duration // for the whole exchange; 0: 10 s
 	MaxBody        int           // bytes of an answer's body that are read; 0: 64 KiB
-	MaxHeader      int           // bytes of an answer's header; more is an error; 0: 16 KiB
+	MaxHeader      int           // bytes of an answer's header; more is an error; 0: 64 KiB
 
 	// IdleTimeout is how long a connection is kept for the next request. It is below the 5 s after
 	// which many receivers close the connection (Node's default): a POST that meets such a close is
@@ -182,7 +182,7 @@ func New(c Config) *Client {
 	or(&c.ConnectTimeout, 3*time.Second)
 	or(&c.Timeout, 10*time.Second)
 	or(&c.MaxBody, 64<<10)
-	or(&c.MaxHeader, 16<<10)
+	or(&c.MaxHeader, 64<<10)
 	or(&c.IdleTimeout, 4*time.Second)
 	or(&c.IdlePerHost, 16)
 	or(&c.UserAgent, "Verge")
@@ -327,6 +327,9 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 	// If the body was read only in part, closing it closes the connection too. That ends whatever else
 	// the receiver sends.
 	defer resp.Body.Close()
+	if resp.StatusCode < 100 {
+		return host.FetchResponse{}, errNoStatus
+	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// Nobody asked for that. The transport also no longer watches the deadline of such a
 		// connection.

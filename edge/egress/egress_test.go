@@ -398,10 +398,13 @@ func TestReceivers(t *testing.T) {
 			w.Write([]byte("short"))
 			flush(w)
 			panic(http.ErrAbortHandler)
-		}, host.FetchMalformed, 0, 0},
-		{"a header without end", func(w http.ResponseWriter, r *http.Request) {
+		}, host.FetchCut, 0, 0},
+		{"contract 26: 63 KiB of header", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", 63<<10))
+		}, "", 200, 0},
+		{"contract 26: a header over 64 KiB", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("x", 1<<16))
-		}, host.FetchMalformed, 0, 0},
+		}, host.FetchHeaderSize, 0, 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s, roots := receiver(t, func(w http.ResponseWriter, r *http.Request) {
@@ -538,7 +541,15 @@ func TestAnAnswerThatEndsBecauseWeHungUpIsATimeout(t *testing.T) {
 	}
 }
 
-// These receivers misbehave below the level of HTTP.
+// says is a receiver that reads a request, sends a text and closes the connection.
+func says(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		http.ReadRequest(bufio.NewReader(c))
+		io.WriteString(c, text)
+	}
+}
+
+// These receivers misbehave below the level of HTTP (contract 26).
 func TestConnections(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
@@ -548,10 +559,22 @@ func TestConnections(t *testing.T) {
 		{"reset at once", func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, host.FetchNetwork},
 		{"closed behind the request", func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)) },
 			host.FetchNetwork},
-		{"not HTTP", func(c net.Conn) {
-			http.ReadRequest(bufio.NewReader(c))
-			io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n")
-		}, host.FetchMalformed},
+		{"not HTTP", says("SSH-2.0-OpenSSH_9.6\r\n"), host.FetchStatusLine},
+		{"contract 26: the status 000", says("HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n"),
+			host.FetchStatusLine},
+		{"a status of two digits", says("HTTP/1.1 20 OK\r\n\r\n"), host.FetchStatusLine},
+		{"a status in words", says("HTTP/1.1 OK\r\n\r\n"), host.FetchStatusLine},
+		{"a version that does not exist", says("HTTP/x 200 OK\r\n\r\n"), host.FetchStatusLine},
+		{"a header line without a colon", says("HTTP/1.1 200 OK\r\nhello\r\n\r\n"), host.FetchHeaderLine},
+		{"the end within the status line", says("HTTP/1.1 2"), host.FetchStatusLine},
+		{"the end within the header", says("HTTP/1.1 200 OK\r\nA: b\r\n"), host.FetchCut},
+		{"the end within the body", says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), host.FetchCut},
+		{"the end within a chunk", says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
+			host.FetchCut},
+		{"a chunk without a size", says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"),
+			host.FetchMalformed},
+		{"a length that is no number", says("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
+			host.FetchMalformed},
 		{"contract 26: a header that drips", func(c net.Conn) {
 			http.ReadRequest(bufio.NewReader(c))
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n")

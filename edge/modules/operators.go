@@ -33,7 +33,7 @@ func (s *Switch) AdminEndpoint() edge.AdminEndpoint {
 }
 
 func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
-	if c.Method == "GET" {
+	if c.Method != "POST" {
 		return s.State(), nil
 	}
 	if s.host == nil {

@@ -90,12 +90,18 @@
 // GET /healthz is for the supervisor that restarts the process, GET /readyz for the balancer that sends
 // it requests:
 //
-//	                                 /healthz         /readyz
-//	all is well                      200 "ok"         200 "ok"
-//	the KV is read and not written   200 "degraded"   200 "degraded"
-//	the KV is not read               200 "degraded"   503 "unavailable"
-//	draining                         200              503 "draining"
+//	                                 /healthz         /readyz             /readyz?store=ignore
+//	all is well                      200 "ok"         200 "ok"            200 "ok"
+//	the KV is read and not written   200 "degraded"   200 "degraded"      200 "degraded"
+//	the KV is not read               200 "degraded"   503 "unavailable"   200 "degraded"
+//	a key of the fleet is missing    200              503 "unavailable"   503 "unavailable"
+//	draining                         200              503 "draining"      503 "draining"
 //	the KV cannot be recovered       the process ends with an exit code other than 0
+//
+// If several instances share a KV, all of them lose it at the same time. A balancer that asks /readyz then has
+// no instance left, and people get its bare error instead of a page of Verge. So balancers ask
+// /readyz?store=ignore. /readyz is for the start of an instance, and for those who want to know whether the
+// service works.
 //
 // Liveness does not fail when the KV does. The server recovers from that without a
 // restart, and a restart would take away the pages and answers that need no write.

@@ -17,6 +17,7 @@ import (
 
 // ServeHTTP answers one request, counts it and logs it.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	endDoubtfulFraming(w, r)
 	var c *limitedConn
 	switch from := r.Context().Value(connKey{}).(type) {
 	case *http1Conn: // it ends the request itself, once the answer is written
@@ -62,6 +63,15 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.logAccess(r, &route, client, resp, about, why, took)
 }
 
+// endDoubtfulFraming closes the connection after the response, if a proxy in front of the server may see the
+// end of this request elsewhere: with a transfer coding there may also have been a Content-Length, and
+// HTTP/1.0 has no transfer codings (RFC 9112, 6.1). net/http removes either header before a handler sees it.
+func endDoubtfulFraming(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 // pathOf returns the path by which routes know a request: without its escapes. But an escaped slash is a part
 // of a segment, and is none that parts two. A path that has one stays as it was sent, so it is not the path
 // of another route.
@@ -94,6 +104,9 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return l.refuse(req, why), &why
 	}
 	stream := l.streams[req.Path]
+	if stream == nil && r.ContentLength > int64(maxBody) && r.Header.Get("Expect") != "" {
+		return l.refuse(req, bodyTooLarge), &bodyTooLarge // without "100 Continue", which reading would send
+	}
 	if stream == nil {
 		// An error means that the connection has no deadlines, so there is none to set.
 		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }

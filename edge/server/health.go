@@ -38,12 +38,17 @@ func (s *Server) alive() health {
 	return health{http.StatusOK, "ok", nil}
 }
 
-// readyNow is 503 where a balancer should send no requests.
-func (s *Server) readyNow(ctx context.Context) health {
+// readyNow is 503 where a balancer should send no requests. Without the store, only what is wrong with this
+// instance alone counts.
+func (s *Server) readyNow(ctx context.Context, withStore bool) health {
 	if s.draining.Load() {
 		return health{http.StatusServiceUnavailable, "draining", nil}
 	}
-	if err := s.ready.now(ctx); err != nil {
+	check := s.cfg.ReadyAlone
+	if withStore {
+		check = s.ready.now
+	}
+	if err := check(ctx); err != nil {
 		return health{http.StatusServiceUnavailable, "unavailable", err}
 	}
 	return s.alive()
@@ -127,7 +132,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener st
 func (s *Server) writeHealth(w http.ResponseWriter, r *http.Request, detail bool) (status int) {
 	found := s.alive()
 	if r.URL.Path == ReadyPath {
-		found = s.readyNow(r.Context())
+		found = s.readyNow(r.Context(), r.URL.Query().Get("store") != "ignore")
 	}
 	answer := struct {
 		Status string `json:"status"`

@@ -65,6 +65,7 @@ type http1Conn struct {
 	onRefuse  func(*web.Response) // is told of each answer that stands in for net/http's
 	inHandler atomic.Bool         // from the handler's start until the answer is written
 	headBegun bool                // a part of the next head has come
+	skipped   bool                // the empty line before the next head has come and was left out
 	hasLine   bool                // the whole first line of it has come
 	head      []byte              // the first maxKeptHead bytes of it, or nothing without keepHead
 	keepHead  bool                // heads are kept
@@ -74,7 +75,7 @@ type http1Conn struct {
 // handlerBegins is called when the handler begins, and handlerEnds once its answer is written.
 func (c *http1Conn) handlerBegins() { c.inHandler.Store(true) }
 func (c *http1Conn) handlerEnds() {
-	c.headBegun, c.hasLine, c.head = false, false, c.head[:0]
+	c.headBegun, c.skipped, c.hasLine, c.head = false, false, false, c.head[:0]
 	c.inHandler.Store(false)
 	c.limited.endRequest()
 }
@@ -82,6 +83,9 @@ func (c *http1Conn) handlerEnds() {
 func (c *http1Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.inHandler.Load() {
+		if !c.headBegun && !c.skipped {
+			n, err = c.skipEmptyLine(b, n, err)
+		}
 		c.headBegun = c.headBegun || n > 0
 		if room := maxKeptHead - len(c.head); c.keepHead && room > 0 {
 			c.head = append(c.head, b[:min(n, room)]...)
@@ -92,6 +96,24 @@ func (c *http1Conn) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// skipEmptyLine removes an empty line from the front of b, of which n bytes have been read with the error
+// err. Some clients send one behind a body (RFC 9112, 2.2). It returns the bytes of the head that are in b.
+func (c *http1Conn) skipEmptyLine(b []byte, n int, err error) (int, error) {
+	if n == 1 && b[0] == '\r' && len(b) > 1 && err == nil {
+		var more int
+		more, err = c.Conn.Read(b[1:])
+		n += more
+	}
+	if !bytes.HasPrefix(b[:n], []byte("\r\n")) {
+		return n, err
+	}
+	c.skipped = true
+	if n = copy(b, b[2:n]); n > 0 || err != nil {
+		return n, err
+	}
+	return c.Conn.Read(b)
 }
 
 func (c *http1Conn) Write(b []byte) (int, error) {

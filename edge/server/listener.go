@@ -34,14 +34,16 @@ type listener struct {
 	tls       *tls.Config // nil: it speaks plain HTTP
 }
 
-// For HTTP/2: how many requests one connection may have under way, and how many
-// bytes of their bodies are taken before anybody reads them. Most bodies may have
-// 16 KiB. A connection with several bodies that are still coming counts as several
-// (limitedConn.count).
+// For HTTP/2: the number of requests that one connection may have at the same time, and the bytes of their
+// bodies that it takes before the server reads them. A connection with several incomplete bodies counts as
+// several (limitedConn.count).
 const (
 	maxStreams       = 100
-	streamBuffer     = 32 << 10
 	connectionBuffer = 128 << 10
+
+	// streamBuffer must not be smaller. A client that does not have the server's settings yet may send 65,535
+	// bytes (RFC 9113, 6.9.2), and net/http uses this value for its first request already.
+	streamBuffer = 1<<16 - 1
 )
 
 func (s *Server) newListener(name string, socket net.Listener, handle Handler, timeout time.Duration,

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -19,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/verge-id/verge/core/web"
@@ -656,48 +654,13 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 		{"a header over the limit", "/", 60, "HEADERS 431"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			config := client.Clone()
-			config.NextProtos = []string{"h2"}
-			conn := tls.Client(dial(t, base), config)
-			conn.SetDeadline(time.Now().Add(30 * time.Second))
-			io.WriteString(conn, http2.ClientPreface)
-			frames := http2.NewFramer(conn, conn)
-			frames.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-			var block bytes.Buffer
-			fields := hpack.NewEncoder(&block)
-			pseudo := [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "x"},
-				{":path", c.path}}
-			for _, f := range pseudo {
-				if f[1] != "" {
-					fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-				}
-			}
+			conn := dialHTTP2(t, base, client)
+			fields := pseudo("GET", c.path)
 			for range c.headers { // all but the first are references, of few bytes
-				fields.WriteField(hpack.HeaderField{Name: "a", Value: large})
+				fields = append(fields, hpack.HeaderField{Name: "a", Value: large})
 			}
-			frames.WriteSettings()
-			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(),
-				EndStream: true, EndHeaders: true})
-			got, id := "", ""
-			for got == "" {
-				frame, err := frames.ReadFrame()
-				if err != nil {
-					t.Fatal(err)
-				}
-				switch f := frame.(type) {
-				case *http2.RSTStreamFrame:
-					got = "RST_STREAM " + f.ErrCode.String()
-				case *http2.GoAwayFrame:
-					got = "GOAWAY " + f.ErrCode.String()
-				case *http2.MetaHeadersFrame:
-					got = "HEADERS " + f.PseudoValue("status")
-					for _, field := range f.RegularFields() {
-						if field.Name == "x-request-id" {
-							id = field.Value
-						}
-					}
-				}
-			}
+			conn.headers(1, true, fields...)
+			got, id := conn.answer()
 			if got != c.want || (id != "") != (c.want == "HEADERS 200") {
 				t.Errorf("got %s with id %q, want %s: see what the package's documentation says", got, id,
 					c.want)

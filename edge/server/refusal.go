@@ -21,6 +21,8 @@ type refusal struct {
 }
 
 var (
+	bodyTooLarge = refusal{status: http.StatusRequestEntityTooLarge, code: reply.PayloadTooLarge,
+		text: "The body is larger than this path accepts."}
 	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
 		text: "The request body did not arrive in time.", closeConn: true, sampled: true}
 	bodyBroken = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,

@@ -50,6 +50,10 @@ type Config struct {
 	// metrics, and the limits of bodies.
 	Routes web.Listing
 
+	// ReadyAlone returns why this instance is not ready, apart from its store. It returns at once. Nil: the
+	// instance is ready.
+	ReadyAlone func(context.Context) error
+
 	// Store is asked by health checks, by /metrics and at every 503. Nil: none is asked.
 	Store Store
 
@@ -221,6 +225,9 @@ func New(c Config) *Server {
 	if c.MaxConnsPerIP == 0 {
 		c.MaxConnsPerIP = 512
 	}
+	if c.ReadyAlone == nil {
+		c.ReadyAlone = func(context.Context) error { return nil }
+	}
 	if c.after == nil {
 		c.after = time.After
 	}
@@ -263,7 +270,10 @@ func New(c Config) *Server {
 	}
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.ops = &http.Server{
-		Handler:           mux,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			endDoubtfulFraming(w, r)
+			mux.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: c.ReadHeaderTimeout,
 		WriteTimeout:      c.WriteTimeout,
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),

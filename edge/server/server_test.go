@@ -84,6 +84,40 @@ func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 	}
 }
 
+// What balancers ask is 503 only for what is wrong with the instance alone, and does not ask the store.
+func TestReadyWithoutStore(t *testing.T) {
+	var alone error
+	asked := 0
+	base, stop := start(t, Config{Engine: fake{ready: func() error { asked++; return errors.New("away") }},
+		ReadyAlone: func(context.Context) error { return alone }, DrainDelay: 300 * time.Millisecond})
+	get := getter(t)
+	const path = "/readyz?store=ignore"
+	if s, b := get(base + path + "&x=%"); s != 200 || !strings.Contains(b, `"ok"`) || asked != 0 {
+		t.Errorf("without the store: %d %s, and the store was asked %d times", s, b, asked)
+	}
+	if s, _ := get(base + "/readyz"); s != 503 || asked != 1 {
+		t.Errorf("/readyz without the store: %d, asked %d times", s, asked)
+	}
+	alone = errors.New("a key is missing")
+	if s, b := get(base + path); s != 503 || !strings.Contains(b, `"unavailable"`) {
+		t.Errorf("without a key: %d %s", s, b)
+	}
+	alone = nil
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	for end := time.Now().Add(10 * time.Second); ; {
+		if s, b := get(base + path); s == 503 && strings.Contains(b, `"draining"`) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a server that drains stays ready")
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Contract 5: a health check is asked by GET or HEAD, on either listener.
 func TestHealthChecksTakeNoOtherMethod(t *testing.T) {
 	ops := listen(t)

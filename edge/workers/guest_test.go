@@ -218,7 +218,7 @@ func TestFetches(t *testing.T) {
 		{"contract 26: a receiver that hangs", "/hang", 502, "timeout: "},
 		{"contract 26: one that stalls behind its status", "/stall", 502, "timeout: "},
 		{"contract 26: one that resets", "/reset", 502, "network_error: "},
-		{"contract 26: one that breaks off behind its status", "/short", 502, "malformed_answer: "},
+		{"contract 26: one that breaks off behind its status", "/short", 502, "incomplete_answer: "},
 		{"contract 28: off limits", "http://192.0.2.1/", 502, "destination_not_allowed: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,7 +50,8 @@ func newHosted(module []byte, instances int, store func(kv.KV) kv.KV) (*hosted, 
 		Now:   time.Now, Random: rand.Reader, Log: slog.New(slog.NewJSONHandler(io.Discard, nil))}
 	free := ratelimit.PerMinute(1_000_000_000)
 	c := core.Config{BaseURL: "https://verge.test", Dev: true,
-		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free,
+		Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free,
+			SecretPerIP: free, ReconcilePerKey: free,
 			PagesPerIP: free}}
 	d := integration.NewDirectory(at)
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: publisher, Name: "Bench"}); err != nil {

@@ -21,7 +21,8 @@ import (
 // unlimited lifts the rate limits, for tests that ask more often than a publisher may.
 func unlimited(c *core.Config) {
 	free := ratelimit.PerMinute(100_000_000)
-	c.Limits = api.Limits{PublicPerIP: free, PublicPerKey: free, SecretPerIP: free, ReconcilePerKey: free,
+	c.Limits = api.Limits{PublicPerIP: free, PublicPerNetwork: free, PublicPerKey: free,
+		StartsPerPublisher: free, SecretPerIP: free, ReconcilePerKey: free,
 		PagesPerIP: free}
 }
 

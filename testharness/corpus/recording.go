@@ -130,7 +130,8 @@ func begin(c abi.Config) *recording {
 	c.Keyring = compact
 	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
 	for _, limit := range []*int{
-		&c.PublicPerIP, &c.PublicPerKey, &c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP,
+		&c.PublicPerIP, &c.PublicPerNetwork, &c.PublicPerKey, &c.StartsPerPublisher,
+		&c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP,
 		&c.PagesPerIP,
 		&c.FailedOperatorsPerIP,
 	} {

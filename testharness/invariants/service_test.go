@@ -162,11 +162,13 @@ func (s *service) configure(id, url string) {
 func unlimited() api.Limits {
 	free := ratelimit.PerMinute(1_000_000_000)
 	return api.Limits{
-		PublicPerIP:     free,
-		PublicPerKey:    free,
-		SecretPerIP:     free,
-		ReconcilePerKey: free,
-		PagesPerIP:      free,
+		PublicPerIP:        free,
+		PublicPerKey:       free,
+		PublicPerNetwork:   free,
+		StartsPerPublisher: free,
+		SecretPerIP:        free,
+		ReconcilePerKey:    free,
+		PagesPerIP:         free,
 	}
 }
 

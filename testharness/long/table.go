@@ -28,6 +28,11 @@ var Table = []Entry{
 		Short: "nothing of it: the proxies have to be started",
 	},
 	{
+		Package: "cmd/verge", Test: "TestProxies_StoreAway",
+		Only:  "ten seconds without the store behind each sample of a proxy",
+		Short: "the check that the samples ask, without a proxy (edge/server:TestReadyWithoutStore)",
+	},
+	{
 		Package: "cmd/verge", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
 		Short: "4 kills on each",

@@ -29,10 +29,12 @@ type Config struct {
 	Lease       Milliseconds `json:"lease_ms,omitempty"`
 
 	// The limits are requests a minute.
-	PublicPerIP     int `json:"public_per_ip,omitempty"`
-	PublicPerKey    int `json:"public_per_key,omitempty"`
-	SecretPerIP     int `json:"secret_per_ip,omitempty"`
-	ReconcilePerKey int `json:"reconcile_per_key,omitempty"`
+	PublicPerIP        int `json:"public_per_ip,omitempty"`
+	PublicPerKey       int `json:"public_per_key,omitempty"`
+	PublicPerNetwork   int `json:"public_per_network,omitempty"`
+	StartsPerPublisher int `json:"starts_per_publisher,omitempty"`
+	SecretPerIP        int `json:"secret_per_ip,omitempty"`
+	ReconcilePerKey    int `json:"reconcile_per_key,omitempty"`
 
 	PreflightsPerIP      int `json:"preflights_per_ip,omitempty"`
 	PagesPerIP           int `json:"pages_per_ip,omitempty"`

@@ -233,6 +233,9 @@ func causeAdvice(a operate.Attempt) string {
 		return "Look at the host name of the webhook URL."
 	case host.FetchBlocked:
 		return "Events are sent to public addresses only."
+	case host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize, host.FetchCut,
+		host.FetchMalformed:
+		return "Compare the response with what a proxy in front of the receiver makes of it: `curl -v` shows it."
 	case host.FetchRefused:
 		return "Look whether the receiver runs, and at the port of the webhook URL."
 	}
@@ -295,6 +298,7 @@ var operationWords = map[operate.Operation]string{
 	operate.OperatorCreate:     "Created an operator token",
 	operate.OperatorRevoke:     "Revoked an operator token",
 	operate.OperatorUse:        "Used an operator token",
+	operate.OperatorRefused:    "Sent a wrong operator token",
 	operate.SiteApply:          "Applied a configuration",
 	operate.ModuleActivate:     "Replaced the module",
 	operate.BackupMake:         "Made a backup",

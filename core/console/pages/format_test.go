@@ -112,7 +112,8 @@ func TestAChangedSecretIsNamedOnce(t *testing.T) {
 // What a receiver answers, and what to do about it, is in words for every cause.
 func TestEveryCauseHasAdvice(t *testing.T) {
 	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
-		host.FetchTLS} {
+		host.FetchTLS, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize, host.FetchCut,
+		host.FetchMalformed} {
 		if causeAdvice(operate.Attempt{Cause: cause}) == "" || answer(0, cause) == "No answer: "+cause {
 			t.Errorf("nothing is said about %s", cause)
 		}

@@ -11,7 +11,7 @@ const maxBody = 64 * 1024;
 // The reasons of core/host. The platform does not say why there was no connection, so
 // a fault of the name, of the port or of the certificate is network_error here.
 const reason = {
-  blocked: "destination_not_allowed", timeout: "timeout", malformed: "malformed_answer",
+  blocked: "destination_not_allowed", timeout: "timeout", cut: "incomplete_answer",
   network: "network_error",
 };
 
@@ -56,7 +56,7 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
       // The platform has several messages for a timeout, so only the signal counts.
       if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
       const text = withoutURL(String(e?.message), req.url); // what is thrown need not be an Error
-      return failed(answered ? reason.malformed : reason.network, text);
+      return failed(answered ? reason.cut : reason.network, text);
     }
   };
 }

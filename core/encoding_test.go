@@ -1,0 +1,58 @@
+package core
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Contract 3: a request body with a content coding is 415, and the response says which coding is accepted
+// (RFC 9110, 15.5.16).
+func TestRequest_ContentEncoding(t *testing.T) {
+	w := newWorld(t, nil)
+	page := web.Header{"Accept": {"text/html"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+	for _, c := range []struct {
+		rule, path string
+		coding     []string
+		body       string
+		header     web.Header
+		refused    bool
+	}{
+		{"none", api.StartPath, nil, "{}", nil, false},
+		{"identity", api.StartPath, []string{"Identity"}, "{}", nil, false},
+		{"no body", api.StartPath, []string{"gzip"}, "", nil, false},
+		{"gzip", api.StartPath, []string{"gzip"}, "{}", nil, true},
+		{"gzip of validate", api.ValidatePath, []string{"gzip"}, "{}", nil, true},
+		{"a list", api.StartPath, []string{"identity, gzip"}, "{}", nil, true},
+		{"two lines", api.StartPath, []string{"identity", "br"}, "{}", nil, true},
+		{"unknown", api.StartPath, []string{"x-rot13"}, "{}", nil, true},
+		{"a form", api.HostedPath, []string{"gzip"}, "flow=x", page, true},
+		{"a picture", api.FilePath, []string{"gzip"}, "x", page, true},
+		{"a wallet's response", api.BoxPath + "x", []string{"gzip"}, "x", nil, true},
+		{"the console", "/console/sign-in", []string{"gzip"}, "x", page, true},
+	} {
+		header := web.Header{}
+		for name, values := range c.header {
+			header[name] = values
+		}
+		if c.coding != nil {
+			header["Content-Encoding"] = c.coding
+		}
+		resp := w.ask("POST", c.path, header, c.body)
+		accepts := resp.Header.Get("Accept-Encoding")
+		if c.refused != (accepts == "identity") || c.refused && resp.Status != 415 {
+			t.Errorf("contract 3: %s: %d, Accept-Encoding %q", c.rule, resp.Status, accepts)
+		}
+		if isPage := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"); c.refused &&
+			isPage != (c.header != nil) {
+			t.Errorf("contract 22: %s: a page: %v", c.rule, isPage)
+		}
+	}
+	admin := w.Admin(ctx, &web.Request{Method: "POST", Path: "/admin/v1/keys", Body: []byte("{}"),
+		Header: web.Header{"Content-Encoding": {"gzip"}}})
+	if admin.Status != 415 || admin.Header.Get("Accept-Encoding") != "identity" {
+		t.Errorf("contract 3: operators' API: %d %v", admin.Status, admin.Header)
+	}
+}
