@@ -261,7 +261,8 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	c.Server.Metrics.Tasks(s.backlog)
-	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log})
+	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log,
+		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
 		Fetch: s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
@@ -471,6 +472,7 @@ func (s *Service) closeAll() error {
 	var errs []error
 	if s.opened != nil && s.config.UsageEach > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), usageTime)
+		s.usage.Expire(s.config.Now().Add(time.Hour))
 		if err := s.RecordUsage(ctx); err != nil {
 			s.config.Log.Warn("usage that was counted last is lost", "error", err.Error())
 		}

@@ -27,6 +27,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/oidctest"
@@ -365,6 +366,7 @@ func TestProduction(t *testing.T) {
 						id, code := s.walk(t, c)
 						codes = append(codes, code)
 						s.logs(t, c, id)
+						s.explains(t, id, c.method, c.want)
 					})
 				}
 				if b.inGo != nil {
@@ -470,6 +472,42 @@ func (s *production) logs(t *testing.T, c bankCase, id string) {
 	}
 }
 
+// explains looks for the method and the reason of a session that was not completed, in `verge session show` and
+// in the log (contract 48). It returns the steps that are shown.
+func (s *production) explains(t *testing.T, id, method, want string) []operate.SessionStep {
+	t.Helper()
+	cmd := exec.Command("verge", "session", "show", id, "--json", "--admin-url", "http://"+s.in.at.Admin)
+	cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken)
+	out, err := cmd.Output()
+	var shown operate.Session
+	if err != nil || json.Unmarshal(out, &shown) != nil {
+		t.Fatalf("session show: %v %s", err, out)
+	}
+	if want == "COMPLETED" {
+		if len(shown.Steps) > 0 {
+			t.Errorf("contract 48: a session without a failed step has %+v", shown.Steps)
+		}
+	} else if n := len(shown.Steps); n == 0 || shown.Steps[n-1].Method != method ||
+		shown.Steps[n-1].Reason == "" {
+		t.Errorf("contract 48: session show names neither method nor reason: %+v", shown.Steps)
+	}
+	ended := 0
+	for line := range strings.Lines(s.in.logs.String()) {
+		var said struct{ Msg, Session, Integration, Method, Reason string }
+		if json.Unmarshal([]byte(line), &said) != nil || said.Session != id || said.Msg != "session ended" {
+			continue
+		}
+		ended++
+		if said.Method != method || said.Integration != shown.Integration || said.Reason == "" {
+			t.Errorf("contract 48: the line of the end lacks method, integration or reason: %s", line)
+		}
+	}
+	if ended == 1 != (want != "PENDING") {
+		t.Errorf("contract 48: %d lines say that the session, which is %s, has ended", ended, want)
+	}
+	return shown.Steps
+}
+
 // tellsNothing looks for what no log may hold.
 func (s *production) tellsNothing(t *testing.T, codes []string) {
 	t.Helper()
@@ -513,10 +551,12 @@ func TestProductionEstimates(t *testing.T) {
 		rule   string
 		answer estimatortest.Answer
 		want   string
+		steps  string // result and reason of the one that did not succeed
 	}{
-		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED"},
-		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING"},
-		{"it fails", estimatortest.Answer{Status: 500}, "PENDING"},
+		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED", ""},
+		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING", "attempt_failed below"},
+		{"it fails", estimatortest.Answer{Status: 500}, "PENDING", "unavailable unavailable"},
+		{"it returns no estimate", estimatortest.Answer{Body: "<html>"}, "PENDING", "refused answer_not_json"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			estimator.Answer(c.answer)
@@ -529,10 +569,17 @@ func TestProductionEstimates(t *testing.T) {
 			if got := s.outcome(t, session); got != c.want {
 				t.Errorf("the session is %q, want %q", got, c.want)
 			}
+			steps := ""
+			for _, step := range s.explains(t, session, "camera", c.want) {
+				steps += step.Result + " " + step.Reason
+			}
+			if steps != c.steps {
+				t.Errorf("contract 48: session show has the steps %q, want %q", steps, c.steps)
+			}
 		})
 	}
-	if n := strings.Count(s.in.logs.String(), `"msg":"method failed"`); n != 1 {
-		t.Errorf("the log has %d lines about a failure, want 1", n)
+	if n := strings.Count(s.in.logs.String(), `"msg":"method failed"`); n != 2 {
+		t.Errorf("the log has %d lines about a failure, want 2", n)
 	}
 	if strings.Contains(s.in.logs.String(), token) {
 		t.Error("contract 13: the log has the token")

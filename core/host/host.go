@@ -150,6 +150,10 @@ const (
 	FetchTLS       = "tls_error"
 	FetchMalformed = "malformed_answer" // it began, but is not a complete HTTP answer
 	FetchNetwork   = "network_error"    // everything else, such as a broken connection
+
+	// FetchUnavailable is a response 5xx of a method's other side. Only methods have it: a webhook's status
+	// is in its log.
+	FetchUnavailable = "unavailable"
 )
 
 // FetchCause returns a sentence for an operator about a Fetch constant, or "" for any other text.
@@ -169,6 +173,8 @@ func FetchCause(reason string) string {
 		return "what came back is not a whole HTTP answer"
 	case FetchNetwork:
 		return "the connection broke"
+	case FetchUnavailable:
+		return "it reports an internal error (status 500 to 599)"
 	}
 	return ""
 }
