@@ -51,6 +51,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
@@ -266,7 +267,8 @@ func (s *Service) open(ctx context.Context) error {
 	s.host = host.Host{
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
 		Fetch: s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
-		Now:   c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
+		Now:   c.Now, Random: c.Random, Wake: s.wake,
+		Log:   slog.New(audit.Chained(c.Log.Handler(), c.Random)),
 		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.tally,
 		About: server.About,
 	}

@@ -373,6 +373,7 @@ func TestProduction(t *testing.T) {
 					t.Run("contract 36: deviations", func(t *testing.T) { codes = append(codes, s.deviates(t)) })
 				}
 				s.tellsNothing(t, codes)
+				s.verifiesAudit(t)
 			})
 		}
 	}
@@ -515,6 +516,37 @@ func (s *production) tellsNothing(t *testing.T, codes []string) {
 	for _, secret := range append(codes, personCanary, "is_over_18", "birthdate", "PRIVATE KEY", s.key) {
 		if secret != "" && strings.Contains(log, secret) {
 			t.Errorf("contract 13: the log has %q", secret)
+		}
+	}
+}
+
+// verifiesAudit has `verge audit verify` check the log, and a log that lacks an entry (contract 48).
+func (s *production) verifiesAudit(t *testing.T) {
+	t.Helper()
+	log := s.in.logs.String()
+	var second string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"msg":"audit"`) && strings.Contains(line, `"seq":"2"`) {
+			second = line
+		}
+	}
+	for _, c := range []struct {
+		name, log, says string
+		code            int
+	}{
+		{"the whole log", log, "no gaps, no changes", exitOK},
+		{"an entry is missing", strings.Replace(log, second, "", 1), "entry 3 follows entry 1: 1 are missing",
+			exitFailed},
+		{"no log of Verge", "hello\n", "no line \"audit\"", exitFailed},
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("verge", "audit", "verify", file)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.says) {
+			t.Errorf("contract 48: audit verify, %s: %s, want %q and exit code %d", c.name, out, c.says, c.code)
 		}
 	}
 }
