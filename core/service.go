@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted"
@@ -64,6 +65,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)
 	}
+	limiter := limiterOf(h)
+	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
 	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
 		Measure: h.Measure})
@@ -83,7 +86,6 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule,
 		AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
-	limiter := limiterOf(h)
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
 	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
 		About: h.About, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),

@@ -93,7 +93,7 @@ func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Sessi
 	i, err := w.Directory().Integration(ctx, testUUID)
 	coretest.Must(t, err)
 	s := lifecycle.Session{ID: id, Text: text, Integration: i}
-	coretest.Must(t, w.lifecycle.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.lifecycle.Begin(ctx, s, nil, nil, nil))
 	return s
 }
 

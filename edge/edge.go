@@ -51,6 +51,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
@@ -261,11 +262,13 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	c.Server.Metrics.Tasks(s.backlog)
-	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log})
+	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log,
+		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
 		Fetch: s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
-		Now:   c.Now, Random: c.Random, Log: c.Log, Wake: s.wake,
+		Now:   c.Now, Random: c.Random, Wake: s.wake,
+		Log:   slog.New(audit.Chained(c.Log.Handler(), c.Random)),
 		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.tally,
 		About: server.About,
 	}
@@ -472,6 +475,7 @@ func (s *Service) closeAll() error {
 	var errs []error
 	if s.opened != nil && s.config.UsageEach > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), usageTime)
+		s.usage.Expire(s.config.Now().Add(time.Hour))
 		if err := s.RecordUsage(ctx); err != nil {
 			s.config.Log.Warn("usage that was counted last is lost", "error", err.Error())
 		}

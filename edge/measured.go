@@ -29,6 +29,8 @@ func (f measured) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 		if errors.As(err, &failed) {
 			m.Reason = failed.Reason
 		}
+	} else if resp.Status >= 500 {
+		m.Event, m.Reason = host.MethodFetchFailed, host.FetchUnavailable
 	}
 	f.tell(m)
 	return resp, err

@@ -9,14 +9,19 @@ import (
 )
 
 type auditCmd struct {
+	List   auditListCmd   `cmd:"" default:"withargs" help:"List who changed what. This is the default."`
+	Verify auditVerifyCmd `cmd:"" help:"Check the audit lines of log files for gaps and changes."`
+}
+
+type auditListCmd struct {
 	Publisher string `placeholder:"PUB_ID" help:"Only what concerns this publisher."`
 	After     string `placeholder:"CURSOR" help:"Go on where a list has ended."`
 	JSON      bool   `help:"Print JSON."`
 	serverFlags
 }
 
-// Help is shown by `verge audit --help`.
-func (auditCmd) Help() string {
+// Help is shown by `verge audit list --help`.
+func (auditListCmd) Help() string {
 	return `Lists who changed what in the last year, the latest first, 100 entries at a time.
 
 Examples:
@@ -25,7 +30,7 @@ Examples:
     verge audit --publisher pub_example`
 }
 
-func (c *auditCmd) Run(ctx context.Context, p *program) error {
+func (c *auditListCmd) Run(ctx context.Context, p *program) error {
 	client, err := c.client(p)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ var commandsFor = map[operate.Operation]string{
 	operate.MemberChange:       "member role, member sign-out",
 	operate.MemberRemove:       "member remove",
 	operate.LinkCreate:         "member link",
-	operate.AuditRead:          "audit",
+	operate.AuditRead:          "audit list",
 	operate.MethodList:         "method list", // of the configuration, where a server has them from
 	operate.OperatorList:       "operator list",
 	operate.OperatorCreate:     "operator create",

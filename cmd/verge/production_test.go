@@ -27,6 +27,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/oidctest"
@@ -365,12 +366,14 @@ func TestProduction(t *testing.T) {
 						id, code := s.walk(t, c)
 						codes = append(codes, code)
 						s.logs(t, c, id)
+						s.explains(t, id, c.method, c.want)
 					})
 				}
 				if b.inGo != nil {
 					t.Run("contract 36: deviations", func(t *testing.T) { codes = append(codes, s.deviates(t)) })
 				}
 				s.tellsNothing(t, codes)
+				s.verifiesAudit(t)
 			})
 		}
 	}
@@ -470,6 +473,42 @@ func (s *production) logs(t *testing.T, c bankCase, id string) {
 	}
 }
 
+// explains looks for the method and the reason of a session that was not completed, in `verge session show` and
+// in the log (contract 48). It returns the steps that are shown.
+func (s *production) explains(t *testing.T, id, method, want string) []operate.SessionStep {
+	t.Helper()
+	cmd := exec.Command("verge", "session", "show", id, "--json", "--admin-url", "http://"+s.in.at.Admin)
+	cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken)
+	out, err := cmd.Output()
+	var shown operate.Session
+	if err != nil || json.Unmarshal(out, &shown) != nil {
+		t.Fatalf("session show: %v %s", err, out)
+	}
+	if want == "COMPLETED" {
+		if len(shown.Steps) > 0 {
+			t.Errorf("contract 48: a session without a failed step has %+v", shown.Steps)
+		}
+	} else if n := len(shown.Steps); n == 0 || shown.Steps[n-1].Method != method ||
+		shown.Steps[n-1].Reason == "" {
+		t.Errorf("contract 48: session show names neither method nor reason: %+v", shown.Steps)
+	}
+	ended := 0
+	for line := range strings.Lines(s.in.logs.String()) {
+		var said struct{ Msg, Session, Integration, Method, Reason string }
+		if json.Unmarshal([]byte(line), &said) != nil || said.Session != id || said.Msg != "session ended" {
+			continue
+		}
+		ended++
+		if said.Method != method || said.Integration != shown.Integration || said.Reason == "" {
+			t.Errorf("contract 48: the line of the end lacks method, integration or reason: %s", line)
+		}
+	}
+	if ended == 1 != (want != "PENDING") {
+		t.Errorf("contract 48: %d lines say that the session, which is %s, has ended", ended, want)
+	}
+	return shown.Steps
+}
+
 // tellsNothing looks for what no log may hold.
 func (s *production) tellsNothing(t *testing.T, codes []string) {
 	t.Helper()
@@ -477,6 +516,37 @@ func (s *production) tellsNothing(t *testing.T, codes []string) {
 	for _, secret := range append(codes, personCanary, "is_over_18", "birthdate", "PRIVATE KEY", s.key) {
 		if secret != "" && strings.Contains(log, secret) {
 			t.Errorf("contract 13: the log has %q", secret)
+		}
+	}
+}
+
+// verifiesAudit has `verge audit verify` check the log, and a log that lacks an entry (contract 48).
+func (s *production) verifiesAudit(t *testing.T) {
+	t.Helper()
+	log := s.in.logs.String()
+	var second string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"msg":"audit"`) && strings.Contains(line, `"seq":"2"`) {
+			second = line
+		}
+	}
+	for _, c := range []struct {
+		name, log, says string
+		code            int
+	}{
+		{"the whole log", log, "no gaps, no changes", exitOK},
+		{"an entry is missing", strings.Replace(log, second, "", 1), "entry 3 follows entry 1: 1 are missing",
+			exitFailed},
+		{"no log of Verge", "hello\n", "no line \"audit\"", exitFailed},
+	} {
+		file := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(file, []byte(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("verge", "audit", "verify", file)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.says) {
+			t.Errorf("contract 48: audit verify, %s: %s, want %q and exit code %d", c.name, out, c.says, c.code)
 		}
 	}
 }
@@ -513,10 +583,12 @@ func TestProductionEstimates(t *testing.T) {
 		rule   string
 		answer estimatortest.Answer
 		want   string
+		steps  string // result and reason of the one that did not succeed
 	}{
-		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED"},
-		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING"},
-		{"it fails", estimatortest.Answer{Status: 500}, "PENDING"},
+		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED", ""},
+		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING", "attempt_failed below"},
+		{"it fails", estimatortest.Answer{Status: 500}, "PENDING", "unavailable unavailable"},
+		{"it returns no estimate", estimatortest.Answer{Body: "<html>"}, "PENDING", "refused answer_not_json"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			estimator.Answer(c.answer)
@@ -529,10 +601,17 @@ func TestProductionEstimates(t *testing.T) {
 			if got := s.outcome(t, session); got != c.want {
 				t.Errorf("the session is %q, want %q", got, c.want)
 			}
+			steps := ""
+			for _, step := range s.explains(t, session, "camera", c.want) {
+				steps += step.Result + " " + step.Reason
+			}
+			if steps != c.steps {
+				t.Errorf("contract 48: session show has the steps %q, want %q", steps, c.steps)
+			}
 		})
 	}
-	if n := strings.Count(s.in.logs.String(), `"msg":"method failed"`); n != 1 {
-		t.Errorf("the log has %d lines about a failure, want 1", n)
+	if n := strings.Count(s.in.logs.String(), `"msg":"method failed"`); n != 2 {
+		t.Errorf("the log has %d lines about a failure, want 2", n)
 	}
 	if strings.Contains(s.in.logs.String(), token) {
 		t.Error("contract 13: the log has the token")

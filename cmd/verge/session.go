@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/core/operate"
 )
 
 type sessionShowCmd struct {
@@ -14,8 +17,9 @@ type sessionShowCmd struct {
 
 // Help is shown by `verge session show --help`.
 func (sessionShowCmd) Help() string {
-	return `Says what became of a session, and shows its events. It never shows the
-publisher's state, the user's id or anything personal.
+	return `Shows the outcome of a session, its last steps without success (method, reason
+and setting), and its events. It never shows the publisher's state, the user's id
+or anything personal.
 
 Example:
 
@@ -52,12 +56,29 @@ func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
 	if err := f.print(p); err != nil {
 		return err
 	}
+	if err := printSteps(p, s.Steps); err != nil {
+		return err
+	}
 	if len(s.Events) == 0 {
 		fmt.Fprintln(p.stdout, "\nNo event of it was sent in the last 7 days.")
 		return nil
 	}
 	fmt.Fprintln(p.stdout)
 	return printTable(p, deliveryHeads, deliveryRows(s.Events))
+}
+
+// printSteps prints the last steps that did not succeed, if there are any.
+func printSteps(p *program, steps []operate.SessionStep) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, s := range steps {
+		rows = append(rows, []string{when(s.At), s.Method, s.Result, s.Reason,
+			strings.TrimSpace(s.Setting + " " + s.Detail)})
+	}
+	fmt.Fprintln(p.stdout)
+	return printTable(p, "AT|METHOD|RESULT|REASON|SETTING", rows)
 }
 
 type sessionTestCmd struct {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -170,12 +172,18 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Lifecycle.Begin(c.ctx, s, initiation == nil, checks, puts); err != nil {
+	var failed *session.Step
+	if initiation != nil {
+		_, reason := method.WhyOf(initiation)
+		failed = &session.Step{Method: i.Offers()[0], Result: host.MethodUnavailable, Reason: reason}
+	}
+	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err
 	}
 	if refusal != nil {
-		c.Log.Warn("provider initiation failed",
-			"session", text, "method", i.Method, "error", initiation.Error())
+		c.Log.Warn("provider initiation failed", "session", text, "integration", i.ID,
+			"publisher", i.PublisherID, "method", failed.Method, "reason", failed.Reason,
+			"error", initiation.Error())
 		return nil, refusal
 	}
 	return resp, nil

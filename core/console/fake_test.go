@@ -154,6 +154,8 @@ func (o *fake) addTraffic() {
 			Status:   "COMPLETED",
 			Attempts: 1, Started: before(6 * time.Minute), Expires: t.Add(4 * time.Minute),
 			Ended: ptr(before(5 * time.Minute)), ResultUsed: ptr(true),
+			Steps: []operate.SessionStep{{At: before(330 * time.Second), Method: "bank",
+				Result: "attempt_failed", Reason: "unconfirmed", Setting: "proof.claim", Detail: "age.over"}},
 			Events: []operate.Delivery{o.deliveries[3], o.deliveries[1]}},
 		{ID: theirsID, Publisher: othersID, Integration: foreignID, Status: "PENDING",
 			Started: before(time.Minute)},

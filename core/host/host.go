@@ -156,6 +156,10 @@ const (
 	FetchHeaderSize = "header_too_large"
 	FetchCut        = "incomplete_answer"
 	FetchMalformed  = "malformed_answer" // for another reason
+
+	// FetchUnavailable is a response 5xx of a method's other side. Only methods have it: a webhook's status
+	// is in its log.
+	FetchUnavailable = "unavailable"
 )
 
 // FetchCause returns a sentence for an operator about a Fetch constant, or "" for any other text.
@@ -183,6 +187,8 @@ func FetchCause(reason string) string {
 		return "what came back is not a whole HTTP answer"
 	case FetchNetwork:
 		return "the connection broke"
+	case FetchUnavailable:
+		return "it reports an internal error (status 500 to 599)"
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ type Measurement struct {
 // added here and nowhere else.
 const (
 	MethodBegun       = "begun"       // its first step was prepared
-	MethodUnavailable = "unavailable" // it could not begin
+	MethodUnavailable = "unavailable" // it could not begin, or its other side did not respond to a later step
 	MethodLeft        = "left"        // the browser was sent to another site
 	MethodReturned    = "returned"    // the browser came back
 	MethodRefused     = "refused"     // an answer of the other side was not believed; the reason says why
@@ -49,6 +49,7 @@ var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchNetwork,
 	FetchStatusLine, FetchHeaderLine, FetchHeaderSize, FetchCut, FetchMalformed,
+	FetchUnavailable,
 
 	"outdated", // a verdict that was kept
 

@@ -24,13 +24,25 @@ const (
 	OutcomeUnknown     = "failed_unknown"
 	OutcomeCancelled   = "cancelled"
 	OutcomeExpired     = "expired"
+
+	// A session without an event has no timer, so nothing happens when it expires. It counts as untimed, too,
+	// and again when it ends. Those that have not ended when their life is over have expired (package usage).
+	OutcomeUntimed      = "untimed"
+	OutcomeUntimedEnded = "untimed_ended"
 )
 
-// Outcomes returns the Outcome constants in the order in which people read them.
-func Outcomes() []string { return outcomes[:] }
+// Outcomes returns the Outcome constants in the order in which people read them. It leaves out those of untimed
+// sessions, which people see as expired.
+func Outcomes() []string { return outcomes[:shown] }
+
+// Counted returns all Outcome constants.
+func Counted() []string { return outcomes[:] }
 
 var outcomes = [...]string{OutcomeStarted, OutcomeCompleted, OutcomeRejected, OutcomeMaxAttempts,
-	OutcomeUnknown, OutcomeCancelled, OutcomeExpired}
+	OutcomeUnknown, OutcomeCancelled, OutcomeExpired, OutcomeUntimed, OutcomeUntimedEnded}
+
+// shown is how many outcomes people see.
+const shown = len(outcomes) - 2
 
 // Counts is how often each outcome occurred.
 type Counts [len(outcomes)]uint64

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -235,7 +234,7 @@ func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bo
 		return nil, errNoBox
 	}
 	if err != nil {
-		h.logAnswer(ctx, s, m, err)
+		h.answerFailed(ctx, s, m, err)
 		return nil, errLater
 	}
 	return &web.Response{Status: 200, Body: q.Body, Header: web.Header{
@@ -311,7 +310,7 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	}
 	kept, basis, err := m.Answer(ctx, told, b.State, call)
 	if err != nil {
-		h.logAnswer(ctx, s, m, err)
+		h.answerFailed(ctx, s, m, err)
 		var refusal *method.Refusal
 		if errors.Is(err, method.ErrMediaType) {
 			return b, errMedia
@@ -337,9 +336,11 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	return b, err
 }
 
-// logAnswer says why an answer was not taken, in one line that has nothing of the answer.
-func (h *Hosted) logAnswer(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "answer not taken", slog.String("session", s.Text),
-		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)),
-		slog.String("error", err.Error()))
+// answerFailed logs and keeps why an answer was not taken. Neither has anything of the answer.
+func (h *Hosted) answerFailed(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
+	if step := whyFailed(m.Name, err); errors.Is(err, method.ErrStep) {
+		h.Lifecycle.LogStep(ctx, s, step, err)
+	} else {
+		h.Lifecycle.Ended(ctx, s, "", step, err)
+	}
 }

@@ -1,9 +1,9 @@
 package hosted
 
 import (
-	"log/slog"
 	"net/url"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
@@ -29,9 +29,9 @@ func (v *visit) choose(r session.Record, name string) *web.Response {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	if err := m.Begin(v.ctx, v.told(m, r)); err != nil {
-		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method cannot begin", slog.String("session", v.session.Text),
-			slog.String("method", name), slog.String("reason", method.ReasonOf(err)),
-			slog.String("error", err.Error()))
+		step := whyFailed(m.Name, err)
+		step.Result = host.MethodUnavailable
+		v.stepEnded(step, err)
 		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))
 	}
 	return v.seeOther(v.url(methodParam, name))

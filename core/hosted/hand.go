@@ -99,14 +99,14 @@ func (v *visit) settle(r session.Record) (session.Record, error) {
 	d := hand.Outcome()
 	if m, ok := v.offered(hand.Method); !ok || !m.Holds(v.told(m, r), d) {
 		v.outdated = true
-		v.logFailed(m, method.ErrOutdated)
+		v.stepEnded(whyFailed(hand.Method, method.ErrOutdated), method.ErrOutdated)
 		return v.Lifecycle.Discard(v.ctx, v.session, hand.Handle)
 	}
 	if d.Verdict == method.Approved {
 		return r, nil
 	}
 	v.brought = d.Reason
-	step := lifecycle.Step{Trigger: triggers[d.Verdict], Attempt: hand.Attempt}
+	step := lifecycle.Step{Trigger: triggers[d.Verdict], Attempt: hand.Attempt, What: whatOf(hand.Method, d)}
 	if _, err := v.Lifecycle.Fire(v.ctx, v.session, step); err != nil {
 		return r, err
 	}

@@ -265,21 +265,13 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 	case kv.Failed(err):
 		return v.unavailable(err)
 	case err != nil:
-		v.logFailed(m, err)
+		v.failed(m, err)
 		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{Trouble: true})
 		page.Status = 503
 		page.Header.Set("Retry-After", "2")
 		return page
 	}
-	v.logRefused(m, d)
 	return v.decided(m, s, form.Get(stepParam), d)
-}
-
-// logRefused says why an answer has failed the attempt, in one line that has nothing of the answer.
-func (v *visit) logRefused(m method.Opened, d method.Decision) {
-	if d.Refusal != nil {
-		v.logAnswer(v.ctx, v.session, m, d.Refusal)
-	}
 }
 
 // formStep returns the step of a form and its method, or the page in its place.
@@ -309,12 +301,39 @@ func (v *visit) formStep(r session.Record, form url.Values) (
 	return m, s, nil
 }
 
-// logFailed says that a method could not decide, in one line that has neither what the user sent nor what the
-// other side answered.
-func (v *visit) logFailed(m method.Opened, err error) {
-	v.Log.LogAttrs(v.ctx, slog.LevelWarn, "method failed", slog.String("session", v.session.Text),
-		slog.String("method", m.Name), slog.String("reason", method.ReasonOf(err)),
-		slog.String("error", err.Error()))
+// failed logs and keeps that a method could not decide. Neither has what the user sent or what the other side
+// responded.
+func (v *visit) failed(m method.Opened, err error) {
+	step := whyFailed(m.Name, err)
+	if errors.Is(err, method.ErrStep) { // of no step, so nothing to keep
+		v.Lifecycle.LogStep(v.ctx, v.session, step, err)
+		return
+	}
+	v.stepEnded(step, err)
+}
+
+// whyFailed is an error of a method as the log and the record have it.
+func whyFailed(name string, err error) session.Step {
+	result, reason := method.WhyOf(err)
+	return session.Step{Method: name, Result: result, Reason: reason}
+}
+
+// stepEnded logs and keeps a step of a method after which the session goes on, and gives back the claim.
+func (v *visit) stepEnded(step session.Step, cause error) {
+	v.Lifecycle.Ended(v.ctx, v.session, v.claim, step, cause)
+	v.claim = ""
+}
+
+// logBegun logs that the user goes to the other side of a method. If they do not come back, the log shows where
+// they went.
+func (v *visit) logBegun(m method.Opened) {
+	v.Lifecycle.LogStep(v.ctx, v.session, session.Step{Method: m.Name, Result: host.MethodLeft}, nil)
+}
+
+// whatOf is a decision as the log and the record have it.
+func whatOf(name string, d method.Decision) session.Step {
+	result, reason := d.Result()
+	return session.Step{Method: name, Result: result, Reason: reason, Setting: d.Setting, Detail: d.Detail}
 }
 
 // decided applies a decision about a step. text is the step as the browser has it, or "" if it has it in a
@@ -331,17 +350,22 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 		switch {
 		case d.Leave != nil:
 			s.Method = m.Name // a step of the sandbox does not name it
+			v.logBegun(m)
 			return v.leave(s, *d.Leave)
 		case d.Box:
 			s.Method = m.Name
+			v.logBegun(m)
 			return v.openBox(m, s)
 		}
 		return v.goOn(s)
 	}
+	if trigger == session.Cancelled {
+		v.stepEnded(whatOf(m.Name, d), nil)
+	}
 	if v.phone != nil {
 		return v.bring(d)
 	}
-	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt}
+	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt, What: whatOf(m.Name, d)}
 	if s.Handle != "" {
 		step.Browser = session.Proof(s.Handle)
 	}

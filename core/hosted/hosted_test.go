@@ -73,6 +73,7 @@ func newWorld(t testing.TB) *world {
 		Sealer:      h.Sealer,
 		Now:         h.Now,
 		Random:      h.Random,
+		Log:         h.Log,
 		Attempts:    3,
 		OutcomeLife: time.Hour,
 	}
@@ -516,17 +517,21 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	_, flow := w.flow(t, nil)
+	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict, w.provider.err = method.Approved, errors.New("cause")
 	resp := w.post(flow, nil)
-	if resp.Status != 503 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) {
-		t.Errorf("method.Act: an error decides something: %d, %d commits", resp.Status, w.commits)
+	r, _, err := w.Lifecycle.Load(ctx, id)
+	coretest.Must(t, err)
+	if resp.Status != 503 || w.commits != 1 || r.State != session.Started ||
+		r.Attempts != 0 || bytes.Contains(resp.Body, []byte("cause")) {
+		t.Errorf("method.Act: an error decides something, or more is kept than the step: %d, %d commits, %+v",
+			resp.Status, w.commits, r)
 	}
 	// This is a mistake of the browser, or of an attacker. It is no fault of the service and is not logged.
 	w.provider.err = fmt.Errorf("%w: cause", method.ErrStep)
 	w.Logged.Reset()
 	resp = w.post(flow, nil)
-	if resp.Status != 400 || w.commits != 0 || bytes.Contains(resp.Body, []byte("cause")) ||
+	if resp.Status != 400 || w.commits != 1 || bytes.Contains(resp.Body, []byte("cause")) ||
 		w.Logged.Len() > 0 {
 		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s",
 			resp.Status, w.commits, &w.Logged)

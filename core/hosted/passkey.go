@@ -172,7 +172,8 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 		return v.notAccepted(reason)
 	}
 	r, err = v.Lifecycle.Fire(v.ctx, v.session, lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
-		Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name}})
+		Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name},
+		What: whatOf(passkey.Name, method.Decision{Verdict: method.Approved})})
 	if err != nil {
 		return v.unavailable(err)
 	}
@@ -215,7 +216,9 @@ func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 	}
 	if reason != "" {
 		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "passkey not accepted", slog.String("session", v.session.Text),
-			slog.String("reason", cmp.Or(why, string(reason))))
+			slog.String("method", passkey.Name), slog.String("reason", cmp.Or(why, string(reason))),
+			slog.String("integration", v.session.Integration.ID),
+			slog.String("publisher", v.session.Integration.PublisherID))
 	}
 }
 

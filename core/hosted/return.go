@@ -88,10 +88,10 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	case kv.Failed(err):
 		return v.unavailable(err)
 	case errors.Is(err, method.ErrStep): // it is the return of no errand of this method
-		v.logFailed(m, err)
+		v.failed(m, err)
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	v.logFailed(m, err)
+	v.failed(m, err)
 	if !errors.Is(err, method.ErrOutdated) {
 		return v.seeOther(v.againURL(m, shownTrouble))
 	}

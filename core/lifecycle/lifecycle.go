@@ -86,17 +86,19 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 }
 
 // Begin commits what a new session needs. If its integration sends events, that is the started event and the
-// expiry timer. If the provider could not begin, it is the failed outcome with its event. The caller's own
-// checks and puts, in the same partition, are part of the commit. If there is nothing to commit, Begin does
-// not touch the KV.
+// expiry timer. If the provider could not begin, which failed says, it is the failed outcome with its event.
+// The caller's own checks and puts, in the same partition, are part of the commit. If there is nothing to
+// commit, Begin does not touch the KV.
 //
 // A *kv.Conflict is about the caller's checks alone. Without any check a lost reply cannot be resolved, since
 // a second commit could send an event twice. There may then be a session that nobody was told of. It expires.
-func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks []kv.Check,
+func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, checks []kv.Check,
 	extra []kv.Put) error {
+	initiated := failed == nil
 	tx := kv.Tx{Partition: s.ID.Partition.Name(), Checks: checks, Puts: extra}
 	sends := s.Integration.Webhook.Sends()
 	var now time.Time
+	var r session.Record
 	if sends || !initiated { // asking for the time costs a guest something
 		now = l.Now()
 	}
@@ -109,7 +111,9 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 		}
 	}
 	if !initiated {
-		r, _ := session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.AttemptsOf(s))
+		failed.At = now
+		r, _ = session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.AttemptsOf(s))
+		r, _ = r.With(*failed)
 		if err := l.addOutcome(&tx, s, r, ""); err != nil {
 			return err
 		}
@@ -132,6 +136,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, initiated bool, checks
 	l.tally(s, host.OutcomeStarted)
 	if !initiated {
 		l.tally(s, host.OutcomeUnknown)
+		l.logEnd(ctx, s, r, *failed)
 	}
 	return nil
 }
@@ -152,6 +157,10 @@ type Step struct {
 
 	// Proven is session.Record's, if the step completes the session.
 	Proven verdict.Basis
+
+	// What says which method the step was of, and why it ended so. The record keeps it unless the step
+	// completes the session.
+	What session.Step
 }
 
 // Fire applies a step. It returns the record that holds afterwards, even if another caller has written it.
@@ -193,6 +202,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		}
 		if next.State == session.Completed {
 			next.Browser, next.Proven = step.Browser, step.Proven
+		} else if step.What.Method != "" {
+			step.What.At = now
+			next, _ = next.With(step.What)
 		}
 		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
@@ -215,7 +227,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			if next.Terminal() {
 				l.count(countOf(next.State))
 				l.tally(s, outcomeOf(next))
-				l.logEnd(ctx, s, next)
+				l.logEnd(ctx, s, next, step.What)
+			} else {
+				l.LogStep(ctx, s, step.What, nil)
 			}
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:
@@ -398,13 +412,17 @@ func (l *Lifecycle) announce(tx kv.Tx) {
 	}
 }
 
-// logEnd writes the line that says how a session has ended, as operators see it.
-func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record) {
+// logEnd writes the line that says how a session has ended, as operators see it. last is the step that ended
+// it. A session that expired ended without one: the line has the last step that the record keeps, if any.
+func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, last session.Step) {
 	if l.Log == nil {
 		return
 	}
-	attrs := []slog.Attr{slog.String("session", s.Text), slog.String("integration", s.Integration.ID),
-		slog.String("publisher", s.Integration.PublisherID), slog.String("state", r.State.Status())}
+	if steps := r.Steps.All(); last.Method == "" && len(steps) > 0 {
+		last = steps[len(steps)-1]
+	}
+	last.Result = "" // the state says it
+	attrs := append(stepAttrs(s, last, nil), slog.String("state", r.State.Status()))
 	if r.FailureCode != "" {
 		attrs = append(attrs, slog.String("code", r.FailureCode))
 	}
@@ -448,7 +466,15 @@ func outcomeOf(r session.Record) string {
 // tally counts an outcome of the session's integration. It is called only after the commit that decides the
 // outcome is known to be this instance's own. So each outcome counts once over all instances.
 func (l *Lifecycle) tally(s Session, outcome string) {
-	if l.Tally != nil {
-		l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
+	if l.Tally == nil {
+		return
+	}
+	l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
+	if !s.Integration.Webhook.Sends() { // it has no timer
+		untimed := host.OutcomeUntimedEnded
+		if outcome == host.OutcomeStarted {
+			untimed = host.OutcomeUntimed
+		}
+		l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: untimed})
 	}
 }

@@ -47,7 +47,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
 	w.script()
 	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife,
-		KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
+		KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
 		Tally: func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() },
 		Wake: func(_ kv.Partition, due time.Time) {
@@ -145,7 +145,7 @@ func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
 		"off, though with a URL": {Off: true, URL: withWebhook.URL}} {
 		w := newWorld(t)
 		before := w.Store.Calls()
-		coretest.Must(t, w.Begin(ctx, w.session(t, hook), true, nil, nil))
+		coretest.Must(t, w.Begin(ctx, w.session(t, hook), nil, nil, nil))
 		if n := w.Store.Calls() - before; n != 0 {
 			t.Errorf("architecture, What is where: %s: start asked the KV %d times", name, n)
 		}
@@ -180,7 +180,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, c.hook)
-			coretest.Must(t, w.Begin(ctx, s, c.initiated, c.checks, c.extra))
+			coretest.Must(t, w.Begin(ctx, s, beginning(c.initiated), c.checks, c.extra))
 			if n := w.commits.Load(); n != 1 || w.Store.Calls() != 1 {
 				t.Errorf("architecture: %d commits and %d calls, want one", n, w.Store.Calls())
 			}
@@ -209,7 +209,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 func TestBeginWakesTheRunner(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	if len(w.woken) != 2 || !w.woken[0].Equal(w.Clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
 		t.Errorf("the runner was woken for %v, want now and %s", w.woken, s.ID.Expires())
 	}
@@ -251,7 +251,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			w.script(c.faults...)
-			err := w.Begin(ctx, s, c.initiated, c.checks, c.extra)
+			err := w.Begin(ctx, s, beginning(c.initiated), c.checks, c.extra)
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
@@ -274,7 +274,7 @@ func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3",
 		Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
-	err := w.Begin(ctx, w.session(t, withWebhook), true, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
+	err := w.Begin(ctx, w.session(t, withWebhook), nil, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
 	var conflict *kv.Conflict
 	if !errors.As(err, &conflict) {
 		t.Fatalf("error %v, want a conflict", err)
@@ -309,7 +309,7 @@ func TestFire(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
-			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			w.Clock.Advance(time.Minute)
 			r, err := w.Fire(ctx, s, Step{Trigger: c.trigger})
 			coretest.Must(t, err)
@@ -396,7 +396,7 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life)
 	r, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	if err != nil || r.State != session.Expired || !r.At.Equal(s.ID.Expires()) {
@@ -442,7 +442,7 @@ func TestRaces(t *testing.T) {
 			for range 20 {
 				w := newWorld(t)
 				s := w.session(t, withWebhook)
-				coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+				coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 				w.Clock.Advance(session.Life - time.Millisecond)
 				records := make([]session.Record, 64)
 				errs := make([]error, len(records))
@@ -518,7 +518,7 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 				func(t *testing.T) {
 					w := newWorld(t)
 					s := w.session(t, withWebhook)
-					coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+					coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 					_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
 					coretest.Must(t, err)
 					before := w.record(t, s)
@@ -640,7 +640,7 @@ func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 func TestTheTimerEndsASession(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life + 3*time.Second)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, w.Clock.Now())))
 	r := w.record(t, s)
@@ -658,7 +658,7 @@ func TestTheTimerEndsASession(t *testing.T) {
 func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.woken = nil
 	w.Clock.Advance(session.Life - time.Millisecond)
 	coretest.Must(t, w.Expire(ctx, s, w.claimTimer(t, s.ID.Expires()))) // by another instance's faster clock
@@ -684,7 +684,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	job := w.claimTimer(t, s.ID.Expires())
 	w.Clock.Advance(time.Minute)
 	first, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
@@ -714,7 +714,7 @@ func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
 func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life)
 	stale := w.claimTimer(t, w.Clock.Now())
 	w.Clock.Advance(time.Minute)
@@ -738,7 +738,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 		t.Run(fmt.Sprintf("spec, States: expiry under %v", faults), func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
-			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			w.Clock.Advance(session.Life)
 			job := w.claimTimer(t, w.Clock.Now())
 			w.script(faults...)
@@ -777,7 +777,7 @@ func TestRandomFaults(t *testing.T) {
 		var sessions []Session
 		for range 10 {
 			s := w.session(t, withWebhook)
-			coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			sessions = append(sessions, s)
 		}
 		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1,

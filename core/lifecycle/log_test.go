@@ -61,7 +61,7 @@ func TestTheEventsOfASessionAreInTheLog(t *testing.T) {
 				return w.Clock.Now()
 			}
 			w.Clock.Advance(40 * time.Millisecond)
-			coretest.Must(t, w.Begin(ctx, s, c.initiated, nil, nil))
+			coretest.Must(t, w.Begin(ctx, s, beginning(c.initiated), nil, nil))
 			w.Clock.Advance(3 * time.Second)
 			c.end(t, w, s)
 

@@ -53,7 +53,9 @@ func TestAStartCountsOnce(t *testing.T) {
 		want      []string
 	}{
 		{"without a commit", integration.Webhook{Off: true}, true, nil, nil, nil,
-			[]string{host.OutcomeStarted}},
+			[]string{host.OutcomeStarted, host.OutcomeUntimed}},
+		{"a provider that cannot begin, without a webhook", integration.Webhook{Off: true}, false, nil, nil, nil,
+			[]string{host.OutcomeStarted, host.OutcomeUntimed, host.OutcomeUnknown, host.OutcomeUntimedEnded}},
 		{"with a commit", withWebhook, true, nil, nil, nil, []string{host.OutcomeStarted}},
 		{"a provider that cannot begin", withWebhook, false, nil, nil, nil,
 			[]string{host.OutcomeStarted, host.OutcomeUnknown}},
@@ -65,7 +67,7 @@ func TestAStartCountsOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.script(c.faults...)
-			err := w.Begin(ctx, w.session(t, c.hook), c.initiated, c.checks, c.extra)
+			err := w.Begin(ctx, w.session(t, c.hook), beginning(c.initiated), c.checks, c.extra)
 			if (err == nil) != (c.want != nil) {
 				t.Errorf("error %v", err)
 			}
@@ -100,7 +102,7 @@ func TestAnOutcomeCountsUnderItsName(t *testing.T) {
 func TestAnExpirationCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	coretest.Must(t, w.Begin(ctx, s, true, nil, nil))
+	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life)
 	job := w.claimTimer(t, w.Clock.Now())
 	coretest.Must(t, w.Expire(ctx, s, job))
@@ -115,7 +117,7 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 		_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 		coretest.Must(t, err)
 	}
-	w.wantTally(t, host.OutcomeExpired)
+	w.wantTally(t, host.OutcomeExpired, host.OutcomeUntimedEnded)
 }
 
 // Several instances end a session at once. One of them counts it.

@@ -1,6 +1,7 @@
 package method
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,14 +209,23 @@ func (o Opened) Request(ctx context.Context, s Session, state []byte, same bool)
 
 // tellFailed tells of an answer of the other side that is not good, or that did not come.
 func (o Opened) tellFailed(err error) {
+	if !errors.Is(err, ErrStep) {
+		o.tell(ResultOf(err), ReasonOf(err))
+	}
+}
+
+// ResultOf returns the event as which an error of a method counts after its first step: its other side is
+// unavailable, or has sent something that must not be believed, or the step has failed for another cause.
+func ResultOf(err error) string {
 	var refusal *Refusal
+	var fetch *host.FetchError
 	switch {
 	case errors.As(err, &refusal):
-		o.tell(host.MethodRefused, refusal.Reason)
-	case errors.Is(err, ErrStep):
-	default:
-		o.tell(host.MethodFailed, ReasonOf(err))
+		return host.MethodRefused
+	case errors.As(err, &fetch):
+		return host.MethodUnavailable
 	}
+	return host.MethodFailed
 }
 
 func (o Opened) tell(event, reason string) {
@@ -233,6 +243,22 @@ func ReasonOf(err error) string {
 		return fetch.Reason
 	}
 	return ""
+}
+
+// WhyOf returns ResultOf and ReasonOf of an error, for logs and records. An error without a reason has its
+// result as one.
+func WhyOf(err error) (result, reason string) {
+	result = ResultOf(err)
+	return result, cmp.Or(ReasonOf(err), result)
+}
+
+// Result returns the event as which a decision counts, and its most exact reason. Pending is no result: "".
+func (d Decision) Result() (result, reason string) {
+	result = verdictEvents[d.Verdict]
+	if d.Refusal != nil {
+		return result, d.Refusal.Reason
+	}
+	return result, cmp.Or(string(d.Reason), result)
 }
 
 // verdictEvents are what verdicts are counted as. Pending is no verdict yet.

@@ -3,6 +3,7 @@ package method
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -75,5 +76,11 @@ func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	began := f.now()
 	resp, err := f.Fetcher.Fetch(ctx, req)
 	step.left -= min(max(f.now().Sub(began), 0), req.Timeout)
+	// A 5xx is as good as no response: the other side is away, whatever its body says. A probe is no step:
+	// its operator sees the status.
+	if err == nil && resp.Status >= 500 {
+		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchUnavailable,
+			Err: fmt.Errorf("status %d", resp.Status)}
+	}
 	return resp, err
 }

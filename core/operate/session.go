@@ -10,7 +10,8 @@ import (
 	"github.com/verge-id/verge/core/session"
 )
 
-// Session returns a session by its id: what its id says, what became of it, and its events.
+// Session returns a session by its id: the facts in the id, the outcome, the last steps without success, and
+// the events.
 func (o *Operations) Session(ctx context.Context, who Actor, text string) (Session, error) {
 	id, err := session.ParseID(o.Sealer, text)
 	if errors.Is(err, host.ErrKeyAwaited) {
@@ -36,7 +37,11 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 		Level:        id.Level.String(),
 		ChallengeAge: id.ChallengeAge, Status: r.State.Status(), FailureCode: r.FailureCode,
 		Attempts: r.Attempts,
-		Started:  id.Created, Expires: id.Expires(), Events: []Delivery{}}
+		Started:  id.Created, Expires: id.Expires(), Events: []Delivery{},
+		Steps: []SessionStep{}}
+	for _, step := range r.Steps.All() {
+		v.Steps = append(v.Steps, SessionStep(step))
+	}
 	var ended time.Time
 	if r.Terminal() {
 		ended = r.At

@@ -240,6 +240,19 @@ type Session struct {
 	Ended        *time.Time `json:"completed_at,omitempty"`
 	ResultUsed   *bool      `json:"result_used,omitempty"` // of a completed one, while its result token lives
 	Events       []Delivery `json:"events"`
+
+	// Steps are the last steps of methods that did not succeed, the oldest first, at most session.MaxSteps.
+	Steps []SessionStep `json:"steps"`
+}
+
+// SessionStep says why a step of a session did not succeed.
+type SessionStep struct {
+	At      time.Time `json:"at"`
+	Method  string    `json:"method"`
+	Result  string    `json:"result"`            // such as unavailable, failed, refused, attempt_failed, rejected
+	Reason  string    `json:"reason"`            // such as timeout; the result if there is no other
+	Setting string    `json:"setting,omitempty"` // that caused it
+	Detail  string    `json:"detail,omitempty"`  // a name or path in the setting
 }
 
 // TestSession is a session that was started to try things out, in the sandbox.

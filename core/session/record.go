@@ -23,12 +23,14 @@ type recordJSON struct {
 
 	// An earlier release wrote what was proven without its basis, as "p". It counts for nothing.
 	Proven verdict.Basis `json:"v,omitzero"`
+
+	Steps json.RawMessage `json:"l,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
 	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box,
-		Hand: r.Hand, Proven: r.Proven}
+		Hand: r.Hand, Proven: r.Proven, Steps: json.RawMessage(r.Steps)}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
@@ -57,11 +59,12 @@ func ParseRecord(b []byte) (Record, error) {
 	box, _, ok7 := o.String("x")
 	hand, _, ok8 := o.String("h")
 	proven, ok9 := readProven(o)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9) {
+	steps, ok10 := readSteps(o)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
 	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box,
-		Hand: hand, Proven: proven}
+		Hand: hand, Proven: proven, Steps: stepsOf(steps...)}
 	switch r.State {
 	case Started:
 		if asked != 0 {

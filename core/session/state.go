@@ -74,6 +74,9 @@ type Record struct {
 	// Hand is the handle of the attempt's hand-off to a phone, the last one that was opened. What came of
 	// another one does not count. "": none is open.
 	Hand string
+
+	// Steps are the last ones that did not succeed, at most MaxSteps.
+	Steps Steps
 }
 
 // IsAsked reports whether the other side of a method is being asked about the attempt.
@@ -92,7 +95,8 @@ func (r Record) Terminal() bool { return r.State != "" && r.State != Started }
 // over, whether or not its timer has fired (contract 20).
 func (r Record) As(now, expires time.Time) Record {
 	if !r.Terminal() && !now.Before(expires) {
-		return Record{State: Expired, Attempts: r.Attempts, FailureCode: webhook.FailureTimeout, At: expires}
+		return Record{State: Expired, Attempts: r.Attempts, FailureCode: webhook.FailureTimeout, At: expires,
+			Steps: r.Steps}
 	}
 	if r.State == "" {
 		r.State = Started
@@ -113,7 +117,7 @@ func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Rec
 		return r, true
 	}
 	end := func(s State, code string) (Record, bool) {
-		return Record{State: s, Attempts: r.Attempts, FailureCode: code, At: now}, true
+		return Record{State: s, Attempts: r.Attempts, FailureCode: code, At: now, Steps: r.Steps}, true
 	}
 	switch t {
 	case Succeeded:

@@ -176,6 +176,10 @@ func TestRecordRoundTrip(t *testing.T) {
 		{State: Started, Attempts: 2},
 		{State: Started, AskedUntil: testTime},
 		{State: Started, Box: "b", Hand: "h"},
+		{State: Started, Steps: stepsOf(Step{testTime, "bank", "unavailable", "timeout", "", ""},
+			Step{testTime, "bank", "cancelled", "cancelled", "", ""})},
+		{State: Failed, FailureCode: webhook.FailureUnknown, At: testTime,
+			Steps: stepsOf(Step{testTime, "bank", "attempt_failed", "unconfirmed", "proof.claim", "age.over"})},
 		{State: Completed, Attempts: 1, At: testTime},
 		{State: Failed, Attempts: 3, FailureCode: webhook.FailureMaxAttempts, At: testTime},
 		{State: Expired, FailureCode: webhook.FailureTimeout, At: testTime.Add(Life)},
@@ -194,7 +198,9 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestParseRecordRefuses(t *testing.T) {
 	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`,
 		`{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`,
-		`{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`} {
+		`{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`,
+		`{"s":"started","l":{}}`, `{"s":"started","l":[1]}`, `{"s":"started","l":[{"t":"1"}]}`,
+		`{"s":"started","l":[{"t":1,"m":2}]}`} {
 		if r, err := ParseRecord([]byte(s)); err == nil {
 			t.Errorf("%q is read as %+v: a damaged record decides nothing", s, r)
 		}
@@ -203,7 +209,8 @@ func TestParseRecordRefuses(t *testing.T) {
 
 func FuzzParseRecord(f *testing.F) {
 	for _, s := range []string{`{"s":"started","n":2}`, `{"s":"completed","t":1795212600123}`,
-		`{"s":"failed","c":"MAX_ATTEMPTS","n":3,"t":1}`, `{"s":"expired"}`, `{}`, ``} {
+		`{"s":"failed","c":"MAX_ATTEMPTS","n":3,"t":1}`, `{"s":"expired"}`, `{}`, ``,
+		`{"s":"started","l":[{"t":1,"m":"bank","e":"failed"}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -144,6 +144,11 @@ type HandClaims struct {
 
 	// Basis is what the verdict was judged by. Zero in hand-offs of an earlier release.
 	Basis verdict.Basis `json:"by,omitzero"`
+
+	// For the log, as method.Decision has them.
+	Refusal string `json:"rf,omitempty"`
+	Setting string `json:"sg,omitempty"`
+	Detail  string `json:"dt,omitempty"`
 }
 
 // ResultClaims name a completed session. There is no separate token id, because the session is the

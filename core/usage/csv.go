@@ -18,8 +18,8 @@ func WriteCSV(w io.Writer, integration string, days []Day) error {
 	}
 	for _, d := range days {
 		line := []string{integration, d.Day.String()}
-		for _, n := range d.Counts {
-			line = append(line, strconv.FormatUint(n, 10))
+		for _, outcome := range host.Outcomes() {
+			line = append(line, strconv.FormatUint(d.Counts.Of(outcome), 10))
 		}
 		if err := out.Write(append(line, strconv.FormatUint(d.Open(), 10))); err != nil {
 			return err

@@ -236,7 +236,7 @@ func dayIn(o web.Object) (host.Day, bool) {
 }
 
 func countsIn(o web.Object) (c host.Counts) {
-	for _, outcome := range host.Outcomes() {
+	for _, outcome := range host.Counted() {
 		if n, present, ok := o.Integer(outcome); present && ok && n > 0 {
 			c.Add(outcome, uint64(n))
 		}
@@ -246,7 +246,7 @@ func countsIn(o web.Object) (c host.Counts) {
 
 func objectOf(c host.Counts) []byte {
 	w := web.NewObjectWriter(128)
-	for i, outcome := range host.Outcomes() {
+	for i, outcome := range host.Counted() {
 		if c[i] > 0 {
 			w.Number(outcome, int64(c[i]))
 		}
@@ -261,13 +261,12 @@ type Day struct {
 	Counts host.Counts
 }
 
-// Open returns how many sessions more were started than ended. Of an integration that sends no events,
-// sessions that nobody finished stay open: nothing waits for their end.
+// Open returns how many sessions more were started than ended.
 func (d Day) Open() uint64 {
 	started, ended := d.Counts.Of(host.OutcomeStarted), uint64(0)
-	for i, n := range d.Counts {
-		if host.Outcomes()[i] != host.OutcomeStarted {
-			ended += n
+	for _, outcome := range host.Outcomes() {
+		if outcome != host.OutcomeStarted {
+			ended += d.Counts.Of(outcome)
 		}
 	}
 	return started - min(started, ended)
@@ -292,6 +291,29 @@ func (u *Usage) Read(ctx context.Context, integration string, from, to host.Day)
 	if to < from || int(to-from) >= MaxDays || !isName(integration) {
 		return nil, ErrRange
 	}
+	// The day before has the starts of sessions that ended in the first minutes of from.
+	days, err := u.read(ctx, integration, from-1, to)
+	if err != nil {
+		return nil, err
+	}
+	addExpired(days)
+	return days[1:], nil
+}
+
+// addExpired counts untimed sessions that have not ended as expired, on the day on which they did. Instances
+// count a session as untimed when its life is over, and its end when it happens. So an end can count on an
+// earlier day than its session.
+func addExpired(days []Day) {
+	early := uint64(0) // ends whose sessions are not counted yet
+	for i := range days {
+		c := &days[i].Counts
+		untimed, ended := c.Of(host.OutcomeUntimed), c.Of(host.OutcomeUntimedEnded)+early
+		c.Add(host.OutcomeExpired, untimed-min(untimed, ended))
+		early = ended - min(untimed, ended)
+	}
+}
+
+func (u *Usage) read(ctx context.Context, integration string, from, to host.Day) ([]Day, error) {
 	days := make([]Day, to-from+1)
 	for i := range days {
 		days[i].Day = from + host.Day(i)

@@ -112,6 +112,40 @@ func TestAStoreThatFailsIsAnError(t *testing.T) {
 	}
 }
 
+// A session without an event has no timer. It has expired when its life is over and it has not ended.
+func TestRead_UntimedSessionsExpire(t *testing.T) {
+	_, u, day := newWorld(t)
+	of := func(day host.Day, instance string, untimed, ended, expired uint64) host.DayTotal {
+		d := counted(day, instance, untimed, ended)
+		d.Counts.Add(host.OutcomeUntimed, untimed)
+		d.Counts.Add(host.OutcomeUntimedEnded, ended)
+		d.Counts.Add(host.OutcomeExpired, expired)
+		return d
+	}
+	record(t, u, of(day-2, "a", 5, 2, 0))
+	record(t, u, of(day-2, "b", 0, 1, 1)) // that ends another instance's, and has one with a timer
+	record(t, u, of(day-1, "a", 2, 3, 0)) // one end is that of a session that begins before midnight
+	record(t, u, of(day, "a", 4, 1, 0))
+	for _, c := range []struct {
+		name string
+		from host.Day
+		want []uint64
+	}{
+		{"contract 44: all days", day - 2, []uint64{3, 0, 2}},
+		{"contract 44: the day before counts, too", day, []uint64{2}},
+	} {
+		days, err := u.Read(t.Context(), testhost.UUID, c.from, day)
+		coretest.Must(t, err)
+		var got []uint64
+		for _, d := range days {
+			got = append(got, d.Counts.Of(host.OutcomeExpired))
+		}
+		if !slices.Equal(got, c.want) || days[0].Day != c.from {
+			t.Errorf("%s: %v expired from %s, want %v", c.name, got, days[0].Day, c.want)
+		}
+	}
+}
+
 // What has not changed since is not written again.
 func TestTheSameSumsAreNoCommit(t *testing.T) {
 	h, u, day := newWorld(t)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,16 +28,22 @@ func newSessionMetrics() sessionMetrics {
 		prometheus.CounterOpts{
 			Name: "verge_sessions_total",
 			Help: "Sessions that this instance has started or ended, by integration and outcome. " +
+				"Expired: without webhooks, those that it started and nothing ended within 10 minutes. " +
 				"Integration other: all beyond the first 500 that had a session since the process began.",
 		}, []string{"integration", "outcome"})}
 }
 
 // Tally counts a session that has started or ended. It fits host.Host.Tally, and takes what is Valid.
 func (m *Metrics) Tally(t host.Tally) {
-	if t.Key != "" { // the use of a key
+	if t.Key != "" || !slices.Contains(host.Outcomes(), t.Outcome) { // a key's use, or of an untimed session
 		return
 	}
 	m.sessions.total.WithLabelValues(m.sessions.known.of(t.Integration), t.Outcome).Inc()
+}
+
+// Expired counts n sessions without a timer that have expired. It fits tallies.Config.Expired.
+func (m *Metrics) Expired(integration string, n int) {
+	m.sessions.total.WithLabelValues(m.sessions.known.of(integration), host.OutcomeExpired).Add(float64(n))
 }
 
 // labels are the values that a label may have.

@@ -150,7 +150,7 @@ func (s *service) begin(n int) error {
 				id, text, err := s.session()
 				if err == nil {
 					err = l.Begin(context.Background(),
-						lifecycle.Session{ID: id, Text: text, Integration: i}, true, nil, nil)
+						lifecycle.Session{ID: id, Text: text, Integration: i}, nil, nil, nil)
 				}
 				if err != nil {
 					errs <- err
@@ -166,7 +166,7 @@ func (s *service) begin(n int) error {
 			return err
 		}
 		session := lifecycle.Session{ID: id, Text: text, Integration: i}
-		if err := l.Begin(context.Background(), session, true, nil, nil); err != nil {
+		if err := l.Begin(context.Background(), session, nil, nil, nil); err != nil {
 			return err
 		}
 	}

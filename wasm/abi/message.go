@@ -635,7 +635,7 @@ func (w *writer) dayTotal(d host.DayTotal) {
 		n       uint64
 	}
 	var counts []count
-	for _, outcome := range host.Outcomes() {
+	for _, outcome := range host.Counted() {
 		if n := d.Counts.Of(outcome); n > 0 {
 			counts = append(counts, count{outcome, n})
 		}

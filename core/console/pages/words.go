@@ -321,6 +321,18 @@ type moment struct {
 	href              string // the event's id
 }
 
+// failedStep says which method had no success, and which setting caused it.
+func failedStep(s operate.SessionStep) string {
+	text := "Method " + s.Method + ": " + strings.ReplaceAll(s.Result, "_", " ")
+	if s.Setting != "" {
+		text += ", setting " + s.Setting
+	}
+	if s.Detail != "" {
+		text += " (" + s.Detail + ")"
+	}
+	return text
+}
+
 // momentsOf tells a session in the order of time.
 func momentsOf(s operate.Session) []moment {
 	moments := []moment{{at: s.Started, tone: Idle, text: "Started"}}
@@ -336,6 +348,9 @@ func momentsOf(s operate.Session) []moment {
 		}
 		moments = append(moments, moment{at: at, tone: tone, text: "Event " + eventWord(e.Type),
 			badge: word, href: e.Place})
+	}
+	for _, step := range s.Steps {
+		moments = append(moments, moment{at: step.At, tone: Wait, text: failedStep(step), badge: step.Reason})
 	}
 	slices.SortStableFunc(moments, func(a, b moment) int { return a.at.Compare(b.at) })
 	return moments

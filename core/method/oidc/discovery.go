@@ -164,8 +164,8 @@ const (
 )
 
 // errBurst says that the provider was just asked often enough.
-var errBurst = errors.New("oidc: the provider has not answered the last requests; " +
-	"it is asked again in a few seconds")
+var errBurst error = &host.FetchError{Reason: host.FetchUnavailable, Err: errors.New(
+	"the provider has not answered the last requests; it is asked again in a few seconds")}
 
 // kept is a document of the provider that is kept in memory. It may be used concurrently.
 //

@@ -32,6 +32,10 @@ type Config struct {
 	// Most is how many integrations, and how many keys, are counted between two times when all is recorded.
 	// Each takes about 300 bytes. 0: 65,536.
 	Most int
+
+	// Expired is called, from Record, with how many untimed sessions of an integration have expired, as far as
+	// this instance can tell: their life is over, and it has seen no end for each. Nil discards it.
+	Expired func(integration string, n int)
 }
 
 // Aggregator adds tallies up. Its methods may be called concurrently.
@@ -44,8 +48,9 @@ type Aggregator struct {
 	name     string // of this instance, for sums that begin now
 	days     map[dayOf]*sum
 	keys     map[string]*use
-	refused  int  // tallies since the last time when all was recorded
-	unusable bool // the module keeps no usage, and nothing has been noted since it said so
+	untimed  map[string]*untimed // by integration
+	refused  int                 // tallies since the last time when all was recorded
+	unusable bool                // the module keeps no usage, and nothing has been noted since it said so
 }
 
 type dayOf struct {
@@ -61,13 +66,24 @@ type sum struct {
 
 type use struct{ last, recorded host.Day }
 
+// untimed are the untimed sessions of an integration: those whose life is not over, by the minute in which it
+// will be, and how many ends of others this instance has seen.
+type untimed struct {
+	due   map[int64]int
+	ended int
+}
+
+// sessionLife is how long a session lives (spec, Limits), to the next full minute.
+const sessionLife = 11 * time.Minute
+
 // never is before any day on which a key can be used.
 const never host.Day = -1 << 31
 
 // New returns an Aggregator that has counted nothing.
 func New(c Config) *Aggregator {
 	c.Most = cmp.Or(c.Most, 1<<16)
-	a := &Aggregator{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{}}
+	a := &Aggregator{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{},
+		untimed: map[string]*untimed{}}
 	a.rename()
 	return a
 }
@@ -97,16 +113,87 @@ func (a *Aggregator) Add(t host.Tally) {
 		u.last = max(u.last, today)
 		return
 	}
-	s := a.days[dayOf{t.Integration, today}]
+	if t.Outcome != host.OutcomeUntimed {
+		a.count(t.Integration, today, t.Outcome, 1)
+	}
+	a.noteUntimed(t)
+}
+
+// count adds to the sum of an integration and day. a.mu is held.
+func (a *Aggregator) count(integration string, day host.Day, outcome string, n int) {
+	s := a.days[dayOf{integration, day}]
 	if s == nil && len(a.days) >= a.config.Most {
-		a.refused++
+		a.refused += n
 		return
 	}
 	if s == nil {
 		s = &sum{name: a.name}
-		a.days[dayOf{strings.Clone(t.Integration), today}] = s
+		a.days[dayOf{strings.Clone(integration), day}] = s
 	}
-	s.counts.Add(t.Outcome, 1)
+	s.counts.Add(outcome, uint64(n))
+}
+
+// noteUntimed notes the start or end of an untimed session. a.mu is held.
+func (a *Aggregator) noteUntimed(t host.Tally) {
+	if t.Outcome != host.OutcomeUntimed && t.Outcome != host.OutcomeUntimedEnded {
+		return
+	}
+	u := a.untimed[t.Integration]
+	if u == nil && len(a.untimed) >= a.config.Most {
+		a.refused++
+		return
+	}
+	if u == nil {
+		u = &untimed{due: map[int64]int{}}
+		a.untimed[strings.Clone(t.Integration)] = u
+	}
+	if t.Outcome == host.OutcomeUntimedEnded {
+		u.ended++
+		return
+	}
+	u.due[minuteOf(a.config.Now().Add(sessionLife))]++
+}
+
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+// Expire counts the untimed sessions whose life is over before a time. Record does it by the clock. A process
+// that ends counts those that still live, too, because no other instance would count them.
+func (a *Aggregator) Expire(before time.Time) {
+	expired := a.expire(minuteOf(before))
+	if a.config.Expired != nil {
+		for integration, n := range expired {
+			a.config.Expired(integration, n)
+		}
+	}
+}
+
+// expire returns how many sessions have expired, by integration.
+func (a *Aggregator) expire(now int64) map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	today := host.DayOf(a.config.Now())
+	expired := map[string]int{}
+	for integration, u := range a.untimed {
+		over := 0
+		for minute, n := range u.due {
+			if minute <= now {
+				over += n
+				delete(u.due, minute)
+			}
+		}
+		if over > 0 {
+			a.count(integration, today, host.OutcomeUntimed, over)
+			a.unusable = false
+		}
+		ended := min(over, u.ended)
+		if u.ended -= ended; over > ended {
+			expired[integration] = over - ended
+		}
+		if len(u.due) == 0 {
+			delete(a.untimed, integration) // ends without starts are other instances'
+		}
+	}
+	return expired
 }
 
 // batch is how many sums one call records. Each costs the core a read, and a commit holds 32.
@@ -115,6 +202,7 @@ const batch = 256
 // Record has record write all sums that have changed since they were last written. What could not be written
 // stays for the next time.
 func (a *Aggregator) Record(ctx context.Context, record func(context.Context, host.Totals) error) error {
+	a.Expire(a.config.Now())
 	a.recording.Lock()
 	defer a.recording.Unlock()
 	changed, usable := a.changed()

@@ -125,6 +125,66 @@ func TestSumsAreRecorded(t *testing.T) {
 	}
 }
 
+// An untimed session counts when its life is over. This instance reports it as expired unless it sees an end.
+func TestUntimedSessions(t *testing.T) {
+	w := newWorld(0)
+	w.now = w.now.Add(-time.Hour)
+	day := host.DayOf(w.now)
+	expired := 0
+	w.config.Expired = func(id string, n int) {
+		if id != integration {
+			t.Errorf("expired: %q", id)
+		}
+		expired += n
+	}
+	note := func(outcome string, n int) {
+		for range n {
+			w.Add(host.Tally{Integration: integration, Outcome: outcome})
+		}
+	}
+	check := func(name string, untimed, ended uint64, want int) {
+		t.Helper()
+		w.must(t)
+		var got host.Counts
+		for _, counts := range w.kept.days {
+			got = got.Plus(counts)
+		}
+		if got.Of(host.OutcomeUntimed) != untimed || got.Of(host.OutcomeUntimedEnded) != ended || expired != want {
+			t.Errorf("contract 44: %s: %d untimed, %d ended, %d expired, want %d, %d, %d", name,
+				got.Of(host.OutcomeUntimed), got.Of(host.OutcomeUntimedEnded), expired, untimed, ended, want)
+		}
+	}
+	note(host.OutcomeUntimed, 3)
+	note(host.OutcomeUntimedEnded, 1)
+	check("they are in progress", 0, 1, 0)
+	w.now = w.now.Add(5 * time.Minute)
+	note(host.OutcomeUntimed, 2)
+	w.now = w.now.Add(4*time.Minute + 59*time.Second)
+	check("a second before the first ones expire", 0, 1, 0)
+	w.now = w.now.Add(2 * time.Minute)
+	check("the first ones have expired", 3, 1, 2)
+	w.Expire(w.now.Add(time.Hour))
+	check("the process ends", 5, 1, 4)
+	if host.DayOf(w.now) != day {
+		t.Fatal("the test passes midnight")
+	}
+}
+
+// Ends of sessions that other instances began are no sessions of this one.
+func TestUntimedSessions_OthersEnds(t *testing.T) {
+	w := newWorld(2)
+	w.config.Expired = func(string, int) { t.Error("a session that never was has expired") }
+	for n := range 5 {
+		w.Add(host.Tally{Integration: fmt.Sprint(n), Outcome: host.OutcomeUntimedEnded})
+		w.must(t)
+		w.now = w.now.Add(24 * time.Hour)
+		w.must(t)
+	}
+	if len(w.untimed) > 0 || strings.Contains(w.log.String(), "not counted") {
+		t.Errorf("kept: %v, log %s", w.untimed, &w.log)
+	}
+}
+
 func TestAStoreThatFailsLosesNothing(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)

@@ -12,7 +12,7 @@ const maxBody = 64 * 1024;
 // a fault of the name, of the port or of the certificate is network_error here.
 const reason = {
   blocked: "destination_not_allowed", timeout: "timeout", cut: "incomplete_answer",
-  network: "network_error",
+  network: "network_error", unavailable: "unavailable",
 };
 
 // egress returns the function that effects takes as fetch. It does not reject.
@@ -50,7 +50,8 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
       answered = true;
       const reply = abi.write(abi.fetched, {
         status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) });
-      tell("fetched", "");
+      if (resp.status >= 500) tell("fetch_failed", reason.unavailable);
+      else tell("fetched", "");
       return { status: abi.status.ok, body: reply };
     } catch (e) {
       // The platform has several messages for a timeout, so only the signal counts.

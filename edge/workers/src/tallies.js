@@ -14,7 +14,7 @@ const day = 86_400_000_000_000n; // ns
 
 const outcomes = new Set([
   "started", "completed", "failed_provider_rejected", "failed_max_attempts", "failed_unknown",
-  "cancelled", "expired",
+  "cancelled", "expired", "untimed", "untimed_ended",
 ]);
 const integration = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const key = /^key_[0-9a-f]{16}$/;

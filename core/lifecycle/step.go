@@ -1,0 +1,89 @@
+package lifecycle
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/session"
+)
+
+// stepMessages are the log's messages for steps after which the session goes on, by session.Step's Result.
+var stepMessages = map[string]string{
+	host.MethodUnavailable:   "method failed",
+	host.MethodFailed:        "method failed",
+	host.MethodRefused:       "method failed",
+	host.MethodAttemptFailed: "attempt failed",
+	host.MethodCancelled:     "method cancelled",
+	host.MethodLeft:          "method begun", // the browser is at another site, or waits for a wallet
+}
+
+// Ended logs a step after which the session goes on and the user has to begin again. It keeps the step in the
+// record, which costs a commit, and gives the claim of the attempt back, if there is one. cause is for the
+// log; nil: there is none. If the store fails, the step is in the log alone, and the claim ends by its time.
+func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step session.Step, cause error) {
+	step.At = l.Now()
+	l.LogStep(ctx, s, step, cause)
+	if err := l.keep(ctx, s, claim, step); err != nil && l.Log != nil {
+		l.Log.LogAttrs(ctx, slog.LevelDebug, "step not kept", slog.String("session", s.Text),
+			slog.String("error", err.Error()))
+	}
+}
+
+// LogStep logs a step of which nothing is kept. cause may be nil.
+func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, cause error) {
+	if l.Log == nil {
+		return
+	}
+	level := slog.LevelInfo
+	switch step.Result {
+	case host.MethodUnavailable, host.MethodFailed, host.MethodRefused:
+		level = slog.LevelWarn
+	}
+	l.Log.LogAttrs(ctx, level, stepMessages[step.Result], stepAttrs(s, step, cause)...)
+}
+
+// stepAttrs are what a line of the log says of a session and of its last step.
+func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
+	attrs := []slog.Attr{slog.String("session", s.Text)}
+	for _, a := range [...][2]string{{"method", step.Method}, {"reason", step.Reason}, {"setting", step.Setting},
+		{"detail", step.Detail}, {"result", step.Result}, {"integration", s.Integration.ID},
+		{"publisher", s.Integration.PublisherID}} {
+		if a[1] != "" {
+			attrs = append(attrs, slog.String(a[0], a[1]))
+		}
+	}
+	if cause != nil {
+		attrs = append(attrs, slog.String("error", cause.Error()))
+	}
+	return attrs
+}
+
+// keep adds a step to the record of a session that goes on, and ends the claim. While another request asks
+// about the attempt, nothing is kept: that request knows its claim by the version of the record.
+func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step session.Step) error {
+	for range maxRaces {
+		r, version, err := l.Load(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		now := l.Now()
+		own := claim != "" && version == claim
+		if r = r.As(now, s.ID.Expires()); r.Terminal() || r.IsAsked(now) && !own {
+			return nil
+		}
+		next, changed := r.With(step)
+		if own {
+			next.AskedUntil, changed = time.Time{}, true
+		}
+		if !changed {
+			return nil
+		}
+		if _, err = l.put(ctx, s, next, version, kv.Tx{}); !kv.IsConflict(err) {
+			return err
+		}
+	}
+	return errRaces
+}
