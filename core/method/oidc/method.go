@@ -245,8 +245,8 @@ func newErrand(random io.Reader) (errand, error) {
 	return e, nil
 }
 
-// state is what the method gets back with the return: a version, the nonce, the verifier, and began unless it is
-// zero.
+// state returns the bytes that the method gets back with the return: a version, the nonce, the verifier, and
+// began unless it is zero.
 func (e errand) state() []byte {
 	state := []byte{errandVersion}
 	for _, part := range []string{e.nonce, e.verifier} {

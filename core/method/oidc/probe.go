@@ -182,7 +182,7 @@ func (c *client) probeClaims(r *method.Report, meta metadata) {
 	}
 }
 
-// probeSignIn compares what the method requires of the sign-in.
+// probeSignIn compares the prompts and acr values of the method with those that the provider announces.
 func (c *client) probeSignIn(r *method.Report, meta metadata) {
 	warnMissing(r, "prompt", "prompt_values_supported", c.prompt, meta.prompts)
 	warnMissing(r, "acr value", "acr_values_supported", c.acrValues, meta.acrValues)
@@ -194,7 +194,8 @@ func (c *client) probeSignIn(r *method.Report, meta metadata) {
 	}
 }
 
-// warnMissing warns of each value that the provider does not announce. A provider that announces none says nothing.
+// warnMissing warns of each value that the provider does not announce. A provider without
+// the list is not compared.
 func warnMissing(r *method.Report, what, list string, used, announced []string) {
 	slices.Sort(announced)
 	seen := map[string]bool{}

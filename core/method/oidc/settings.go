@@ -292,8 +292,8 @@ var ownParameters = []string{"response_type", "response_mode", "client_id", "red
 	"nonce", "code_challenge", "code_challenge_method", "ui_locales", "request", "request_uri",
 	"client_secret", "client_assertion", "client_assertion_type"}
 
-// settingParameters are those that a request has by other settings. A max_age that is only sent would prove
-// nothing, because the answer must be checked.
+// settingParameters are those that a request has by other settings. A max_age that is only sent is
+// not enough: the ID token must be checked for it.
 var settingParameters = []string{"scope", "claims", "max_age"}
 
 // readParameters reads further parameters of the authorization request, such as login_hint. acr_values is
