@@ -45,7 +45,7 @@ type settings struct {
 	parameters [][2]string // more of the authorization request, sorted by name
 	maxAge     int         // max_age: seconds since the sign-in at the provider; -1 is not sent
 	prompt     []string    // such as login
-	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed requests
+	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed ones
 	userinfo   bool        // the claims come from the userinfo endpoint, else from the ID token
 
 	credential *credential // the claims are in a signed claim
@@ -407,8 +407,8 @@ func readProof(r *reader) (p proof) {
 				inner.add("claim", "the condition must be a table with claim and equals")
 				continue
 			}
-			p.require = append(p.require, condition{setting: inner.prefix + "claim", claim: inner.path("claim"),
-				equals: readWanted(inner, inner.value("equals"))})
+			p.require = append(p.require, condition{setting: inner.prefix + "claim",
+				claim: inner.path("claim"), equals: readWanted(inner, inner.value("equals"))})
 			inner.unknown()
 		}
 	}
