@@ -71,7 +71,7 @@ var bankMethods = map[string]string{
 	"plain": `scope = "openid adult"
 acr_values = ["urn:test:high"]
 proof = { claim = ["is_over_18"], equals = true, age = 18 }`,
-	"deviating":       "scope = \"openid adult\"\nproof = { claim = [\"is_over_18\"], equals = true, age = 18 }",
+	"deviating":       `proof = { claim = ["is_over_18"], equals = true, age = 18, scope = "adult" }`,
 	"unasked":         `proof = { claim = ["is_over_18"], equals = true, age = 18 }`,
 	"idura":           "preset = \"idura-age\"\ncountry = \"DK\"",
 	"mitid":           `preset = "mitid-age"`,
@@ -114,8 +114,9 @@ func goBank(t *testing.T) *bank {
 		b.issuer = url
 		scopes := maps.Clone(bankScopes)
 		scopes["openid"] = []string{"verified_claims"}
-		provider = oidctest.New(oidctest.Config{Issuer: url, PushedOnly: true, Scopes: scopes, Clients: []oidctest.Client{{
-			ID: "verge", Auth: "private_key_jwt", Key: &client.PublicKey, ReturnURLs: returnsOfBank()}}})
+		provider = oidctest.New(oidctest.Config{Issuer: url, PushedOnly: true, Scopes: scopes,
+			Clients: []oidctest.Client{{
+				ID: "verge", Auth: "private_key_jwt", Key: &client.PublicKey, ReturnURLs: returnsOfBank()}}})
 		return provider
 	})
 	b.next = func(l login) {

@@ -253,8 +253,8 @@ var bankCases = []bankCase{
 		login: login{Claims: claimsOf(40, "", nil)}, want: "PENDING", says: unconfirmed},
 	{rule: "contract 36: a birth date that is a year", method: "ida", login: login{Claims: bornIn("1975")},
 		want: "COMPLETED"},
-	{rule: "contract 36: a birth date that cannot be read", method: "ida", login: login{Claims: bornIn("02/01/1980")},
-		want: "PENDING", says: unconfirmed},
+	{rule: "contract 36: a birth date that cannot be read", method: "ida",
+		login: login{Claims: bornIn("02/01/1980")}, want: "PENDING", says: unconfirmed},
 	{rule: "contract 36: another acr decides nothing", method: "plain",
 		login: login{Claims: claimsOf(40, "", nil), ACR: "urn:test:low"}, want: "PENDING", says: `data-outcome="begin"`},
 	{rule: "contract 35: access_denied", method: "plain", login: login{Error: "access_denied"},
@@ -370,7 +370,9 @@ func TestProduction(t *testing.T) {
 					})
 				}
 				if b.inGo != nil {
-					t.Run("contract 36: deviations", func(t *testing.T) { codes = append(codes, s.deviates(t)) })
+					t.Run("contract 36: deviations", func(t *testing.T) {
+						codes = append(codes, s.deviates(t))
+					})
 				}
 				s.tellsNothing(t, codes)
 				s.verifiesAudit(t)
@@ -379,8 +381,8 @@ func TestProduction(t *testing.T) {
 	}
 }
 
-// deviates has a person come back with a code of 8 KiB, from a provider that compresses and has replaced its key
-// under the same kid. It returns the code.
+// deviates has a person come back with a code of 8 KiB, from a provider that compresses and has replaced its
+// key under the same kid. It returns the code.
 func (s *production) deviates(t *testing.T) (code string) {
 	t.Helper()
 	provider := s.bank.inGo
@@ -397,7 +399,8 @@ func (s *production) deviates(t *testing.T) (code string) {
 			t.Fatal(err)
 		}
 		provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: string(body)})
-		s.walk(t, bankCase{method: "deviating", login: login{Claims: claimsOf(40, "", nil)}, want: "COMPLETED"})
+		s.walk(t, bankCase{method: "deviating", login: login{Claims: claimsOf(40, "", nil)},
+			want: "COMPLETED"})
 		provider.Rotate()
 	}
 	provider.Heal()
@@ -411,7 +414,8 @@ func (s *production) checks(t *testing.T) {
 		if code, out := s.check(t, s.config, name); code != exitOK ||
 			!strings.Contains(out, "took a pushed request") ||
 			!strings.Contains(out, "?      cannot check whether the provider returns the claim ") ||
-			strings.Contains(out, "WARN   the request asks for the scope openid alone") != (name == "unasked") {
+			strings.Contains(out, "WARN   the request asks for the scope openid alone") !=
+				(name == "unasked") {
 			t.Errorf("method check %s: %d %s", name, code, out)
 		}
 	}

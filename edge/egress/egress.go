@@ -360,9 +360,9 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 	return out, nil
 }
 
-// readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some servers
-// send unasked. The limit is that of the decompressed body, so no body grows without end. A receiver's body is
-// left as it is: whether the event has arrived must not depend on it.
+// readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some
+// servers send unasked. The limit applies to the decompressed body. A receiver's body stays as it is, because
+// it must not decide whether the event was delivered.
 func readBody(resp *http.Response, maxBody int64, decompress bool) ([]byte, error) {
 	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if !decompress || coding != "gzip" && coding != "x-gzip" {

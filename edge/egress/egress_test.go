@@ -449,7 +449,7 @@ func TestGzipBomb(t *testing.T) {
 	}
 }
 
-// TestMethod_Gzip: contract 36: some providers compress unasked. The limit of a body is that of its content.
+// TestMethod_Gzip: contract 36: some providers compress unasked. The limit applies to the decompressed body.
 func TestMethod_Gzip(t *testing.T) {
 	packed := func(parts ...string) string {
 		var all bytes.Buffer

@@ -208,8 +208,8 @@ func TestMethodsAtTheEdge(t *testing.T) {
 	provider.Codes(func() string { return strings.Repeat("/ c", 8<<10/3) })
 	id, redirect := s.startOn(bankIntegration(1))
 	if s.visitor().prove(redirect); status(id) != "COMPLETED" {
-		t.Errorf("contract 36: after a new key, in gzip, with a code of 8 KiB, the session is %s; the log: %s",
-			status(id), server.Log())
+		t.Errorf("contract 36: after a new key, in gzip, with a code of 8 KiB, the session is %s; "+
+			"the log: %s", status(id), server.Log())
 	}
 	for _, secret := range []string{"canary", "PRIVATE KEY", "is_over_18"} {
 		if strings.Contains(server.Log(), secret) {

@@ -245,7 +245,8 @@ var browser = foothold{"A browser", []row{
 	{
 		says: "Where a method of an OpenID provider has max_age, an earlier sign-in there proves nothing, " +
 			"even if the user changed the address.",
-		tries: "to take `max_age` out of the address of an OpenID provider at which somebody signed in yesterday",
+		tries: "to take `max_age` out of the address of an OpenID provider at which somebody signed in " +
+			"yesterday",
 		gets:  "nothing is decided: the ID token must say when the user signed in",
 		proof: []string{"core/method/oidc:TestMaxAge"},
 	},

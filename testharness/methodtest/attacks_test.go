@@ -187,7 +187,8 @@ func TestClaims(t *testing.T) {
 		{"contract 36: null", map[string]any{"is_over_18": nil}, "PENDING", ""},
 		{"contract 36: absent", map[string]any{}, "PENDING", ""},
 		{"contract 36: another age", map[string]any{"is_over_15": true, "is_over_16": true}, "PENDING", ""},
-		{"contract 36: a name that is alike", map[string]any{"over_18": true, "Is_over_18": true}, "PENDING", ""},
+		{"contract 36: a name that is alike", map[string]any{"over_18": true, "Is_over_18": true}, "PENDING",
+			""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := newSite(t)

@@ -25,7 +25,8 @@ func realBank(t *testing.T, c oidctest.Config, own map[string]any) *site {
 		t.Fatal(err)
 	}
 	s.Harness = testharness.New(t, &testharness.Options{Methods: []method.Config{{Name: "bank", Kind: "oidc",
-		Title: "Example ID", Settings: raw, Secrets: map[string]string{"client_secret": "secret-of-the-test"}}}})
+		Title: "Example ID", Settings: raw,
+		Secrets: map[string]string{"client_secret": "secret-of-the-test"}}}})
 	s.Offer(s.Publisher.L2, "bank")
 	return s
 }
@@ -74,7 +75,9 @@ func TestProvider_Deviations(t *testing.T) {
 			}},
 		{"contract 36: gzip", oidctest.Config{Pushed: true}, userinfo, func(s *site) { s.bank.Compress() }},
 		{"contract 36: padding in a key", oidctest.Config{}, nil, func(s *site) {
-			s.keyAs(func(key map[string]any) { key["x"], key["y"] = key["x"].(string)+"=", key["y"].(string)+"=" })
+			s.keyAs(func(key map[string]any) {
+				key["x"], key["y"] = key["x"].(string)+"=", key["y"].(string)+"="
+			})
 		}},
 		{"contract 36: typ as a media type", oidctest.Config{}, nil, func(s *site) {
 			s.bank.Tamper(func(h, _ map[string]any) { h["typ"] = "application/jwt" })

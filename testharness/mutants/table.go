@@ -3940,7 +3940,7 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./core/method/oidc"},
 	},
 	{
-		breaks: "a sign-in of any age at the provider counts, although the operator asks for a recent one (max_age)",
+		breaks: "a sign-in of any age at the provider counts where a recent one is asked for (max_age)",
 		pkg:    "core/method/oidc",
 		old:    `c.maxAge >= 0 && !c.isRecent(token, e.began)`,
 		new:    `false`,

@@ -274,8 +274,8 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 			fetch(host.FetchRequest{Header: fields(65)})},
 		{
 			"bytes of fields",
-			fetch(host.FetchRequest{Header: map[string]string{"A": text(16<<10 - 1)}}),
-			fetch(host.FetchRequest{Header: map[string]string{"A": text(16 << 10)}}),
+			fetch(host.FetchRequest{Header: map[string]string{"A": text(80<<10 - 1)}}),
+			fetch(host.FetchRequest{Header: map[string]string{"A": text(80 << 10)}}),
 		},
 		{
 			"a body",

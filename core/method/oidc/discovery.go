@@ -55,7 +55,8 @@ func (c *client) readMetadata(o web.Object) (metadata, error) {
 		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", refused(otherIssuer))
 	}
 	if m.requiresPAR && !c.pushes {
-		return metadata{}, fmt.Errorf("oidc: the provider requires pushed requests: %w", refused(pushRequired))
+		return metadata{}, fmt.Errorf("oidc: the provider requires pushed requests: %w",
+			refused(pushRequired))
 	}
 	for _, endpoint := range []struct {
 		name     string

@@ -26,8 +26,8 @@ const maxSubject = 255
 // verifyIDToken returns the claims of an ID token after these checks (OpenID Connect Core, 3.1.3.7):
 //
 //   - The form: three parts of strict base64url, and JSON in which no member is there twice.
-//   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if it is
-//     present. A key or an address of a key in the header is not read.
+//   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if
+//     it is present. A key or an address of a key in the header is not read.
 //   - The signature, by a key of the provider that is for this algorithm.
 //   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud
 //     has others.
@@ -62,9 +62,9 @@ func (c *client) verifyIDToken(
 	return token, nil
 }
 
-// isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The user
-// can remove max_age from the address, so the provider's word is needed. began is zero for an errand that
-// began before the operator set max_age.
+// isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The
+// user can remove max_age from the address, so the provider's word is needed. began is zero for an errand
+// that began before the operator set max_age.
 func (c *client) isRecent(token claims, began time.Time) bool {
 	at, err := token.date("auth_time")
 	if err != nil || at == nil || began.IsZero() {

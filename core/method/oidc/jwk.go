@@ -67,7 +67,7 @@ type keySource struct {
 	fetch func() (keySet, error)
 }
 
-// find returns the key for a token. If the kept set has no such key, the other side may have a new one, so the
+// find returns the key for a token. If the kept set has no such key, the provider may have a new one, so the
 // set is fetched again, at most once a minute. fresh reports that the set was fetched just now.
 func (s keySource) find(now time.Time, h header) (k key, fresh bool, err error) {
 	keys, fresh, err := s.kept.get(now, s.fetch)
@@ -159,7 +159,7 @@ func readKey(o web.Object) (k key, ok bool) {
 	return k, true
 }
 
-// bytes returns the bytes of a key's member. Some providers pad its base64url, which changes nothing.
+// bytes returns the bytes of a key's member. Some providers pad its base64url; the bytes are the same.
 func (c claims) bytes(name string) ([]byte, bool) {
 	text := c.text(name)
 	short := strings.TrimRight(text, "=")

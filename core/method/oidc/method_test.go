@@ -196,7 +196,8 @@ func TestReturn(t *testing.T) {
 		{"a code and an error", false, set("error", "access_denied"), "return_malformed", true},
 		{"contract 36: a code of 8 KiB", false, set("code", strings.Repeat("x", 8<<10)),
 			"token_error_invalid_grant", false},
-		{"contract 36: a longer code", false, set("code", strings.Repeat("x", 8<<10+1)), "return_malformed", true},
+		{"contract 36: a longer code", false, set("code", strings.Repeat("x", 8<<10+1)), "return_malformed",
+			true},
 		{"contract 36: a code of every printable character", false, set("code", printable()),
 			"token_error_invalid_grant", false},
 		{"a code that is not ASCII", false, set("code", "é"), "return_malformed", true},
@@ -325,7 +326,8 @@ func TestMaxAge_NewSetting(t *testing.T) {
 	wantVerdict(t, "a new errand", got, err, method.Approved)
 }
 
-// TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed ones.
+// TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed
+// ones.
 func TestPushed(t *testing.T) {
 	for _, c := range []struct {
 		rule     string

@@ -146,8 +146,8 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 	}
 }
 
-// probeClaims compares the scopes and claims that the method asks for with those that the provider announces. A
-// provider need not announce all of them, so a difference is a warning.
+// probeClaims compares the scopes and claims that the method asks for with those that the provider announces.
+// A provider need not announce all of them, so a difference is a warning.
 func (c *client) probeClaims(r *method.Report, meta metadata) {
 	scopes := slices.Clone(c.scope)
 	var claims []string
@@ -162,8 +162,8 @@ func (c *client) probeClaims(r *method.Report, meta metadata) {
 			}
 		}
 		if len(c.scope)+len(p.scope) == 1 && c.claims == "" {
-			r.Warn("the request asks for the scope openid alone, and most providers return the claim %s only with "+
-				"another scope or the claims parameter; set scope in proof, or claims", p.claim[0])
+			r.Warn("the request asks for the scope openid alone, and most providers return the claim %s "+
+				"only with another scope or the claims parameter; set scope in proof, or claims", p.claim[0])
 		}
 	}
 	if c.credential != nil {
@@ -171,18 +171,19 @@ func (c *client) probeClaims(r *method.Report, meta metadata) {
 	}
 	warnMissing(r, "scope", "scopes_supported", scopes, meta.scopes)
 	warnMissing(r, "claim", "claims_supported", claims, meta.claims)
-	where, advice := "in the ID token", "; if it returns claims from its userinfo endpoint only, set userinfo = true"
+	where := "in the ID token"
+	advice := "; if it returns claims from its userinfo endpoint only, set userinfo = true"
 	if c.userinfo {
 		where, advice = "from its userinfo endpoint", ""
 	}
 	slices.Sort(claims)
 	for _, claim := range slices.Compact(claims) {
-		r.CannotCheck("whether the provider returns the claim %s for this client %s; sign in once to see%s", claim,
-			where, advice)
+		r.CannotCheck("whether the provider returns the claim %s for this client %s; sign in once to see%s",
+			claim, where, advice)
 	}
 }
 
-// probeSignIn compares what the method requires of the sign-in.
+// probeSignIn compares the prompts and acr values of the method with those that the provider announces.
 func (c *client) probeSignIn(r *method.Report, meta metadata) {
 	warnMissing(r, "prompt", "prompt_values_supported", c.prompt, meta.prompts)
 	warnMissing(r, "acr value", "acr_values_supported", c.acrValues, meta.acrValues)
@@ -194,14 +195,15 @@ func (c *client) probeSignIn(r *method.Report, meta metadata) {
 	}
 }
 
-// warnMissing warns of each value that the provider does not announce. A provider that announces none says nothing.
+// warnMissing warns of each value that the provider does not announce. A provider without
+// the list is not compared.
 func warnMissing(r *method.Report, what, list string, used, announced []string) {
 	slices.Sort(announced)
 	seen := map[string]bool{}
 	for _, value := range used {
 		if len(announced) > 0 && !slices.Contains(announced, value) && !seen[value] {
-			r.Warn("the provider does not announce the %s %s; %s of its discovery document has %s", what, value, list,
-				strings.Join(announced, ", "))
+			r.Warn("the provider does not announce the %s %s; %s of its discovery document has %s",
+				what, value, list, strings.Join(announced, ", "))
 		}
 		seen[value] = true
 	}

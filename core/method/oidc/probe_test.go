@@ -161,15 +161,16 @@ func TestProbe_Claims(t *testing.T) {
 		{"a claim that is not announced", scoped, settings{"proof": proof("over18", "adult")}, nil,
 			[]string{"the claim over18; claims_supported of its discovery document has is_over_18"},
 			[]string{"over18"}},
-		{"a condition that is not announced", scoped, settings{"proof": settings{"claim": []string{"is_over_18"},
-			"equals": true, "age": 18, "scope": "adult",
+		{"a condition that is not announced", scoped, settings{"proof": settings{
+			"claim": []string{"is_over_18"}, "equals": true, "age": 18, "scope": "adult",
 			"require": []settings{{"claim": []string{"country"}, "equals": "DK"}}}}, nil,
 			[]string{"the claim country"}, []string{"country", "is_over_18"}},
 		{"userinfo", scoped, settings{"proof": proof("is_over_18", "adult"), "userinfo": true}, nil, nil,
 			[]string{"the claim is_over_18 for this client from its userinfo endpoint; sign in once to see"}},
 		{"a sign-in that is not announced", scoped, settings{"proof": proof("is_over_18", "adult"),
 			"prompt": "login", "acr_values": "high", "max_age": 300},
-			map[string]any{"prompt_values_supported": []string{"consent"}, "acr_values_supported": []string{"low"}},
+			map[string]any{"prompt_values_supported": []string{"consent"},
+				"acr_values_supported": []string{"low"}},
 			[]string{"the prompt login", "the acr value high"}, []string{"is_over_18", "auth_time", "acr"}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -202,7 +203,8 @@ func TestProbe_Claims(t *testing.T) {
 	}
 }
 
-// TestProbe_Pushed: pushed = off at a provider that requires pushed requests is an error, and the advice is named.
+// TestProbe_Pushed: pushed = off at a provider that requires pushed requests is an error, and the advice is
+// named.
 func TestProbe_Pushed(t *testing.T) {
 	w := newWalk(t, oidctest.Config{PushedOnly: true}, settings{"pushed": "off"})
 	_, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)

@@ -157,8 +157,8 @@ func TestYesBeforeBirthdate(t *testing.T) {
 	wantVerdict(t, "19 by the date of birth", d, err, method.Rejected)
 }
 
-// TestProof_Unconfirmed: contract 33, 36: a claim that is absent or cannot be read is a failed attempt, which names
-// the setting and the path of the claim, and nothing of the user.
+// TestProof_Unconfirmed: contract 33, 36: a claim that is absent or cannot be read is a failed attempt, which
+// names the setting and the path of the claim, and nothing of the user.
 func TestProof_Unconfirmed(t *testing.T) {
 	one := settings{"claim": []string{"a", "b"}, "equals": true, "age": 18, "require": []settings{
 		{"claim": []string{"country"}, "equals": "DK"},
@@ -180,7 +180,8 @@ func TestProof_Unconfirmed(t *testing.T) {
 		{"all is well", one, good, method.Approved, "", ""},
 		{"the proof is absent", one, with("a", in2("c", true)), method.AttemptFailed, "proof.claim", "a.b"},
 		{"the proof is null", one, with("a", in2("b", nil)), method.AttemptFailed, "proof.claim", "a.b"},
-		{"the proof is a text", one, with("a", in2("b", "canary")), method.AttemptFailed, "proof.claim", "a.b"},
+		{"the proof is a text", one, with("a", in2("b", "canary")), method.AttemptFailed, "proof.claim",
+			"a.b"},
 		{"the proof says no", one, with("a", in2("b", false)), method.Rejected, "proof.claim", "a.b"},
 		{"a condition is absent", one, with("country", nil), method.AttemptFailed, "proof.require[0].claim",
 			"country"},
@@ -201,7 +202,11 @@ func TestProof_Unconfirmed(t *testing.T) {
 				t.Errorf("the cause is %q, %q, %v; want %q, %q", d.Setting, d.Detail, d.Refusal, c.setting,
 					c.detail)
 			}
-			if reason := map[bool]method.Reason{true: method.Unconfirmed}[c.want == method.AttemptFailed]; d.Reason != reason {
+			var reason method.Reason
+			if c.want == method.AttemptFailed {
+				reason = method.Unconfirmed
+			}
+			if d.Reason != reason {
 				t.Errorf("the reason is %q, want %q", d.Reason, reason)
 			}
 		})
@@ -214,7 +219,8 @@ func TestProof_Age(t *testing.T) {
 	born := settings{"claim": []string{"birthdate"}, "birthdate": true}
 	for want, proof := range map[int]settings{21: yes, 18: born} {
 		w := newWalk(t, oidctest.Config{}, settings{"proof": proof})
-		w.provider.Answer(oidctest.Answer{Claims: map[string]any{"is_over_21": true, "birthdate": "1950-01-01"}})
+		w.provider.Answer(oidctest.Answer{
+			Claims: map[string]any{"is_over_21": true, "birthdate": "1950-01-01"}})
 		d, err := w.login()
 		wantVerdict(t, "an adult", d, err, method.Approved)
 		if d.Age != want {

@@ -45,7 +45,7 @@ type settings struct {
 	parameters [][2]string // more of the authorization request, sorted by name
 	maxAge     int         // max_age: seconds since the sign-in at the provider; -1 is not sent
 	prompt     []string    // such as login
-	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed requests
+	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed ones
 	userinfo   bool        // the claims come from the userinfo endpoint, else from the ID token
 
 	credential *credential // the claims are in a signed claim
@@ -292,8 +292,8 @@ var ownParameters = []string{"response_type", "response_mode", "client_id", "red
 	"nonce", "code_challenge", "code_challenge_method", "ui_locales", "request", "request_uri",
 	"client_secret", "client_assertion", "client_assertion_type"}
 
-// settingParameters are those that a request has by other settings. A max_age that is only sent would prove
-// nothing, because the answer must be checked.
+// settingParameters are those that a request has by other settings. A max_age that is only sent is
+// not enough: the ID token must be checked for it.
 var settingParameters = []string{"scope", "claims", "max_age"}
 
 // readParameters reads further parameters of the authorization request, such as login_hint. acr_values is
@@ -407,8 +407,8 @@ func readProof(r *reader) (p proof) {
 				inner.add("claim", "the condition must be a table with claim and equals")
 				continue
 			}
-			p.require = append(p.require, condition{setting: inner.prefix + "claim", claim: inner.path("claim"),
-				equals: readWanted(inner, inner.value("equals"))})
+			p.require = append(p.require, condition{setting: inner.prefix + "claim",
+				claim: inner.path("claim"), equals: readWanted(inner, inner.value("equals"))})
 			inner.unknown()
 		}
 	}
