@@ -40,6 +40,9 @@
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the
 //     session's link.
+//   - Another host of the same domain: A cookie that it plants in a browser
+//     counts as none of ours. So a login there completes no session of an
+//     attacker, and nobody is signed in to the console as somebody else.
 //   - Whoever knows where an answer is posted: They answer once, if the method
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an
@@ -49,7 +52,9 @@
 //     the key that the document names, as an answer to this session's
 //     question at this address. What proves nothing is refused, and the
 //     address goes on waiting. An anchor that the operator takes away proves
-//     nothing from then on, also not for sessions under way. By way of the
+//     nothing from then on, also not by an answer that was taken before and
+//     whose browser has not come yet. An answer counts for no higher age than
+//     the wallet was asked for, whatever the publisher asks for meanwhile. By way of the
 //     browser, an answer counts for the page's own origin and question alone.
 //     A user who declines loses no attempt.
 //   - Anyone who sends the code of their own session to another person: The
@@ -70,9 +75,12 @@
 //     integrations that take it: up to the level and the ages for which it was
 //     made, by a method that the integration offers under settings that are no
 //     stricter, and until its time is over. What is not taken changes nothing,
-//     and the page says why. A passkey is made of a check that has just
+//     and the page says why. It counts while that by which it was made holds:
+//     the kind and the settings of the method, the trust anchor, and its
+//     publisher. A passkey is made of a check that has just
 //     succeeded, once, in the browser that was checked, and never of another
-//     passkey. If the device counts the uses of a passkey, using a copy blocks
+//     passkey, of a sandbox outside of dev, or of a check from before the
+//     operator has ended the publisher's passkeys. If the device counts the uses of a passkey, using a copy blocks
 //     the passkey for good. Publishers do not learn of it: what validate and
 //     the events say is the same as after any check.
 //   - A public key, which anybody can read: It starts sessions of its one

@@ -92,7 +92,7 @@ func (s *trust) serve(methods string) {
 		s.t.Fatal(err)
 	}
 	if s.first.integration == "" {
-		s.first, s.second = s.makes("First", 16), s.makes("Second", 18)
+		s.first, s.second = s.makes("First", 18), s.makes("Second", 21)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestTrust_Changes(t *testing.T) {
 				s.asks(s.first, 21)
 				b.collects()
 				b.want("contract 34", "PENDING")
-				s.asks(s.first, 16)
+				s.asks(s.first, 18)
 				b.answered()
 				b.collects()
 				b.want("contract 34: the step again", "COMPLETED")
@@ -274,11 +274,11 @@ func TestTrust_Changes(t *testing.T) {
 				b.makesPasskey()
 				at := s.begins(s.second)
 				at.usesPasskey()
-				at.want("contract 38: a passkey of 16 where 18 is asked for", "PENDING")
-				s.asks(s.second, 16)
+				at.want("contract 38: a passkey of 18 where 21 is asked for", "PENDING")
+				s.asks(s.second, 18)
 				at = s.begins(s.second)
 				at.usesPasskey()
-				at.want("contract 38: a passkey of 16 where 16 is asked for", "COMPLETED")
+				at.want("contract 38: a passkey of 18 where 18 is asked for", "COMPLETED")
 				if _, err := s.admin.ArchivePublisher(context.Background(), s.first.publisher, ""); err != nil {
 					t.Fatal(err)
 				}
@@ -289,7 +289,7 @@ func TestTrust_Changes(t *testing.T) {
 			t.Run("contract 34: a removed anchor and a restart", func(t *testing.T) {
 				s := newTrust(t, engine)
 				s.serve(s.walletOf("issuer.pem", "other.pem"))
-				s.asks(s.second, 16)
+				s.asks(s.second, 18)
 				kept, early := s.begins(s.first), s.begins(s.first)
 				kept.answered()
 				early.answered()

@@ -478,3 +478,24 @@ func TestPasskey_Sandbox(t *testing.T) {
 		}
 	}
 }
+
+// A device cookie that another host of the site has planted skips no warning: its name is not exactly ours.
+func TestHand_PlantedCookie(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	p, _ := a.phone() // the attacker's own device has taken the hand-off
+	handle := w.lastPhone
+	for name, value := range p.cookies {
+		for _, white := range []string{"\u2000", "\u00a0", "\u3000"} {
+			seen := w.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle,
+				Header: web.Header{"Cookie": {white + name + "=" + value}}}, handle)
+			if seen.Status != 409 || kind(seen) != "phone_taken" {
+				t.Errorf("contract 40: with a planted %q the victim's phone gets %d, %s", white+name, seen.Status,
+					kind(seen))
+			}
+		}
+	}
+	if len(p.cookies) == 0 {
+		t.Error("the device has no cookie")
+	}
+}

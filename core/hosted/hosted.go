@@ -370,7 +370,7 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 		step.Browser = session.Proof(s.Handle)
 	}
 	if trigger == session.Succeeded {
-		step.Proven = v.proves(m, d)
+		step.Proven = v.proves(d)
 	}
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {

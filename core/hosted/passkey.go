@@ -68,16 +68,17 @@ func (v *visit) wants() passkey.Want {
 	return w
 }
 
-// proves is what a decision proves that completes the session. It is zero where nobody may make a passkey of
-// it: where the integration allows none, and outside of dev with a sandbox, which verifies nobody.
-func (v *visit) proves(m method.Opened, d method.Decision) verdict.Basis {
-	if !v.allowsPasskeys() || m.Of.Sandbox && !v.Dev {
+// proves is what a decision proves that completes the session. It is zero where the integration allows no
+// passkeys.
+func (v *visit) proves(d method.Decision) verdict.Basis {
+	if !v.allowsPasskeys() {
 		return verdict.Basis{}
 	}
 	return d.Basis
 }
 
-// standing returns what has become of that by which a passkey was made, or would be.
+// standing returns what has become of that by which a passkey was made, or would be. A sandbox verifies nobody, so
+// nothing stands by it outside of dev.
 func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
 	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
 	switch {

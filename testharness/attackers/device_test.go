@@ -48,11 +48,21 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 			"core/cbor:TestManyKeys", "core/cbor:TestItemsAreLimited"},
 	},
 	{
-		says: "An anchor that the operator takes away proves nothing from then on, also not for " +
-			"sessions under way.",
-		tries: "a good answer after its anchor is gone",
-		gets:  "400",
-		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway"},
+		says: "An anchor that the operator takes away proves nothing from then on, also not by an " +
+			"answer that was taken before and whose browser has not come yet.",
+		tries: "a good answer after its anchor is gone, and before, with a restart in between",
+		gets:  "400; the page to do the step again",
+		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
+			"core/hosted:TestBox_ChangedMeanwhile", "cmd/verge:TestTrust_Changes"},
+	},
+	{
+		says: "An answer counts for no higher age than the wallet was asked for, whatever the " +
+			"publisher asks for meanwhile.",
+		tries: "an answer for 16, and a verdict of a phone, after the publisher asks for 21",
+		gets:  "the page to do the step again",
+		proof: []string{"core/hosted:TestBox_ChangedMeanwhile", "core/hosted:TestBox_CacheTooOld",
+			"core/hosted:TestHand_ChangedMeanwhile", "cmd/verge:TestTrust_Changes",
+			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{
 		says: "By way of the browser, an answer counts for the page's own origin and question " +
@@ -117,6 +127,17 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 		proof: []string{"core/hosted:TestAPasskeyThatIsNotAccepted", "core/passkey:TestWhatAPasskeyIsWorth"},
 	},
 	{
+		says: "It counts while that by which it was made holds: the kind and the settings of the method, the " +
+			"trust anchor, and its publisher.",
+		tries: "one whose anchor was removed, whose method is of another kind or has other settings, whose " +
+			"publisher is archived, and one that is to stand for what was saved after the check",
+		gets: "the page with the other methods",
+		proof: []string{"core/hosted:TestPasskey_ChangedMeanwhile",
+			"core/hosted:TestPasskey_StandsForWhatWasJudged", "core/method/kinds:TestFingerprint",
+			"core/method/kinds:TestTrusts", "cmd/verge:TestTrust_Changes",
+			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
+	},
+	{
 		tries: "an answer to another challenge, of another site or frame, of a user who was not verified, " +
 			"altered, or signed by another key",
 		gets: "400; no attempt is counted",
@@ -131,13 +152,16 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 	},
 	{
 		says: "A passkey is made of a check that has just succeeded, once, in the browser that " +
-			"was checked, and never of another passkey.",
+			"was checked, and never of another passkey, of a sandbox outside of dev, or of a check from before " +
+			"the operator has ended the publisher's passkeys.",
 		tries: "to make one before the success, after a failure, of another's session, twice, " +
-			"under another's id, and out of a session that a passkey completed",
+			"under another's id, and out of a session that a passkey or a sandbox completed, or that " +
+			"completed before all were ended",
 		gets: "400 or 403, and none is kept",
 		proof: []string{"core/hosted:TestMakingAPasskey", "core/hosted:TestNoPasskeyAfterAFailure",
 			"core/hosted:TestTwoSessionsMakeAPasskeyWithOneID", "core/hosted:TestAPasskeyIsMadeAndUsed",
 			"core/passkey:TestKeepingTwice", "core/passkey:TestMakingIsRefused",
+			"core/hosted:TestPasskey_Sandbox", "core/hosted:TestPasskey_ChangedMeanwhile",
 			"core/webauthn:TestVerifyRegistration"},
 	},
 	{

@@ -22,6 +22,8 @@
 //	I14  a momentary storage failure needs no operator: nothing that was
 //	     acknowledged is lost, nothing is used twice, nothing has to be restarted
 //	I15  idle connections cost nobody else anything
+//	I16  a result or passkey never stands for more than what was judged, by trust
+//	     that still holds
 //
 // # Which test proves what
 //
@@ -72,6 +74,11 @@
 //	I15  TestI15IdleConnectionsCostNobodyElseAnything, in cmd/verge, over the binary,
 //	     native and wasm: 1,536 and 8,000 half-sent requests of one address beside
 //	     a publisher at another
+//	I16  TestI16NothingStandsForMoreThanWasJudged  every engine, and a Cluster: services with other
+//	                                         trust on one store, settings that change in the middle
+//	     cmd/verge: TestTrust_Changes        the binary, native and wasm, with restarts
+//	     core/hosted: TestBox_ChangedMeanwhile, TestHand_ChangedMeanwhile,
+//	                  TestPasskey_ChangedMeanwhile  each change by itself
 //
 // # What a clock that jumps does
 //
