@@ -26,16 +26,17 @@ import (
 type post struct {
 	settings string
 	senders  []string
-	age      int // that an approval proves; 0: the one that was asked for
+	age      int  // that an approval proves; 0: the one that was asked for
+	here     bool // no phone does the step
 }
 
 func (*post) Begin(context.Context, method.Session) error { return nil }
 
-func (*post) Show(s method.Session, _ []byte) method.View {
+func (p *post) Show(s method.Session, _ []byte) method.View {
 	if s.Box == "" {
-		return method.View{Choices: []string{"begin"}}
+		return method.View{Choices: []string{"begin"}, Here: p.here}
 	}
-	return method.View{Open: "post://a", Code: "post://a"}
+	return method.View{Open: "post://a", Code: "post://a", Here: p.here}
 }
 
 func (p *post) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
@@ -322,6 +323,34 @@ func TestHand_ChangedMeanwhile(t *testing.T) {
 				t.Errorf("the session is %+v, the page %s", r, kind(page))
 			}
 		})
+	}
+}
+
+// With a method that becomes one for this device alone, a hand-off ends, and its verdict counts for nothing.
+func TestHand_NoLongerAllowed(t *testing.T) {
+	for _, letter := range []string{"mint", "no"} {
+		t.Run("contract 40: "+letter, func(t *testing.T) {
+			w := newPostWorld(t)
+			a := w.begins()
+			p, waits := a.phone()
+			p.brings(a, letter)
+			w.letters.here = true
+			page := a.goes(waits)
+			if r := w.record(a.flow); r.Terminal() || r.Attempts != 0 || hop(t, page) != nil ||
+				kind(page) != "method" || bytes.Contains(page.Body, []byte("data-hand")) {
+				t.Errorf("the session is %+v, the page %s: %s", r, kind(page), page.Body)
+			}
+		})
+	}
+	w := newPostWorld(t)
+	a := w.begins()
+	p, waits := a.phone()
+	w.letters.here = true
+	late := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + w.lastPhone, Query: p.wait,
+		Header: p.header()}, w.lastPhone)
+	if page := a.goes(waits); late.Status != 410 || kind(page) != "method" {
+		t.Errorf("contract 40: before the phone is done, the phone gets %d, and the computer a %s page",
+			late.Status, kind(page))
 	}
 }
 

@@ -27,6 +27,9 @@ func (v *visit) goesToPhone(m method.Opened, shows method.View) bool {
 	return v.phone == nil && isBound(m) && shows.Camera && !shows.Here
 }
 
+// isHere reports whether no phone may do the step of a method. The operator can change that at any time.
+func (v *visit) isHere(m method.Opened, r session.Record) bool { return m.Show(v.told(m, r), nil).Here }
+
 // handOff answers the form that asks for a hand-off.
 func (v *visit) handOff(r session.Record, form url.Values) *web.Response {
 	m, s, refused := v.formStep(r, form)
@@ -62,8 +65,8 @@ func (v *visit) waitForPhone(m method.Opened, s token.ProviderClaims, r session.
 	switch {
 	case v.outdated:
 		return v.seeOther(v.againURL(m, shownOutdated))
-	case errors.Is(err, lifecycle.ErrNoHand), err == nil && !isHandOf(hand, s, r):
-		return v.seeOther(v.methodURL(m)) // another hand-off has replaced it
+	case errors.Is(err, lifecycle.ErrNoHand), err == nil && !isHandOf(hand, s, r), v.isHere(m, r):
+		return v.seeOther(v.methodURL(m)) // another hand-off has replaced it, or none is allowed any longer
 	case err != nil:
 		return v.unavailable(err)
 	case hand.Done:
@@ -97,7 +100,7 @@ func (v *visit) settle(r session.Record) (session.Record, error) {
 		return r, err
 	}
 	d := hand.Outcome()
-	if m, ok := v.offered(hand.Method); !ok || !m.Holds(v.told(m, r), d) {
+	if m, ok := v.offered(hand.Method); !ok || !m.Holds(v.told(m, r), d) || v.isHere(m, r) {
 		v.outdated = true
 		v.stepEnded(whyFailed(hand.Method, method.ErrOutdated), method.ErrOutdated)
 		return v.Lifecycle.Discard(v.ctx, v.session, hand.Handle)

@@ -101,8 +101,9 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 	if err != nil {
 		return nil, v.unavailable(err)
 	}
-	if v.findOffers(); r.Terminal() || r.Hand != handle || r.Attempts != hand.Attempt || len(v.offers) == 0 ||
-		v.offers[0].Show(v.told(v.offers[0], r), nil).Here {
+	v.findOffers()
+	if r.Terminal() || r.Hand != handle || r.Attempts != hand.Attempt || len(v.offers) == 0 ||
+		v.isHere(v.offers[0], r) {
 		return over()
 	}
 	return v, nil

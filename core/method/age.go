@@ -2,8 +2,8 @@ package method
 
 import "time"
 
-// maxAge is the highest age that anyone has. A date of birth that makes someone older is wrong.
-const maxAge = 120
+// MaxAge is the highest age that a method can prove. A date of birth that makes someone older is wrong.
+const MaxAge = 120
 
 // Age returns the age in whole years of someone born on a date, by the calendar in UTC. Anyone born on
 // 29 February has the birthday on 1 March in other years. It is not ok if the date is in the future or too
@@ -14,5 +14,5 @@ func Age(born, now time.Time) (years int, ok bool) {
 	if today.Month() < born.Month() || today.Month() == born.Month() && today.Day() < born.Day() {
 		years--
 	}
-	return years, years >= 0 && years <= maxAge
+	return years, years >= 0 && years <= MaxAge
 }

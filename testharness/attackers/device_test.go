@@ -99,7 +99,7 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 		tries: "the code, the address without its suffix, a hand-off to the victim's phone, and an answer from " +
 			"before the setting changed",
 		gets: "no code, 404 and 400; nothing is decided",
-		proof: []string{"core/method/openid4vp:TestCrossDevice_Off",
+		proof: []string{"core/method/openid4vp:TestCrossDevice_Off", "core/hosted:TestHand_NoLongerAllowed",
 			"testharness/methodtest:TestWallet_SameDeviceOnly"},
 	},
 	{

@@ -153,19 +153,14 @@ func (c condition) says(v web.Value) method.Verdict {
 	return method.Rejected
 }
 
-// bornBy judges a date of birth: whether a person born then has had the birthday of that age. The calendar is
-// UTC's. Who was born on 29 February has the birthday on 1 March in other years. An implausible
-// date is a placeholder and not a no.
+// bornBy judges a date of birth: whether someone born then has had the birthday of that age. An implausible date
+// is a placeholder and not a no.
 func bornBy(v web.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
 	born, ok := readBirthdate(text)
-	today := now.UTC()
-	years := today.Year() - born.Year()
-	if today.Month() < born.Month() || today.Month() == born.Month() && today.Day() < born.Day() {
-		years--
-	}
+	years, plausible := method.Age(born, now)
 	switch {
-	case !ok, years < 0, years > maxAge:
+	case !ok || !plausible:
 		return method.AttemptFailed
 	case years >= age:
 		return method.Approved

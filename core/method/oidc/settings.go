@@ -369,9 +369,6 @@ func (s *settings) readProofs(r *reader) {
 	}
 }
 
-// maxAge is the highest age that anything proves. Nobody has been older for long.
-const maxAge = 120
-
 func readProof(r *reader) (p proof) {
 	p.setting = r.prefix + "claim"
 	p.claim = r.path("claim")
@@ -387,8 +384,8 @@ func readProof(r *reader) (p proof) {
 		if equals.Present() || age.Present() {
 			r.add("birthdate", "a date of birth proves every age; leave out equals and age")
 		}
-	case !isAge || n < 1 || n > maxAge:
-		r.add("age", "it must be the age, from 1 to %d, that the claim proves", maxAge)
+	case !isAge || n < 1 || n > method.MaxAge:
+		r.add("age", "it must be the age, from 1 to %d, that the claim proves", method.MaxAge)
 	default:
 		p.age = int(n)
 	}

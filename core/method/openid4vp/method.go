@@ -145,7 +145,7 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if step.Kept != nil {
 		if !step.Back && !o.settings.crossDevice { // it was kept before the setting changed
-			return method.Decision{}, refused(acrossDevices)
+			return method.Decision{}, method.ErrOutdated
 		}
 		return o.decide(s, string(step.Kept))
 	}

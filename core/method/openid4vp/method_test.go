@@ -519,7 +519,7 @@ func TestCrossDevice_Off(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = w.method.Act(t.Context(), w.session, method.Step{Kept: kept, State: w.state})
-			w.wantRefused("cross_device", nil, err)
+			w.wantRefused("outdated", nil, err)
 		})
 	}
 }
