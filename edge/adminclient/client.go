@@ -140,7 +140,7 @@ func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
 // ofWorker says what takes the place of the paths that only a process of `verge serve` has.
 var ofWorker = map[string]string{
 	admin.ModulePath: "its module is a part of the deployment: replace it with `npx wrangler deploy`",
-	admin.BackupPath: "its data is in Durable Objects: see \"Backup\" in edge/workers/README.md",
+	admin.BackupPath: "its data is in Durable Objects: see edge/deploy/BACKUP.md",
 }
 
 func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error) {

@@ -44,6 +44,10 @@ const (
 	// streamBuffer must not be smaller. A client that does not have the server's settings yet may send 65,535
 	// bytes (RFC 9113, 6.9.2), and net/http uses this value for its first request already.
 	streamBuffer = 1<<16 - 1
+
+	// frameSize is the smallest limit that HTTP/2 has. The default, 1 MiB, would announce frames that no window
+	// has room for.
+	frameSize = 16 << 10
 )
 
 func (s *Server) newListener(name string, socket net.Listener, handle Handler, timeout time.Duration,
@@ -82,7 +86,7 @@ func (s *Server) newListener(name string, socket net.Listener, handle Handler, t
 		t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
 		t.NextProtos = append([]string{"h2", "http/1.1"}, t.NextProtos...)
 		l.http.TLSConfig = t
-		l.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams,
+		l.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: frameSize,
 			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer}
 	}
 	return l
