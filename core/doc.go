@@ -40,6 +40,9 @@
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the
 //     session's link.
+//   - Another host of the same domain: A cookie that it plants in a browser
+//     counts as none of ours. So a login there completes no session of an
+//     attacker, and nobody is signed in to the console as somebody else.
 //   - Whoever knows where an answer is posted: They answer once, if the method
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an

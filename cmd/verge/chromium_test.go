@@ -19,7 +19,6 @@ import (
 func TestProductionInChromium(t *testing.T) {
 	long.Skip(t, "TestProductionInChromium")
 	t.Parallel()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
 	s := newProduction(t, goBank(t), "")
 	id, redirect, err := s.in.publisher.start(s.integrations["plain"])
 	if err != nil {
@@ -27,6 +26,27 @@ func TestProductionInChromium(t *testing.T) {
 	}
 	s.bank.next(login{Claims: claimsOf(40, "", nil)})
 
+	ctx := s.chromium(t)
+	if err := chromedp.Do(ctx, chromedp.Navigate(redirect), chromedp.Click(`form[data-outcome="begin"] button`)); err != nil {
+		t.Fatal(err)
+	}
+	at := location(ctx, func(at string) bool { return strings.HasPrefix(at, productionShop+"/callback?") })
+	back, err := url.Parse(at)
+	if err != nil || ctx.Err() != nil {
+		t.Fatalf("the browser ends at %q: %v; the log: %s", at, err, s.in.logs)
+	}
+	if got := s.outcome(t, id); got != "COMPLETED" {
+		t.Errorf("the session is %q", got)
+	}
+	if valid, status, body := s.in.publisher.validate(back.Query().Get("result_token")); !valid {
+		t.Errorf("validate: %d %s", status, body)
+	}
+}
+
+// chromium starts a browser for which the domains of the service and of the shop are at the front.
+func (s *production) chromium(t *testing.T) context.Context {
+	t.Helper()
+	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
 	front := s.front.Listener.Addr().String()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
@@ -40,23 +60,5 @@ func TestProductionInChromium(t *testing.T) {
 	t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx, chromedp.Navigate(redirect), chromedp.Click(`form[data-outcome="begin"] button`)); err != nil {
-		t.Fatal(err)
-	}
-	at := ""
-	for !strings.HasPrefix(at, productionShop+"/callback?") && ctx.Err() == nil {
-		// Between two pages a browser has neither a state nor an address.
-		at, _ = chromedp.Run(ctx, chromedp.Evaluate[string](`location.href`))
-		time.Sleep(10 * time.Millisecond)
-	}
-	back, err := url.Parse(at)
-	if err != nil || ctx.Err() != nil {
-		t.Fatalf("the browser ends at %q: %v; the log: %s", at, err, s.in.logs)
-	}
-	if got := s.outcome(t, id); got != "COMPLETED" {
-		t.Errorf("the session is %q", got)
-	}
-	if valid, status, body := s.in.publisher.validate(back.Query().Get("result_token")); !valid {
-		t.Errorf("validate: %d %s", status, body)
-	}
+	return ctx
 }

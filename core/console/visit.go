@@ -42,7 +42,7 @@ func (v *visit) operations() Operations { return v.Operations.WithMisread(v.misr
 
 // visit finds the page of a request and who asks for it, or returns the answer that says why there is none.
 func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {
-	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), cookie: cookieOf(req, c.cookieName())}
+	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), cookie: req.Header.Cookie(c.cookieName())}
 	var err error
 	if v.query, err = url.ParseQuery(req.Query); err != nil {
 		v.query = url.Values{}
@@ -135,23 +135,6 @@ func (c *Console) setCookie(value string, life time.Duration) string {
 		text += "; Secure"
 	}
 	return text + "; Max-Age=" + seconds(life)
-}
-
-// cookieOf returns the value of a cookie. If there are several of the name, none counts.
-func cookieOf(req *web.Request, name string) (value string) {
-	for _, header := range req.Header["Cookie"] {
-		for pair := range strings.SplitSeq(header, ";") {
-			n, given, ok := strings.Cut(strings.TrimSpace(pair), "=")
-			if !ok || n != name {
-				continue
-			}
-			if value != "" {
-				return ""
-			}
-			value = given
-		}
-	}
-	return value
 }
 
 // local reports whether a path is one of the console, so that signing in leads nowhere else. A browser takes

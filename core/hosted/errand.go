@@ -45,18 +45,9 @@ func (h *Hosted) cookiePrefix() string {
 // leftMark is behind the handle in the name of a cookie which says that the browser has left on that errand.
 const leftMark = ".left"
 
-// cookiesOf returns our cookies of a request, by what their names have behind the prefix.
+// cookiesOf returns our cookies of a request, by the part of their names behind the prefix.
 func (h *Hosted) cookiesOf(req *web.Request) map[string]string {
-	parts := map[string]string{}
-	for _, line := range req.Header["Cookie"] {
-		for pair := range strings.SplitSeq(line, ";") {
-			name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
-			if rest, ours := strings.CutPrefix(name, h.cookiePrefix()); ours {
-				parts[rest] = value
-			}
-		}
-	}
-	return parts
+	return req.Header.Cookies(h.cookiePrefix())
 }
 
 // errandsOf returns the values of the errand cookies of a request, by handle.

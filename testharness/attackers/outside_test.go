@@ -135,6 +135,17 @@ var network = foothold{"Anybody on the network", []row{
 	},
 }}
 
+var sibling = foothold{"Another host of the same domain", []row{
+	{
+		says: "A cookie that it plants in a browser counts as none of ours. So a login there completes no " +
+			"session of an attacker, and nobody is signed in to the console as somebody else.",
+		tries: "cookies of its own session, for the whole domain, with white space before their names",
+		gets:  "403 for the login, and the page to sign in: browsers keep `__Host-` names to one host",
+		proof: []string{"cmd/verge:TestPlantedCookies", "cmd/verge:TestPlantedCookiesInChromium",
+			"core/web:TestCookies"},
+	},
+}}
+
 // stranger is an attacker's own ring, whose key has the same id as the service's.
 func stranger(s *service) *token.Ring {
 	s.t.Helper()

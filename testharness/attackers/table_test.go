@@ -44,7 +44,8 @@ var parts = []struct {
 	footholds []foothold
 }{
 	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
-		[]foothold{network, browser, boxHolder, wallet, codeSender, phone, passkeys, publicKey, othersKey, consoleSite,
+		[]foothold{network, browser, sibling, boxHolder, wallet, codeSender, phone, passkeys, publicKey,
+			othersKey, consoleSite,
 			member,
 			ticket, receiver, reader, writer, replacedRing, currentRing, signedModule, unsignedModule, viewer,
 			stolenToken}},

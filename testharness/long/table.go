@@ -23,6 +23,11 @@ var Table = []Entry{
 		Short: "the same walk without a browser (TestProduction)",
 	},
 	{
+		Package: "cmd/verge", Test: "TestPlantedCookiesInChromium",
+		Only:  "cookies that another host plants in a real browser",
+		Short: "the same requests without a browser (TestPlantedCookies)",
+	},
+	{
 		Package: "cmd/verge", Test: "TestProxies",
 		Only:  "a verification through each sample of a proxy",
 		Short: "nothing of it: the proxies have to be started",
