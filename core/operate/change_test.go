@@ -85,6 +85,30 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 	}
 }
 
+// Origins are kept as browsers write them (contract 32).
+func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
+	w := newWorld(t)
+	typed := []string{"https://Shop.example:443", "https://shop.example:8443"}
+	age := 25
+	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("Shop"),
+		Level: text("L1"), ChallengeAge: &age, Methods: &[]string{"sandbox"}, CallbackOrigins: &typed,
+		BrowserOrigins: &typed})
+	coretest.Must(t, err)
+	want := []string{"https://shop.example", "https://shop.example:8443"}
+	if !slices.Equal(made.CallbackOrigins, want) || !slices.Equal(made.BrowserOrigins, want) {
+		t.Errorf("kept as %q and %q", made.CallbackOrigins, made.BrowserOrigins)
+	}
+	for origin, says := range map[string]string{"https://größe.example": "https://xn--gre-6ka8i.example",
+		"https://*.shop.example": "no wildcards", "https://shop.example:0": "port"} {
+		_, err := w.ChangeIntegration(ctx, admin, made.ID, "", IntegrationInput{BrowserOrigins: &[]string{origin}})
+		var wrong *Invalid
+		if !errors.As(err, &wrong) || wrong.Fields[0].Field != "browser_origins" ||
+			!strings.Contains(wrong.Fields[0].Message, says) {
+			t.Errorf("%s: %v", origin, err)
+		}
+	}
+}
+
 // Every wrong value is named at once (contract 5), by the name that forms and the API give it.
 func TestEveryWrongValueIsNamed(t *testing.T) {
 	w := newWorld(t)

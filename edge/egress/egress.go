@@ -393,7 +393,22 @@ func (t *guardedTransport) destination(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fmt.Errorf("%w: the URL carries a user", errNotAllowed)
 	}
+	u.RawQuery = sendable(u.RawQuery)
 	return u, nil
+}
+
+// sendable escapes the bytes of a query that a request line cannot have. An earlier release accepted webhook URLs
+// with them (contract 28), and url.URL escapes only the path.
+func sendable(query string) string {
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c <= ' ' || c > '~' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is
