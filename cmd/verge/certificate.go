@@ -116,9 +116,9 @@ func whyNoPair(cert, key string, certPEM, keyPEM []byte, err error) error {
 		strings.TrimPrefix(err.Error(), "tls: "))
 }
 
-// chainWarning says that clients may not find a way from a certificate to an authority that they trust, because a
-// certificate between them is missing or in the wrong place. It returns "" if all is well, or if only the
-// operator can know, as for a private authority.
+// chainWarning says that clients may not find a way from a certificate to an authority that they trust,
+// because a certificate between them is missing or in the wrong place. It returns "" if all is well, or if
+// only the operator can know, as for a private authority.
 func (p *program) chainWarning(pair tls.Certificate) string {
 	var chain []*x509.Certificate
 	between := x509.NewCertPool()

@@ -73,8 +73,8 @@ func withCRLF(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 
 const encryptedKey = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
-// TestCertificateFiles: `--check` names what is wrong with the files of a certificate, and warns of a chain that
-// browsers may not accept.
+// TestCertificateFiles: `--check` names what is wrong with the files of a certificate, and warns of a chain
+// that browsers may not accept.
 func TestCertificateFiles(t *testing.T) {
 	c := newChain(t)
 	damaged := strings.Replace(c.between, "-----END", "!\n-----END", 1)
@@ -124,8 +124,8 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
-// TestFilesWithByteOrderMark: a byte order mark is no part of a configuration, a key ring, a private authority, a
-// store's certificate or a method's key.
+// TestFilesWithByteOrderMark: a byte order mark is no part of a configuration, a key ring, a private
+// authority, a store's certificate or a method's key.
 func TestFilesWithByteOrderMark(t *testing.T) {
 	c := newChain(t)
 	key := pemKey(t, newECKey(t))

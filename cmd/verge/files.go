@@ -143,8 +143,8 @@ func (p *program) secretIn(variable string) (value string, isSet bool, err error
 	return value, true, nil
 }
 
-// ownSecret returns the secret in a file that a flag names, for a command that others may run on their machine: it
-// does not matter who else can read the file.
+// ownSecret returns the secret in a file that a flag names, for a command that others may run on their
+// machine: it does not matter who else can read the file.
 func (p *program) ownSecret(flag, file string) (string, error) {
 	b, err := afero.ReadFile(p.fs, p.locate(file))
 	if err != nil {

@@ -377,8 +377,8 @@ func TestProduction(t *testing.T) {
 	}
 }
 
-// deviates has a person come back with a code of 8 KiB, from a provider that compresses and has replaced its key
-// under the same kid. It returns the code.
+// deviates has a person come back with a code of 8 KiB, from a provider that compresses and has replaced its
+// key under the same kid. It returns the code.
 func (s *production) deviates(t *testing.T) (code string) {
 	t.Helper()
 	provider := s.bank.inGo

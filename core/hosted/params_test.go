@@ -83,8 +83,8 @@ func TestParameters_Passkeys(t *testing.T) {
 	}
 }
 
-// TestParameters_Return: the method sees its own parameters and no others, and the page that waits has them in
-// its address.
+// TestParameters_Return: the method sees its own parameters and no others, and the page that waits has them
+// in its address.
 func TestParameters_Return(t *testing.T) {
 	for _, c := range others {
 		w, bank, _ := bankWorld(t, "bank")

@@ -46,8 +46,8 @@ type Kind struct {
 	// what is in the files: certificate is a text, and trust_anchors a list of texts.
 	Files []string
 
-	// Returns are the parameters of a return from another site that Act reads. Each is there at most once, and
-	// Act sees no others.
+	// Returns are the parameters of a return from another site that Act reads. Each is there at most once,
+	// and Act sees no others.
 	Returns []string
 
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.

@@ -1,6 +1,6 @@
-// Package pemfile reads PEM files that people have handled: with byte order marks, with other line ends, encrypted,
-// damaged, or with something else in them than was wanted. Its errors name the cause and quote nothing of a file
-// but the types of blocks.
+// Package pemfile reads PEM files that people have handled: with byte order marks, with other line ends,
+// encrypted, damaged, or with something else in them than was wanted. Its errors name the cause and quote
+// nothing of a file but the types of blocks.
 package pemfile
 
 import (
@@ -19,7 +19,8 @@ func Text(file []byte) ([]byte, error) {
 	return bytes.TrimPrefix(file, []byte("\ufeff")), nil
 }
 
-// Blocks returns all blocks of a file. what names them in the error for a file without any, such as CERTIFICATE.
+// Blocks returns all blocks of a file. what names them in the error for a file without any, such as
+// CERTIFICATE.
 func Blocks(file []byte, what string) (blocks []*pem.Block, err error) {
 	if file, err = Text(file); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package secret reads secrets as people put them into files, environment variables, credentials and forms. It is
-// the one reader of such text, for the server and for `verge serve --check` (contract 13).
+// Package secret reads secrets as people put them into files, environment variables, credentials and forms.
+// It is the one reader of such text, for the server and for `verge serve --check` (contract 13).
 package secret
 
 import (
@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Read returns the secret in a text. It removes a byte order mark and white space at both ends, which editors and
-// shells leave behind. problem is what is wrong with the rest, or "". It quotes nothing of the secret.
+// Read returns the secret in a text. It removes a byte order mark and white space at both ends, which editors
+// and shells leave behind. problem is what is wrong with the rest, or "". It quotes nothing of the secret.
 func Read(text string) (value, problem string) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return "", "it is in UTF-16; save it as UTF-8"

@@ -83,8 +83,8 @@ func TestReadForeignMany(t *testing.T) {
 	}
 }
 
-// FuzzReadForeign: an object in which no name is there twice is read as ReadObject reads it, and each other one
-// that is accepted is JSON.
+// FuzzReadForeign: an object in which no name is there twice is read as ReadObject reads it, and each other
+// one that is accepted is JSON.
 func FuzzReadForeign(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `{"a":{"b":[1,{"c":null,"c":"d"}]}}`, `{"a":tru}`} {
 		f.Add([]byte(seed))

@@ -27,15 +27,15 @@ func (e *FormError) Error() string {
 	return fmt.Sprintf("body is not an acceptable form at byte %d: %s", e.Offset, e.Problem)
 }
 
-// ReadFileForm reads a body of the type multipart/form-data: the fields that have one of the names, and at most
-// one file, under the name file. content is nil if the form has no such file. An empty file is not nil.
+// ReadFileForm reads a body of the type multipart/form-data: the fields that have one of the names, and at
+// most one file, under the name file. content is nil if the form has no such file. An empty file is not nil.
 //
 // It takes what browsers send for a form of ours, and nothing else that the standards allow. These are errors
 // of type *FormError: text before the first boundary or behind the last, a header that browsers do not send,
 // a line that does not end in CRLF, more than 64 parts, and more than 1 KiB of headers of a part. A part with
-// one of the names must be there once, must not be a file and must be UTF-8. The file must be there once, too.
-// Its own name and type are ignored, as is every part with another name (contract 22). mime/multipart accepts
-// every body that ReadFileForm accepts, and reads the same.
+// one of the names must be there once, must not be a file and must be UTF-8. The file must be there once,
+// too. Its own name and type are ignored, as is every part with another name (contract 22). mime/multipart
+// accepts every body that ReadFileForm accepts, and reads the same.
 func ReadFileForm(contentType string, body []byte, file string, names ...string) (fields url.Values,
 	content []byte, err error) {
 	boundary, ok := formBoundary(contentType)

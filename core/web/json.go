@@ -29,8 +29,8 @@ type member struct {
 	raw  string // the value's text, which is valid JSON, or repeated
 }
 
-// repeated is the text of a member that a foreign object has more than once. It is no JSON, so it is a value of
-// no type, and whatever needs the member refuses it.
+// repeated is the text of a member that a foreign object has more than once. It is no JSON, so it is a value
+// of no type, and whatever needs the member refuses it.
 const repeated = "!"
 
 // SyntaxError says where and why a body is not one strict JSON object. It
@@ -54,8 +54,8 @@ func (e *SyntaxError) Error() string {
 func ReadObject(body []byte) (Object, error) { return readObject(body, false) }
 
 // ReadForeign is ReadObject for what a provider, a wallet or a browser has sent, which may have members that
-// Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is of
-// no type: no method of Object or Value returns it, and those that return ok return false.
+// Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is
+// of no type: no method of Object or Value returns it, and those that return ok return false.
 func ReadForeign(body []byte) (Object, error) { return readObject(body, true) }
 
 func readObject(body []byte, foreign bool) (Object, error) {

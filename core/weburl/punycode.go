@@ -78,9 +78,9 @@ func decodePunycode(s string) (out []rune, ok bool) {
 	return out, true
 }
 
-// toASCII returns the A-label form of a host that has other than ASCII characters, for a message. It returns "" if
-// there is nothing to write in another way, or if that needs tables of Unicode which are not at hand: then a
-// browser may take the name for another one.
+// toASCII returns the A-label form of a host that has other than ASCII characters, for a message. It returns
+// "" if there is nothing to write in another way, or if that needs tables of Unicode which are not at hand:
+// then a browser may take the name for another one.
 func toASCII(host string) string {
 	if isASCII(host) {
 		return ""

@@ -24,9 +24,9 @@ const (
 	originPort = "its port must be a number from 1 to 65535 without leading zeros"
 )
 
-// ParseOrigin checks an origin as somebody has typed it. If problem is "", origin is the same origin as browsers
-// write it: in lower case and without the default port. Otherwise problem says what is wrong; the A-label form of
-// a host in Unicode is in it. dev also allows http.
+// ParseOrigin checks an origin as somebody has typed it. If problem is "", origin is the same origin as
+// browsers write it: in lower case and without the default port. Otherwise problem says what is wrong; the
+// A-label form of a host in Unicode is in it. dev also allows http.
 func ParseOrigin(s string, dev bool) (origin, problem string) {
 	problem = originForm
 	if dev {
@@ -82,9 +82,9 @@ func sameOrigin(configured, origin string) bool {
 	return problem == "" && (path == "" || path == "/") && query == "" && base.String() == origin
 }
 
-// CheckWebhook returns what is wrong with a URL to which events shall be sent, or "". It is an absolute https URL
-// without user name and fragment, of at most 2048 bytes, that every client sends as it is (contract 28). dev also
-// allows http.
+// CheckWebhook returns what is wrong with a URL to which events shall be sent, or "". It is an absolute https
+// URL without user name and fragment, of at most 2048 bytes, that every client sends as it is (contract 28).
+// dev also allows http.
 func CheckWebhook(s string, dev bool) (problem string) {
 	base, problem := readURL(s)
 	if problem == "" && base.scheme != "https" && (!dev || base.scheme != "http") {

@@ -39,8 +39,8 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// addresses are hosts and ports that every reader of addresses judges in the same way, behind https:// and before
-// the path (contract 8, 25, 28, 32).
+// addresses are hosts and ports that every reader of addresses judges in the same way, behind https:// and
+// before the path (contract 8, 25, 28, 32).
 var addresses = []struct {
 	rule, host string
 	origin     string // as it is stored; "": the address is rejected

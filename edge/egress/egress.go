@@ -349,9 +349,9 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 	return out, nil
 }
 
-// readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some servers
-// send unasked. The limit is that of the decompressed body, so no body grows without end. A receiver's body is
-// left as it is: whether the event has arrived must not depend on it.
+// readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some
+// servers send unasked. The limit is that of the decompressed body, so no body grows without end. A
+// receiver's body is left as it is: whether the event has arrived must not depend on it.
 func readBody(resp *http.Response, maxBody int64, decompress bool) ([]byte, error) {
 	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if !decompress || coding != "gzip" && coding != "x-gzip" {
@@ -386,8 +386,8 @@ func (t *guardedTransport) destination(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// sendable escapes the bytes of a query that a request line cannot have. An earlier release accepted webhook URLs
-// with them (contract 28), and url.URL escapes only the path.
+// sendable escapes the bytes of a query that a request line cannot have. An earlier release accepted webhook
+// URLs with them (contract 28), and url.URL escapes only the path.
 func sendable(query string) string {
 	var b strings.Builder
 	for i := range len(query) {

@@ -44,8 +44,8 @@ type Config struct {
 	HidesIssuer  bool // it sends no iss with a return
 	SignUserinfo bool // its userinfo is a signed token
 
-	// Scopes has the claims that a login gets with each scope only. Nil: every login gets all claims. If it is
-	// not nil, the discovery document announces the scopes and claims.
+	// Scopes has the claims that a login gets with each scope only. Nil: every login gets all claims. If it
+	// is not nil, the discovery document announces the scopes and claims.
 	Scopes map[string][]string
 }
 

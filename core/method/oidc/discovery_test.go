@@ -149,8 +149,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestReplacedKey: contract 36: a provider that replaces a key and keeps its id, or has no ids, loses no login. The
-// key set is fetched again once a minute at most.
+// TestReplacedKey: contract 36: a provider that replaces a key and keeps its id, or has no ids, loses no
+// login. The key set is fetched again once a minute at most.
 func TestReplacedKey(t *testing.T) {
 	for _, c := range []struct {
 		rule   string

@@ -62,9 +62,9 @@ func (c *client) verifyIDToken(
 	return token, nil
 }
 
-// isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The user
-// can remove max_age from the address, so the provider's word is needed. began is zero for an errand that
-// began before the operator set max_age.
+// isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The
+// user can remove max_age from the address, so the provider's word is needed. began is zero for an errand
+// that began before the operator set max_age.
 func (c *client) isRecent(token claims, began time.Time) bool {
 	at, err := token.date("auth_time")
 	if err != nil || at == nil || began.IsZero() {

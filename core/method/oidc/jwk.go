@@ -67,7 +67,8 @@ type keySource struct {
 	fetch func() (keySet, error)
 }
 
-// find returns the key for a token. If the kept set has no such key, the other side may have a new one, so the
+// find returns the key for a token. If the kept set has no such key, the other side may have a new one, so
+// the
 // set is fetched again, at most once a minute. fresh reports that the set was fetched just now.
 func (s keySource) find(now time.Time, h header) (k key, fresh bool, err error) {
 	keys, fresh, err := s.kept.get(now, s.fetch)

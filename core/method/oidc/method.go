@@ -202,8 +202,8 @@ func foreign(reason string) error {
 // maxCode is the maximum number of bytes of an authorization code. OAuth leaves the size to the provider.
 const maxCode = 8 << 10
 
-// isPrintable reports whether s has printable ASCII alone, including spaces, as a code may (RFC 6749, A.11), and
-// at most that many bytes. "" is printable.
+// isPrintable reports whether s has printable ASCII alone, including spaces, as a code may (RFC 6749, A.11),
+// and at most that many bytes. "" is printable.
 func isPrintable(s string, most int) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -249,8 +249,8 @@ func newErrand(random io.Reader) (errand, error) {
 	return e, nil
 }
 
-// state is what the method gets back with the return: a version, the nonce, the verifier, and began unless it is
-// zero.
+// state is what the method gets back with the return: a version, the nonce, the verifier, and began unless it
+// is zero.
 func (e errand) state() []byte {
 	state := []byte{errandVersion}
 	for _, part := range []string{e.nonce, e.verifier} {

@@ -325,7 +325,8 @@ func TestMaxAge_NewSetting(t *testing.T) {
 	wantVerdict(t, "a new errand", got, err, method.Approved)
 }
 
-// TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed ones.
+// TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed
+// ones.
 func TestPushed(t *testing.T) {
 	for _, c := range []struct {
 		rule     string

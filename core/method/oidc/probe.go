@@ -146,8 +146,8 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 	}
 }
 
-// probeClaims compares the scopes and claims that the method asks for with those that the provider announces. A
-// provider need not announce all of them, so a difference is a warning.
+// probeClaims compares the scopes and claims that the method asks for with those that the provider announces.
+// A provider need not announce all of them, so a difference is a warning.
 func (c *client) probeClaims(r *method.Report, meta metadata) {
 	scopes := slices.Clone(c.scope)
 	var claims []string
@@ -194,7 +194,8 @@ func (c *client) probeSignIn(r *method.Report, meta metadata) {
 	}
 }
 
-// warnMissing warns of each value that the provider does not announce. A provider that announces none says nothing.
+// warnMissing warns of each value that the provider does not announce. A provider that announces none says
+// nothing.
 func warnMissing(r *method.Report, what, list string, used, announced []string) {
 	slices.Sort(announced)
 	seen := map[string]bool{}

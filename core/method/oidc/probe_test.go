@@ -202,7 +202,8 @@ func TestProbe_Claims(t *testing.T) {
 	}
 }
 
-// TestProbe_Pushed: pushed = off at a provider that requires pushed requests is an error, and the advice is named.
+// TestProbe_Pushed: pushed = off at a provider that requires pushed requests is an error, and the advice is
+// named.
 func TestProbe_Pushed(t *testing.T) {
 	w := newWalk(t, oidctest.Config{PushedOnly: true}, settings{"pushed": "off"})
 	_, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)

@@ -59,12 +59,12 @@ func (s *settings) oldest() int {
 	return age
 }
 
-// judge decides by the claims. Approved: every claim says yes. Rejected: a claim says something else. The attempt
-// has failed if a claim is absent or cannot be read, because then the provider has not said no.
+// judge decides by the claims. Approved: every claim says yes. Rejected: a claim says something else. The
+// attempt has failed if a claim is absent or cannot be read, because then the provider has not said no.
 //
-// A value of another type, such as the text "true" for true, cannot be read. Where a path leads through a list,
-// each element must say yes: a list of dates of birth means that the provider does not know which one is right,
-// and of two statements the better one must not be picked.
+// A value of another type, such as the text "true" for true, cannot be read. Where a path leads through a
+// list, each element must say yes: a list of dates of birth means that the provider does not know which one
+// is right, and of two statements the better one must not be picked.
 func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.Decision {
 	d := method.Decision{Verdict: method.Approved, Age: p.age}
 	says := p.says
@@ -136,8 +136,8 @@ func followValue(v web.Value, path []string, says func(web.Value) method.Verdict
 	return follow(o, path, says)
 }
 
-// says judges a claim that must be equals: true or false, a text, or an integer. 1 is not true and "1" is not 1,
-// and neither says no. An empty text says nothing.
+// says judges a claim that must be equals: true or false, a text, or an integer. 1 is not true and "1" is not
+// 1, and neither says no. An empty text says nothing.
 func (c condition) says(v web.Value) method.Verdict {
 	var same, read bool
 	if want, ok := c.equals.Text(); ok {
@@ -163,8 +163,8 @@ func (c condition) says(v web.Value) method.Verdict {
 }
 
 // bornBy judges a date of birth: whether somebody born then has had the birthday of that age. The calendar is
-// UTC's. Who was born on 29 February has the birthday on 1 March in other years. A date that is not plausible is
-// not one that the provider knows.
+// UTC's. Who was born on 29 February has the birthday on 1 March in other years. A date that is not plausible
+// is not one that the provider knows.
 func bornBy(v web.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
 	born, ok := readBirthdate(text)
@@ -182,8 +182,8 @@ func bornBy(v web.Value, age int, now time.Time) method.Verdict {
 	return method.Rejected
 }
 
-// readBirthdate reads YYYY-MM-DD, or YYYY, which counts as the last day of that year. OpenID Connect (Core, 5.1)
-// also allows a date without its year, as 0000-MM-DD, which proves nothing.
+// readBirthdate reads YYYY-MM-DD, or YYYY, which counts as the last day of that year. OpenID Connect (Core,
+// 5.1) also allows a date without its year, as 0000-MM-DD, which proves nothing.
 func readBirthdate(text string) (born time.Time, ok bool) {
 	if len(text) == len("2006") {
 		text += "-12-31"

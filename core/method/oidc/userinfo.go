@@ -57,8 +57,8 @@ func (c *client) fetchUserinfo(
 	return info, nil
 }
 
-// openCredential returns the claims of the token inside the claims. there is false if there is none, or if the
-// claim is no text.
+// openCredential returns the claims of the token inside the claims. there is false if there is none, or if
+// the claim is no text.
 func (c *client) openCredential(ctx context.Context, outer claims) (inner claims, there bool, err error) {
 	o := outer.Object
 	last := len(c.credential.claim) - 1
