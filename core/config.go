@@ -1,7 +1,6 @@
 package core
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that
@@ -186,19 +186,16 @@ func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL) != nil }
 
 func (c Config) validateBaseURL(wrong *problem.List) {
 	const member = "BaseURL"
-	u, err := url.Parse(c.BaseURL)
+	origin, bad := weburl.ParseOrigin(c.BaseURL, c.Dev)
 	switch {
 	case c.BaseURL == "":
 		wrong.Add(member, "not set; it is where users and publishers reach the service, "+
 			"such as https://verify.example.com")
-	case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != c.BaseURL:
-		wrong.Add(member, "%q must be https://host or https://host:port, with nothing behind it", c.BaseURL)
-	case u.Scheme != "https" && !(c.Dev && u.Scheme == "http"):
+	case strings.HasPrefix(c.BaseURL, "http://") && !c.Dev:
 		wrong.Add(member, "%q must be https; http is for dev mode", c.BaseURL)
-	// It is compared with the Origin that browsers send.
-	case u.Hostname() == "" || strings.ToLower(u.Host) != u.Host || strings.HasSuffix(u.Host, ":") ||
-		u.Scheme == "https" && u.Port() == "443" || u.Scheme == "http" && u.Port() == "80":
-		wrong.Add(member, "%q is not how browsers write it; use lower case and leave out a default port",
-			c.BaseURL)
+	case bad != "":
+		wrong.Add(member, "%q: %s", c.BaseURL, bad)
+	case origin != c.BaseURL: // it is compared with the Origin that browsers send
+		wrong.Add(member, "%q is not how browsers write it; use %s", c.BaseURL, origin)
 	}
 }

@@ -39,7 +39,7 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 	for _, c := range []struct{ more, says string }{
 		{`base_url = "https://Verify.example.com"`,
 			`base_url: "https://Verify.example.com" is not how browsers write it`},
-		{`base_url = "https://verify.example.com:443"`, "leave out a default port"},
+		{`base_url = "https://verify.example.com:443"`, "use https://verify.example.com"},
 		{`base_url = "https://verify.example.com/x"`, "base_url: "},
 		{`outcome_life = "59m"`, "outcome_life: 59m0s is too short; it must be at least 1h0m0s"},
 		{"[listen]\npublic = '127.0.0.1:99999'",

@@ -11,6 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 )
 
@@ -211,6 +212,9 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 	b, err := afero.ReadFile(fsys, path)
 	if err != nil {
 		return err
+	}
+	if b, err = pemfile.Text(b); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(into)
 	var unknown *toml.StrictMissingError

@@ -11,6 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/secret"
 )
 
 // writePrivate writes b to path, readable by its owner only, as a whole or not at all: a reader gets the old
@@ -115,6 +117,46 @@ func (p *program) readSecretFile(name string) ([]byte, error) {
 	return readPrivate(p.fs, p.locate(name))
 }
 
+// secretFrom returns the secret in the file that a setting names.
+func (p *program) secretFrom(name string) (string, error) {
+	b, err := p.readSecretFile(name)
+	if err != nil {
+		return "", err
+	}
+	value, why := secret.Read(string(b))
+	if why != "" {
+		return "", fmt.Errorf("%s: %s", p.locate(name), why)
+	}
+	return value, nil
+}
+
+// secretIn returns the secret in an environment variable. isSet is false if the variable is not set or empty.
+func (p *program) secretIn(variable string) (value string, isSet bool, err error) {
+	text, _ := p.getenv(variable)
+	if text == "" {
+		return "", false, nil
+	}
+	value, why := secret.Read(text)
+	if why != "" {
+		return "", true, errors.New(why)
+	}
+	return value, true, nil
+}
+
+// ownSecret returns the secret in a file that a flag names, for a command that others may run on their
+// machine: it does not matter who else can read the file.
+func (p *program) ownSecret(flag, file string) (string, error) {
+	b, err := afero.ReadFile(p.fs, p.locate(file))
+	if err != nil {
+		return "", usagef("%s: %w", flag, err)
+	}
+	value, why := secret.Read(string(b))
+	if why != "" {
+		return "", usagef("%s: %s: %s", flag, file, why)
+	}
+	return value, nil
+}
+
 // secretFile is a flag that names a file with a secret. Its environment variable may hold the secret itself,
 // and a bare name may mean a credential of systemd, so neither is made an absolute path.
 type secretFile string
@@ -134,7 +176,7 @@ func (s *secretFile) Decode(c *kong.DecodeContext) error {
 
 // isInline reports whether the value of a setting is the secret itself and not the name of a file.
 func isInline(value string) bool {
-	value = strings.TrimSpace(value)
+	value = strings.TrimSpace(strings.TrimPrefix(value, "\ufeff"))
 	return strings.HasPrefix(value, "{") || strings.HasPrefix(value, "-----BEGIN ")
 }
 

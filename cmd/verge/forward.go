@@ -17,8 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -74,13 +72,15 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}}}
-	key, _ := p.getenv(secretKeyVariable)
+	key, _, err := p.secretIn(secretKeyVariable)
+	if err != nil {
+		err = usagef("%s: %w", secretKeyVariable, err)
+	}
 	if c.KeyFile != "" {
-		b, err := afero.ReadFile(p.fs, p.locate(c.KeyFile))
-		if err != nil {
-			return nil, usagef("--key-file: %w", err)
-		}
-		key = string(b)
+		key, err = p.ownSecret("--key-file", c.KeyFile)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if l.base == "" {
 		ready, err := readReady(p.fs, c.ReadyFile)
@@ -98,7 +98,7 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 			l.integration = ready.IntegrationID
 		}
 	}
-	if l.key = strings.TrimSpace(key); l.key == "" {
+	if l.key = key; l.key == "" {
 		return nil, usagef("no secret key: set VERGE_SECRET_KEY or give --key-file")
 	}
 	if l.integration == "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
@@ -207,6 +208,9 @@ func parseKeyring(b []byte, path string, err error) (token.Keyring, error) {
 	}
 	if err != nil {
 		return token.Keyring{}, fmt.Errorf("key ring: %w", err)
+	}
+	if b, err = pemfile.Text(b); err != nil {
+		return token.Keyring{}, fmt.Errorf("%s: %w", path, err)
 	}
 	ring, err := token.ParseKeyring(b)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core"
@@ -117,25 +116,19 @@ func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source s
 	}
 	const how = "`openssl rand -hex 32` makes a good one"
 	source = operatorTokenVariable
-	token, _ := p.getenv(source)
+	token, isSet, err := p.secretIn(source)
 	switch {
-	case token != "":
+	case isSet:
 	case c.OperatorTokenFile != "":
 		source = "operator_token_file"
-		b, err := p.readSecretFile(c.OperatorTokenFile)
-		if err != nil {
-			ps.add("operator_token_file: %v", err)
-			return source
-		}
-		token = string(b)
+		token, err = p.secretFrom(c.OperatorTokenFile)
 	default:
 		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by "+
 			"operator_token_file (%s), or set listen.admin = \"off\"", how)
 		return source
 	}
-	pl.core.OperatorToken = strings.TrimSpace(token)
-	if pl.core.OperatorToken == "" {
-		ps.add("%s: there is no operator token in it (%s)", source, how)
+	if pl.core.OperatorToken = token; err != nil {
+		ps.add("%s: %v (%s)", source, err, how)
 	}
 	return source
 }

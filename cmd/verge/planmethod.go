@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/afero"
 
@@ -198,8 +197,11 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 			m.Keys = append(m.Keys, name)
 			files.keys[m.KeyName(name)] = keyFile{"$" + env, about + "." + name + "_env",
 				func() ([]byte, error) {
-					key, err := readSecret(p, name, "", env)
-					return []byte(key), err
+					key, isSet := p.getenv(env)
+					if !isSet || key == "" {
+						return nil, fmt.Errorf("the environment has no %s", env)
+					}
+					return []byte(key), nil
 				}}
 		}
 	}
@@ -256,21 +258,20 @@ func readSecret(p *program, name, file, env string) (string, error) {
 	case file != "" && env != "":
 		return "", fmt.Errorf("%s_file and %s_env are both set; choose one", name, name)
 	case env != "":
-		secret, _ := p.getenv(env)
-		if secret == "" {
+		value, isSet, err := p.secretIn(env)
+		if !isSet {
 			return "", fmt.Errorf("%s_env: the environment has no %s", name, env)
 		}
-		return secret, nil
+		if err != nil {
+			return "", fmt.Errorf("%s_env: %s: %w", name, env, err)
+		}
+		return value, nil
 	case file != "":
-		b, err := p.readSecretFile(file)
+		value, err := p.secretFrom(file)
 		if err != nil {
 			return "", fmt.Errorf("%s_file: %w", name, err)
 		}
-		secret := strings.TrimSpace(string(b))
-		if secret == "" {
-			return "", fmt.Errorf("%s_file: %s is empty", name, file)
-		}
-		return secret, nil
+		return value, nil
 	}
 	return "", nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"path/filepath"
-	"strings"
 
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/storewatch"
@@ -48,7 +47,7 @@ const (
 // checkStoreOptions checks the settings of the store other than its URL.
 func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, ps *problems) {
 	s := c.Store
-	held, _ := p.getenv(kvPasswordVariable)
+	held, isHeld, heldErr := p.secretIn(kvPasswordVariable)
 	if key, _ := p.getenv(kvKeyVariable); key != "" && at.Shared() {
 		s.Key = key
 	}
@@ -61,15 +60,17 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 	}
 	switch {
 	case !at.Shared():
-	case held != "":
-		var err error
-		if at, err = at.WithPassword(strings.TrimSpace(held)); err != nil {
-			ps.add("%s: %v", kvPasswordVariable, err)
+	case isHeld:
+		if heldErr == nil {
+			at, heldErr = at.WithPassword(held)
+		}
+		if heldErr != nil {
+			ps.add("%s: %v", kvPasswordVariable, heldErr)
 		}
 	case s.PasswordFile != "":
-		password, err := p.readSecretFile(s.PasswordFile)
+		password, err := p.secretFrom(s.PasswordFile)
 		if err == nil {
-			at, err = at.WithPassword(strings.TrimSpace(string(password)))
+			at, err = at.WithPassword(password)
 		}
 		if err != nil {
 			ps.add("store.password_file: %v", err)

@@ -98,6 +98,7 @@ func (s *production) stand(t *testing.T) {
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
+		r.Out.URL.RawQuery = r.In.URL.RawQuery // ReverseProxy would leave out what it cannot parse
 		r.SetXForwarded()
 	}}
 	s.front = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,9 +2,6 @@ package main
 
 import (
 	"errors"
-	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/edge/adminclient"
 )
@@ -56,12 +53,11 @@ func noDev(readyFile, flag string) error {
 // token returns the operator token that was given, or "".
 func (f serverFlags) token(p *program) (string, error) {
 	if f.TokenFile == "" {
-		token, _ := p.getenv(operatorTokenVariable)
-		return strings.TrimSpace(token), nil
+		token, _, err := p.secretIn(operatorTokenVariable)
+		if err != nil {
+			return "", usagef("%s: %w", operatorTokenVariable, err)
+		}
+		return token, nil
 	}
-	b, err := afero.ReadFile(p.fs, p.locate(f.TokenFile))
-	if err != nil {
-		return "", usagef("--token-file: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
+	return p.ownSecret("--token-file", f.TokenFile)
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
@@ -27,9 +27,8 @@ func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no PEM certificate", ca)
+		if c.RootCAs, err = egress.ParseRoots(pem); err != nil {
+			return nil, fmt.Errorf("%s: %w", ca, err)
 		}
 	}
 	if (cert == "") != (key == "") {

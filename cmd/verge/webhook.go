@@ -110,19 +110,18 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 
 func (c *webhookVerifyCmd) secret(p *program) (string, error) {
 	if c.SecretEnv != "" {
-		s, ok := p.getenv(c.SecretEnv)
-		if !ok || s == "" {
+		s, isSet, err := p.secretIn(c.SecretEnv)
+		if !isSet {
 			return "", usagef("--secret-env: the environment has no %s", c.SecretEnv)
+		}
+		if err != nil {
+			return "", usagef("--secret-env: %s: %w", c.SecretEnv, err)
 		}
 		return s, nil
 	}
 	// Others may be able to read this file, unlike the server's own: it is often a copy on a developer's
 	// machine, and this command protects nothing with it.
-	b, err := afero.ReadFile(p.fs, c.SecretFile)
-	if err != nil {
-		return "", usagef("--secret-file: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
+	return p.ownSecret("--secret-file", c.SecretFile)
 }
 
 // request returns the request to verify.

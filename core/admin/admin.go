@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
+	secrets "github.com/verge-id/verge/core/secret"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -122,6 +123,9 @@ func CheckToken(token string) error {
 	if n := len(token); n > 0 && n < minToken {
 		return fmt.Errorf("the operator token has %d characters; it must have at least %d "+
 			"(`openssl rand -hex 32` makes a good one)", n, minToken)
+	}
+	if why := secrets.Problem(token); why != "" && token != "" {
+		return errors.New("the operator token: " + why)
 	}
 	return nil
 }

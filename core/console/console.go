@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"log/slog"
-	"net/url"
 	"strings"
 
 	"github.com/verge-id/verge/core/console/pages"
@@ -199,7 +198,7 @@ func (c *Console) Act(ctx context.Context, req *web.Request) *web.Response {
 	if !c.sameSite(req) {
 		return c.plain(403, crossSite)
 	}
-	form, err := url.ParseQuery(string(req.Body))
+	form, err := web.ReadParameters(string(req.Body), params...)
 	if err != nil {
 		return c.plain(400, pages.ProblemData{Heading: "The form cannot be read", Tone: pages.Bad,
 			Text: "Something on the way has damaged it. Load the page again and send it once more."})

@@ -167,6 +167,7 @@ var actTests = map[string]struct {
 
 // body is the form of an action with the token that the one who sends it has.
 func body(name, form, who string) string {
+	form = strings.TrimPrefix(strings.TrimPrefix(form, "do="+name), "&") // sights have it, too
 	return "do=" + name + "&" + form + "&csrf=" + forms(who).FormToken(name)
 }
 
@@ -1147,5 +1148,33 @@ func TestEndingOneSession(t *testing.T) {
 	resp = w.ask("POST", "/console/account", "admin", body("end-session", "session=con_9", "admin"))
 	if resp.Status == 303 || !strings.Contains(string(resp.Body), "This session has ended already.") {
 		t.Errorf("a session that is gone: %d\n%s", resp.Status, resp.Body)
+	}
+}
+
+// Parameters that the console does not read are ignored in an address and in a form, and those that it reads
+// are there once.
+func TestParametersOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		rule, text string
+		get, post  int
+	}{
+		{"contract 22: unknown ones", "&utm_source=a&x=1&x=2&x=%zz&y=a;b&%zz=1", 200, 303},
+		{"contract 22: one that is used, twice", "&integration=" + shopID + "&integration=" + shopID, 400, 400},
+		{"contract 22: one that is used, in bad encoding", "&name=%zz", 400, 400},
+	} {
+		w := newWorld(t)
+		if resp := w.ask("GET", mine+"/test?x="+c.text, "developer", ""); resp.Status != c.get {
+			t.Errorf("%s: an address: %d", c.rule, resp.Status)
+		}
+		if resp := w.ask("GET", "/console/invitation?invitation=vrg_inv_good"+c.text, "", ""); resp.Status != c.get {
+			t.Errorf("%s: an invitation: %d", c.rule, resp.Status)
+		}
+		if resp := w.ask("GET", "/console/link?link=vrg_in_good"+c.text, "", ""); resp.Status != c.get {
+			t.Errorf("%s: a sign-in link: %d", c.rule, resp.Status)
+		}
+		form := body("create-key", "", "developer") + c.text
+		if resp := w.ask("POST", mine+"/keys", "developer", form); resp.Status != c.post {
+			t.Errorf("%s: a form: %d", c.rule, resp.Status)
+		}
 	}
 }

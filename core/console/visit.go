@@ -44,8 +44,9 @@ func (v *visit) operations() Operations { return v.Operations.WithMisread(v.misr
 func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {
 	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), cookie: req.Header.Cookie(c.cookieName())}
 	var err error
-	if v.query, err = url.ParseQuery(req.Query); err != nil {
-		v.query = url.Values{}
+	if v.query, err = web.ReadParameters(req.Query, params...); err != nil {
+		return nil, c.plain(400, pages.ProblemData{Heading: "The address cannot be read", Tone: pages.Bad,
+			Text: "It has something twice, or something on the way has damaged it. Open the page again."})
 	}
 	v.page, v.at = find(strings.TrimPrefix(req.Path, pages.Root))
 	if v.cookie != "" {
@@ -79,6 +80,20 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		v.note = v.takeNote(id)
 	}
 	return v, nil
+}
+
+// params are the parameters that addresses and forms of the console may have. Others are ignored
+// (web.ReadParameters).
+var params = []string{
+	// of every form
+	"do", "csrf", "version",
+	// of addresses
+	"after", "from", "integration", invitationParam, linkParam, "next", noteParam, "out", "state", "to",
+	// of forms
+	"attempts", "browser_origins", "callback_origins", "callback_url", "challenge_age", "credential", "expires",
+	"id", "integration_id", "key", "level", "member", "method_settings", "methods", "minimum_age", "name",
+	"passkey", "passkeys", "publisher_id", "role", "secret", "session", "session_id", "token", "type",
+	"webhook_off", "webhook_url",
 }
 
 func (v *visit) who() operate.Actor { return v.session.Actor }

@@ -79,7 +79,7 @@ var methodReasons = []string{
 	"deviation_out_of_range", "face_unknown", "liveness_unknown",
 
 	// refusals of openid4vp, and of the documents that it reads
-	"answer_form", "answer_member_twice", "answer_state", "not_encrypted", "vp_token",
+	"answer_form", "answer_state", "not_encrypted", "vp_token",
 	"vp_token_credential", "vp_token_presentations", "vp_token_encoding", "jwe_payload",
 	"response_encoding", "cross_device", "unverified", "wallet_error_invalid_request",
 	"wallet_error_invalid_scope", "wallet_error_invalid_client", "wallet_error_unauthorized_client",

@@ -27,7 +27,7 @@ func TestAReturnMayGoOn(t *testing.T) {
 	if kind(page) != "method" || hidden(page, "provider") == "" {
 		t.Fatalf("contract 35: %d, then a %s page", resp.Status, kind(page))
 	}
-	resp = b.submit(flow, page, "outcome", "begin", "tab", "2")
+	resp = b.submit(flow, page, "outcome", "begin", tabField, "2")
 	if page = b.open(resp.Header.Get("Location")); resp.Status != 303 || kind(page) != "leaving" {
 		t.Fatalf("the step behind the return: %d, then a %s page", resp.Status, kind(page))
 	}
@@ -127,7 +127,7 @@ func TestAStepOfTheSandboxIsNoneOfARealMethod(t *testing.T) {
 	changed := *i
 	changed.Method = "bank"
 	coretest.Must(t, w.Directory.PutIntegration(ctx, changed, ""))
-	resp = b.submit(flow, page, "outcome", "begin", "tab", "1")
+	resp = b.submit(flow, page, "outcome", "begin", tabField, "1")
 	if resp.Status != 303 || resp.Header.Has("Set-Cookie") || bank.told.ID != "" {
 		t.Errorf("contract 34: %d; the bank was told %+v", resp.Status, bank.told)
 	}
@@ -178,7 +178,7 @@ func TestStepsWaitForTheirKey(t *testing.T) {
 	}
 	step := api.HostedPath + "?" + here(flow) + "&provider=" + hidden(page, "provider")
 	wait("the page of a step", func() *web.Response { return b.open(step) })
-	wait("a form", func() *web.Response { return b.submit(flow, page, "outcome", "begin", "tab", "2") })
+	wait("a form", func() *web.Response { return b.submit(flow, page, "outcome", "begin", tabField, "2") })
 	wait("the page that leaves", func() *web.Response {
 		return b.open(api.HostedPath + "?" + here(flow) + "&errand=" + handleOf("1"))
 	})

@@ -22,7 +22,7 @@ func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *we
 	if web.MediaType(contentType) != "multipart/form-data" {
 		return h.plain(415, pages.NotAForm, req)
 	}
-	form, file, err := web.ReadFileForm(contentType, req.Body, pages.FileField)
+	form, file, err := web.ReadFileForm(contentType, req.Body, pages.FileField, formParams...)
 	if len(file) > method.MaxFile {
 		return h.plain(413, pages.TooLarge, req)
 	}

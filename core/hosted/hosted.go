@@ -89,6 +89,13 @@ const (
 	deviceParam  = "device"   // only in forms: what a phone takes a hand-off by (phone.go)
 )
 
+// The parameters that a link and a form may have for Verge. Others are ignored (web.ReadParameters).
+var (
+	linkParams = []string{"flow", shownParam, reasonParam, methodParam, stepParam, errandParam}
+	formParams = []string{"flow", methodParam, stepParam, attemptParam, handParam, deviceParam, enrolParam,
+		method.OutcomeField, method.CredentialField}
+)
+
 // What GET shows beside the method page.
 const (
 	shownCancelled   = "cancelled"
@@ -126,7 +133,7 @@ type visit struct {
 
 // Show answers GET on the hosted path.
 func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
-	query, err := url.ParseQuery(req.Query)
+	query, err := web.ReadParameters(req.Query, linkParams...)
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
 	}
@@ -185,7 +192,7 @@ func (h *Hosted) actOn(ctx context.Context, req *web.Request, maxBody int,
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return h.plain(415, pages.NotAForm, req)
 	}
-	form, err := url.ParseQuery(string(req.Body))
+	form, err := web.ReadParameters(string(req.Body), formParams...)
 	if err == nil && !takes(form) {
 		return h.plain(400, pages.Damaged, req)
 	}

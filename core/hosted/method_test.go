@@ -37,6 +37,9 @@ type bank struct {
 	state    []byte
 }
 
+// tabField has the end of the next handle in the form of a bank.
+const tabField = method.CredentialField
+
 const bankURL = "https://bank.example/authorize?client_id=verge"
 
 func (b *bank) Begin(_ context.Context, s method.Session) error {
@@ -61,7 +64,7 @@ func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (metho
 	if b.away != nil {
 		return method.Decision{}, b.away
 	}
-	handle := strings.Repeat("h", handleLength-1) + step.Form.Get("tab")
+	handle := strings.Repeat("h", handleLength-1) + step.Form.Get(tabField)
 	return method.Decision{Verdict: method.Pending, State: []byte("nonce"),
 		Leave: &method.Leave{URL: bankURL + "&state=" + handle, Handle: handle}}, nil
 }
@@ -71,8 +74,11 @@ func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
 	t.Helper()
 	w := newWorld(t)
 	first, second := &bank{}, &bank{}
-	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", first, false),
-		testhost.Kind("second", second, false), testhost.Kind("scripted", w.provider, true)))
+	kinds := []method.Kind{testhost.Kind("bank", first, false), testhost.Kind("second", second, false)}
+	for n := range kinds {
+		kinds[n].Returns = []string{"code", "error"}
+	}
+	w.Methods = w.Host.Opened(testhost.Catalog(append(kinds, testhost.Kind("scripted", w.provider, true))...))
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 		Method: offers[0], Webhook: integration.Webhook{Off: true}}
 	if len(offers) > 1 {
@@ -159,7 +165,7 @@ func hidden(page *web.Response, name string) string {
 func (b *browser) leaves(flow string, fields ...string) *web.Response {
 	b.t.Helper()
 	page := b.open("/verify?" + here(flow) + "&method=bank")
-	resp := b.submit(flow, page, append([]string{"outcome", "begin", "tab", "1"}, fields...)...)
+	resp := b.submit(flow, page, append([]string{"outcome", "begin", tabField, "1"}, fields...)...)
 	if resp.Status != 303 {
 		b.t.Fatalf("leaving: %d", resp.Status)
 	}
@@ -213,8 +219,13 @@ func TestWhoMayComeBack(t *testing.T) {
 			"/verify/return/second?code=c&state=" + handleOf("1"), 403},
 		{"no state", nil, "/verify/return/bank?code=c", 400},
 		{"a state of another length", nil, "/verify/return/bank?code=c&state=x", 400},
-		{"a parameter twice", nil, returnURL("1") + "&code=d", 400},
-		{"a query that cannot be read", nil, returnURL("1") + "&x=%zz", 400},
+		{"contract 22: a parameter of the method twice", nil, returnURL("1") + "&code=d", 400},
+		{"contract 22: the state twice", nil, returnURL("1") + "&state=" + handleOf("1"), 400},
+		{"contract 22: a parameter of the method in bad encoding", nil, returnURL("1") + "&error=%zz", 400},
+		{"contract 22: an unknown parameter in bad encoding", nil, returnURL("1") + "&x=%zz&%zz=1", 303},
+		{"contract 22: an unknown parameter twice", nil, returnURL("1") + "&x=1&x=2", 303},
+		{"contract 22: an unknown parameter with a semicolon", nil, returnURL("1") + "&session_state=abc;def", 303},
+		{"contract 22: unknown parameters of other methods", nil, returnURL("1") + "&iss=1&iss=2&flow=%zz", 303},
 		{"an altered cookie", func(b *browser) {
 			for name, value := range b.cookies {
 				b.cookies[name] = value[:40] + "A" + value[41:]
@@ -268,7 +279,7 @@ func TestAnErrandIsNoForm(t *testing.T) {
 	b.leaves(flow)
 	for _, value := range b.cookies {
 		errand, _, _ := strings.Cut(value, ".")
-		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", "tab", "2")
+		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", tabField, "2")
 		if resp.Status != 400 || kind(resp) != "damaged" || len(b.cookies) != 1 {
 			t.Errorf("contract 34: %d, a %s page, %d errands", resp.Status, kind(resp), len(b.cookies))
 		}
@@ -339,7 +350,7 @@ func TestAFailureIsLoggedInOneLine(t *testing.T) {
 		}, `msg="method failed" session=` + text + " method=bank reason=timeout "},
 		{func() {
 			bank.away = timeout
-			if resp := b.submit(flow, page, "outcome", "begin", "tab", "1"); resp.Status != 503 {
+			if resp := b.submit(flow, page, "outcome", "begin", tabField, "1"); resp.Status != 503 {
 				t.Errorf("contract 35: a form that fails: %d", resp.Status)
 			}
 		}, `msg="method failed" session=` + text + " method=bank reason=timeout "},
@@ -465,7 +476,7 @@ func TestTabsAndLateReturns(t *testing.T) {
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
 	b.leaves(flow)
-	b.leaves(flow, "tab", "2")
+	b.leaves(flow, tabField, "2")
 	if len(b.cookies) != 2 {
 		t.Fatalf("contract 34: two errands have %d cookies", len(b.cookies))
 	}
@@ -475,7 +486,7 @@ func TestTabsAndLateReturns(t *testing.T) {
 		t.Errorf("contract 23: a return of an earlier attempt: %d, asked %d times", resp.Status,
 			bank.returned)
 	}
-	b.leaves(flow, "tab", "3")
+	b.leaves(flow, tabField, "3")
 	w.Clock.Advance(session.Life)
 	resp := b.open(returnURL("3"))
 	if page := b.open(resp.Header.Get("Location")); kind(page) != "expired" || bank.returned != 1 {
@@ -493,7 +504,7 @@ func TestABrowserKeepsFewErrands(t *testing.T) {
 	_, flow := w.flow(t, &long)
 	for _, tab := range []string{"1", "2", "3", "4", "5"} {
 		w.Clock.Advance(time.Second)
-		if page := b.leaves(flow, "tab", tab); kind(page) != "leaving" {
+		if page := b.leaves(flow, tabField, tab); kind(page) != "leaving" {
 			t.Fatalf("tab %s: a %s page", tab, kind(page))
 		}
 	}
@@ -758,7 +769,7 @@ func TestAPageThatLeavesIsShownOnce(t *testing.T) {
 	}
 	for _, tab := range []string{"2", "3", "4"} { // only the three newest errands are kept
 		w.Clock.Advance(time.Second)
-		b.leaves(flow, "tab", tab)
+		b.leaves(flow, tabField, tab)
 	}
 	if len(b.left) != 3 || b.left["__Host-verge-"+handleOf("1")+leftMark] != "" {
 		t.Errorf("the browser keeps the marks %v", slices.Sorted(maps.Keys(b.left)))

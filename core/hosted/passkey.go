@@ -423,7 +423,7 @@ func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int)
 	case !h.sameSite(req):
 		return h.plain(403, pages.NotAllowed, req)
 	}
-	form, err := url.ParseQuery(string(req.Body))
+	form, err := web.ReadParameters(string(req.Body), formParams...)
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"net/url"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/hosted/pages"
@@ -27,7 +26,7 @@ const phonePrefix = "svc_ph_"
 
 // ShowPhone answers GET on the link of a hand-off.
 func (h *Hosted) ShowPhone(ctx context.Context, req *web.Request, handle string) *web.Response {
-	query, err := url.ParseQuery(req.Query)
+	query, err := web.ReadParameters(req.Query, linkParams...)
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
 	}

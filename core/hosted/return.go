@@ -25,11 +25,12 @@ const MaxReturnURL = 26 << 10
 // of the return itself is loaded again, the other side refuses the second use, and the page shows what holds
 // now.
 func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
-	query, err := url.ParseQuery(req.Query)
-	if err == nil && query.Has(codeParam) && !hasTwice(query) {
+	names := append([]string{"state", codeParam}, h.Methods[name].Of.Returns...)
+	query, err := web.ReadParameters(req.Query, names...)
+	if err == nil && query.Has(codeParam) {
 		return h.returnWithCode(ctx, req, name, query)
 	}
-	if err != nil || hasTwice(query) || len(query.Get("state")) != handleLength {
+	if err != nil || len(query.Get("state")) != handleLength {
 		return h.plain(400, pages.Damaged, req)
 	}
 	s, flow, err := h.errandIn(req, query.Get("state"))
@@ -61,7 +62,7 @@ func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web
 	return v.returned(m, s, r, method.Step{Form: query, Back: true, State: s.State}, hereWith(req, query))
 }
 
-// hereWith is the address of a return, written anew.
+// hereWith is the address of a return, with the parameters that were read.
 func hereWith(req *web.Request, query url.Values) string { return req.Path + "?" + query.Encode() }
 
 // returned asks the method what it means that a browser has come back, or comes for an answer. If another
@@ -108,14 +109,4 @@ func (v *visit) againURL(m method.Opened, shown string) string {
 		params = append(params, methodParam, m.Name)
 	}
 	return v.url(params...)
-}
-
-// hasTwice reports whether a parameter is there more than once.
-func hasTwice(query url.Values) bool {
-	for _, values := range query {
-		if len(values) > 1 {
-			return true
-		}
-	}
-	return false
 }

@@ -182,9 +182,8 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins,
 		"browser_origins": i.BrowserOrigins} {
 		for _, o := range list {
-			if !weburl.IsOrigin(o, dev) {
-				wrong.Add(name,
-					"%s has %q; an origin is https://host or https://host:port, nothing behind it", name, o)
+			if _, bad := weburl.ParseOrigin(o, dev); bad != "" {
+				wrong.Add(name, "%s has %q; %s", name, o, bad)
 			}
 		}
 	}
@@ -196,9 +195,8 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 		if w.Off {
 			wrong.Add("webhook_url", "webhook has a url and is switched off; choose one")
 		}
-		if !weburl.IsWebhook(w.URL, dev) {
-			wrong.Add("webhook_url",
-				"webhook url must be an absolute https URL without user name and fragment")
+		if bad := weburl.CheckWebhook(w.URL, dev); bad != "" {
+			wrong.Add("webhook_url", "webhook url: %s", bad)
 		}
 	}
 	if w := i.Staged; w != nil {
@@ -206,9 +204,10 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 			wrong.Add("webhook_off", "the staged webhook is switched off; switch the webhook off "+
 				"without staging that")
 		}
-		if w.URL != "" && !weburl.IsWebhook(w.URL, dev) {
-			wrong.Add("webhook_url",
-				"the staged webhook url must be an absolute https URL without user name and fragment")
+		if w.URL != "" {
+			if bad := weburl.CheckWebhook(w.URL, dev); bad != "" {
+				wrong.Add("webhook_url", "the staged webhook url: %s", bad)
+			}
 		}
 	}
 	if !slices.Contains([]string{"", PasskeysOff, PasskeysPublisher, PasskeysService}, i.Passkeys) {

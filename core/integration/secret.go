@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	secrets "github.com/verge-id/verge/core/secret"
 )
 
 // Someone who has one signed event can guess a webhook secret that a person made up: they try words and
@@ -34,6 +36,9 @@ var guessed = []string{
 // keep nor too easy to guess. names are the names of the publisher and the integration, which guessers try
 // first. In dev only the length counts.
 func SecretProblem(secret string, dev bool, names ...string) string {
+	if why := secrets.Problem(secret); why != "" && secret != "" {
+		return why
+	}
 	if len(secret) > maxSecret {
 		return fmt.Sprintf("it has %d bytes; at most %d are allowed", len(secret), maxSecret)
 	}

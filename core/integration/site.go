@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // Site is the publishers and integrations that an operator's configuration
@@ -135,8 +136,9 @@ func (i SiteIntegration) integration() Integration {
 		ChallengeAge:   i.ChallengeAge,
 		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
 		Passkeys:        i.Passkeys,
-		CallbackOrigins: i.CallbackOrigins, BrowserOrigins: i.BrowserOrigins,
-		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+		CallbackOrigins: weburl.Origins(i.CallbackOrigins),
+		BrowserOrigins:  weburl.Origins(i.BrowserOrigins),
+		Webhook:         Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
 	out.SetMethods(all)
 	return out
 }

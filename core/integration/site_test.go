@@ -29,6 +29,21 @@ func aSite() Site {
 	}
 }
 
+// Origins of the configuration are kept as browsers write them (contract 32).
+func TestSiteOrigins(t *testing.T) {
+	s := aSite()
+	s.Integrations[0].CallbackOrigins = []string{"https://A.example:443", "https://b.example:8443"}
+	s.Integrations[0].BrowserOrigins = []string{"https://b.example:443"}
+	if err := s.Validate(testCatalog, false); err != nil {
+		t.Fatal(err)
+	}
+	i := s.Integrations[0].integration()
+	if !slices.Equal(i.CallbackOrigins, []string{"https://a.example", "https://b.example:8443"}) ||
+		!slices.Equal(i.BrowserOrigins, []string{"https://b.example"}) {
+		t.Errorf("%q and %q", i.CallbackOrigins, i.BrowserOrigins)
+	}
+}
+
 func TestReadSite(t *testing.T) {
 	b, err := json.Marshal(aSite())
 	if err != nil {

@@ -46,6 +46,10 @@ type Kind struct {
 	// what is in the files: certificate is a text, and trust_anchors a list of texts.
 	Files []string
 
+	// Returns are the parameters of a return from another site that Act reads. Each is there at most once,
+	// and Act sees no others.
+	Returns []string
+
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
 	Check func(c Config) problem.List
 
@@ -236,13 +240,16 @@ type Credential struct {
 	Data     []byte // of the request: a JSON object
 }
 
+// OutcomeField is the member of a Step's form that has one of View.Choices.
+const OutcomeField = "outcome"
+
 // CredentialField is the member of a Step's form that has what a browser's wallet has answered: a JSON object
 // of at most MaxCall bytes.
 const CredentialField = "credential"
 
 // Step is what a user did: a POST of the page's form, or, with Back, the return from another site.
 type Step struct {
-	Form  url.Values // of the form, or the query of the return; a name is there once
+	Form  url.Values // OutcomeField and CredentialField, or of the return Kind.Returns; each at most once
 	Back  bool       // the browser came back from the address of a Leave, and it is the same browser
 	Kept  []byte     // what Answer kept: the browser comes for the answer, with Back from the same device
 	File  []byte     // the picture of a page with Camera, at most MaxFile bytes; nil: the form has none

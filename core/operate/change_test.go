@@ -85,6 +85,56 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 	}
 }
 
+// A webhook secret is one line of printable ASCII (contract 13), also one that is staged.
+func TestWebhookSecretIsOneLine(t *testing.T) {
+	const good = "whsec_Jx2m9QpL0vTzR4kW7nBd"
+	for given, says := range map[string]string{good: "", good + "\n": "more than one line", good + "\r\nx": "more than one line",
+		good + "\u200b": "byte 27 of it is not printable ASCII", "\ufeff" + good: "byte 1 of it is not printable ASCII",
+		good + "\t": "not printable ASCII", "größe" + good: "not printable ASCII"} {
+		w := newWorld(t)
+		i := &WebhookInput{URL: text("https://hooks.shop.example/a"), Secret: &given}
+		age := 25
+		_, created := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("Shop"),
+			Level: text("L1"), ChallengeAge: &age, Methods: &[]string{"sandbox"}, Webhook: i})
+		_, staged := w.StageWebhook(ctx, admin, intA, "", *i)
+		for what, err := range map[string]error{"created": created, "staged": staged} {
+			var wrong *Invalid
+			if says == "" {
+				if err != nil {
+					t.Errorf("%s with a good secret: %v", what, err)
+				}
+			} else if !errors.As(err, &wrong) || wrong.Fields[0].Field != "webhook_secret" ||
+				!strings.Contains(wrong.Fields[0].Message, says) || strings.Contains(wrong.Fields[0].Message, good) {
+				t.Errorf("%s with %q: %v", what, given, err)
+			}
+		}
+	}
+}
+
+// Origins are kept as browsers write them (contract 32).
+func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
+	w := newWorld(t)
+	typed := []string{"https://Shop.example:443", "https://shop.example:8443"}
+	age := 25
+	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("Shop"),
+		Level: text("L1"), ChallengeAge: &age, Methods: &[]string{"sandbox"}, CallbackOrigins: &typed,
+		BrowserOrigins: &typed})
+	coretest.Must(t, err)
+	want := []string{"https://shop.example", "https://shop.example:8443"}
+	if !slices.Equal(made.CallbackOrigins, want) || !slices.Equal(made.BrowserOrigins, want) {
+		t.Errorf("kept as %q and %q", made.CallbackOrigins, made.BrowserOrigins)
+	}
+	for origin, says := range map[string]string{"https://größe.example": "https://xn--gre-6ka8i.example",
+		"https://*.shop.example": "no wildcards", "https://shop.example:0": "port"} {
+		_, err := w.ChangeIntegration(ctx, admin, made.ID, "", IntegrationInput{BrowserOrigins: &[]string{origin}})
+		var wrong *Invalid
+		if !errors.As(err, &wrong) || wrong.Fields[0].Field != "browser_origins" ||
+			!strings.Contains(wrong.Fields[0].Message, says) {
+			t.Errorf("%s: %v", origin, err)
+		}
+	}
+}
+
 // Every wrong value is named at once (contract 5), by the name that forms and the API give it.
 func TestEveryWrongValueIsNamed(t *testing.T) {
 	w := newWorld(t)

@@ -3,10 +3,10 @@ package operate
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/weburl"
 )
 
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".
@@ -212,10 +212,10 @@ func (in IntegrationInput) applyTo(i *integration.Integration, wrong *Invalid) {
 		i.SetMethods(*in.Methods)
 	}
 	if in.CallbackOrigins != nil {
-		i.CallbackOrigins = slices.Clone(*in.CallbackOrigins)
+		i.CallbackOrigins = weburl.Origins(*in.CallbackOrigins)
 	}
 	if in.BrowserOrigins != nil {
-		i.BrowserOrigins = slices.Clone(*in.BrowserOrigins)
+		i.BrowserOrigins = weburl.Origins(*in.BrowserOrigins)
 	}
 }
 

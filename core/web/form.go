@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // Limits of a form with a file. The route limits the whole.
 const (
-	maxFormParts  = 8
+	maxFormParts  = 64
 	maxPartHeader = 1024
 	maxBoundary   = 70 // RFC 2046, 5.1.1
 )
@@ -26,17 +27,17 @@ func (e *FormError) Error() string {
 	return fmt.Sprintf("body is not an acceptable form at byte %d: %s", e.Offset, e.Problem)
 }
 
-// ReadFileForm reads a body of the type multipart/form-data: fields, and at most one file, under the name
-// file. content is nil if the form has no such file. An empty file is not nil.
+// ReadFileForm reads a body of the type multipart/form-data: the fields that have one of the names, and at
+// most one file, under the name file. content is nil if the form has no such file. An empty file is not nil.
 //
 // It takes what browsers send for a form of ours, and nothing else that the standards allow. These are errors
 // of type *FormError: text before the first boundary or behind the last, a header that browsers do not send,
-// a line that does not end in CRLF, a name that is there twice, a second file, a file under another name, a
-// field that is not UTF-8, more than eight parts, and more than 1 KiB of headers of a part. What the file is
-// called and which type it says to have are ignored. mime/multipart accepts every body that ReadFileForm
-// accepts, and reads the same.
-func ReadFileForm(contentType string, body []byte, file string) (fields url.Values, content []byte,
-	err error) {
+// a line that does not end in CRLF, more than 64 parts, and more than 1 KiB of headers of a part. A part with
+// one of the names must be there once, must not be a file and must be UTF-8. The file must be there once,
+// too. Its own name and type are ignored, as is every part with another name (contract 22). mime/multipart
+// accepts every body that ReadFileForm accepts, and reads the same.
+func ReadFileForm(contentType string, body []byte, file string, names ...string) (fields url.Values,
+	content []byte, err error) {
 	boundary, ok := formBoundary(contentType)
 	if !ok {
 		return nil, nil, &FormError{0, "the Content-Type is not multipart/form-data with one good boundary"}
@@ -59,7 +60,9 @@ func ReadFileForm(contentType string, body []byte, file string) (fields url.Valu
 		if err != nil {
 			return nil, nil, err
 		}
+		isOurs := h.name == file || slices.Contains(names, h.name)
 		switch {
+		case !isOurs:
 		case fields.Has(h.name) || h.name == file && content != nil:
 			return nil, nil, &FormError{start, "a part of this name was there before"}
 		case h.isFile != (h.name == file):

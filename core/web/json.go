@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -17,13 +18,20 @@ const maxDepth = 16
 // hostile body could make the search take quadratic time.
 const manyMembers = 16
 
-// Object is a JSON object that ReadObject has read. The zero value has no members.
-type Object struct{ members []member }
+// Object is a JSON object that ReadObject or ReadForeign has read. The zero value has no members.
+type Object struct {
+	members []member
+	foreign bool // ReadForeign has read it
+}
 
 type member struct {
 	name string // unescaped
-	raw  string // the value's text, which is valid JSON
+	raw  string // the value's text, which is valid JSON, or repeated
 }
+
+// repeated is the text of a member that a foreign object has more than once. It is no JSON, so it is a value
+// of no type, and whatever needs the member refuses it.
+const repeated = "!"
 
 // SyntaxError says where and why a body is not one strict JSON object. It
 // quotes nothing of the body, which may hold a secret.
@@ -43,8 +51,15 @@ func (e *SyntaxError) Error() string {
 // of half a surrogate pair, a name that occurs twice in one object (at any depth,
 // and also where the two are escaped differently), and more than 16 levels.
 // encoding/json accepts every body that ReadObject accepts, and reads the same.
-func ReadObject(body []byte) (Object, error) {
-	s := scanner{text: string(body)}
+func ReadObject(body []byte) (Object, error) { return readObject(body, false) }
+
+// ReadForeign is ReadObject for what a provider, a wallet or a browser has sent, which may have members that
+// Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is
+// of no type: no method of Object or Value returns it, and those that return ok return false.
+func ReadForeign(body []byte) (Object, error) { return readObject(body, true) }
+
+func readObject(body []byte, foreign bool) (Object, error) {
+	s := scanner{text: string(body), foreign: foreign}
 	if !utf8.ValidString(s.text) {
 		return Object{}, &SyntaxError{firstInvalid(s.text), "invalid UTF-8"}
 	}
@@ -61,7 +76,17 @@ func ReadObject(body []byte) (Object, error) {
 	if s.peek(); s.at < len(s.text) {
 		return Object{}, s.fail("data behind the object")
 	}
-	return Object{members}, nil
+	return Object{members, foreign}, nil
+}
+
+// IsRepeated reports whether a foreign object has one of the members more than once.
+func (o Object) IsRepeated(names ...string) bool {
+	for _, name := range names {
+		if o.raw(name) == repeated {
+			return true
+		}
+	}
+	return false
 }
 
 // String returns the top-level member of exactly that name. ok is false only if
@@ -104,8 +129,9 @@ func (o Object) raw(name string) string {
 
 // scanner reads text, which is valid UTF-8, from front to back.
 type scanner struct {
-	text string
-	at   int
+	text    string
+	at      int
+	foreign bool // a name may occur twice
 }
 
 func (s *scanner) fail(problem string) *SyntaxError { return &SyntaxError{s.at, problem} }
@@ -155,7 +181,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 		return nil, nil
 	}
 	members := make([]member, 0, 8)
-	var seen map[string]bool // nil until there are manyMembers
+	var seen map[string]int // places in members; nil until there are manyMembers
 	for {
 		if s.peek() != '"' {
 			return nil, s.fail("want a member name")
@@ -165,7 +191,12 @@ func (s *scanner) object(depth int) ([]member, error) {
 			return nil, err
 		}
 		name := unescape(s.text[start+1 : s.at-1])
-		if seen[name] || (seen == nil && named(members, name)) {
+		before, isThere := seen[name]
+		if seen == nil {
+			before = place(members, name)
+			isThere = before >= 0
+		}
+		if isThere && !s.foreign {
 			return nil, &SyntaxError{start, "a member of this name was there before"}
 		}
 
@@ -178,13 +209,14 @@ func (s *scanner) object(depth int) ([]member, error) {
 		if err := s.value(depth); err != nil {
 			return nil, err
 		}
-		members = append(members, member{name, s.text[start:s.at]})
-		if seen != nil {
-			seen[name] = true
+		if isThere {
+			members[before].raw = repeated
+		} else if members = append(members, member{name, s.text[start:s.at]}); seen != nil {
+			seen[name] = len(members) - 1
 		} else if len(members) == manyMembers {
-			seen = make(map[string]bool, 4*manyMembers)
-			for _, m := range members {
-				seen[m.name] = true
+			seen = make(map[string]int, 4*manyMembers)
+			for n, m := range members {
+				seen[m.name] = n
 			}
 		}
 
@@ -194,13 +226,9 @@ func (s *scanner) object(depth int) ([]member, error) {
 	}
 }
 
-func named(members []member, name string) bool {
-	for _, m := range members {
-		if m.name == name {
-			return true
-		}
-	}
-	return false
+// place returns where the member of that name is, or -1.
+func place(members []member, name string) int {
+	return slices.IndexFunc(members, func(m member) bool { return m.name == name })
 }
 
 // array reads from '[' to ']'.

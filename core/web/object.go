@@ -53,14 +53,14 @@ func (o Object) Object(name string) (value Object, present, ok bool) {
 	if raw[0] != '{' {
 		return Object{}, true, false
 	}
-	s := scanner{text: raw}
+	s := scanner{text: raw, foreign: o.foreign}
 	members, err := s.object(1)
 	if err != nil { // it has been read before, as a part of o
 		return Object{}, true, false
 	}
-	return Object{members}, true, true
+	return Object{members, o.foreign}, true, true
 }
 
 // Raw returns the text of a member's value as it stands in the JSON, or "" for a member that is absent or
-// null.
+// null. It is for objects of ReadObject.
 func (o Object) Raw(name string) string { return o.raw(name) }

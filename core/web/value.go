@@ -8,19 +8,22 @@ import (
 
 // Value is a value inside an object that ReadObject has read. A zero Value stands for a member that is absent
 // or null (contract 3).
-type Value struct{ raw string }
+type Value struct {
+	raw     string
+	foreign bool // as that of Object
+}
 
 // Value returns the member of exactly that name.
-func (o Object) Value(name string) Value { return Value{o.raw(name)} }
+func (o Object) Value(name string) Value { return Value{o.raw(name), o.foreign} }
 
 // Has reports whether there is a member of that name, also if it is null.
-func (o Object) Has(name string) bool { return named(o.members, name) }
+func (o Object) Has(name string) bool { return place(o.members, name) >= 0 }
 
 // All yields the members in their order. A member that is null has a zero Value.
 func (o Object) All() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		for _, m := range o.members {
-			if !yield(m.name, valueOf(m.raw)) {
+			if !yield(m.name, valueOf(m.raw, o.foreign)) {
 				return
 			}
 		}
@@ -30,7 +33,7 @@ func (o Object) All() iter.Seq2[string, Value] {
 // Or returns the members of o, and behind them those members of defaults that o does not have. A member that
 // is null in o is one that it has.
 func (o Object) Or(defaults Object) Object {
-	both := Object{slices.Clone(o.members)}
+	both := Object{slices.Clone(o.members), o.foreign}
 	for _, m := range defaults.members {
 		if !o.Has(m.name) {
 			both.members = append(both.members, m)
@@ -39,17 +42,17 @@ func (o Object) Or(defaults Object) Object {
 	return both
 }
 
-func valueOf(raw string) Value {
+func valueOf(raw string, foreign bool) Value {
 	if raw == "null" {
 		return Value{}
 	}
-	return Value{raw}
+	return Value{raw, foreign}
 }
 
 // Present reports whether there is a value that is not null.
 func (v Value) Present() bool { return v.raw != "" }
 
-// JSON returns the value's text, "null" for a zero Value.
+// JSON returns the value's text, "null" for a zero Value. It is for values of ReadObject.
 func (v Value) JSON() string {
 	if v.raw == "" {
 		return "null"
@@ -88,9 +91,9 @@ func (v Value) Object() (o Object, ok bool) {
 	if v.raw == "" || v.raw[0] != '{' {
 		return Object{}, false
 	}
-	s := scanner{text: v.raw}
+	s := scanner{text: v.raw, foreign: v.foreign}
 	members, err := s.object(1)
-	return Object{members}, err == nil
+	return Object{members, v.foreign}, err == nil
 }
 
 // List returns the elements of a value that is an array.
@@ -98,7 +101,7 @@ func (v Value) List() (elements []Value, ok bool) {
 	if v.raw == "" || v.raw[0] != '[' {
 		return nil, false
 	}
-	s := scanner{text: v.raw, at: 1}
+	s := scanner{text: v.raw, at: 1, foreign: v.foreign}
 	if s.peek() == ']' {
 		return nil, true
 	}
@@ -108,7 +111,7 @@ func (v Value) List() (elements []Value, ok bool) {
 		if err := s.value(1); err != nil {
 			return nil, false
 		}
-		elements = append(elements, valueOf(s.text[start:s.at]))
+		elements = append(elements, valueOf(s.text[start:s.at], v.foreign))
 		if more, err := s.more(']'); err != nil || !more {
 			return elements, err == nil
 		}

@@ -74,10 +74,10 @@ var sharedCases = []shared{
 	{name: "a member that nobody knows", change: func(c *ceremony) {
 		c.Members = `,"other_keys_can_be_added_here":"do not compare clientDataJSON against a template"`
 	}},
-	{name: "an origin twice", reason: "client_data", change: func(c *ceremony) {
+	{name: "an origin twice", reason: "origin", change: func(c *ceremony) {
 		c.Members = `,"origin":"https://evil.example"`
 	}},
-	{name: "a type twice, once escaped", reason: "client_data", change: func(c *ceremony) {
+	{name: "a type twice, once escaped", reason: "type", change: func(c *ceremony) {
 		c.Members = `,"t\u0079pe":"webauthn.get"`
 	}},
 	{name: "client data that is no JSON", reason: "client_data", change: func(c *ceremony) { c.Members = `,` }},
@@ -134,7 +134,7 @@ var sharedCases = []shared{
 	// The JSON around them.
 	{name: "no JSON", reason: "json", text: func(s string) string { return s[1:] }},
 	{name: "something behind the JSON", reason: "json", text: func(s string) string { return s + "{}" }},
-	{name: "an id twice", reason: "json", text: func(s string) string {
+	{name: "an id twice", reason: "member", text: func(s string) string {
 		return strings.Replace(s, `"id":`, `"id":"AA","id":`, 1)
 	}},
 	{name: "64 KiB", text: func(s string) string { return s + strings.Repeat(" ", 64<<10-len(s)) }},

@@ -59,10 +59,5 @@ func isOriginOf(origin, id string) bool {
 	if err != nil || !weburl.IsOrigin(origin, local) || !isHostName(u.Hostname()) {
 		return false
 	}
-	// A browser never writes the port that the scheme has anyhow.
-	if port := u.Port(); port == "" && strings.HasSuffix(u.Host, ":") ||
-		port == "443" && u.Scheme == "https" || port == "80" && u.Scheme == "http" {
-		return false
-	}
 	return u.Hostname() == id || strings.HasSuffix(u.Hostname(), "."+id)
 }

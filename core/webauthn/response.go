@@ -27,7 +27,7 @@ func readResponse(raw []byte) (r response, err error) {
 	if len(raw) > maxResponse {
 		return response{}, refused(tooLarge)
 	}
-	o, err := web.ReadObject(raw)
+	o, err := web.ReadForeign(raw)
 	if err != nil {
 		return response{}, refused(badJSON)
 	}
@@ -64,7 +64,7 @@ func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error 
 	if len(challenge) < minChallenge {
 		return refused(shortChallenge)
 	}
-	o, err := web.ReadObject(raw)
+	o, err := web.ReadForeign(raw)
 	if err != nil {
 		return refused(badClientData)
 	}

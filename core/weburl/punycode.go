@@ -53,7 +53,7 @@ func decodePunycode(s string) (out []rune, ok bool) {
 			if s == "" {
 				return nil, false
 			}
-			digit := strings.IndexByte("abcdefghijklmnopqrstuvwxyz0123456789", s[0])
+			digit := strings.IndexByte(punyDigits, s[0])
 			if s = s[1:]; digit < 0 || digit > (math.MaxInt32-at)/weight {
 				return nil, false
 			}
@@ -77,6 +77,87 @@ func decodePunycode(s string) (out []rune, ok bool) {
 	}
 	return out, true
 }
+
+// toASCII returns the A-label form of a host that has other than ASCII characters, for a message. It returns
+// "" if there is nothing to write in another way, or if that needs tables of Unicode which are not at hand:
+// then a browser may take the name for another one.
+func toASCII(host string) string {
+	if isASCII(host) {
+		return ""
+	}
+	labels := strings.Split(strings.ToLower(host), ".")
+	for n, label := range labels {
+		if isASCII(label) {
+			continue
+		}
+		if strings.ContainsFunc(label, func(r rune) bool {
+			return r > '~' && (!unicode.IsLetter(r) && !unicode.IsDigit(r) || r >= firstCompatible)
+		}) {
+			return ""
+		}
+		labels[n] = punycodePrefix + encodePunycode([]rune(label))
+	}
+	if host = strings.Join(labels, "."); !isHost(host) {
+		return ""
+	}
+	return host
+}
+
+// firstCompatible is where the forms begin that Unicode keeps for compatibility, such as wide letters.
+const firstCompatible = 0xf900
+
+// encodePunycode is the encoder of RFC 3492, section 6.3.
+func encodePunycode(label []rune) string {
+	var out []byte
+	for _, r := range label {
+		if r < initialN {
+			out = append(out, byte(r))
+		}
+	}
+	basic := len(out)
+	if basic > 0 {
+		out = append(out, '-')
+	}
+	n, delta, bias := rune(initialN), 0, initialBias
+	for done := basic; done < len(label); n++ {
+		next := rune(math.MaxInt32)
+		for _, r := range label {
+			if r >= n {
+				next = min(next, r)
+			}
+		}
+		delta += int(next-n) * (done + 1)
+		n = next
+		for _, r := range label {
+			if r < n {
+				delta++
+			}
+			if r != n {
+				continue
+			}
+			out = appendDelta(out, delta, bias)
+			bias = adaptPunycode(delta, done+1, done == basic)
+			delta = 0
+			done++
+		}
+		delta++
+	}
+	return string(out)
+}
+
+// appendDelta writes a number of variable length.
+func appendDelta(out []byte, delta, bias int) []byte {
+	for k := punyBase; ; k += punyBase {
+		t := min(max(k-bias, punyMin), punyMax)
+		if delta < t {
+			return append(out, punyDigits[delta])
+		}
+		out = append(out, punyDigits[t+(delta-t)%(punyBase-t)])
+		delta = (delta - t) / (punyBase - t)
+	}
+}
+
+const punyDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 // adaptPunycode is section 6.1: what the next delta is likely to be.
 func adaptPunycode(delta, length int, first bool) (bias int) {

@@ -29,5 +29,8 @@ func TestDecodePunycode(t *testing.T) {
 		if string(got) != c.want || ok != (c.want != "") {
 			t.Errorf("contract 8: %q is %q, %v; want %q", c.encoded, string(got), ok, c.want)
 		}
+		if back := encodePunycode(got); ok && back != c.encoded {
+			t.Errorf("RFC 3492: %q is encoded as %q, want %q", c.want, back, c.encoded)
+		}
 	}
 }

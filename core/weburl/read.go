@@ -56,6 +56,38 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
 
+// readURL reads an absolute URL of which only the base matters.
+func readURL(raw string) (base webOrigin, problem string) {
+	if len(raw) > maxLength {
+		return webOrigin{}, callbackTooLong
+	}
+	if ascii := inASCII(raw); ascii != "" {
+		return webOrigin{}, "The URL's host must be in ASCII; write it as " + ascii
+	}
+	if problem := checkURLText(raw); problem != "" {
+		return webOrigin{}, problem
+	}
+	base, _, _, problem = splitURL(raw)
+	return base, problem
+}
+
+// inASCII returns a URL with the A-label form of its host, "" if there is nothing that it can tell.
+func inASCII(raw string) string {
+	scheme, rest, found := strings.Cut(raw, "://")
+	host, after := rest, ""
+	if i := strings.IndexAny(rest, ":/?#"); i >= 0 {
+		host, after = rest[:i], rest[i:]
+	}
+	if ascii := toASCII(host); found && ascii != "" && isASCII(scheme+after) {
+		return scheme + "://" + ascii + after
+	}
+	return ""
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r > '~' }) < 0
+}
+
 // splitURL takes apart an absolute URL that checkURLText has let through.
 func splitURL(raw string) (base webOrigin, path, query, problem string) {
 	scheme, rest, found := strings.Cut(raw, "://")

@@ -16,12 +16,58 @@ import (
 // maxLength is the most bytes of a callback or of a webhook's URL (contract 8, 28).
 const maxLength = 2048
 
-// IsOrigin reports whether s is an origin as browsers write it, which is how an integration must list it:
-// https://host or https://host:port, in lower case, with nothing behind it. dev also allows http.
+// What may be wrong with an origin, as whoever configures it reads it.
+const (
+	originForm = "an origin is https://host or https://host:port, with nothing behind it"
+	originDev  = "an origin is https://host or https://host:port, in dev mode also with http, with nothing behind it"
+	originHost = "its host must be a DNS name in ASCII, or an IP address in its usual form; there are no wildcards"
+	originPort = "its port must be a number from 1 to 65535 without leading zeros"
+)
+
+// ParseOrigin checks an origin as somebody has typed it. If problem is "", origin is the same origin as
+// browsers write it: in lower case and without the default port. Otherwise problem says what is wrong; the
+// A-label form of a host in Unicode is in it. dev also allows http.
+func ParseOrigin(s string, dev bool) (origin, problem string) {
+	problem = originForm
+	if dev {
+		problem = originDev
+	}
+	switch {
+	case inASCII(s) != "":
+		return "", "its host must be in ASCII; write it as " + inASCII(s)
+	case !isASCII(s):
+		return "", originHost
+	case len(s) > maxLength || checkURLText(s) != "":
+		return "", problem
+	}
+	base, path, query, wrong := splitURL(s)
+	switch {
+	case wrong == callbackHost:
+		return "", originHost
+	case wrong == callbackPort:
+		return "", originPort
+	case wrong != "" || path != "" || query != "" || strings.Contains(s, "?"),
+		base.scheme != "https" && (!dev || base.scheme != "http"):
+		return "", problem
+	}
+	return base.String(), ""
+}
+
+// Origins returns origins as browsers write them. One that is malformed stays as it is.
+func Origins(list []string) []string {
+	all := slices.Clone(list)
+	for n, s := range all {
+		if origin, problem := ParseOrigin(s, true); problem == "" {
+			all[n] = origin
+		}
+	}
+	return all
+}
+
+// IsOrigin reports whether s is an origin as browsers write it. dev also allows http.
 func IsOrigin(s string, dev bool) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && (u.Scheme == "https" || dev && u.Scheme == "http") &&
-		u.Scheme+"://"+u.Host == s && strings.ToLower(s) == s
+	origin, problem := ParseOrigin(s, dev)
+	return problem == "" && origin == s
 }
 
 // sameOrigin reports whether configured, as someone typed it, is the normalised origin.
@@ -36,12 +82,15 @@ func sameOrigin(configured, origin string) bool {
 	return problem == "" && (path == "" || path == "/") && query == "" && base.String() == origin
 }
 
-// IsWebhook reports whether events may be sent to s: an absolute https URL without user name and fragment,
-// of at most 2048 bytes (contract 28). dev also allows http.
-func IsWebhook(s string, dev bool) bool {
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && u.User == nil && u.Fragment == "" && len(s) <= maxLength &&
-		(u.Scheme == "https" || dev && u.Scheme == "http")
+// CheckWebhook returns what is wrong with a URL to which events shall be sent, or "". It is an absolute https
+// URL without user name and fragment, of at most 2048 bytes, that every client sends as it is (contract 28).
+// dev also allows http.
+func CheckWebhook(s string, dev bool) (problem string) {
+	base, problem := readURL(s)
+	if problem == "" && base.scheme != "https" && (!dev || base.scheme != "http") {
+		return callbackScheme
+	}
+	return problem
 }
 
 // Site returns what a page may say of the site that a URL leads to: its bare origin, and its host as it is
@@ -61,8 +110,12 @@ func Site(raw string) (origin, host string) {
 }
 
 // IsLeave reports whether a verification method may send the browser to s: an address that IsHop allows, in
-// https, of at most 2048 bytes. dev also allows http.
-func IsLeave(s string, dev bool) bool { return IsHop(s) && IsWebhook(s, dev) }
+// https, without user name and fragment, of at most 2048 bytes. dev also allows http.
+func IsLeave(s string, dev bool) bool {
+	u, err := url.Parse(s)
+	return err == nil && IsHop(s) && len(s) <= maxLength && u.User == nil && u.Fragment == "" &&
+		(dev || u.Scheme == "https")
+}
 
 // IsHop reports whether browsers read s as the http(s) address that it is, both in a link and as the target
 // of a refresh. Browsers allow quotes around the address of a refresh and cut white space around it off.

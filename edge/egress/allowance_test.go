@@ -192,8 +192,8 @@ func TestParseRoots(t *testing.T) {
 		file []byte
 		says string
 	}{
-		{"nothing", nil, "there is no certificate"},
-		{"DER", s.Certificate().Raw, "there is no certificate"},
+		{"nothing", nil, "there is no PEM"},
+		{"DER", s.Certificate().Raw, "there is no PEM"},
 		{"a private key beside the certificate", slices.Concat(good, block("PRIVATE KEY", []byte("hush"))),
 			"block 2 is a PRIVATE KEY"},
 		{"a certificate that is cut short", block("CERTIFICATE", s.Certificate().Raw[:100]),

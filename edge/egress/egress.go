@@ -30,7 +30,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +46,7 @@ import (
 	"code.dny.dev/ssrf"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 )
 
@@ -101,24 +101,13 @@ type Allowance struct {
 // ParseRoots returns the certificate authorities of a PEM file. It refuses a file that has none, or something
 // else beside them, such as a private key.
 func ParseRoots(file []byte) (*x509.CertPool, error) {
-	pool, n := x509.NewCertPool(), 0
-	for {
-		block, rest := pem.Decode(file)
-		if block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("block %d is a %s; only certificates belong there", n+1, block.Type)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
-		}
-		pool.AddCert(cert)
-		n, file = n+1, rest
+	all, err := pemfile.Certificates(file)
+	if err != nil {
+		return nil, err
 	}
-	if n == 0 {
-		return nil, errors.New("there is no certificate in it; PEM begins with -----BEGIN CERTIFICATE-----")
+	pool := x509.NewCertPool()
+	for _, c := range all {
+		pool.AddCert(c)
 	}
 	return pool, nil
 }
@@ -393,7 +382,22 @@ func (t *guardedTransport) destination(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fmt.Errorf("%w: the URL carries a user", errNotAllowed)
 	}
+	u.RawQuery = sendable(u.RawQuery)
 	return u, nil
+}
+
+// sendable escapes the bytes of a query that a request line cannot have. An earlier release accepted webhook
+// URLs with them (contract 28), and url.URL escapes only the path.
+func sendable(query string) string {
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c <= ' ' || c > '~' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/verge-id/verge/core/pemfile"
 )
 
 // Signature says that the owner of a key released a module, and with which version. The version tells a
@@ -118,9 +120,12 @@ func MarshalPrivateKey(key ed25519.PrivateKey) ([]byte, error) {
 
 // ParsePrivateKey reads a key as MarshalPrivateKey or openssl writes it.
 func ParsePrivateKey(b []byte) (ed25519.PrivateKey, error) {
-	block, _ := pem.Decode(b)
-	if block == nil || block.Type != privateKeyBlock {
-		return nil, errors.New("no private key in PEM: `verge module keygen` makes one")
+	block, err := pemfile.PrivateKey(b)
+	if err == nil && block.Type != privateKeyBlock {
+		err = fmt.Errorf("it holds a %s", block.Type)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no private key in PEM: %w; `verge module keygen` makes one", err)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

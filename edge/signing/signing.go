@@ -22,7 +22,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,6 +31,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -88,32 +88,11 @@ func (s *Signer) add(name string, file []byte) error {
 // parse reads the one private key of a PEM file. Its errors quote nothing of the file but the names of
 // blocks.
 func parse(file []byte) (key, error) {
-	var found []*pem.Block
-	for {
-		block, rest := pem.Decode(file)
-		if block == nil {
-			break
-		}
-		if file = rest; block.Type != "EC PARAMETERS" { // openssl writes them in front of a key
-			found = append(found, block)
-		}
-	}
-	if len(found) == 0 {
-		return key{}, errors.New("there is no private key in it; PEM begins with -----BEGIN PRIVATE KEY-----")
-	}
-	if len(found) > 1 {
-		return key{}, fmt.Errorf("there are %d things in it, and it must hold one private key alone",
-			len(found))
-	}
-	block := found[0]
-	if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
-		return key{}, errors.New(
-			"the key is encrypted: nobody is there to type the password when the server " +
-				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody " +
-				"else read the file")
+	block, err := pemfile.PrivateKey(file)
+	if err != nil {
+		return key{}, err
 	}
 	var private any
-	var err error
 	switch block.Type {
 	case "PRIVATE KEY":
 		private, err = x509.ParsePKCS8PrivateKey(block.Bytes)

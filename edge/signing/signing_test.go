@@ -128,8 +128,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		file []byte
 		says string
 	}{
-		{"nothing", nil, "there is no private key in it"},
-		{"DER", must(x509.MarshalPKCS8PrivateKey(p256)), "there is no private key in it"},
+		{"nothing", nil, "there is no PEM in it"},
+		{"DER", must(x509.MarshalPKCS8PrivateKey(p256)), "there is no PEM in it"},
 		{"two keys", append(bytes.Clone(good), good...), "there are 2 things in it"},
 		{"a key and a certificate", append(bytes.Clone(good), block("CERTIFICATE", []byte("x"))...),
 			"there are 2 things in it"},

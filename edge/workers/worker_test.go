@@ -344,6 +344,15 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		"a short secret": {func(w *workerd.Worker) {
 			w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush"
 		}, "must have at least 16"},
+		"contract 13: a secret of two lines": {func(w *workerd.Worker) {
+			w.Secrets["SHOP_WEBHOOK_SECRET"] += "\nhush"
+		}, "SHOP_WEBHOOK_SECRET: it has more than one line"},
+		"contract 13: a secret with a zero-width space": {func(w *workerd.Worker) {
+			w.Secrets["SHOP_WEBHOOK_SECRET"] += "\u200bhush"
+		}, "SHOP_WEBHOOK_SECRET: it has other characters than printable ASCII"},
+		"contract 13: an operator token of two lines": {func(w *workerd.Worker) {
+			w.Secrets["VERGE_OPERATOR_TOKEN"] += "\nhush"
+		}, "VERGE_OPERATOR_TOKEN: it has more than one line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, server := deploy(t, newInbox(t), c.change)

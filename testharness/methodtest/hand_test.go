@@ -115,6 +115,13 @@ func TestTheLinkForThePhoneIsLookedAt(t *testing.T) {
 			}
 		}
 	}
+	for query, status := range map[string]int{"?utm=a;b&x=1&x=2&x=%zz": 200, "?provider=a&provider=a": 400,
+		"?show=%zz": 400} {
+		p := h.asks.Go(h.waiting.Code + query)
+		if p.Status != status {
+			t.Errorf("contract 22: %s: a %s page (%d)", query, p.Kind, p.Status)
+		}
+	}
 	if s.commits.Load() != before {
 		t.Error("contract 22: to look at the link changes the store")
 	}

@@ -120,8 +120,11 @@ func TestTheAddressOfAWallet(t *testing.T) {
 			good + strings.Repeat("a", 64<<10+1-len(good)), 413},
 		{"an answer of 64 KiB", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10-len(good)), 400},
 		{"another address", "POST", nowhere, walletForm, good, 404},
-		{"the good answer", "POST", m.URL, walletForm, good, 200},
-		{"the same once more", "POST", m.URL, walletForm, good, 200},
+		{"contract 22: the token twice", "POST", m.URL, walletForm, good + "&vp_token=a", 400},
+		{"contract 22: an error in bad encoding", "POST", m.URL, walletForm, good + "&error=%zz", 400},
+		{"contract 22: the good answer among unknown parameters", "POST", m.URL, walletForm,
+			"x=1&x=%zz&" + good + "&y=a;b&%zz&x=2", 200},
+		{"the same once more", "POST", m.URL, walletForm, "x=1&x=%zz&" + good + "&y=a;b&%zz&x=2", 200},
 		{"another one", "POST", m.URL, walletForm, good + "&a=b", 410},
 		{"to fetch the question of a box that is closed", "GET", m.URL, "", "", 410},
 	} {

@@ -276,7 +276,7 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 			{"HTML", body("<html>age 40</html>"), "answer_not_json"},
 			{"a list", body("[" + with("40", "1").Body + "]"), "answer_not_json"},
 			{"the age twice", body(strings.Replace(with("40", "1").Body, `"age":40`, `"age":40,"age":1`, 1)),
-				"answer_not_json"},
+				"age_out_of_range"},
 			{"more than 16 KiB", body(with("40", "1").Body + strings.Repeat(" ", 16<<10)),
 				"answer_too_large"},
 			{"age 0", with("0", "1"), "age_out_of_range"},

@@ -50,7 +50,7 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	if len(resp.Body) > maxAnswer {
 		return estimate{}, &method.Refusal{Reason: "answer_too_large"}
 	}
-	answer, err := web.ReadObject(resp.Body)
+	answer, err := web.ReadForeign(resp.Body)
 	if resp.Status != 200 {
 		if err == nil && p.doubt != nil {
 			if doubt := p.doubt(resp.Status, answer); doubt != "" {

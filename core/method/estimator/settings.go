@@ -63,7 +63,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	}
 	if s.url == "" {
 		wrong.Add("url", "it is missing; set the address that a picture is posted to")
-	} else if _, problem := weburl.ParseCallback(s.url, weburl.CallbackRules{Dev: c.Dev}); problem != "" {
+	} else if problem := weburl.CheckEndpoint(s.url, c.Dev); problem != "" {
 		wrong.Add("url", "%s", problem)
 	}
 	s.limits = readLimits(o, limits{deviation: defaultDeviation}, &wrong)

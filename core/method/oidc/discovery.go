@@ -54,6 +54,13 @@ func (c *client) readMetadata(o web.Object) (metadata, error) {
 	if named, _ := o.Value("issuer").Text(); named != c.issuer {
 		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", refused(otherIssuer))
 	}
+	// These would count as absent.
+	if o.IsRepeated("authorization_response_iss_parameter_supported", "require_pushed_authorization_requests",
+		"token_endpoint_auth_methods_supported", "id_token_signing_alg_values_supported",
+		"code_challenge_methods_supported", "scopes_supported", "claims_supported", "acr_values_supported",
+		"prompt_values_supported") {
+		return metadata{}, fmt.Errorf("oidc: the discovery document has a member twice: %w", refused(badDiscovery))
+	}
 	if m.requiresPAR && !c.pushes {
 		return metadata{}, fmt.Errorf("oidc: the provider requires pushed requests: %w",
 			refused(pushRequired))
@@ -143,7 +150,7 @@ func (c *client) askBy(ctx context.Context, by fetch, what string, req host.Fetc
 
 // readJSON does not wrap the reader's error: nothing of it helps, since the document is not at hand.
 func readJSON(what string, body []byte) (web.Object, error) {
-	o, err := web.ReadObject(body)
+	o, err := web.ReadForeign(body)
 	if err != nil {
 		return web.Object{}, fmt.Errorf("oidc: the %s: %w", what, refused(badJSON))
 	}

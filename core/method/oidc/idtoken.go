@@ -25,7 +25,7 @@ const maxSubject = 255
 
 // verifyIDToken returns the claims of an ID token after these checks (OpenID Connect Core, 3.1.3.7):
 //
-//   - The form: three parts of strict base64url, and JSON in which no member is there twice.
+//   - The form: three parts of strict base64url, and JSON in which no used member is repeated.
 //   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if
 //     it is present. A key or an address of a key in the header is not read.
 //   - The signature, by a key of the provider that is for this algorithm.
@@ -108,6 +108,9 @@ func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
 	if err != nil {
 		return claims{}, refused(jwtReason(err))
 	}
+	if token.IsRepeated("iss", "sub", "aud", "azp", "exp", "iat", "nbf", "nonce", "acr", "at_hash", "auth_time") {
+		return claims{}, refused(badClaims)
+	}
 	if r.dated && !token.Value("iat").Present() {
 		return claims{}, refused(badIssuedAt)
 	}
@@ -178,7 +181,7 @@ func readJWT(raw string) (header []byte, ok bool) {
 type header struct{ algorithm, keyID string }
 
 func readHeader(raw []byte) (header, error) {
-	o, err := web.ReadObject(raw)
+	o, err := web.ReadForeign(raw)
 	if err != nil {
 		return header{}, refused(badHeader)
 	}
@@ -203,7 +206,7 @@ func isJWT(typ string) bool {
 
 // UnmarshalJSON has golang-jwt see the claims as the strict reader does.
 func (c *claims) UnmarshalJSON(raw []byte) (err error) {
-	c.Object, err = web.ReadObject(raw)
+	c.Object, err = web.ReadForeign(raw)
 	return err
 }
 

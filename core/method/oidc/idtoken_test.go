@@ -274,13 +274,31 @@ func TestJSONOfTheIDToken(t *testing.T) {
 	f := newForger(t)
 	f.check(t, []forgery{
 		{"a member of the header twice", f.header(f.es(`,"alg":"ES256"`), jwt.SigningMethodES256, f.esKey),
-			"jwt_header"},
+			"jwt_alg"},
+		{"contract 22: an unknown member of the header twice", f.header(f.es(`,"x":1,"x":2`), jwt.SigningMethodES256,
+			f.esKey), ""},
+		{"a key's name twice", f.header(f.es(`,"kid":"a"`), jwt.SigningMethodES256, f.esKey), "jwt_header"},
 		{"a header that is a list", f.header(`[]`, jwt.SigningMethodES256, f.esKey), "jwt_header"},
 		{"a claim twice", f.claims(func(p []byte) string {
 			return strings.Replace(string(p), "{", `{"is_over_18":false,`, 1)
 		}), "jwt_claims"},
 		{"a claim twice by an escape", f.claims(func(p []byte) string {
 			return strings.Replace(string(p), "{", `{"is_over_1\u0038":false,`, 1)
+		}), "jwt_claims"},
+		{"contract 22: an unknown claim twice", f.claims(func(p []byte) string {
+			return strings.Replace(string(p), "{", `{"x":{"y":1,"y":2},"x":3,`, 1)
+		}), ""},
+		{"the audience twice", f.claims(func(p []byte) string {
+			return strings.Replace(string(p), "{", `{"aud":"verge",`, 1)
+		}), "jwt_claims"},
+		{"the nonce twice", f.claims(func(p []byte) string {
+			return strings.Replace(string(p), "{", `{"nonce":"a",`, 1)
+		}), "jwt_claims"},
+		{"the party twice", f.claims(func(p []byte) string {
+			return strings.Replace(string(p), "{", `{"azp":"verge","azp":"verge",`, 1)
+		}), "jwt_claims"},
+		{"the end twice", f.claims(func(p []byte) string {
+			return strings.Replace(string(p), "{", `{"exp":1,`, 1)
 		}), "jwt_claims"},
 		{"claims that are null", f.claims(func([]byte) string { return "null" }), "jwt_claims"},
 		{"claims that are a list", f.claims(func([]byte) string { return "[]" }), "jwt_claims"},

@@ -44,6 +44,7 @@ var Kind = method.Kind{
 	Level:   "L2",
 	Secrets: []string{secretName},
 	Keys:    []string{keyName},
+	Returns: []string{"code", "error", "iss"},
 	Check: func(c method.Config) (wrong problem.List) {
 		_, wrong = readSettings(c)
 		return wrong
@@ -185,6 +186,9 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 		if !there {
 			return denied(method.AttemptFailed, "credential.claim", c.credential.claim), nil
 		}
+	}
+	if claims.IsRepeated(p.names()...) {
+		return method.Decision{}, fmt.Errorf("oidc: a claim of the proof is there twice: %w", refused(badClaims))
 	}
 	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil
 }

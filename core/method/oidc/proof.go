@@ -93,6 +93,15 @@ func denied(verdict method.Verdict, setting string, claim []string) method.Decis
 	return d
 }
 
+// names returns the claims that the proof looks at.
+func (p proof) names() []string {
+	names := []string{p.claim[0]}
+	for _, c := range p.require {
+		names = append(names, c.claim[0])
+	}
+	return names
+}
+
 // worse returns the verdict that says less: a no before nothing, nothing before a yes.
 func worse(a, b method.Verdict) method.Verdict {
 	switch {

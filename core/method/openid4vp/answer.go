@@ -32,9 +32,9 @@ func (o *openID) Answer(_ context.Context, s method.Session, state []byte, c met
 	if err != nil {
 		return nil, err
 	}
-	form, err := readForm(c.Body)
+	form, err := web.ReadParameters(string(c.Body), "state", "error", "vp_token", "response")
 	if err != nil {
-		return nil, err
+		return nil, refused("answer_form")
 	}
 	var key *ecdh.PrivateKey
 	if o.settings.encrypted && !form.Has("error") {
@@ -85,20 +85,6 @@ func refusedBy(err error) *method.Refusal {
 	return &method.Refusal{Reason: "unverified"}
 }
 
-// readForm reads a form whose members are there once each.
-func readForm(body []byte) (url.Values, error) {
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		return nil, refused("answer_form")
-	}
-	for _, values := range form {
-		if len(values) != 1 {
-			return nil, refused("answer_member_twice")
-		}
-	}
-	return form, nil
-}
-
 // posted is an answer before anything in it is verified. It has either a token or what is kept of a failure.
 type posted struct {
 	state   string
@@ -118,7 +104,7 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 		return a, err
 	}
 	if !o.settings.encrypted {
-		if a.token, err = web.ReadObject([]byte(form.Get("vp_token"))); err != nil {
+		if a.token, err = web.ReadForeign([]byte(form.Get("vp_token"))); err != nil {
 			return a, refused("vp_token")
 		}
 		return a, nil
@@ -130,12 +116,13 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 	if err != nil {
 		return a, refusedBy(err)
 	}
-	inside, err := web.ReadObject(payload)
+	inside, err := web.ReadForeign(payload)
 	if err != nil {
 		return a, refused("jwe_payload")
 	}
 	a.state, _ = inside.Value("state").Text()
-	if name, ok := inside.Value("error").Text(); ok {
+	if inside.Value("error").Present() {
+		name, _ := inside.Value("error").Text()
 		a.failure, err = failureOf(name)
 		return a, err
 	}

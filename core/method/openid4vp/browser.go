@@ -12,7 +12,7 @@ import (
 // What does not verify fails the attempt, since the browser that asks is the one that has answered.
 // method.ErrStep says that it answers something else than what the page asks.
 func (o *openID) fromBrowser(s method.Session, q question, text string) (method.Decision, error) {
-	answer, err := web.ReadObject([]byte(text))
+	answer, err := web.ReadForeign([]byte(text))
 	if err != nil {
 		return method.Decision{}, method.ErrStep
 	}

@@ -563,8 +563,9 @@ var noAnswers = []struct {
 	}, "answer_state"},
 	{"two states", plain, func(_ *world, m wallettest.Message) string {
 		return m.Form.Encode() + "&state=a"
-	}, "answer_member_twice"},
-	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "answer_form"},
+	}, "answer_form"},
+	{"a state in bad encoding", plain, func(*world, wallettest.Message) string { return "state=%zz" }, "answer_form"},
+	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "vp_token"},
 	{"nothing", plain, func(*world, wallettest.Message) string { return "" }, "vp_token"},
 	{"a token that is no JSON", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", "{")
@@ -574,7 +575,7 @@ var noAnswers = []struct {
 	}, "vp_token"},
 	{"a token with a member twice", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":["a"],"proof_of_age":["a"]}`)
-	}, "vp_token"},
+	}, "vp_token_presentations"},
 	{"a credential that was not asked for", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", `{"identity":["`+token(m)+`"]}`)
 	}, "vp_token_credential"},

@@ -4,12 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
-	"encoding/pem"
 	"slices"
 	"strings"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
+	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/weburl"
@@ -224,27 +224,12 @@ func (s *settings) readSigning(r reader, c method.Config, signed bool) {
 // readChain reads the certificate for the key, and those between it and a root.
 func (s *settings) readChain(r reader, text string) {
 	const name = certificateName + "_file"
-	for rest := []byte(text); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			r.wrong.Add(name, "there is a %s in it; it must have certificates alone", block.Type)
-			return
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			r.wrong.Add(name, "certificate number %d cannot be read: %v", len(s.chain)+1, err)
-			return
-		}
-		s.chain = append(s.chain, c)
-	}
-	switch {
-	case len(s.chain) == 0:
-		r.wrong.Add(name, "there is no certificate in it; it must be a PEM file")
+	var err error
+	if s.chain, err = pemfile.Certificates([]byte(text)); err != nil {
+		r.wrong.AddError(name, err)
 		return
-	case len(s.chain) > maxChain:
+	}
+	if len(s.chain) > maxChain {
 		r.wrong.Add(name, "there are %d certificates in it; at most %d are allowed", len(s.chain), maxChain)
 	}
 	key, ok := s.chain[0].PublicKey.(*ecdsa.PublicKey)

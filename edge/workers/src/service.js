@@ -90,16 +90,32 @@ function readConfig(env) {
 function parsed(value, name) {
   if (typeof value !== "string") return value;
   try {
-    return JSON.parse(value);
+    return JSON.parse(value.trim()); // a file may begin with a byte order mark
   } catch {
     throw new Error(`${name} is no JSON`); // it may be a secret, so nothing of it is shown
   }
 }
 
-// secretOf is a secret of the Worker that the configuration names.
-function secretOf(env, name, whose) {
+// textOf is a secret of the Worker that the configuration names, as it is.
+function textOf(env, name, whose) {
   if (!env[name]) throw new Error(`${whose}: there is no secret ${name}; wrangler secret put ${name}`);
-  return env[name].trim(); // a file ends with a newline
+  return env[name];
+}
+
+// secretOf is that secret as a method or a webhook uses it: one line of printable ASCII (core/secret).
+const secretOf = (env, name, whose) => secretIn(textOf(env, name, whose), `${whose}: ${name}`);
+
+// secretIn is the secret in a text. what names it in the error, which quotes nothing of it.
+function secretIn(text, what) {
+  const value = text.trim(); // of white space and of a byte order mark
+  if (value === "") throw new Error(`${what}: it is empty`);
+  if (/[\r\n]/.test(value)) {
+    throw new Error(`${what}: it has more than one line; a secret is one line of printable ASCII`);
+  }
+  if (!/^[ -~]*$/.test(value)) {
+    throw new Error(`${what}: it has other characters than printable ASCII; a secret is one line of that`);
+  }
+  return value;
 }
 
 // keysOf are the private keys of all methods, each as PEM, by the names with which the
@@ -109,7 +125,7 @@ export function keysOf(env) {
   const keys = {};
   for (const { name, keys_env = {} } of configOf(env).methods ?? []) {
     for (const [key, secret] of Object.entries(keys_env)) {
-      keys[`${name}_${key}`] = secretOf(env, secret, `method ${name}`);
+      keys[`${name}_${key}`] = textOf(env, secret, `method ${name}`); // PEM has several lines
     }
   }
   return keys;
@@ -135,7 +151,9 @@ export function guestConfig(env) {
     config.methods = methodsOf(env, config.methods);
   }
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
-  config.operator_token ??= env.VERGE_OPERATOR_TOKEN?.trim();
+  if (env.VERGE_OPERATOR_TOKEN) {
+    config.operator_token ??= secretIn(env.VERGE_OPERATOR_TOKEN, "VERGE_OPERATOR_TOKEN");
+  }
   if (config.keyring) config.key_set ??= true; // isolates of two versions may have different rings
   if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
   return JSON.stringify(config);

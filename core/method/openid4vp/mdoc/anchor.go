@@ -5,9 +5,10 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
+
+	"github.com/verge-id/verge/core/pemfile"
 )
 
 // Anchor is a certificate authority whose document signers are trusted.
@@ -26,16 +27,12 @@ func (a Anchor) Fingerprint() string {
 // An anchor is a certificate authority with an ECDSA key on P-256, P-384 or P-521. It need not be
 // self-signed.
 func ParseAnchors(pemOrDER []byte) ([]Anchor, error) {
-	ders, err := certificates(pemOrDER)
+	certificates, err := certificatesIn(pemOrDER)
 	if err != nil {
 		return nil, err
 	}
 	var anchors []Anchor
-	for i, der := range ders {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d cannot be read: %w", i+1, err)
-		}
+	for i, c := range certificates {
 		if why := checkAuthority(c); why != "" {
 			// The common name alone: to write the whole name, a guest would have to bring an encoder.
 			return nil, fmt.Errorf("certificate %d (%s) cannot be a trust anchor: %s",
@@ -53,32 +50,21 @@ var unusable = map[string]string{
 	notAuthority: "it is no certificate authority that may sign certificates; use the one that has issued it",
 }
 
-// certificates splits a file into the DER of each certificate.
-func certificates(b []byte) (ders [][]byte, err error) {
-	begins := bytes.Count(b, []byte("-----BEGIN "))
-	if begins == 0 {
-		all, err := x509.ParseCertificates(b)
-		if err != nil {
-			return nil, fmt.Errorf("it is neither PEM nor certificates in DER: %w", err)
-		}
-		for _, c := range all {
-			ders = append(ders, c.Raw)
-		}
+// certificatesIn returns the certificates of a file.
+func certificatesIn(b []byte) ([]*x509.Certificate, error) {
+	b, err := pemfile.Text(b)
+	if err != nil {
+		return nil, err
 	}
-	for rest := b; begins > 0; begins-- {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			// pem.Decode passes over what is damaged, so it runs out of blocks before it has seen all begin.
-			return nil, fmt.Errorf("one of its PEM blocks is damaged; %d can be read", len(ders))
-		}
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("PEM block %d is a %s; trust anchors are certificates", len(ders)+1,
-				block.Type)
-		}
-		ders = append(ders, block.Bytes)
+	if bytes.Contains(b, []byte("-----BEGIN ")) {
+		return pemfile.Certificates(b)
 	}
-	if len(ders) == 0 {
+	all, err := x509.ParseCertificates(b)
+	if err != nil {
+		return nil, fmt.Errorf("it is neither PEM nor certificates in DER: %w", err)
+	}
+	if len(all) == 0 {
 		return nil, errors.New("there is no certificate in it")
 	}
-	return ders, nil
+	return all, nil
 }

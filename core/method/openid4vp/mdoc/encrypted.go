@@ -63,7 +63,7 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 
 // contentKey returns the key that a JWE is encrypted with (RFC 7518, section 4.6).
 func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, error) {
-	o, err := web.ReadObject(header)
+	o, err := web.ReadForeign(header)
 	if err != nil || o.Has("crit") || o.Has("zip") {
 		return nil, refused(badJWEHeader)
 	}

@@ -86,7 +86,7 @@ func TestOpenJWE(t *testing.T) {
 		{name: "a member twice", edit: func(p []string) {
 			header, _ := base64.RawURLEncoding.DecodeString(p[0])
 			p[0] = base64.RawURLEncoding.EncodeToString([]byte(`{"enc":"A256GCM",` + string(header[1:])))
-		}, want: "jwe_header"},
+		}, want: "jwe_algorithm"},
 		{name: "an altered header", edit: func(p []string) {
 			header, _ := base64.RawURLEncoding.DecodeString(p[0])
 			p[0] = base64.RawURLEncoding.EncodeToString(append(header, ' '))

@@ -1,0 +1,92 @@
+// Package pemfile reads PEM files that people have handled: with byte order marks, with other line ends,
+// encrypted, damaged, or with something else in them than was wanted. Its errors name the cause and quote
+// nothing of a file but the types of blocks.
+package pemfile
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+)
+
+// Text returns a text file without a byte order mark. encoding/pem would not see the first block behind one.
+func Text(file []byte) ([]byte, error) {
+	if bytes.HasPrefix(file, []byte("\xff\xfe")) || bytes.HasPrefix(file, []byte("\xfe\xff")) {
+		return nil, errors.New("the file is in UTF-16; save it as UTF-8")
+	}
+	return bytes.TrimPrefix(file, []byte("\ufeff")), nil
+}
+
+// Blocks returns all blocks of a file. what names them in the error for a file without any, such as
+// CERTIFICATE.
+func Blocks(file []byte, what string) (blocks []*pem.Block, err error) {
+	if file, err = Text(file); err != nil {
+		return nil, err
+	}
+	begins := bytes.Count(file, []byte("-----BEGIN "))
+	for range begins {
+		block, rest := pem.Decode(file)
+		if block == nil {
+			// pem.Decode passes over what is damaged, so it runs out of blocks before it has seen all begin.
+			return nil, fmt.Errorf("one of its PEM blocks is damaged; %d can be read", len(blocks))
+		}
+		blocks, file = append(blocks, block), rest
+	}
+	if len(blocks) == 0 {
+		return nil, fmt.Errorf("there is no PEM in it; PEM begins with -----BEGIN %s-----", what)
+	}
+	return blocks, nil
+}
+
+// Certificates returns the certificates of a file, which must have nothing else.
+func Certificates(file []byte) (all []*x509.Certificate, err error) {
+	blocks, err := Blocks(file, "CERTIFICATE")
+	if err != nil {
+		return nil, err
+	}
+	for n, block := range blocks {
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("block %d is a %s; only certificates belong there", n+1, block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// PrivateKey returns the block of the one private key of a file.
+func PrivateKey(file []byte) (*pem.Block, error) {
+	blocks, err := Blocks(file, "PRIVATE KEY")
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckClear(blocks); err != nil {
+		return nil, err
+	}
+	var found []*pem.Block
+	for _, block := range blocks {
+		if block.Type != "EC PARAMETERS" { // openssl writes them in front of a key
+			found = append(found, block)
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("there are %d things in it, and it must hold one private key alone", len(found))
+	}
+	return found[0], nil
+}
+
+// CheckClear returns an error if one of the blocks is a private key that is encrypted.
+func CheckClear(blocks []*pem.Block) error {
+	for _, block := range blocks {
+		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
+			return errors.New("the key is encrypted: nobody is there to type the password when the server " +
+				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody else read the file")
+		}
+	}
+	return nil
+}

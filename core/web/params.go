@@ -1,0 +1,36 @@
+package web
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrParameter says that a parameter that Verge uses occurs more than once or cannot be decoded. It does not
+// name the parameter, whose value may be a secret.
+var ErrParameter = errors.New("web: a parameter occurs twice or is badly encoded")
+
+// ReadParameters returns the parameters of a query or of a form (application/x-www-form-urlencoded) that have
+// one of the names. It is for what comes through a browser, a provider or a wallet (contract 22).
+//
+// Others add parameters that Verge does not know. So a parameter without one of the names is ignored:
+// repeated, badly encoded or with a semicolon, which separates nothing. A parameter with one of the names
+// occurs at most once, and its value is UTF-8 in good percent encoding. Otherwise the error is ErrParameter.
+func ReadParameters(text string, names ...string) (url.Values, error) {
+	values := url.Values{}
+	for pair := range strings.SplitSeq(text, "&") {
+		escaped, rest, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(escaped)
+		if err != nil || !slices.Contains(names, name) || pair == "" {
+			continue
+		}
+		value, err := url.QueryUnescape(rest)
+		if err != nil || !utf8.ValidString(value) || values.Has(name) {
+			return nil, ErrParameter
+		}
+		values.Set(name, value)
+	}
+	return values, nil
+}
