@@ -40,6 +40,10 @@
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the
 //     session's link.
+//   - Whoever estimates ages: They see the photos, without the place, the time
+//     and the device that the file has of them, and nothing of the session,
+//     its user or its publisher. They get at most ten photos of a session, and
+//     each form's once.
 //   - Whoever knows where an answer is posted: They answer once, if the method
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an

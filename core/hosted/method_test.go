@@ -638,7 +638,7 @@ func (*camera) Show(method.Session, []byte) method.View { return method.View{Cam
 
 func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	if string(step.File) != "picture" {
-		return method.Decision{}, method.ErrFile
+		return method.Decision{}, &method.FileError{Rule: method.FileType}
 	}
 	c.files = append(c.files, step.File)
 	return method.Decision{Verdict: method.Approved}, nil
@@ -672,9 +672,10 @@ func TestAPictureIsPosted(t *testing.T) {
 		method                  method.Method // nil: the camera
 	}{
 		{"a picture that can be used", "", "picture", 303, "", "", nil},
-		{"no picture", "", "", 400, "method", "a JPEG of at most", nil},
-		{"what is no picture", "", "GIF89a", 400, "method", "a JPEG of at most", nil},
-		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "too_large", "", nil},
+		{"no picture", "", "", 400, "method", "must be a JPEG file", nil},
+		{"what is no picture", "", "GIF89a", 400, "method", "must be a JPEG file", nil},
+		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "photo_too_large",
+			"at most 1 MB", nil},
 		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "",
 			nil},
 		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "",

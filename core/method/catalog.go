@@ -150,6 +150,9 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	ctx, run := begin(ctx, claim)
 	d, err := o.judge(ctx, s, step)
 	switch {
+	case errors.Is(run.err, ErrTooMany):
+		d, err = Decision{Verdict: AttemptFailed, Reason: TooMany}, nil
+		o.tell(verdictEvents[d.Verdict], string(d.Reason))
 	case run.err != nil:
 		return Decision{}, run.err
 	case err != nil:

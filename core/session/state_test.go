@@ -176,6 +176,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		{State: Started, Attempts: 2},
 		{State: Started, AskedUntil: testTime},
 		{State: Started, Box: "b", Hand: "h"},
+		{State: Started, AskedUntil: testTime, Forms: "ab", Pictures: 10},
 		{State: Completed, Attempts: 1, At: testTime},
 		{State: Failed, Attempts: 3, FailureCode: webhook.FailureMaxAttempts, At: testTime},
 		{State: Expired, FailureCode: webhook.FailureTimeout, At: testTime.Add(Life)},
@@ -193,7 +194,8 @@ func TestRecordRoundTrip(t *testing.T) {
 
 func TestParseRecordRefuses(t *testing.T) {
 	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`,
-		`{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`,
+		`{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"started","f":1}`,
+		`{"s":"started","i":"1"}`, `{"s":"failed","c":1}`,
 		`{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`} {
 		if r, err := ParseRecord([]byte(s)); err == nil {
 			t.Errorf("%q is read as %+v: a damaged record decides nothing", s, r)

@@ -44,9 +44,9 @@ var parts = []struct {
 	footholds []foothold
 }{
 	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
-		[]foothold{network, browser, boxHolder, wallet, codeSender, phone, passkeys, publicKey, othersKey, consoleSite,
-			member,
-			ticket, receiver, reader, writer, replacedRing, currentRing, signedModule, unsignedModule, viewer,
+		[]foothold{network, browser, estimates, boxHolder, wallet, codeSender, phone, passkeys, publicKey,
+			othersKey, consoleSite, member, ticket,
+			receiver, reader, writer, replacedRing, currentRing, signedModule, unsignedModule, viewer,
 			stolenToken}},
 	{notGuaranteed, "", []foothold{earlierKeys, clocks, person, revoked, shared}},
 }

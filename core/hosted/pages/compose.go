@@ -181,8 +181,8 @@ func compose(v View, lang string, t texts) (page, error) {
 		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
 	} else if v.Notice.Outdated {
 		p.notice = &notice{t("notice.outdated.heading"), t("notice.outdated.text")}
-	} else if v.Notice.BadFile {
-		p.notice = &notice{t("notice.bad_file.heading"), t("notice.bad_file.text")}
+	} else if slices.Contains(fileRules, v.Notice.BadFile) {
+		p.notice = &notice{t("notice.bad_file.heading"), t("notice.file." + v.Notice.BadFile)}
 	} else if n := passkeyNotice(v.Notice.Passkey, t); n != nil {
 		p.notice = n
 	} else if v.Notice.AttemptFailed {
@@ -190,6 +190,9 @@ func compose(v View, lang string, t texts) (page, error) {
 		named := v.Notice.Reason != "unconfirmed" || v.Kind == Method // only this page is of one method
 		if slices.Contains(reasons, v.Notice.Reason) && named {
 			p.notice.heading = withTitle(t("notice."+v.Notice.Reason), title(v.Title, v.Words, t))
+		}
+		if v.Notice.Reason == "too_many" { // another photo is no way out
+			p.notice.text = t("notice.too_many.text")
 		}
 	}
 	if p.notice != nil {
@@ -263,7 +266,7 @@ func composeMethod(p *page, v View, t texts) error {
 			return err
 		}
 		// Who has tried knows what happens, and looks for the camera.
-		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble || n.Outdated {
+		if n := v.Notice; n.AttemptFailed || n.BadFile != "" || n.Trouble || n.Outdated {
 			p.steps = nil
 		}
 	}
@@ -363,7 +366,11 @@ func composeForms(p *page, v View, t texts) error {
 }
 
 // reasons are why an attempt fails, as far as there are words for it.
-var reasons = []string{"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age"}
+var reasons = []string{"below", "unsure", "not_live", "no_face", "too_many", "unconfirmed", "unproven",
+	"other_age"}
+
+// fileRules are the rules for photos (method.FileRule).
+var fileRules = []string{"missing", "type", "damaged", "large", "small", "wide"}
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 
@@ -371,34 +378,35 @@ var knownOutcomes = []string{"begin", "check", "continue", "cancel",
 	"approve", "reject", "fail_attempt", "withdraw", "unknown"}
 
 var icons = map[Kind]string{
-	Progress:    "clock",
-	Asked:       "clock",
-	Choose:      "shield",
-	Leaving:     "person",
-	Elsewhere:   "link",
-	Completed:   "check",
-	Failed:      "cross",
-	Expired:     "clock",
-	Used:        "check",
-	Damaged:     "link",
-	Passkeys:    "key",
-	Cancelled:   "pause",
-	Unavailable: "cloud",
-	NotAllowed:  "shield",
-	NotFound:    "link",
-	TooSlow:     "clock",
-	TooLarge:    "cross",
-	NotAForm:    "cross",
-	TooOften:    "pause",
-	NoPicture:   "face",
-	TooLong:     "link",
-	Refused:     "cross",
-	Home:        "shield",
-	PhoneWait:   "phone",
-	Phone:       "phone",
-	PhoneTaken:  "pause",
-	PhoneDone:   "check",
-	PhoneOver:   "clock",
+	Progress:      "clock",
+	Asked:         "clock",
+	Choose:        "shield",
+	Leaving:       "person",
+	Elsewhere:     "link",
+	Completed:     "check",
+	Failed:        "cross",
+	Expired:       "clock",
+	Used:          "check",
+	Damaged:       "link",
+	Passkeys:      "key",
+	Cancelled:     "pause",
+	Unavailable:   "cloud",
+	NotAllowed:    "shield",
+	NotFound:      "link",
+	TooSlow:       "clock",
+	TooLarge:      "cross",
+	PhotoTooLarge: "face",
+	NotAForm:      "cross",
+	TooOften:      "pause",
+	NoPicture:     "face",
+	TooLong:       "link",
+	Refused:       "cross",
+	Home:          "shield",
+	PhoneWait:     "phone",
+	Phone:         "phone",
+	PhoneTaken:    "pause",
+	PhoneDone:     "check",
+	PhoneOver:     "clock",
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at

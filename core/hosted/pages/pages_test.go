@@ -177,10 +177,11 @@ func views() map[string]View {
 		v.Kind, v.Camera, v.AnotherURL = Method, true, "/verify?flow=a"
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
 	})
-	add("camera, no picture", func(v *View) {
-		v.Kind, v.Camera, v.Notice = Method, true,
-			Notice{BadFile: true}
-	})
+	for _, rule := range fileRules {
+		add("camera, bad file: "+rule, func(v *View) {
+			v.Kind, v.Camera, v.Notice = Method, true, Notice{BadFile: rule}
+		})
+	}
 	addPasskeys(add)
 	add("asked, again", func(v *View) { v.Kind, v.AgainURL, v.AgainAfter = Asked, againURL, 2*time.Second })
 	add("asked about a picture", func(v *View) {
@@ -838,7 +839,7 @@ func TestLeavingHasOneButton(t *testing.T) {
 }
 
 func TestTheCameraPageIsShortAfterATry(t *testing.T) {
-	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: true}, {Trouble: true},
+	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: "small"}, {Trouble: true},
 		{Outdated: true}} {
 		v := views()["camera"]
 		v.Notice = n
