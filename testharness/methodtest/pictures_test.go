@@ -167,7 +167,7 @@ func TestTheAddressForPicturesIsNoPage(t *testing.T) {
 	s := newSite(t)
 	p := s.OpenWith(testharness.Headers("Accept", "text/html"), s.BaseURL+"/verify/file")
 	if p.Status != 405 || p.Kind != "no_picture" || p.Header.Get("Allow") != "POST" ||
-		!strings.Contains(string(p.Body), "choose or take the picture again") {
+		!strings.Contains(string(p.Body), "choose or take the photo again") {
 		t.Errorf("a %s page (%d): %.300s", p.Kind, p.Status, p.Body)
 	}
 	html := testharness.Headers("Accept", "text/html")

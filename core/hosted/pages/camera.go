@@ -30,7 +30,7 @@ type camera struct {
 	max    string
 
 	start, take, retake, use string            // on buttons
-	file, hint               string            // of the file that is chosen
+	file, hint, anyFile      string            // of the file that is chosen; anyFile is the hint with script
 	taken                    string            // describes the picture to who cannot see it
 	note                     string            // what happens to the picture
 	says                     map[string]string // what the page says in each state of the script
@@ -38,7 +38,7 @@ type camera struct {
 
 // cameraStates are the states of the script in which the page says something.
 var cameraStates = []string{"asking", "live", "taken", "sending",
-	"denied", "none", "busy", "failed", "unreadable"}
+	"denied", "none", "busy", "failed", "small", "unreadable"}
 
 func composeCamera(v View, t texts) (*camera, error) {
 	if !localPath(v.FileAction) {
@@ -49,7 +49,7 @@ func composeCamera(v View, t texts) (*camera, error) {
 		fields: append([]Field{{"flow", v.Flow}}, v.Extra...),
 		max:    strconv.Itoa(method.MaxFile),
 		start:  t("camera.start"), take: t("camera.take"), retake: t("camera.retake"), use: t("camera.use"),
-		file: t("camera.file"), hint: t("camera.hint"),
+		file: t("camera.file"), hint: t("camera.hint"), anyFile: t("camera.hint.any"),
 		taken: t("camera.picture"), note: t("camera.note"), says: map[string]string{},
 	}
 	for _, state := range cameraStates {
