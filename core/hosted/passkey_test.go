@@ -235,7 +235,7 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 // again returns the page that a page goes on to by itself.
 func (w *pkWorld) again(page *web.Response) *web.Response {
 	w.t.Helper()
-	m := regexp.MustCompile(`<meta http-equiv="refresh" content="2;url=([^"]+)"`).FindSubmatch(page.Body)
+	m := regexp.MustCompile(`<meta http-equiv="refresh" content="6;url=([^"]+)"`).FindSubmatch(page.Body)
 	if kind(page) != "asked" || m == nil {
 		w.t.Fatalf("contract 23: %s does not wait and go on: %s", kind(page), page.Body)
 	}

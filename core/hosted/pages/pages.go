@@ -7,8 +7,9 @@
 //
 //   - a page has no inline script, no inline style and loads nothing but the
 //     stylesheet, so that it works under "default-src 'none'; style-src 'self'".
-//     A page with a camera, a passkey or a request to
-//     the browser's wallets also loads the one script for that;
+//     A page with a camera, a passkey, a request to
+//     the browser's wallets or something to wait for also loads the script for
+//     that;
 //   - a page acts by a POST form alone, and looking at a page does nothing,
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
@@ -141,8 +142,8 @@ type View struct {
 	RetryURL string
 	Reload   bool
 
-	// AgainURL is the path and query, on this host, that the page loads by itself after AgainAfter, which is
-	// whole seconds. "": it loads nothing.
+	// AgainURL is the path and query, on this host, at which the page looks for another page every AgainAfter,
+	// which is whole seconds; without script it loads it, less often. "": it does nothing by itself.
 	AgainURL   string
 	AgainAfter time.Duration
 
