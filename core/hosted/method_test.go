@@ -767,3 +767,22 @@ func TestAPageThatLeavesIsShownOnce(t *testing.T) {
 		t.Errorf("the return: %d", resp.Status)
 	}
 }
+
+// The button of a method has the title in the user's language (contract 31).
+func TestChoosePage_TitleByLanguage(t *testing.T) {
+	w, _, _ := bankWorld(t, "bank", "second")
+	catalog := testhost.Catalog(testhost.Kind("bank", w.provider, false), testhost.Kind("second", &bank{}, false))
+	catalog[0].Titles = map[string]string{"en": "Bank ID", "de": "Bankausweis"}
+	w.Methods = w.Host.Opened(catalog)
+	_, flow := w.flow(t, nil)
+	claims, _, err := token.OpenFlow(w.Sealer, flow)
+	coretest.Must(t, err)
+	for lang, want := range map[string]string{"de": "Bankausweis", "fr": "Bank ID", "en": "Bank ID"} {
+		claims.Language = lang
+		flow, err = token.SealFlow(w.Sealer, claims)
+		coretest.Must(t, err)
+		if page := w.browser(t).open("/verify?" + here(flow)); !bytes.Contains(page.Body, []byte(want)) {
+			t.Errorf("contract 31: the %s page in %s does not say %q", kind(page), lang, want)
+		}
+	}
+}

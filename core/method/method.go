@@ -14,6 +14,7 @@
 package method
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/verdict"
 )
@@ -72,12 +74,21 @@ type Config struct {
 	Level string // the highest level that it may prove here: L1 or L2. Empty: the Kind's
 	Title string // what users read. Empty: the words for its kind
 
+	// Titles are what users read in a language, in place of Title. A language that is not there has the
+	// English one.
+	Titles map[string]string
+
 	Settings json.RawMessage   // a JSON object with the kind's own members. Empty: none
 	Secrets  map[string]string // by what the kind calls them, such as client_secret. Never logged
 	Keys     []string          // the Kind's Keys that there are; KeyName is what Host.Sign knows them by
 
 	// Dev allows http to a loopback host, as for callbacks. NewCatalog sets it.
 	Dev bool
+}
+
+// TitleIn returns what users read in a language. Empty: the words for its kind.
+func (c Config) TitleIn(lang string) string {
+	return cmp.Or(c.Titles[lang], c.Title, c.Titles[language.Default])
 }
 
 // KeyName is the name by which Host.Sign knows a key of the method.

@@ -30,7 +30,8 @@ type camera struct {
 	max    string
 
 	start, take, retake, use string            // on buttons
-	file, hint, anyFile      string            // of the file that is chosen; anyFile is the hint with script
+	file, hint               string            // of the file that is chosen
+	otherFile, anyFile       string            // label and hint of the file beside a camera
 	taken                    string            // describes the picture to who cannot see it
 	note                     string            // what happens to the picture
 	says                     map[string]string // what the page says in each state of the script
@@ -49,7 +50,8 @@ func composeCamera(v View, t texts) (*camera, error) {
 		fields: append([]Field{{"flow", v.Flow}}, v.Extra...),
 		max:    strconv.Itoa(method.MaxFile),
 		start:  t("camera.start"), take: t("camera.take"), retake: t("camera.retake"), use: t("camera.use"),
-		file: t("camera.file"), hint: t("camera.hint"), anyFile: t("camera.hint.any"),
+		file: t("camera.file"), hint: t("camera.hint"),
+		otherFile: t("camera.file.other"), anyFile: t("camera.hint.any"),
 		taken: t("camera.picture"), note: t("camera.note"), says: map[string]string{},
 	}
 	for _, state := range cameraStates {

@@ -177,6 +177,7 @@
 	};
 
 	input.accept = "image/*";
+	part.file.querySelector("label").textContent = form.dataset.label;
 	part.file.querySelector("p").textContent = form.dataset.hint; // any picture, which choose makes small
 	input.addEventListener("change", choose);
 	part.start.addEventListener("click", start);
