@@ -55,7 +55,8 @@ func (c *methodListCmd) Run(p *program) error {
 	}
 	all := []listedMethod{}
 	for _, e := range pl.methods() {
-		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.TitleIn(language.Default), e.Titles, pl.offering(e.Name)})
+		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.TitleIn(language.Default), e.Titles,
+			pl.offering(e.Name)})
 	}
 	if c.JSON {
 		return printJSON(p, all)

@@ -771,7 +771,8 @@ func TestAPageThatLeavesIsShownOnce(t *testing.T) {
 // The button of a method has the title in the user's language (contract 31).
 func TestChoosePage_TitleByLanguage(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank", "second")
-	catalog := testhost.Catalog(testhost.Kind("bank", w.provider, false), testhost.Kind("second", &bank{}, false))
+	catalog := testhost.Catalog(testhost.Kind("bank", w.provider, false),
+		testhost.Kind("second", &bank{}, false))
 	catalog[0].Titles = map[string]string{"en": "Bank ID", "de": "Bankausweis"}
 	w.Methods = w.Host.Opened(catalog)
 	_, flow := w.flow(t, nil)

@@ -164,7 +164,8 @@ func TestConfig_TitleIn(t *testing.T) {
 	}{
 		{"one title for all", method.Config{Title: "Bank"}, map[string]string{"en": "Bank", "de": "Bank"}},
 		{"none: the words for its kind", method.Config{}, map[string]string{"en": "", "de": ""}},
-		{"by language, else in English", method.Config{Titles: map[string]string{"en": "Bank", "fr": "Banque"}},
+		{"by language, else in English",
+			method.Config{Titles: map[string]string{"en": "Bank", "fr": "Banque"}},
 			map[string]string{"en": "Bank", "fr": "Banque", "de": "Bank"}},
 		{"without an English one", method.Config{Titles: map[string]string{"fr": "Banque"}},
 			map[string]string{"en": "", "fr": "Banque", "de": ""}},
