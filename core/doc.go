@@ -43,6 +43,10 @@
 //   - Another host of the same domain: A cookie that it plants in a browser
 //     counts as none of ours. So a login there completes no session of an
 //     attacker, and nobody is signed in to the console as somebody else.
+//   - Whoever estimates ages: They see the photos, without the place, the time
+//     and the device that the file has of them, and nothing of the session,
+//     its user or its publisher. They get at most ten photos of a session, and
+//     each form's once.
 //   - Whoever knows where an answer is posted: They answer once, if the method
 //     believes the answer. What it does not believe changes nothing. They
 //     complete no session by it: that needs the browser that asks, and, for an

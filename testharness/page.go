@@ -113,7 +113,8 @@ func (p *Page) form(attribute, value string, of func(Form) string) Form {
 }
 
 func (p *Page) parse() {
-	doc, err := html.Parse(bytes.NewReader(p.Body))
+	// As a browser without script reads it.
+	doc, err := html.ParseWithOptions(bytes.NewReader(p.Body), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		return
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/testharness/wallettest"
@@ -125,10 +127,7 @@ func challengeAge(level string) int {
 }
 
 func titleOf(m method.Entry) string {
-	if m.Title == "" {
-		return m.Name
-	}
-	return m.Title
+	return cmp.Or(m.TitleIn(language.Default), m.Name)
 }
 
 // offers are the integrations as the shop offers them.

@@ -134,8 +134,8 @@ func TestDevCamera(t *testing.T) {
 	for _, tt := range []struct{ choice, says string }{
 		{"15", "The estimate is below the age that the site asks for"},
 		{"uncertain", "The estimate was not certain enough"},
-		{"no_face", "We could not see exactly one face"},
-		{"not_live", "We could not see that the picture was taken just now"},
+		{"no_face", "The photo shows no face, or more than one"},
+		{"not_live", "We could not see that the photo was taken just now"},
 		{"broken", "The other service did not answer"},
 	} {
 		t.Run("contract 37: "+tt.choice+", then 30", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
@@ -37,10 +38,13 @@ const methodHeads = "METHOD|KIND|LEVEL|INTEGRATIONS|TITLE"
 
 // listedMethod is a method as `verge method list --json` prints it.
 type listedMethod struct {
-	Name         string   `json:"name"`
-	Kind         string   `json:"kind"`
-	Level        string   `json:"level"`
-	Title        string   `json:"title"`
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Level string `json:"level"`
+	Title string `json:"title"` // the English one
+
+	Titles map[string]string `json:"titles,omitempty"` // by language
+
 	Integrations []string `json:"integrations"`
 }
 
@@ -51,7 +55,8 @@ func (c *methodListCmd) Run(p *program) error {
 	}
 	all := []listedMethod{}
 	for _, e := range pl.methods() {
-		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.Title, pl.offering(e.Name)})
+		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.TitleIn(language.Default), e.Titles,
+			pl.offering(e.Name)})
 	}
 	if c.JSON {
 		return printJSON(p, all)

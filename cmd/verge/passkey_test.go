@@ -95,7 +95,7 @@ func (u *passkeyUser) isRefused() {
 	u.begin(u.pub.IntegrationIDL2)
 	u.appears(usePasskey)
 	u.click(usePasskey)
-	u.says("this site asks for a check with an ID")
+	u.says("this site asks for one with an ID")
 	u.appears(usePasskey)
 	u.look("passkey-refused")
 

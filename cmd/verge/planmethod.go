@@ -35,7 +35,7 @@ type keyFile struct {
 //	name = "bankid"        # as integrations name it
 //	kind = "oidc"
 //	level = "L2"           # the highest level that it proves here
-//	title = "BankID"       # what users read
+//	title = "BankID"       # what users read; or title.de, title.fr and so on, by language
 //	ca = "ca.pem"          # a private CA of its servers
 //	private_network = true # its servers have private addresses
 //	[methods.oidc]         # named after the kind, with the kind's own settings
@@ -50,7 +50,8 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 		if name != "" {
 			t.about = "methods." + name
 		}
-		m := method.Config{Name: name, Kind: t.text("kind"), Level: t.text("level"), Title: t.text("title")}
+		m := method.Config{Name: name, Kind: t.text("kind"), Level: t.text("level")}
+		m.Title, m.Titles = t.titles("title")
 		files := methodFiles{name: name, ca: t.text("ca"), privateNetwork: t.flag("private_network"),
 			keys: map[string]keyFile{}}
 		at := slices.IndexFunc(kinds.All, func(k method.Kind) bool { return k.Name == m.Kind })
@@ -141,6 +142,25 @@ type methodTable struct {
 
 func (t *methodTable) text(key string) string {
 	return taken[string](t, t.table, key, "a text in quotes")
+}
+
+// titles takes a text, or a table with a text for each language.
+func (t *methodTable) titles(key string) (title string, titles map[string]string) {
+	table, isTable := t.table[key].(map[string]any)
+	if !isTable {
+		return taken[string](t, t.table, key, "a text in quotes, or a table with one for each language"), nil
+	}
+	delete(t.table, key)
+	titles = map[string]string{}
+	for _, lang := range slices.Sorted(maps.Keys(table)) {
+		text, ok := table[lang].(string)
+		if !ok {
+			t.ps.add("%s: %s.%s must be a text in quotes", t.about, key, lang)
+			continue
+		}
+		titles[lang] = text
+	}
+	return "", titles
 }
 
 func (t *methodTable) flag(key string) bool { return taken[bool](t, t.table, key, "true or false") }

@@ -143,6 +143,14 @@ const wide = `document.documentElement.scrollWidth > innerWidth
 const wrapped = `[...document.querySelectorAll("td.acts summary")]
 	.filter(e => e.clientHeight > 2 * parseFloat(getComputedStyle(e).lineHeight)).map(e => e.innerText)`
 
+// cut reports lists whose longest choice is wider than the list, which a browser cuts.
+const cut = `[...document.querySelectorAll("select")].filter(e => e.checkVisibility()).map(e => {
+		const style = getComputedStyle(e), pen = document.createElement("canvas").getContext("2d");
+		pen.font = style.font;
+		const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 20; // the arrow
+		return [...e.options].filter(o => pen.measureText(o.text).width > room).map(o => e.name + ": " + o.text);
+	}).flat()`
+
 // TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds
 // nothing, and nothing is wider than the screen.
 func TestPagesAreAccessible(t *testing.T) {
@@ -185,6 +193,9 @@ func (b *browser) judge(name string) {
 	b.t.Helper()
 	for _, wrong := range eval[[]string](b, wide) {
 		b.t.Errorf("%s: wider than the screen: %s", name, wrong)
+	}
+	for _, wrong := range eval[[]string](b, cut) {
+		b.t.Errorf("%s: a choice is cut: %s", name, wrong)
 	}
 	for _, wrong := range eval[[]string](b, wrapped) {
 		b.t.Errorf("%s: on two lines: %s", name, wrong)

@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 
-// What an attempt sends once, such as a picture, needs a claim of the attempt first (contract 37). A form
-// that is posted many times at once finds the claim of the first one. Its browser then waits on a page that
-// looks again by itself, until it can show what the first one has brought.
+// What a form sends once, such as a picture or a pushed request, needs a claim of the attempt first (contract
+// 37). A form that is posted many times at once finds the claim of the first one. Its browser then waits on a
+// page that looks again by itself, until it can show what the first one has brought. A form that has asked
+// does not ask again: its user gets a new one.
 const (
 	// claimLife is how long a claim holds if whoever has it dies: the time of a step, and a margin for the
 	// store and for clocks that differ.
@@ -24,9 +27,14 @@ const (
 
 // ask has the method decide. The error is Method.Act's, or one of Lifecycle.Claim's. The caller defers
 // giveBack.
-func (v *visit) ask(m method.Opened, r session.Record, step method.Step) (method.Decision, error) {
+func (v *visit) ask(m method.Opened, r session.Record, s token.ProviderClaims, step method.Step) (
+	method.Decision, error) {
+	asking := lifecycle.Asking{Attempt: r.Attempts, Picture: step.File != nil}
+	if s.Handle != "" {
+		asking.Form = session.Proof(s.Handle)
+	}
 	return m.Act(v.ctx, v.told(m, r), step, func(ctx context.Context) (err error) {
-		v.claim, err = v.Lifecycle.Claim(ctx, v.session, r.Attempts, claimLife)
+		v.claim, err = v.Lifecycle.Claim(ctx, v.session, asking, claimLife)
 		return err
 	})
 }

@@ -64,7 +64,7 @@ func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 func (v *visit) options(shown, name string) []pages.Option {
 	options := make([]pages.Option, len(v.offers))
 	for n, m := range v.offers {
-		options[n] = pages.Option{Name: m.Name, Title: m.Title, Words: m.Kind,
+		options[n] = pages.Option{Name: m.Name, Title: m.TitleIn(v.lang), Words: m.Kind,
 			Unavailable: shown == shownUnavailable && m.Name == name}
 	}
 	return options

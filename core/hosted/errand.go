@@ -208,7 +208,8 @@ func (v *visit) leaving(r session.Record, handle string, code bool) *web.Respons
 	if v.hasLeft(handle) {
 		return v.seeOther(v.methodURL(m))
 	}
-	page := v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.Title, RetryURL: v.url()}, s.Leave)
+	page := v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.TitleIn(v.lang),
+		RetryURL: v.url()}, s.Leave)
 	page.Header["Set-Cookie"] = []string{v.cookie(handle+leftMark, "1", v.secondsLeft())}
 	return page
 }

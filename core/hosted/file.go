@@ -16,7 +16,7 @@ const MaxFileBody = method.MaxFile + web.MaxBody
 // from how the form is written it is Act.
 func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *web.Response {
 	if len(req.Body) > maxBody {
-		return h.plain(413, pages.TooLarge, req)
+		return h.plain(413, pages.PhotoTooLarge, req)
 	}
 	contentType := req.Header.Get("Content-Type")
 	if web.MediaType(contentType) != "multipart/form-data" {
@@ -24,7 +24,7 @@ func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *we
 	}
 	form, file, err := web.ReadFileForm(contentType, req.Body, pages.FileField, formParams...)
 	if len(file) > method.MaxFile {
-		return h.plain(413, pages.TooLarge, req)
+		return h.plain(413, pages.PhotoTooLarge, req)
 	}
 	return h.post(ctx, req, form, file, err)
 }

@@ -169,10 +169,15 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 		}
 		// Otherwise the step of a passkey has no page of its own.
 		if err == nil && s.Attempt == r.Attempts && s.Method != toUse {
-			if m, ok := v.offered(s.Method); ok && query.Get(shownParam) == shownAsked && r.IsAsked(v.now) {
+			m, ok := v.offered(s.Method)
+			asked := ok && query.Get(shownParam) == shownAsked
+			if asked && r.IsAsked(v.now) {
 				return v.wait(m.Kind, v.waitURL(m, text))
 			}
-			return v.addressed(r, s, text, pages.Notice{Trouble: query.Get(shownParam) == shownAsked})
+			// A picture that has brought nothing is a failure of the estimator. Any other form has at most
+			// sent its browser elsewhere.
+			asked = asked && m.Show(v.told(m, r), s.State).Camera
+			return v.addressed(r, s, text, pages.Notice{Trouble: asked})
 		}
 	}
 	return v.methodPage(r, query)
@@ -257,14 +262,15 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
 	defer v.giveBack()
-	d, err := v.ask(m, r, method.Step{Form: form, File: file, State: s.State})
+	d, err := v.ask(m, r, s, method.Step{Form: form, File: file, State: s.State})
+	var wrong *method.FileError
 	switch {
-	case errors.Is(err, lifecycle.ErrAsked):
+	case errors.Is(err, lifecycle.ErrAsked), errors.Is(err, lifecycle.ErrRepeated):
 		return v.seeOther(v.waitURL(m, form.Get(stepParam)))
 	case errors.Is(err, lifecycle.ErrMovedOn):
 		return v.seeOther(v.url(stepParam, form.Get(stepParam)))
-	case errors.Is(err, method.ErrFile):
-		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{BadFile: true})
+	case errors.As(err, &wrong):
+		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{BadFile: string(wrong.Rule)})
 		page.Status = 400
 		return page
 	case errors.Is(err, method.ErrStep):
@@ -273,7 +279,7 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 		return v.unavailable(err)
 	case err != nil:
 		v.failed(m, err)
-		page := v.stepPage(r, s, form.Get(stepParam), pages.Notice{Trouble: true})
+		page := v.addressed(r, s, form.Get(stepParam), pages.Notice{Trouble: true})
 		page.Status = 503
 		page.Header.Set("Retry-After", "2")
 		return page

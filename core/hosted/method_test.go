@@ -651,7 +651,7 @@ func (*camera) Show(method.Session, []byte) method.View { return method.View{Cam
 
 func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	if string(step.File) != "picture" {
-		return method.Decision{}, method.ErrFile
+		return method.Decision{}, &method.FileError{Rule: method.FileType}
 	}
 	c.files = append(c.files, step.File)
 	return method.Decision{Verdict: method.Approved}, nil
@@ -685,9 +685,10 @@ func TestAPictureIsPosted(t *testing.T) {
 		method                  method.Method // nil: the camera
 	}{
 		{"a picture that can be used", "", "picture", 303, "", "", nil},
-		{"no picture", "", "", 400, "method", "a JPEG of at most", nil},
-		{"what is no picture", "", "GIF89a", 400, "method", "a JPEG of at most", nil},
-		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "too_large", "", nil},
+		{"no picture", "", "", 400, "method", "must be a JPEG file", nil},
+		{"what is no picture", "", "GIF89a", 400, "method", "must be a JPEG file", nil},
+		{"a picture that is too large", "", strings.Repeat("x", method.MaxFile+1), 413, "photo_too_large",
+			"at most 1 MB", nil},
 		{"a form that is not of files", "application/x-www-form-urlencoded", "picture", 415, "not_a_form", "",
 			nil},
 		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "",
@@ -777,5 +778,25 @@ func TestAPageThatLeavesIsShownOnce(t *testing.T) {
 	bank.back.Verdict = method.Approved
 	if resp := b.open(returnURL("4")); resp.Status != 303 || bank.returned != 1 {
 		t.Errorf("the return: %d", resp.Status)
+	}
+}
+
+// The button of a method has the title in the user's language (contract 31).
+func TestChoosePage_TitleByLanguage(t *testing.T) {
+	w, _, _ := bankWorld(t, "bank", "second")
+	catalog := testhost.Catalog(testhost.Kind("bank", w.provider, false),
+		testhost.Kind("second", &bank{}, false))
+	catalog[0].Titles = map[string]string{"en": "Bank ID", "de": "Bankausweis"}
+	w.Methods = w.Host.Opened(catalog)
+	_, flow := w.flow(t, nil)
+	claims, _, err := token.OpenFlow(w.Sealer, flow)
+	coretest.Must(t, err)
+	for lang, want := range map[string]string{"de": "Bankausweis", "fr": "Bank ID", "en": "Bank ID"} {
+		claims.Language = lang
+		flow, err = token.SealFlow(w.Sealer, claims)
+		coretest.Must(t, err)
+		if page := w.browser(t).open("/verify?" + here(flow)); !bytes.Contains(page.Body, []byte(want)) {
+			t.Errorf("contract 31: the %s page in %s does not say %q", kind(page), lang, want)
+		}
 	}
 }

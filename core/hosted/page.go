@@ -38,8 +38,11 @@ func render(status int, view pages.View) *web.Response {
 		panic(err) // a View that we made ourselves
 	}
 	script := ""
-	if view.Camera || view.Credential != nil || view.Passkey != nil {
+	if view.Camera || view.Credential != nil || view.Passkey != nil || view.AgainURL != "" {
 		script = "script-src 'self'; "
+	}
+	if view.AgainURL != "" {
+		script += "connect-src 'self'; "
 	}
 	header := web.PageHeader(script)
 	if view.Camera {
@@ -77,7 +80,7 @@ func (v *visit) seeOther(location string) *web.Response {
 }
 
 var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(), pages.CredentialScript(),
-	pages.PasskeyScript()}
+	pages.PasskeyScript(), pages.WaitScript()}
 
 // HasAsset reports whether pages load a file from this path.
 func HasAsset(path string) bool {

@@ -235,7 +235,7 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 // again returns the page that a page goes on to by itself.
 func (w *pkWorld) again(page *web.Response) *web.Response {
 	w.t.Helper()
-	m := regexp.MustCompile(`<meta http-equiv="refresh" content="2;url=([^"]+)"`).FindSubmatch(page.Body)
+	m := regexp.MustCompile(`<meta http-equiv="refresh" content="6;url=([^"]+)"`).FindSubmatch(page.Body)
 	if kind(page) != "asked" || m == nil {
 		w.t.Fatalf("contract 23: %s does not wait and go on: %s", kind(page), page.Body)
 	}
@@ -390,7 +390,7 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 				i.Level, i.Methods = "L2",
 					[]string{"bank", "scripted"}
 			})
-		}, session.L2, 25, "a check with an ID"},
+		}, session.L2, 25, "asks for one with an ID"},
 		{"a method that the integration does not offer", func(w *pkWorld) {
 			w.integrate(func(i *integration.Integration) { i.Method = "bank" })
 		}, session.L1, 25, "a kind of check that this site does not accept"},
@@ -401,7 +401,7 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 			})
 		}, session.L1, 25, "for another site"},
 		{"ended by the operator", func(w *pkWorld) { coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a")) },
-			session.L1, 25, "Its time is over"},
+			session.L1, 25, "It has expired"},
 		{"older than its life", func(w *pkWorld) { w.Clock.Advance(30 * 24 * time.Hour) }, session.L1, 25,
 			"no record of it"},
 		{"stricter settings", func(w *pkWorld) {
@@ -842,7 +842,7 @@ func TestAUserSeesAndDeletesWhatIsKept(t *testing.T) {
 	shown := w.own(w.uses(page), nil)
 	text := string(shown.Body)
 	for _, want := range []string{"An estimate that you are 25 or older", "Shop &amp; Co",
-		w.Clock.Now().Format(time.DateOnly), w.Clock.Now().Add(30 * 24 * time.Hour).Format(time.DateOnly),
+		"20 November 2026", "20 December 2026",
 		`data-outcome="delete"`} {
 		if shown.Status != 200 || !strings.Contains(text, want) {
 			t.Errorf("contract 38: %d, the page does not have %q: %s", shown.Status, want, text)
@@ -858,7 +858,7 @@ func TestAUserSeesAndDeletesWhatIsKept(t *testing.T) {
 		t.Errorf("contract 38: %d, %d are kept: %s", deleted.Status, w.kept(), deleted.Body)
 	}
 	again := w.own(w.uses(w.looks()), nil)
-	if again.Status != 200 || !bytes.Contains(again.Body, []byte("We keep nothing of this passkey")) {
+	if again.Status != 200 || !bytes.Contains(again.Body, []byte("We keep nothing about this passkey")) {
 		t.Errorf("contract 38: afterwards %d: %s", again.Status, again.Body)
 	}
 }

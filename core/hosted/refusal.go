@@ -11,8 +11,13 @@ import (
 // Retry-After. req may be nil, or lack whatever could not be read of it.
 func Refusal(status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
-	if status == 405 && req != nil && req.Path == api.FilePath {
-		kind = pages.NoPicture
+	if req != nil && req.Path == api.FilePath {
+		switch status {
+		case 405:
+			kind = pages.NoPicture
+		case 413:
+			kind = pages.PhotoTooLarge
+		}
 	}
 	again := kind == pages.Unavailable || kind == pages.TooSlow || kind == pages.TooOften
 	// Only a GET is offered again: a form must be sent again by the page that has it.

@@ -77,13 +77,15 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	defer v.giveBack()
 	d, err := method.Decision{}, method.ErrOutdated
 	if _, ok := v.offered(m.Name); ok {
-		d, err = v.ask(m, r, step)
+		d, err = v.ask(m, r, s, step)
 	}
 	switch {
 	case errors.Is(err, lifecycle.ErrAsked): // by another load of this address, or by another tab
 		return v.wait(m.Kind, address)
 	case errors.Is(err, lifecycle.ErrMovedOn):
 		return v.seeOther(v.url())
+	case errors.Is(err, lifecycle.ErrRepeated): // it brought nothing the first time
+		return v.seeOther(v.againURL(m, shownTrouble))
 	case err == nil:
 		return v.decided(m, s, "", d)
 	case kv.Failed(err):

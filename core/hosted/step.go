@@ -43,7 +43,7 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 		}
 	}
 	shows := m.Show(v.told(m, r), s.State)
-	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.Title,
+	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.TitleIn(v.lang),
 		MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Sandbox: shows.Sandbox,
 		Extra: []pages.Field{attemptField(r)}}
 	if shows.Waiting {
@@ -67,9 +67,10 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	return v.page(200, view)
 }
 
-// addressed shows the page of a step that the address has. Whoever has made the address knows the step, too,
-// and may have sent it to somebody else. So the form of a real method gets a handle of its own here, and what
-// is proven by it belongs to this page's browser (contract 34). A step without a handle is the sandbox's.
+// addressed shows the page of a step that the address has, or that has asked without a result. Whoever has
+// made the address knows the step, too, and may have sent it to somebody else. So the form of a real method
+// gets a handle of its own here, and what is proven by it belongs to this page's browser (contract 34). A
+// step without a handle is the sandbox's.
 func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string,
 	n pages.Notice) *web.Response {
 	if s.Handle != "" {

@@ -22,7 +22,8 @@ func Known(lang string) bool { return slices.Contains(All, lang) }
 const maxAcceptLanguage = 1024
 
 // Match returns the language that an Accept-Language value (RFC 9110, 12.5.4) prefers. The highest weight
-// wins, then the earlier element. A regional tag stands for its language (de-AT: de). "*" stands for the
+// wins, then the earlier element. A regional tag stands for its language (de-AT: de), also if it
+// is written as a locale (pt_BR: pt). "*" stands for the
 // first of All that the header does not name. Elements that do not parse are skipped. If nothing fits, the
 // answer is Default: a page in some language is of more use than none.
 func Match(acceptLanguage string) string {
@@ -61,8 +62,10 @@ func Match(acceptLanguage string) string {
 func parseElement(element string) (lang string, weight int, ok bool) {
 	tag, param, weighted := strings.Cut(element, ";")
 	tag = strings.Trim(tag, " \t")
-	lang, _, _ = strings.Cut(tag, "-")
-	lang = strings.ToLower(lang)
+	if end := strings.IndexAny(tag, "-_"); end >= 0 { // some clients send the name of a locale: pt_BR
+		tag = tag[:end]
+	}
+	lang = strings.ToLower(tag)
 	if !weighted {
 		return lang, 1000, lang != ""
 	}

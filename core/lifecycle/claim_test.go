@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
@@ -24,7 +26,7 @@ func TestAnAttemptIsClaimedOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
-			switch _, err := w.Claim(ctx, s, 0, claimLife); {
+			switch _, err := w.Claim(ctx, s, Asking{}, claimLife); {
 			case err == nil:
 				claimed.Add(1)
 			case errors.Is(err, ErrAsked):
@@ -76,11 +78,11 @@ func TestAClaimEnds(t *testing.T) {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
-			claim, err := w.Claim(ctx, s, 0, claimLife)
+			claim, err := w.Claim(ctx, s, Asking{}, claimLife)
 			coretest.Must(t, err)
 			coretest.Must(t, c.ends(w, s, claim))
 			before := w.record(t, s)
-			if _, err := w.Claim(ctx, s, 0, claimLife); !errors.Is(err, c.want) {
+			if _, err := w.Claim(ctx, s, Asking{}, claimLife); !errors.Is(err, c.want) {
 				t.Errorf("the next claim: %v, want %v", err, c.want)
 			}
 			if err := w.GiveBack(ctx, s, claim); err != nil {
@@ -98,14 +100,14 @@ func TestAClaimEnds(t *testing.T) {
 func TestANextAttemptIsClaimedAnew(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
-	_, err := w.Claim(ctx, s, 0, claimLife)
+	_, err := w.Claim(ctx, s, Asking{}, claimLife)
 	coretest.Must(t, err)
 	r, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
 	coretest.Must(t, err)
 	if r.IsAsked(w.Clock.Now()) || r.Attempts != 1 {
 		t.Errorf("the record is %+v", r)
 	}
-	if _, err := w.Claim(ctx, s, 1, claimLife); err != nil {
+	if _, err := w.Claim(ctx, s, Asking{Attempt: 1}, claimLife); err != nil {
 		t.Error(err)
 	}
 }
@@ -126,21 +128,78 @@ func TestAClaimUnderFaults(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t, withWebhook)
 			w.script(c.faults...)
-			claim, err := w.Claim(ctx, s, 0, claimLife)
+			claim, err := w.Claim(ctx, s, Asking{}, claimLife)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("%v, want %v", err, c.want)
 			}
 			w.script()
 			if err == nil {
-				if _, err := w.Claim(ctx, s, 0, claimLife); !errors.Is(err, ErrAsked) {
+				if _, err := w.Claim(ctx, s, Asking{}, claimLife); !errors.Is(err, ErrAsked) {
 					t.Errorf("a second claim beside the first: %v", err)
 				}
 				coretest.Must(t, w.GiveBack(context.WithoutCancel(ctx), s, claim))
 			}
 			w.Clock.Advance(claimLife)
-			if _, err := w.Claim(ctx, s, 0, claimLife); err != nil {
+			if _, err := w.Claim(ctx, s, Asking{}, claimLife); err != nil {
 				t.Errorf("after its time: %v", err)
 			}
 		})
+	}
+}
+
+// A form asks once, whatever came of it, while other forms may ask.
+func TestClaim_Form(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	form := func(n int) string { return session.Proof(strconv.Itoa(n)) }
+	ask := func(n int) error {
+		claim, err := w.Claim(ctx, s, Asking{Form: form(n)}, claimLife)
+		if err == nil {
+			err = w.GiveBack(ctx, s, claim)
+		}
+		return err
+	}
+	for n := range maxForms {
+		coretest.Must(t, ask(n))
+		for before := range n + 1 {
+			if err := ask(before); !errors.Is(err, ErrRepeated) {
+				t.Errorf("contract 37: form %d, after %d others: %v", before, n-before, err)
+			}
+		}
+	}
+	coretest.Must(t, ask(maxForms))
+	if err := ask(1); !errors.Is(err, ErrRepeated) {
+		t.Errorf("contract 37: one of the last %d forms: %v", maxForms, err)
+	}
+	if length := len(w.record(t, s).Forms); length != maxForms*len(form(0)) {
+		t.Errorf("the record names forms by %d bytes", length)
+	}
+	for range 2 { // the sandbox's forms have no handle
+		claim, err := w.Claim(ctx, s, Asking{}, claimLife)
+		coretest.Must(t, err)
+		coretest.Must(t, w.GiveBack(ctx, s, claim))
+	}
+}
+
+func TestClaim_Pictures(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, integration.Webhook{Off: true})
+	for n := range maxPictures {
+		a := Asking{Attempt: n / 4, Picture: true}
+		claim, err := w.Claim(ctx, s, a, claimLife)
+		coretest.Must(t, err)
+		if n%4 == 3 && a.Attempt < 2 {
+			_, err = w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: a.Attempt})
+		} else {
+			err = w.GiveBack(ctx, s, claim)
+		}
+		coretest.Must(t, err)
+	}
+	if _, err := w.Claim(ctx, s, Asking{Attempt: 2, Picture: true}, claimLife); !errors.Is(err,
+		method.ErrTooMany) {
+		t.Errorf("contract 37: the picture after the last one: %v", err)
+	}
+	if _, err := w.Claim(ctx, s, Asking{Attempt: 2}, claimLife); err != nil {
+		t.Errorf("contract 37: what is no picture: %v", err)
 	}
 }

@@ -95,7 +95,7 @@ func TestNoHandOffOpensWhileSomebodyAsks(t *testing.T) {
 	w := newWorld(t)
 	s, h := w.handed(t)
 	expires := token.At(s.ID.Expires())
-	claim, err := w.Claim(ctx, s, 0, time.Minute)
+	claim, err := w.Claim(ctx, s, Asking{}, time.Minute)
 	coretest.Must(t, err)
 	if _, err := w.OpenHand(ctx, s, token.HandClaims{}); !errors.Is(err, ErrAsked) {
 		t.Errorf("contract 40: while somebody asks: %v", err)

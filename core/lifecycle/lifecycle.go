@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -251,15 +253,31 @@ var errLeaseLost = errors.New("lifecycle: lease lost")
 var (
 	// ErrAsked: somebody else asks about this attempt just now.
 	ErrAsked = errors.New("lifecycle: the attempt is being asked about")
+	// ErrRepeated: the form has asked before, and asks once.
+	ErrRepeated = errors.New("lifecycle: the form has asked before")
 	// ErrMovedOn: the session has ended, or is at another attempt.
 	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
 )
 
+// Asking is what a claim is for.
+type Asking struct {
+	Attempt int
+	Form    string // session.Proof of the handle of the form or errand that asks; "": it has none
+	Picture bool   // what is sent is a picture
+}
+
+// maxForms is how many forms a session remembers. A user who comes back to older ones asks again.
+const maxForms = 8
+
+// maxPictures is the most pictures that a session sends, whatever their result (contract 37).
+const maxPictures = 10
+
 // Claim keeps everybody else from asking about an attempt until the given time is over, the attempt is
-// decided or GiveBack ends the claim. So what must be sent once is sent once (contract 37). If whoever
-// holds a claim dies, another may follow after that time. The error is ErrAsked, ErrMovedOn or the store's.
-// After every error the caller asks nobody.
-func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time.Duration) (
+// decided or GiveBack ends the claim. So what must be sent once is sent once (contract 37). A form that has
+// asked does not ask again. If whoever holds a claim dies, another may follow after that time. The error is
+// ErrAsked, ErrRepeated, ErrMovedOn, method.ErrTooMany or the store's. After every error the caller asks
+// nobody.
+func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Duration) (
 	claim string, err error) {
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
@@ -269,12 +287,22 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time
 		now := l.Now()
 		r = r.As(now, s.ID.Expires())
 		switch {
-		case r.Terminal() || r.Attempts != attempt:
+		case r.Terminal() || r.Attempts != a.Attempt:
 			return "", ErrMovedOn
 		case r.IsAsked(now):
 			return "", ErrAsked
+		case a.Form != "" && strings.Contains(r.Forms, a.Form):
+			return "", ErrRepeated
+		case a.Picture && r.Pictures >= maxPictures:
+			return "", method.ErrTooMany
 		}
-		r.AskedUntil = now.Add(life)
+		r.AskedUntil, r.Forms = now.Add(life), r.Forms+a.Form
+		if over := len(r.Forms) - maxForms*len(a.Form); over > 0 {
+			r.Forms = r.Forms[over:]
+		}
+		if a.Picture {
+			r.Pictures++
+		}
 		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !kv.IsConflict(err) {
 			return claim, err
 		}
@@ -282,8 +310,8 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, attempt int, life time
 	return "", errRaces
 }
 
-// GiveBack ends a claim after which nothing is known, so that the user can try again at once. If the session
-// has changed since, it does nothing.
+// GiveBack ends a claim after which the attempt is not decided, so that another form can ask at once. If the
+// session has changed since, it does nothing.
 func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error {
 	r, version, err := l.Load(ctx, s.ID)
 	if err != nil || version != claim {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/verdict"
 )
@@ -62,18 +64,37 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 		case c.Level > e.Of.Level:
 			wrong.Add(member+".level", "%s is too high; %s proves at most %s", c.Level, c.Kind, e.Of.Level)
 		}
-		if len(c.Title) > maxTitle {
-			wrong.Add(member+".title", "it has %d bytes; at most %d are allowed", len(c.Title), maxTitle)
-		}
-		if !utf8.ValidString(c.Title) || strings.ContainsFunc(c.Title, unicode.IsControl) {
-			wrong.Add(member+".title", "it must be text without control characters")
-		}
+		checkTitles(member+".title", c, &wrong)
 		if e.Of.Check != nil {
 			wrong.AddWithin(member+"."+c.Kind+".", e.Of.Check(e.Config))
 		}
 		catalog = append(catalog, e)
 	}
 	return catalog, wrong
+}
+
+// checkTitles reports what is wrong with a method's titles.
+func checkTitles(member string, c Config, wrong *problem.List) {
+	check := func(member, title string) {
+		if len(title) > maxTitle {
+			wrong.Add(member, "it has %d bytes; at most %d are allowed", len(title), maxTitle)
+		}
+		if !utf8.ValidString(title) || strings.ContainsFunc(title, unicode.IsControl) {
+			wrong.Add(member, "it must be text without control characters")
+		}
+	}
+	check(member, c.Title)
+	for _, lang := range slices.Sorted(maps.Keys(c.Titles)) {
+		switch title := c.Titles[lang]; {
+		case !language.Known(lang):
+			wrong.Add(member, "%q is no language of the pages; use one of: %s", lang,
+				strings.Join(language.All, ", "))
+		case title == "":
+			wrong.Add(member+"."+lang, "it is empty; leave it out for the English title")
+		default:
+			check(member+"."+lang, title)
+		}
+	}
 }
 
 // Passkey is the name under which the passkeys of users stand beside methods. No method has it.
@@ -151,6 +172,9 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	ctx, run := begin(ctx, claim)
 	d, err := o.judge(ctx, s, step)
 	switch {
+	case errors.Is(run.err, ErrTooMany):
+		d, err = Decision{Verdict: AttemptFailed, Reason: TooMany}, nil
+		o.tell(verdictEvents[d.Verdict], string(d.Reason))
 	case run.err != nil:
 		return Decision{}, run.err
 	case err != nil:

@@ -58,6 +58,14 @@ func TestNewCatalog(t *testing.T) {
 			nil},
 		{"a title that does not", []method.Config{{Name: "m", Kind: "bank", Title: strings.Repeat("é", 31)}},
 			[]string{"methods.m.title: it has 62 bytes; at most 60 are allowed"}},
+		{"titles in some languages", []method.Config{{Name: "m", Kind: "bank",
+			Titles: map[string]string{"en": "Bank", "de": strings.Repeat("é", 30)}}}, nil},
+		{"titles that cannot be", []method.Config{{Name: "m", Kind: "bank", Titles: map[string]string{
+			"de": strings.Repeat("é", 31), "en": "", "fr": "Banque\a", "pt_BR": "Banco"}}},
+			[]string{"methods.m.title.de: it has 62 bytes; at most 60 are allowed",
+				"methods.m.title.en: it is empty; leave it out for the English title",
+				"methods.m.title.fr: it must be text without control characters",
+				`methods.m.title: "pt_BR" is no language of the pages; use one of: en, de, es, fr, pt, it`}},
 		{"a title that is not text", []method.Config{{Name: "m", Kind: "bank", Title: "Bank\a"}},
 			[]string{"methods.m.title: it must be text without control characters"}},
 		{"the kind's own problems", []method.Config{{Name: "m", Kind: "bank", Settings: []byte("bad")}},
@@ -145,5 +153,27 @@ func TestRequestsSayForWhom(t *testing.T) {
 	catalog, _ = method.NewCatalog([]method.Kind{broken}, []method.Config{{Name: "one", Kind: "bank"}}, false)
 	if _, err := catalog.Open(method.Host{}); err == nil || err.Error() != "method one: no key" {
 		t.Errorf("a method that cannot be opened: %v", err)
+	}
+}
+
+func TestConfig_TitleIn(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		config method.Config
+		want   map[string]string
+	}{
+		{"one title for all", method.Config{Title: "Bank"}, map[string]string{"en": "Bank", "de": "Bank"}},
+		{"none: the words for its kind", method.Config{}, map[string]string{"en": "", "de": ""}},
+		{"by language, else in English",
+			method.Config{Titles: map[string]string{"en": "Bank", "fr": "Banque"}},
+			map[string]string{"en": "Bank", "fr": "Banque", "de": "Bank"}},
+		{"without an English one", method.Config{Titles: map[string]string{"fr": "Banque"}},
+			map[string]string{"en": "", "fr": "Banque", "de": ""}},
+	} {
+		for lang, want := range c.want {
+			if got := c.config.TitleIn(lang); got != want {
+				t.Errorf("contract 31: %s: %q in %s, want %q", c.rule, got, lang, want)
+			}
+		}
 	}
 }

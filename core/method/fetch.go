@@ -27,8 +27,12 @@ type running struct {
 	err   error         // claim's: why nothing may be sent that is sent once
 }
 
-// Claim keeps others from sending what an attempt sends once, or says why it cannot.
+// Claim keeps others from sending what a form sends once, or says why it cannot. ErrTooMany fails the
+// attempt.
 type Claim func(ctx context.Context) error
+
+// ErrTooMany says that the session has sent as many pictures as it may.
+var ErrTooMany = errors.New("method: the session has sent as many pictures as it may")
 
 // begin gives a step its time. claim may be nil.
 func begin(ctx context.Context, claim Claim) (context.Context, *running) {
@@ -36,10 +40,11 @@ func begin(ctx context.Context, claim Claim) (context.Context, *running) {
 	return context.WithValue(ctx, stepKey{}, step), step
 }
 
-// FetchOnce is Fetch.Fetch for a request of an Act that an attempt sends once, such as a user's picture or
-// a code that is good for one use. Before the first such request the core claims the attempt, which costs a
-// commit. While one Act has the claim, another sends nothing, and its user waits for what the first one
-// brings. If Act then returns an error, or a Decision that decides nothing, the user may send it again.
+// FetchOnce is Fetch.Fetch for a request of an Act that a form or a return causes once, such as a user's
+// picture, a code that is good for one use or a pushed request. Before the first such request the core claims
+// the attempt, which costs a commit. While one Act has the claim, another sends nothing, and its user waits
+// for what the first one brings. If Act then returns an error, or a Decision that decides nothing, the user
+// may send it again by a new form.
 func (h Host) FetchOnce(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	if step, ok := ctx.Value(stepKey{}).(*running); ok {
 		if step.claim != nil && step.err == nil {

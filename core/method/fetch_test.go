@@ -145,6 +145,8 @@ func TestWhatIsSentOnceIsClaimedFirst(t *testing.T) {
 		{"one claim for all requests of a step", false, Step{}, nil, 1, 2, Approved},
 		{"without the claim nothing is sent, and the method decides nothing", false, Step{}, taken, 1, 0,
 			Unclassified},
+		{"too many pictures fail the attempt, and nothing is sent", false, Step{}, ErrTooMany, 1, 0,
+			AttemptFailed},
 		{"other requests need no claim", false, Step{Back: true}, taken, 0, 2, Approved},
 		{"a sandbox needs none", true, Step{Back: true}, taken, 0, 2, Approved},
 	} {
@@ -166,6 +168,9 @@ func TestWhatIsSentOnceIsClaimedFirst(t *testing.T) {
 			if claims != c.claims || len(other.asked) != c.asked || d.Verdict != c.verdict ||
 				(err != nil) != (c.verdict == Unclassified) || err != nil && !errors.Is(err, taken) {
 				t.Errorf("%d claims, %d requests, %+v, %v", claims, len(other.asked), d, err)
+			}
+			if tooMany := d.Reason == TooMany; tooMany != (c.claim == ErrTooMany) {
+				t.Errorf("the reason is %q", d.Reason)
 			}
 		})
 	}

@@ -14,6 +14,7 @@
 package method
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -24,6 +25,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/verdict"
 )
@@ -76,12 +78,21 @@ type Config struct {
 	Level string // the highest level that it may prove here: L1 or L2. Empty: the Kind's
 	Title string // what users read. Empty: the words for its kind
 
+	// Titles are what users read in a language, in place of Title. A language that is not there has the
+	// English one.
+	Titles map[string]string
+
 	Settings json.RawMessage   // a JSON object with the kind's own members. Empty: none
 	Secrets  map[string]string // by what the kind calls them, such as client_secret. Never logged
 	Keys     []string          // the Kind's Keys that there are; KeyName is what Host.Sign knows them by
 
 	// Dev allows http to a loopback host, as for callbacks. NewCatalog sets it.
 	Dev bool
+}
+
+// TitleIn returns what users read in a language. Empty: the words for its kind.
+func (c Config) TitleIn(lang string) string {
+	return cmp.Or(c.Titles[lang], c.Title, c.Titles[language.Default])
 }
 
 // KeyName is the name by which Host.Sign knows a key of the method.
@@ -212,9 +223,33 @@ var ErrOutdated error = &Refusal{Reason: "outdated"}
 // ErrMediaType says that what was posted to a box is not of the type that the method reads. It is an ErrStep.
 var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
 
-// ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep, and the
-// page can say what a picture must be.
+// ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep. Methods
+// return a FileError, which has the rule that the file breaks.
 var ErrFile = fmt.Errorf("%w: no picture that can be used", ErrStep)
+
+// FileError is an ErrFile with the rule that a file breaks. The problem is a constant text, for logs.
+type FileError struct {
+	Rule    FileRule
+	Problem string
+}
+
+func (e *FileError) Error() string { return ErrFile.Error() + ": " + e.Problem }
+
+// Unwrap returns ErrFile.
+func (e *FileError) Unwrap() error { return ErrFile }
+
+// FileRule is a rule for pictures. A page has words for each.
+type FileRule string
+
+// Rules for pictures (contract 37).
+const (
+	FileMissing FileRule = "missing" // a form has one
+	FileType    FileRule = "type"    // it is a JPEG, in grey or in three colours
+	FileDamaged FileRule = "damaged" // it is whole
+	FileLarge   FileRule = "large"   // it has at most MaxFile bytes
+	FileSmall   FileRule = "small"   // it has at least 256 pixels a side
+	FileWide    FileRule = "wide"    // it has at most 4,096 pixels a side
+)
 
 // View is a method's page. The pages know its words by the kind.
 type View struct {
@@ -341,6 +376,9 @@ const (
 	Unsure  Reason = "unsure"   // the estimate is too uncertain
 	NotLive Reason = "not_live" // the picture is not of a live person
 	NoFace  Reason = "no_face"  // no face, or more than one, is in the picture
+
+	// TooMany: the session has sent as many pictures as it may, so this one was not sent.
+	TooMany Reason = "too_many"
 
 	// Unconfirmed: a proof is missing or cannot be read, so the age is not known.
 	Unconfirmed Reason = "unconfirmed"

@@ -20,6 +20,8 @@ type recordJSON struct {
 	Asked    int64  `json:"q,omitempty"` // milliseconds since 1970
 	Box      string `json:"x,omitempty"`
 	Hand     string `json:"h,omitempty"`
+	Forms    string `json:"f,omitempty"`
+	Pictures int    `json:"i,omitempty"`
 
 	// An earlier release wrote what was proven without its basis, as "p". It counts for nothing.
 	Proven verdict.Basis `json:"v,omitzero"`
@@ -30,7 +32,7 @@ type recordJSON struct {
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
 	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Box,
-		Hand: r.Hand, Proven: r.Proven, Steps: json.RawMessage(r.Steps)}
+		Hand: r.Hand, Forms: r.Forms, Pictures: r.Pictures, Proven: r.Proven, Steps: json.RawMessage(r.Steps)}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
@@ -58,13 +60,15 @@ func ParseRecord(b []byte) (Record, error) {
 	asked, _, ok6 := o.Integer("q")
 	box, _, ok7 := o.String("x")
 	hand, _, ok8 := o.String("h")
-	proven, ok9 := readProven(o)
-	steps, ok10 := readSteps(o)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10) {
+	forms, _, ok9 := o.String("f")
+	pictures, _, ok10 := o.Integer("i")
+	proven, ok11 := readProven(o)
+	steps, ok12 := readSteps(o)
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10 && ok11 && ok12) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
 	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Box: box,
-		Hand: hand, Proven: proven, Steps: stepsOf(steps...)}
+		Hand: hand, Forms: forms, Pictures: int(pictures), Proven: proven, Steps: stepsOf(steps...)}
 	switch r.State {
 	case Started:
 		if asked != 0 {

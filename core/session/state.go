@@ -63,6 +63,13 @@ type Record struct {
 	// else does. Zero: nobody asks.
 	AskedUntil time.Time
 
+	// Forms names the forms that have asked last, by Proof of their handles, one behind the other. Each asks
+	// once.
+	Forms string
+
+	// Pictures is how many pictures were sent to estimators.
+	Pictures int
+
 	// Proven is what the verdict was judged by that completed the session, where the user may make a passkey
 	// of it. Its Method may be passkey.Name. Zero: they may not.
 	Proven verdict.Basis

@@ -180,6 +180,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			Step{testTime, "bank", "cancelled", "cancelled", "", ""})},
 		{State: Failed, FailureCode: webhook.FailureUnknown, At: testTime,
 			Steps: stepsOf(Step{testTime, "bank", "attempt_failed", "unconfirmed", "proof.claim", "age.over"})},
+		{State: Started, AskedUntil: testTime, Forms: "ab", Pictures: 10},
 		{State: Completed, Attempts: 1, At: testTime},
 		{State: Failed, Attempts: 3, FailureCode: webhook.FailureMaxAttempts, At: testTime},
 		{State: Expired, FailureCode: webhook.FailureTimeout, At: testTime.Add(Life)},
@@ -199,6 +200,7 @@ func TestParseRecordRefuses(t *testing.T) {
 	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`,
 		`{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`,
 		`{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`,
+		`{"s":"started","f":1}`, `{"s":"started","i":"1"}`,
 		`{"s":"started","l":{}}`, `{"s":"started","l":[1]}`, `{"s":"started","l":[{"t":"1"}]}`,
 		`{"s":"started","l":[{"t":1,"m":2}]}`} {
 		if r, err := ParseRecord([]byte(s)); err == nil {

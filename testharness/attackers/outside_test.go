@@ -379,6 +379,24 @@ var phone = foothold{"Whoever has the link of a hand-off", []row{
 	},
 }}
 
+var estimates = foothold{"Whoever estimates ages", []row{
+	{
+		says: "They see the photos, without the place, the time and the device that the file has of " +
+			"them, and nothing of the session, its user or its publisher.",
+		tries: "to read the metadata of a photo",
+		gets:  "the orientation alone",
+		proof: []string{"core/method/estimator:TestPicture_WithoutMetadata",
+			"core/method/estimator:TestEstimator_Metadata"},
+	},
+	{
+		says:  "They get at most ten photos of a session, and each form's once.",
+		tries: "to have a browser's photos sent again, by answers that decide nothing",
+		gets:  "one photo of each form, and ten of a session",
+		proof: []string{"testharness/methodtest:TestForm_SendsItsPictureOnce",
+			"testharness/methodtest:TestSession_SendsTenPictures"},
+	},
+}}
+
 var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 	{
 		says: "They answer once, if the method believes the answer. What it does not believe " +

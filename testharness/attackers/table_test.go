@@ -44,7 +44,7 @@ var parts = []struct {
 	footholds []foothold
 }{
 	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
-		[]foothold{network, browser, sibling, boxHolder, wallet, codeSender, phone, passkeys, publicKey,
+		[]foothold{network, browser, sibling, estimates, boxHolder, wallet, codeSender, phone, passkeys, publicKey,
 			othersKey, consoleSite,
 			member,
 			ticket, receiver, reader, writer, replacedRing, currentRing, signedModule, unsignedModule, viewer,

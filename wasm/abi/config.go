@@ -69,7 +69,7 @@ type Method struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	Level string `json:"level,omitempty"`
-	Title string `json:"title,omitempty"`
+	Title Title  `json:"title,omitempty"`
 
 	Settings json.RawMessage `json:"settings,omitempty"` // the kind's own object
 
@@ -77,6 +77,30 @@ type Method struct {
 	Secrets map[string]string `json:"secrets,omitempty"`
 
 	Keys []string `json:"keys,omitempty"` // names of the private keys with which the host signs for it
+}
+
+// Title is what users read: a text, which is under the key "", or an object with a text for each language.
+type Title map[string]string
+
+// MarshalJSON implements json.Marshaler.
+func (t Title) MarshalJSON() ([]byte, error) {
+	if text, ok := t[""]; ok && len(t) == 1 {
+		return json.Marshal(text)
+	}
+	return json.Marshal(map[string]string(t))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Title) UnmarshalJSON(b []byte) error {
+	if !bytes.HasPrefix(b, []byte(`"`)) {
+		return json.Unmarshal(b, (*map[string]string)(t))
+	}
+	var text string
+	err := json.Unmarshal(b, &text)
+	if *t = nil; text != "" {
+		*t = Title{"": text}
+	}
+	return err
 }
 
 // Milliseconds is a duration as a number.

@@ -26,12 +26,12 @@ func TestConfig(t *testing.T) {
 		Keyring:       json.RawMessage(`{"version":1}`),
 		Host:          "verge.example",
 		Methods: []Method{
-			{Name: "sandbox", Kind: "sandbox"},
+			{Name: "sandbox", Kind: "sandbox", Title: Title{"": "Test"}},
 			{
 				Name:     "bankid",
 				Kind:     "oidc",
 				Level:    "L2",
-				Title:    "Bank ID",
+				Title:    Title{"": "Bank ID", "de": "Bankausweis"},
 				Settings: json.RawMessage(`{"issuer":"https://id.example","scope":["openid"]}`),
 				Secrets:  map[string]string{"client_secret": "hush"},
 				Keys:     []string{"client"},

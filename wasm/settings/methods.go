@@ -17,7 +17,7 @@ func packMethods(list []method.Config) []abi.Method {
 			Name:     m.Name,
 			Kind:     m.Kind,
 			Level:    m.Level,
-			Title:    m.Title,
+			Title:    packTitle(m),
 			Settings: slices.Clone(m.Settings),
 			Secrets:  maps.Clone(m.Secrets),
 			Keys:     slices.Clone(m.Keys),
@@ -34,11 +34,34 @@ func unpackMethods(list []abi.Method) []method.Config {
 			Name:     m.Name,
 			Kind:     m.Kind,
 			Level:    m.Level,
-			Title:    m.Title,
+			Title:    m.Title[""],
+			Titles:   unpackTitles(m.Title),
 			Settings: m.Settings,
 			Secrets:  m.Secrets,
 			Keys:     m.Keys,
 		})
 	}
 	return all
+}
+
+// packTitle returns a method's titles, of which the one for all other languages is under "".
+func packTitle(m method.Config) abi.Title {
+	title := maps.Clone(abi.Title(m.Titles))
+	if m.Title == "" {
+		return title
+	}
+	if title == nil {
+		title = abi.Title{}
+	}
+	title[""] = m.Title
+	return title
+}
+
+func unpackTitles(title abi.Title) map[string]string {
+	titles := maps.Clone(map[string]string(title))
+	delete(titles, "")
+	if len(titles) == 0 {
+		return nil
+	}
+	return titles
 }

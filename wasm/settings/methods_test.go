@@ -14,6 +14,7 @@ import (
 func TestMethodsComeBack(t *testing.T) {
 	full := method.Config{
 		Name: "bankid", Kind: "oidc", Level: "L2", Title: "Bank ID",
+		Titles:   map[string]string{"de": "Bankausweis"},
 		Settings: json.RawMessage(`{"issuer":"https://id.example"}`),
 		Secrets:  map[string]string{"client_secret": "hush"},
 		Keys:     []string{"client", "client-next"},

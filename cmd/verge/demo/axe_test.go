@@ -2,7 +2,6 @@ package demo_test
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -72,8 +71,6 @@ func still(scheme string) step {
 // leaves the page in the first look.
 func (w *walk) sees(name string) {
 	w.t.Helper()
-	waits := get(w, chromedp.Evaluate[bool](`window.stop(),
-		document.querySelector("meta[http-equiv=refresh]") !== null`))
 	for _, l := range w.looks {
 		w.do(l.screen, still(l.scheme))
 		name := name + "-" + l.name
@@ -81,9 +78,7 @@ func (w *walk) sees(name string) {
 		w.inOrder(name)
 		w.leads(name)
 		for _, fault := range w.axe() {
-			if !waits || !strings.HasPrefix(fault, "meta-refresh:") { // see waits
-				w.t.Errorf("%s: %s", name, fault)
-			}
+			w.t.Errorf("%s: %s", name, fault)
 		}
 	}
 	w.do(w.looks[0].screen)

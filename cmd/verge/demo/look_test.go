@@ -44,7 +44,8 @@ func (w *walk) seeWalletPages() {
 	w.click(beginButton, credentialForm+`:not([hidden])`)
 	w.sees("waiting")
 	w.do(chromedp.Reload())
-	w.click(`.way-show a`, `.ways[data-shown]`)
+	w.open(w.location() + "&show=code")
+	w.shows(`.ways[data-shown]`)
 	w.sees("code")
 
 	w.do(chromedp.Reload())
@@ -65,7 +66,7 @@ func (w *walk) seeWalletPages() {
 		w.t.Fatalf("contract 39: the wallet gets %+v, %v", r, err)
 	}
 	w.do(chromedp.Reload())
-	w.shows(`main:not(:has(` + walletLink + `)) .again`)
+	w.shows(`body[data-state="answered"]`)
 	w.sees("answered")
 
 	w.chooses(walletID)
@@ -81,8 +82,10 @@ func (w *walk) seeWalletHandOff(phone *walk) {
 	w.t.Helper()
 	w.chooses(walletID)
 	w.click(beginButton, walletLink)
-	w.click(`.way-show a`, handButton)
-	w.click(handButton, phoneWaits)
+	w.open(w.location() + "&show=code")
+	w.shows(`.ways[data-shown]`)
+	get(w, chromedp.Evaluate[any](`document.querySelector("form[data-hand]").requestSubmit()`))
+	w.shows(phoneWaits)
 	w.sees("phone-awaited")
 	link := w.attribute(`svg[data-qr]`, "data-qr")
 	w.do(chromedp.Reload())

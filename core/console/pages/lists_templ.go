@@ -2628,7 +2628,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("invite-member", Input{Name: "role", Label: "Role", Type: "choice", Value: invitedRole(d), Options: roleOptions})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("invite-member", Input{Name: "role", Label: "Role", Type: "explained", Value: invitedRole(d), Options: roleOptions})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -3144,7 +3144,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("create-operator-token", Input{Name: "role", Label: "Role", Type: "choice", Options: operatorOptions})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-operator-token", Input{Name: "role", Label: "Role", Type: "explained", Options: operatorOptions})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

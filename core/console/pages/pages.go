@@ -195,7 +195,7 @@ func (f *Frame) current(page string) string {
 type Input struct {
 	Name, Label, Hint string
 	Value             string
-	Type              string // of the input; "": text; "lines": a textarea; "choice": a select
+	Type              string // of the input; "": text; "lines": a textarea; "choice": a select; "explained": one of first words
 	Options           []Option
 	Required          bool
 	Mono              bool // ids and addresses
@@ -216,9 +216,27 @@ func (o Option) Short() string {
 	return short
 }
 
+// explained turns options such as "Viewer: looks, changes nothing" into a list of their first words with a hint
+// that has the others, since a phone cuts a long option.
+func explained(i Input) Input {
+	var short []Option
+	var hint []string
+	for _, o := range i.Options {
+		short = append(short, Option{o.Value, o.Short()})
+		if o.Short() != o.Text {
+			hint = append(hint, o.Text+".")
+		}
+	}
+	i.Type, i.Options, i.Hint = "choice", short, strings.Join(hint, " ")
+	return i
+}
+
 // input fills in what was typed before and what is wrong with it.
 func (f *Frame) input(action string, i Input) Input {
 	i.id = action + "-" + i.Name
+	if i.Type == "explained" {
+		i = explained(i)
+	}
 	if i.Type == "" {
 		i.Type = "text"
 	}

@@ -508,7 +508,7 @@ func PublisherSettings(f *Frame, u operate.UserPasskeys) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("create-link", Input{Name: "role", Label: "Role", Type: "choice", Options: roleOptions})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-link", Input{Name: "role", Label: "Role", Type: "explained", Options: roleOptions})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1495,7 +1495,7 @@ func integrationFields(f *Frame, action string, d IntegrationData) templ.Compone
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f.input(action, Input{Name: "webhook_off", Label: "Events", Value: offValue(d.Integration), Type: "choice", Options: eventOptions})).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f.input(action, Input{Name: "webhook_off", Label: "Events", Value: offValue(d.Integration), Type: "explained", Options: eventOptions})).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

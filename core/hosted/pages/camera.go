@@ -31,6 +31,7 @@ type camera struct {
 
 	start, take, retake, use string            // on buttons
 	file, hint               string            // of the file that is chosen
+	otherFile, anyFile       string            // label and hint of the file beside a camera
 	taken                    string            // describes the picture to who cannot see it
 	note                     string            // what happens to the picture
 	says                     map[string]string // what the page says in each state of the script
@@ -38,7 +39,7 @@ type camera struct {
 
 // cameraStates are the states of the script in which the page says something.
 var cameraStates = []string{"asking", "live", "taken", "sending",
-	"denied", "none", "busy", "failed", "unreadable"}
+	"denied", "none", "busy", "failed", "small", "unreadable"}
 
 func composeCamera(v View, t texts) (*camera, error) {
 	if !localPath(v.FileAction) {
@@ -50,6 +51,7 @@ func composeCamera(v View, t texts) (*camera, error) {
 		max:    strconv.Itoa(method.MaxFile),
 		start:  t("camera.start"), take: t("camera.take"), retake: t("camera.retake"), use: t("camera.use"),
 		file: t("camera.file"), hint: t("camera.hint"),
+		otherFile: t("camera.file.other"), anyFile: t("camera.hint.any"),
 		taken: t("camera.picture"), note: t("camera.note"), says: map[string]string{},
 	}
 	for _, state := range cameraStates {

@@ -21,20 +21,20 @@
 		part[element.dataset.part] = element;
 	}
 	const input = part.file.querySelector("input");
-	const failures = ["denied", "none", "busy", "failed", "unreadable"];
+	const failures = ["denied", "none", "busy", "failed", "small", "unreadable"];
 	const shown = {
 		stage: ["live", "taken", "sending"],
 		video: ["live"],
 		guide: ["live"],
 		still: ["taken", "sending"],
-		file: failures,
+		file: ["idle", "asking", "live", ...failures], // a browser may never say whether it has a camera
 		start: ["idle", "asking", ...failures],
 		take: ["live"],
 		use: ["taken"],
 		retake: ["taken"],
 	};
 	const longestSide = 1280;
-	const shortestSide = 256;
+	const shortestSide = 256; // what the service accepts (contract 37)
 	let stream = null;
 	let state = "";
 
@@ -101,21 +101,27 @@
 			}
 			part.video.srcObject = stream;
 			await part.video.play();
-			show("live", "take");
+			if (state === "asking") {
+				show("live", "take");
+			}
 		} catch (error) {
-			stop();
-			show(reasons[error.name] || "failed", "start");
+			if (state === "asking") { // a file that was chosen meanwhile stays
+				stop();
+				show(reasons[error.name] || "failed", "start");
+			}
 		}
 	};
 
-	// keep draws a part of a source as the still, and puts it into the form as a JPEG.
-	const keep = async (source, x, y, width, height) => {
-		const scale = Math.min(1, longestSide / Math.max(width, height));
+	// keep draws a part of a source as the still, and puts it into the form as a JPEG. It returns the state that
+	// follows. A large part is made smaller, as far as its shorter side stays long enough.
+	const keep = async (source, x, y, width, height, failed) => {
+		const [longer, shorter] = [Math.max(width, height), Math.min(width, height)];
+		const scale = Math.min(1, Math.max(longestSide / longer, shortestSide / shorter));
 		const still = part.still;
 		still.width = Math.round(width * scale);
 		still.height = Math.round(height * scale);
-		if (Math.min(still.width, still.height) < shortestSide) {
-			return false;
+		if (shorter < shortestSide) {
+			return "small";
 		}
 		still.getContext("2d").drawImage(source, x, y, width, height, 0, 0, still.width, still.height);
 		for (const quality of [0.95, 0.85, 0.7, 0.5]) {
@@ -124,25 +130,30 @@
 				const files = new DataTransfer();
 				files.items.add(new File([blob], "picture.jpg", { type: "image/jpeg" }));
 				input.files = files.files;
-				return true;
+				return "taken";
 			}
 		}
-		return false;
+		return failed;
 	};
 
-	// take keeps what the preview shows: the middle of the picture, three to four.
+	const shows = (next) => {
+		if (next !== "taken") {
+			input.value = "";
+		}
+		show(next, next === "taken" ? "use" : "start");
+	};
+
+	// take keeps what the preview shows: the middle of the picture, three to four. A camera of few pixels gives
+	// more of its picture, so that neither side gets too short.
 	const take = async () => {
 		const { videoWidth, videoHeight } = part.video;
-		const width = Math.min(videoWidth, videoHeight * 3 / 4);
-		const height = Math.min(videoHeight, videoWidth * 4 / 3);
+		const width = Math.min(videoWidth, Math.max(shortestSide, videoHeight * 3 / 4));
+		const height = Math.min(videoHeight, Math.max(shortestSide, videoWidth * 4 / 3));
 		part.still.classList.add("mirrored");
-		const kept = await keep(part.video, (videoWidth - width) / 2, (videoHeight - height) / 2, width, height);
+		const next = await keep(part.video, (videoWidth - width) / 2, (videoHeight - height) / 2, width, height,
+			"failed");
 		stop();
-		if (kept) {
-			show("taken", "use");
-		} else {
-			show("failed", "start");
-		}
+		shows(next);
 	};
 
 	// choose makes a JPEG of a chosen file, so that its size and its type do not matter. The file's own data,
@@ -152,24 +163,22 @@
 		if (!file) {
 			return;
 		}
-		let kept = false;
+		let next = "unreadable";
 		try {
 			const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
 			part.still.classList.remove("mirrored");
-			kept = await keep(bitmap, 0, 0, bitmap.width, bitmap.height);
+			next = await keep(bitmap, 0, 0, bitmap.width, bitmap.height, next);
 			bitmap.close();
 		} catch {
-			kept = false;
+			next = "unreadable";
 		}
-		if (kept) {
-			show("taken", "use");
-		} else {
-			input.value = "";
-			show("unreadable", "start");
-		}
+		stop();
+		shows(next);
 	};
 
 	input.accept = "image/*";
+	part.file.querySelector("label").textContent = form.dataset.label;
+	part.file.querySelector("p").textContent = form.dataset.hint; // any picture, which choose makes small
 	input.addEventListener("change", choose);
 	part.start.addEventListener("click", start);
 	part.retake.addEventListener("click", start);

@@ -105,7 +105,7 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 func TestOnlyPagesThatNeedAScriptHaveOne(t *testing.T) {
 	for name, v := range views() {
 		doc, _ := render(t, v)
-		want := v.Kind == Method && (v.Camera || v.Credential != nil) || v.Passkey != nil
+		want := v.Kind == Method && (v.Camera || v.Credential != nil) || v.Passkey != nil || v.AgainURL != ""
 		if got := len(find(doc, "script")) > 0; got != want {
 			t.Errorf("%s: has a script: %v", name, got)
 		}

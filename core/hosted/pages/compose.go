@@ -34,15 +34,16 @@ type page struct {
 	left    string
 	next    string
 	retry   link
-	check   link
 	back    backLink
 	another link
-	again   string // content of the refresh
-	ways    *ways
-	number  number
-	hand    *hand
-	options []option
-	camera  *camera
+	again   again
+
+	backFirst bool // the way back is the one thing to do
+	ways      *ways
+	number    number
+	hand      *hand
+	options   []option
+	camera    *camera
 
 	credential *credential
 	passkey    *passkeyPart
@@ -55,6 +56,11 @@ type page struct {
 type sentence struct{ before, site, after, whole string }
 
 type link struct{ text, href string }
+
+// again is how a page goes on that waits. Its script asks for url every few seconds (after), and loads another
+// page if there is one or if its state is another. Without script it loads itself again, less often (refresh),
+// and has a link with the text check.
+type again struct{ url, state, after, refresh, check string }
 
 type backLink struct {
 	text sentence
@@ -153,7 +159,7 @@ func compose(v View, lang string, t texts) (page, error) {
 		p.waiting = t("phone_wait.status")
 	}
 	if v.AgainURL != "" {
-		p.again = strconv.Itoa(int(v.AgainAfter/time.Second)) + ";url=" + v.AgainURL
+		p.again = composeAgain(v, t)
 	}
 	if err := composeWays(&p, v, t); err != nil {
 		return page{}, err
@@ -181,8 +187,8 @@ func compose(v View, lang string, t texts) (page, error) {
 		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
 	} else if v.Notice.Outdated {
 		p.notice = &notice{t("notice.outdated.heading"), t("notice.outdated.text")}
-	} else if v.Notice.BadFile {
-		p.notice = &notice{t("notice.bad_file.heading"), t("notice.bad_file.text")}
+	} else if slices.Contains(fileRules, v.Notice.BadFile) {
+		p.notice = &notice{t("notice.bad_file.heading"), t("notice.file." + v.Notice.BadFile)}
 	} else if n := passkeyNotice(v.Notice.Passkey, t); n != nil {
 		p.notice = n
 	} else if v.Notice.AttemptFailed {
@@ -190,6 +196,9 @@ func compose(v View, lang string, t texts) (page, error) {
 		named := v.Notice.Reason != "unconfirmed" || v.Kind == Method // only this page is of one method
 		if slices.Contains(reasons, v.Notice.Reason) && named {
 			p.notice.heading = withTitle(t("notice."+v.Notice.Reason), title(v.Title, v.Words, t))
+		}
+		if v.Notice.Reason == "too_many" { // another photo is no way out
+			p.notice.text = t("notice.too_many.text")
 		}
 	}
 	if p.notice != nil {
@@ -208,14 +217,15 @@ func compose(v View, lang string, t texts) (page, error) {
 	switch {
 	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
 		p.another = link{t("leaving.back"), v.RetryURL}
-	case (v.Answered || v.Kind == PhoneWait) && v.AgainURL != "" && v.RetryURL != "":
-		p.check, p.another = link{t("choice.check"), v.AgainURL}, link{t("leaving.back"), v.RetryURL}
-	case v.AgainURL != "": // for browsers that do not load it by themselves
-		p.check = link{t("choice.check"), v.AgainURL}
+	case v.AgainURL != "":
+		if (v.Answered || v.Kind == PhoneWait) && v.RetryURL != "" {
+			p.another = link{t("leaving.back"), v.RetryURL}
+		}
 	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}
-	if v.AnotherURL != "" {
+	// A page that waits has few ways out: one who cancels may choose another method.
+	if v.AnotherURL != "" && v.AgainURL == "" {
 		p.another = link{t("another"), v.AnotherURL}
 	}
 	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
@@ -228,7 +238,36 @@ func compose(v View, lang string, t texts) (page, error) {
 	if v.OnPhone {
 		forPhone(&p, t)
 	}
-	return p, composeForms(&p, v, t)
+	if err := composeForms(&p, v, t); err != nil {
+		return page{}, err
+	}
+	if v.AgainURL != "" && (len(p.forms) > 0 || p.another.href != "") {
+		p.back = backLink{}
+	}
+	p.backFirst = p.back.href != "" && slices.Contains(final, v.Kind) && p.retry.text == "" &&
+		len(p.forms) == 0 && p.another.href == ""
+	return p, nil
+}
+
+// final are the pages after which there is one thing to do: to go back to the site.
+var final = []Kind{Failed, Expired, Used, Damaged, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm,
+	Refused}
+
+// slower is how much less often a page loads itself again without script, where each time is a page that is
+// read out again.
+const slower = 3
+
+func composeAgain(v View, t texts) again {
+	a := again{url: v.AgainURL, state: "waiting", check: t("choice.check"),
+		after:   strconv.Itoa(int(v.AgainAfter / time.Second)),
+		refresh: strconv.Itoa(int(slower*v.AgainAfter/time.Second)) + ";url=" + v.AgainURL}
+	switch {
+	case v.Answered:
+		a.state = "answered"
+	case v.Taken:
+		a.state = "taken"
+	}
+	return a
 }
 
 func composeMethod(p *page, v View, t texts) error {
@@ -263,7 +302,7 @@ func composeMethod(p *page, v View, t texts) error {
 			return err
 		}
 		// Who has tried knows what happens, and looks for the camera.
-		if n := v.Notice; n.AttemptFailed || n.BadFile || n.Trouble || n.Outdated {
+		if n := v.Notice; n.AttemptFailed || n.BadFile != "" || n.Trouble || n.Outdated {
 			p.steps = nil
 		}
 	}
@@ -363,7 +402,11 @@ func composeForms(p *page, v View, t texts) error {
 }
 
 // reasons are why an attempt fails, as far as there are words for it.
-var reasons = []string{"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age"}
+var reasons = []string{"below", "unsure", "not_live", "no_face", "too_many", "unconfirmed", "unproven",
+	"other_age"}
+
+// fileRules are the rules for photos (method.FileRule).
+var fileRules = []string{"missing", "type", "damaged", "large", "small", "wide"}
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
 
@@ -371,34 +414,35 @@ var knownOutcomes = []string{"begin", "check", "continue", "cancel",
 	"approve", "reject", "fail_attempt", "withdraw", "unknown"}
 
 var icons = map[Kind]string{
-	Progress:    "clock",
-	Asked:       "clock",
-	Choose:      "shield",
-	Leaving:     "person",
-	Elsewhere:   "link",
-	Completed:   "check",
-	Failed:      "cross",
-	Expired:     "clock",
-	Used:        "check",
-	Damaged:     "link",
-	Passkeys:    "key",
-	Cancelled:   "pause",
-	Unavailable: "cloud",
-	NotAllowed:  "shield",
-	NotFound:    "link",
-	TooSlow:     "clock",
-	TooLarge:    "cross",
-	NotAForm:    "cross",
-	TooOften:    "pause",
-	NoPicture:   "face",
-	TooLong:     "link",
-	Refused:     "cross",
-	Home:        "shield",
-	PhoneWait:   "phone",
-	Phone:       "phone",
-	PhoneTaken:  "pause",
-	PhoneDone:   "check",
-	PhoneOver:   "clock",
+	Progress:      "clock",
+	Asked:         "clock",
+	Choose:        "shield",
+	Leaving:       "person",
+	Elsewhere:     "link",
+	Completed:     "check",
+	Failed:        "cross",
+	Expired:       "clock",
+	Used:          "check",
+	Damaged:       "link",
+	Passkeys:      "key",
+	Cancelled:     "pause",
+	Unavailable:   "cloud",
+	NotAllowed:    "shield",
+	NotFound:      "link",
+	TooSlow:       "clock",
+	TooLarge:      "cross",
+	PhotoTooLarge: "face",
+	NotAForm:      "cross",
+	TooOften:      "pause",
+	NoPicture:     "face",
+	TooLong:       "link",
+	Refused:       "cross",
+	Home:          "shield",
+	PhoneWait:     "phone",
+	Phone:         "phone",
+	PhoneTaken:    "pause",
+	PhoneDone:     "check",
+	PhoneOver:     "clock",
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at

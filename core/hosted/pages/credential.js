@@ -24,7 +24,6 @@
 
 	const ask = async () => {
 		asking = true;
-		window.stop(); // the page would load itself again, and close the browser's dialog
 		button.setAttribute("aria-disabled", "true");
 		says.textContent = form.dataset.asking;
 		try {
@@ -42,11 +41,6 @@
 			}
 			button.removeAttribute("aria-disabled");
 			says.textContent = form.dataset.failed;
-			setTimeout(() => {
-				if (!asking) {
-					location.reload(); // from here on the page goes on by itself again
-				}
-			}, 5000);
 		}
 	};
 

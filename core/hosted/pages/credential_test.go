@@ -38,9 +38,12 @@ func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 	if attr(form, "data-protocol") != "org-iso-mdoc" || attr(form, "data-request") != `{"a":"b\"<"}` {
 		t.Errorf("the request is %q by %q", attr(form, "data-request"), attr(form, "data-protocol"))
 	}
-	if scripts := find(doc, "script"); len(scripts) != 1 ||
-		attr(scripts[0], "src") != CredentialScript().Path {
-		t.Error("the page does not load the one script")
+	var scripts []string
+	for _, s := range find(doc, "script") {
+		scripts = append(scripts, attr(s, "src"))
+	}
+	if want := []string{WaitScript().Path, CredentialScript().Path}; !slices.Equal(scripts, want) {
+		t.Errorf("the page loads %v, want %v", scripts, want)
 	}
 	// The script refuses by the form that the page has for that.
 	if !slices.ContainsFunc(find(doc, "form"),

@@ -7,8 +7,9 @@
 //
 //   - a page has no inline script, no inline style and loads nothing but the
 //     stylesheet, so that it works under "default-src 'none'; style-src 'self'".
-//     A page with a camera, a passkey or a request to
-//     the browser's wallets also loads the one script for that;
+//     A page with a camera, a passkey, a request to
+//     the browser's wallets or something to wait for also loads the script for
+//     that;
 //   - a page acts by a POST form alone, and looking at a page does nothing,
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
@@ -55,15 +56,16 @@ const (
 	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
 
-	NotFound  Kind = "not_found"  // 404
-	TooSlow   Kind = "too_slow"   // 408
-	TooLarge  Kind = "too_large"  // 413
-	TooLong   Kind = "too_long"   // 414
-	NotAForm  Kind = "not_a_form" // 415
-	TooOften  Kind = "too_often"  // 429
-	NoPicture Kind = "no_picture" // 405 where pictures are posted: somebody has loaded the address
-	Refused   Kind = "refused"    // whatever else is wrong with a request
-	Home      Kind = "home"       // what this is
+	NotFound      Kind = "not_found"       // 404
+	TooSlow       Kind = "too_slow"        // 408
+	TooLarge      Kind = "too_large"       // 413
+	PhotoTooLarge Kind = "photo_too_large" // 413 where photos are posted
+	TooLong       Kind = "too_long"        // 414
+	NotAForm      Kind = "not_a_form"      // 415
+	TooOften      Kind = "too_often"       // 429
+	NoPicture     Kind = "no_picture"      // 405 where pictures are posted: somebody has loaded the address
+	Refused       Kind = "refused"         // whatever else is wrong with a request
+	Home          Kind = "home"            // what this is
 
 	// A hand-off. PhoneWait is on the computer, the others on the phone.
 	PhoneWait  Kind = "phone_wait"  // the code for the phone, and what the phone is at
@@ -75,8 +77,9 @@ const (
 
 // kinds has every Kind.
 var kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
-	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm, TooOften,
-	NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken, PhoneDone, PhoneOver, Passkeys}
+	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, PhotoTooLarge, TooLong,
+	NotAForm, TooOften, NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken,
+	PhoneDone, PhoneOver, Passkeys}
 
 // View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
 // field may be zero. The page then leaves out what the field would show.
@@ -139,8 +142,8 @@ type View struct {
 	RetryURL string
 	Reload   bool
 
-	// AgainURL is the path and query, on this host, that the page loads by itself after AgainAfter, which is
-	// whole seconds. "": it loads nothing.
+	// AgainURL is the path and query, on this host, at which the page looks for another page every AgainAfter,
+	// which is whole seconds; without script it loads it, less often. "": it does nothing by itself.
 	AgainURL   string
 	AgainAfter time.Duration
 
@@ -213,8 +216,9 @@ type Notice struct {
 	AttemptsLeft  int    // 0 or less: the number is not mentioned
 	Reason        string // why the attempt failed; one that is not known is not mentioned
 
-	// BadFile says that the file that came is no picture that can be used. No attempt was counted.
-	BadFile bool
+	// BadFile is the rule that the file breaks (method.FileRule). No attempt was counted. "": no file was
+	// bad.
+	BadFile string
 
 	// Passkey is why the user's passkey was not accepted. No attempt was counted.
 	Passkey string

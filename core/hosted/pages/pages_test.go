@@ -177,10 +177,11 @@ func views() map[string]View {
 		v.Kind, v.Camera, v.AnotherURL = Method, true, "/verify?flow=a"
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 1, Reason: "unsure"}
 	})
-	add("camera, no picture", func(v *View) {
-		v.Kind, v.Camera, v.Notice = Method, true,
-			Notice{BadFile: true}
-	})
+	for _, rule := range fileRules {
+		add("camera, bad file: "+rule, func(v *View) {
+			v.Kind, v.Camera, v.Notice = Method, true, Notice{BadFile: rule}
+		})
+	}
 	addPasskeys(add)
 	add("asked, again", func(v *View) { v.Kind, v.AgainURL, v.AgainAfter = Asked, againURL, 2*time.Second })
 	add("asked about a picture", func(v *View) {
@@ -326,6 +327,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 		src := attr(d, "src")
 		ours := v.Camera && src == CameraScript().Path ||
 			v.Credential != nil && src == CredentialScript().Path ||
+			v.AgainURL != "" && src == WaitScript().Path ||
 			v.Passkey != nil && src == PasskeyScript().Path
 		if d.Data == "script" && ours && textOf(d) == "" {
 			continue
@@ -368,7 +370,9 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 	for _, a := range find(doc, "a") {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
-	if want := v.SiteOrigin != "" && v.HopURL == "" && !v.OnPhone; site != want {
+	// A page that waits and can be left for another page of ours has no further way out.
+	waits := v.AgainURL != "" && (len(v.Choices) > 0 || v.RetryURL != "")
+	if want := v.SiteOrigin != "" && v.HopURL == "" && !v.OnPhone && !waits; site != want {
 		t.Errorf("contract 24: the page has a plain link to the site: %v, want %v", site, want)
 	}
 	if got := len(find(doc, "a")); v.RetryURL != "" && !strings.Contains(raw, `href="`+v.RetryURL+`"`) {
@@ -394,7 +398,7 @@ func checkHop(t *testing.T, doc *html.Node, v View) {
 		want, wantLinks = []string{"refresh 0;url=" + v.HopURL}, []string{v.HopURL}
 	}
 	if v.AgainURL != "" {
-		want = []string{fmt.Sprintf("refresh %d;url=%s", v.AgainAfter/time.Second, v.AgainURL)}
+		want = []string{fmt.Sprintf("refresh %d;url=%s", 3*v.AgainAfter/time.Second, v.AgainURL)}
 		if !slices.ContainsFunc(find(doc, "a"),
 			func(a *html.Node) bool { return attr(a, "href") == v.AgainURL }) {
 			t.Error("a browser that does not load the page again has no link to it")
@@ -492,7 +496,7 @@ var sayings = []struct {
 		[]string{"identity document", "Test mode"}},
 	{"spec L2: an identity document", "method L2", "de",
 		[]string{"Ausweisdokument", "Noch etwa 8 Minuten"}, []string{"25"}},
-	{"contract 19: what is kept", "method L1", "en", []string{"no image, no document and no birth date"},
+	{"contract 19: what is kept", "method L1", "en", []string{"no photo, no document and no birth date"},
 		nil},
 	{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
 	{"contract 23: attempts left", "attempts left 2", "en", []string{"2 attempts left"}, nil},
@@ -509,12 +513,12 @@ var sayings = []struct {
 		[]string{"did not succeed"}, []string{"SOMETHING"}},
 	{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
 	{"contract 37: a picture is being looked at", "asked about a picture", "en",
-		[]string{"Your picture is being looked at", "goes on by itself", "About 8 minutes left"}, nil},
-	{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Bild", "von selbst"},
+		[]string{"Your photo is being checked", "continues automatically", "About 8 minutes left"}, nil},
+	{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Foto", "von selbst"},
 		nil},
-	{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"photo"}},
-	{"contract 34: a box waits", "box", "en", []string{"Open on this device", "Scan this code",
-		"waiting for the answer", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
+	{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"Votre photo"}},
+	{"contract 34: a box waits", "box", "en", []string{"Open wallet on this device", "Scan this code",
+		"waiting for your wallet", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
 		[]string{"has come", "What happens"}},
 	{"contract 34: a phone with the code", "box, with its code on a phone", "en",
 		[]string{"Scan this code"}, []string{"Show a QR code"}},
@@ -532,6 +536,18 @@ var sayings = []struct {
 		[]string{"Back to"}},
 	{"contract 34: a box is answered on this device", "box, answered", "it",
 		[]string{"La risposta è arrivata"}, []string{"Attendiamo", "Come funziona", "<ol"}},
+	{"contract 38: a date in English", "passkeys, an estimate", "en",
+		[]string{"Created on20 November 2026", "Valid until20 November 2027"}, []string{"2026-11"}},
+	{"contract 38: a date in Portuguese", "passkeys, an estimate", "pt",
+		[]string{"20 de novembro de 2026"}, []string{"2026-11"}},
+	{"contract 37: a face that is not seen", "failed attempt: no_face", "de",
+		[]string{"kein Gesicht oder mehr als eines"}, []string{"genau"}},
+	{"contract 37: too many photos", "failed attempt: too_many", "fr",
+		[]string{"Trop de photos", "un autre moyen"}, []string{"Veuillez réessayer"}},
+	{"contract 37: a photo of too few pixels", "camera, bad file: small", "en",
+		[]string{"at least 256 pixels"}, []string{"1 MB. ", "must be a JPEG", "at most 4,096"}},
+	{"contract 37: a photo that is too large", "photo_too_large, no site, no time", "en",
+		[]string{"at most 1 MB", "go back one page"}, []string{"must be a JPEG", "256"}},
 	{"contract 24: expired", "expired", "de", []string{"abgelaufen", "Zurück zu shop.example"}, nil},
 	{"contract 24: confirmed, and too late", "expired, confirmed", "en",
 		[]string{"has expired", "Your age was confirmed", "Back to shop.example"},
@@ -838,7 +854,7 @@ func TestLeavingHasOneButton(t *testing.T) {
 }
 
 func TestTheCameraPageIsShortAfterATry(t *testing.T) {
-	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: true}, {Trouble: true},
+	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: "small"}, {Trouble: true},
 		{Outdated: true}} {
 		v := views()["camera"]
 		v.Notice = n

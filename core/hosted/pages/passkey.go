@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/weburl"
 )
 
@@ -128,8 +129,8 @@ func composeKept(p *page, v View, t texts) {
 	p.facts = []fact{
 		{t("passkeys.proves"), strings.ReplaceAll(t(proof), "{age}", strconv.Itoa(k.Age))},
 		{t("passkeys.publisher"), k.Publisher},
-		{t("passkeys.made"), day(k.Made)},
-		{t("passkeys.until"), day(k.Until)},
+		{t("passkeys.made"), day(p.lang, k.Made)},
+		{t("passkeys.until"), day(p.lang, k.Until)},
 	}
 	switch {
 	case k.Blocked:
@@ -141,13 +142,13 @@ func composeKept(p *page, v View, t texts) {
 		fields: append([]Field{{"outcome", "delete"}}, v.Extra...), label: t("passkeys.delete")}}
 }
 
-// day writes a date in the one way that reads the same in all languages.
-func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
-
 // PasskeyName is what a device calls a passkey that is made at that time. site is the address of the site
 // with which alone it counts, or "".
 func PasskeyName(lang, site string, now time.Time) string {
-	name := strings.ReplaceAll(messages(lang)("passkey.name"), "{date}", day(now))
+	if !language.Known(lang) {
+		lang = language.Default
+	}
+	name := strings.ReplaceAll(messages(lang)("passkey.name"), "{date}", day(lang, now))
 	if _, host := weburl.Site(site); host != "" {
 		name += ", " + shortened(host)
 	}

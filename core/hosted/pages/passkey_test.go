@@ -105,8 +105,8 @@ func TestTheStateOfAPasskeyAsksForNothing(t *testing.T) {
 func TestTheNameOfAPasskey(t *testing.T) {
 	at := time.Date(2026, 11, 22, 23, 59, 0, 0, time.UTC)
 	for want, site := range map[string]string{
-		"Age check, 2026-11-22":               "",
-		"Age check, 2026-11-22, shop.example": "https://shop.example/return?order=1",
+		"Age check, 22 November 2026":               "",
+		"Age check, 22 November 2026, shop.example": "https://shop.example/return?order=1",
 	} {
 		if got := PasskeyName("en", site, at); got != want {
 			t.Errorf("contract 38: %q, want %q", got, want)

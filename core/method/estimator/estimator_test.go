@@ -161,13 +161,30 @@ func act(t *testing.T, m method.Method, s method.Session, file []byte) (method.D
 
 var profileNames = []string{"plain", "yoti"}
 
+// No metadata of a picture leaves the service, by any profile.
+func TestEstimator_Metadata(t *testing.T) {
+	for _, profile := range profileNames {
+		w := newWorld(t, profile)
+		comment := append([]byte{0xff, 0xd8, 0xff, 0xfe, 0, 8}, "CANARY"...)
+		picture := append(append(comment, still()[2:]...), "CANARY"...)
+		if _, err := act(t, w.open(t), method.Session{}, picture); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.estimator.Requests()[0].Picture; got != sha256.Sum256(still()) {
+			t.Errorf("contract 37: %s: the estimator gets another picture than the cleaned one", profile)
+		}
+	}
+}
+
 // TestThreeWays holds each profile to contract 37: what each estimate means.
 func TestThreeWays(t *testing.T) {
-	approved := method.Decision{Verdict: method.Approved}
-	rejected := method.Decision{Verdict: method.Rejected}
+	approved := method.Decision{Verdict: method.Approved, Age: 25}
+	rejected := method.Decision{Verdict: method.Rejected, Setting: "floor"}
+	settings := map[method.Reason]string{method.Below: "challenge_age"}
 	failed := func(r method.Reason) method.Decision {
-		return method.Decision{Verdict: method.AttemptFailed, Reason: r}
+		return method.Decision{Verdict: method.AttemptFailed, Reason: r, Setting: settings[r]}
 	}
+	deviates := method.Decision{Verdict: method.AttemptFailed, Reason: method.Unsure, Setting: "deviation"}
 	for _, c := range []struct {
 		rule     string
 		settings string // of the method
@@ -187,14 +204,14 @@ func TestThreeWays(t *testing.T) {
 		{"a fake below the floor is no final no", `{"floor":18}`, ``, estimatortest.Answer{Age: 9, Fake: true},
 			failed(method.NotLive)},
 		{"no face", `{}`, ``, estimatortest.Answer{NoFace: true}, failed(method.NoFace)},
-		{"a deviation over six", `{}`, ``, estimatortest.Answer{Age: 60, Deviation: 6.1}, failed(method.Unsure)},
+		{"a deviation over six", `{}`, ``, estimatortest.Answer{Age: 60, Deviation: 6.1}, deviates},
 		{"a deviation of six", `{}`, ``, estimatortest.Answer{Age: 60, Deviation: 6}, approved},
 		{"an uncertain estimate below the floor is no final no", `{"floor":18}`, ``,
-			estimatortest.Answer{Age: 9, Deviation: 7}, failed(method.Unsure)},
+			estimatortest.Answer{Age: 9, Deviation: 7}, deviates},
 		{"another deviation", `{"deviation":3}`, ``, estimatortest.Answer{Age: 60, Deviation: 3.5},
-			failed(method.Unsure)},
+			deviates},
 		{"the integration lowers the deviation", `{"deviation":3}`, `{"deviation":2}`,
-			estimatortest.Answer{Age: 60, Deviation: 2.5}, failed(method.Unsure)},
+			estimatortest.Answer{Age: 60, Deviation: 2.5}, deviates},
 	} {
 		for _, profile := range profileNames {
 			t.Run(c.rule+", "+profile, func(t *testing.T) {
@@ -205,7 +222,7 @@ func TestThreeWays(t *testing.T) {
 				got, err := act(t, m, method.Session{Settings: json.RawMessage(c.stricter)}, still())
 				coretest.Must(t, err)
 				if got.Verdict != c.want.Verdict || got.Reason != c.want.Reason || got.State != nil ||
-					got.Leave != nil {
+					got.Leave != nil || got.Age != c.want.Age || got.Setting != c.want.Setting {
 					t.Errorf("got %+v, want %+v", got, c.want)
 				}
 				requests := w.estimator.Requests()

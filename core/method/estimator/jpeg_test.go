@@ -64,7 +64,8 @@ func TestPicturesThatAreTaken(t *testing.T) {
 			frame(sof0, 640, 480, 3) + seg(dht) + scan + end},
 		{"bytes that fill before a marker", start + "\xff\xff" + frame(sof0, 640, 480, 3) + scan +
 			"\xff\xff" + end},
-		{"a few bytes behind the end", picture() + strings.Repeat("\x00", maxPadding)},
+		{"a few bytes behind the end", picture() + "\x00\x00"},
+		{"a film behind the end", picture() + "\x00\x00\x00\x18ftypmp42" + strings.Repeat("z", 100)},
 		{"the standard library's, in colour",
 			string(encoded(t, image.NewYCbCr(image.Rect(0, 0, 300, 400), 0)))},
 		{"the standard library's, in grey", string(encoded(t, image.NewGray(image.Rect(0, 0, 256, 4096))))},
@@ -72,7 +73,7 @@ func TestPicturesThatAreTaken(t *testing.T) {
 			scan + end},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			if err := checkJPEG([]byte(c.picture)); err != nil {
+			if _, err := cleanJPEG([]byte(c.picture)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -97,14 +98,10 @@ func TestPicturesThatAreRefused(t *testing.T) {
 		{"a polyglot: a GIF's header before the JPEG", "GIF89a" + picture(), "does not begin as a JPEG"},
 		{"a polyglot: HTML between start and first segment", start + "<script>" + picture(),
 			"between its segments"},
-		{"a polyglot: an archive behind the end", picture() + "PK\x03\x04" + strings.Repeat("z", 100),
-			"behind its end"},
-		{"a polyglot: another JPEG behind the end", picture() + picture(), "behind its end"},
 		{"a polyglot: a script in the coded data's end",
 			start + frame(sof0, 640, 480, 3) + scan + "\xff\xd8" + picture()[2:],
 			"a marker that no"},
 		{"a second start", start + picture(), "a marker that no"},
-		{"nine bytes behind the end", picture() + strings.Repeat("\x00", maxPadding+1), "behind its end"},
 		{"a bomb: 65,535 x 65,535", withFrame(frame(sof0, 65535, 65535, 3)), "too many pixels"},
 		{"a bomb: 4,097 wide", withFrame(frame(sof0, 4097, 300, 3)), "too many pixels"},
 		{"a bomb: 4,097 high", withFrame(frame(sof0, 300, 4097, 3)), "too many pixels"},
@@ -154,7 +151,7 @@ func TestPicturesThatAreRefused(t *testing.T) {
 		{"1 MiB and one byte", start + strings.Repeat("\xff", method.MaxFile-1), "too large"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			err := checkJPEG([]byte(c.picture))
+			_, err := cleanJPEG([]byte(c.picture))
 			if !errors.Is(err, method.ErrFile) || !errors.Is(err, method.ErrStep) {
 				t.Fatalf("got %v, want a method.ErrFile", err)
 			}
@@ -165,47 +162,170 @@ func TestPicturesThatAreRefused(t *testing.T) {
 	}
 }
 
+// Each refusal names the rule that the file breaks, and no other one.
+func TestRefusedPicture_Rule(t *testing.T) {
+	withFrame := func(f string) string { return start + f + scan + end }
+	for rule, pictures := range map[method.FileRule][]string{
+		method.FileLarge: {picture() + strings.Repeat("z", method.MaxFile)},
+		method.FileSmall: {withFrame(frame(sof0, 352, 255, 3))},
+		method.FileWide:  {withFrame(frame(sof0, 352, 4097, 3))},
+		method.FileType: {"GIF89a", "", withFrame(frame(sof0, 640, 480, 4)),
+			withFrame(frame(0xc9, 640, 480, 3)), withFrame(seg(sof0, 12, 2, 0, 2, 0, 1, 1, 0x11, 0))},
+		method.FileDamaged: {start + end, picture()[:40], start + "<script>" + picture()},
+	} {
+		for _, p := range pictures {
+			_, err := cleanJPEG([]byte(p))
+			var file *method.FileError
+			if !errors.As(err, &file) || file.Rule != rule {
+				t.Errorf("contract 37: %.60q: %v, want the rule %s", p, err, rule)
+			}
+		}
+	}
+}
+
+// exifOf is an Exif segment with a directory of the given entries, each of 12 bytes, in that order of bytes.
+func exifOf(order string, entries ...string) string {
+	tiff := "MM\x00\x2a\x00\x00\x00\x08\x00" + string(byte(len(entries)))
+	if order == "II" {
+		tiff = "II\x2a\x00\x08\x00\x00\x00" + string(byte(len(entries))) + "\x00"
+	}
+	return seg(app1, []byte(exifHead+tiff+strings.Join(entries, "")+"\x00\x00\x00\x00CANARY")...)
+}
+
+// The parts of a picture that leave the service: what a decoder needs, and which side is up.
+func TestPicture_WithoutMetadata(t *testing.T) {
+	const (
+		turned   = "\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00" // orientation 6
+		upright  = "\x01\x12\x00\x03\x00\x00\x00\x01\x00\x01\x00\x00"
+		turnedII = "\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00"
+		place    = "\x88\x25\x00\x04\x00\x00\x00\x01\x00\x00\x00\x40" // GPS
+		camera   = "\x01\x0f\x00\x02\x00\x00\x00\x06\x00\x00\x00\x40"
+	)
+	body := frame(sof0, 640, 480, 3) + scan
+	side := func(n byte) string { return seg(app1, []byte(exif+string(n)+exifEnd)...) }
+	for _, c := range []struct{ rule, in, out string }{
+		{"nothing to remove", body, body},
+		{"Exif with a place and a camera; the orientation stays", exifOf("MM", camera, turned, place) + body,
+			side(6) + body},
+		{"Exif in the other order of bytes", exifOf("II", turnedII) + body, side(6) + body},
+		{"an upright picture needs no Exif", exifOf("MM", upright, place) + body, body},
+		{"Exif without an orientation", exifOf("MM", place) + body, body},
+		{"the first Exif counts", exifOf("MM", place) + exifOf("MM", turned) + body, body},
+		{"an orientation that does not exist", exifOf("MM", strings.Replace(turned, "\x06", "\x09", 1)) +
+			body, body},
+		{"an orientation of another type", exifOf("MM", strings.Replace(turned, "\x03", "\x02", 1)) + body,
+			body},
+		{"two orientations in one entry", exifOf("MM", strings.Replace(turned, "\x01\x00\x06",
+			"\x02\x00\x06", 1)) + body, body},
+		{"a directory outside of its segment",
+			seg(app1, []byte(exifHead+"MM\x00\x2a\xff\xff\xff\xff")...) + body, body},
+		{"a directory that is cut",
+			seg(app1, []byte(exifHead+"MM\x00\x2a\x00\x00\x00\x08\x00\x09CANARY")...) + body, body},
+		{"Exif of no known order", seg(app1, []byte(exifHead+"XX\x00\x2a\x00\x00\x00\x08\x00\x00")...) + body,
+			body},
+		{"XMP", seg(app1, []byte("http://ns.adobe.com/xap/1.0/\x00<CANARY/>")...) + body, body},
+		{"a colour profile", seg(0xe2, []byte("ICC_PROFILE\x00\x01\x01CANARY")...) + body, body},
+		{"the index of further pictures", seg(0xe2, []byte("MPF\x00CANARY")...) + body, body},
+		{"Photoshop and all other applications", seg(0xed, []byte("Photoshop 3.0\x00CANARY")...) +
+			seg(0xe3, []byte("CANARY")...) + seg(0xef, []byte("CANARY")...) + body, body},
+		{"a comment", seg(com, []byte("CANARY")...) + body, body},
+		{"JFIF with a preview and a resolution",
+			seg(app0, []byte("JFIF\x00\x01\x02\x01\x00\x48\x00\x48\x01\x01CAN")...) + body,
+			seg(app0, []byte(jfif)...) + body},
+		{"JFIF's second segment, with a preview", seg(app0, []byte(jfif)...) +
+			seg(app0, []byte("JFXX\x00\x10CANARY")...) + body, seg(app0, []byte(jfif)...) + body},
+		{"Adobe: the components are red, green and blue",
+			seg(app14, []byte("Adobe\x00\x65\x80\x00\x00\x00\x00CANARY")...) + body,
+			seg(app14, []byte(adobe+"\x00")...) + body},
+		{"Adobe: the components are not", seg(app14, []byte("Adobe\x00\x65\x80\x00\x00\x00\x01")...) + body,
+			seg(app14, []byte(adobe+"\x01")...) + body},
+		{"segments between the scans", frame(sof2, 640, 480, 3) + scan + seg(com, []byte("CANARY")...) +
+			exifOf("MM", camera) + seg(dht, 1) + scan, frame(sof2, 640, 480, 3) + scan + seg(dht, 1) + scan},
+		{"bytes that fill before a marker", "\xff\xff" + body + "\xff\xff\xff", body},
+	} {
+		t.Run("contract 37: "+c.rule, func(t *testing.T) {
+			for _, behind := range []string{"", "\x00", "CANARY", picture()} {
+				got, err := cleanJPEG([]byte(start + c.in + end + behind))
+				if want := start + c.out + end; err != nil || string(got) != want {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+			}
+		})
+	}
+}
+
+// A decoder sees the same picture.
+func TestPicture_SamePixels(t *testing.T) {
+	img := image.NewYCbCr(image.Rect(0, 0, 300, 260), image.YCbCrSubsampleRatio420)
+	for n := range img.Y {
+		img.Y[n] = byte(n * n)
+	}
+	whole := encoded(t, img)
+	clean, err := cleanJPEG([]byte(start + exifOf("MM") + seg(com, 'x') + string(whole[2:]) + "behind"))
+	if err != nil || !bytes.Equal(clean, whole) {
+		t.Errorf("%d bytes are %d without metadata: %v", len(whole), len(clean), err)
+	}
+}
+
 // A picture that is cut anywhere is refused.
 func TestCutPicturesAreRefused(t *testing.T) {
 	whole := encoded(t, image.NewYCbCr(image.Rect(0, 0, 256, 256), image.YCbCrSubsampleRatio420))
-	if err := checkJPEG(whole); err != nil {
+	if _, err := cleanJPEG(whole); err != nil {
 		t.Fatal(err)
 	}
 	for n := range whole {
-		if checkJPEG(whole[:n]) == nil {
+		if _, err := cleanJPEG(whole[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes are taken for a picture", n, len(whole))
 		}
 	}
 }
 
-// FuzzCheckJPEG: what is taken begins and ends as a JPEG, and where the standard library can read its size,
-// the size is within the limits.
-func FuzzCheckJPEG(f *testing.F) {
+// FuzzCleanJPEG: what is taken comes out as a JPEG that is no longer and has nothing more to remove. Where
+// the standard library can read a picture, it reads the same frame from what comes out.
+func FuzzCleanJPEG(f *testing.F) {
 	f.Add([]byte(picture()))
 	f.Add([]byte(start + seg(com, 'x') + frame(sof2, 300, 300, 3) + seg(dht) + scan + scan + end + "\x00"))
 	f.Add([]byte(start + frame(sof0, 640, 480, 1) + seg(sos, 1, 1, 0, 0, 63, 0) + "data" + end))
 	f.Add([]byte("GIF89a" + picture()))
+	f.Add([]byte(start + seg(app0, []byte(jfif)...) +
+		exifOf("II", "\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00") +
+		seg(app14, []byte(adobe+"\x00")...) + picture()[2:] + picture()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if checkJPEG(b) != nil {
+		before := bytes.Clone(b)
+		clean, err := cleanJPEG(b)
+		if !bytes.Equal(b, before) {
+			t.Fatal("the picture was changed in place")
+		}
+		if err != nil {
 			return
 		}
-		if len(b) > method.MaxFile || !bytes.HasPrefix(b, []byte(start)) ||
-			!bytes.Contains(b[max(0, len(b)-2-maxPadding):], []byte(end)) {
-			t.Fatalf("%q is taken", b)
+		if len(clean) > len(b) || len(b) > method.MaxFile || !bytes.HasPrefix(clean, []byte(start)) ||
+			!bytes.HasSuffix(clean, []byte(end)) {
+			t.Fatalf("%q comes out as %q", b, clean)
+		}
+		if again, err := cleanJPEG(clean); err != nil || !bytes.Equal(again, clean) {
+			t.Fatalf("%q comes out as %q, and that as %q: %v", b, clean, again, err)
 		}
 		c, err := jpeg.DecodeConfig(bytes.NewReader(b))
-		if err == nil && (min(c.Width, c.Height) < minSide || max(c.Width, c.Height) > maxSide) {
+		if err != nil {
+			return
+		}
+		if min(c.Width, c.Height) < minSide || max(c.Width, c.Height) > maxSide {
 			t.Fatalf("%q is taken, of %d x %d", b, c.Width, c.Height)
+		}
+		if same, err := jpeg.DecodeConfig(bytes.NewReader(clean)); err != nil || same.Width != c.Width ||
+			same.Height != c.Height {
+			t.Fatalf("%q comes out as %q: %+v, %v", b, clean, same, err)
 		}
 	})
 }
 
-func BenchmarkCheckJPEG(b *testing.B) {
+func BenchmarkCleanJPEG(b *testing.B) {
 	coded := strings.Repeat("0123456789abcdef\xff\x00", 300<<10/18)
 	picture := []byte(start + frame(sof0, 1280, 960, 3) + scan + coded + end)
 	b.SetBytes(int64(len(picture)))
 	for b.Loop() {
-		if err := checkJPEG(picture); err != nil {
+		if _, err := cleanJPEG(picture); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package estimator is a kind of method that has an age estimated from a picture (contract 37). The user
-// takes a still on a page with a camera. The picture goes once to an estimator over HTTP, and is kept
-// nowhere.
+// takes a still on a page with a camera. The picture goes once to an estimator over HTTP, without its
+// metadata, and is kept nowhere.
 //
 // # What decides
 //
@@ -94,9 +94,10 @@ func (*estimator) Show(method.Session, []byte) method.View { return method.View{
 // to it, so a browser cannot send an age or a verdict.
 func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if len(step.File) == 0 {
-		return method.Decision{}, method.ErrFile
+		return method.Decision{}, wrongFile(method.FileMissing, "there is none")
 	}
-	if err := checkJPEG(step.File); err != nil {
+	picture, err := cleanJPEG(step.File)
+	if err != nil {
 		return method.Decision{}, err
 	}
 	if s.ChallengeAge <= 0 {
@@ -106,11 +107,11 @@ func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step)
 	if err := wrong.Err(); err != nil {
 		return method.Decision{}, fmt.Errorf("estimator: the integration's settings: %w", err)
 	}
-	estimate, err := e.ask(ctx, step.File)
+	estimate, err := e.ask(ctx, picture)
 	if err != nil {
 		return method.Decision{}, fmt.Errorf("estimator: %w", err)
 	}
-	return decide(estimate, limits, float64(s.ChallengeAge)), nil
+	return decide(estimate, limits, s.ChallengeAge), nil
 }
 
 // ask has an age estimated.
@@ -147,20 +148,21 @@ func withoutAddress(err error) error {
 }
 
 // decide says what an estimate means. The challenge age comes before the floor, so a floor above it turns
-// nobody away who has reached the challenge age.
-func decide(e estimate, l limits, challengeAge float64) method.Decision {
-	failed := func(why method.Reason) method.Decision {
-		return method.Decision{Verdict: method.AttemptFailed, Reason: why}
+// nobody away who has reached the challenge age. The estimate itself goes no further: an approval has the age
+// that it reaches, and any other verdict the setting behind it.
+func decide(e estimate, l limits, challengeAge int) method.Decision {
+	failed := func(why method.Reason, setting string) method.Decision {
+		return method.Decision{Verdict: method.AttemptFailed, Reason: why, Setting: setting}
 	}
 	switch {
 	case e.doubt != "":
-		return failed(e.doubt)
+		return failed(e.doubt, "")
 	case e.deviation > l.deviation:
-		return failed(method.Unsure)
-	case e.age >= challengeAge:
-		return method.Decision{Verdict: method.Approved}
+		return failed(method.Unsure, "deviation")
+	case e.age >= float64(challengeAge):
+		return method.Decision{Verdict: method.Approved, Age: challengeAge}
 	case e.age < l.floor:
-		return method.Decision{Verdict: method.Rejected}
+		return method.Decision{Verdict: method.Rejected, Setting: "floor"}
 	}
-	return failed(method.Below)
+	return failed(method.Below, "challenge_age")
 }

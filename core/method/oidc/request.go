@@ -84,7 +84,7 @@ func (c *client) request(s method.Session, e errand, p proof, acr []string) url.
 
 // push hands the request to the provider and returns its reference.
 func (c *client) push(ctx context.Context, meta metadata, request url.Values) (string, error) {
-	answer, err := c.post(ctx, c.host.Fetch.Fetch, "pushed request", meta, meta.par, request)
+	answer, err := c.post(ctx, c.host.FetchOnce, "pushed request", meta, meta.par, request)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,77 @@
+// A page that waits for somebody else: a wallet, a phone, or another request of this browser. The script asks
+// for the page's next state, and loads a page only if there is another one. So nothing is read out again, no
+// focus is lost and nothing flickers while nothing happens. Without script, the page loads itself again.
+(() => {
+	"use strict";
+
+	const { page, state, again } = document.body.dataset;
+	const usual = Number(document.body.dataset.after) * 1000;
+	const longest = 30000; // between two questions, and for an answer
+	let delay = usual;
+	let timer = 0;
+	let over = false;
+
+	// A wallet's dialog or a form that is being sent must not be ended by another page.
+	const mayLeave = () => !over && !document.querySelector("[data-step=credential] [aria-disabled=true]");
+
+	const shows = (next) => {
+		const [left, now] = [document, next].map((one) => one.querySelector("[data-part=left]"));
+		if (left && now) {
+			left.textContent = now.textContent;
+		}
+	};
+
+	const look = async () => {
+		const gone = new AbortController();
+		const limit = setTimeout(() => gone.abort(), longest);
+		try {
+			const response = await fetch(again,
+				{ cache: "no-store", headers: { Accept: "text/html" }, signal: gone.signal });
+			if (response.status === 408 || response.status === 429 || response.status >= 500) {
+				throw new Error("later");
+			}
+			const next = new DOMParser().parseFromString(await response.text(), "text/html");
+			const { page: itsPage, state: itsState } = next.body.dataset;
+			if (page === itsPage && state === itsState) {
+				shows(next);
+			} else if (mayLeave()) {
+				over = true;
+				location.replace(response.url);
+			}
+			delay = usual;
+		} catch {
+			delay = Math.min(2 * delay, longest);
+		} finally {
+			clearTimeout(limit);
+		}
+	};
+
+	const wait = () => {
+		clearTimeout(timer);
+		timer = setTimeout(async () => {
+			if (mayLeave()) {
+				await look();
+			}
+			if (!over) {
+				wait();
+			}
+		}, document.hidden ? Math.max(delay, 4 * usual) : delay);
+	};
+
+	addEventListener("submit", (event) => {
+		over = over || !event.defaultPrevented;
+	});
+	addEventListener("pagehide", () => clearTimeout(timer));
+	addEventListener("pageshow", (event) => {
+		if (event.persisted) {
+			location.replace(again);
+		}
+	});
+	document.addEventListener("visibilitychange", () => {
+		if (!document.hidden && !over) {
+			delay = usual;
+			wait();
+		}
+	});
+	wait();
+})();
