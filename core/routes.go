@@ -77,6 +77,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: getAndHead, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: getAndHead, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
 
+	{Methods: getAndHead, Pattern: securityPath, Label: "other", Handle: securityText},
 	{Methods: getAndHead, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
 	{Methods: getAndHead, Pattern: api.DocsPath, Label: "docs", Handle: document},
 	{Methods: getAndHead, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},
