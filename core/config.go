@@ -43,6 +43,10 @@ type Config struct {
 	// Console says which listener has the console: one of the Console constants. "": ConsolePublic.
 	Console string
 
+	// SecurityContact is where people report a weakness, for /.well-known/security.txt (RFC 9116): mailto: and an
+	// address, or an https address. Empty: there is no such file.
+	SecurityContact string
+
 	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It
 	// may shrink once no session of the old count is kept any more.
 	Partitions int
@@ -144,6 +148,7 @@ func (c Config) Validate() problem.List {
 	if c.Console != ConsolePublic && c.Console != ConsoleOperators && c.Console != ConsoleOff {
 		wrong.Add("Console", "%q is not %s, %s or %s", c.Console, ConsolePublic, ConsoleOperators, ConsoleOff)
 	}
+	checkContact(c.SecurityContact, &wrong)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
 		wrong.Add("Partitions", "%d is not from 1 to 65535", c.Partitions)
 	}

@@ -115,7 +115,8 @@
 //     guess at a webhook secret can be checked. Whoever has seen one signed
 //     event can try secrets until one fits, so what guessers try first is
 //     refused outside dev. They see publishers, integrations, and session ids
-//     with what came of them. They see who changed which setting when, and of
+//     with their outcomes, and of the last steps without success the method,
+//     the reason and the setting. They see who changed which setting when, and of
 //     a webhook that was changed its host. They see members by name and role,
 //     how often an integration was used on a day, and of each event of the
 //     last days when it was tried and what came of it. They see of each
@@ -129,6 +130,8 @@
 //     its own. They can delete, and put back what once was: a used result
 //     token is good again within its five minutes, a revoked key or operator
 //     token works again, a member who was removed is back, an event is lost.
+//     An entry of the audit that they delete remains in the log, where a
+//     missing line breaks a chain of hashes.
 //   - Whoever holds a ring that was replaced: They make nothing that is dated
 //     more than five minutes after the replacement. They open what it has
 //     sealed. With the store to write to, they make, dated before the

@@ -77,6 +77,7 @@ var public = append(consoleRoutes(ConsolePublic), web.Table[handler]{
 	{Methods: get, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 	{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
 
+	{Methods: get, Pattern: securityPath, Label: "other", Handle: securityText},
 	{Methods: get, Pattern: api.OpenAPIPath, Label: "other", Handle: document},
 	{Methods: get, Pattern: api.DocsPath, Label: "docs", Handle: document},
 	{Methods: get, Pattern: api.DocsCSSPath, Label: "docs", Handle: document},

@@ -40,6 +40,7 @@ func TestTheTables(t *testing.T) {
 			line("GET HEAD", "/verify/assets/{}", "verify", 16*kib),
 			line("GET HEAD", "/favicon.ico", "other", 16*kib),
 			line("GET HEAD", "/", "other", 16*kib),
+			line("GET HEAD", "/.well-known/security.txt", "other", 16*kib),
 			line("GET HEAD", "/api/v1/openapi.yaml", "other", 16*kib),
 			line("GET HEAD", "/docs", "docs", 16*kib),
 			line("GET HEAD", "/docs/docs.css", "docs", 16*kib),

@@ -54,6 +54,8 @@ type Service struct {
 	operations *operate.Operations
 	console    *console.Console
 	consoleOn  string // one of the Console constants
+	contact    string // Config.SecurityContact
+	baseURL    string
 }
 
 // New returns the service that cfg describes on the host h.
@@ -117,7 +119,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
-	s.consoleOn = cfg.Console
+	s.consoleOn, s.contact, s.baseURL = cfg.Console, cfg.SecurityContact, cfg.BaseURL
 	return s, nil
 }
 

@@ -53,6 +53,7 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 		{"[engine]\nname = 'wasm'\n[webhooks]\nretries = ['1ns']",
 			"webhooks.retries: 1ns is not a whole number of milliseconds"},
 		{"trusted_proxies = ['::/0']", "trusted_proxies: ::/0 is everybody"},
+		{"security_contact = 'security@example.com'", `security_contact: "security@example.com" is no contact`},
 		{"proxy_header = 'X-Real-Ip'", `proxy_header: "X-Real-Ip" is neither`},
 		{"[limits]\nconnections = -1", "limits.connections: -1 is too little; it must be at least 1"},
 		{"[limits]\nconnections = 1000000000", "limits.connections: 1000000000 is more than"},

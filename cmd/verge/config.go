@@ -29,6 +29,7 @@ type config struct {
 	ProxyHeader       string   `toml:"proxy_header"`
 	LogLevel          string   `toml:"log_level"`
 	LogClient         string   `toml:"log_client"`
+	SecurityContact   string   `toml:"security_contact"`
 	Attempts          *int     `toml:"attempts"`
 	OutcomeLife       *span    `toml:"outcome_life"`
 	PasskeyDays       *int     `toml:"passkey_days"`

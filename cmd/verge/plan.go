@@ -67,7 +67,7 @@ func (pl *plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
 		"Console":    "console.listener",
 		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
-		"PasskeyDays":     "passkey_days",
+		"PasskeyDays": "passkey_days", "SecurityContact": "security_contact",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
 	ps.take(pl.core.Validate(), keys)
@@ -86,7 +86,7 @@ func (pl *plan) judge(token string, ps *problems) {
 }
 
 func (c *config) checkMode(pl *plan, ps *problems) {
-	pl.core.BaseURL = c.BaseURL
+	pl.core.BaseURL, pl.core.SecurityContact = c.BaseURL, c.SecurityContact
 	switch c.Mode {
 	case "", "production":
 	case "test":

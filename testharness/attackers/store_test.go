@@ -8,11 +8,13 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
@@ -145,7 +147,8 @@ var reader = foothold{"Whoever reads the store", []row{
 		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
 	},
 	{
-		says:  "They see publishers, integrations, and session ids with what came of them.",
+		says: "They see publishers, integrations, and session ids with their outcomes, and of the last " +
+			"steps without success the method, the reason and the setting.",
 		tries: "to read who is verified where, and how it ended",
 		gets:  "publishers and integrations by name, session ids of waiting events, outcomes with their time",
 		do: func(t *testing.T) {
@@ -408,7 +411,53 @@ var writer = foothold{"Whoever writes to the store", []row{
 			want(t, s.Validate(text), 400, "INVALID_TOKEN")
 		},
 	},
+	{
+		says: "An entry of the audit that they delete remains in the log, where a missing line breaks a chain " +
+			"of hashes.",
+		tries: "to delete the entry of a new operator token, and its line in the log",
+		gets:  "an audit without the entry; a log that has it, or that `verge audit verify` rejects",
+		do:    deletedEntry,
+	},
 }}
+
+// deletedEntry deletes an entry of the audit, and then its line.
+func deletedEntry(t *testing.T) {
+	s := newService(t, nil)
+	_, first := s.operator("viewer")
+	_, _ = s.operator("viewer")
+	var log []string
+	line := -1
+	for text := range strings.Lines(s.Logs()) {
+		if strings.Contains(text, `"msg":"audit"`) && strings.Contains(text, `"target":"`+first+`"`) {
+			line = len(log)
+		}
+		log = append(log, text)
+	}
+	if line < 0 {
+		t.Fatalf("the log has no line of the entry: %s", log)
+	}
+	var said struct{ ID string }
+	must(t, json.Unmarshal([]byte(log[line]), &said))
+	s.write(kv.Tx{Partition: integration.Partition, Deletes: []string{audit.Entries + said.ID}})
+	if list := s.Admin("GET", "/admin/v1/audit", nil); strings.Contains(string(list.Body), said.ID) {
+		t.Errorf("the audit still has %s", said.ID)
+	}
+	check := func(lines []string) (wrong []string) {
+		var chain audit.Chain
+		for _, text := range lines {
+			if found := chain.Add([]byte(text)); found != "" {
+				wrong = append(wrong, found)
+			}
+		}
+		return wrong
+	}
+	if wrong := check(log); len(wrong) > 0 {
+		t.Errorf("contract 48: a whole log is rejected: %q", wrong)
+	}
+	if wrong := check(slices.Delete(log, line, line+1)); len(wrong) != 1 {
+		t.Errorf("contract 48: a log without the line: %q, want one gap", wrong)
+	}
+}
 
 // grantsNothing checks that nobody sees a session as completed whose outcome an
 // attacker has written.

@@ -20,7 +20,9 @@ type Config struct {
 	OperatorToken string `json:"operator_token,omitempty"`
 	Console       string `json:"console,omitempty"` // which listener has it: public, operators or off
 	Partitions    int    `json:"partitions,omitempty"`
-	Attempts      int    `json:"attempts,omitempty"`
+
+	SecurityContact string `json:"security_contact,omitempty"` // of security.txt
+	Attempts        int    `json:"attempts,omitempty"`
 
 	PasskeyDays int `json:"passkey_days,omitempty"` // for how many days a user's passkey counts
 

@@ -36,7 +36,7 @@ func Pack(c core.Config) (abi.Config, error) {
 		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
 		Console:    c.Console,
 		Partitions: c.Partitions, Attempts: c.Attempts, Methods: packMethods(c.Methods),
-		PasskeyDays: c.PasskeyDays,
+		PasskeyDays: c.PasskeyDays, SecurityContact: c.SecurityContact,
 		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
 		Lease:                ms("Lease", c.Lease),
 		PublicPerIP:          perMinute("PublicPerIP", c.Limits.PublicPerIP),
@@ -65,7 +65,8 @@ func Pack(c core.Config) (abi.Config, error) {
 var names = map[string]string{
 	"BaseURL": "base_url", "OperatorToken": "operator_token", "Console": "console",
 	"Partitions": "partitions", "Attempts": "attempts", "PasskeyDays": "passkey_days",
-	"OutcomeLife": "outcome_life_ms", "AttemptTime": "attempt_time_ms", "Lease": "lease_ms",
+	"SecurityContact": "security_contact",
+	"OutcomeLife":     "outcome_life_ms", "AttemptTime": "attempt_time_ms", "Lease": "lease_ms",
 	"Limits.PublicPerIP": "public_per_ip", "Limits.PublicPerKey": "public_per_key",
 	"Limits.PublicPerNetwork": "public_per_network", "Limits.StartsPerPublisher": "starts_per_publisher",
 	"Limits.SecretPerIP": "secret_per_ip", "Limits.ReconcilePerKey": "reconcile_per_key",
@@ -96,10 +97,13 @@ func Unpack(a abi.Config) core.Config {
 		Partitions:    a.Partitions,
 		Attempts:      a.Attempts,
 		PasskeyDays:   a.PasskeyDays,
-		Methods:       unpackMethods(a.Methods),
-		OutcomeLife:   a.OutcomeLife.Duration(),
-		AttemptTime:   a.AttemptTime.Duration(),
-		Lease:         a.Lease.Duration(),
+
+		SecurityContact: a.SecurityContact,
+
+		Methods:     unpackMethods(a.Methods),
+		OutcomeLife: a.OutcomeLife.Duration(),
+		AttemptTime: a.AttemptTime.Duration(),
+		Lease:       a.Lease.Duration(),
 		Limits: api.Limits{
 			PublicPerIP:          perMinute(a.PublicPerIP),
 			PublicPerKey:         perMinute(a.PublicPerKey),

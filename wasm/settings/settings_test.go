@@ -21,7 +21,7 @@ import (
 // full sets every member except the kinds.
 var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
-	Partitions: 3, Attempts: 2, PasskeyDays: 90,
+	Partitions: 3, Attempts: 2, PasskeyDays: 90, SecurityContact: "mailto:security@example.com",
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
 	Limits: api.Limits{
 		PublicPerIP:          ratelimit.PerMinute(1),

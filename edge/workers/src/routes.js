@@ -27,6 +27,7 @@ export const publicRoutes = [
   { methods: ["GET","HEAD"], pattern: "/verify/assets/{}", label: "verify", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/favicon.ico", label: "other", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/", label: "other", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/.well-known/security.txt", label: "other", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/api/v1/openapi.yaml", label: "other", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/docs", label: "docs", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/docs/docs.css", label: "docs", maxBody: 16384 },
