@@ -225,10 +225,10 @@ func explain(app *kong.Application, err error) error {
 	return errors.New(strings.Join(append(said, "run `"+at.FullPath()+" --help`"), "; "))
 }
 
-// noValue matches what the parser says of a flag at the end of the line that lacks its value.
+// noValue matches the error of the parser for a flag at the end of the line that lacks its value.
 var noValue = regexp.MustCompile(`^(--[\w-]+): expected .* value but got "EOL" .*$`)
 
-// missing says what the flags or arguments are that an error calls missing.
+// missing returns the descriptions of the flags or arguments that an error calls missing.
 func missing(c *kong.Context, text string) (hints []string) {
 	if selected := c.Selected(); selected != nil && strings.HasPrefix(text, "expected ") {
 		for _, argument := range selected.Positional {

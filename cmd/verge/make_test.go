@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// The first build takes minutes, so `make run` prints its steps with their time, and what a step that fails says.
+// The first build takes minutes, so `make run` prints its steps with their time, and the output of a failed step.
 func TestMake_PrintsSteps(t *testing.T) {
 	t.Parallel()
 	program := kit.Program(t, "make")
