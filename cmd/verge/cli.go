@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -210,7 +211,7 @@ func explain(app *kong.Application, err error) error {
 		return err
 	}
 	at, word := stoppedAt(app, parse.Context)
-	said := []string{err.Error()}
+	said := []string{noValue.ReplaceAllString(err.Error(), "$1: its value is missing")}
 	if hints := missing(parse.Context, err.Error()); hints != nil {
 		said = append(said, hints...)
 	}
@@ -224,8 +225,19 @@ func explain(app *kong.Application, err error) error {
 	return errors.New(strings.Join(append(said, "run `"+at.FullPath()+" --help`"), "; "))
 }
 
-// missing says what the flags are that an error calls missing.
+// noValue matches the error of the parser for a flag at the end of the line that lacks its value.
+var noValue = regexp.MustCompile(`^(--[\w-]+): expected .* value but got "EOL" .*$`)
+
+// missing returns the descriptions of the flags or arguments that an error calls missing.
 func missing(c *kong.Context, text string) (hints []string) {
+	if selected := c.Selected(); selected != nil && strings.HasPrefix(text, "expected ") {
+		for _, argument := range selected.Positional {
+			if argument.Help != "" && strings.Contains(text, `"<`+argument.Name+`>`) {
+				hints = append(hints, "<"+argument.Name+">: "+strings.TrimSuffix(argument.Help, "."))
+			}
+		}
+		return hints
+	}
 	names, found := strings.CutPrefix(text, "missing flags: ")
 	if !found {
 		return nil
@@ -279,7 +291,7 @@ func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []str
 	name := strings.TrimLeft(word, "-")
 	var meant []string
 	for _, flag := range c.Flags() {
-		if near(flag.Name, name) || akin(flag.Name, name) {
+		if near(flag.Name, name) || akin(flag.Name, name) || len(flag.Name) > 3 && strings.HasPrefix(name, flag.Name) {
 			meant = append(meant, "--"+flag.Name)
 		}
 	}

@@ -159,7 +159,14 @@ func TestDev_FirstHour(t *testing.T) {
 		t.Errorf("a name of another site gets a sign-in link: %d", resp.StatusCode)
 	}
 
-	_, redirect, err := pub.start(pub.IntegrationID)
+	_, redirect, err := pub.start(pub.Integrations["camera"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, page, err := pub.page(redirect); err != nil || !strings.Contains(page, "nothing is really checked") {
+		t.Errorf("contract 41: the page of a method that pretends has no test banner: %v, %s", err, page)
+	}
+	_, redirect, err = pub.start(pub.IntegrationID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func TestDevBank(t *testing.T) {
 	}{
 		{"adult", "Your age is verified", "completed"},
 		{"younger", "Your age was not confirmed", "failed"},
-		{"silent", "The check did not succeed", "failed"},
+		{"silent", "did not confirm your age", "failed"},
 	} {
 		t.Run("contract 36: "+tt.choice, func(t *testing.T) {
 			program, _, _ := testProgram()

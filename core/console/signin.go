@@ -61,7 +61,10 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 	text := "You are signed in as " + s.Actor.Name + "."
 	if s.Actor.Kind == operate.KindOperator { // the name is that of a token, perhaps of a program's
 		text = "You are signed in as " + string(s.Actor.Role) + ", with the token " + s.Actor.Name + "."
-		if s.Actor.ID == operate.ConfiguredToken {
+		switch {
+		case v.Dev: // whose operator token belongs to one developer
+			text = "You are signed in as " + string(s.Actor.Role) + "."
+		case s.Actor.ID == operate.ConfiguredToken:
 			text = "You are signed in with the token of the configuration. Give each operator a " +
 				"token of their own."
 		}
