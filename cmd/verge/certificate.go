@@ -108,8 +108,9 @@ func whyNoPair(cert, key string, certPEM, keyPEM []byte, err error) error {
 	}
 	for n, block := range certificates {
 		if _, wrong := tls.X509KeyPair(pem.EncodeToMemory(block), keyPEM); n > 0 && wrong == nil {
-			return fmt.Errorf("%s: the certificates are in the wrong order: the key in %s is that of certificate %d, "+
-				"which must come first, and behind each one the certificate that has issued it", cert, key, n+1)
+			return fmt.Errorf("%s: the certificates are in the wrong order: the key in %s is that of "+
+				"certificate %d, which must come first, and behind each one the certificate of its issuer",
+				cert, key, n+1)
 		}
 	}
 	return fmt.Errorf("%s and %s are no certificate with its key: %s", cert, key,
@@ -132,8 +133,8 @@ func (p *program) chainWarning(pair tls.Certificate) string {
 	}
 	for n := range len(chain) - 1 {
 		if !bytes.Equal(chain[n].RawIssuer, chain[n+1].RawSubject) {
-			return fmt.Sprintf("certificate %d was not issued by certificate %d (%s); the certificate of its issuer, "+
-				"%s, must follow it", n+1, n+2, chain[n+1].Subject, chain[n].Issuer)
+			return fmt.Sprintf("certificate %d was not issued by certificate %d (%s); the certificate of "+
+				"its issuer, %s, must follow it", n+1, n+2, chain[n+1].Subject, chain[n].Issuer)
 		}
 	}
 	last := chain[len(chain)-1]
@@ -146,8 +147,8 @@ func (p *program) chainWarning(pair tls.Certificate) string {
 	if !errors.As(err, &unknown) {
 		return ""
 	}
-	return fmt.Sprintf("the certificate of %s is missing, which has issued the last one; browsers accept the "+
-		"service only with it, unless a private authority that they trust is meant", last.Issuer)
+	return fmt.Sprintf("the certificate of %s is missing, which has issued the last one; browsers accept "+
+		"the service only with it, unless they trust a private authority that has issued it", last.Issuer)
 }
 
 // namesOf lists the names and addresses that a certificate is for.

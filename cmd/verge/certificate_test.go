@@ -97,7 +97,8 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 			refused: []string{"tls: /tls.crt and /tls.key are no certificate with its key: " +
 				"private key does not match public key"}},
 		{name: "a file that holds no key", key: "no key",
-			refused: []string{"tls: /tls.key: there is no PEM in it; PEM begins with -----BEGIN PRIVATE KEY-----"}},
+			refused: []string{"tls: /tls.key: there is no PEM in it; PEM begins with -----BEGIN PRIVATE " +
+				"KEY-----"}},
 		{name: "expired and for another host", change: func(c *x509.Certificate) {
 			c.NotAfter, c.DNSNames = time.Now().Add(-time.Minute), nil
 		},

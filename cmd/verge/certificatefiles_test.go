@@ -26,11 +26,13 @@ func newChain(t *testing.T) (c chain) {
 	var above *x509.Certificate
 	var aboveKey *ecdsa.PrivateKey
 	for n, name := range []string{"Root", "Between", "Leaf"} {
-		template := &x509.Certificate{SerialNumber: big.NewInt(int64(n + 1)), Subject: pkix.Name{CommonName: name},
+		template := &x509.Certificate{SerialNumber: big.NewInt(int64(n + 1)),
+			Subject:   pkix.Name{CommonName: name},
 			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: name != "Leaf",
 			BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 		if name == "Leaf" {
-			template.DNSNames, template.KeyUsage = []string{"verify.example.com"}, x509.KeyUsageDigitalSignature
+			template.DNSNames, template.KeyUsage = []string{"verify.example.com"},
+				x509.KeyUsageDigitalSignature
 		}
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -78,33 +80,41 @@ const encryptedKey = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCR
 func TestCertificateFiles(t *testing.T) {
 	c := newChain(t)
 	damaged := strings.Replace(c.between, "-----END", "!\n-----END", 1)
-	oldEncrypted := "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n" +
+	oldEncrypted := "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: " +
+		"AES-128-CBC,00\n\nAAAA\n" +
 		"-----END EC PRIVATE KEY-----\n"
 	for _, row := range []struct{ rule, cert, key, refused, warned string }{
 		{"contract 13: a chain", c.leaf + c.between, c.key, "", ""},
 		{"contract 13: a chain with its root", c.leaf + c.between + c.root, c.key, "", ""},
-		{"contract 13: a byte order mark and CRLF", "\ufeff" + withCRLF(c.leaf+c.between), "\ufeff" + withCRLF(c.key), "",
+		{"contract 13: a byte order mark and CRLF", "\ufeff" + withCRLF(c.leaf+c.between), "\ufeff" +
+			withCRLF(c.key), "",
 			""},
-		{"contract 13: text between the blocks", "subject=a\n" + c.leaf + "\nissuer=b\n" + c.between, c.key, "", ""},
+		{"contract 13: text between the blocks", "subject=a\n" + c.leaf + "\nissuer=b\n" + c.between, c.key,
+			"", ""},
 		{"contract 13: certificate and key in one file", c.leaf + c.between + c.key, c.leaf + c.key, "", ""},
 		{"contract 13: the issuer's certificate first", c.between + c.leaf, c.key,
-			"tls: /tls.crt: the certificates are in the wrong order: the key in /tls.key is that of certificate 2", ""},
+			"tls: /tls.crt: the certificates are in the wrong order: the key in /tls.key is that of " +
+				"certificate 2", ""},
 		{"contract 13: the root first", c.root + c.between + c.leaf, c.key, "is that of certificate 3", ""},
 		{"contract 13: the issuer's certificate alone", c.between, c.key,
 			"are no certificate with its key: private key does not match", ""},
 		{"contract 13: an encrypted key", c.leaf + c.between, encryptedKey,
 			"tls: /tls.key: the key is encrypted: nobody is there to type the password", ""},
-		{"contract 13: an encrypted key of the old form", c.leaf, oldEncrypted, "tls: /tls.key: the key is encrypted", ""},
-		{"contract 13: UTF-16", inUTF16(c.leaf), c.key, "tls: /tls.crt: the file is in UTF-16; save it as UTF-8", ""},
+		{"contract 13: an encrypted key of the old form", c.leaf, oldEncrypted,
+			"tls: /tls.key: the key is encrypted", ""},
+		{"contract 13: UTF-16", inUTF16(c.leaf), c.key, "tls: /tls.crt: the file is in UTF-16; save it as " +
+			"UTF-8", ""},
 		{"contract 13: a key in UTF-16", c.leaf, inUTF16(c.key), "tls: /tls.key: the file is in UTF-16", ""},
 		{"contract 13: the files are swapped", c.key, c.leaf, "are no certificate with its key: ", ""},
 		{"contract 13: no PEM", "no certificate", c.key, "tls: /tls.crt: there is no PEM in it", ""},
-		{"contract 13: the first block is damaged", strings.Replace(c.leaf, "-----END", "!\n-----END", 1), c.key,
+		{"contract 13: the first block is damaged", strings.Replace(c.leaf, "-----END", "!\n-----END", 1),
+			c.key,
 			"tls: /tls.crt: one of its PEM blocks is damaged; 0 can be read", ""},
 		{"contract 13: the intermediate is missing", c.leaf, c.key, "",
 			"tls: /tls.crt: the certificate of CN=Between is missing, which has issued the last one"},
 		{"contract 13: the root in place of the intermediate", c.leaf + c.root, c.key, "",
-			"certificate 1 was not issued by certificate 2 (CN=Root); the certificate of its issuer, CN=Between"},
+			"certificate 1 was not issued by certificate 2 (CN=Root); the certificate of its issuer, " +
+				"CN=Between"},
 		{"contract 13: the intermediate is damaged", c.leaf + damaged, c.key, "",
 			"the certificate of CN=Between is missing"},
 	} {
@@ -117,7 +127,8 @@ func TestCertificateFiles(t *testing.T) {
 			if (code != exitOK) != (row.refused != "") || !strings.Contains(said, row.refused) {
 				t.Errorf("exit code %d: %s", code, said)
 			}
-			if strings.Contains(said, "warning: ") != (row.warned != "") || !strings.Contains(said, row.warned) {
+			if strings.Contains(said, "warning: ") != (row.warned != "") || !strings.Contains(said,
+				row.warned) {
 				t.Errorf("want the warning %q: %s", row.warned, said)
 			}
 		})
@@ -129,10 +140,12 @@ func TestCertificateFiles(t *testing.T) {
 func TestFilesWithByteOrderMark(t *testing.T) {
 	c := newChain(t)
 	key := pemKey(t, newECKey(t))
-	config := strings.Replace(configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK"),
+	config := strings.Replace(configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks",
+		"HOOK"),
 		"/ring.json", "/marked.json", 1)
 	config += "[store]\nca = \"/ca.pem\"\n[[methods]]\nname = \"bank\"\nkind = \"oidc\"\nca = \"/ca.pem\"\n" +
-		"[methods.oidc]\nissuer = \"https://bank.example\"\nclient_id = \"verge\"\nprivate_key_file = \"/key.pem\"\n" +
+		"[methods.oidc]\nissuer = \"https://bank.example\"\nclient_id = \"verge\"\nprivate_key_file = " +
+		"\"/key.pem\"\n" +
 		"proof = { claim = [\"adult\"], equals = true, age = 18 }\n"
 	files := map[string]string{"/verge.toml": config, "/ca.pem": c.root, "/key.pem": key}
 	for mark, change := range map[string]func(string) string{
@@ -152,12 +165,14 @@ func TestFilesWithByteOrderMark(t *testing.T) {
 		if err := writePrivate(p.fs, "/marked.json", []byte(change(string(ring)))); err != nil {
 			t.Fatal(err)
 		}
-		if code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"}); code != exitOK {
+		if code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml",
+			"--check"}); code != exitOK {
 			t.Errorf("contract 13: %s: exit code %d: %s", mark, code, said)
 		}
 	}
 	for file, says := range map[string]string{"/verge.toml": "/verge.toml: the file is in UTF-16",
-		"/ca.pem": "the file is in UTF-16", "/key.pem": "private_key_file: ", "/marked.json": "/marked.json: "} {
+		"/ca.pem": "the file is in UTF-16", "/key.pem": "private_key_file: ",
+		"/marked.json": "/marked.json: "} {
 		p := serveFiles(t, files)
 		ring, err := p.readSecretFile("/ring.json")
 		if err != nil {

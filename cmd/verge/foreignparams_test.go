@@ -49,7 +49,8 @@ func TestForeignParameters(t *testing.T) {
 			if got := s.outcome(t, id); status != c.page || got != c.want {
 				t.Fatalf("the browser ends with %d, and the session is %q: %s", status, got, page)
 			}
-			for _, path := range []string{"/verify/passkeys?a=b", "/console/sign-in?a=b", "/console/link?link=a"} {
+			for _, path := range []string{"/verify/passkeys?a=b", "/console/sign-in?a=b",
+				"/console/link?link=a"} {
 				if status, _ := v.open("GET", productionURL+path, nil); status == http.StatusBadRequest {
 					t.Errorf("%s: %d", path, status)
 				}

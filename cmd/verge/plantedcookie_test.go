@@ -16,11 +16,12 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// white is what Unicode calls white space and HTTP does not. A browser takes it for a part of a cookie's name.
-// A name that begins with it has no prefix __Host-, so any host of the domain may set it.
+// white is what Unicode calls white space and HTTP does not. A browser takes it for a part of a cookie's
+// name. A name that begins with it has no prefix __Host-, so any host of the domain may set it.
 var white = []string{"\u2000", "\u00a0", "\u0085", "\u1680", "\u3000", "\u2028"}
 
-// attacker has begun a login and has signed in to the console. Their cookies are what a victim's browser gets.
+// attacker has begun a login and has signed in to the console. Their cookies are what a victim's browser
+// gets.
 type attacker struct {
 	session string // of the verification
 	leave   string // where its button leads: to the provider
@@ -55,7 +56,8 @@ func (s *production) attacker(t *testing.T) attacker {
 	return attacker{id, leave, cookies}
 }
 
-// planted adds cookies to the requests to the service, as a browser does that keeps them for the whole domain.
+// planted adds cookies to the requests to the service, as a browser does that keeps them for the whole
+// domain.
 type planted struct {
 	header string
 	http.RoundTripper
@@ -108,8 +110,8 @@ func TestPlantedCookies(t *testing.T) {
 	}
 }
 
-// TestPlantedCookiesInChromium: the same in a real browser, whose own rules decide which cookie another host of
-// the domain may set.
+// TestPlantedCookiesInChromium: the same in a real browser, whose own rules decide which cookie another host
+// of the domain may set.
 func TestPlantedCookiesInChromium(t *testing.T) {
 	long.Skip(t, "TestPlantedCookiesInChromium")
 	t.Parallel()
@@ -120,8 +122,10 @@ func TestPlantedCookiesInChromium(t *testing.T) {
 	for _, c := range a.cookies {
 		plant += fmt.Sprintf("document.cookie = %q;", "\u2000"+c.Name+"="+c.Value+
 			"; Domain=example.com; Path=/; Secure; SameSite=Lax")
-		plant += fmt.Sprintf("document.cookie = %q;", c.Name+"="+c.Value+"; Domain=example.com; Path=/; Secure")
-		plant += fmt.Sprintf("document.cookie = %q;", "="+c.Name+"="+c.Value+"; Domain=example.com; Path=/; Secure")
+		plant += fmt.Sprintf("document.cookie = %q;", c.Name+"="+c.Value+"; Domain=example.com; Path=/; "+
+			"Secure")
+		plant += fmt.Sprintf("document.cookie = %q;", "="+c.Name+"="+c.Value+"; Domain=example.com; "+
+			"Path=/; Secure")
 	}
 	if err := chromedp.Do(ctx, chromedp.Navigate("https://evil.example.com/")); err != nil {
 		t.Fatal(err)
@@ -141,14 +145,15 @@ func TestPlantedCookiesInChromium(t *testing.T) {
 	at := location(ctx, func(at string) bool {
 		return strings.HasPrefix(at, productionURL) || strings.HasPrefix(at, productionShop)
 	})
-	if got := s.outcome(t, a.session); got != "PENDING" || !strings.HasPrefix(at, productionURL+"/verify/return/") {
+	if got := s.outcome(t, a.session); got != "PENDING" || !strings.HasPrefix(at,
+		productionURL+"/verify/return/") {
 		t.Errorf("contract 34: the session of the attacker is %q, and the victim sees %s", got, at)
 	}
 	if err := chromedp.Do(ctx, chromedp.Navigate(productionURL+"/console/account")); err != nil {
 		t.Fatal(err)
 	}
-	if at := location(ctx, func(at string) bool { return strings.Contains(at, "/console/") }); !strings.Contains(at,
-		"/console/sign-in") {
+	at = location(ctx, func(at string) bool { return strings.Contains(at, "/console/") })
+	if !strings.Contains(at, "/console/sign-in") {
 		t.Errorf("contract 43: the victim is signed in to the console, and sees %s", at)
 	}
 }

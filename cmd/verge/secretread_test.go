@@ -23,7 +23,8 @@ var readings = []struct{ rule, before, behind, says string }{
 func TestSecretsFromOutside(t *testing.T) {
 	config := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
 	inFile := strings.Replace(config, `secret_env = "HOOK"`, `secret_file = "/secret"`, 1)
-	const bank = "[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\nissuer = \"https://bank.example\"\n" +
+	const bank = "[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\nissuer = " +
+		"\"https://bank.example\"\n" +
 		"client_id = \"verge\"\nproof = { claim = [\"adult\"], equals = true, age = 18 }\n"
 	for _, source := range []struct {
 		name, config, variable, value string // the secret is in the variable, or else in /secret
@@ -33,13 +34,16 @@ func TestSecretsFromOutside(t *testing.T) {
 		{"a webhook's secret in a file", inFile, "", testSecret, "secret_file: /secret: "},
 		{"a credential of systemd", strings.Replace(inFile, "/secret", "hook", 1), "", testSecret,
 			"secret_file: /run/credentials/hook: "},
-		{"the operator token in a variable", config, operatorTokenVariable, testToken, operatorTokenVariable + ": "},
+		{"the operator token in a variable", config, operatorTokenVariable, testToken, operatorTokenVariable +
+			": "},
 		{"the operator token in a file", "operator_token_file = \"/secret\"\n" + config, "", testToken,
 			"operator_token_file: /secret: "},
-		{"the store's password in a variable", config, kvPasswordVariable, "pass word", kvPasswordVariable + ": "},
+		{"the store's password in a variable", config, kvPasswordVariable, "pass word", kvPasswordVariable +
+			": "},
 		{"the store's password in a file", config + "[store]\npassword_file = \"/secret\"\n", "", "pass word",
 			"store.password_file: /secret: "},
-		{"a client secret in a file", config + bank + "client_secret_file = \"/secret\"\n", "", "client-secret",
+		{"a client secret in a file", config + bank + "client_secret_file = \"/secret\"\n", "",
+			"client-secret",
 			"client_secret_file: /secret: "},
 		{"a client secret in a variable", config + bank + "client_secret_env = \"CLIENT\"\n", "CLIENT",
 			"client-secret", "client_secret_env: CLIENT: "},
@@ -56,7 +60,8 @@ func TestSecretsFromOutside(t *testing.T) {
 						return text, true
 					case name == credentials:
 						return "/run/credentials", true
-					case name == operatorTokenVariable && strings.Contains(source.config, "operator_token_file"):
+					case name == operatorTokenVariable && strings.Contains(source.config,
+						"operator_token_file"):
 						return "", false
 					}
 					return inherited(name)
@@ -81,7 +86,9 @@ func TestSecretsOfCommands(t *testing.T) {
 		p := serveFiles(t, map[string]string{"/secret": text})
 		p.getenv = func(string) (string, bool) { return text, true }
 		for source, read := range map[string]func() (string, error){
-			"a token in a file":     func() (string, error) { return serverFlags{TokenFile: "/secret"}.token(p) },
+			"a token in a file": func() (string, error) {
+				return serverFlags{TokenFile: "/secret"}.token(p)
+			},
 			"a token in a variable": func() (string, error) { return serverFlags{}.token(p) },
 			"a webhook's secret in a file": func() (string, error) {
 				return (&webhookVerifyCmd{SecretFile: "/secret"}).secret(p)

@@ -1159,14 +1159,16 @@ func TestParametersOfOthers(t *testing.T) {
 		get, post  int
 	}{
 		{"contract 22: unknown ones", "&utm_source=a&x=1&x=2&x=%zz&y=a;b&%zz=1", 200, 303},
-		{"contract 22: one that is used, twice", "&integration=" + shopID + "&integration=" + shopID, 400, 400},
+		{"contract 22: one that is used, twice", "&integration=" + shopID + "&integration=" + shopID, 400,
+			400},
 		{"contract 22: one that is used, in bad encoding", "&name=%zz", 400, 400},
 	} {
 		w := newWorld(t)
 		if resp := w.ask("GET", mine+"/test?x="+c.text, "developer", ""); resp.Status != c.get {
 			t.Errorf("%s: an address: %d", c.rule, resp.Status)
 		}
-		if resp := w.ask("GET", "/console/invitation?invitation=vrg_inv_good"+c.text, "", ""); resp.Status != c.get {
+		if resp := w.ask("GET", "/console/invitation?invitation=vrg_inv_good"+c.text, "",
+			""); resp.Status != c.get {
 			t.Errorf("%s: an invitation: %d", c.rule, resp.Status)
 		}
 		if resp := w.ask("GET", "/console/link?link=vrg_in_good"+c.text, "", ""); resp.Status != c.get {

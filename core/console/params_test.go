@@ -10,7 +10,8 @@ import (
 )
 
 // readsParam finds the places that read a parameter.
-var readsParam = regexp.MustCompile(`(?:(?:form|query)\.(?:Get|Has)|v\.(?:must|text|list|number|until))\("([^"]+)"`)
+var readsParam = regexp.MustCompile(`(?:(?:form|query)\.(?:Get|Has)|` +
+	`v\.(?:must|text|list|number|until))\("([^"]+)"`)
 
 // TestParams: the list has every parameter that the console reads, and no others (contract 22).
 func TestParams(t *testing.T) {

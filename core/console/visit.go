@@ -90,7 +90,8 @@ var params = []string{
 	// of addresses
 	"after", "from", "integration", invitationParam, linkParam, "next", noteParam, "out", "state", "to",
 	// of forms
-	"attempts", "browser_origins", "callback_origins", "callback_url", "challenge_age", "credential", "expires",
+	"attempts", "browser_origins", "callback_origins", "callback_url", "challenge_age", "credential",
+	"expires",
 	"id", "integration_id", "key", "level", "member", "method_settings", "methods", "minimum_age", "name",
 	"passkey", "passkeys", "publisher_id", "role", "secret", "session", "session_id", "token", "type",
 	"webhook_off", "webhook_url",

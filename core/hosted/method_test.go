@@ -224,8 +224,10 @@ func TestWhoMayComeBack(t *testing.T) {
 		{"contract 22: a parameter of the method in bad encoding", nil, returnURL("1") + "&error=%zz", 400},
 		{"contract 22: an unknown parameter in bad encoding", nil, returnURL("1") + "&x=%zz&%zz=1", 303},
 		{"contract 22: an unknown parameter twice", nil, returnURL("1") + "&x=1&x=2", 303},
-		{"contract 22: an unknown parameter with a semicolon", nil, returnURL("1") + "&session_state=abc;def", 303},
-		{"contract 22: unknown parameters of other methods", nil, returnURL("1") + "&iss=1&iss=2&flow=%zz", 303},
+		{"contract 22: an unknown parameter with a semicolon", nil, returnURL("1") + "&session_state=abc;def",
+			303},
+		{"contract 22: unknown parameters of other methods", nil, returnURL("1") + "&iss=1&iss=2&flow=%zz",
+			303},
 		{"an altered cookie", func(b *browser) {
 			for name, value := range b.cookies {
 				b.cookies[name] = value[:40] + "A" + value[41:]
@@ -279,7 +281,8 @@ func TestAnErrandIsNoForm(t *testing.T) {
 	b.leaves(flow)
 	for _, value := range b.cookies {
 		errand, _, _ := strings.Cut(value, ".")
-		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", tabField, "2")
+		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", tabField,
+			"2")
 		if resp.Status != 400 || kind(resp) != "damaged" || len(b.cookies) != 1 {
 			t.Errorf("contract 34: %d, a %s page, %d errands", resp.Status, kind(resp), len(b.cookies))
 		}

@@ -15,7 +15,8 @@ var others = []struct{ rule, text string }{
 	{"contract 22: an unknown parameter twice", "&x=1&x=2"},
 	{"contract 22: an unknown parameter with a semicolon", "&x=a;b&;"},
 	{"contract 22: an unknown parameter in bad encoding", "&x=%zz&%zz=1&y=%e9&%"},
-	{"contract 22: names that differ from ours in case or by brackets", "&Flow=1&flow[]=2&FLOW=3&Outcome=%zz"},
+	{"contract 22: names that differ from ours in case or by brackets",
+		"&Flow=1&flow[]=2&FLOW=3&Outcome=%zz"},
 }
 
 // TestParameters_Link: the hosted link and a form are read in the same way.
@@ -27,7 +28,8 @@ func TestParameters_Link(t *testing.T) {
 			t.Errorf("%s: the link: %d", c.rule, resp.Status)
 		}
 		w.provider.decision.Verdict = method.Approved
-		if resp := w.form("flow=" + url.QueryEscape(flow) + "&outcome=approve" + c.text); resp.Status != 303 ||
+		if resp := w.form("flow=" + url.QueryEscape(flow) + "&outcome=approve" +
+			c.text); resp.Status != 303 ||
 			w.provider.acts != 1 {
 			t.Errorf("%s: the form: %d, the method acted %d times", c.rule, resp.Status, w.provider.acts)
 		}
@@ -53,7 +55,8 @@ func TestParameters_Link(t *testing.T) {
 	_, flow := w.flow(t, nil)
 	resp := w.form("flow=" + url.QueryEscape(flow) + "&outcome=cancel&outcome=approve")
 	if resp.Status != 400 || w.provider.acts != 0 {
-		t.Errorf("contract 22: the outcome twice: %d, the method acted %d times", resp.Status, w.provider.acts)
+		t.Errorf("contract 22: the outcome twice: %d, the method acted %d times", resp.Status,
+			w.provider.acts)
 	}
 }
 
@@ -68,7 +71,8 @@ func TestParameters_Passkeys(t *testing.T) {
 		w := passkeyWorld(t)
 		w.has()
 		form := w.uses(w.looks()).Encode()
-		return w.ActPasskeys(ctx, &web.Request{Method: "POST", Path: api.PasskeysPath, Body: []byte(form + text),
+		return w.ActPasskeys(ctx, &web.Request{Method: "POST", Path: api.PasskeysPath, Body: []byte(form +
+			text),
 			Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}, web.MaxBody)
 	}
 	for _, c := range others {
@@ -93,7 +97,8 @@ func TestParameters_Return(t *testing.T) {
 		b.leaves(flow)
 		bank.back.Verdict = method.Approved
 		resp := b.open(returnURL("1") + "&error=" + c.text)
-		if resp.Status != 303 || bank.returned != 1 || bank.query.Get("code") != "c" || !bank.query.Has("error") ||
+		if resp.Status != 303 || bank.returned != 1 || bank.query.Get("code") != "c" ||
+			!bank.query.Has("error") ||
 			bank.query.Has("x") || bank.query.Has("flow") {
 			t.Errorf("%s: %d, the bank got %v", c.rule, resp.Status, bank.query)
 		}

@@ -88,9 +88,15 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 // A webhook secret is one line of printable ASCII (contract 13), also one that is staged.
 func TestWebhookSecretIsOneLine(t *testing.T) {
 	const good = "whsec_Jx2m9QpL0vTzR4kW7nBd"
-	for given, says := range map[string]string{good: "", good + "\n": "more than one line", good + "\r\nx": "more than one line",
-		good + "\u200b": "byte 27 of it is not printable ASCII", "\ufeff" + good: "byte 1 of it is not printable ASCII",
-		good + "\t": "not printable ASCII", "größe" + good: "not printable ASCII"} {
+	for given, says := range map[string]string{
+		good:            "",
+		good + "\n":     "more than one line",
+		good + "\r\nx":  "more than one line",
+		good + "\u200b": "byte 27 of it is not printable ASCII",
+		"\ufeff" + good: "byte 1 of it is not printable ASCII",
+		good + "\t":     "not printable ASCII",
+		"größe" + good:  "not printable ASCII",
+	} {
 		w := newWorld(t)
 		i := &WebhookInput{URL: text("https://hooks.shop.example/a"), Secret: &given}
 		age := 25
@@ -104,7 +110,8 @@ func TestWebhookSecretIsOneLine(t *testing.T) {
 					t.Errorf("%s with a good secret: %v", what, err)
 				}
 			} else if !errors.As(err, &wrong) || wrong.Fields[0].Field != "webhook_secret" ||
-				!strings.Contains(wrong.Fields[0].Message, says) || strings.Contains(wrong.Fields[0].Message, good) {
+				!strings.Contains(wrong.Fields[0].Message, says) || strings.Contains(wrong.Fields[0].Message,
+				good) {
 				t.Errorf("%s with %q: %v", what, given, err)
 			}
 		}
@@ -126,7 +133,8 @@ func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
 	}
 	for origin, says := range map[string]string{"https://größe.example": "https://xn--gre-6ka8i.example",
 		"https://*.shop.example": "no wildcards", "https://shop.example:0": "port"} {
-		_, err := w.ChangeIntegration(ctx, admin, made.ID, "", IntegrationInput{BrowserOrigins: &[]string{origin}})
+		_, err := w.ChangeIntegration(ctx, admin, made.ID, "",
+			IntegrationInput{BrowserOrigins: &[]string{origin}})
 		var wrong *Invalid
 		if !errors.As(err, &wrong) || wrong.Fields[0].Field != "browser_origins" ||
 			!strings.Contains(wrong.Fields[0].Message, says) {

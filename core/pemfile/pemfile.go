@@ -75,7 +75,8 @@ func PrivateKey(file []byte) (*pem.Block, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("there are %d things in it, and it must hold one private key alone", len(found))
+		return nil, fmt.Errorf("there are %d things in it, and it must hold one private key alone",
+			len(found))
 	}
 	return found[0], nil
 }
@@ -85,7 +86,8 @@ func CheckClear(blocks []*pem.Block) error {
 	for _, block := range blocks {
 		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
 			return errors.New("the key is encrypted: nobody is there to type the password when the server " +
-				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody else read the file")
+				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody else read " +
+				"the file")
 		}
 	}
 	return nil

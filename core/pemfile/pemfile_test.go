@@ -29,7 +29,8 @@ func TestBlocks(t *testing.T) {
 		{"the last one is cut", a + b[:40], 0, "damaged; 1 can be read"},
 	} {
 		got, err := Blocks([]byte(c.file), "CERTIFICATE")
-		if len(got) != c.n || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+		if len(got) != c.n || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(),
+			c.wrong) {
 			t.Errorf("contract 13: %s: %d blocks, %v", c.rule, len(got), err)
 		}
 	}
@@ -63,7 +64,8 @@ func TestCertificates(t *testing.T) {
 		block("PRIVATE KEY", "AAAA"): "block 1 is a PRIVATE KEY; only certificates belong there",
 		"":                           "there is no PEM in it",
 	} {
-		if all, err := Certificates([]byte(file)); err == nil || all != nil || !strings.Contains(err.Error(), wrong) {
+		if all, err := Certificates([]byte(file)); err == nil || all != nil || !strings.Contains(err.Error(),
+			wrong) {
 			t.Errorf("contract 13: %q: %v", file, err)
 		}
 	}

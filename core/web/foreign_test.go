@@ -35,10 +35,12 @@ func TestReadForeign(t *testing.T) {
 		t.Fatalf("contract 22: in an object: %v, %v, %v", ok, okList, list)
 	}
 	element, ok := list[0].Object()
-	if n, okN := element.Value("v").Integer(); !ok || !okN || n != 3 || hasType(element, "r") || hasType(element, "s") {
+	if n, okN := element.Value("v").Integer(); !ok || !okN || n != 3 || hasType(element, "r") ||
+		hasType(element, "s") {
 		t.Error("contract 22: in an object of a list")
 	}
-	for _, body := range []string{``, `[]`, `{"a":1}{}`, `{"a":01}`, "{\"a\":\"\xff\"}", "\ufeff{}", `{"a":"\ud800"}`,
+	for _, body := range []string{``, `[]`, `{"a":1}{}`, `{"a":01}`, "{\"a\":\"\xff\"}", "\ufeff{}",
+		`{"a":"\ud800"}`,
 		`{"a":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `}`} {
 		if _, err := ReadForeign([]byte(body)); err == nil {
 			t.Errorf("contract 22: %q is read", body)
@@ -60,7 +62,8 @@ func hasType(o Object, name string) bool {
 	_, _, integer2 := o.Integer(name)
 	_, _, number2 := o.Number(name)
 	_, _, object2 := o.Object(name)
-	return text || boolean || integer || number || object || list || text2 || boolean2 || integer2 || number2 ||
+	return text || boolean || integer || number || object || list || text2 || boolean2 || integer2 ||
+		number2 ||
 		object2
 }
 
@@ -77,7 +80,8 @@ func TestReadForeignMany(t *testing.T) {
 	for n := range 3 * manyMembers {
 		name := "m" + strconv.Itoa(n)
 		got, _, ok := o.Integer(name)
-		if twice := n == 1 || n == 40; ok == twice || !twice && got != int64(n) || o.IsRepeated(name) != twice {
+		if twice := n == 1 || n == 40; ok == twice || !twice && got != int64(n) ||
+			o.IsRepeated(name) != twice {
 			t.Errorf("contract 22: %s is %d, %v", name, got, ok)
 		}
 	}

@@ -170,7 +170,8 @@ func TestReadFileFormRejectsParts(t *testing.T) {
 	for i := range many {
 		many[i] = fieldPart("unknown", "x")
 	}
-	if _, _, err := ReadFileForm(testFormType, []byte(formBody(many...)), "image", testFields...); err != nil {
+	if _, _, err := ReadFileForm(testFormType, []byte(formBody(many...)), "image",
+		testFields...); err != nil {
 		t.Fatalf("as many parts as may be: %v", err)
 	}
 	wantRejected(t, []rejectedForm{
@@ -192,10 +193,13 @@ func TestReadFileFormRejectsParts(t *testing.T) {
 
 // Parts that Verge does not use are ignored, whatever they hold.
 func TestReadFileFormIgnoresOthers(t *testing.T) {
-	fields, content, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("x", "1"), fieldPart("x", "2"),
-		filePart("photo", "a", "1"), filePart("photo", "a", "1"), fieldPart("y", "\xff"), fieldPart("flow", "x"),
+	fields, content, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("x", "1"), fieldPart("x",
+		"2"),
+		filePart("photo", "a", "1"), filePart("photo", "a", "1"), fieldPart("y", "\xff"), fieldPart("flow",
+			"x"),
 		"Content-Disposition: form-data; name=\"z\"\r\nContent-Type: text/plain\r\n\r\nx",
-		filePart("image", "a", "picture"), filePart("Image", "a", "1"), fieldPart("Flow", "y"))), "image", testFields...)
+		filePart("image", "a", "picture"), filePart("Image", "a", "1"), fieldPart("Flow", "y"))), "image",
+		testFields...)
 	if err != nil || len(fields) != 1 || fields.Get("flow") != "x" || string(content) != "picture" {
 		t.Errorf("contract 22: %q, %q, %v", fields, content, err)
 	}

@@ -19,8 +19,10 @@ const maxLength = 2048
 // What may be wrong with an origin, as whoever configures it reads it.
 const (
 	originForm = "an origin is https://host or https://host:port, with nothing behind it"
-	originDev  = "an origin is https://host or https://host:port, in dev mode also with http, with nothing behind it"
-	originHost = "its host must be a DNS name in ASCII, or an IP address in its usual form; there are no wildcards"
+	originDev  = "an origin is https://host or https://host:port, in dev mode also with http, with " +
+		"nothing behind it"
+	originHost = "its host must be a DNS name in ASCII, or an IP address in its usual form; there are no " +
+		"wildcards"
 	originPort = "its port must be a number from 1 to 65535 without leading zeros"
 )
 

@@ -55,7 +55,8 @@ var addresses = []struct {
 	{"an IPv4 address", "192.0.2.1:1", "https://192.0.2.1:1", ""},
 	{"an IPv6 address", "[2001:db8::1]", "https://[2001:db8::1]", ""},
 	{"an IPv6 address with the default port", "[2001:db8::1]:443", "https://[2001:db8::1]", ""},
-	{"a label of 63", strings.Repeat("a", 63) + ".example", "https://" + strings.Repeat("a", 63) + ".example", ""},
+	{"a label of 63", strings.Repeat("a", 63) + ".example", "https://" + strings.Repeat("a", 63) + ".example",
+		""},
 	{"a label of 64", strings.Repeat("a", 64) + ".example", "", "host"},
 	{"a name of 254 bytes", strings.Repeat("a.", 123) + "example1", "", "host"},
 	{"an empty label", "a..example", "", "host"},
@@ -105,14 +106,16 @@ func TestAddresses(t *testing.T) {
 			"contract 28: a webhook": CheckWebhook("https://"+c.host+"/hook?a=b", false),
 			"contract 36: an issuer": CheckEndpoint("https://"+c.host+"/op", false),
 		} {
-			if (problem == "") != (c.origin != "") || c.says != "port" && !strings.Contains(problem, c.says) && isASCII(c.host) {
+			if (problem == "") != (c.origin != "") || c.says != "port" && !strings.Contains(problem,
+				c.says) && isASCII(c.host) {
 				t.Errorf("%s: %s: %q: %s", reader, c.rule, c.host, problem)
 			}
 			if strings.HasPrefix(c.says, "xn--") && !strings.Contains(problem, c.says) {
 				t.Errorf("%s: %s: the message does not have %s: %s", reader, c.rule, c.says, problem)
 			}
 		}
-		if _, problem := ParseCallback("https://"+c.host+"/cb", CallbackRules{}); (problem == "") != (c.origin != "") {
+		if _, problem := ParseCallback("https://"+c.host+"/cb",
+			CallbackRules{}); (problem == "") != (c.origin != "") {
 			t.Errorf("contract 8: %s: the callback %q: %s", c.rule, c.host, problem)
 		}
 	}
@@ -155,7 +158,8 @@ func TestParseOrigin(t *testing.T) {
 		}
 	}
 	list := []string{"https://a.example:443", "nonsense", "http://b.example:80"}
-	if got := Origins(list); !slices.Equal(got, []string{"https://a.example", "nonsense", "http://b.example"}) ||
+	if got := Origins(list); !slices.Equal(got, []string{"https://a.example", "nonsense",
+		"http://b.example"}) ||
 		list[0] != "https://a.example:443" {
 		t.Errorf("contract 32: %q are kept as %q", list, got)
 	}
@@ -169,7 +173,8 @@ func TestCheckWebhook(t *testing.T) {
 	}{
 		{"https", "https://hooks.publisher.example/verge?x=1", true, false},
 		{"a port", "https://hooks.publisher.example:8443/", true, false},
-		{"escapes, and signs that stand for themselves", "https://hooks.publisher.example/a%20b/(c);d=e?f[]=g/h?i:@!$'*+,~", true,
+		{"escapes, and signs that stand for themselves",
+			"https://hooks.publisher.example/a%20b/(c);d=e?f[]=g/h?i:@!$'*+,~", true,
 			false},
 		{"http", "http://hooks.publisher.example/", false, true},
 		{"another scheme", "ftp://hooks.publisher.example/", false, false},

@@ -318,7 +318,8 @@ func TestExchange(t *testing.T) {
 // Contract 28: no proxy from the environment.
 // A webhook URL that an earlier release accepted is sent as a well-formed request line (contract 28).
 func TestQueryIsSentEscaped(t *testing.T) {
-	for query, want := range map[string]string{"shop=a b": "shop=a%20b", "a=é&b=%20": "a=%C3%A9&b=%20", "a=b&c": "a=b&c"} {
+	for query, want := range map[string]string{"shop=a b": "shop=a%20b", "a=é&b=%20": "a=%C3%A9&b=%20",
+		"a=b&c": "a=b&c"} {
 		u, err := (&guardedTransport{}).destination("https://a.example/hook?" + query)
 		if err != nil || u.String() != "https://a.example/hook?"+want {
 			t.Errorf("%q is sent as %v, %v", query, u, err)

@@ -204,7 +204,8 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 			t.Errorf("contract 34: %s of a response_code: a %s page (%d)", rule, p.Kind, p.Status)
 		}
 	}
-	if p := a.waiting.Go(strings.TrimSuffix(back, code) + strings.Repeat("A", len(code)) + "&x=1&x=2;&y=%zz"); p.Status != 403 {
+	if p := a.waiting.Go(strings.TrimSuffix(back, code) + strings.Repeat("A", len(code)) +
+		"&x=1&x=2;&y=%zz"); p.Status != 403 {
 		t.Errorf("contract 22: a guess among unknown parameters: a %s page (%d)", p.Kind, p.Status)
 	}
 	for _, malformed := range []string{"", "a", code + "a", code + "&response_code=" + code} {

@@ -59,7 +59,8 @@ func (c *client) readMetadata(o web.Object) (metadata, error) {
 		"token_endpoint_auth_methods_supported", "id_token_signing_alg_values_supported",
 		"code_challenge_methods_supported", "scopes_supported", "claims_supported", "acr_values_supported",
 		"prompt_values_supported") {
-		return metadata{}, fmt.Errorf("oidc: the discovery document has a member twice: %w", refused(badDiscovery))
+		return metadata{}, fmt.Errorf("oidc: the discovery document has a member twice: %w",
+			refused(badDiscovery))
 	}
 	if m.requiresPAR && !c.pushes {
 		return metadata{}, fmt.Errorf("oidc: the provider requires pushed requests: %w",

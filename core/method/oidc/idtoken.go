@@ -108,7 +108,8 @@ func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
 	if err != nil {
 		return claims{}, refused(jwtReason(err))
 	}
-	if token.IsRepeated("iss", "sub", "aud", "azp", "exp", "iat", "nbf", "nonce", "acr", "at_hash", "auth_time") {
+	if token.IsRepeated("iss", "sub", "aud", "azp", "exp", "iat", "nbf", "nonce", "acr", "at_hash",
+		"auth_time") {
 		return claims{}, refused(badClaims)
 	}
 	if r.dated && !token.Value("iat").Present() {

@@ -275,7 +275,8 @@ func TestJSONOfTheIDToken(t *testing.T) {
 	f.check(t, []forgery{
 		{"a member of the header twice", f.header(f.es(`,"alg":"ES256"`), jwt.SigningMethodES256, f.esKey),
 			"jwt_alg"},
-		{"contract 22: an unknown member of the header twice", f.header(f.es(`,"x":1,"x":2`), jwt.SigningMethodES256,
+		{"contract 22: an unknown member of the header twice", f.header(f.es(`,"x":1,"x":2`),
+			jwt.SigningMethodES256,
 			f.esKey), ""},
 		{"a key's name twice", f.header(f.es(`,"kid":"a"`), jwt.SigningMethodES256, f.esKey), "jwt_header"},
 		{"a header that is a list", f.header(`[]`, jwt.SigningMethodES256, f.esKey), "jwt_header"},

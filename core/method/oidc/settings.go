@@ -183,7 +183,8 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	s.dev = c.Dev
 	s.issuer = r.text("issuer")
 	r.required("issuer", s.issuer, weburl.IsEndpoint(s.issuer, c.Dev) && !strings.Contains(s.issuer, "?"),
-		cmp.Or(weburl.CheckEndpoint(s.issuer, c.Dev), "it must be the https address of the provider without a query, "+
+		cmp.Or(weburl.CheckEndpoint(s.issuer, c.Dev), "it must be the https address of the provider "+
+			"without a query, "+
 			"as the provider's documents spell it"))
 	s.clientID = r.text("client_id")
 	r.required("client_id", s.clientID, true, "the name of this client at the provider is missing")

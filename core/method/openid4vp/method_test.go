@@ -564,7 +564,8 @@ var noAnswers = []struct {
 	{"two states", plain, func(_ *world, m wallettest.Message) string {
 		return m.Form.Encode() + "&state=a"
 	}, "answer_form"},
-	{"a state in bad encoding", plain, func(*world, wallettest.Message) string { return "state=%zz" }, "answer_form"},
+	{"a state in bad encoding", plain, func(*world, wallettest.Message) string { return "state=%zz" },
+		"answer_form"},
 	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "vp_token"},
 	{"nothing", plain, func(*world, wallettest.Message) string { return "" }, "vp_token"},
 	{"a token that is no JSON", plain, func(_ *world, m wallettest.Message) string {
