@@ -216,6 +216,7 @@ type bankCase struct {
 	rotates bool   // the bank gets another key while the user is there
 	want    string // status and failure code
 	says    string // on the page; "": nothing is looked for
+	absent  string // the claim that session show and the log name as absent
 }
 
 // claimsOf returns what a bank claims of a person of that age, with one claim changed.
@@ -249,7 +250,7 @@ var bankCases = []bankCase{
 	{rule: "contract 36: the text true is not true", method: "plain",
 		login: login{Claims: claimsOf(40, "is_over_18", "true")}, want: "PENDING", says: unconfirmed},
 	{rule: "contract 36: no claim", method: "plain", login: login{Claims: claimsOf(40, "is_over_18", nil)},
-		want: "PENDING", says: unconfirmed},
+		want: "PENDING", says: unconfirmed, absent: "is_over_18"},
 	{rule: "contract 36: a claim whose scope the method does not ask for", method: "unasked",
 		login: login{Claims: claimsOf(40, "", nil)}, want: "PENDING", says: unconfirmed},
 	{rule: "contract 36: a birth date that is a year", method: "ida", login: login{Claims: bornIn("1975")},
@@ -367,7 +368,11 @@ func TestProduction(t *testing.T) {
 						id, code := s.walk(t, c)
 						codes = append(codes, code)
 						s.logs(t, c, id)
-						s.explains(t, id, c.method, c.want)
+						steps := s.explains(t, id, c.method, c.want)
+						if c.absent != "" && (len(steps) != 1 || steps[0].Reason != "claim_absent" ||
+							steps[0].Setting != "proof.claim" || steps[0].Detail != c.absent) {
+							t.Errorf("contract 48: session show has %+v, want claim_absent of %s", steps, c.absent)
+						}
 					})
 				}
 				if b.inGo != nil {
@@ -518,7 +523,7 @@ func (s *production) explains(t *testing.T, id, method, want string) []operate.S
 func (s *production) tellsNothing(t *testing.T, codes []string) {
 	t.Helper()
 	log := s.in.logs.String()
-	for _, secret := range append(codes, personCanary, "is_over_18", "birthdate", "PRIVATE KEY", s.key) {
+	for _, secret := range append(codes, personCanary, "PRIVATE KEY", s.key) {
 		if secret != "" && strings.Contains(log, secret) {
 			t.Errorf("contract 13: the log has %q", secret)
 		}

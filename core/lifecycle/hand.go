@@ -28,12 +28,8 @@ type Hand struct {
 
 // Outcome is the decision of a hand-off that is done.
 func (h Hand) Outcome() method.Decision {
-	d := method.Decision{Verdict: method.Verdict(h.Verdict), Reason: method.Reason(h.Reason), Basis: h.Basis,
-		Setting: h.Setting, Detail: h.Detail}
-	if h.Refusal != "" {
-		d.Refusal = &method.Refusal{Reason: h.Refusal}
-	}
-	return d
+	return method.Decision{Verdict: method.Verdict(h.Verdict), Reason: method.Reason(h.Reason), Basis: h.Basis,
+		Setting: h.Setting, Detail: h.Detail, Cause: h.Cause}
 }
 
 // Errors of hand-offs.
@@ -161,10 +157,8 @@ func (l *Lifecycle) EndHand(ctx context.Context, h Hand, d method.Decision, expi
 	}
 	c := h.HandClaims
 	c.Done, c.Verdict, c.Reason, c.Basis = true, int(d.Verdict), string(d.Reason), d.Basis
+	_, c.Cause = d.Result()
 	c.Setting, c.Detail = d.Setting, d.Detail
-	if d.Refusal != nil {
-		c.Refusal = d.Refusal.Reason
-	}
 	_, err := l.putHand(ctx, h, c, expires)
 	return err
 }

@@ -157,7 +157,7 @@ func TestEndHand_KeepsWhy(t *testing.T) {
 	coretest.Must(t, w.EndHand(ctx, h, d, token.At(s.ID.Expires())))
 	h, err := w.Hand(ctx, h.Handle)
 	coretest.Must(t, err)
-	got := []string{h.Reason, h.Refusal, h.Setting, h.Detail}
+	got := []string{h.Reason, h.Cause, h.Setting, h.Detail}
 	if want := []string{"unproven", "untrusted", "trust_anchors", "issuer"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("contract 48: the hand-off keeps %q, want %q", got, want)
 	}

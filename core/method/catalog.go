@@ -282,7 +282,7 @@ func (d Decision) Result() (result, reason string) {
 	if d.Refusal != nil {
 		return result, d.Refusal.Reason
 	}
-	return result, cmp.Or(string(d.Reason), result)
+	return result, cmp.Or(d.Cause, string(d.Reason), result)
 }
 
 // verdictEvents are what verdicts are counted as. Pending is no verdict yet.

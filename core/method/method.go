@@ -345,6 +345,9 @@ type Decision struct {
 	// Setting is the name of the setting that caused a verdict other than Approved, such as
 	// "proof.claim", for logs. Detail is a path or name in it, never a value of the user.
 	Setting, Detail string
+
+	// Cause is a more exact reason than Reason, for logs: a constant such as "claim_absent". "": Reason is all.
+	Cause string
 }
 
 // MaxState is the most bytes of a Decision's State.

@@ -146,7 +146,7 @@ type HandClaims struct {
 	Basis verdict.Basis `json:"by,omitzero"`
 
 	// For the log, as method.Decision has them.
-	Refusal string `json:"rf,omitempty"`
+	Cause   string `json:"cs,omitempty"`
 	Setting string `json:"sg,omitempty"`
 	Detail  string `json:"dt,omitempty"`
 }

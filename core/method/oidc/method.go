@@ -184,7 +184,9 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 			return method.Decision{}, err
 		}
 		if !there {
-			return denied(method.AttemptFailed, "credential.claim", c.credential.claim), nil
+			d := denied(method.AttemptFailed, "credential.claim", c.credential.claim)
+			d.Cause = claimAbsent
+			return d, nil
 		}
 	}
 	if claims.IsRepeated(p.names()...) {

@@ -75,6 +75,7 @@ func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.De
 	apply := func(c condition, says func(web.Value) method.Verdict) {
 		if verdict := follow(claims, c.claim, says); worse(d.Verdict, verdict) != d.Verdict {
 			d = denied(verdict, c.setting, c.claim)
+			d.Cause = c.cause(claims, verdict)
 		}
 	}
 	apply(p.condition, says)
@@ -83,6 +84,29 @@ func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.De
 	}
 	return d
 }
+
+// cause says for logs why a claim proves nothing.
+func (c condition) cause(claims web.Object, verdict method.Verdict) string {
+	if verdict != method.AttemptFailed {
+		return ""
+	}
+	present := func(v web.Value) method.Verdict {
+		if v.JSON() != "null" {
+			return method.Approved
+		}
+		return method.AttemptFailed
+	}
+	if follow(claims, c.claim, present) == method.Approved {
+		return claimUnreadable
+	}
+	return claimAbsent
+}
+
+// Causes of a failed attempt.
+const (
+	claimAbsent     = "claim_absent" // or null, or a part of the path to it is missing
+	claimUnreadable = "claim_unreadable"
+)
 
 // denied returns the decision by a claim that does not approve. It has the claim's path and not its value.
 func denied(verdict method.Verdict, setting string, claim []string) method.Decision {

@@ -3,6 +3,7 @@ package oidc_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,16 @@ func TestProof_Unconfirmed(t *testing.T) {
 			}
 			if d.Reason != reason {
 				t.Errorf("the reason is %q, want %q", d.Reason, reason)
+			}
+			cause := ""
+			if c.want == method.AttemptFailed {
+				cause = "claim_absent"
+				if strings.HasSuffix(c.rule, "a text") || strings.HasSuffix(c.rule, "another type") {
+					cause = "claim_unreadable"
+				}
+			}
+			if d.Cause != cause {
+				t.Errorf("contract 48: the cause is %q, want %q", d.Cause, cause)
 			}
 		})
 	}
