@@ -28,7 +28,8 @@ type Hand struct {
 
 // Outcome is the decision of a hand-off that is done.
 func (h Hand) Outcome() method.Decision {
-	return method.Decision{Verdict: method.Verdict(h.Verdict), Reason: method.Reason(h.Reason), Basis: h.Basis}
+	return method.Decision{Verdict: method.Verdict(h.Verdict), Reason: method.Reason(h.Reason),
+		Basis: h.Basis}
 }
 
 // Errors of hand-offs.
