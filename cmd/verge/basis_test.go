@@ -81,7 +81,8 @@ func (s *trust) serve(methods string) {
 	}
 	top := fmt.Sprintf("base_url = %q\nkv = %q\nkeyring = %q\n", productionURL,
 		"bolt:"+filepath.Join(s.dir, "verge.db"), s.ring)
-	config := strings.Replace(methods, "METHODS", top, 1) + "[[publishers]]\nid = \"pub_example\"\n" + s.engine
+	config := strings.Replace(methods, "METHODS", top, 1) +
+		"[[publishers]]\nid = \"pub_example\"\n" + s.engine
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -279,7 +280,8 @@ func TestTrust_Changes(t *testing.T) {
 				at = s.begins(s.second)
 				at.usesPasskey()
 				at.want("contract 38: a passkey of 18 where 18 is asked for", "COMPLETED")
-				if _, err := s.admin.ArchivePublisher(context.Background(), s.first.publisher, ""); err != nil {
+				_, err := s.admin.ArchivePublisher(context.Background(), s.first.publisher, "")
+				if err != nil {
 					t.Fatal(err)
 				}
 				at = s.begins(s.second)

@@ -54,8 +54,8 @@ var methodReasons = []string{
 	"outdated", // a verdict that was kept
 
 	// users' passkeys
-	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_trust", "passkey_elsewhere",
-	"passkey_level",
+	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_trust",
+	"passkey_elsewhere", "passkey_level",
 	"passkey_method", "passkey_age", "passkey_stricter",
 
 	// refusals of oidc and estimator

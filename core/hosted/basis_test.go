@@ -76,7 +76,8 @@ func newPostWorld(t *testing.T) *postWorld {
 // open starts the service anew, with the method post of a kind.
 func (w *postWorld) open(kind, level string, sandbox bool) {
 	w.t.Helper()
-	kinds := []method.Kind{testhost.Kind(kind, w.letters, sandbox), testhost.Kind("scripted", w.provider, true)}
+	kinds := []method.Kind{testhost.Kind(kind, w.letters, sandbox),
+		testhost.Kind("scripted", w.provider, true)}
 	catalog, wrong := method.NewCatalog(kinds, []method.Config{{Name: "post", Kind: kind, Level: level},
 		{Name: "scripted", Kind: "scripted"}}, false)
 	coretest.Must(w.t, wrong.Err())
@@ -116,8 +117,8 @@ func (w *postWorld) begins() *asked {
 func (a *asked) answered(sender string, same bool) {
 	a.t.Helper()
 	handle, _ := session.ParseBoxHandle(a.w.record(a.flow).Box)
-	resp, err := a.Answer(ctx, &web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle,
-		same)
+	resp, err := a.Answer(ctx,
+		&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle, same)
 	if err != nil || resp.Status != 200 {
 		a.t.Fatalf("the letter: %+v, %v", resp, err)
 	}
@@ -145,7 +146,9 @@ var changes = []struct {
 	holds bool // the verdict is still enough
 }{
 	{"nothing", func(*postWorld) {}, true},
-	{"another anchor is added", func(w *postWorld) { w.letters.senders = append(w.letters.senders, "new") }, true},
+	{"another anchor is added", func(w *postWorld) {
+		w.letters.senders = append(w.letters.senders, "new")
+	}, true},
 	{"another anchor is removed", func(w *postWorld) { w.letters.senders = []string{"mint"} }, true},
 	{"its anchor is removed", func(w *postWorld) { w.letters.senders = []string{"bank"} }, false},
 	{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" }, false},
@@ -265,7 +268,8 @@ func TestBox_WithoutBasis(t *testing.T) {
 	}
 }
 
-// phone opens the hand-off of a session on another browser, and returns that and the computer's page that waits.
+// phone opens the hand-off of a session on another browser, and returns that and the computer's page that
+// waits.
 func (a *asked) phone() (p *asked, waits string) {
 	a.t.Helper()
 	page := a.open("/verify?" + here(a.flow))
@@ -367,7 +371,8 @@ func TestHand_NoChangedMeanwhile(t *testing.T) {
 		{"a lower age is enough", func(w *postWorld) {
 			w.asks(func(i *integration.Integration) { i.MinimumAge = 14 })
 		}, session.Started},
-		{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" }, session.Started},
+		{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" },
+			session.Started},
 	} {
 		t.Run("contract 40: "+c.name, func(t *testing.T) {
 			w := newPostWorld(t)
@@ -418,7 +423,9 @@ var passkeyChanges = []struct {
 	holds bool
 }{
 	{"its publisher is archived", (*postWorld).archives, false},
-	{"all passkeys are ended", func(w *postWorld) { coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a")) }, false},
+	{"all passkeys are ended", func(w *postWorld) {
+		coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a"))
+	}, false},
 	{"the method is gone", func(w *postWorld) {
 		w.asks(func(i *integration.Integration) { i.Methods = []string{"post", "scripted"} })
 		delete(w.Methods, "post")
@@ -519,8 +526,8 @@ func TestHand_PlantedCookie(t *testing.T) {
 			seen := w.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle,
 				Header: web.Header{"Cookie": {white + name + "=" + value}}}, handle)
 			if seen.Status != 409 || kind(seen) != "phone_taken" {
-				t.Errorf("contract 40: with a planted %q the victim's phone gets %d, %s", white+name, seen.Status,
-					kind(seen))
+				t.Errorf("contract 40: with a planted %q the victim's phone gets %d, %s", white+name,
+					seen.Status, kind(seen))
 			}
 		}
 	}

@@ -101,7 +101,8 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 // keptStep returns the step of a browser that comes for the answer to a box. Kept is not nil, even if it is
 // empty: there is an answer.
 func keptStep(b lifecycle.Box, s token.ProviderClaims, form url.Values, back bool) method.Step {
-	return method.Step{Form: form, Back: back, State: s.State, Basis: b.Basis, Kept: append([]byte{}, b.Kept...)}
+	return method.Step{Form: form, Back: back, State: s.State, Basis: b.Basis,
+		Kept: append([]byte{}, b.Kept...)}
 }
 
 // isBoxOf reports whether a box is the one of an errand, and still the one of its attempt.

@@ -77,8 +77,8 @@ func (v *visit) proves(d method.Decision) verdict.Basis {
 	return d.Basis
 }
 
-// standing returns what has become of that by which a passkey was made, or would be. A sandbox verifies nobody, so
-// nothing stands by it outside of dev.
+// standing returns what has become of that by which a passkey was made, or would be. A sandbox verifies
+// nobody, so nothing stands by it outside of dev.
 func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
 	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
 	switch {
@@ -276,10 +276,11 @@ func (v *visit) mayEnrol(r session.Record) (bool, error) {
 	return err == nil && p.Counts(st), err
 }
 
-// proof is what a passkey stands for that is made of a completed session. It has the minute alone, because the
-// exact time would name the session to those who read the store.
+// proof is what a passkey stands for that is made of a completed session. It has the minute alone, because
+// the exact time would name the session to those who read the store.
 func (v *visit) proof(r session.Record) passkey.Proof {
-	return passkey.Proof{Basis: r.Proven, Proven: r.At.Truncate(time.Minute), Publisher: v.session.Integration.PublisherID}
+	return passkey.Proof{Basis: r.Proven, Proven: r.At.Truncate(time.Minute),
+		Publisher: v.session.Integration.PublisherID}
 }
 
 // passkeyName is what a device calls a new passkey. Where it counts with one publisher alone, it has the name

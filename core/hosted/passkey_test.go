@@ -755,7 +755,8 @@ func TestWhatANewPasskeyStandsFor(t *testing.T) {
 	if resp.Status != 303 {
 		t.Fatalf("contract 38: %d: %s", resp.Status, resp.Body)
 	}
-	proven.Method, proven.Kind, proven.Level, proven.ChallengeAge, proven.MinimumAge = "bank", "bank", "L2", 0, 16
+	proven.Method, proven.Kind, proven.Level = "bank", "bank", "L2"
+	proven.ChallengeAge, proven.MinimumAge = 0, 16
 	if got, want := find().Proof, (passkey.Proof{Basis: proven, Publisher: "pub_a",
 		Proven: of(w.record(flow).At)}); got != want {
 		t.Errorf("contract 38: after a proof the passkey stands for %+v, want %+v", got, want)

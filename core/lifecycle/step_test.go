@@ -33,12 +33,12 @@ func TestEnded_KeptAndLogged(t *testing.T) {
 	}{
 		{"contract 48: one commit", func(*world, Session) string { return "" }, 1, true},
 		{"contract 48: the commit that gives the claim back", func(w *world, s Session) string {
-			claim, err := w.Claim(ctx, s, 0, time.Minute)
+			claim, err := w.Claim(ctx, s, Asking{}, time.Minute)
 			coretest.Must(t, err)
 			return claim
 		}, 1, true},
 		{"contract 37: another request asks", func(w *world, s Session) string {
-			_, err := w.Claim(ctx, s, 0, time.Minute)
+			_, err := w.Claim(ctx, s, Asking{}, time.Minute)
 			coretest.Must(t, err)
 			return ""
 		}, 0, false},

@@ -8,8 +8,8 @@ import (
 )
 
 // Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of
-// the same kind, its settings have the same fingerprint, and it trusts what the proof led to. An approval must
-// be enough for what is asked now. Any other verdict counts unless less is asked now.
+// the same kind, its settings have the same fingerprint, and it trusts what the proof led to. An approval
+// must be enough for what is asked now. Any other verdict counts unless less is asked now.
 func (o Opened) Holds(s Session, d Decision) bool {
 	b, now := d.Basis, o.basis(s)
 	if d.Verdict != Approved {
@@ -53,8 +53,8 @@ func (o Opened) trusts(trust string) bool {
 	return trust == ""
 }
 
-// judge has the method decide, and adds what it has judged by. The error is ErrOutdated for an answer that was
-// kept and does not count any more, and for an approval that proves less than was asked for.
+// judge has the method decide, and adds what it has judged by. The error is ErrOutdated for an answer that
+// was kept and does not count any more, and for an approval that proves less than was asked for.
 func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, error) {
 	kept := step.Kept != nil
 	if kept && !o.isBehind(step.Basis) { // so the method need not read what another one has kept

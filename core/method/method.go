@@ -338,8 +338,8 @@ type Decision struct {
 	// Basis is what the verdict was judged by. Opened sets it.
 	Basis verdict.Basis
 
-	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the method
-	// has one source of trust, which its settings name.
+	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the
+	// method has one source of trust, which its settings name.
 	Trust string
 
 	// Setting is the name of the setting that caused a verdict other than Approved, such as

@@ -49,8 +49,8 @@ type Record struct {
 // ID names the record for Store.Delete. It is no secret, and says nothing of the credential.
 func (r Record) ID() string { return r.hash }
 
-// stored is the record as JSON. The MAC that ends it is token.SignRecord's. A record of an earlier release has no
-// fingerprint, so it counts for nothing.
+// stored is the record as JSON. The MAC that ends it is token.SignRecord's. A record of an earlier release
+// has no fingerprint, so it counts for nothing.
 type stored struct {
 	Proof
 	At       time.Time  `json:"at"` // when it was written
@@ -84,7 +84,8 @@ func parse(b []byte) (Record, error) {
 		!s.Until.After(s.Made) {
 		return Record{}, errDamaged
 	}
-	r := Record{Proof: s.Proof, Made: s.Made.UTC(), Until: s.Until.UTC(), written: s.At.UTC(), key: s.Key, counter: s.Counter,
+	r := Record{Proof: s.Proof, Made: s.Made.UTC(), Until: s.Until.UTC(), written: s.At.UTC(),
+		key: s.Key, counter: s.Counter,
 		eligible: s.Eligible, backedUp: s.BackedUp}
 	r.Proven = r.Proven.UTC()
 	if s.Blocked != nil {

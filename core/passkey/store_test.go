@@ -95,8 +95,8 @@ func (w *world) use(changes ...func(*passkeytest.Ceremony)) (Record, error) {
 	return w.Use(ctx, challenge, at, answer)
 }
 
-var anEstimate = Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Method: "camera", Kind: "estimator",
-	Fingerprint: "f", Trust: "t"}, Publisher: "pub_a"}
+var anEstimate = Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Method: "camera",
+	Kind: "estimator", Fingerprint: "f", Trust: "t"}, Publisher: "pub_a"}
 
 func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	w := newWorld(t)
@@ -104,7 +104,8 @@ func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	w.clock.Advance(time.Hour)
 	for range 2 {
 		r, err := w.use()
-		if err != nil || r.Basis != anEstimate.Basis || r.Publisher != "pub_a" || !r.Proven.Equal(r.Made) || !r.Blocked.IsZero() ||
+		if err != nil || r.Basis != anEstimate.Basis || r.Publisher != "pub_a" ||
+			!r.Proven.Equal(r.Made) || !r.Blocked.IsZero() ||
 			r.Until.Sub(r.Made) != 365*24*time.Hour || !r.Made.Equal(w.clock.Now().Add(-time.Hour)) {
 			t.Fatalf("contract 38: %+v, %v", r, err)
 		}
@@ -420,8 +421,8 @@ func TestTally_Limit(t *testing.T) {
 	w := newWorld(t)
 	for p := range partitions {
 		for n := range 300 {
-			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: fmt.Sprintf("%032x", 1000*p+n), Partition: partition(p),
-				Puts: []kv.Put{{Name: belongs("pub_a", strconv.Itoa(n)),
+			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: fmt.Sprintf("%032x", 1000*p+n),
+				Partition: partition(p), Puts: []kv.Put{{Name: belongs("pub_a", strconv.Itoa(n)),
 					Value: []byte(made.Format(time.RFC3339Nano))}}}))
 		}
 	}

@@ -1,6 +1,6 @@
-// Package verdict has the basis of a verdict: what a method judged it by. The core stores it with each verdict
-// that is used later: an answer that waits for its browser, a verdict of a phone, the outcome of a session,
-// and a passkey. Whoever uses the verdict compares the basis with what holds then.
+// Package verdict has the basis of a verdict: what a method judged it by. The core stores it with each
+// verdict that is used later: an answer that waits for its browser, a verdict of a phone, the outcome of a
+// session, and a passkey. Whoever uses the verdict compares the basis with what holds then.
 package verdict
 
 import (

@@ -43,7 +43,8 @@ func TestSuffices(t *testing.T) {
 		{"a proof for an estimate", func(_, now *Basis) { now.ChallengeAge = 25 }, false},
 		{"settings that were added", func(_, now *Basis) { now.Settings = "a" }, false},
 		{"settings that were removed", func(judged, _ *Basis) { judged.Settings = "a" }, true},
-		{"settings that changed", func(judged, now *Basis) { judged.Settings, now.Settings = "a", "b" }, false},
+		{"settings that changed", func(judged, now *Basis) { judged.Settings, now.Settings = "a", "b" },
+			false},
 		{"nothing", func(judged, _ *Basis) { *judged = Basis{} }, false},
 	} {
 		judged, now := asked, asked

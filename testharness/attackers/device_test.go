@@ -127,8 +127,8 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 		proof: []string{"core/hosted:TestAPasskeyThatIsNotAccepted", "core/passkey:TestWhatAPasskeyIsWorth"},
 	},
 	{
-		says: "It counts while that by which it was made holds: the kind and the settings of the method, the " +
-			"trust anchor, and its publisher.",
+		says: "It counts while that by which it was made holds: the kind and the settings of the " +
+			"method, the trust anchor, and its publisher.",
 		tries: "one whose anchor was removed, whose method is of another kind or has other settings, whose " +
 			"publisher is archived, and one that is to stand for what was saved after the check",
 		gets: "the page with the other methods",
@@ -152,8 +152,8 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 	},
 	{
 		says: "A passkey is made of a check that has just succeeded, once, in the browser that " +
-			"was checked, and never of another passkey, of a sandbox outside of dev, or of a check from before " +
-			"the operator has ended the publisher's passkeys.",
+			"was checked, and never of another passkey, of a sandbox outside of dev, or of a check from " +
+			"before the operator has ended the publisher's passkeys.",
 		tries: "to make one before the success, after a failure, of another's session, twice, " +
 			"under another's id, and out of a session that a passkey or a sandbox completed, or that " +
 			"completed before all were ended",

@@ -13,8 +13,8 @@ var (
 	_ method.Truster       = (*openID)(nil)
 )
 
-// Fingerprint implements method.Fingerprinter. Of the trust anchors a verdict depends on one alone, which is its
-// Trust, so the others may change.
+// Fingerprint implements method.Fingerprinter. Of the trust anchors a verdict depends on one alone, which is
+// its Trust, so the others may change.
 func (o *openID) Fingerprint() string { return verdict.Digest(o.settings.profile.name) }
 
 // Trusts implements method.Truster.
