@@ -28,7 +28,9 @@
 //
 //   - Anybody on the network: They make no token, session id or key that is
 //     taken, and no answer tells why. Nothing of another deployment is taken,
-//     even where it has the same key ring. Guesses are counted by address. An
+//     even where it has the same key ring. Guesses are counted by address. After
+//     twenty wrong operator tokens in a minute, no token of the address is
+//     judged until the minute ends, and the audit names the address. An
 //     idle or slow connection costs a connection and keeps no request of
 //     others waiting.
 //   - A browser: It can read, alter, share and repeat what it is sent. What it

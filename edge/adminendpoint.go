@@ -80,9 +80,9 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 }
 
 // authorize returns the holder of the request's operator token if they may do op; "" is no operation.
-// Otherwise it returns the refusal. The engine judges every token, because it counts the wrong ones. The token
-// of the configuration is let in whatever the engine answers, except that too many wrong tokens came from the
-// address: an operator must be able to replace a module that answers nobody.
+// Otherwise it returns the refusal. The engine judges every token, because it counts the wrong ones. The
+// token of the configuration is let in whatever the engine answers, except that too many wrong tokens came
+// from the address: an operator must be able to replace a module that answers nobody.
 func (s *Service) authorize(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {
@@ -114,7 +114,9 @@ const engineTime = 2 * time.Second
 
 // askWho asks the engine whose token the request has, and whether it may do op. The response is nil if there
 // is none.
-func (s *Service) askWho(ctx context.Context, req *web.Request, op operate.Operation, briefly bool) *web.Response {
+func (s *Service) askWho(
+	ctx context.Context, req *web.Request, op operate.Operation, briefly bool,
+) *web.Response {
 	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
 	if op != "" {
 		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()

@@ -7,8 +7,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// The binary serves where Go's cryptography refuses all that FIPS 140-3 does not approve: it reads the tokens of
-// instances elsewhere, so it makes the same ones.
+// The binary serves where Go's cryptography refuses all that FIPS 140-3 does not approve: it reads the tokens
+// of instances elsewhere, so it makes the same ones.
 func TestServe_FIPSOnly(t *testing.T) {
 	t.Parallel()
 	sink := newEvents(t)
@@ -17,8 +17,8 @@ func TestServe_FIPSOnly(t *testing.T) {
 	plain := s.start()
 	s.env = []string{"GODEBUG=fips140=only"}
 	only := s.start()
-	for name, from := range map[string][2]*served{"alone": {only, only}, "from another instance": {plain, only},
-		"to another instance": {only, plain}} {
+	for name, from := range map[string][2]*served{"alone": {only, only},
+		"from another instance": {plain, only}, "to another instance": {only, plain}} {
 		id, redirect, err := from[0].publisher.start(testIntegration)
 		if err != nil {
 			t.Fatalf("%s: %v: %s", name, err, only.logs)

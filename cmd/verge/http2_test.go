@@ -59,8 +59,8 @@ var (
 	h2specFailure = regexp.MustCompile(`(?m)^ *× \d+: (.*)$`)
 )
 
-// ofNetHTTP has the cases that net/http decides in its own way: it ends a connection with a setting that is there
-// twice, and answers 400 to a header that HTTP/2 does not have, where h2spec wants the stream reset.
+// ofNetHTTP has the cases that net/http decides in its own way: it ends a connection with a setting that is
+// there twice, and answers 400 to a header that HTTP/2 does not have, where h2spec wants the stream reset.
 var ofNetHTTP = []string{
 	"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
 	"Sends a HEADERS frame that contains the connection-specific header field",
@@ -79,8 +79,8 @@ func TestServe_H2spec(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	// It ends with an error if any case failed, so its report decides.
-	out, err := exec.CommandContext(ctx, program, "--tls", "--insecure", "--host", "127.0.0.1", "--port", port,
-		"--path", "/verify/file", "--timeout", "4").CombinedOutput()
+	out, err := exec.CommandContext(ctx, program, "--tls", "--insecure", "--host", "127.0.0.1", "--port",
+		port, "--path", "/verify/file", "--timeout", "4").CombinedOutput()
 	all := string(out)
 	if found := h2specSummary.FindStringSubmatch(all); found == nil || len(found[1]) < 3 {
 		t.Fatalf("h2spec did not run: %v\n%s", err, all)

@@ -173,8 +173,8 @@ const (
 	hangUpMost  = 30 * time.Second
 )
 
-// onHangUps carries out each SIGHUP, until hangUps is closed. act is called again, with first false, as long as
-// it returns true. A newer SIGHUP takes the place of the one that waits.
+// onHangUps carries out each SIGHUP, until hangUps is closed. act is called again, with first false, as long
+// as it returns true. A newer SIGHUP takes the place of the one that waits.
 func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.Time,
 	act func(first bool) (again bool)) {
 	for range hangUps {
@@ -215,8 +215,8 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		return false // the server stops, and reads them when it starts again
 	}
 	if kv.Failed(err) {
-		running.log.Warn("SIGHUP: publishers and integrations are not in the store yet; it is tried again until "+
-			"the store takes them", "error", err.Error())
+		running.log.Warn("SIGHUP: the store is away; publishers and integrations are read again once it is back",
+			"error", err.Error())
 		return true
 	}
 	if err != nil {

@@ -196,7 +196,8 @@ func TestHangUpReadsTheSite(t *testing.T) {
 	}
 }
 
-// A SIGHUP during an outage of the store is carried out once the store is back, or a newer one takes its place.
+// A SIGHUP during an outage of the store is carried out once the store is back, or a newer one takes its
+// place.
 func TestHangUps_StoreAway(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
@@ -256,7 +257,7 @@ func TestServe_HangUpWhileStoreAway(t *testing.T) {
 	}
 	in.hangUp(t)
 	eventually(t, "the first attempt", func() bool {
-		return strings.Contains(in.logs.String(), "SIGHUP: publishers and integrations are not in the store yet")
+		return strings.Contains(in.logs.String(), "SIGHUP: the store is away")
 	})
 	redis.Start()
 	eventually(t, "the change", func() bool {

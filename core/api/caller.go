@@ -27,8 +27,8 @@ var errUnauthorized = &reply.Error{Code: reply.Unauthorized,
 var errNoStartKey = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as " +
 	"\"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
 
-// secretCaller returns the active secret key in the Authorization header. ofKey has the limits of the key, nil
-// if there are none.
+// secretCaller returns the active secret key in the Authorization header. ofKey has the limits of the key,
+// nil if there are none.
 func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
 	text, _ := c.bearer()
 	presented := integration.Present(integration.SecretPrefix, text)

@@ -388,8 +388,8 @@ func TestPublicKey_LimitOfNetwork(t *testing.T) {
 	}
 }
 
-// Contract 30: starts_per_publisher bounds the sessions of all keys and addresses together, and a start that is
-// refused charges nothing else.
+// Contract 30: starts_per_publisher bounds the sessions of all keys and addresses together, and a start that
+// is refused charges nothing else.
 func TestStart_LimitOfPublisher(t *testing.T) {
 	w := newWorld(t)
 	w.Limits = Limits{StartsPerPublisher: ratelimit.PerMinute(30)}.WithDefaults()
@@ -404,7 +404,8 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 			header, body = web.Header{}, startWith(another)
 		}
 		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: header,
-			Body: []byte(body), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})}, web.MaxBody, Start)
+			Body: []byte(body), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})},
+			web.MaxBody, Start)
 		var e *reply.Error
 		if errors.As(err, &e); e == nil {
 			started++
@@ -419,8 +420,9 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 		t.Errorf("contract 30: 661 requests start %d sessions, want 30", started)
 	}
 	w.Clock.Advance(2 * time.Second)
-	if _, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
-		Body: []byte(startBody()), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start); err != nil {
+	_, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
+		Body: []byte(startBody()), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
+	if err != nil {
 		t.Errorf("contract 30: 2 s later: %v", err)
 	}
 }

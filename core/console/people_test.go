@@ -37,8 +37,9 @@ func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 		Registry:  member.New(w.Host.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
 		Directory: d,
 		Guard: &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)},
-			Limit: ratelimit.PerMinute(20), Operations: &operate.Operations{KV: w.Host.KV, Sealer: w.Host.Sealer,
-				Now: w.Host.Now, Random: w.Host.Random, Log: w.Host.Log}},
+			Limit: ratelimit.PerMinute(20),
+			Operations: &operate.Operations{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now,
+				Random: w.Host.Random, Log: w.Host.Log}},
 		Sealer: w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
 	}
 	w.Access = p

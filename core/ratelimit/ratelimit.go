@@ -64,8 +64,8 @@ func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
 	return Rule{Name: name, Key: clientKey(addr), client: true, Limit: limit}
 }
 
-// NetworkRule is a limit on the /48 of a client's IPv6 address, the most that one subscriber usually gets. For
-// any other address ok is false.
+// NetworkRule is a limit on the /48 of a client's IPv6 address, the most that one subscriber usually gets.
+// For any other address ok is false.
 func NetworkRule(name string, addr netip.Addr, limit Limit) (r Rule, ok bool) {
 	if addr = addr.Unmap(); !addr.Is6() {
 		return Rule{}, false

@@ -76,10 +76,16 @@
 //   - 501: a transfer coding other than chunked.
 //   - 505: a version of HTTP that is not spoken here.
 //
+// Some requests that net/http accepts get other treatment than its own. A request with a transfer coding, or
+// of HTTP/1.0, is the last one on its connection. A body that is too large for its path gets 413 and no "100
+// Continue". One empty line before a request is left out, unless it comes in one piece with the request
+// before.
+//
 // None of these answers has the caller's X-Correlation-Id. In the log and in
 // metrics they have the route "none".
 //
-// Over HTTP/2, net/http does not let the server replace its answers. It resets the
+// Over HTTP/2, net/http does not let the server replace its answers. It ends a connection
+// that repeats a setting, and returns 400 for a header of HTTP/1 connections. It resets the
 // stream of a malformed request (an invalid escape in the path, no :method,
 // :scheme or :path). It answers a header over MaxHeaderBytes with a 431 in HTML
 // without an id. The Ops listener, which is for operators, answers as net/http
@@ -98,8 +104,8 @@
 //	draining                         200              503 "draining"      503 "draining"
 //	the KV cannot be recovered       the process ends with an exit code other than 0
 //
-// If several instances share a KV, all of them lose it at the same time. A balancer that asks /readyz then has
-// no instance left, and people get its bare error instead of a page of Verge. So balancers ask
+// If several instances share a KV, all of them lose it at the same time. A balancer that asks /readyz then
+// has no instance left, and people get its bare error instead of a page of Verge. So balancers ask
 // /readyz?store=ignore. /readyz is for the start of an instance, and for those who want to know whether the
 // service works.
 //

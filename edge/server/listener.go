@@ -45,8 +45,8 @@ const (
 	// bytes (RFC 9113, 6.9.2), and net/http uses this value for its first request already.
 	streamBuffer = 1<<16 - 1
 
-	// frameSize is the smallest limit that HTTP/2 has. The default, 1 MiB, would announce frames that no window
-	// has room for.
+	// frameSize is the smallest limit that HTTP/2 has. The default, 1 MiB, would announce frames that no
+	// window has room for.
 	frameSize = 16 << 10
 )
 

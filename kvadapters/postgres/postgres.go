@@ -77,6 +77,9 @@
 //
 // There are no signals then, because LISTEN does not work there.
 //
+// In either mode, set server_login_retry = 1 in pgbouncer.ini. After a failed login at the server, PgBouncer
+// refuses clients for that many seconds, and the default, 15, makes each outage that much longer.
+//
 // # Signals
 //
 // An instance that is full or ends tells the others of the tasks that it leaves, see package edge/runner.

@@ -96,30 +96,45 @@ var network = foothold{"Anybody on the network", []row{
 	},
 	{
 		says:  "Guesses are counted by address.",
-		tries: "operator tokens, over and over, at the operators' API and at the console",
-		gets:  "401 twenty times in all, then 429 with `Retry-After`",
+		tries: "secret keys, over and over; preflights and pages, over and over",
+		gets:  "429 once the address is at its limit, and the store is asked no more",
+		proof: []string{"core/api:TestGuessingCountsAgainstTheAddress",
+			"core/api:TestADenialChargesNothingAndReadsNothing",
+			"core/api:TestPreflightsAndPagesAreLimitedByAddress"},
+	},
+	{
+		says: "After twenty wrong operator tokens in a minute, no token of the address is judged until " +
+			"the minute ends, and the audit names the address.",
+		tries: "operator tokens, over and over, at the operators' API and at the console, and then the " +
+			"right one",
+		gets: "401 twenty times in all, then 429 with `Retry-After`, for the right one, too, until the " +
+			"minute ends; the audit has one entry",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
+			s.Advance(s.Now().Truncate(time.Minute).Add(time.Minute).Sub(s.Now()))
+			right := s.OperatorToken
 			s.OperatorToken = "op_" + rand.Text()
 			guess := "do=sign-in&token=" + s.OperatorToken
 			for range 10 {
 				want(t, s.Admin("GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
 				wantPage(t, "the console", s.console("", "/sign-in", guess), 401)
 			}
-			wantPage(t, "the console after twenty", s.console("", "/sign-in", guess), 429)
-			r := s.Admin("GET", "/admin/v1/keys", nil)
-			want(t, r, 429, "RATE_LIMITED")
-			if r.Header.Get("Retry-After") == "" {
-				t.Error("no Retry-After")
+			for _, token := range []string{s.OperatorToken, right} {
+				s.OperatorToken = token
+				form := "do=sign-in&token=" + token
+				wantPage(t, "the console after twenty", s.console("", "/sign-in", form), 429)
+				r := s.Admin("GET", "/admin/v1/keys", nil)
+				want(t, r, 429, "RATE_LIMITED")
+				if r.Header.Get("Retry-After") == "" {
+					t.Error("no Retry-After")
+				}
+			}
+			s.Advance(time.Minute)
+			r := s.Admin("GET", "/admin/v1/audit", nil)
+			if r.Status != 200 || strings.Count(string(r.Body), `"operator.refused"`) != 1 {
+				t.Errorf("the audit: %d %s", r.Status, r.Body)
 			}
 		},
-	},
-	{
-		tries: "secret keys, over and over; preflights and pages, over and over",
-		gets:  "429 once the address is at its limit, and the store is asked no more",
-		proof: []string{"core/api:TestGuessingCountsAgainstTheAddress",
-			"core/api:TestADenialChargesNothingAndReadsNothing",
-			"core/api:TestPreflightsAndPagesAreLimitedByAddress"},
 	},
 	{
 		tries: "an address of their choice in `X-Forwarded-For`",

@@ -238,7 +238,8 @@ func deployEdge(program string, module []byte, partitions int) (*edgeService, er
 	s, err := openEdge(program, module, &workerd.Options{Worker: &workerd.Worker{
 		AdminHost: edgeHost, // under /admin/
 		Config: abi.Config{BaseURL: "http://" + edgeHost, Dev: true, Partitions: partitions,
-			PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free, SecretPerIP: free, ReconcilePerKey: free},
+			PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free, SecretPerIP: free,
+			ReconcilePerKey: free},
 		Site: map[string]any{
 			"publishers": []any{map[string]any{"id": publisher, "name": "Bench"}},
 			"integrations": []any{map[string]any{"id": integration1, "publisher": publisher, "name": "Bench",

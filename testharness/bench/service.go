@@ -81,7 +81,8 @@ func newServiceWith(
 	s := &service{addr: l.Addr().String()}
 	config := edge.Config{
 		Core: core.Config{BaseURL: "https://" + benchHost, Dev: true, Methods: methods,
-			Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free, SecretPerIP: free,
+			Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free,
+				SecretPerIP:     free,
 				ReconcilePerKey: free, PagesPerIP: free, BoxesPerIP: free, BoxesPerHandle: free}},
 		Store: edge.Store{KV: store, Shared: shared}, Engine: runs, Keyring: keys, Sign: sign,
 		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},

@@ -235,7 +235,8 @@ func causeAdvice(a operate.Attempt) string {
 		return "Events are sent to public addresses only."
 	case host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize, host.FetchCut,
 		host.FetchMalformed:
-		return "Compare the response with what a proxy in front of the receiver makes of it: `curl -v` shows it."
+		return "Look at the whole response with `curl -v`: a proxy in front of the receiver may have " +
+			"changed it."
 	case host.FetchRefused:
 		return "Look whether the receiver runs, and at the port of the webhook URL."
 	}
