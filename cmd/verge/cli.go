@@ -291,7 +291,8 @@ func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []str
 	name := strings.TrimLeft(word, "-")
 	var meant []string
 	for _, flag := range c.Flags() {
-		if near(flag.Name, name) || akin(flag.Name, name) || len(flag.Name) > 3 && strings.HasPrefix(name, flag.Name) {
+		if near(flag.Name, name) || akin(flag.Name, name) ||
+			len(flag.Name) > 3 && strings.HasPrefix(name, flag.Name) {
 			meant = append(meant, "--"+flag.Name)
 		}
 	}

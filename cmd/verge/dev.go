@@ -246,8 +246,8 @@ func (l *devListeners) close() {
 }
 
 // signIn returns a function that makes a link which signs one browser in to the console as the operator. The
-// demo shop has a page that makes one for each visit, so that the address in the terminal works at any time. It
-// is nil, and the page does not exist, if another machine can reach any of the addresses.
+// demo shop has a page that makes one for each visit, so that the address in the terminal works at any time.
+// It is nil, and the page does not exist, if another machine can reach any of the addresses.
 func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, error) {
 	if len(l.exposed()) > 0 {
 		return nil
@@ -255,7 +255,8 @@ func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, er
 	return func(ctx context.Context) (string, error) {
 		client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken,
 			// A drain would wait for a connection that is kept.
-			HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}})
+			HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+				Timeout: 5 * time.Second}})
 		if err != nil {
 			return "", err
 		}

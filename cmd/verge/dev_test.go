@@ -27,7 +27,8 @@ func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	authorities := x509.NewCertPool()
 	authorities.AddCert(new(x509.Certificate))
-	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr, name: "verge",
+	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
+		name:   "verge",
 		getenv: os.LookupEnv, now: time.Now, random: rand.Reader,
 		roots: func() (*x509.CertPool, error) { return authorities, nil }}, stdout, stderr
 }
@@ -122,8 +123,9 @@ func TestDevWalk(t *testing.T) {
 	}
 }
 
-// Contract 41: verge dev prints no log line. The log is a file in the data directory, whose path is printed. The
-// console's address signs in each time that it is opened, and a session counts in the console a moment later.
+// Contract 41: verge dev prints no log line. The log is a file in the data directory, whose path is printed.
+// The console's address signs in each time that it is opened, and a session counts in the console a moment
+// later.
 func TestDev_FirstHour(t *testing.T) {
 	t.Parallel()
 	p, stdout, stderr := testProgram()
@@ -163,7 +165,8 @@ func TestDev_FirstHour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, page, err := pub.page(redirect); err != nil || !strings.Contains(page, "nothing is really checked") {
+	if _, page, err := pub.page(redirect); err != nil ||
+		!strings.Contains(page, "nothing is really checked") {
 		t.Errorf("contract 41: the page of a method that pretends has no test banner: %v, %s", err, page)
 	}
 	_, redirect, err = pub.start(pub.IntegrationID)
@@ -198,7 +201,8 @@ func TestDev_FirstHour(t *testing.T) {
 		!strings.Contains(said, "/data/dev.log") || !strings.Contains(said, "curl "+pub.BaseURL) {
 		t.Errorf("contract 41: verge dev prints\n%s", said)
 	}
-	if log, err := afero.ReadFile(p.fs, "/data/dev.log"); err != nil || !bytes.Contains(log, []byte("msg=request")) {
+	if log, err := afero.ReadFile(p.fs, "/data/dev.log"); err != nil ||
+		!bytes.Contains(log, []byte("msg=request")) {
 		t.Errorf("contract 41: the log is %q, %v", log, err)
 	}
 }
@@ -370,7 +374,8 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestWelcome shows that the secret key is printed to a terminal, and never into a log. The call works there, too.
+// TestWelcome shows that the secret key is printed to a terminal, and never into a log. The call works
+// there, too.
 func TestWelcome(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		p, stdout, _ := testProgram()
@@ -412,8 +417,8 @@ func TestWelcome(t *testing.T) {
 		}
 		stdout.Reset()
 		p.welcome(ready, &devCmd{Data: "/data"}, nil)
-		if want := "or click       http://127.0.0.1:8090/console   signs you in, at any time\n"; !strings.Contains(
-			stdout.String(), want) {
+		const want = "or click       http://127.0.0.1:8090/console   signs you in, at any time\n"
+		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the welcome does not say %q: %s", want, stdout)
 		}
 	}

@@ -67,7 +67,8 @@ func checkEventType(given string) error {
 			hint = fmt.Sprintf("; did you mean %s?", t)
 		}
 	}
-	return usagef("there is no such event type: %q%s; the types are %s", given, hint, strings.Join(eventTypes, ", "))
+	return usagef("there is no such event type: %q%s; the types are %s", given, hint,
+		strings.Join(eventTypes, ", "))
 }
 
 func printExchange(p *program, x *operate.Exchange) {

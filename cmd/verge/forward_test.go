@@ -409,7 +409,8 @@ func TestListenLosesNothing(t *testing.T) {
 	}
 }
 
-// contract 49: a rejected event is printed with the first line of the response, which has the receiver's reason.
+// contract 49: a rejected event is printed with the first line of the response, which has the receiver's
+// reason.
 func TestListen_ReceiverReason(t *testing.T) {
 	for _, c := range []struct {
 		rule, body, want string
@@ -417,7 +418,8 @@ func TestListen_ReceiverReason(t *testing.T) {
 	}{
 		{"a reason", "\n  bad signature \x1b[2J\nstack", "401 Unauthorized: bad signature  [2J\n", 401},
 		{"no reason", "", "500 Internal Server Error\n", 500},
-		{"a long one", strings.Repeat("é", 5000), "400 Bad Request: " + strings.Repeat("é", 199) + "…\n", 400},
+		{"a long one", strings.Repeat("é", 5000),
+			"400 Bad Request: " + strings.Repeat("é", 199) + "…\n", 400},
 		{"an accepted event needs none", "thanks", "200 OK\n", 200},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

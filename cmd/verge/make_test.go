@@ -10,7 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// The first build takes minutes, so `make run` prints its steps with their time, and the output of a failed step.
+// The first build takes minutes, so `make run` prints its steps with their time, and the output of a failed
+// step.
 func TestMake_PrintsSteps(t *testing.T) {
 	t.Parallel()
 	program := kit.Program(t, "make")
@@ -43,7 +44,8 @@ func TestMake_PrintsSteps(t *testing.T) {
 			cmd := exec.Command(program, "module", "GO="+compiler)
 			cmd.Dir = dir
 			out, err := cmd.CombinedOutput()
-			if (err == nil) != c.good || !strings.Contains(string(out), c.want) || strings.Contains(string(out), c.not) {
+			said := string(out)
+			if (err == nil) != c.good || !strings.Contains(said, c.want) || strings.Contains(said, c.not) {
 				t.Errorf("make ends with %v: %s\nwant %q", err, out, c.want)
 			}
 		})

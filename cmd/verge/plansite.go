@@ -107,8 +107,8 @@ func (i integrationConfig) secret(p *program) (string, error) {
 	return secret, err
 }
 
-// apply puts the site into the store and archives nothing that the file does not name. It warns of integrations that start no session because their
-// webhook has not passed its test.
+// apply puts the site into the store and archives nothing that the file does not name. It warns of
+// integrations that start no session because their webhook has not passed its test.
 func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 	if err := d.Put(ctx, pl.site, integration.KeepRemoved, sideBySide); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/afero"
 )
 
-// Contract 46: a restart with a file that lost a block takes no customer down. `serve --check` lists it, the log
-// warns of it, lists show it, and `verge apply` archives it after a dry run.
+// Contract 46: a restart with a file that lost a block takes no customer down. `serve --check` lists it, the
+// log warns of it, lists show it, and `verge apply` archives it after a dry run.
 func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), newEvents(t).URL, unlimited)
@@ -41,7 +41,8 @@ func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 		t.Errorf("contract 46: after a restart without its block: %v", err)
 	}
 	if n := strings.Count(in.logs.String(), `"level":"WARN","msg":"no longer in the configuration`); n != 2 {
-		t.Errorf("contract 46: %d warnings, want one of the publisher and one of the integration: %s", n, in.logs)
+		t.Errorf("contract 46: %d warnings, want one of the publisher and one of the integration: %s", n,
+			in.logs)
 	}
 	p, _, _ := testProgram()
 	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }

@@ -149,7 +149,8 @@ func TestHangUp(t *testing.T) {
 }
 
 // TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the
-// file drops continues to work and is logged, archived = true archives, and a file that is wrong changes nothing.
+// file drops continues to work and is logged, archived = true archives, and a file that is wrong changes
+// nothing.
 func TestHangUpReadsTheSite(t *testing.T) {
 	t.Parallel()
 	site := newSite(t, "memory", newEvents(t).URL, unlimited)
@@ -182,7 +183,8 @@ func TestHangUpReadsTheSite(t *testing.T) {
 	read(head+"\n[limits]\n"+limits, gone)
 	starts(true, "dropped")
 	read(head+"\n[limits]\n"+limits, gone) // each time
-	archived := "[[integrations]]\nid = \"" + testIntegration + "\"\npublisher = \"pub_example\"\narchived = true\n"
+	archived := "[[integrations]]\nid = \"" + testIntegration +
+		"\"\npublisher = \"pub_example\"\narchived = true\n"
 	read(head+archived+"\n[limits]\n"+limits, `publishers and integrations were read again","changes":1`)
 	starts(false, "archived by the file")
 	read("mode = ", "publishers and integrations were not read again")

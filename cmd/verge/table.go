@@ -24,8 +24,8 @@ func printJSON(p *program, v any) error {
 // maxCell is the maximum width of a cell. --json has the whole text.
 const maxCell = 96
 
-// printTable prints rows under their heads. Each row is one line, on a terminal and in a pipe, however long its
-// ids are: they are whole, so that other commands and grep can use them.
+// printTable prints rows under their heads. Each row is one line, on a terminal and in a pipe, however long
+// its ids are: they are whole, so that other commands and grep can use them.
 func printTable(p *program, heads string, rows [][]string) error {
 	all := append([][]string{strings.Split(heads, "|")}, rows...)
 	widths := make([]int, len(all[0]))

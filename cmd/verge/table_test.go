@@ -93,8 +93,8 @@ type table struct {
 	whole []string // what other commands take, so it must not be cut
 }
 
-// Contract 47: each row of a table is one line, on a terminal and in a pipe, with ids whole, times as RFC 3339
-// and heads in capitals.
+// Contract 47: each row of a table is one line, on a terminal and in a pipe, with ids whole, times as RFC
+// 3339 and heads in capitals.
 func TestTables(t *testing.T) {
 	for name, table := range tables() {
 		for _, terminal := range []bool{true, false} {
@@ -144,8 +144,8 @@ func TestTableCells(t *testing.T) {
 func TestTables_FitATerminal(t *testing.T) {
 	publisher := "pub_" + strings.Repeat("5", 20)
 	for heads, rows := range map[string][][]string{
-		integrationHeads: integrationRows([]operate.Integration{{Integration: integration.Integration{ID: longID,
-			Name: longName, PublisherID: publisher, Level: "L2", Managed: true}, Ready: true}}),
+		integrationHeads: integrationRows([]operate.Integration{{Integration: integration.Integration{
+			ID: longID, Name: longName, PublisherID: publisher, Level: "L2", Managed: true}, Ready: true}}),
 		keyHeads: keyRows([]operate.Key{{Key: integration.Key{ID: "key_0123456789abcdef", Last4: "abcd",
 			PublisherID: publisher, IntegrationID: longID, Created: longTime}}}, longTime),
 	} {

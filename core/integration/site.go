@@ -143,7 +143,8 @@ func (i SiteIntegration) integration() Integration {
 	return out
 }
 
-// Removal says how to treat a publisher or integration that an earlier Site named and the present one does not.
+// Removal says how to treat a publisher or integration that an earlier Site named and the present one does
+// not.
 type Removal bool
 
 // The two ways. A start and SIGHUP keep, so that a block that is deleted by mistake takes no customer down.

@@ -57,8 +57,8 @@ func (o *Operations) PlanSite(ctx context.Context, who Actor, site []byte) ([]Di
 	return o.Directory.Plan(ctx, s, integration.ArchiveRemoved)
 }
 
-// ApplySite puts the publishers and integrations that a configuration names into the store, and archives those
-// that an earlier configuration named (contract 46). It returns the changes.
+// ApplySite puts the publishers and integrations that a configuration names into the store, and archives
+// those that only an earlier configuration named (contract 46). It returns the changes.
 func (o *Operations) ApplySite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
 	s, err := o.site(who, site)
 	if err != nil {

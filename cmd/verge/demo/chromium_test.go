@@ -223,7 +223,8 @@ func (w *walk) seedMethods() {
 		i.Publisher, i.WebhookURL, i.Secret = w.Publisher.ID, w.url+"/webhooks", w.Publisher.L1.WebhookSecret
 		site.Integrations = append(site.Integrations, i)
 	}
-	if err := w.Service.Directory().Put(context.Background(), site, integration.KeepRemoved, nil); err != nil {
+	directory := w.Service.Directory()
+	if err := directory.Put(context.Background(), site, integration.KeepRemoved, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -133,8 +133,8 @@ var onlyReal = words{"Offer a method that verifies people",
 
 // inDev are the words of the step method in development, where it is never done.
 var inDev = words{title: "Choose a method that verifies people",
-	text: "This service is for development: its methods pretend, and users are not verified. Go live with a " +
-		"service in production, with methods of its own."}
+	text: "This service is for development: its methods pretend, and users are not verified. Go live " +
+		"with a service in production, with methods of its own."}
 
 // wordsOf returns what a page says of a step. A publisher without an integration can still make one for
 // tests.
