@@ -401,7 +401,7 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 			})
 		}, session.L1, 25, "for another site"},
 		{"ended by the operator", func(w *pkWorld) { coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a")) },
-			session.L1, 25, "It has expired"},
+			session.L1, 25, "It is no longer valid"},
 		{"older than its life", func(w *pkWorld) { w.Clock.Advance(30 * 24 * time.Hour) }, session.L1, 25,
 			"no record of it"},
 		{"stricter settings", func(w *pkWorld) {

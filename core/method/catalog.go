@@ -173,7 +173,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	d, err := o.judge(ctx, s, step)
 	switch {
 	case errors.Is(run.err, ErrTooMany):
-		d, err = Decision{Verdict: AttemptFailed, Reason: TooMany}, nil
+		d, err = Decision{Verdict: AttemptFailed, Reason: TooMany, Basis: o.basis(s)}, nil
 		o.tell(verdictEvents[d.Verdict], string(d.Reason))
 	case run.err != nil:
 		return Decision{}, run.err

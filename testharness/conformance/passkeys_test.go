@@ -235,7 +235,7 @@ func TestPasskeysOfOperators(t *testing.T) {
 	counts(0)
 	page, _ = u.begins(u.Publisher.L1)
 	if refused := u.uses(page); refused.Callback != nil ||
-		!strings.Contains(string(refused.Body), "It has expired") {
+		!strings.Contains(string(refused.Body), "It is no longer valid") {
 		t.Errorf("contract 38: an ended passkey: %s", refused.Body)
 	}
 	if r := u.Admin("POST", "/admin/v1/passkeys/end", body{"publisher_id": "pub_none"}); r.Status != 404 &&
