@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// MaxReturnURL is the maximum number of bytes of a return's path and query: a code of 8 KiB (contract 36), each of
-// whose bytes may be escaped as three, and 2 KiB for everything else.
+// MaxReturnURL is the maximum number of bytes of a return's path and query: a code of 8 KiB (contract 36),
+// each of whose bytes may be escaped as three, and 2 KiB for everything else.
 const MaxReturnURL = 26 << 10
 
 // Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,

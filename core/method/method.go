@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/verdict"
 )
@@ -88,7 +87,8 @@ type Config struct {
 
 // TitleIn returns what users read in a language. Empty: the words for its kind.
 func (c Config) TitleIn(lang string) string {
-	return cmp.Or(c.Titles[lang], c.Title, c.Titles[language.Default])
+	const english = "en"
+	return cmp.Or(c.Titles[lang], c.Title, c.Titles[english])
 }
 
 // KeyName is the name by which Host.Sign knows a key of the method.
@@ -331,8 +331,8 @@ type Decision struct {
 	// Basis is what the verdict was judged by. Opened sets it.
 	Basis verdict.Basis
 
-	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the method
-	// has one source of trust, which its settings name.
+	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the
+	// method has one source of trust, which its settings name.
 	Trust string
 
 	// Setting is the name of the setting that caused a verdict other than Approved, such as
