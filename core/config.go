@@ -1,12 +1,14 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/core/method/sandbox"
@@ -183,7 +185,16 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 	if (c.Dev || c.Test) && !hasSandbox {
 		methods = append(slices.Clip(methods), method.Config{Name: sandbox.Name, Kind: sandbox.Name})
 	}
-	return method.NewCatalog(known, methods, c.Dev)
+	catalog, wrong := method.NewCatalog(known, methods, c.Dev)
+	for _, m := range methods {
+		for _, lang := range slices.Sorted(maps.Keys(m.Titles)) {
+			if !language.Known(lang) {
+				wrong.Add("methods."+m.Name+".title", "%q is no language of the pages; use one of: %s", lang,
+					strings.Join(language.All, ", "))
+			}
+		}
+	}
+	return catalog, wrong
 }
 
 // AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.

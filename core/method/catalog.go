@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/verdict"
 )
@@ -73,7 +72,7 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 	return catalog, wrong
 }
 
-// checkTitles reports what is wrong with a method's titles.
+// checkTitles reports errors in a method's titles.
 func checkTitles(member string, c Config, wrong *problem.List) {
 	check := func(member, title string) {
 		if len(title) > maxTitle {
@@ -85,14 +84,8 @@ func checkTitles(member string, c Config, wrong *problem.List) {
 	}
 	check(member, c.Title)
 	for _, lang := range slices.Sorted(maps.Keys(c.Titles)) {
-		switch title := c.Titles[lang]; {
-		case !language.Known(lang):
-			wrong.Add(member, "%q is no language of the pages; use one of: %s", lang,
-				strings.Join(language.All, ", "))
-		case title == "":
+		if check(member+"."+lang, c.Titles[lang]); c.Titles[lang] == "" {
 			wrong.Add(member+"."+lang, "it is empty; leave it out for the English title")
-		default:
-			check(member+"."+lang, title)
 		}
 	}
 }

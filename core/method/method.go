@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/verdict"
 )
@@ -92,7 +91,8 @@ type Config struct {
 
 // TitleIn returns what users read in a language. Empty: the words for its kind.
 func (c Config) TitleIn(lang string) string {
-	return cmp.Or(c.Titles[lang], c.Title, c.Titles[language.Default])
+	const english = "en"
+	return cmp.Or(c.Titles[lang], c.Title, c.Titles[english])
 }
 
 // KeyName is the name by which Host.Sign knows a key of the method.
