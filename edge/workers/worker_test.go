@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/testharness/workerd"
@@ -299,6 +300,30 @@ func TestNoOperatorsWithoutAHostOfTheirs(t *testing.T) {
 	if a := s.do("GET", s.base+"/api/v1/openapi.yaml", nil, nil); a.status != http.StatusOK {
 		t.Errorf("contract 42: the public API there: %d %s", a.status, a.body)
 	}
+}
+
+// Contract 30: after 20 wrong tokens, the right one is 429, too. The Worker's clock is the machine's, so a minute
+// that ends in between is tried again.
+func TestWrongOperatorTokens_LockTheAddress(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), nil)
+	keys := s.base + "/admin/v1/keys"
+	for range 3 {
+		begin, refused := time.Now().Truncate(time.Minute), 0
+		for refused = 0; refused <= 20; refused++ {
+			if a := s.do("GET", keys, bearer("guess"), nil); a.status != http.StatusUnauthorized {
+				break
+			}
+		}
+		a := s.do("GET", keys, bearer(operatorToken), nil)
+		if !time.Now().Truncate(time.Minute).Equal(begin) {
+			continue
+		}
+		if refused > 20 || refused < 10 || a.status != http.StatusTooManyRequests {
+			t.Errorf("contract 30: %d guesses, then the right token: %d %s", refused, a.status, a.body)
+		}
+		return
+	}
+	t.Error("contract 30: 22 requests took longer than a minute, three times")
 }
 
 // If the configuration is wrong, nobody is served, and the log says what is wrong.
