@@ -119,7 +119,7 @@ func TestPasskeys(t *testing.T) {
 	page, s = u.begins(u.Publisher.L2)
 	refused := u.uses(page)
 	if refused.Callback != nil || refused.Kind != "method" || !strings.Contains(string(refused.Body),
-		"check with an ID") {
+		"asks for one with an ID") {
 		t.Fatalf("contract 38: L1 for L2: %s", refused.Body)
 	}
 	if r := u.Reconcile(s.SessionID).JSON(); r["status"] != "PENDING" {
