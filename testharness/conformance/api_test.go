@@ -435,9 +435,9 @@ func TestPathsAndMethods(t *testing.T) {
 		{"contract 5: PUT on start", "PUT", api.StartPath, 405, "POST, OPTIONS"},
 		{"contract 5: GET on validate", "GET", api.ValidatePath, 405, "POST"},
 		{"contract 7: OPTIONS on validate", "OPTIONS", api.ValidatePath, 405, "POST"},
-		{"contract 5: POST on a session", "POST", api.SessionsPath + session, 405, "GET"},
-		{"contract 5: DELETE on a session", "DELETE", api.SessionsPath + session, 405, "GET"},
-		{"contract 7: OPTIONS on a session", "OPTIONS", api.SessionsPath + session, 405, "GET"},
+		{"contract 5: POST on a session", "POST", api.SessionsPath + session, 405, "GET, HEAD"},
+		{"contract 5: DELETE on a session", "DELETE", api.SessionsPath + session, 405, "GET, HEAD"},
+		{"contract 7: OPTIONS on a session", "OPTIONS", api.SessionsPath + session, 405, "GET, HEAD"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := h.Do(c.method, c.path, with(h), nil)

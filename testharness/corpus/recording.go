@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,12 +134,13 @@ func begin(c abi.Config) *recording {
 		&c.PublicPerIP, &c.PublicPerNetwork, &c.PublicPerKey, &c.StartsPerPublisher,
 		&c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP,
 		&c.PagesPerIP,
-		&c.FailedOperatorsPerIP,
 	} {
 		if *limit == 0 {
 			*limit = many
 		}
 	}
+	// A window costs a whole period for each count, and the guest's host bounds a charge.
+	c.FailedOperatorsPerIP = cmp.Or(c.FailedOperatorsPerIP, 1000)
 	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
 	s.sealer = ring
