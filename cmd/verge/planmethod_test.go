@@ -185,8 +185,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, secretFile, `private_key_file = "/open.pem"`),
 			"/open.pem can be read by others (mode 0644): run `chmod 600 /open.pem`"},
 		{in(aBank, secretFile, `private_key_file = "/notes"`),
-			"methods.bank.oidc.private_key_file: private key \"bank_private_key\", /notes: there is " +
-				"no private key in it"},
+			"methods.bank.oidc.private_key_file: private key \"bank_private_key\", /notes: there is no " +
+				"PEM in it"},
 		{in(aBank, secretFile, `private_key_file = "/rsa.pem"`),
 			"methods.bank.oidc.private_key_file: the method signs by ES256: "},
 		{in(aBank, secretFile, "private_key_file = \"/ec.pem\"\nkey_alg = \"PS256\""),
