@@ -661,3 +661,30 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A photo that is too large for the service is refused before it is read, and the page names that rule.
+func TestRefusal_Photo(t *testing.T) {
+	r := Refusal(413, &web.Request{Method: "POST", Path: api.FilePath})
+	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
+		bytes.Contains(r.Body, []byte("JPEG")) {
+		t.Errorf("contract 37: a %s page: %s", kind(r), r.Body)
+	}
+}
+
+// Only a page that waits may ask the service for something, and only its own service.
+func TestRender_PolicyOfScripts(t *testing.T) {
+	const begins, ends = "default-src 'none'; style-src 'self'; img-src 'self'; ",
+		"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	waits := pages.View{Kind: pages.Asked, AgainURL: "/verify?flow=a", AgainAfter: time.Second}
+	for want, view := range map[string]pages.View{
+		begins + "script-src 'self'; connect-src 'self'; " + ends: waits,
+		begins + ends: {Kind: pages.Expired},
+	} {
+		if got := render(200, view).Header.Get("Content-Security-Policy"); got != want {
+			t.Errorf("contract 22: a %s page has the policy %s", view.Kind, got)
+		}
+	}
+	if !HasAsset(pages.WaitScript().Path) || Asset(pages.WaitScript().Path) == nil {
+		t.Error("the script of a page that waits is not served")
+	}
+}

@@ -1,6 +1,14 @@
 package pages
 
-import "time"
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
 
 // addWaits adds the pages of a hand-off, and those that wait.
 func addWaits(add func(name string, change func(*View))) {
@@ -28,4 +36,54 @@ func addWaits(add func(name string, change func(*View))) {
 	add("box, answered", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Answered = Method, againURL, 3*time.Second, true
 	})
+}
+
+// The last page of a check has one button, which leads back to the site. A page from which the check can go
+// on has that as its button.
+func TestLastPage_Button(t *testing.T) {
+	all := views()
+	for name, want := range map[string]string{
+		"failed PROVIDER_REJECTED": "https://shop.example", "failed MAX_ATTEMPTS": "https://shop.example",
+		"failed UNKNOWN": "https://shop.example", "failed USER_CANCELLED": "https://shop.example",
+		"failed TIMEOUT": "https://shop.example", "expired": "https://shop.example",
+		"expired, confirmed": "https://shop.example", "used": "https://shop.example",
+		"damaged": "https://shop.example", "cancelled, retry": "/verify?flow=a.b-c",
+		"not_allowed, retry": "/verify?flow=a.b-c", "unavailable, retry": "/verify?flow=a.b-c",
+		"damaged, no site, no time": "", "home, no site, no time": "",
+	} {
+		doc, _ := render(t, all[name])
+		var buttons []string
+		for _, a := range find(doc, "a") {
+			if attr(a, "class") == "button" {
+				buttons = append(buttons, attr(a, "href"))
+			}
+		}
+		if strings.Join(buttons, " ") != want || len(find(doc, "button")) > 0 {
+			t.Errorf("contract 24: %s: the buttons lead to %q, want %q", name, buttons, want)
+		}
+	}
+}
+
+// A page that waits tells its script and a browser without script the same.
+func TestWaitingPage_Script(t *testing.T) {
+	all := views()
+	for name, state := range map[string]string{"box": "waiting", "box, answered": "answered",
+		"phone awaited": "waiting", "phone at it": "taken", "asked, again": "waiting"} {
+		doc, raw := render(t, all[name])
+		body, after := find(doc, "body")[0], all[name].AgainAfter/time.Second
+		if attr(body, "data-state") != state || attr(body, "data-again") != againURL ||
+			attr(body, "data-after") != strconv.Itoa(int(after)) {
+			t.Errorf("contract 34: %s: %s", name, raw[strings.Index(raw, "<body"):][:200])
+		}
+		refresh := fmt.Sprintf(`<noscript><meta http-equiv="refresh" content="%d;url=%s"></noscript>`,
+			3*after, html.EscapeString(againURL))
+		if strings.Count(raw, refresh) != 1 || strings.Count(raw, "http-equiv") != 1 {
+			t.Errorf("contract 34: %s loads itself with script, too, or not without: want %s", name, refresh)
+		}
+	}
+	for _, word := range []string{"eval", "innerHTML", "localStorage", "document.cookie", "http:", "https:"} {
+		if bytes.Contains(waitJS, []byte(word)) {
+			t.Errorf("contract 22: the script has %q", word)
+		}
+	}
 }
