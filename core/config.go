@@ -45,8 +45,8 @@ type Config struct {
 	// Console says which listener has the console: one of the Console constants. "": ConsolePublic.
 	Console string
 
-	// SecurityContact is where people report a weakness, for /.well-known/security.txt (RFC 9116): mailto: and an
-	// address, or an https address. Empty: there is no such file.
+	// SecurityContact is where people report a weakness, for /.well-known/security.txt (RFC 9116): mailto:
+	// and an address, or an https address. Empty: there is no such file.
 	SecurityContact string
 
 	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It

@@ -31,8 +31,12 @@ func checkContact(contact string, wrong *problem.List) {
 	case len(contact) > maxContact || unreadable,
 		isMail && (local == "" || !strings.Contains(host, ".") || strings.Contains(host, "@")),
 		!isMail && weburl.CheckWebhook(contact, false) != "":
-		wrong.Add("SecurityContact", "%q is no contact for security.txt; use mailto: and an address, such as "+
-			"mailto:security@example.com, or an https address of a page", contact)
+		wrong.Add(
+			"SecurityContact",
+			"%q is no contact for security.txt; use mailto: and an address, such as "+
+				"mailto:security@example.com, or an https address of a page",
+			contact,
+		)
 	}
 }
 

@@ -33,7 +33,8 @@ func TestSecurityText(t *testing.T) {
 				fields[name] = value
 			}
 			expires, err := time.Parse(time.RFC3339, fields["Expires"])
-			if left := expires.Sub(w.Clock.Now()); err != nil || left < 30*24*time.Hour || left > 365*24*time.Hour {
+			if left := expires.Sub(w.Clock.Now()); err != nil || left < 30*24*time.Hour ||
+				left > 365*24*time.Hour {
 				t.Errorf("it expires at %s (%v), want within a year", fields["Expires"], err)
 			}
 			if fields["Contact"] != c.contact || len(fields) != 3 ||

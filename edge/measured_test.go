@@ -68,8 +68,8 @@ func TestTheOtherSideIsMeasured(t *testing.T) {
 	}
 }
 
-// Each way in which a provider can be down has its reason, in what the engine measures and in what the core says
-// of a step. The alert VergeMethodIsAway is tested with the same reasons (edge/deploy/alerts_test.yml).
+// Each way in which a provider can be down has its reason, in what the engine measures and in what the core
+// says of a step. The alert VergeMethodIsAway is tested with the same reasons (edge/deploy/alerts_test.yml).
 func TestMeasured_ProviderDown(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -90,10 +90,17 @@ func TestMeasured_ProviderDown(t *testing.T) {
 			t.Parallel()
 			url, roots := c.serve(t)
 			var told []host.Measurement
-			f := measured{egress.New(egress.Config{Dev: true, RootCAs: roots}), func(m host.Measurement) { told = append(told, m) }}
+			f := measured{
+				egress.New(egress.Config{Dev: true, RootCAs: roots}),
+				func(m host.Measurement) { told = append(told, m) },
+			}
 			kind := method.Kind{Name: "bank", Level: "L2",
 				Open: func(_ method.Config, h method.Host) (method.Method, error) { return asking{h, url}, nil }}
-			catalog, _ := method.NewCatalog([]method.Kind{kind}, []method.Config{{Name: "bank", Kind: "bank"}}, true)
+			catalog, _ := method.NewCatalog(
+				[]method.Kind{kind},
+				[]method.Config{{Name: "bank", Kind: "bank"}},
+				true,
+			)
 			opened, err := catalog.Open(method.Host{Now: time.Now, Fetch: f,
 				Measure: func(m host.Measurement) { told = append(told, m) }})
 			if err != nil {

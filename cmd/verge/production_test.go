@@ -258,7 +258,10 @@ var bankCases = []bankCase{
 	{rule: "contract 36: a birth date that cannot be read", method: "ida",
 		login: login{Claims: bornIn("02/01/1980")}, want: "PENDING", says: unconfirmed},
 	{rule: "contract 36: another acr decides nothing", method: "plain",
-		login: login{Claims: claimsOf(40, "", nil), ACR: "urn:test:low"}, want: "PENDING", says: `data-outcome="begin"`},
+		login: login{
+			Claims: claimsOf(40, "", nil),
+			ACR:    "urn:test:low",
+		}, want: "PENDING", says: `data-outcome="begin"`},
 	{rule: "contract 35: access_denied", method: "plain", login: login{Error: "access_denied"},
 		want: "PENDING"},
 	{rule: "contract 35: another error", method: "plain", login: login{Error: "server_error"},
@@ -371,7 +374,11 @@ func TestProduction(t *testing.T) {
 						steps := s.explains(t, id, c.method, c.want)
 						if c.absent != "" && (len(steps) != 1 || steps[0].Reason != "claim_absent" ||
 							steps[0].Setting != "proof.claim" || steps[0].Detail != c.absent) {
-							t.Errorf("contract 48: session show has %+v, want claim_absent of %s", steps, c.absent)
+							t.Errorf(
+								"contract 48: session show has %+v, want claim_absent of %s",
+								steps,
+								c.absent,
+							)
 						}
 					})
 				}
@@ -483,8 +490,8 @@ func (s *production) logs(t *testing.T, c bankCase, id string) {
 	}
 }
 
-// explains looks for the method and the reason of a session that was not completed, in `verge session show` and
-// in the log (contract 48). It returns the steps that are shown.
+// explains looks for the method and the reason of a session that was not completed, in `verge session show`
+// and in the log (contract 48). It returns the steps that are shown.
 func (s *production) explains(t *testing.T, id, method, want string) []operate.SessionStep {
 	t.Helper()
 	cmd := exec.Command("verge", "session", "show", id, "--json", "--admin-url", "http://"+s.in.at.Admin)
@@ -555,8 +562,15 @@ func (s *production) verifiesAudit(t *testing.T) {
 		}
 		cmd := exec.Command("verge", "audit", "verify", file)
 		out, _ := cmd.CombinedOutput()
-		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.says) {
-			t.Errorf("contract 48: audit verify, %s: %s, want %q and exit code %d", c.name, out, c.says, c.code)
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != c.code ||
+			!strings.Contains(string(out), c.says) {
+			t.Errorf(
+				"contract 48: audit verify, %s: %s, want %q and exit code %d",
+				c.name,
+				out,
+				c.says,
+				c.code,
+			)
 		}
 	}
 }

@@ -215,8 +215,11 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		return false // the server stops, and reads them when it starts again
 	}
 	if kv.Failed(err) {
-		running.log.Warn("SIGHUP: the store is away; publishers and integrations are read again once it is back",
-			"error", err.Error())
+		running.log.Warn(
+			"SIGHUP: the store is away; publishers and integrations are read again once it is back",
+			"error",
+			err.Error(),
+		)
 		return true
 	}
 	if err != nil {

@@ -49,10 +49,22 @@ type member struct {
 
 // members returns the members of a line in the order in which they are hashed. The hash is the last.
 func (l *line) members() []member {
-	return []member{{"instance", &l.Instance}, {"seq", &l.Seq}, {"prev", &l.Prev}, {"id", &l.ID}, {"at", &l.At},
-		{"actor_kind", &l.ActorKind}, {"actor_id", &l.ActorID}, {"actor_name", &l.ActorName},
-		{"publisher", &l.Publisher}, {"operation", &l.Operation}, {"target", &l.Target},
-		{"changes", &l.Changes}, {"commit", &l.Of}, {"hash", &l.Hash}}
+	return []member{
+		{"instance", &l.Instance},
+		{"seq", &l.Seq},
+		{"prev", &l.Prev},
+		{"id", &l.ID},
+		{"at", &l.At},
+		{"actor_kind", &l.ActorKind},
+		{"actor_id", &l.ActorID},
+		{"actor_name", &l.ActorName},
+		{"publisher", &l.Publisher},
+		{"operation", &l.Operation},
+		{"target", &l.Target},
+		{"changes", &l.Changes},
+		{"commit", &l.Of},
+		{"hash", &l.Hash},
+	}
 }
 
 // attrs returns the members that are not empty.
@@ -78,7 +90,8 @@ func (l *line) sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Commit implements kv.KV. A commit whose reply was lost may have been applied, so its entries are logged, too.
+// Commit implements kv.KV. A commit whose reply was lost may have been applied, so its entries are logged,
+// too.
 func (s *logged) Commit(ctx context.Context, tx kv.Tx) error {
 	err := s.KV.Commit(ctx, tx)
 	if tx.Partition != partition || err != nil && !errors.Is(err, kv.ErrUnknown) {
@@ -136,10 +149,10 @@ func (s *logged) write(ctx context.Context, id string, value []byte, of string) 
 	s.log.LogAttrs(ctx, slog.LevelInfo, LogMessage, l.attrs()...)
 }
 
-// Chained returns a handler that makes a chain of the lines that have an entry: each gets a number, the hash of
-// the line before it, and a hash of that and of its own text. So a line that is missing in an archive, or was
-// changed there, breaks the chain (Chain). A chain begins with the first entry and has a random name. If a
-// handler in front has made a chain of the same lines, this one replaces it: so a process that runs several
+// Chained returns a handler that makes a chain of the lines that have an entry: each gets a number, the hash
+// of the line before it, and a hash of that and of its own text. So a line that is missing in an archive, or
+// was changed there, breaks the chain (Chain). A chain begins with the first entry and has a random name. If
+// a handler in front has made a chain of the same lines, this one replaces it: so a process that runs several
 // guests has one chain.
 func Chained(h slog.Handler, random io.Reader) slog.Handler {
 	return chained{h, &chainEnd{random: random}}

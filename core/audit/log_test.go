@@ -133,7 +133,8 @@ func TestLogged_Faults(t *testing.T) {
 			puts := w.puts(t, "key_1")
 			_ = kv.CommitSurely(ctx, w.kept, kv.Tx{ID: "tx1", Partition: partition, Puts: puts,
 				Checks: []kv.Check{{Name: puts[0].Name}}})
-			if n := strings.Count(w.log.String(), "\n"); n != c.lines || !strings.Contains(w.log.String(), c.commit) {
+			if n := strings.Count(w.log.String(), "\n"); n != c.lines ||
+				!strings.Contains(w.log.String(), c.commit) {
 				t.Errorf("%d lines, want %d: %s", n, c.lines, &w.log)
 			}
 		})

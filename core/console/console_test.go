@@ -369,7 +369,9 @@ func TestWhatFormsHandOver(t *testing.T) {
 			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
 			"webhook_url":      {"https://new.example/"},
 			"callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
-			"browser_origins":  {""}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
+			"browser_origins": {
+				"",
+			}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
 		"developer"))
 	if len(w.fake.inputs) != 1 {
 		t.Fatalf("the fake got %v", w.fake.inputs)
@@ -445,7 +447,10 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	page := string(resp.Body)
 	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
 		!strings.Contains(page, `value="old"`) ||
-		!strings.Contains(page, `aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
+		!strings.Contains(
+			page,
+			`aria-invalid="true"`,
+		) || !strings.Contains(page, "The challenge age must be a whole number") ||
 		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}

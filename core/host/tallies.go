@@ -31,8 +31,8 @@ const (
 	OutcomeUntimedEnded = "untimed_ended"
 )
 
-// Outcomes returns the Outcome constants in the order in which people read them. It leaves out those of untimed
-// sessions, which people see as expired.
+// Outcomes returns the Outcome constants in the order in which people read them. It leaves out those of
+// untimed sessions, which people see as expired.
 func Outcomes() []string { return outcomes[:shown] }
 
 // Counted returns all Outcome constants.

@@ -337,8 +337,8 @@ func (v *visit) stepEnded(step session.Step, cause error) {
 	v.claim = ""
 }
 
-// logBegun logs that the user goes to the other side of a method. If they do not come back, the log shows where
-// they went.
+// logBegun logs that the user goes to the other side of a method. If they do not come back, the log shows
+// where they went.
 func (v *visit) logBegun(m method.Opened) {
 	v.Lifecycle.LogStep(v.ctx, v.session, session.Step{Method: m.Name, Result: host.MethodLeft}, nil)
 }

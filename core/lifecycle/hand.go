@@ -28,8 +28,14 @@ type Hand struct {
 
 // Outcome is the decision of a hand-off that is done.
 func (h Hand) Outcome() method.Decision {
-	return method.Decision{Verdict: method.Verdict(h.Verdict), Reason: method.Reason(h.Reason), Basis: h.Basis,
-		Setting: h.Setting, Detail: h.Detail, Cause: h.Cause}
+	return method.Decision{
+		Verdict: method.Verdict(h.Verdict),
+		Reason:  method.Reason(h.Reason),
+		Basis:   h.Basis,
+		Setting: h.Setting,
+		Detail:  h.Detail,
+		Cause:   h.Cause,
+	}
 }
 
 // Errors of hand-offs.

@@ -99,7 +99,13 @@ func TestEnded_StoreError(t *testing.T) {
 // Every session that ends has one line with its method and the reason.
 func TestSessionEnded_Line(t *testing.T) {
 	what := func(result, reason string) session.Step {
-		return session.Step{Method: "bank", Result: result, Reason: reason, Setting: "proof.claim", Detail: "age"}
+		return session.Step{
+			Method:  "bank",
+			Result:  result,
+			Reason:  reason,
+			Setting: "proof.claim",
+			Detail:  "age",
+		}
 	}
 	for _, c := range []struct {
 		name string

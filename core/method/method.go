@@ -346,7 +346,8 @@ type Decision struct {
 	// "proof.claim", for logs. Detail is a path or name in it, never a value of the user.
 	Setting, Detail string
 
-	// Cause is a more exact reason than Reason, for logs: a constant such as "claim_absent". "": Reason is all.
+	// Cause is a more exact reason than Reason, for logs: a constant such as "claim_absent". "": Reason is
+	// all.
 	Cause string
 }
 

@@ -167,8 +167,8 @@ func (d deadline) Err() error {
 	}
 }
 
-// A request that fails after its commit has granted nothing. But the commit counts: its event is delivered, and
-// a second request returns the same session.
+// A request that fails after its commit has granted nothing. But the commit counts: its event is delivered,
+// and a second request returns the same session.
 func TestEngine_FailureAfterCommit(t *testing.T) {
 	m := shared(t, goodGuest)
 	for _, c := range []struct {

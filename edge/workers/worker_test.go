@@ -302,8 +302,8 @@ func TestNoOperatorsWithoutAHostOfTheirs(t *testing.T) {
 	}
 }
 
-// Contract 30: after 20 wrong tokens, the right one is 429, too. The Worker's clock is the machine's, so a minute
-// that ends in between is tried again.
+// Contract 30: after 20 wrong tokens, the right one is 429, too. The Worker's clock is the machine's, so a
+// minute that ends in between is tried again.
 func TestWrongOperatorTokens_LockTheAddress(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), nil)
 	keys := s.base + "/admin/v1/keys"

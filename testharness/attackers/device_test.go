@@ -91,7 +91,10 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 			"device has no tie to a browser. The wallet names the site.",
 		tries: "to have a victim's wallet answer the code on the sender's page",
 		gets:  "the sender's browser completes the session",
-		proof: []string{"core/method/openid4vp:TestAnswers", "testharness/methodtest:TestAnAnswerFromAnotherDevice"},
+		proof: []string{
+			"core/method/openid4vp:TestAnswers",
+			"testharness/methodtest:TestAnAnswerFromAnotherDevice",
+		},
 	},
 	{
 		says: "With cross_device = false, only a wallet on the browser's own device can " +

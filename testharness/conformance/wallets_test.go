@@ -25,8 +25,8 @@ type walletProfile struct {
 	device    elliptic.Curve
 }
 
-// Each profile is walked by a wallet on another device and by the browser, for the elements and algorithms that
-// its documents can have (contract 39).
+// Each profile is walked by a wallet on another device and by the browser, for the elements and algorithms
+// that its documents can have (contract 39).
 func TestWalletProfiles(t *testing.T) {
 	for _, p := range []struct {
 		walletProfile
@@ -52,8 +52,13 @@ func TestWalletProfiles(t *testing.T) {
 			h, wallet := p.open(t)
 			for _, s := range p.steps {
 				for _, byBrowser := range []bool{false, true} {
-					name := fmt.Sprintf("contract 39: %s is %v, for %d, by the browser: %v", s.element, s.value, s.age,
-						byBrowser)
+					name := fmt.Sprintf(
+						"contract 39: %s is %v, for %d, by the browser: %v",
+						s.element,
+						s.value,
+						s.age,
+						byBrowser,
+					)
 					wallet.Elements = map[string]any{s.element: s.value,
 						"portrait": cbor.Tagged(37, cbor.Bytes([]byte("not asked for")))}
 					s.walk(t, name, h, wallet, byBrowser)
@@ -69,7 +74,9 @@ func TestWalletProfiles(t *testing.T) {
 // open starts a service that asks for documents of the profile.
 func (p walletProfile) open(t *testing.T) (*testharness.Harness, *wallettest.Wallet) {
 	t.Helper()
-	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: p.eku, Curve: p.issuer})
+	issuer := wallettest.NewIssuer(
+		wallettest.IssuerConfig{Now: testharness.Epoch, EKU: p.eku, Curve: p.issuer},
+	)
 	key, certificate := methodtest.NewCertificate(t, testharness.Epoch)
 	settings := map[string]any{"profile": p.name, "trust_anchors": []string{string(issuer.PEM())},
 		"browser": true}
@@ -94,8 +101,8 @@ func (p walletProfile) open(t *testing.T) (*testharness.Harness, *wallettest.Wal
 	return h, wallet
 }
 
-// walletStep is a document with one element, and its result. "" is a success, a code ends the session, and any
-// other text is on the page after a failed attempt.
+// walletStep is a document with one element, and its result. "" is a success, a code ends the session, and
+// any other text is on the page after a failed attempt.
 type walletStep struct {
 	age     int
 	element string
@@ -136,7 +143,8 @@ func (s walletStep) walk(t *testing.T, name string, h *testharness.Harness, wall
 			t.Errorf("%s: %s", name, got.Body)
 		}
 	default:
-		if done.Kind != "method" || got.Text("status") != "PENDING" || !strings.Contains(string(done.Body), s.want) {
+		if done.Kind != "method" || got.Text("status") != "PENDING" ||
+			!strings.Contains(string(done.Body), s.want) {
 			t.Errorf("%s: a %s page (%d), and %s", name, done.Kind, done.Status, got.Body)
 		}
 	}

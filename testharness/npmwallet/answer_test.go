@@ -74,8 +74,12 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			born := map[bool]string{true: "1990-01-01", false: "2024-01-01"}
 			answer := func(link string, says bool) npmwallet.Answered {
 				a := npmwallet.Answer(t, link, npmwallet.Document{
-					Claims: map[string]any{"age_over_18": says, "age_over_21": says, "birth_date": born[says]},
-					Chain:  issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
+					Claims: map[string]any{
+						"age_over_18": says,
+						"age_over_21": says,
+						"birth_date":  born[says],
+					},
+					Chain: issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
 					Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)})
 				if a.Status != 200 || !strings.HasPrefix(a.ClientID, c.client) || a.ResponseMode != c.mode {
 					t.Fatalf("the wallet says %+v", a)

@@ -216,8 +216,8 @@ func (o Option) Short() string {
 	return short
 }
 
-// explained turns options such as "Viewer: looks, changes nothing" into a list of their first words with a hint
-// that has the others, since a phone cuts a long option.
+// explained turns options such as "Viewer: looks, changes nothing" into a list of their first words with a
+// hint that has the others, since a phone cuts a long option.
 func explained(i Input) Input {
 	var short []Option
 	var hint []string

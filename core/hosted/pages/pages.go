@@ -142,8 +142,9 @@ type View struct {
 	RetryURL string
 	Reload   bool
 
-	// AgainURL is the path and query, on this host, at which the page looks for another page every AgainAfter,
-	// which is whole seconds; without script it loads it, less often. "": it does nothing by itself.
+	// AgainURL is the path and query, on this host, at which the page looks for another page every
+	// AgainAfter, which is whole seconds; without script it loads it, less often. "": it does nothing by
+	// itself.
 	AgainURL   string
 	AgainAfter time.Duration
 

@@ -12,8 +12,8 @@ var waitJS []byte
 
 var waitScript = asset("wait", "js", javaScript, waitJS)
 
-// WaitScript returns the script that a page with View.AgainURL loads. Such a page needs "script-src 'self'" and
-// "connect-src 'self'".
+// WaitScript returns the script that a page with View.AgainURL loads. Such a page needs "script-src 'self'"
+// and "connect-src 'self'".
 func WaitScript() Asset { return waitScript }
 
 // ways is what a page shows that waits for the answer of somebody else (contract 34, 40).

@@ -186,8 +186,8 @@ func (c condition) says(v web.Value) method.Verdict {
 	return method.Rejected
 }
 
-// bornBy judges a date of birth: whether someone born then has had the birthday of that age. An implausible date
-// is a placeholder and not a no.
+// bornBy judges a date of birth: whether someone born then has had the birthday of that age. An implausible
+// date is a placeholder and not a no.
 func bornBy(v web.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
 	born, ok := readBirthdate(text)

@@ -171,7 +171,9 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
-		Elements: p.names(age), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now})
+		Elements: p.names(
+			age,
+		), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now})
 	if err != nil {
 		return "", refusedBy(err)
 	}

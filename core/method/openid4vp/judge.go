@@ -30,8 +30,8 @@ type kept struct {
 func (k kept) String() string { return k.result + ":" + strconv.Itoa(k.age) + ":" + k.anchor }
 
 // judge decides by the elements of a document. The first element that the document has, and that can be read,
-// decides, so two contradictory ones cannot be played off against each other. A date of birth is compared here
-// and goes no further.
+// decides, so two contradictory ones cannot be played off against each other. A date of birth is compared
+// here and goes no further.
 func (p profile) judge(proof mdoc.Proof, age int, now time.Time) kept {
 	k := kept{result: unconfirmedKept, anchor: proof.Anchor.Fingerprint()}
 	for _, e := range p.elements(age) {
@@ -56,8 +56,8 @@ func (p profile) judge(proof mdoc.Proof, age int, now time.Time) kept {
 	return k
 }
 
-// bornBy reports whether someone with this date of birth is of an age. It is not ok if the date cannot be read
-// or is not plausible.
+// bornBy reports whether someone with this date of birth is of an age. It is not ok if the date cannot be
+// read or is not plausible.
 func bornBy(v mdoc.Value, age int, now time.Time) (old, ok bool) {
 	born, ok := v.Date()
 	if !ok {
@@ -67,8 +67,8 @@ func bornBy(v mdoc.Value, age int, now time.Time) (old, ok bool) {
 	return years >= age, ok
 }
 
-// decide returns the decision by a kept answer. The error is a *method.Refusal for a wallet that cannot answer:
-// nothing is decided, and the user may try again.
+// decide returns the decision by a kept answer. The error is a *method.Refusal for a wallet that cannot
+// answer: nothing is decided, and the user may try again.
 func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {
 		return method.Decision{}, refused("wallet_error_" + name)

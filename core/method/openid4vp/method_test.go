@@ -150,7 +150,8 @@ func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
 		if len(claim.Path) != 2 || claim.Path[0] != namespace {
 			w.Errorf("the path is %q", claim.Path)
 		}
-		if len(c.Claims) > 1 && (claim.ID != claim.Path[1] || len(c.Sets[n]) != 1 || c.Sets[n][0] != claim.ID) {
+		if len(c.Claims) > 1 &&
+			(claim.ID != claim.Path[1] || len(c.Sets[n]) != 1 || c.Sets[n][0] != claim.ID) {
 			w.Errorf("claim %d is %+v, in the sets %q", n, claim, c.Sets)
 		}
 		sets = append(sets, []string{claim.Path[1]})
@@ -272,7 +273,10 @@ func TestAnnouncedAlgorithms(t *testing.T) {
 			w := newWorld(t, config(t, "eu-av", nil))
 			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, Curve: curve})
 			c := config(t, "eu-av", settings{"trust_anchors": []string{string(issuer.PEM())}})
-			m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return noon }, Random: rand.Reader})
+			m, err := openid4vp.Kind.Open(
+				c,
+				method.Host{Now: func() time.Time { return noon }, Random: rand.Reader},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -497,13 +501,17 @@ func TestCrossDevice_Off(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := w.method.Act(t.Context(), w.session, method.Step{Kept: kept, Back: true, State: w.state})
+			d, err := w.method.Act(
+				t.Context(),
+				w.session,
+				method.Step{Kept: kept, Back: true, State: w.state},
+			)
 			if err != nil || d.Verdict != method.Approved {
 				t.Errorf("an answer from the same device: %+v, %v", d, err)
 			}
 
-			// The attacker knows the address of the box from the link, and makes a request for another device.
-			// The page from before the setting changed has the same request.
+			// The attacker knows the address of the box from the link, and makes a request for another
+			// device. The page from before the setting changed has the same request.
 			before.state = w.state
 			m := before.message(before.shows().Code)
 			kept, err = w.send(m)

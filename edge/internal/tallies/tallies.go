@@ -33,8 +33,8 @@ type Config struct {
 	// Each takes about 300 bytes. 0: 65,536.
 	Most int
 
-	// Expired is called, from Record, with how many untimed sessions of an integration have expired, as far as
-	// this instance can tell: their life is over, and it has seen no end for each. Nil discards it.
+	// Expired is called, from Record, with how many untimed sessions of an integration have expired, as far
+	// as this instance can tell: their life is over, and it has seen no end for each. Nil discards it.
 	Expired func(integration string, n int)
 }
 

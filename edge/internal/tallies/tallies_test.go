@@ -149,7 +149,8 @@ func TestUntimedSessions(t *testing.T) {
 		for _, counts := range w.kept.days {
 			got = got.Plus(counts)
 		}
-		if got.Of(host.OutcomeUntimed) != untimed || got.Of(host.OutcomeUntimedEnded) != ended || expired != want {
+		if got.Of(host.OutcomeUntimed) != untimed || got.Of(host.OutcomeUntimedEnded) != ended ||
+			expired != want {
 			t.Errorf("contract 44: %s: %d untimed, %d ended, %d expired, want %d, %d, %d", name,
 				got.Of(host.OutcomeUntimed), got.Of(host.OutcomeUntimedEnded), expired, untimed, ended, want)
 		}

@@ -1,9 +1,9 @@
-// Command progress runs go test and prints one line for each package when it ends: its result, its duration, and
-// the numbers of tests that passed, failed and were skipped. A failed test is printed when it ends, with its name
-// and its last lines. Every 30 seconds a line lists the packages that still run. The end lists the reasons of
-// skips and the failed tests. A test that passes may add a report to the end: its log after a line REPORT. An
-// unchanged package that passed before is not run again and is marked "cached"; its reports and skips are those
-// of that run.
+// Command progress runs go test and prints one line for each package when it ends: its result, its duration,
+// and the numbers of tests that passed, failed and were skipped. A failed test is printed when it ends, with
+// its name and its last lines. Every 30 seconds a line lists the packages that still run. The end lists the
+// reasons of skips and the failed tests. A test that passes may add a report to the end: its log after a line
+// REPORT. An unchanged package that passed before is not run again and is marked "cached"; its reports and
+// skips are those of that run.
 //
 //	go run ./testharness/internal/progress go test -json -short ./...
 //
@@ -68,8 +68,8 @@ func programs() string {
 // beat is the time between two lines about the packages that run.
 const beat = 30 * time.Second
 
-// run starts the command and reports its output until it ends. Each value of tick adds a line about the packages
-// that have not ended.
+// run starts the command and reports its output until it ends. Each value of tick adds a line about the
+// packages that have not ended.
 func run(cmd *exec.Cmd, r *report, tick <-chan time.Time) error {
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -127,14 +127,16 @@ func TestTheCommandsFailureIsReturned(t *testing.T) {
 	}
 }
 
-// Go prints the stack of every goroutine when a test times out. The report has the names of the tests that did
-// not end and a bounded part of the rest.
+// Go prints the stack of every goroutine when a test times out. The report has the names of the tests that
+// did not end and a bounded part of the rest.
 func TestReport_Timeout(t *testing.T) {
 	var b strings.Builder
 	r := newReport(&b)
 	say := func(output string) {
-		line, err := json.Marshal(map[string]string{"Action": "output", "Package": "x/edge", "Test": "TestSlow",
-			"Output": output})
+		line, err := json.Marshal(
+			map[string]string{"Action": "output", "Package": "x/edge", "Test": "TestSlow",
+				"Output": output},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

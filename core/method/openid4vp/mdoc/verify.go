@@ -78,8 +78,8 @@ func (v Value) Date() (date time.Time, ok bool) {
 //   - The wallet's signature of the session transcript, by the key that is in the object. A MAC is refused:
 //     it would take a key that both sides have.
 //
-// An element that is false is proven, too, and so is a document that has none of the elements: the caller looks
-// at the values. Parts that this list does not name may have any content.
+// An element that is false is proven, too, and so is a document that has none of the elements: the caller
+// looks at the values. Parts that this list does not name may have any content.
 func Verify(deviceResponse []byte, a Ask) (Proof, error) {
 	d, err := readDocument(deviceResponse)
 	if err != nil {

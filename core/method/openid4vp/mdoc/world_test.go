@@ -86,8 +86,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// outcome is the reason of a refusal. It is "" for a response that proves that the element is true, "not true" if
-// the element is something else, and "no element" if the response has no element that was asked for.
+// outcome is the reason of a refusal. It is "" for a response that proves that the element is true, "not
+// true" if the element is something else, and "no element" if the response has no element that was asked for.
 func outcome(t testing.TB, p mdoc.Proof, err error) string {
 	t.Helper()
 	if err != nil {
