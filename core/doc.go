@@ -37,8 +37,9 @@
 //     is sent is sealed, and the store decides: it sees no state and no user
 //     id, undoes no outcome, wins back no attempt and uses no result twice.
 //     Where a method of an OpenID provider has max_age, an earlier sign-in
-//     there proves nothing, even if the user changed the address. Another site in it can neither frame a page nor, where the browser names
-//     the site, post a form. Browsers of today name it over https. A form from
+//     there proves nothing, even if the user changed the address. Another
+//     site in it can neither frame a page nor, where the browser names the
+//     site, post a form. Browsers of today name it over https. A form from
 //     one that does not is taken, even with "Origin: null", which privacy
 //     settings cause. To post that form, another site has to know the
 //     session's link.
@@ -86,7 +87,8 @@
 //     publisher. A passkey is made of a check that has just
 //     succeeded, once, in the browser that was checked, and never of another
 //     passkey, of a sandbox outside of dev, or of a check from before the
-//     operator has ended the publisher's passkeys. If the device counts the uses of a passkey, using a copy blocks
+//     operator has ended the publisher's passkeys. If the device counts the uses
+//     of a passkey, using a copy blocks
 //     the passkey for good. Publishers do not learn of it: what validate and
 //     the events say is the same as after any check.
 //   - A public key, which anybody can read: It starts sessions of its one

@@ -43,7 +43,8 @@ func TestTheOtherSideIsMeasured(t *testing.T) {
 		{"an answer", "bankid", 200, nil, host.MethodFetched, ""},
 		{"a refusal", "bankid", 499, nil, host.MethodFetched, ""},
 		{"contract 48: an internal error", "bankid", 500, nil, host.MethodFetchFailed, host.FetchUnavailable},
-		{"contract 48: a provider that is down", "bankid", 503, nil, host.MethodFetchFailed, host.FetchUnavailable},
+		{"contract 48: a provider that is down", "bankid", 503, nil, host.MethodFetchFailed,
+			host.FetchUnavailable},
 		{"no answer", "bankid", 0, timeout, host.MethodFetchFailed, host.FetchTimeout},
 		{"an error that is no FetchError", "bankid", 0, errors.New("x"), host.MethodFetchFailed,
 			host.FetchNetwork},
@@ -77,11 +78,17 @@ func TestMeasured_ProviderDown(t *testing.T) {
 		reason string
 	}{
 		{"contract 48: connection refused", refusing, host.FetchRefused},
-		{"contract 48: timeout", responding(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		{"contract 48: timeout", responding(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}),
 			host.FetchTimeout},
-		{"contract 48: status 500", responding(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }),
+		{"contract 48: status 500", responding(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(500)
+		}),
 			host.FetchUnavailable},
-		{"contract 48: status 503", responding(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }),
+		{"contract 48: status 503", responding(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(503)
+		}),
 			host.FetchUnavailable},
 		{"contract 48: a malformed response", malformed, host.FetchMalformed},
 		{"contract 48: an expired certificate", expired, host.FetchTLS},
@@ -95,7 +102,9 @@ func TestMeasured_ProviderDown(t *testing.T) {
 				func(m host.Measurement) { told = append(told, m) },
 			}
 			kind := method.Kind{Name: "bank", Level: "L2",
-				Open: func(_ method.Config, h method.Host) (method.Method, error) { return asking{h, url}, nil }}
+				Open: func(_ method.Config, h method.Host) (method.Method, error) {
+					return asking{h, url}, nil
+				}}
 			catalog, _ := method.NewCatalog(
 				[]method.Kind{kind},
 				[]method.Config{{Name: "bank", Kind: "bank"}},

@@ -612,7 +612,8 @@ func TestProductionEstimates(t *testing.T) {
 		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED", ""},
 		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING", "attempt_failed below"},
 		{"it fails", estimatortest.Answer{Status: 500}, "PENDING", "unavailable unavailable"},
-		{"it returns no estimate", estimatortest.Answer{Body: "<html>"}, "PENDING", "refused answer_not_json"},
+		{"it returns no estimate", estimatortest.Answer{Body: "<html>"}, "PENDING",
+			"refused answer_not_json"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			estimator.Answer(c.answer)

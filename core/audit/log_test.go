@@ -163,7 +163,8 @@ func TestChain(t *testing.T) {
 		}, ""},
 		{"an entry is missing", func(l []string) []string { return slices.Delete(l, entry(1), entry(1)+1) },
 			"entry 3 follows entry 1: 1 are missing"},
-		{"the first is missing", func(l []string) []string { return l[1:] }, "entry 2 is the first one: 1 before"},
+		{"the first is missing", func(l []string) []string { return l[1:] },
+			"entry 2 is the first one: 1 before"},
 		{"a text is changed", func(l []string) []string {
 			l[entry(2)] = strings.Replace(l[entry(2)], `"target":"c"`, `"target":"x"`, 1)
 			return l

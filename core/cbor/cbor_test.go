@@ -128,7 +128,8 @@ func TestVectors(t *testing.T) {
 				if _, err := Read(b, Options{Any: v.Any}); (err == nil) != v.CanonicalOnly {
 					t.Errorf("without Canonical: %v", err)
 				}
-				if any, err := Read(b, Options{Any: true}); (err == nil) != (v.AcceptedByAny || v.CanonicalOnly) {
+				any, err := Read(b, Options{Any: true})
+				if (err == nil) != (v.AcceptedByAny || v.CanonicalOnly) {
 					t.Errorf("with Any: %v", err)
 				} else if err == nil && !bytes.Equal(any.Raw(), b) {
 					t.Errorf("with Any, Raw is %x, want %x", any.Raw(), b)

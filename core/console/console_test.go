@@ -1004,7 +1004,8 @@ func TestALargePublisher(t *testing.T) {
 // The timeline of a session shows which method and which setting had no success.
 func TestSessionPage_Steps(t *testing.T) {
 	page := string(newWorld(t).ask("GET", mine+"/sessions/"+sessionID, "viewer", "").Body)
-	for _, want := range []string{"Method bank: attempt failed, setting proof.claim (age.over)", "unconfirmed"} {
+	for _, want := range []string{"Method bank: attempt failed, setting proof.claim (age.over)",
+		"unconfirmed"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("contract 48: the page of a session lacks %q", want)
 		}

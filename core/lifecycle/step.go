@@ -48,7 +48,8 @@ func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, c
 // stepAttrs are what a line of the log says of a session and of its last step.
 func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
 	attrs := []slog.Attr{slog.String("session", s.Text)}
-	for _, a := range [...][2]string{{"method", step.Method}, {"reason", step.Reason}, {"setting", step.Setting},
+	for _, a := range [...][2]string{{"method", step.Method}, {"reason", step.Reason},
+		{"setting", step.Setting},
 		{"detail", step.Detail}, {"result", step.Result}, {"integration", s.Integration.ID},
 		{"publisher", s.Integration.PublisherID}} {
 		if a[1] != "" {

@@ -122,7 +122,8 @@ func TestSessionEnded_Line(t *testing.T) {
 			return err
 		}, "method=bank integration", 0},
 		{"contract 48: rejected", func(w *world, s Session) error {
-			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected, What: what(host.MethodRejected, "rejected")})
+			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected,
+				What: what(host.MethodRejected, "rejected")})
 			return err
 		}, "method=bank reason=rejected setting=proof.claim detail=age integration", 1},
 		{"contract 48: the last attempt", func(w *world, s Session) error {

@@ -54,8 +54,10 @@ func TestAStartCountsOnce(t *testing.T) {
 	}{
 		{"without a commit", integration.Webhook{Off: true}, true, nil, nil, nil,
 			[]string{host.OutcomeStarted, host.OutcomeUntimed}},
-		{"a provider that cannot begin, without a webhook", integration.Webhook{Off: true}, false, nil, nil, nil,
-			[]string{host.OutcomeStarted, host.OutcomeUntimed, host.OutcomeUnknown, host.OutcomeUntimedEnded}},
+		{"a provider that cannot begin, without a webhook", integration.Webhook{Off: true}, false,
+			nil, nil, nil,
+			[]string{host.OutcomeStarted, host.OutcomeUntimed, host.OutcomeUnknown,
+				host.OutcomeUntimedEnded}},
 		{"with a commit", withWebhook, true, nil, nil, nil, []string{host.OutcomeStarted}},
 		{"a provider that cannot begin", withWebhook, false, nil, nil, nil,
 			[]string{host.OutcomeStarted, host.OutcomeUnknown}},

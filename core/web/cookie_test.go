@@ -29,7 +29,8 @@ func TestCookies(t *testing.T) {
 				"\u3000__Host-verge-c=3; \u2028__Host-verge-d=4; \ufeff__Host-verge-e=5"}, values{}},
 		{"contract 34: control characters", []string{
 			"\v__Host-verge-a=1;\f__Host-verge-b=2;\r__Host-verge-c=3;" +
-				"\n__Host-verge-d=4;\x00__Host-verge-e=5;\x85__Host-verge-f=6;\xa0__Host-verge-g=7"}, values{}},
+				"\n__Host-verge-d=4;\x00__Host-verge-e=5;\x85__Host-verge-f=6;" +
+				"\xa0__Host-verge-g=7"}, values{}},
 		{"contract 34: white space before the sign", []string{"__Host-verge-a =1; __Host-verge-b\u2000=2"},
 			values{"a ": "1", "b\u2000": "2"}},
 		{"contract 34: white space around the value", []string{

@@ -267,7 +267,8 @@ func (c *Client) refused(status int, path string, body []byte) error {
 		path, _, _ = strings.Cut(path, "?")
 		if instead := ofWorker[path]; instead != "" {
 			return fmt.Errorf("%s%s has no path %s. A Cloudflare Worker has none: %s. If it is no Worker, "+
-				"take the server's listen.admin, by default http://127.0.0.1:8081", c.base, c.from, path, instead)
+				"take the server's listen.admin, by default http://127.0.0.1:8081",
+				c.base, c.from, path, instead)
 		}
 		return fmt.Errorf("%s%s has no path %s, so it is no admin listener of this release: "+
 			"is it the public listener? Take the server's listen.admin, by default http://127.0.0.1:8081",

@@ -98,8 +98,10 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 	},
 	{
 		says: "With cross_device = false, only a wallet on the browser's own device can " +
-			"answer, and its user returns to a browser that completes nothing unless it is the one that asks.",
-		tries: "the code, the address without its suffix, a hand-off to the victim's phone, and an answer from " +
+			"answer, and its user returns to a browser that completes nothing unless it is " +
+			"the one that asks.",
+		tries: "the code, the address without its suffix, a hand-off to the victim's phone, " +
+			"and an answer from " +
 			"before the setting changed",
 		gets: "no code, 404 and 400; nothing is decided",
 		proof: []string{"core/method/openid4vp:TestCrossDevice_Off", "core/hosted:TestHand_NoLongerAllowed",

@@ -412,7 +412,8 @@ var writer = foothold{"Whoever writes to the store", []row{
 		},
 	},
 	{
-		says: "An entry of the audit that they delete remains in the log, where a missing line breaks a chain " +
+		says: "An entry of the audit that they delete remains in the log, where a missing line " +
+			"breaks a chain " +
 			"of hashes.",
 		tries: "to delete the entry of a new operator token, and its line in the log",
 		gets:  "an audit without the entry; a log that has it, or that `verge audit verify` rejects",

@@ -138,7 +138,8 @@ func jwk(t testing.TB, key *ecdsa.PrivateKey) map[string]string {
 	encode := base64.RawURLEncoding.EncodeToString
 	middle := 1 + len(point)/2
 	return map[string]string{
-		"kty": "EC", "crv": key.Curve.Params().Name, "x": encode(point[1:middle]), "y": encode(point[middle:]),
+		"kty": "EC", "crv": key.Curve.Params().Name, "x": encode(point[1:middle]),
+		"y": encode(point[middle:]),
 		"d": encode(private),
 	}
 }

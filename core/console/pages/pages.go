@@ -195,13 +195,17 @@ func (f *Frame) current(page string) string {
 type Input struct {
 	Name, Label, Hint string
 	Value             string
-	Type              string // of the input; "": text; "lines": a textarea; "choice": a select; "explained": one of first words
-	Options           []Option
-	Required          bool
-	Mono              bool // ids and addresses
-	Optional          bool // says so behind the label
-	Placeholder       string
-	Complete          string // autocomplete; "": off
+
+	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" one of
+	// first words.
+	Type string
+
+	Options     []Option
+	Required    bool
+	Mono        bool // ids and addresses
+	Optional    bool // says so behind the label
+	Placeholder string
+	Complete    string // autocomplete; "": off
 
 	id       string
 	problems []string

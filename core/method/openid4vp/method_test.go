@@ -398,7 +398,8 @@ func TestVerdicts(t *testing.T) {
 		// noon is 22 November 2026.
 		{"the 18th birthday", "pid", 18, says("birth_date", born("2008-11-22")), approved, "", 18},
 		{"the day before it", "pid", 18, says("birth_date", born("2008-11-23")), rejected, "", 0},
-		{"the exact age is not returned", "pid", 18, says("birth_date", born("1950-01-01")), approved, "", 18},
+		{"the exact age is not returned", "pid", 18, says("birth_date", born("1950-01-01")),
+			approved, "", 18},
 		{"16 years", "pid", 16, says("birth_date", born("2010-11-22")), approved, "", 16},
 		{"no date", "pid", 18, says(), failed, method.Unconfirmed, 0},
 		{"a date without its tag", "pid", 18, says("birth_date", "1990-01-01"), failed,

@@ -12,12 +12,12 @@ import (
 // wallets that hold it:
 //
 //	doctype, namespace  of the document, as ISO 18013-5 names them
-//	element             the name of the element that proves an age: age_over_NN says whether the person is NN
-//	                    or older, and birth_date is a date
+//	element             the name of the element that proves an age: age_over_NN says whether the person is
+//	                    NN or older, and birth_date is a date
 //	always              ages that every such document has an element for. It is asked for in addition to the
 //	                    one of the age itself, whether it is higher or lower
-//	older               ages whose elements are asked for, too, where they are higher, because issuers of such
-//	                    documents put in a few ages only
+//	older               ages whose elements are asked for, too, where they are higher, because issuers of
+//	                    such documents put in a few ages only
 //	signers             what the certificate of a document's signer must be for (extended key usages); one
 //	                    of them must be there
 //	credential          what the request calls the document

@@ -155,7 +155,8 @@ func TestReport_Timeout(t *testing.T) {
 	r.line([]byte(`{"Action":"fail","Package":"x/edge","Elapsed":1800}`))
 	got := b.String()
 	for _, want := range []string{"FAIL  x/edge TestSlow (did not end)\n    (11 lines before)\n    line 11\n",
-		"    panic: test timed out after 30m0s\n    goroutine 0 [select]:\n", "    (350 more lines of stacks)\n"} {
+		"    panic: test timed out after 30m0s\n    goroutine 0 [select]:\n",
+		"    (350 more lines of stacks)\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the report lacks %q:\n%s", want, got)
 		}
