@@ -585,7 +585,8 @@ func TestCountersNameNoClientAddress(t *testing.T) {
 		}
 	}
 	// The operators' count is read before the token is checked, and charged after it.
-	if want := "preflight-ip public-ip secret-ip page-ip operator-ip operator-ip"; strings.Join(policies, " ") != want {
+	const want = "preflight-ip public-ip secret-ip page-ip operator-ip operator-ip"
+	if strings.Join(policies, " ") != want {
 		t.Errorf("counted are %v, want %s", policies, want)
 	}
 }

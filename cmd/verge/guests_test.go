@@ -192,9 +192,10 @@ var hoard [][]byte
 			return nil, err
 		}
 	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
+	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
 		"-overlay", filepath.Join(dir, "overlay.json"),
-		"-o", filepath.Join(dir, "failing.wasm"), "github.com/verge-id/verge/wasm/guest")
+		"-o", filepath.Join(dir, "failing.wasm")}, finish.Gcflags()...)
+	cmd := exec.Command("go", append(args, "github.com/verge-id/verge/wasm/guest")...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)

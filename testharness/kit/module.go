@@ -93,7 +93,7 @@ func build(pkg string, more ...string) ([]byte, error) {
 	if err := openSource(); err != nil {
 		return nil, err
 	}
-	args := append([]string{"-buildmode=c-shared", "-trimpath"}, more...)
+	args := append(append([]string{"-buildmode=c-shared", "-trimpath"}, finish.Gcflags()...), more...)
 	key, err := buildIDs(pkg, args)
 	if err != nil {
 		return nil, err

@@ -97,8 +97,9 @@ func build(dir string, kinds []byte) ([]byte, error) {
 		return nil, err
 	}
 	// As make wasm does it.
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
-		"-overlay", overlay, "-o", wasm, "./wasm/guest")
+	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-overlay", overlay,
+		"-o", wasm}, finish.Gcflags()...)
+	cmd := exec.Command("go", append(args, "./wasm/guest")...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, text)

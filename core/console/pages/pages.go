@@ -196,8 +196,8 @@ type Input struct {
 	Name, Label, Hint string
 	Value             string
 
-	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" one of
-	// first words.
+	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" one
+	// of first words.
 	Type string
 
 	Options     []Option
