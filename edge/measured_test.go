@@ -90,7 +90,7 @@ func TestMeasured_ProviderDown(t *testing.T) {
 			w.WriteHeader(503)
 		}),
 			host.FetchUnavailable},
-		{"contract 48: a malformed response", malformed, host.FetchMalformed},
+		{"contract 48: a malformed response", malformed, host.FetchStatusLine},
 		{"contract 48: an expired certificate", expired, host.FetchTLS},
 	} {
 		t.Run(c.name, func(t *testing.T) {

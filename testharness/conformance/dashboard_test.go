@@ -111,7 +111,7 @@ func (n *newcomer) setsWebhook() {
 	v.follow("Set up the webhook")
 	v.sees(200, "No webhook yet", "A receiver that passes")
 	v.send("save-integration", "webhook_url", "ftp://receiver")
-	v.sees(422, "https URL")
+	v.sees(422, "The URL must use https")
 	v.send("save-integration", "webhook_url", n.receiver.URL+"/events?tenant=7")
 	v.sees(200, "Saved.", "Run the signed test")
 	secret := v.secret()

@@ -8,7 +8,8 @@ import (
 //go:embed gcflags.txt
 var gcflags string
 
-// Gcflags returns the flags with which a module is compiled. Packages that serve operators and write pages are
-// compiled without inlining, which makes the module 2 % smaller; they are not on the path of start and validate.
+// Gcflags returns the flags with which a module is compiled. Packages that serve operators and write pages
+// are compiled without inlining, which makes the module 2 % smaller. They are not on the path of start and
+// validate.
 // The Makefile reads the same file.
 func Gcflags() []string { return strings.Fields(gcflags) }
