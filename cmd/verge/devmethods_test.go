@@ -359,7 +359,7 @@ level = 1
 			`--methods /methods.toml: `,
 			`line 2: there is no setting "base_url" here; the file has methods alone`,
 			"methods.bank: `verge dev` has a method of that name itself",
-			"methods.bank.oidc.issuer: it must be the https address of the provider",
+			"methods.bank.oidc.issuer: The URL must use https, or http to a loopback host",
 			"methods.bank.oidc.clientid: there is no such setting",
 			"methods.bank.oidc.client_id: the name of this client at the provider is missing",
 			"methods.cam: level must be a text in quotes",
@@ -371,7 +371,7 @@ name = "eid"
 kind = "oidc"
 [methods.oidc]
 client_secret_file = "/empty"
-`, []string{"methods.eid.oidc.client_secret_file: /empty is empty"}},
+`, []string{"methods.eid.oidc.client_secret_file: /empty: it is empty"}},
 		{"no methods", "", []string{"there is no method in it; each begins with a line [[methods]]"}},
 		{"no TOML", "[[methods", []string{"--methods: /methods.toml: line 1, column "}},
 		{"another type", "methods = 3", []string{"methods must be tables, each under a line [[methods]]"}},

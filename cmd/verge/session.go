@@ -78,7 +78,7 @@ func printSteps(p *program, steps []operate.SessionStep) error {
 			strings.TrimSpace(s.Setting + " " + s.Detail)})
 	}
 	fmt.Fprintln(p.stdout)
-	return printTable(p, "AT|METHOD|RESULT|REASON|SETTING", rows)
+	return printTable(p, stepHeads, rows)
 }
 
 type sessionTestCmd struct {
@@ -117,3 +117,5 @@ func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
 		"    verge session show %s\n", when(s.Expires), s.ID)
 	return nil
 }
+
+const stepHeads = "AT|METHOD|RESULT|REASON|SETTING"

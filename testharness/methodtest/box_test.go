@@ -342,7 +342,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 func TestAHEADIsNoAnswer(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
-	if r := a.waiting.AsAnother("HEAD", a.there, nil, nil); r.Status != 404 { // as GET: nothing is served there
+	// As for GET, nothing is served there.
+	if r := a.waiting.AsAnother("HEAD", a.there, nil, nil); r.Status != 404 {
 		t.Errorf("contract 34: %d", r.Status)
 	}
 	o.wantPending(a)

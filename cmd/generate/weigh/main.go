@@ -97,8 +97,8 @@ func build(dir string, kinds []byte) ([]byte, error) {
 		return nil, err
 	}
 	// As make wasm does it.
-	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-overlay", overlay,
-		"-o", wasm}, finish.Gcflags()...)
+	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
+		"-overlay", overlay, "-o", wasm}, finish.Gcflags()...)
 	cmd := exec.Command("go", append(args, "./wasm/guest")...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {

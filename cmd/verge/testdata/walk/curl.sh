@@ -128,13 +128,13 @@ call POST "integrations/$integration/stage" "{\"webhook_secret\":\"$WEBHOOK_SECR
 call POST "integrations/$integration/test?staged=1"
 says '"promoted":true'
 
-echo '11. It goes live: a method that verifies people takes the place of the sandbox.'
+echo '11. Another method takes the place of the sandbox. In dev no method verifies people.'
 call GET "publishers/$publisher/overview"
 says '"name":"key","done":true'
 says '"name":"method","done":false'
 call PATCH "integrations/$integration" "{\"methods\":[\"${METHOD:-bank}\"]}"
 call GET "publishers/$publisher/overview"
-says '"name":"method","done":true'
+says '"name":"method","done":false'
 
 echo '12. A viewer looks, and changes nothing.'
 call POST operators '{"name":"Walk by curl","role":"viewer"}'
