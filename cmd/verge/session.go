@@ -72,13 +72,16 @@ func printSteps(p *program, steps []operate.SessionStep) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	var rows [][]string
+	fmt.Fprintln(p.stdout)
+	return printTable(p, stepHeads, stepRows(steps))
+}
+
+func stepRows(steps []operate.SessionStep) (rows [][]string) {
 	for _, s := range steps {
 		rows = append(rows, []string{when(s.At), s.Method, s.Result, s.Reason,
 			strings.TrimSpace(s.Setting + " " + s.Detail)})
 	}
-	fmt.Fprintln(p.stdout)
-	return printTable(p, stepHeads, rows)
+	return rows
 }
 
 type sessionTestCmd struct {
