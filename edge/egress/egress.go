@@ -358,10 +358,21 @@ func readBody(resp *http.Response, maxBody int64, decompress bool) ([]byte, erro
 		return io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	}
 	// The compressed body has a limit too, because gzip can have parts that decompress to nothing.
-	z, err := gzip.NewReader(io.LimitReader(resp.Body, 2*maxBody))
-	if errors.Is(err, io.EOF) {
-		return nil, nil // no body
+	packed, err := io.ReadAll(io.LimitReader(resp.Body, 2*maxBody))
+	if err != nil || len(packed) == 0 {
+		return nil, err
 	}
+	body, err := unpack(packed, maxBody)
+	if err != nil {
+		// Not wrapped: an end of file in the gzip data is no end of the response.
+		return nil, errors.New("the gzip data is malformed: " + err.Error())
+	}
+	return body, nil
+}
+
+// unpack decompresses at most maxBody bytes.
+func unpack(packed []byte, maxBody int64) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
