@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const endpointPath, configured = "/admin/v1/own", "the-operator-token-of-tests"
@@ -133,7 +134,7 @@ func serveEndpointWith(t *testing.T, token string, around func(engine.Engine) en
 	go func() { ended <- o.service.Serve(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
+		if err := wait.For(ended); err != nil {
 			t.Error(err)
 		}
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // notes records what happened, in order.
@@ -180,7 +181,7 @@ type noting struct {
 
 func (e *noting) Handle(context.Context, *web.Request) *web.Response {
 	close(e.requested)
-	<-e.goOn
+	wait.For(e.goOn)
 	e.add("a request is answered")
 	return &web.Response{Status: 200, Header: web.Header{}, Body: []byte("ok")}
 }
@@ -193,7 +194,7 @@ func (e *noting) Claim(context.Context, kv.Partition, int) ([]host.Job, time.Tim
 
 func (e *noting) Run(context.Context, host.Job) error {
 	close(e.working)
-	<-e.goOn
+	wait.For(e.goOn)
 	time.Sleep(50 * time.Millisecond) // so that the job surely ends after the request
 	e.add("a job is done")
 	return nil
@@ -233,8 +234,8 @@ func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 		}
 		answered <- status
 	}()
-	<-e.requested
-	<-e.working
+	wait.For(e.requested)
+	wait.For(e.working)
 	stop()
 	select {
 	case err := <-ended:
@@ -242,10 +243,10 @@ func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(e.goOn)
-	if status := <-answered; status != 200 {
+	if status := wait.For(answered); status != 200 {
 		t.Errorf("the request in hand was answered %d", status)
 	}
-	if err := <-ended; err != nil {
+	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
@@ -267,7 +268,7 @@ func TestAStoreThatIsLostEndsTheService(t *testing.T) {
 	get(t, conf.Public, "/healthz")
 	store.cause = errors.New("the file is another one")
 	close(store.gaveUp)
-	if err := <-ended; !errors.Is(err, store.cause) || !strings.HasPrefix(err.Error(), "store: ") {
+	if err := wait.For(ended); !errors.Is(err, store.cause) || !strings.HasPrefix(err.Error(), "store: ") {
 		t.Errorf("%v, want the store's cause", err)
 	}
 	if n.String() != "closed" {
@@ -292,7 +293,7 @@ func TestAStoreThatTellsIsHeard(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
+	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}
 }
@@ -366,7 +367,7 @@ func TestWorkCanBeginAgain(t *testing.T) {
 		go func() { ended <- s.Work(ctx) }()
 		s.Host().Wake("p0", time.Now())
 		stop()
-		if err := <-ended; err != nil {
+		if err := wait.For(ended); err != nil {
 			t.Error(err)
 		}
 		s.Host().Wake("p0", time.Now()) // no runner runs, and the call does no harm
@@ -390,7 +391,7 @@ func TestAServiceWithoutANetwork(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	stop()
-	if err := <-ended; err != nil {
+	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // This program embeds Verge, with a store in memory, a publisher with one integration, and the sandbox,
@@ -43,7 +44,7 @@ func Example() {
 
 	fmt.Println(start("http://"+listener.Addr().String(), key))
 	stop()
-	fmt.Println(<-ended)
+	fmt.Println(wait.For(ended))
 	// Output:
 	// 200 OK
 	// <nil>

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // working is an instance whose jobs are tasks of the test.
@@ -42,7 +43,7 @@ func (w *working) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job,
 }
 
 func (w *working) Run(ctx context.Context, j host.Job) error {
-	<-w.holds
+	wait.For(w.holds)
 	err := w.record(ctx, j, kv.Tx{Cancel: []string{j.Task.ID}})
 	if err == nil {
 		w.done.Add(1)
@@ -133,13 +134,13 @@ func TestInstancesOnPostgresWakeEachOther(t *testing.T) {
 	full.stop()
 	reaches(t, &other.done, 29, "the runner has given back all but the job that runs")
 	close(full.holds)
-	if err := <-full.ended; err != nil || full.done.Load() != 1 {
+	if err := wait.For(full.ended); err != nil || full.done.Load() != 1 {
 		t.Errorf("the drained instance did %d jobs, want 1, and ended with %v", full.done.Load(), err)
 	}
 	full.schedule(t, 1)
 	reaches(t, &other.done, 30, "an instance that does not work has scheduled a task")
 	other.stop()
-	if err := <-other.ended; err != nil {
+	if err := wait.For(other.ended); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const anIntegration = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
@@ -46,7 +47,7 @@ func TestUsageIsRecordedAtIntervalsAndAtTheEnd(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
+	if err := wait.For(ended); err != nil {
 		t.Fatal(err)
 	}
 

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // lost is a service whose store was put back to a backup. ring, base and the rest are of the service before.
@@ -228,7 +229,7 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 		t.Errorf("a restore under a running server: exit code %d: %s", code, said)
 	}
 	in.cmd.Process.Signal(syscall.SIGTERM)
-	<-in.ended
+	wait.For(in.ended)
 	code, said := runFor(t, onDiskWith(site), restore)
 	if code != exitOK {
 		t.Fatalf("kv restore: exit code %d: %s", code, said)
@@ -308,7 +309,7 @@ func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 		t.Fatal(backup)
 	}
 	in.cmd.Process.Signal(syscall.SIGTERM)
-	<-in.ended
+	wait.For(in.ended)
 	check := func() (int, string) {
 		p := onDisk()
 		p.getenv = func(name string) (string, bool) {

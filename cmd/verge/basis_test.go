@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/edge/adminclient"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/passkeytest"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -77,7 +78,7 @@ func (s *trust) serve(methods string) {
 	s.t.Helper()
 	if s.in != nil {
 		s.in.kill()
-		<-s.in.ended
+		wait.For(s.in.ended)
 	}
 	top := fmt.Sprintf("base_url = %q\nkv = %q\nkeyring = %q\n", productionURL,
 		"bolt:"+filepath.Join(s.dir, "verge.db"), s.ring)

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/demo"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/adminclient"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // testProgram returns a program with its files in memory.
@@ -50,7 +51,7 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 	var ready readyFile
 	eventually(t, "the ready file", func() bool {
 		if len(exit) > 0 {
-			t.Fatalf("verge dev ended with %d: %s", <-exit, p.stderr)
+			t.Fatalf("verge dev ended with %d: %s", wait.For(exit), p.stderr)
 		}
 		var err error
 		ready, err = readReady(p.fs, told)
@@ -60,7 +61,7 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 	return pub, func() int {
 		leave(pub.http)
 		cancel()
-		return <-exit
+		return wait.For(exit)
 	}
 }
 

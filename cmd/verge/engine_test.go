@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestEngineWasm does a verification in `verge dev --engine wasm` on every store, and another after a
@@ -244,7 +245,7 @@ func TestServeWasm(t *testing.T) {
 						sink.has(id, "completed")
 				})
 				in.cmd.Process.Signal(syscall.SIGTERM)
-				<-in.ended
+				wait.For(in.ended)
 				code = in.cmd.ProcessState.ExitCode()
 				if code != exitOK || strings.Contains(in.logs.String(), `"level":"ERROR"`) {
 					t.Errorf("%s run: exit code %d: %s", run, code, in.logs)

@@ -30,7 +30,7 @@ type listenCmd struct {
 	Integration string `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
 	KeyFile     string `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
 	ReadyFile   string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
-	Since       wait   `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
+	Since       delay  `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
 }
 
 // Help is shown by `verge listen --help`.

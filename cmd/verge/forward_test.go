@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // inbox is a developer's receiver. It takes what was signed with its secret.
@@ -96,7 +97,7 @@ func TestListen(t *testing.T) {
 		}
 	}
 	stop()
-	if err := <-done; err != nil {
+	if err := wait.For(done); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	want := []string{webhook.TypeExpired, webhook.TypeStarted, webhook.TypeCompleted}
@@ -151,11 +152,11 @@ func TestListenSurvivesARestart(t *testing.T) {
 		held()
 		if end != nil {
 			service.cmd.Process.Signal(end)
-			<-service.ended
+			wait.For(service.ended)
 		}
 	}
 	stop()
-	if err := <-done; err != nil {
+	if err := wait.For(done); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	if got := in.types(); !slices.Equal(got, want) {

@@ -46,7 +46,7 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 
 type keyringRotateCmd struct {
 	File    string `arg:"" help:"The ring."`
-	SealsIn wait   `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
+	SealsIn delay  `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
 }
 
 // Help is shown by `verge keyring rotate --help`.
@@ -96,7 +96,7 @@ func (c *keyringRotateCmd) Run(p *program) error {
 }
 
 // sealsInMost catches a mistyped time, which would put a rotation off for ever.
-const sealsInMost = wait(30 * 24 * time.Hour)
+const sealsInMost = delay(30 * 24 * time.Hour)
 
 type keyringRetireCmd struct {
 	File  string   `arg:"" help:"The ring."`

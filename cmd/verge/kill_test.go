@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestKill kills the process at random points of many verifications and starts another one on the same
@@ -67,7 +68,7 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
 		in.kill()
 		all = append(all, users.stop()...)
-		<-in.ended
+		wait.For(in.ended)
 	}
 
 	in := site.start()

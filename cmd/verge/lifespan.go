@@ -111,10 +111,10 @@ func (l *lifeSpan) Decode(c *kong.DecodeContext) error {
 	return l.UnmarshalText([]byte(word.String()))
 }
 
-// wait is a lifeSpan that may be 0.
-type wait time.Duration
+// delay is a lifeSpan that may be 0.
+type delay time.Duration
 
-func (w wait) String() string { return time.Duration(w).String() }
+func (w delay) String() string { return time.Duration(w).String() }
 
 // Decode does what that of lifeSpan does.
-func (w *wait) Decode(c *kong.DecodeContext) error { return (*lifeSpan)(w).Decode(c) }
+func (w *delay) Decode(c *kong.DecodeContext) error { return (*lifeSpan)(w).Decode(c) }

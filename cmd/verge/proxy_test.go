@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // proxies are the samples in edge/deploy/proxy. In each, texts name what a test has to replace, and all of
@@ -142,7 +143,7 @@ func TestNginxCountsIPv6ByNetwork(t *testing.T) {
 	behind := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
 			held <- struct{}{}
-			<-goOn
+			wait.For(goOn)
 		}
 	}))
 	letGo := sync.OnceFunc(func() { close(goOn) })
@@ -315,7 +316,7 @@ func TestProxies(t *testing.T) {
 			t.Error("contract 30: a client chose the address that counts for it")
 		}
 		in.kill()
-		<-in.ended
+		wait.For(in.ended)
 	}
 	for n, f := range fronts {
 		if f == nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // patience is how long a test waits for what must happen.
@@ -239,7 +240,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if e.hang != nil {
 		e.hanging.Add(1)
-		<-e.hang
+		wait.For(e.hang)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // recipe is a store as BACKUP.md takes it: with the paths, ports and users of a server that systemd runs.
@@ -209,7 +210,7 @@ chmod 755 ours ours/systemctl
 		t.Fatal(err)
 	}
 	in.cmd.Process.Signal(syscall.SIGTERM)
-	<-in.ended
+	wait.For(in.ended)
 	sh(t, dir, r.wipe)
 	sh(t, dir, commands(t, restore))
 
@@ -239,7 +240,7 @@ chmod 755 ours ours/systemctl
 		t.Error(what)
 	}
 	in.cmd.Process.Signal(syscall.SIGTERM)
-	<-in.ended
+	wait.For(in.ended)
 	t.Logf("the restore is complete at %v", time.Now())
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/afero"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // Contract 46: a restart with a file that lost a block takes no customer down. `serve --check` lists it, the
@@ -17,7 +18,7 @@ func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 	s := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), newEvents(t).URL, unlimited)
 	end := func(in *served) {
 		in.cmd.Process.Signal(syscall.SIGTERM)
-		<-in.ended
+		wait.For(in.ended)
 	}
 	end(s.start())
 	whole, err := os.ReadFile(s.config)

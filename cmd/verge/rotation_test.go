@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // rotating is how long the load around a rotation lasts. In the long run it is a minute, as operators see it;
@@ -183,7 +184,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	theirs.key = ""
 	theirs.start()
 	back := ours.launch()
-	<-back.ended
+	wait.For(back.ended)
 	if back.cmd.ProcessState.ExitCode() == exitOK {
 		t.Error("I13: the ring that was given up still serves")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // lines is an output that a test can read while the program writes it.
@@ -95,7 +96,7 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 	}()
 	eventually(t, "the server", func() bool {
 		if len(exit) > 0 {
-			t.Fatalf("verge serve ended with %d: %s", <-exit, log)
+			t.Fatalf("verge serve ended with %d: %s", wait.For(exit), log)
 		}
 		for line := range strings.Lines(log.String()) {
 			if json.Unmarshal([]byte(line), &at) == nil && at.Msg == "serving" {
@@ -107,7 +108,7 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 	return at, func() int {
 		leave()
 		cancel()
-		code := <-exit
+		code := wait.For(exit)
 		if strings.Contains(log.String(), testSecret) || strings.Contains(log.String(), testToken) {
 			t.Errorf("contract 13: the log holds a secret: %s", log)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // sharedStores are the stores that several processes can share.
@@ -112,7 +113,7 @@ func TestInstancesShare(t *testing.T) {
 			})
 			for _, in := range instances {
 				in.cmd.Process.Signal(syscall.SIGTERM)
-				<-in.ended
+				wait.For(in.ended)
 				if code := in.cmd.ProcessState.ExitCode(); code != exitOK {
 					t.Errorf("exit code %d: %s", code, in.logs)
 				}
@@ -161,7 +162,7 @@ func (h *holding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	if !h.open.Load() {
 		h.held.Add(1)
-		<-h.reply
+		wait.For(h.reply)
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}

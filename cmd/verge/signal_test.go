@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
@@ -115,7 +116,7 @@ func TestSecondSignal(t *testing.T) {
 	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	wait.For(ended)
 	if code := dev.cmd.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d says that the process drained, but the second signal cut it off", code)
 	}

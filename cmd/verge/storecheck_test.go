@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // check runs `serve --check` with the configuration of the site.
@@ -65,7 +66,7 @@ func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 				t.Errorf("--check does not say that the store was not compared: %s", out)
 			}
 			in.cmd.Process.Signal(syscall.SIGTERM)
-			<-in.ended
+			wait.For(in.ended)
 			if code, out, stderr := s.check(); code != exitOK ||
 				!strings.Contains(out, "as in the store's set") {
 				t.Errorf("with as many partitions, --check ends with %d: %s%s", code, out, stderr)
@@ -80,7 +81,7 @@ func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 					exitUsage, says)
 			}
 			fewer := s.launch()
-			<-fewer.ended
+			wait.For(fewer.ended)
 			if code := fewer.cmd.ProcessState.ExitCode(); code != exitUsage ||
 				!strings.Contains(fewer.logs.String(), stderr) {
 				t.Errorf("--check says %s\nand a start ends with %d: %s", stderr, code, fewer.logs)

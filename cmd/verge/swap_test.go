@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // operator returns a program that runs commands against a process, with the files of this machine.
@@ -155,7 +156,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		t.Error(what)
 	}
 	in.cmd.Process.Signal(syscall.SIGTERM)
-	<-in.ended
+	wait.For(in.ended)
 	if code := in.cmd.ProcessState.ExitCode(); code != exitOK {
 		t.Errorf("exit code %d", code)
 	}

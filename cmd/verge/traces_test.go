@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/verge-id/verge/testharness/wait"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,7 @@ func TestTracesReachTheConfiguredCollector(t *testing.T) {
 	if err := in.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-in.ended
+	wait.For(in.ended)
 	for {
 		select {
 		case sent := <-got:

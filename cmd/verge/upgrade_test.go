@@ -17,6 +17,7 @@ import (
 
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestUpgrade upgrades two instances from the release before to this one, under load and one after the
@@ -67,7 +68,7 @@ func TestUpgrade(t *testing.T) {
 			last := running[i]
 			running[i] = next
 			last.cmd.Process.Signal(syscall.SIGTERM)
-			<-last.ended
+			wait.For(last.ended)
 		}
 		for _, s := range carried {
 			goesOn(t, stage.name, s, running)
@@ -163,7 +164,7 @@ func TestRollingUpgradeBehindProxies(t *testing.T) {
 	for _, step := range []struct{ name, binary string }{{"upgrade", ""}, {"the way back", before}} {
 		for i := range running {
 			running[i].cmd.Process.Signal(syscall.SIGTERM)
-			<-running[i].ended
+			wait.For(running[i].ended)
 			if code := running[i].cmd.ProcessState.ExitCode(); code != exitOK {
 				t.Errorf("%s: instance %d ended with %d: %s", step.name, i, code, running[i].logs)
 			}

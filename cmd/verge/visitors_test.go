@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/verge-id/verge/testharness/wait"
 	"sync"
 	"time"
 )
@@ -34,7 +35,7 @@ func walk(p *publisher, w *walked) {
 		}()
 	}
 	for range 2 {
-		if <-twice {
+		if wait.For(twice) {
 			w.valid++
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const testUUID = testhost.UUID
@@ -446,11 +447,11 @@ func TestRaces(t *testing.T) {
 				w.Clock.Advance(session.Life - time.Millisecond)
 				records := make([]session.Record, 64)
 				errs := make([]error, len(records))
-				var wait sync.WaitGroup
+				var all sync.WaitGroup
 				start := make(chan struct{})
 				for n := range records {
-					wait.Go(func() {
-						<-start
+					all.Go(func() {
+						wait.For(start)
 						if c.expire && n == len(records)/2 {
 							w.Clock.Advance(time.Millisecond)
 						}
@@ -462,7 +463,7 @@ func TestRaces(t *testing.T) {
 					})
 				}
 				close(start)
-				wait.Wait()
+				all.Wait()
 				final := w.record(t, s)
 				if !final.Terminal() {
 					t.Fatalf("the session has no outcome: %+v", final)

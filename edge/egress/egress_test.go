@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // privateV4 has at least one address of every range that must not be reached.
@@ -532,11 +533,11 @@ func (g *goodbye) Write(b []byte) (int, error) {
 func (g *goodbye) Close() error { g.hangUp.Do(func() { close(g.hungUp) }); return nil }
 
 func (g *goodbye) Read(b []byte) (int, error) {
-	<-g.asked
+	wait.For(g.asked)
 	if g.answer.Len() > 0 {
 		return g.answer.Read(b)
 	}
-	<-g.hungUp
+	wait.For(g.hungUp)
 	return 0, io.EOF
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // hooked is an Observer that calls functions of a test.
@@ -140,9 +141,9 @@ func TestRollbacksAreNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun, late := make(chan struct{}), make(chan struct{})
-		told.rolledBack = func() { close(begun); <-late }
+		told.rolledBack = func() { close(begun); wait.For(late) }
 		trap(t, m)
-		<-begun
+		wait.For(begun)
 		if _, err := m.activate(t.Context(), all[2]); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +202,7 @@ func (o *opening) Read(p []byte) (int, error) {
 	case o.read <- struct{}{}:
 	default:
 	}
-	<-o.open
+	wait.For(o.open)
 	return o.Reader.Read(p)
 }
 
@@ -213,7 +214,7 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	req := &web.Request{Method: "POST", Path: Path, Header: web.Header{}}
 	answer := make(chan *web.Response)
 	go func() { answer <- answered(t, m, req, body) }()
-	<-body.read
+	wait.For(body.read)
 	reloaded := make(chan struct{})
 	go func() {
 		m.Reload(t.Context(), func() (Config, error) {
@@ -231,7 +232,7 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 		t.Errorf("another upload at the same time: %d %v", r.Status, r.Header)
 	}
 	close(body.open)
-	if r := <-answer; r.Status != 409 || !strings.Contains(string(r.Body),
+	if r := wait.For(answer); r.Status != 409 || !strings.Contains(string(r.Body),
 		"module_sha256 pins "+all[2].Digest) {
 		t.Errorf("the new pins do not allow the upload: %d %s", r.Status, r.Body)
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"github.com/verge-id/verge/testharness/wait"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,7 @@ func TestBacklog(t *testing.T) {
 			t.Errorf("a task that the store does not give: %v, want 30s", oldest)
 		}
 		end()
-		if err := <-ran; err != nil {
+		if err := wait.For(ran); err != nil {
 			t.Error(err)
 		}
 	})

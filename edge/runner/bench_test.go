@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // endless is an outbox that always has another job. Each job takes 4 ms. The jobs are in 8 lanes.
@@ -46,7 +47,7 @@ func BenchmarkRunner(b *testing.B) {
 	ctx, cancel := context.WithCancel(b.Context())
 	out := make(chan error)
 	go func() { out <- New(Config{Engine: e}).Run(ctx) }()
-	<-e.done
+	wait.For(e.done)
 	cancel()
-	<-out
+	wait.For(out)
 }

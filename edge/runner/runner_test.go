@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // outbox is a store of tasks in memory. How long a job takes depends on its lane.
@@ -190,7 +191,7 @@ func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) 
 		ctx, cancel := context.WithCancel(t.Context())
 		out := make(chan error)
 		go func() { out <- r.Run(ctx) }()
-		defer func() { cancel(); <-out }()
+		defer func() { cancel(); wait.For(out) }()
 		synctest.Wait()
 		f(t, o, r)
 	})
@@ -450,7 +451,7 @@ func TestADeadPartitionDelaysNoOther(t *testing.T) {
 			t.Errorf("%d of 1000 done, the last after %v", n, last.Sub(due))
 		}
 		cancel()
-		<-out
+		wait.For(out)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // wire is a Signaler without a store. Its other ends are the test or other runners.
@@ -262,7 +263,7 @@ func TestWithoutARunnerOthersAreWoken(t *testing.T) {
 		time.Sleep(time.Minute)
 		want(2, "this runner runs it")
 		cancel()
-		<-out
+		wait.For(out)
 		before, _ := w.signals()
 		wake(0)
 		time.Sleep(signalEach)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // slow is an outbox in which something happens while the answer to a claim is on its way.
@@ -38,7 +39,7 @@ func TestAWakeDuringAClaimIsHeard(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := make(chan error)
 		go func() { out <- r.Run(ctx) }()
-		defer func() { cancel(); <-out }()
+		defer func() { cancel(); wait.For(out) }()
 		time.Sleep(time.Minute)
 		if n, _ := o.done("a"); n != 1 {
 			t.Errorf("%d of 1 task done; the task fell due during a claim", n)

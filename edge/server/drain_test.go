@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 func read(t *testing.T, conn net.Conn) *http.Response {
@@ -115,7 +116,7 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 		go func() { drained <- stop() }()
 		wg.Wait()
 		client.CloseIdleConnections() // those that were made and not needed
-		if err := <-drained; err != nil {
+		if err := wait.For(drained); err != nil {
 			t.Error(err)
 		}
 		if !t.Failed() && refused.Load() != clients {
@@ -145,7 +146,7 @@ func TestDrainGivesIdleConnectionsGrace(t *testing.T) {
 		t.Errorf("got %d, closing: %v", resp.StatusCode, resp.Close)
 	}
 	conn.Close()
-	if err := <-drained; err != nil {
+	if err := wait.For(drained); err != nil {
 		t.Error(err)
 	}
 }
@@ -164,7 +165,7 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 			base, stop := start(t, Config{IdleGrace: time.Millisecond, DrainTimeout: c.timeout,
 				Engine: fake{handle: func(context.Context, *web.Request) *web.Response {
 					close(entered)
-					<-release
+					wait.For(release)
 					return ok("{}")
 				}}})
 			answered := make(chan error, 1)
@@ -175,7 +176,7 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 				}
 				answered <- err
 			}()
-			<-entered
+			wait.For(entered)
 			if c.wantErr {
 				if err := stop(); err == nil {
 					t.Error("no error though a request was cut")
@@ -187,10 +188,10 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 			go func() { drained <- stop() }()
 			time.Sleep(100 * time.Millisecond)
 			close(release)
-			if err := <-answered; err != nil {
+			if err := wait.For(answered); err != nil {
 				t.Errorf("the request in flight: %v", err)
 			}
-			if err := <-drained; err != nil {
+			if err := wait.For(drained); err != nil {
 				t.Error(err)
 			}
 		})

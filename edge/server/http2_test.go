@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // h2Conn is an HTTP/2 connection whose frames a test writes itself, since Go's client waits for the server's
@@ -123,7 +124,7 @@ func TestHTTP2_BodyBeforeSettings(t *testing.T) {
 			if status, _ := conn.answer(); status != "HEADERS 200" {
 				t.Fatalf("contract 5: %s, want an answer", status)
 			}
-			if n := <-got; n != c.read {
+			if n := wait.For(got); n != c.read {
 				t.Errorf("contract 5: the engine gets %d bytes, want %d", n, c.read)
 			}
 		})

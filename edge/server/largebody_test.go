@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 func TestLargeBodiesShareMemory(t *testing.T) {
@@ -158,7 +159,7 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 					t.Fatalf("a picture beside the halves: %s", resp.Status)
 				}
 			}
-			wantRefusal(t, <-halves, 503, "UNAVAILABLE")
+			wantRefusal(t, wait.For(halves), 503, "UNAVAILABLE")
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const postStart = "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\n"
@@ -99,7 +100,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			c.Engine = fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 				if r.Path == "/held" {
 					entered <- struct{}{}
-					<-release
+					wait.For(release)
 				}
 				return ok("{}")
 			}}
@@ -107,7 +108,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			begin := time.Now()
 			held := dial(t, base)
 			io.WriteString(held, "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
-			<-entered
+			wait.For(entered)
 			for range 100 {
 				dial(t, base)
 				conn := dial(t, base)
@@ -142,7 +143,7 @@ func TestNoRoomAtAll(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	hold := func(context.Context, *web.Request) *web.Response {
 		entered <- struct{}{}
-		<-release
+		wait.For(release)
 		return ok("{}")
 	}
 	base, _ := start(t, Config{MaxConns: 2, Engine: fake{handle: hold}})
@@ -150,7 +151,7 @@ func TestNoRoomAtAll(t *testing.T) {
 	for range 2 {
 		conn := dial(t, base)
 		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-entered
+		wait.For(entered)
 		conns = append(conns, conn)
 	}
 	resp := read(t, dial(t, base))
@@ -486,7 +487,7 @@ func TestPage(t *testing.T) {
 			switch r.Path {
 			case "/hold":
 				entered <- struct{}{}
-				<-release
+				wait.For(release)
 			case "/panic", "/api/panic", "/no-page", "/page-panics":
 				panic("no")
 			case "/gone":
@@ -539,7 +540,7 @@ func TestPage(t *testing.T) {
 	t.Run("under load", func(t *testing.T) {
 		held := dial(t, base)
 		io.WriteString(held, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-entered
+		wait.For(entered)
 		resp := ask(t, base, "GET /verify\r\n\r\n", browser)
 		wantPage(t, resp, 503, true)
 		if resp.Header.Get("Retry-After") != "1" {

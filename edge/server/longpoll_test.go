@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothservers"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // pace is the time of requests that wait. The test says when one asks again, and when the time of one is
@@ -148,7 +149,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 		all = append(all, askFor(t.Context(), client, base+api.TestsPath))
 		until(t, "one more waits", func() bool {
 			if len(all[n]) > 0 {
-				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, <-all[n])
+				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, wait.For(all[n]))
 			}
 			return s.public.waiting() == n+1
 		})
@@ -178,7 +179,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 		}
 	}()
 	for _, one := range all {
-		a := <-one
+		a := wait.For(one)
 		a.want(t, 200, "wait=20")
 	}
 }
@@ -239,7 +240,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				answer := askFor(ctx, client, base+api.TestsPath)
 				until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 				c.end(t, waiting{p, engine, leave, stop})
-				a := <-answer
+				a := wait.For(answer)
 				if c.status != 0 {
 					if a.want(t, c.status, "wait=20"); a.Proto != protocol {
 						t.Errorf("it is %s", a.Proto)
@@ -282,7 +283,7 @@ func TestWhatDoesNotWait(t *testing.T) {
 				t.Error("it waits")
 				return nil
 			}})
-			a := <-askFor(t.Context(), newClient(t), base+c.path, c.headers...)
+			a := wait.For(askFor(t.Context(), newClient(t), base+c.path, c.headers...))
 			a.want(t, int(c.status), "")
 			if n := engine.again.Load(); n != 0 {
 				t.Errorf("contract 49: it was asked again %d times", n)
@@ -302,9 +303,9 @@ func TestNobodyWaitsInADrain(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	until(t, "the server drains", s.draining.Load)
-	a := <-askFor(t.Context(), newClient(t), base+api.TestsPath)
+	a := wait.For(askFor(t.Context(), newClient(t), base+api.TestsPath))
 	a.want(t, 304, "")
-	if err := <-ended; err != nil {
+	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}
 }
@@ -325,7 +326,7 @@ func TestOnlyTheServerAsksAgain(t *testing.T) {
 	until(t, "it asks", func() bool { return engine.asked.Load() == 2 })
 	engine.status.Store(200)
 	p.turn <- time.Time{}
-	a := <-answer
+	a := wait.For(answer)
 	a.want(t, 200, "wait=2")
 	if a.body != "2" {
 		t.Errorf("contract 30: %s of 2 were asked again", a.body)
@@ -366,7 +367,7 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 					}
 					return len(answer) > 0
 				})
-				a := <-answer
+				a := wait.For(answer)
 				a.want(t, 304, "")
 			}
 			if n := engine.again.Load(); n != 0 {
@@ -398,7 +399,7 @@ func TestAWaitingRequestIsAnswered(t *testing.T) {
 	time.Sleep(3 * usual)
 	engine.status.Store(200)
 	p.turn <- time.Time{}
-	a := <-answer
+	a := wait.For(answer)
 	a.want(t, 200, "wait=20")
 }
 
@@ -432,7 +433,7 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 	time.Sleep(slept)
 	p.turn <- time.Time{}
 	p.end <- time.Time{}
-	a := <-answer
+	a := wait.For(answer)
 	a.want(t, 304, "wait=20")
 	if err := stop(); err != nil {
 		t.Fatal(err)

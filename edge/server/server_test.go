@@ -25,6 +25,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/bothservers"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // fake is an engine that answers as its functions say; both may be nil.
@@ -113,7 +114,7 @@ func TestReadyWithoutStore(t *testing.T) {
 			t.Fatal("a server that drains stays ready")
 		}
 	}
-	if err := <-ended; err != nil {
+	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}
 }
@@ -327,7 +328,7 @@ func run(t testing.TB, c Config) (s *Server, base string, stop func() error) {
 	done := make(chan error, 1)
 	s = New(c)
 	go func() { done <- s.Run(ctx) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	stop = sync.OnceValue(func() error { cancel(); return wait.For(done) })
 	t.Cleanup(func() { stop() })
 	return s, "http://" + c.Public.Addr().String(), stop
 }
@@ -566,7 +567,7 @@ func TestMaxConcurrent(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 2)
 	hold := func(context.Context, *web.Request) *web.Response {
 		entered <- struct{}{}
-		<-release
+		wait.For(release)
 		return ok("{}")
 	}
 	base, _ := start(t, Config{MaxConcurrent: 2, Engine: fake{handle: hold}})
@@ -577,7 +578,7 @@ func TestMaxConcurrent(t *testing.T) {
 				t.Errorf("got %v, %v", resp, err)
 			}
 		})
-		<-entered
+		wait.For(entered)
 	}
 	resp, err := http.Get(base)
 	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" {
@@ -588,7 +589,7 @@ func TestMaxConcurrent(t *testing.T) {
 	}
 	close(release)
 	wg.Wait()
-	go func() { <-entered }()
+	go func() { wait.For(entered) }()
 	if resp, err := http.Get(base); err != nil || resp.StatusCode != 200 {
 		t.Errorf("once there are places again: %v, %v", resp, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // An operator's request may take longer than a public one, with its WriteTimeout, but
@@ -33,7 +34,7 @@ func TestAdminTimeout(t *testing.T) {
 	if resp.StatusCode != 200 {
 		t.Errorf("status %d", resp.StatusCode)
 	}
-	if d := <-left; d < time.Minute || d > time.Hour {
+	if d := wait.For(left); d < time.Minute || d > time.Hour {
 		t.Errorf("the deadline was %v away", d)
 	}
 }
@@ -52,7 +53,7 @@ func TestAStepOfAMethodFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if d := <-left; d < method.StepTime+2*time.Second {
+	if d := wait.For(left); d < method.StepTime+2*time.Second {
 		t.Errorf("a request has %s, and the other side may take %s of it", d, method.StepTime)
 	}
 }
@@ -82,7 +83,7 @@ func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
 		base, _ := start(t,
 			Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
 				close(arrived)
-				<-left
+				wait.For(left)
 				select {
 				case <-ctx.Done():
 				case <-time.After(300 * time.Millisecond):
@@ -100,10 +101,10 @@ func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
 				resp.Body.Close()
 			}
 		}()
-		<-arrived
+		wait.For(arrived)
 		leave()
 		close(left)
-		if err := <-over; (err == nil) != c.whole {
+		if err := wait.For(over); (err == nil) != c.whole {
 			t.Errorf("contract 37: %s %s goes on when its caller has left: %v, want %v", c.method, c.path,
 				err == nil, c.whole)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // panicking is a store and a fetcher that panic.
@@ -81,7 +82,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 				}
 			}
 			cancel()
-			if status := <-beside; status != 301 {
+			if status := wait.For(beside); status != 301 {
 				t.Errorf("a request under way at the same time: %d", status)
 			}
 			if strings.Contains(log.String(), "a secret") ||

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -34,7 +35,7 @@ func (h *holding) Commit(ctx context.Context, tx kv.Tx) error {
 	err := h.KV.Commit(ctx, tx)
 	if h.hold.CompareAndSwap(true, false) {
 		h.happened <- struct{}{}
-		<-h.release
+		wait.For(h.release)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // publisher is a publisher that an engine's store knows, with the requests that it makes.
@@ -162,7 +163,7 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 	parked := e.Stats()
 	all.Wait()
 	for range n {
-		if s := <-status; s != 200 {
+		if s := wait.For(status); s != 200 {
 			t.Fatalf("a request was answered %d", s)
 		}
 	}

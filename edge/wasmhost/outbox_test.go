@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 )
@@ -222,13 +223,13 @@ func FuzzOutbox(f *testing.F) {
 			t.Fatal(err)
 		}
 		if c.asking {
-			<-in.events
+			wait.For(in.events)
 		}
 		if len(in.events) > 0 || bytes.Contains(log.Bytes(), []byte("panic in an effect")) {
 			t.Errorf("%d more effects; %s", len(in.events), &log)
 		}
 		if len(c.result) > 0 {
-			if r := <-c.result; r.err == nil {
+			if r := wait.For(c.result); r.err == nil {
 				if p, err := abi.ReadResponse(r.body); err == nil {
 					_ = checkAnswer(p)
 				}

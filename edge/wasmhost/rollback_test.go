@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -140,7 +141,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 				t.Errorf("told of %q", told.all)
 			}
 			cancel()
-			if status := <-beside; status != 301 {
+			if status := wait.For(beside); status != 301 {
 				t.Errorf("a request from before the activation does not go on: %d", status)
 			}
 			// The module before is not on probation, so a guest of it that fails is replaced.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // ours returns the stacks of the goroutines that run code of this package.
@@ -119,7 +120,7 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 	eventually(t, "all wait", func() bool { return e.Stats().Queued == n })
 	cancel()
 	for range n {
-		if status := <-answers; status != 503 {
+		if status := wait.For(answers); status != 503 {
 			t.Errorf("a request that was over before it began: %d", status)
 		}
 	}
@@ -130,7 +131,7 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 	if s := e.Stats(); s.InFlight != 1 || s.Queued != 0 {
 		t.Errorf("the guest is still busy: %+v", s)
 	}
-	if status := <-busy; status != 200 {
+	if status := wait.For(busy); status != 200 {
 		t.Errorf("the one before them: %d", status)
 	}
 	if r := get(e, t.Context(), "/"); r.Status != 200 {
@@ -152,7 +153,7 @@ func TestCloseWhileActivating(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, wasmhost.ErrClosed) {
+	if err := wait.For(done); !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("the activation: %v", err)
 	}
 	if err := e.Activate(t.Context(), kit.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {

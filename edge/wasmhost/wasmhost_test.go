@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -186,7 +187,7 @@ func TestManyRequestsInOneInstance(t *testing.T) {
 	close(store.open)
 	all.Wait()
 	for range n {
-		if err := <-errs; err != nil {
+		if err := wait.For(errs); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,7 +267,7 @@ func TestGuestsThatFail(t *testing.T) {
 				cancel()
 				want = 301
 			}
-			if status := <-beside; status != want {
+			if status := wait.For(beside); status != want {
 				t.Errorf("a request in the same guest: %d, want %d", status, want)
 			}
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
@@ -310,7 +311,7 @@ func TestAFullInstanceIsReplacedAndNoRequestFails(t *testing.T) {
 		}
 	}
 	cancel()
-	if status := <-beside; status != 301 {
+	if status := wait.For(beside); status != 301 {
 		t.Errorf("a request that was under way: %d", status)
 	}
 }

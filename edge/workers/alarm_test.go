@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -146,7 +147,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	var asked atomic.Int64
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		asked.Add(1)
-		<-release
+		wait.For(release)
 	}))
 	defer hanging.Close()
 	defer close(release)

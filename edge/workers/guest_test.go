@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -246,7 +247,7 @@ func TestFetches(t *testing.T) {
 		})
 	}
 	for range len(asked) {
-		r := <-asked
+		r := wait.For(asked)
 		if r.URL.Path == "/elsewhere" {
 			t.Error("contract 26: a redirect was followed")
 		}
@@ -259,7 +260,7 @@ func TestFetches(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	server := probe(t)
 	release := make(chan struct{})
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait.For(release) }))
 	defer receiver.Close()
 	defer close(release)
 	s, site := on(t, server, workerd.Config{HandleTimeout: 2 * time.Second, Places: 5})
@@ -285,7 +286,7 @@ func TestDeadline(t *testing.T) {
 func TestAClientThatGoesAway(t *testing.T) {
 	server := probe(t)
 	release := make(chan struct{})
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait.For(release) }))
 	defer receiver.Close()
 	defer close(release)
 	s, site := on(t, server, workerd.Config{HandleTimeout: time.Second})
@@ -341,8 +342,8 @@ func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 		return store.waiting.Load() == 2 && live(1)()
 	})
 	close(store.release)
-	s.want(<-late, http.StatusServiceUnavailable, "UNAVAILABLE")
-	s.want(<-beside, http.StatusNotFound, "NOT_FOUND")
+	s.want(wait.For(late), http.StatusServiceUnavailable, "UNAVAILABLE")
+	s.want(wait.For(beside), http.StatusNotFound, "NOT_FOUND")
 	if strings.Contains(site.Logs(), "a guest has failed") {
 		t.Error("the guest was discarded")
 	}
@@ -360,7 +361,7 @@ type slow struct {
 func (s *slow) Get(ctx context.Context, k kv.Key) (kv.Item, error) {
 	if s.hold.Load() {
 		s.waiting.Add(1)
-		<-s.release
+		wait.For(s.release)
 	}
 	return s.KV.Get(ctx, k)
 }

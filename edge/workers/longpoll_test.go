@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/edge/internal/bothservers"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
@@ -113,7 +114,7 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 		go func() { answered <- ask(1) }()
 	}
 	for range most {
-		if a := <-answered; a.header.Get("Preference-Applied") != "wait=1" {
+		if a := wait.For(answered); a.header.Get("Preference-Applied") != "wait=1" {
 			t.Fatalf("contract 49: one of %d did not wait: %d %v %s", most, a.status, a.header, a.body)
 		}
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -159,7 +160,7 @@ func (p walks) here(t *testing.T, runs func(context.Context, edge.Setup) (engine
 	go func() { done <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := wait.For(done); err != nil {
 			t.Error(err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -257,7 +258,7 @@ func (g *gate) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	g.mu.Unlock()
 	if opened != nil && key.Name == "c/ring" {
 		arrived <- struct{}{}
-		<-opened
+		wait.For(opened)
 	}
 	return g.KV.Get(ctx, key)
 }
@@ -277,7 +278,7 @@ func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
 			store.close()
 			answers := make(chan answer, 2)
 			go func() { answers <- s.page(link) }()
-			<-store.arrived
+			wait.For(store.arrived)
 			go func() { answers <- request(s, link) }()
 			var got []answer
 			select { // the second one may look as well
@@ -287,7 +288,7 @@ func TestNoRequestGoesByAnOldSetOfKeys(t *testing.T) {
 			}
 			close(store.opened)
 			for len(got) < 2 {
-				got = append(got, <-answers)
+				got = append(got, wait.For(answers))
 			}
 			for _, a := range got {
 				if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {

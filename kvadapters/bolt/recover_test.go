@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // fakeDisk fails as a test tells it to. Its zero value works.
@@ -314,7 +315,7 @@ func TestChangesOfStateAreTold(t *testing.T) {
 	if len(late) != 1 || len(told) != 2 {
 		t.Fatalf("who asks while writes fail is told %d times, want once and at once", len(late))
 	}
-	<-told
+	wait.For(told)
 	d.set(nil, nil)
 	recovers(t, s)
 	if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {
@@ -323,7 +324,7 @@ func TestChangesOfStateAreTold(t *testing.T) {
 	if len(told) != 2 {
 		t.Fatalf("Changed was called %d times, want 2", len(told))
 	}
-	if failing, well := <-told, <-told; !errors.Is(failing, syscall.ENOSPC) || well != nil {
+	if failing, well := wait.For(told), wait.For(told); !errors.Is(failing, syscall.ENOSPC) || well != nil {
 		t.Errorf("Changed was called with %v, then %v; want the cause, then nil", failing, well)
 	}
 }
@@ -336,12 +337,12 @@ func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
 	d.set(d.once(func(tx *bbolt.Tx) error {
 		err := tx.Commit()
 		close(written)
-		<-release
+		wait.For(release)
 		return err
 	}), nil)
 	committed, read := make(chan error, 1), make(chan error, 1)
 	go func() { committed <- s.Commit(t.Context(), putTx("new", "new")) }()
-	<-written
+	wait.For(written)
 	go func() { read <- get(t, s, "new") }()
 	select {
 	case err := <-read:
@@ -350,7 +351,7 @@ func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(release)
-	if err := errors.Join(<-committed, <-read); err != nil {
+	if err := errors.Join(wait.For(committed), wait.For(read)); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 func testStore(t testing.TB, c Config) *Store {
@@ -37,7 +38,7 @@ func stall(s *Store) (entered, release chan struct{}) {
 	s.disk.Commit = func(tx *bbolt.Tx) error {
 		once.Do(func() {
 			close(entered)
-			<-release
+			wait.For(release)
 		})
 		return tx.Commit()
 	}
@@ -62,7 +63,7 @@ func TestWaitingCommitsShareOneWriteAndEachHasItsOwnResult(t *testing.T) {
 	entered, release := stall(s)
 	first := make(chan error, 1)
 	go func() { first <- s.Commit(t.Context(), putTx("first", "first")) }()
-	<-entered
+	wait.For(entered)
 
 	const names, each = 10, 10
 	errs := make([]error, names*each)
@@ -77,7 +78,7 @@ func TestWaitingCommitsShareOneWriteAndEachHasItsOwnResult(t *testing.T) {
 	queued(s, len(errs))
 	close(release)
 	wg.Wait()
-	if err := <-first; err != nil {
+	if err := wait.For(first); err != nil {
 		t.Fatal(err)
 	}
 
@@ -135,7 +136,7 @@ func TestACommitSeesWhatEarlierCommitsOfItsWriteDidToItsTask(t *testing.T) {
 			entered, release := stall(s)
 			done := make(chan error, 2)
 			go func() { done <- s.Commit(t.Context(), putTx("1", "x")) }()
-			<-entered
+			wait.For(entered)
 			go func() {
 				tx := kv.Tx{ID: "2", Partition: "p"}
 				c.change(&tx)
@@ -152,11 +153,11 @@ func TestACommitSeesWhatEarlierCommitsOfItsWriteDidToItsTask(t *testing.T) {
 			}()
 			queued(s, 2)
 			close(release)
-			if err := errors.Join(<-done, <-done); err != nil {
+			if err := errors.Join(wait.For(done), wait.For(done)); err != nil {
 				t.Fatal(err)
 			}
 			var conflict *kv.Conflict
-			if err := <-last; errors.As(err, &conflict) != c.lost {
+			if err := wait.For(last); errors.As(err, &conflict) != c.lost {
 				t.Errorf("the holder's commit: %v, want lost: %v", err, c.lost)
 			}
 		})
@@ -170,16 +171,16 @@ func TestACallerThatGivesUpLearnsWhetherItsCommitCanHappen(t *testing.T) {
 	why := errors.New("the caller went away")
 	begun, waiting := make(chan error, 1), make(chan error, 1)
 	go func() { begun <- s.Commit(ctx, putTx("begun", "begun")) }()
-	<-entered
+	wait.For(entered)
 	go func() { waiting <- s.Commit(ctx, putTx("waiting", "waiting")) }()
 	queued(s, 1)
 	cancel(why)
 
-	err := <-begun
+	err := wait.For(begun)
 	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, why) {
 		t.Errorf("given up while it was written: %v, want ErrUnknown: it may have happened", err)
 	}
-	err = <-waiting
+	err = wait.For(waiting)
 	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !errors.Is(err, why) {
 		t.Errorf("given up while it waited: %v, want ErrUnavailable: it has not happened and never will", err)
 	}
@@ -207,7 +208,7 @@ func TestAClaimBehindAHangingWriteEndsWithItsContext(t *testing.T) {
 			Schedule:  []kv.Task{{ID: "t", Due: time.Unix(1, 0)}},
 		})
 	}()
-	<-entered
+	wait.For(entered)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, _, err := s.Claim(ctx, "p", time.Unix(2, 0), time.Second, 1); !errors.Is(err, kv.ErrUnavailable) {
@@ -217,7 +218,7 @@ func TestAClaimBehindAHangingWriteEndsWithItsContext(t *testing.T) {
 		t.Errorf("a claim in a partition that the write does not touch: %v", err)
 	}
 	close(release)
-	if err := <-done; err != nil {
+	if err := wait.For(done); err != nil {
 		t.Fatal(err)
 	}
 	tasks, _, err := s.Claim(t.Context(), "p", time.Unix(2, 0), time.Second, 1)
@@ -317,13 +318,13 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 	entered, release := stall(s)
 	done := make(chan error, 2)
 	go func() { done <- s.Commit(t.Context(), putTx("1", "a")) }()
-	<-entered
+	wait.For(entered)
 	go func() { done <- s.Commit(t.Context(), putTx("2", "b")) }()
 	queued(s, 1)
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
 	close(release)
-	if err := errors.Join(<-done, <-done, <-closed); err != nil {
+	if err := errors.Join(wait.For(done), wait.For(done), wait.For(closed)); err != nil {
 		t.Errorf("commits that were under way when the store was closed, or closing it: %v", err)
 	}
 	_, _, claim := s.Claim(t.Context(), "p", time.Unix(1, 0), time.Second, 1)

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const part = kv.Partition("p")
@@ -169,7 +170,7 @@ func TestOneOfManyReplacesAnExpiredItem(t *testing.T) {
 		won := 0
 		for range callers {
 			var c *kv.Conflict
-			switch err := <-errs; {
+			switch err := wait.For(errs); {
 			case err == nil:
 				won++
 			case !errors.As(err, &c) || len(c.Items) != 1 || c.Items[0].Tx == "old":

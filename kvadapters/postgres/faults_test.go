@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const part = kv.Partition("p")
@@ -111,7 +112,7 @@ func events(t *testing.T, s kv.KV, n int, during func()) {
 			}
 		})
 	}
-	<-half
+	wait.For(half)
 	during()
 	callers.Wait()
 
@@ -168,7 +169,7 @@ func TestACommitThatNoReplicaHasIsUnknown(t *testing.T) {
 		ended, _ = server.Do(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 			WHERE wait_event = 'SyncRep'`).(bool)
 	}
-	wantUnknown(t, <-done)
+	wantUnknown(t, wait.For(done))
 	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 	if err != nil || it.Tx != "alone" {
 		t.Errorf("%v, %v: the primary has not committed, so this proves nothing", it, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // ear is what a store hears. "" is that it has begun to hear.
@@ -193,7 +194,7 @@ func TestCommitsDoNotWaitForSignals(t *testing.T) {
 	end()
 	senders.Wait()
 	server.Do("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
-	<-stuck
+	wait.For(stuck)
 	c.Close(t.Context())
 	signal(t, s, "p0")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // gate is a send that reports each batch and holds it until the test lets it go.
@@ -26,7 +27,7 @@ func newGate() (*batcher, *gate) {
 	g := &gate{make(chan []*pending, 100), make(chan struct{})}
 	return &batcher{send: func(batch []*pending) {
 		g.batches <- batch
-		<-g.open
+		wait.For(g.open)
 		for _, p := range batch {
 			p.reply, p.sent = p.base, true
 		}
@@ -53,7 +54,7 @@ func TestAStuckBatchHoldsUpOnlyItsOwnRequests(t *testing.T) {
 	defer close(g.open)
 	for i := range quickMost + slowMost {
 		wg.Go(func() { b.do(context.Background(), nil, request{base: fmt.Sprint(i)}) })
-		if batch := <-g.batches; len(batch) != 1 || batch[0].base != fmt.Sprint(i) {
+		if batch := wait.For(g.batches); len(batch) != 1 || batch[0].base != fmt.Sprint(i) {
 			t.Errorf("batch %d has %d requests", i, len(batch))
 		}
 	}
@@ -68,7 +69,7 @@ func TestAStuckBatchHoldsUpOnlyItsOwnRequests(t *testing.T) {
 		t.Errorf("more than %d batches are under way", quickMost+slowMost)
 	}
 	g.open <- struct{}{}
-	if batch := <-g.batches; len(batch) != batchMost {
+	if batch := wait.For(g.batches); len(batch) != batchMost {
 		t.Errorf("the next batch has %d requests, want %d", len(batch), batchMost)
 	}
 	queued(b, 1)
@@ -94,17 +95,17 @@ func TestACallerWhoLeavesLearnsWhetherTheRequestWasSent(t *testing.T) {
 	var stuck []chan answer
 	for range quickMost + slowMost {
 		stuck = append(stuck, ask("stuck"))
-		<-g.batches
+		wait.For(g.batches)
 	}
 	left := ask("waiting")
 	queued(b, 1)
 	cancel(why)
 	for _, c := range stuck {
-		if a := <-c; !a.sent || a.err != why {
+		if a := wait.For(c); !a.sent || a.err != why {
 			t.Errorf("a request in a batch: %v, want sent and the caller's reason", a)
 		}
 	}
-	if a := <-left; a.sent || a.err != why {
+	if a := wait.For(left); a.sent || a.err != why {
 		t.Errorf("a request that waited: %v, want not sent and the caller's reason", a)
 	}
 	close(g.open)
@@ -113,7 +114,7 @@ func TestACallerWhoLeavesLearnsWhetherTheRequestWasSent(t *testing.T) {
 		t.Errorf("afterwards: %v, %v, %v", reply, sent, err)
 	}
 	for len(g.batches) > 0 {
-		batch := <-g.batches
+		batch := wait.For(g.batches)
 		if slices.ContainsFunc(batch, func(p *pending) bool { return p.base == "waiting" }) {
 			t.Error("a request was sent after its caller learned that it was not")
 		}

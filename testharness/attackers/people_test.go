@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // as asks the operators' API with another token.
@@ -270,7 +271,7 @@ var ticket = foothold{"Whoever finds an invitation or a sign-in link", []row{
 			}
 			sessions := 0
 			for range 20 {
-				if <-cookies != "" {
+				if wait.For(cookies) != "" {
 					sessions++
 				}
 			}

@@ -30,6 +30,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
@@ -305,7 +306,7 @@ func TestEngines(t *testing.T) {
 				return
 			}
 			room <- struct{}{}
-			defer func() { <-room }()
+			defer func() { wait.For(room) }()
 			defer func() {
 				if t.Skipped() {
 					c.none = "SKIP: " + e.program + " is not installed"

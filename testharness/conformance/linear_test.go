@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/testharness/internal/history"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // Single use, checked by porcupine: for every history of exchanges of one token,
@@ -184,7 +185,7 @@ func (s *scheduler) run(rng *rand.Rand, clients []func(), between func()) {
 		s.turn[n] = turn
 		waiting = append(waiting, n)
 		go func() {
-			<-turn
+			wait.For(turn)
 			run()
 			s.parked <- -1 - n
 		}()
@@ -196,7 +197,7 @@ func (s *scheduler) run(rng *rand.Rand, clients []func(), between func()) {
 		i := rng.IntN(len(waiting))
 		s.client = waiting[i]
 		s.turn[s.client] <- struct{}{}
-		if n := <-s.parked; n < 0 {
+		if n := wait.For(s.parked); n < 0 {
 			waiting = append(waiting[:i], waiting[i+1:]...)
 		}
 	}
@@ -210,7 +211,7 @@ func (s *scheduler) wait() {
 	}
 	n := s.client
 	s.parked <- n
-	<-s.turn[n]
+	wait.For(s.turn[n])
 }
 
 // stepped is a store whose callers wait for their turn before a commit and

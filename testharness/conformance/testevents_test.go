@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // tests asks for the test events of an integration.
@@ -82,7 +83,7 @@ func TestTestEventsWait(t *testing.T) {
 	}()
 	time.Sleep(100 * time.Millisecond) // most often it waits by now; if not, it has the event at once
 	sendTest(t, h, i)
-	r := <-answer
+	r := wait.For(answer)
 	wantStatus(t, r, 200)
 	if got := list(t, r, "events"); len(got) != 1 {
 		t.Errorf("contract 49: %d events, want the one that came meanwhile", len(got))
@@ -114,13 +115,13 @@ func TestTestEventsWaitForSoMany(t *testing.T) {
 			answers <- tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=20")
 		}()
 	}
-	first := <-answers // it found that so many wait
+	first := wait.For(answers) // it found that so many wait
 	if wantStatus(t, first, 304); first.Header.Get("Preference-Applied") != "" {
 		t.Errorf("contract 49: all %d wait: %v", most+1, first.Header)
 	}
 	sendTest(t, h, i)
 	for range most {
-		r := <-answers
+		r := wait.For(answers)
 		if wantStatus(t, r, 200); r.Header.Get("Preference-Applied") != "wait=20" {
 			t.Errorf("contract 49: one did not wait: %v", r.Header)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // I10 with the times of production: whatever the store was doing when it went
@@ -158,7 +159,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 				BeforePost: func(e webhook.Event) {
 					select {
 					case decided <- e: // the first one only
-						<-release
+						wait.For(release)
 					default:
 					}
 				}})
@@ -167,7 +168,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 			if !within(recovery, func() bool { return len(decided) == 1 }) {
 				t.Fatal("I3: no attempt is made")
 			}
-			e := <-decided
+			e := wait.For(decided)
 			decided <- e // full again, so that the next attempt does not wait
 			clock.Jump(c.still)
 			other := s.begin(1) // which makes the runner look at the clock

@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const (
@@ -182,7 +183,7 @@ func background(t testing.TB, f func(context.Context) error) (stop func()) {
 			t.Errorf("it ended with an error: %v", err)
 		}
 	}()
-	return func() { cancel(); <-done }
+	return func() { cancel(); wait.For(done) }
 }
 
 // clock is the real clock, off by some time. The zero clock is right.

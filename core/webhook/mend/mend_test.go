@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const secret = "whsec_only_for_tests"
@@ -227,7 +228,7 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 	go func() { ended <- cmd.Wait() }()
 	defer func() {
 		cmd.Process.Kill()
-		<-ended
+		wait.For(ended)
 	}()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)

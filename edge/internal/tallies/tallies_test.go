@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const (
@@ -345,7 +346,7 @@ func TestRun(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		w.want(t, day, 2)
 		stop()
-		<-done
+		wait.For(done)
 	})
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // sink is a collector, and remembers the spans that it was sent.
@@ -149,7 +150,7 @@ func serve(t *testing.T, engine modules.Config, change func(*edge.Config)) servi
 	go func() { ended <- verge.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		must(t, <-ended)
+		must(t, wait.For(ended))
 	})
 	return s
 }
@@ -194,7 +195,7 @@ func TestSpans(t *testing.T) {
 			must(t, err)
 			s := serve(t, engine, func(c *edge.Config) { c.Tracer = provider })
 			s.start(t)
-			webhook := <-s.webhooks
+			webhook := wait.For(s.webhooks)
 			for end := time.Now().Add(20 * time.Second); len(to.named("job deliver")) == 0; {
 				if time.Now().After(end) {
 					t.Fatalf("no span of the job came: %s", to.everything())
@@ -263,7 +264,7 @@ func checkWebhook(t *testing.T, to *sink, webhook http.Header) {
 func TestNoSpansUnlessAsked(t *testing.T) {
 	s := serve(t, modules.Config{}, func(*edge.Config) {})
 	s.start(t)
-	if webhook := <-s.webhooks; webhook.Get("Traceparent") != "" {
+	if webhook := wait.For(s.webhooks); webhook.Get("Traceparent") != "" {
 		t.Errorf("a webhook carries %s", webhook.Get("Traceparent"))
 	}
 }
@@ -275,7 +276,7 @@ func TestSamplingIsNotTheCallers(t *testing.T) {
 	must(t, err)
 	s := serve(t, modules.Config{}, func(c *edge.Config) { c.Tracer = provider })
 	s.start(t)
-	if webhook := <-s.webhooks; !strings.HasSuffix(webhook.Get("Traceparent"), "-00") {
+	if webhook := wait.For(s.webhooks); !strings.HasSuffix(webhook.Get("Traceparent"), "-00") {
 		t.Errorf("a webhook of a trace that is not recorded carries %q", webhook.Get("Traceparent"))
 	}
 	must(t, provider.Shutdown(t.Context()))
