@@ -25,6 +25,7 @@ import (
 
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/oidctest"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // login is how the next logins at a bank end.
@@ -187,7 +188,7 @@ func npmBank(t *testing.T) *bank {
 			t.Logf("the provider says: %s", said)
 		}
 	})
-	eventually(t, "the provider", func() bool {
+	wait.Until(t, "the provider", func() bool {
 		for line := range strings.Lines(said.String()) {
 			if strings.HasPrefix(line, "https://") && strings.HasSuffix(line, "\n") {
 				b.issuer = strings.TrimSpace(line)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // The walk of a new publisher by the console of `verge dev`, in a real browser with passkeys (contract 43 to
@@ -138,7 +139,7 @@ func (w *consoleWalk) try() {
 	m.look("session-pending")
 	m.open(access)
 	m.press(`form[data-outcome="approve"] button`)
-	eventually(w.t, "the browser comes back to the console", func() bool {
+	wait.Until(w.t, "the browser comes back to the console", func() bool {
 		return strings.HasPrefix(m.at(), w.home+"/test?")
 	})
 	m.reads("You are back from your test session", "Completed")
@@ -156,7 +157,7 @@ func (w *consoleWalk) repair() {
 	e.refuses.Store(true)
 	m.open(w.home + "/test")
 	m.send("start-test-session")
-	eventually(w.t, "an event is given up", func() bool {
+	wait.Until(w.t, "an event is given up", func() bool {
 		m.open(w.home + "/deliveries?state=dead")
 		return strings.Contains(m.text(), "410")
 	})
@@ -172,7 +173,7 @@ func (w *consoleWalk) repair() {
 	m.send("resend")
 	m.reads("The event is sent again.")
 	at := m.at()
-	eventually(w.t, "the event arrives", func() bool {
+	wait.Until(w.t, "the event arrives", func() bool {
 		m.open(strings.Split(at, "?")[0])
 		return strings.Contains(m.text(), "Delivered")
 	})

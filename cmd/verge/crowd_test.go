@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestI15IdleConnectionsCostNobodyElseAnything lets one address hold half-sent requests. Each one that
@@ -89,7 +90,7 @@ func crowded(t *testing.T, in *served, size, held int) {
 	begin := time.Now()
 	// The server cuts off those above its limit. About 500 of them connect again each second.
 	crowd := newHalfSent(t, in.at.Public, size, time.Duration(size-held)*time.Second/256)
-	eventually(t, "the crowd", func() bool { return connections(t, in.at.Ops) >= held })
+	wait.Until(t, "the crowd", func() bool { return connections(t, in.at.Ops) >= held })
 	var rounds []time.Duration
 	end := time.Now().Add(2 * patience)
 	for ; len(rounds) == 0 || int(crowd.sent.Load()) < size*5/4; time.Sleep(100 * time.Millisecond) {
@@ -103,7 +104,7 @@ func crowded(t *testing.T, in *served, size, held int) {
 	}
 	t.Logf("I15: 40 walks alone in %v, within a crowd of %d in %v (median of %d); %d halves sent",
 		alone.took, size, median(rounds), len(rounds), crowd.sent.Load())
-	eventually(t, "the crowd to be there still", func() bool { return connections(t, in.at.Ops) >= held })
+	wait.Until(t, "the crowd to be there still", func() bool { return connections(t, in.at.Ops) >= held })
 	crowd.stop()
 
 	// The server logs one line for each kind of refusal in ten seconds.

@@ -49,7 +49,7 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 			"--kv", "memory", "--data", "/data", "--ready-file", told}, args...), p)
 	}()
 	var ready readyFile
-	eventually(t, "the ready file", func() bool {
+	wait.Until(t, "the ready file", func() bool {
 		if len(exit) > 0 {
 			t.Fatalf("verge dev ended with %d: %s", wait.For(exit), p.stderr)
 		}
@@ -103,7 +103,7 @@ func TestDevWalk(t *testing.T) {
 
 	want := map[string]bool{id + ":verification.started": true, id + ":verification.completed": true,
 		rejected + ":verification.started": true, rejected + ":verification.failed": true}
-	eventually(t, "four events in the demo's inbox", func() bool { return len(inboxOf(t, pub)) == 4 })
+	wait.Until(t, "four events in the demo's inbox", func() bool { return len(inboxOf(t, pub)) == 4 })
 	for _, d := range inboxOf(t, pub) {
 		if !d.Verified || !want[d.IdempotencyKey] {
 			t.Errorf("in the inbox: %+v", d)
@@ -181,7 +181,7 @@ func TestDev_FirstHour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the step of sessions", func() bool {
+	wait.Until(t, "the step of sessions", func() bool {
 		seen, err := operator.Overview(t.Context(), pub.PublisherID)
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +273,7 @@ func TestDevReadyFile(t *testing.T) {
 	}
 	resp.Body.Close()
 	in := &served{at: serving{Ops: strings.TrimPrefix(pub.OpsURL, "http://")}}
-	eventually(t, "that `verge dev` keeps no connection, for which a drain would wait", func() bool {
+	wait.Until(t, "that `verge dev` keeps no connection, for which a drain would wait", func() bool {
 		return strings.HasSuffix(in.metric(t, `verge_http_connections{listener="admin"}`), " 0")
 	})
 	if pub.WebhookURL != pub.DemoURL+"/webhooks" || pub.Engine != "native" || pub.KV != "memory" ||

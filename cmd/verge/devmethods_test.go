@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // walkDev begins at the shop of a `verge dev` with the choice of that integration.
@@ -32,7 +33,7 @@ func (p *person) verified(title, level, age string) {
 func told(t *testing.T, pub *publisher, want ...string) {
 	t.Helper()
 	var got []string
-	eventually(t, "the events "+strings.Join(want, ", "), func() bool {
+	wait.Until(t, "the events "+strings.Join(want, ", "), func() bool {
 		got = nil
 		for _, d := range inboxOf(t, pub) {
 			if d.Verified {

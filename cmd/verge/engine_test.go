@@ -77,7 +77,7 @@ func TestEngineWasm(t *testing.T) {
 					t.Errorf("spec, Result token, single use: the second validation answered %d", status)
 				}
 				wantGuestMetrics(t, dev.OpsURL)
-				eventually(t, "its events", func() bool {
+				wait.Until(t, "its events", func() bool {
 					return sink.has(id, "started") &&
 						sink.has(id, "completed")
 				})
@@ -240,7 +240,7 @@ func TestServeWasm(t *testing.T) {
 				if code != exitOK || !strings.Contains(out, testIntegration) {
 					t.Errorf("an operator's command: exit code %d: %s", code, out)
 				}
-				eventually(t, "its events", func() bool {
+				wait.Until(t, "its events", func() bool {
 					return sink.has(id, "started") &&
 						sink.has(id, "completed")
 				})

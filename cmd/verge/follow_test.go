@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestCertificateLook: which files are taken, what the log says and how often.
@@ -108,7 +109,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	site := newSite(t, "memory", newEvents(t).URL,
 		fmt.Sprintf("%s[tls]\ncert = %q\nkey = %q\n", unlimited, cert, key))
 	in := site.launch()
-	eventually(t, "the server", func() bool { return strings.Contains(in.logs.String(), `"msg":"serving"`) })
+	wait.Until(t, "the server", func() bool { return strings.Contains(in.logs.String(), `"msg":"serving"`) })
 	at := servingOf(t, in.logs.String())
 
 	serial := func() int64 {
@@ -125,10 +126,10 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Fatalf("the first certificate is %d", got)
 	}
 	write(2, nil)
-	eventually(t, "the poll", func() bool { return serial() == 2 })
+	wait.Until(t, "the poll", func() bool { return serial() == 2 })
 	write(3, nil)
 	in.hangUp(t)
-	eventually(t, "SIGHUP", func() bool { return serial() == 3 })
+	wait.Until(t, "SIGHUP", func() bool { return serial() == 3 })
 	for says, spoil := range map[string]func(){
 		"expired at": func() {
 			write(4, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
@@ -142,7 +143,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	} {
 		spoil()
 		in.hangUp(t)
-		eventually(t, says, func() bool { return strings.Contains(in.logs.String(), says) })
+		wait.Until(t, says, func() bool { return strings.Contains(in.logs.String(), says) })
 		if got := serial(); got != 3 {
 			t.Errorf("%s: certificate %d is in use", says, got)
 		}
@@ -153,8 +154,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 	}
 	write(5, nil)
-	eventually(t, "the good one", func() bool { return serial() == 5 })
-	eventually(t, "the metric", func() bool {
+	wait.Until(t, "the good one", func() bool { return serial() == 5 })
+	wait.Until(t, "the metric", func() bool {
 		return strings.Contains(metricsOf(t, at.Ops), "\nverge_tls_certificate_refused 0\n")
 	})
 	if answered := stop(); answered[0] < 100 || answered[1] < 100 {

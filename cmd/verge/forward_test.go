@@ -85,13 +85,13 @@ func TestListen(t *testing.T) {
 		done <- execute(ctx, []string{"listen", "--url", between.URL, "--integration", h.Publisher.L1.ID,
 			"--forward", in.URL, "--since", "2m"}, p)
 	}()
-	eventually(t, "the event of a minute ago", func() bool { return len(in.types()) == 1 })
+	wait.Until(t, "the event of a minute ago", func() bool { return len(in.types()) == 1 })
 	for n, typ := range []string{webhook.TypeStarted, webhook.TypeCompleted} {
-		eventually(t, "a question that is held", func() bool { return between.held() })
+		wait.Until(t, "a question that is held", func() bool { return between.held() })
 		h.Advance(time.Second)
 		h.Admin("POST", "/admin/v1/integrations/"+h.Publisher.L1.ID+"/test-event",
 			map[string]any{"type": typ})
-		eventually(t, "one event more", func() bool { return len(in.types()) == n+2 })
+		wait.Until(t, "one event more", func() bool { return len(in.types()) == n+2 })
 		if !between.broughtWhileHeld(typ) {
 			t.Errorf("contract 49: the question that was held has not brought %s", typ)
 		}
@@ -133,7 +133,7 @@ func TestListenSurvivesARestart(t *testing.T) {
 	}()
 	held := func() {
 		t.Helper()
-		eventually(t, "a question that is held",
+		wait.Until(t, "a question that is held",
 			func() bool { return strings.HasSuffix(service.metric(t, "verge_http_waiting"), " 1") })
 	}
 	held()
@@ -148,7 +148,7 @@ func TestListenSurvivesARestart(t *testing.T) {
 			testIntegration); code != exitOK {
 			t.Fatal(out)
 		}
-		eventually(t, "event "+want[n], func() bool { return len(in.types()) == n+1 })
+		wait.Until(t, "event "+want[n], func() bool { return len(in.types()) == n+1 })
 		held()
 		if end != nil {
 			service.cmd.Process.Signal(end)

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestGuestsThatFailUnderAServer makes guests fail in the middle of a request while others are served.
@@ -141,7 +142,7 @@ func failOn(t *testing.T, in *served, kind string) *walked {
 	}
 	servedAgain(t, in)
 	var state []byte
-	eventually(t, "its state", func() bool {
+	wait.Until(t, "its state", func() bool {
 		status, _, state, err = in.api("GET", "/api/v1/verify/sessions/"+s.SessionID, nil)
 		return err == nil && status == 200
 	})
@@ -188,7 +189,7 @@ func (in *served) startFor(t *testing.T, user string) (status int, body string) 
 // servedAgain waits until a request is served, as it is once the server has replaced the guest.
 func servedAgain(t *testing.T, in *served) {
 	t.Helper()
-	eventually(t, "a request that is served", func() bool {
+	wait.Until(t, "a request that is served", func() bool {
 		_, err := quietWalk(in.publisher)
 		return err == nil
 	})
@@ -238,7 +239,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	if status, body := in.startFor(t, "trap:start"); status != 503 {
 		t.Errorf("%d %s", status, body)
 	}
-	eventually(t, "the module before", func() bool { return in.modules(t).Active.Digest == before.Digest })
+	wait.Until(t, "the module before", func() bool { return in.modules(t).Active.Digest == before.Digest })
 	s := in.modules(t)
 	if s.Active.Source != before.Source || s.Rejected == nil || s.Rejected.Digest != done.Digest ||
 		s.Rejected.Source != sentByOperator ||
@@ -252,7 +253,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	if status, body := in.startFor(t, "trap:start"); status != 200 {
 		t.Errorf("the request on which the refused module failed: %d %s", status, body)
 	}
-	eventually(t, "the events", func() bool {
+	wait.Until(t, "the events", func() bool {
 		return sink.has(first, "completed") && sink.has(second, "completed")
 	})
 	code, out = asOperator(operator(), in.at, "module", "show")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // TestAnIdleInstanceSeesWhatAnotherLeft shows that an instance looks for tasks by itself. Nobody wakes
@@ -19,7 +20,7 @@ func TestAnIdleInstanceSeesWhatAnotherLeft(t *testing.T) {
 	if _, _, err := busy.start(testIntegration); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a first attempt", func() bool { _, posts := sink.count(); return posts == 1 })
+	wait.Until(t, "a first attempt", func() bool { _, posts := sink.count(); return posts == 1 })
 	time.Sleep(time.Second) // until the failure is recorded, so that the next attempt is due in 4 to 6 s
 	busy.kill()
 	sink.open.Store(true)

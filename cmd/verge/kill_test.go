@@ -63,7 +63,7 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 
 		users := startVisitors(in.publisher)
 		quota := 1 + rng.IntN(24) // walks ended before the kill
-		eventually(t, "walks",
+		wait.Until(t, "walks",
 			func() bool { return users.count(func(*walked) bool { return true }) >= quota })
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
 		in.kill()

@@ -31,16 +31,6 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = 60 * time.Second
 
-// eventually waits for done to report true.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("this did not happen in time: %s", what)
-		}
-	}
-}
-
 func waitForFile(ts *testscript.TestScript, neg bool, args []string) {
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		_, err := os.Stat(ts.MkAbs(args[0]))
@@ -301,7 +291,7 @@ func startDev(t *testing.T, dir string, args ...string) *process {
 		cmd.Wait()
 	})
 	var ready readyFile
-	eventually(t, "the ready file", func() bool {
+	wait.Until(t, "the ready file", func() bool {
 		if cmd.Process.Signal(syscall.Signal(0)) != nil {
 			t.Fatalf("verge dev ended: %s", logs)
 		}

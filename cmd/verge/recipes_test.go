@@ -202,7 +202,7 @@ chmod 755 ours ours/systemctl
 	if valid, status, body := in.validate(token); !valid {
 		t.Fatalf("validate: %d %s", status, body)
 	}
-	eventually(t, "a first attempt of each event", func() bool { return refused.Load() >= 3 })
+	wait.Until(t, "a first attempt of each event", func() bool { return refused.Load() >= 3 })
 
 	sh(t, dir, commands(t, backup))
 	since, _, err := in.start(testIntegration)
@@ -223,14 +223,14 @@ chmod 755 ours ours/systemctl
 		t.Errorf("a session that was completed before the backup: %d %s %v", status, body, err)
 	}
 	opens.Store(true)
-	eventually(t, "the events that waited at the backup", func() bool {
+	wait.Until(t, "the events that waited at the backup", func() bool {
 		return sink.has(waiting, "started") && sink.has(used, "started") && sink.has(used, "completed")
 	})
 	fresh, err := quietWalk(in.publisher)
 	if err != nil {
 		t.Errorf("a verification after the restore: %v", err)
 	}
-	eventually(t, "the events after the restore", func() bool {
+	wait.Until(t, "the events after the restore", func() bool {
 		return sink.has(fresh, "started") && sink.has(fresh, "completed")
 	})
 	if sink.has(since, "started") {

@@ -80,7 +80,7 @@ func TestRotationInAFleet(t *testing.T) {
 					t.Errorf("I12: %s", what)
 				}
 				sessions := w.sessions()
-				eventually(t, "every event", func() bool {
+				wait.Until(t, "every event", func() bool {
 					for _, id := range sessions {
 						if !sink.has(id, "started") || !sink.has(id, "completed") {
 							return false
@@ -164,7 +164,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		t.Errorf("I13: %s", what)
 	}
 	for _, id := range w.sessions() {
-		eventually(t, "the events of "+id, func() bool {
+		wait.Until(t, "the events of "+id, func() bool {
 			return sink.has(id, "started") && sink.has(id, "completed")
 		})
 	}

@@ -94,7 +94,7 @@ func serveHere(t *testing.T, p *program, args ...string) (at serving, stop func(
 		exit <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0",
 			"--admin-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, args...), &running)
 	}()
-	eventually(t, "the server", func() bool {
+	wait.Until(t, "the server", func() bool {
 		if len(exit) > 0 {
 			t.Fatalf("verge serve ended with %d: %s", wait.For(exit), log)
 		}
@@ -232,7 +232,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the dead event", func() bool {
+	wait.Until(t, "the dead event", func() bool {
 		_, out = asOperator(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})
@@ -250,8 +250,8 @@ func TestServeDeadDeliveries(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "scheduled") {
 		t.Errorf("resend: exit code %d: %s", code, out)
 	}
-	eventually(t, "the event", func() bool { return sink.has(id, "started") })
-	eventually(t, "an empty list", func() bool {
+	wait.Until(t, "the event", func() bool { return sink.has(id, "started") })
+	wait.Until(t, "an empty list", func() bool {
 		_, out = asOperator(p, at, "delivery", "list")
 		return strings.Contains(out, "No event has been given up")
 	})
@@ -289,7 +289,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the event that waits", func() bool {
+	wait.Until(t, "the event that waits", func() bool {
 		_, out = asOperator(p, at, "delivery", "list")
 		return strings.Contains(out, id)
 	})

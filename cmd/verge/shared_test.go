@@ -65,7 +65,7 @@ func TestInstancesShare(t *testing.T) {
 					if valid.Load() != 1 {
 						t.Errorf("I1: the token of %s validated %d times", id, valid.Load())
 					}
-					eventually(t, "the events of "+id, func() bool {
+					wait.Until(t, "the events of "+id, func() bool {
 						return sink.has(id, "started") && sink.has(id, "completed")
 					})
 				}
@@ -203,7 +203,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 					}
 				}
 			}
-			eventually(t, "deliveries in hand", func() bool { return sink.held.Load() == int64(2*lane) })
+			wait.Until(t, "deliveries in hand", func() bool { return sink.held.Load() == int64(2*lane) })
 			dead, frozen := instances[0], instances[1]
 			frozen.cmd.Process.Signal(syscall.SIGSTOP)
 			dead.kill()
@@ -224,7 +224,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			if _, _, err := frozen.start(testIntegration); err != nil {
 				t.Errorf("the process that was stopped does not serve any more: %v", err)
 			}
-			eventually(t, "an event of the one that was frozen", func() bool {
+			wait.Until(t, "an event of the one that was frozen", func() bool {
 				events, _ := sink.count()
 				return events == 2*each+1
 			})

@@ -70,7 +70,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 			}
 		}()
 	}
-	eventually(t, "load", func() bool { return walks.Load() >= 20 })
+	wait.Until(t, "load", func() bool { return walks.Load() >= 20 })
 	before := requests.Load()
 	if err := dev.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestSecondSignal(t *testing.T) {
 	if _, _, err := dev.start(dev.IntegrationID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a delivery that hangs", func() bool { return sink.hanging.Load() > 0 })
+	wait.Until(t, "a delivery that hangs", func() bool { return sink.hanging.Load() > 0 })
 	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestHangUpReadsTheSite(t *testing.T) {
 		}
 		before := strings.Count(in.logs.String(), says)
 		in.hangUp(t)
-		eventually(t, says, func() bool { return strings.Count(in.logs.String(), says) > before })
+		wait.Until(t, says, func() bool { return strings.Count(in.logs.String(), says) > before })
 	}
 	starts := func(want bool, when string) {
 		t.Helper()
@@ -259,11 +259,11 @@ func TestServe_HangUpWhileStoreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.hangUp(t)
-	eventually(t, "the first attempt", func() bool {
+	wait.Until(t, "the first attempt", func() bool {
 		return strings.Contains(in.logs.String(), "SIGHUP: the store is away")
 	})
 	redis.Start()
-	eventually(t, "the change", func() bool {
+	wait.Until(t, "the change", func() bool {
 		return strings.Contains(in.logs.String(), "SIGHUP: publishers and integrations were read again")
 	})
 	code, out := asOperator(operator(), in.at, "integration", "list", "--json")

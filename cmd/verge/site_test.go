@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // site is an operator's deployment: one configuration, key ring and store, for
@@ -87,7 +88,7 @@ func (s *site) launch() *served {
 
 func (s *site) ready(in *served) {
 	s.t.Helper()
-	eventually(s.t, "the server", func() bool {
+	wait.Until(s.t, "the server", func() bool {
 		select {
 		case <-in.ended:
 			s.t.Fatalf("verge serve ended: %v: %s", in.cmd.ProcessState, in.logs)

@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // diskTrouble names a file that says how the disk of a child process fails:
@@ -119,10 +120,10 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 
 	users := startVisitors(in.publisher)
 	done := func() int { return users.count(func(w *walked) bool { return w.valid > 0 }) }
-	eventually(t, "walks before", func() bool { return done() > 20 })
+	wait.Until(t, "walks before", func() bool { return done() > 20 })
 
 	now.begin(in)
-	eventually(t, "the failure to be met", func() bool { return count(in.logs, "the store fails") > 0 })
+	wait.Until(t, "the failure to be met", func() bool { return count(in.logs, "the store fails") > 0 })
 	if !now.brief {
 		time.Sleep(2500 * time.Millisecond) // meanwhile requests are refused
 		status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil)
@@ -153,7 +154,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	now.end(in)
 	before := done()
 	since := time.Now()
-	eventually(t, "walks afterwards, with no restart", func() bool { return done() > before+20 })
+	wait.Until(t, "walks afterwards, with no restart", func() bool { return done() > before+20 })
 	t.Logf("%v after the end of the failure 20 walks had come to their end",
 		time.Since(since).Round(time.Millisecond))
 	all := users.stop()
@@ -199,7 +200,7 @@ func audit(t *testing.T, in *served, sink *events, all []*walked) {
 			continue
 		}
 		started++
-		eventually(t, "the events of "+w.id, func() bool {
+		wait.Until(t, "the events of "+w.id, func() bool {
 			return sink.has(w.id, "started") && (!w.completed || sink.has(w.id, "completed"))
 		})
 	}
@@ -321,7 +322,7 @@ func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.start(testIntegration)
-	eventually(t, "the process to end", func() bool {
+	wait.Until(t, "the process to end", func() bool {
 		select {
 		case <-in.ended:
 			return true
@@ -359,7 +360,7 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 			}
 			redis.Thaw()
 			var took []time.Duration
-			eventually(t, "two pages in the log", func() bool {
+			wait.Until(t, "two pages in the log", func() bool {
 				took = pagesRefused(in.logs)
 				return len(took) == 2
 			})
@@ -372,7 +373,7 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 			if n := count(in.logs, `"what":"counters"`); n != 1 { // a page asks the counters first
 				t.Errorf("%d lines say that counters fail, want one: %s", n, in.logs)
 			}
-			eventually(t, "the store", func() bool { _, err := in.approve(redirect); return err == nil })
+			wait.Until(t, "the store", func() bool { _, err := in.approve(redirect); return err == nil })
 		})
 	}
 }

@@ -119,7 +119,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	some := func() {
 		t.Helper()
 		enough := walks.Load() + 10
-		eventually(t, "walks", func() bool { return walks.Load() >= enough || t.Failed() })
+		wait.Until(t, "walks", func() bool { return walks.Load() >= enough || t.Failed() })
 	}
 	some()
 	for n := 1; n <= 4 && !t.Failed(); n++ {
@@ -128,7 +128,7 @@ func TestSwapUnderLoad(t *testing.T) {
 		if n%4 < 2 {
 			g.put("used.wasm", next)
 			in.hangUp(t)
-			eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == digest })
+			wait.Until(t, "the swap", func() bool { return in.modules(t).Active.Digest == digest })
 		} else {
 			code, out := asOperator(operator(), in.at, "module", "activate",
 				g.path(fmt.Sprint("version", n%2, ".wasm")))
@@ -144,7 +144,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	}
 	close(over)
 	walkers.Wait()
-	eventually(t, "the events", func() bool {
+	wait.Until(t, "the events", func() bool {
 		for _, id := range ids {
 			if !sink.has(id, "started") || !sink.has(id, "completed") {
 				return false
@@ -242,7 +242,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 		r.hangUp(t)
-		eventually(t, "the log", func() bool {
+		wait.Until(t, "the log", func() bool {
 			return strings.Count(r.logs.String(), "module is active already") >= 2
 		})
 	})
@@ -302,7 +302,7 @@ func (r *refusing) activate(t *testing.T, path string, _ refusedModule) (told st
 func (r *refusing) reload(t *testing.T, _ string, c refusedModule) (told string) {
 	t.Helper()
 	r.hangUp(t)
-	eventually(t, "the refusal", func() bool {
+	wait.Until(t, "the refusal", func() bool {
 		rejected := r.modules(t).Rejected
 		return rejected != nil && rejected.Source != sentByOperator &&
 			strings.Contains(rejected.Reason, c.says)
@@ -346,7 +346,7 @@ func (r *refusing) refusesBefore(t *testing.T) {
 		if id == "" || !strings.Contains(string(body), id) {
 			t.Errorf("contract 4: X-Request-Id %q, body %s", id, body)
 		}
-		eventually(t, "contract 4: the request's ID in the log", func() bool {
+		wait.Until(t, "contract 4: the request's ID in the log", func() bool {
 			return strings.Contains(r.logs.String(), id)
 		})
 	}
@@ -425,7 +425,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	in.hangUp(t)
-	eventually(t, "the log", func() bool {
+	wait.Until(t, "the log", func() bool {
 		return strings.Contains(in.logs.String(), "there is no module to read again: the engine is native")
 	})
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
@@ -488,7 +488,7 @@ func TestHangUpReadsPins(t *testing.T) {
 	refused := func(what, says string) {
 		t.Helper()
 		in.hangUp(t)
-		eventually(t, what, func() bool {
+		wait.Until(t, what, func() bool {
 			r := in.modules(t).Rejected
 			return r != nil && strings.Contains(r.Reason, says)
 		})
@@ -514,7 +514,7 @@ func TestHangUpReadsPins(t *testing.T) {
 
 	configure(g.section(second, pin(other)))
 	in.hangUp(t)
-	eventually(t, "the swap", func() bool { return in.modules(t).Active.Digest == other })
+	wait.Until(t, "the swap", func() bool { return in.modules(t).Active.Digest == other })
 	code, out = asOperator(operator(), in.at, "module", "activate", first)
 	if code != exitFailed || !strings.Contains(out, "module_sha256 pins "+other) {
 		t.Errorf("the module that was pinned before: exit code %d: %s", code, out)

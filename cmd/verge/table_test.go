@@ -52,6 +52,8 @@ func tables() map[string]table {
 		Last: longCause, Attempts: 100, At: longTime, Due: longTime}
 	dead := outbox.Dead{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
 		Reason: "attempts_exhausted", Last: longCause, Attempts: 100, At: longTime}
+	step := operate.SessionStep{At: longTime, Method: "national-identity-card", Result: "attempt_failed",
+		Reason: longCause, Setting: "proof.require[0].claim", Detail: "age.over"}
 	return map[string]table{
 		"publisherHeads": {publisherHeads,
 			publisherRows([]operate.Publisher{{Publisher: integration.Publisher{
@@ -62,9 +64,7 @@ func tables() map[string]table {
 			[]string{longKey, longPub, longID}},
 		"deliveryHeads": {deliveryHeads, deliveryRows([]operate.Delivery{delivery}),
 			[]string{longEvent}},
-		"stepHeads": {stepHeads, stepRows([]operate.SessionStep{{At: longTime, Method: "national-identity-card",
-			Result: "attempt_failed", Reason: longCause, Setting: "proof.require[0].claim", Detail: "age.over"}}),
-			[]string{"age.over"}},
+		"stepHeads": {stepHeads, stepRows([]operate.SessionStep{step}), []string{"age.over"}},
 		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}),
 			[]string{longEvent, longID, longSession}},
 		"deadHeads": {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},

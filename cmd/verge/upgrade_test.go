@@ -82,7 +82,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		carried = leftOpen(t, stage.name, running)
 		for _, id := range w.sessions() {
-			eventually(t, "the events of "+id, func() bool {
+			wait.Until(t, "the events of "+id, func() bool {
 				return sink.has(id, "started") && sink.has(id, "completed")
 			})
 		}

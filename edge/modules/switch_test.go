@@ -50,15 +50,6 @@ func (unfetched) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 // patience is how long a test waits for what must happen.
 const patience = 30 * time.Second
 
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("this did not happen in time: %s", what)
-		}
-	}
-}
-
 // another returns a module that does the same and has other bytes: a section without a meaning is
 // added at its end.
 func another(wasm []byte, text string) []byte {
@@ -121,7 +112,7 @@ func TestRollbacksAreNoted(t *testing.T) {
 		m := runModules(t, all[0], told)
 		told.activated = func(string) {
 			trap(t, m)
-			eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+			wait.Until(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
 		}
 		if _, err := m.activate(t.Context(), all[1]); err != nil {
 			t.Fatal(err)
@@ -148,7 +139,7 @@ func TestRollbacksAreNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(late)
-		eventually(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+		wait.Until(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
 		s := m.State()
 		if s.Active.Digest != all[2].Digest || s.Active.Source != "file c" ||
 			m.host.Digest() != all[2].Digest {
@@ -309,7 +300,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	refused(all[2], 3, "the module in use has version 4")
 
 	trap(t, m)
-	eventually(t, "the module before runs again", func() bool {
+	wait.Until(t, "the module before runs again", func() bool {
 		return m.State().Rejected != nil && m.State().Active.Digest == all[0].Digest
 	})
 	runs(all[0], 3)

@@ -78,16 +78,6 @@ func (l *listener) waiting() int {
 // patience is how long a test waits for what is to come.
 const patience = 20 * time.Second
 
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for start := time.Now(); !done(); {
-		if t.Context().Err() != nil || t.Failed() || time.Since(start) > patience {
-			t.Fatal("never: ", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // answered is an answer, read whole.
 type answered struct {
 	*http.Response
@@ -147,7 +137,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	var all []<-chan answered
 	for n := range 3 {
 		all = append(all, askFor(t.Context(), client, base+api.TestsPath))
-		until(t, "one more waits", func() bool {
+		wait.Until(t, "one more waits", func() bool {
 			if len(all[n]) > 0 {
 				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, wait.For(all[n]))
 			}
@@ -162,7 +152,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	engine.status.Store(200)
 	engine.block.Lock()
 	p.turn <- time.Time{} // one asks, and has the place
-	until(t, "the place is taken", func() bool { return len(s.public.slots) == 1 })
+	wait.Until(t, "the place is taken", func() bool { return len(s.public.slots) == 1 })
 	for range 4 {
 		p.turn <- time.Time{} // another one finds no place
 	}
@@ -201,7 +191,7 @@ func TestHowAWaitEnds(t *testing.T) {
 		"news": {func(t *testing.T, w waiting) {
 			w.turn <- time.Time{}
 			w.turn <- time.Time{}
-			until(t, "it asks twice", func() bool { return w.again.Load() == 2 })
+			wait.Until(t, "it asks twice", func() bool { return w.again.Load() == 2 })
 			w.status.Store(200)
 			w.turn <- time.Time{}
 		}, 200},
@@ -238,7 +228,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				ctx, leave := context.WithTimeout(t.Context(), patience)
 				defer leave()
 				answer := askFor(ctx, client, base+api.TestsPath)
-				until(t, "it waits", func() bool { return s.public.waiting() == 1 })
+				wait.Until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 				c.end(t, waiting{p, engine, leave, stop})
 				a := wait.For(answer)
 				if c.status != 0 {
@@ -246,7 +236,7 @@ func TestHowAWaitEnds(t *testing.T) {
 						t.Errorf("it is %s", a.Proto)
 					}
 				}
-				until(t, "nobody waits", func() bool { return s.public.waiting() == 0 })
+				wait.Until(t, "nobody waits", func() bool { return s.public.waiting() == 0 })
 				transport.CloseIdleConnections()
 				if err := stop(); err != nil {
 					t.Error(err)
@@ -302,7 +292,7 @@ func TestNobodyWaitsInADrain(t *testing.T) {
 		}})
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	until(t, "the server drains", s.draining.Load)
+	wait.Until(t, "the server drains", s.draining.Load)
 	a := wait.For(askFor(t.Context(), newClient(t), base+api.TestsPath))
 	a.want(t, 304, "")
 	if err := wait.For(ended); err != nil {
@@ -317,13 +307,13 @@ func TestOnlyTheServerAsksAgain(t *testing.T) {
 	s, base, _ := run(t, Config{Engine: engine, after: p.after})
 	answer := askFor(t.Context(), newClient(t), base+api.TestsPath, "Again", "true", "X-Again", "1", "Prefer",
 		`wait=2, again, "Again"`)
-	until(t, "it waits", func() bool { return s.public.waiting() == 1 })
+	wait.Until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 	if asked, again := engine.asked.Load(), engine.again.Load(); asked != 1 || again != 0 {
 		t.Errorf("contract 30: asked %d times, again %d times, and the client asks for the first time", asked,
 			again)
 	}
 	p.turn <- time.Time{}
-	until(t, "it asks", func() bool { return engine.asked.Load() == 2 })
+	wait.Until(t, "it asks", func() bool { return engine.asked.Load() == 2 })
 	engine.status.Store(200)
 	p.turn <- time.Time{}
 	a := wait.For(answer)
@@ -357,11 +347,11 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 			from := func(n int) string { return c.clients[n%len(c.clients)] }
 			for n := range c.most {
 				askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
-				until(t, "one more waits", func() bool { return s.public.waiting() == n+1 })
+				wait.Until(t, "one more waits", func() bool { return s.public.waiting() == n+1 })
 			}
 			for n := range 3 {
 				answer := askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
-				until(t, "an answer at once", func() bool {
+				wait.Until(t, "an answer at once", func() bool {
 					if waits := s.public.waiting(); waits > c.most {
 						t.Errorf("contract, Load: %d wait, and %d may", waits, c.most)
 					}
@@ -374,11 +364,11 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 				t.Errorf("one was asked again %d times", n)
 			}
 			p.end <- time.Time{}
-			until(t, "one waits no more", func() bool { return s.public.waiting() == c.most-1 })
+			wait.Until(t, "one waits no more", func() bool { return s.public.waiting() == c.most-1 })
 			for n := range c.clients { // at least one of them may
 				askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
 			}
-			until(t, "another one waits", func() bool { return s.public.waiting() == c.most })
+			wait.Until(t, "another one waits", func() bool { return s.public.waiting() == c.most })
 		})
 	}
 }
@@ -392,7 +382,7 @@ func TestAWaitingRequestIsAnswered(t *testing.T) {
 		HandleTimeout: time.Millisecond, ReadTimeout: usual, DrainTimeout: time.Millisecond,
 		IdleGrace: time.Nanosecond})
 	answer := askFor(t.Context(), newClient(t), base+api.TestsPath)
-	until(t, "it waits", func() bool { return s.public.waiting() == 1 })
+	wait.Until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 	for range 12 {
 		dial(t, base)
 	}
@@ -425,7 +415,7 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 		return 0
 	}
 	answer := askFor(t.Context(), newClient(t), base+api.TestsPath)
-	until(t, "it waits", func() bool { return metric("verge_http_waiting") == 1 })
+	wait.Until(t, "it waits", func() bool { return metric("verge_http_waiting") == 1 })
 	if n := metric("verge_http_in_flight"); n != 0 {
 		t.Errorf("%v requests are being answered, and one waits", n)
 	}

@@ -106,14 +106,10 @@ func TestReadyWithoutStore(t *testing.T) {
 	alone = nil
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	for end := time.Now().Add(10 * time.Second); ; {
-		if s, b := get(base + path); s == 503 && strings.Contains(b, `"draining"`) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("a server that drains stays ready")
-		}
-	}
+	wait.Until(t, "a server that drains is not ready", func() bool {
+		s, b := get(base + path)
+		return s == 503 && strings.Contains(b, `"draining"`)
+	})
 	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}

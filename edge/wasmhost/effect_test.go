@@ -5,11 +5,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 type effectKey struct{}
@@ -58,15 +58,11 @@ func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 	if err := e.Ready(context.WithValue(t.Context(), callerKey{}, "of the caller")); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; { // an effect ends beside the request
+	wait.Until(t, "the effect, which runs beside the request, ends", func() bool {
 		mu.Lock()
-		done := len(ended) > 0
-		mu.Unlock()
-		if done || time.Now().After(end) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer mu.Unlock()
+		return len(ended) > 0
+	})
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []string{"get"}; !slices.Equal(begun, want) || !slices.Equal(ended, want) ||

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -143,7 +144,7 @@ func testSays(t *testing.T, cases []guestSays) {
 			want := 0
 			if c.fails {
 				want = 1
-				eventually(t, "the guest is given up", func() bool {
+				wait.Until(t, "the guest is given up", func() bool {
 					return seen.count("failed: "+wasmhost.CauseProtocol) == 1
 				})
 			}
@@ -569,7 +570,7 @@ func TestAPanicOverWhatAGuestSays(t *testing.T) {
 	if r.Status != 200 {
 		t.Errorf("%d", r.Status)
 	}
-	eventually(t, "the guest is given up", func() bool {
+	wait.Until(t, "the guest is given up", func() bool {
 		return told.count("failed: "+wasmhost.CauseProtocol) == 1
 	})
 	if r := get(e, t.Context(), "/"); r.Status != 200 {
@@ -790,7 +791,7 @@ func TestAHostileModule(t *testing.T) {
 	if err := neighbour.Ready(t.Context()); err != nil {
 		t.Errorf("afterwards the other module is not ready: %v", err)
 	}
-	eventually(t, "no request is left", func() bool {
+	wait.Until(t, "no request is left", func() bool {
 		s := bad.Stats()
 		return s.InFlight == 0 && s.Queued == 0
 	})

@@ -56,15 +56,6 @@ func (o *observed) EffectDone(kind string, _ time.Duration) { o.note("effect: %s
 func (o *observed) ModuleActivated(_ string, refused error) { o.note("activated: %v", refused == nil) }
 func (o *observed) ModuleRolledBack(from, to, cause string) { o.note("rolled back: %s", cause) }
 
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
-
 // calendar is a clock that can be set to years in which badguest does not start.
 type calendar struct{ wrong atomic.Bool }
 
@@ -121,7 +112,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			eventually(t, "a request of the module before", func() bool {
+			wait.Until(t, "a request of the module before", func() bool {
 				s := e.Stats()
 				return s.InFlight == 1 && s.Queued == 0
 			})
@@ -130,13 +121,13 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 				t.Fatalf("%v, the digest is %s", err, e.Digest())
 			}
 			c.fail(t, e, clock)
-			eventually(t, "the module before takes requests again",
+			wait.Until(t, "the module before takes requests again",
 				func() bool { return e.Digest() == first })
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the next request: %d", r.Status)
 			}
 			clock.wrong.Store(false)
-			eventually(t, "it is told", func() bool { return told.count("rolled back: "+c.cause) == 1 })
+			wait.Until(t, "it is told", func() bool { return told.count("rolled back: "+c.cause) == 1 })
 			if told.count("rolled back: "+c.cause) != 1 || told.count("activated: true") != 2 {
 				t.Errorf("told of %q", told.all)
 			}
@@ -168,7 +159,7 @@ func TestProbation(t *testing.T) {
 				t.Fatal(err)
 			}
 			second := e.Digest()
-			eventually(t, "the guests of the module before are gone",
+			wait.Until(t, "the guests of the module before are gone",
 				func() bool { return e.Stats().Instances == 1 })
 			get(e, t.Context(), "/trap")
 			r := get(e, t.Context(), "/")
@@ -188,9 +179,9 @@ func TestProbation(t *testing.T) {
 		if err := e.Renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the guests in between are gone", func() bool { return e.Stats().Instances == 2 })
+		wait.Until(t, "the guests in between are gone", func() bool { return e.Stats().Instances == 2 })
 		get(e, t.Context(), "/trap")
-		eventually(t, "the first one takes requests", func() bool { return e.Digest() == first })
+		wait.Until(t, "the first one takes requests", func() bool { return e.Digest() == first })
 	})
 	t.Run("Close also ends the guests of the module before", func(t *testing.T) {
 		e, _ := engine(t, 0)
@@ -243,11 +234,11 @@ func TestReplacementsAreTested(t *testing.T) {
 				if r := get(e, t.Context(), "/trap"); r.Status != 503 {
 					t.Errorf("trap %d: %d", n, r.Status)
 				}
-				eventually(t, "another guest is tried", func() bool {
+				wait.Until(t, "another guest is tried", func() bool {
 					return told.count("started") > 2+n || told.count("failed: "+wasmhost.CauseStart) > 0
 				})
 			}
-			eventually(t, "it is refused",
+			wait.Until(t, "it is refused",
 				func() bool { return told.count("failed: "+wasmhost.CauseStart) > 0 })
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the other guest: %d", r.Status)
@@ -256,7 +247,7 @@ func TestReplacementsAreTested(t *testing.T) {
 				t.Errorf("%d guests, want one", s.Instances)
 			}
 			random.turn(crand.Reader)
-			eventually(t, "a good one takes the place", func() bool { return e.Stats().Instances == 2 })
+			wait.Until(t, "a good one takes the place", func() bool { return e.Stats().Instances == 2 })
 		})
 	}
 }
@@ -287,7 +278,7 @@ func TestRequestsThatWaitForAGuestAreNotLost(t *testing.T) {
 	}
 	for range 5 {
 		enough := answered.Load() + 20
-		eventually(t, "answers", func() bool { return answered.Load() >= enough })
+		wait.Until(t, "answers", func() bool { return answered.Load() >= enough })
 		if r := get(e, t.Context(), "/trap"); r.Status != 503 {
 			t.Errorf("/trap: %d", r.Status)
 		}

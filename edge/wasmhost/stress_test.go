@@ -91,7 +91,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		close(over)
 		all.Wait()
-		eventually(t, "nothing is left running", func() bool {
+		wait.Until(t, "nothing is left running", func() bool {
 			s := e.Stats()
 			return len(ours()) == 0 && s.Instances == 0 && s.InFlight == 0 && s.Queued == 0 && s.Memory == 0
 		})
@@ -107,7 +107,7 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 	busy := make(chan int, 1)
 	began := time.Now()
 	go func() { busy <- get(e, t.Context(), "/slow").Status }()
-	eventually(t, "the guest is busy", func() bool {
+	wait.Until(t, "the guest is busy", func() bool {
 		s := e.Stats()
 		return s.InFlight == 1 && s.Queued == 0
 	})
@@ -117,7 +117,7 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 	for range n {
 		go func() { answers <- get(e, ctx, "/grow").Status }()
 	}
-	eventually(t, "all wait", func() bool { return e.Stats().Queued == n })
+	wait.Until(t, "all wait", func() bool { return e.Stats().Queued == n })
 	cancel()
 	for range n {
 		if status := wait.For(answers); status != 503 {
@@ -159,7 +159,7 @@ func TestCloseWhileActivating(t *testing.T) {
 	if err := e.Activate(t.Context(), kit.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("an activation afterwards: %v", err)
 	}
-	eventually(t, "no guest is left", func() bool {
+	wait.Until(t, "no guest is left", func() bool {
 		s := e.Stats()
 		return s.Instances == 0 && s.Memory == 0 && len(ours()) == 0
 	})

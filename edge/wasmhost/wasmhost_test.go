@@ -247,7 +247,7 @@ func TestGuestsThatFail(t *testing.T) {
 			defer cancel()
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			eventually(t, "a request is under way", func() bool {
+			wait.Until(t, "a request is under way", func() bool {
 				s := e.Stats()
 				return s.InFlight == 1 && s.Queued == 0
 			})
@@ -289,7 +289,7 @@ func TestGuestsThatFail(t *testing.T) {
 					t.Errorf("%d failures by %s, want %d", got, cause, n)
 				}
 			}
-			eventually(t, "the guest that failed is gone", func() bool {
+			wait.Until(t, "the guest that failed is gone", func() bool {
 				s := e.Stats()
 				return s.Instances == 1 && s.InFlight == 0 && s.Queued == 0 && s.Memory < 32<<20
 			})

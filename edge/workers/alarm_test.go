@@ -23,7 +23,7 @@ import (
 // cameAs waits until the event has arrived and was answered with these statuses.
 func (in *inbox) cameAs(t *testing.T, id, event string, statuses ...int) {
 	t.Helper()
-	soon(t, event, func() bool { return slices.Equal(in.statuses(id, event), statuses) })
+	wait.Until(t, event, func() bool { return slices.Equal(in.statuses(id, event), statuses) })
 }
 
 func TestEventsAreDeliveredByAlarm(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
 	guest := abi.Config{Retries: []abi.Milliseconds{300, 3_600_000}}
 	s, site := newSite(t, in, workerd.Config{Guest: guest, Offset: 48 * time.Hour})
 	id, _ := s.start()
-	soon(t, "two attempts that fail",
+	wait.Until(t, "two attempts that fail",
 		func() bool { return len(in.statuses(id, "verification.started")) == 2 })
 	in.answer(0)
 	site.Advance(time.Hour)
@@ -71,7 +71,7 @@ func TestNoAlarmSpins(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := func() int { return strings.Count(site.Logs(), "cannot claim tasks") }
-	soon(t, "a second try", func() bool { return tries() >= 2 })
+	wait.Until(t, "a second try", func() bool { return tries() >= 2 })
 	begin := time.Now()
 	time.Sleep(500 * time.Millisecond)
 	if n, most := tries(), 3+int(time.Since(begin)/time.Second); n > most {
@@ -86,7 +86,7 @@ func TestAnAlarmThatCannotArm(t *testing.T) {
 	s, site := newSite(t, in, workerd.Config{Guest: abi.Config{Retries: []abi.Milliseconds{300, 300, 300}}})
 	site.BreakAlarm()
 	id, _ := s.start()
-	soon(t, "all attempts", func() bool { return len(in.statuses(id, "verification.started")) == 4 })
+	wait.Until(t, "all attempts", func() bool { return len(in.statuses(id, "verification.started")) == 4 })
 	log := site.Logs()
 	if strings.Contains(log, "an alarm has thrown") || !strings.Contains(log, `"error":"broken"`) {
 		t.Errorf("the log:\n%s", log)
@@ -103,7 +103,7 @@ func TestABacklogTakesSeveralAlarms(t *testing.T) {
 	}
 	arrived := func(event string) {
 		t.Helper()
-		soon(t, "all of "+event, func() bool {
+		wait.Until(t, "all of "+event, func() bool {
 			return !slices.ContainsFunc(ids, func(id string) bool { return len(in.statuses(id, event)) == 0 })
 		})
 		for _, id := range ids {
@@ -137,7 +137,8 @@ func TestSingleUse(t *testing.T) {
 		t.Errorf("%d validates at once are answered %v, want one 200 and the rest 409", n, statuses)
 	}
 	// The alarm that delivers the session's events may still be under way.
-	soon(t, "the end of all requests in the guest", func() bool { _, live := site.Guest(); return live == 0 })
+	wait.Until(t, "the end of all requests in the guest",
+		func() bool { _, live := site.Guest(); return live == 0 })
 }
 
 // contract 27: a receiver that hangs takes only the places of its own destination.
@@ -178,7 +179,7 @@ func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
 	for n := range ids {
 		ids[n], _ = s.start()
 	}
-	soon(t, "all events", func() bool {
+	wait.Until(t, "all events", func() bool {
 		for _, id := range ids {
 			if len(in.statuses(id, "verification.started")) == 0 {
 				return false

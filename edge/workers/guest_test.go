@@ -260,7 +260,8 @@ func TestFetches(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	server := probe(t)
 	release := make(chan struct{})
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait.For(release) }))
+	hang := func(http.ResponseWriter, *http.Request) { wait.For(release) }
+	receiver := httptest.NewServer(http.HandlerFunc(hang))
 	defer receiver.Close()
 	defer close(release)
 	s, site := on(t, server, workerd.Config{HandleTimeout: 2 * time.Second, Places: 5})
@@ -273,7 +274,7 @@ func TestDeadline(t *testing.T) {
 			}
 		})
 	}
-	soon(t, "all places are taken", func() bool { _, live := site.Guest(); return live == 5 })
+	wait.Until(t, "all places are taken", func() bool { _, live := site.Guest(); return live == 5 })
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusServiceUnavailable, "UNAVAILABLE")
 	wg.Wait()
 	if _, live := site.Guest(); live != 0 {
@@ -286,7 +287,9 @@ func TestDeadline(t *testing.T) {
 func TestAClientThatGoesAway(t *testing.T) {
 	server := probe(t)
 	release := make(chan struct{})
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait.For(release) }))
+	receiver := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait.For(release) }),
+	)
 	defer receiver.Close()
 	defer close(release)
 	s, site := on(t, server, workerd.Config{HandleTimeout: time.Second})
@@ -298,7 +301,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 	if _, live := site.Guest(); live != 1 {
 		t.Errorf("%d requests are in the guest, want the one whose client has gone", live)
 	}
-	soon(t, "the request ends", func() bool { _, live := site.Guest(); return live == 0 })
+	wait.Until(t, "the request ends", func() bool { _, live := site.Guest(); return live == 0 })
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 }
 
@@ -335,10 +338,10 @@ func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 		return func() bool { _, live := site.Guest(); return live == n }
 	}
 	late := ask()
-	soon(t, "the first is under way", func() bool { return store.waiting.Load() == 1 && live(1)() })
+	wait.Until(t, "the first is under way", func() bool { return store.waiting.Load() == 1 && live(1)() })
 	site.Advance(time.Minute)
 	beside := ask()
-	soon(t, "it was given up, and another is under way", func() bool {
+	wait.Until(t, "it was given up, and another is under way", func() bool {
 		return store.waiting.Load() == 2 && live(1)()
 	})
 	close(store.release)

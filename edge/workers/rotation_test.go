@@ -133,7 +133,7 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 		s.t.Errorf("healthz: %d %s", a.status, a.body)
 	}
 	for _, text := range []string{log, "cannot claim tasks"} {
-		soon(s.t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
+		wait.Until(s.t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
 	}
 	if now := everything(s.t, server.KV()); now != kept {
 		s.t.Errorf("contract 16: the Worker kept\n%s\nand now keeps\n%s", kept, now)
@@ -189,7 +189,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	t.Logf("%d verifications started until the new key sealed", started)
 	s.want(s.validate(result), http.StatusOK, "")
 	s.want(s.validate(s.approve(link)), http.StatusOK, "")
-	soon(t, "webhook secrets sealed with the new key", func() bool {
+	wait.Until(t, "webhook secrets sealed with the new key", func() bool {
 		s.status(id) // the set of keys is looked at within a request
 		key := kv.Key{Partition: integration.Partition, Name: "c/int/" + integrationID}
 		item, err := server.KV().Get(t.Context(), key)
@@ -205,7 +205,8 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	result = s.approve(other)
 	in.answer(http.StatusInternalServerError)
 	id, link = s.start()
-	soon(t, "an attempt that fails", func() bool { return len(in.statuses(id, "verification.started")) > 0 })
+	wait.Until(t, "an attempt that fails",
+		func() bool { return len(in.statuses(id, "verification.started")) > 0 })
 	key := "key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"
 	for _, ring := range []struct {
 		keys token.Keyring
@@ -232,7 +233,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusOK {
 		t.Errorf("with the ring again: readyz: %d %s", a.status, a.body)
 	}
-	soon(t, "the event that waited", func() bool {
+	wait.Until(t, "the event that waited", func() bool {
 		all := in.statuses(id, "verification.started")
 		return len(all) > 0 && all[len(all)-1] == http.StatusNoContent
 	})

@@ -228,16 +228,6 @@ func (s *service) want(a answer, status int, code string) {
 	}
 }
 
-// soon waits until something has happened by itself.
-func soon(t *testing.T, what string, true func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !true(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 func keyring(t *testing.T) []byte {
 	t.Helper()
 	ring, err := token.GenerateKeyring(rand.Reader, time.Now())

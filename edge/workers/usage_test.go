@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
@@ -45,7 +46,7 @@ func TestUsageIsRecordedByTheWay(t *testing.T) {
 	in := newInbox(t)
 	s, site := newSite(t, in, workerd.Config{UsageEach: 300 * time.Millisecond, Offset: -time.Hour})
 	s.start()
-	soon(t, "the first start is recorded", func() bool {
+	wait.Until(t, "the first start is recorded", func() bool {
 		counts, _ := usage(t, site.KV(), integrationID)
 		return counts["started"] == 1
 	})
@@ -53,12 +54,12 @@ func TestUsageIsRecordedByTheWay(t *testing.T) {
 		_, redirect := s.start()
 		s.approve(redirect)
 	}
-	soon(t, "what followed is recorded", func() bool {
+	wait.Until(t, "what followed is recorded", func() bool {
 		counts, _ := usage(t, site.KV(), integrationID)
 		return counts["started"] == 5 && counts["completed"] == 4
 	})
 	site.Advance(10*time.Minute + time.Second)
-	soon(t, "what an alarm has ended is recorded", func() bool {
+	wait.Until(t, "what an alarm has ended is recorded", func() bool {
 		counts, _ := usage(t, site.KV(), integrationID)
 		return counts["expired"] == 1
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -70,7 +71,7 @@ func TestWalkOnTheDeployedEntry(t *testing.T) {
 	s.want(s.validate(result), http.StatusOK, "")
 	s.want(s.validate(result), http.StatusConflict, "ALREADY_USED")
 	for _, event := range []string{"verification.started", "verification.completed"} {
-		soon(t, event, func() bool { return slices.Equal(in.statuses(id, event), []int{204}) })
+		wait.Until(t, event, func() bool { return slices.Equal(in.statuses(id, event), []int{204}) })
 	}
 }
 
@@ -96,12 +97,13 @@ func TestARestartLosesNothing(t *testing.T) {
 	s.want(s.validate(used), http.StatusOK, "")
 	_, redirect = s.start()
 	unused := s.approve(redirect)
-	soon(t, "attempts that fail", func() bool { return len(in.statuses(id, "verification.completed")) > 0 })
+	wait.Until(t, "attempts that fail",
+		func() bool { return len(in.statuses(id, "verification.completed")) > 0 })
 
 	server.Restart(t)
 	in.answer(0)
 	for _, event := range []string{"verification.started", "verification.completed"} {
-		soon(t, event, func() bool {
+		wait.Until(t, event, func() bool {
 			all := in.statuses(id, event)
 			return len(all) > 0 && all[len(all)-1] == 204
 		})
@@ -196,7 +198,7 @@ func TestHandler(t *testing.T) {
 		`"path":"` + api.SessionsPath + session + `"`, `"path":"` + api.SessionsPath + `…"`,
 		`"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`,
 	} {
-		soon(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
+		wait.Until(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
 	}
 }
 
@@ -207,7 +209,7 @@ func TestClientInTheLog(t *testing.T) {
 		"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48",
 	} {
 		s.do("GET", s.base+"/", http.Header{"Cf-Connecting-Ip": {address}}, nil)
-		soon(t, shown, func() bool { return strings.Contains(server.Log(), `"client":"`+shown+`"`) })
+		wait.Until(t, shown, func() bool { return strings.Contains(server.Log(), `"client":"`+shown+`"`) })
 		if strings.Contains(server.Log(), address) {
 			t.Errorf("contract 48: the log has the whole of %s:\n%s", address, server.Log())
 		}

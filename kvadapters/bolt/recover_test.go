@@ -105,11 +105,7 @@ func get(t *testing.T, s *Store, name string) error {
 
 func recovers(t *testing.T, s *Store) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); s.Failing() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the disk works again, but the store does not: %v", s.Failing())
-		}
-	}
+	wait.Until(t, "the store works again, as the disk does", func() bool { return s.Failing() == nil })
 }
 
 func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // proxy stands between a Store and its server.
@@ -110,15 +111,10 @@ func wantUnavailable(t *testing.T, err error) {
 // eventually waits until the store answers again. Recovery must need no restart.
 func eventually(t *testing.T, s kv.KV) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	wait.Until(t, "I10: a store that came back is read again", func() bool {
 		_, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "back"})
-		if errors.Is(err, kv.ErrNotFound) {
-			return
-		}
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("I10: 30 s after it came back the store still cannot be read: %v", err)
-		}
-	}
+		return errors.Is(err, kv.ErrNotFound)
+	})
 }
 
 func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {

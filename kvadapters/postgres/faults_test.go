@@ -58,15 +58,10 @@ func wantUnavailable(t *testing.T, err error, says ...string) {
 // eventually waits until the store takes writes again. Recovery must need no restart.
 func eventually(t *testing.T, s kv.KV) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	wait.Until(t, "I10: a store that came back is written again", func() bool {
 		err := s.Commit(t.Context(), kv.Tx{ID: "back", Partition: part, Puts: []kv.Put{{Name: "back"}}})
-		if err == nil {
-			return
-		}
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("I10: 30 s after it came back the store still cannot be written: %v", err)
-		}
-	}
+		return err == nil
+	})
 }
 
 // events writes n events, each a token that is used up and its task, from several callers at a time, and

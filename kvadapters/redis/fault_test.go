@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 var due = time.Unix(1, 0)
@@ -320,20 +321,23 @@ func TestAKilledServerThatComesBackIsUsedAgainAndHasForgottenNothing(t *testing.
 			}
 		})
 	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(granted)
+	}
+	more := func(before int) func() bool { return func() bool { return count() >= before+100 } }
 	for range 3 {
-		time.Sleep(150 * time.Millisecond)
+		wait.Until(t, "commits are granted", more(count()))
 		s.Kill()
 		wantRefused(t, store.Commit(t.Context(), mark("down", "down")))
-		time.Sleep(50 * time.Millisecond)
+		before := denied.Load()
+		wait.Until(t, "commits are denied", func() bool { return denied.Load() > before })
 		s.Start()
 	}
-	time.Sleep(150 * time.Millisecond)
+	wait.Until(t, "commits are granted", more(count()))
 	stop.Store(true)
 	wg.Wait()
-	if denied.Load() == 0 || len(granted) < 100 {
-		t.Fatalf("%d granted, %d denied: want some of both, so that the kills interrupt commits",
-			len(granted), denied.Load())
-	}
 	// Once a second the pool looks for a server that was away.
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		err := store.Commit(t.Context(), kv.Tx{ID: "back", Partition: "p"})

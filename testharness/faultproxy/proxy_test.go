@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // server answers each line with "did " and the line, and remembers it.
@@ -93,15 +94,6 @@ func cut(err error) bool {
 		errors.Is(err, io.ErrClosedPipe)
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for start := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal(what)
-		}
-	}
-}
-
 const soon, long = 150 * time.Millisecond, 10 * time.Second
 
 func TestEachFaultDoesWhatItSays(t *testing.T) {
@@ -133,16 +125,16 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 				t.Fatalf("off: %q, %v", r, err)
 			}
 			p.Use(faultproxy.Script(c.fault))
-			wait := long
+			patience := long
 			if c.fault == faultproxy.HangRequest || c.fault == faultproxy.HangReply {
-				wait = soon
+				patience = soon
 			}
-			r, err := conn.ask("second", wait)
+			r, err := conn.ask("second", patience)
 			if !c.check(r, err) {
 				t.Errorf("got %q, %v", r, err)
 			}
 			if c.arrives {
-				eventually(t, "the server does not have the request", func() bool { return s.has("second") })
+				wait.Until(t, "the server has the request", func() bool { return s.has("second") })
 			} else if time.Sleep(soon); s.has("second") {
 				t.Error("the server has the request")
 			}
@@ -252,7 +244,7 @@ func TestASeedDecidesTheSameHoweverTheClientsTakeTurns(t *testing.T) {
 		for range 4 { // their numbers are those in which they connect
 			c := dial(t, p)
 			conns = append(conns, c)
-			eventually(t, "the connection is not accepted",
+			wait.Until(t, "the connection is not accepted",
 				func() bool { return strings.HasPrefix(p.Summary(), fmt.Sprint(len(conns))) })
 		}
 		for _, i := range order {

@@ -7,9 +7,8 @@ import (
 	"slices"
 )
 
-// Picture returns a JPEG of exactly that many bytes that estimators take. It is grey, and the rest of the size
-// is image data behind the last block, which decoders skip and Verge does not remove. It panics below 2,048
-// bytes.
+// Picture returns a grey JPEG of that many bytes. Estimators accept it. The rest of its size is image data
+// behind the last block, which decoders skip and Verge does not remove. It panics below 2,048 bytes.
 func Picture(size int) []byte {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 256, 256)), nil); err != nil {

@@ -196,12 +196,10 @@ func TestSpans(t *testing.T) {
 			s := serve(t, engine, func(c *edge.Config) { c.Tracer = provider })
 			s.start(t)
 			webhook := wait.For(s.webhooks)
-			for end := time.Now().Add(20 * time.Second); len(to.named("job deliver")) == 0; {
-				if time.Now().After(end) {
-					t.Fatalf("no span of the job came: %s", to.everything())
-				}
-				must(t, provider.ForceFlush(t.Context())) // the job ends a moment after the webhook
-			}
+			wait.Until(t, "the span of the job arrives", func() bool { // a moment after the webhook
+				must(t, provider.ForceFlush(t.Context()))
+				return len(to.named("job deliver")) > 0
+			})
 			checkRequest(t, to, name == "wasm")
 			checkWebhook(t, to, webhook)
 			for _, secret := range []string{state, user, query, path, vendor, s.key, "svc_sk_", "whsec",
