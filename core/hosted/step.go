@@ -44,8 +44,8 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	}
 	shows := m.Show(v.told(m, r), s.State)
 	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.TitleIn(v.lang),
-		MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Sandbox: shows.Sandbox,
-		Extra: []pages.Field{attemptField(r)}}
+		MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Here: shows.Here,
+		Sandbox: shows.Sandbox, Extra: []pages.Field{attemptField(r)}}
 	if shows.Waiting {
 		view.Kind = pages.Progress
 	}

@@ -296,6 +296,9 @@ func composeMethod(p *page, v View, t texts) error {
 	for _, n := range []string{"1", "2", "3"} {
 		p.steps = append(p.steps, fill(".step"+n))
 	}
+	if v.Here && v.Words == "openid4vp" {
+		p.steps[0] = fill(".here")
+	}
 	if v.Camera {
 		var err error
 		if p.camera, err = composeCamera(v, t); err != nil {

@@ -153,6 +153,7 @@ type View struct {
 	// ShowCodeURL, a path and query on this host. Answered says that the answer has come, on this device, and
 	// that another page goes on.
 	Open, Code  string
+	Here        bool // the app must be on this device
 	CodeShown   bool
 	ShowCodeURL string
 	Answered    bool

@@ -171,6 +171,9 @@ func views() map[string]View {
 				Unavailable: true}}
 		})
 	}
+	add("wallet of this device", func(v *View) {
+		v.Kind, v.Words, v.MinimumAge, v.Here = Method, "openid4vp", 18, true
+	})
 	add("camera", func(v *View) { v.Kind, v.Words, v.Camera = Method, "estimator", true })
 	addWallets(add)
 	add("camera, failed", func(v *View) {

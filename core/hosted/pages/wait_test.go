@@ -64,7 +64,16 @@ func TestLastPage_Button(t *testing.T) {
 	}
 }
 
-// A page that waits tells its script and a browser without script the same.
+func TestWalletPage_Device(t *testing.T) {
+	for name, other := range map[string]bool{"method of kind openid4vp": true, "wallet of this device": false} {
+		_, raw := render(t, views()[name])
+		if got := strings.Contains(raw, "or on your phone"); got != other {
+			t.Errorf("contract 39: %s: the page offers another device: %v, want %v", name, got, other)
+		}
+	}
+}
+
+// A page that waits gives its script and a browser without script the same values.
 func TestWaitingPage_Script(t *testing.T) {
 	all := views()
 	for name, state := range map[string]string{"box": "waiting", "box, answered": "answered",
