@@ -69,7 +69,11 @@ func (s *site) start() *served {
 func (s *site) launch() *served {
 	s.t.Helper()
 	in := &served{logs: new(lines), ended: make(chan struct{})}
-	in.cmd = exec.Command(cmp.Or(s.binary, "verge"), "serve", "--config", s.config,
+	config := s.config
+	if s.binary != "" {
+		config = s.configBefore()
+	}
+	in.cmd = exec.Command(cmp.Or(s.binary, "verge"), "serve", "--config", config,
 		"--listen", cmp.Or(s.listen, "127.0.0.1:0"), "--admin-listen", "127.0.0.1:0",
 		"--ops-listen", "127.0.0.1:0", "--log-level", "info")
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -226,6 +227,25 @@ func goesOn(t *testing.T, stage string, s unfinished, running []member) {
 	if err != nil || status != 200 {
 		t.Errorf("%s: a session of the stage before: %d %s %v", stage, status, body, err)
 	}
+}
+
+// sinceBefore are the settings of these tests that the release before does not have.
+var sinceBefore = []string{"starts_per_publisher"}
+
+// configBefore writes the configuration without the settings that the release before lacks.
+func (s *site) configBefore() string {
+	s.t.Helper()
+	var kept strings.Builder
+	for line := range strings.Lines(readText(s.t, s.config)) {
+		if name, _, _ := strings.Cut(line, " "); !slices.Contains(sinceBefore, name) {
+			kept.WriteString(line)
+		}
+	}
+	path := s.config + ".before"
+	if err := os.WriteFile(path, []byte(kept.String()), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
 }
 
 // asBefore writes the file of a ring in the form of the release before.
