@@ -65,7 +65,8 @@ func TestLastPage_Button(t *testing.T) {
 }
 
 func TestWalletPage_Device(t *testing.T) {
-	for name, other := range map[string]bool{"method of kind openid4vp": true, "wallet of this device": false} {
+	tests := map[string]bool{"method of kind openid4vp": true, "wallet of this device": false}
+	for name, other := range tests {
 		_, raw := render(t, views()[name])
 		if got := strings.Contains(raw, "or on your phone"); got != other {
 			t.Errorf("contract 39: %s: the page offers another device: %v, want %v", name, got, other)
