@@ -81,7 +81,7 @@ var configs = []struct {
 		`methods.real.kind: "retina" is not known; this release has: `},
 	{"contract 31: two methods of one name",
 		func(c *Config) { c.Methods = append(c.Methods, c.Methods[0]) },
-		"methods.real: it is there twice"},
+		"methods.real: it occurs twice"},
 	{"contract 31: a method without a name", func(c *Config) { c.Methods[0].Name = "Bank ID" },
 		"methods: "},
 	{"contract 31: a level that does not exist", func(c *Config) { c.Methods[0].Level = "L3" },

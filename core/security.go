@@ -18,7 +18,7 @@ const securityPath = "/.well-known/security.txt"
 // securityLife is how long the file is good. RFC 9116 recommends less than a year.
 const securityLife = 180 * 24 * time.Hour
 
-// maxContact is the most bytes of Config.SecurityContact.
+// maxContact limits the bytes of Config.SecurityContact.
 const maxContact = 500
 
 // checkContact adds what is wrong with the address for people who have found a weakness. "" is none.

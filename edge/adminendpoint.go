@@ -82,7 +82,7 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 // authorize returns the holder of the request's operator token if they may do op; "" is no operation.
 // Otherwise it returns the refusal. The engine judges every token, because it counts the wrong ones. The
 // token of the configuration is let in whatever the engine answers, except that too many wrong tokens came
-// from the address: an operator must be able to replace a module that answers nobody.
+// from the address: an operator must be able to replace a module that does not answer.
 func (s *Service) authorize(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {

@@ -108,7 +108,7 @@ func whyNoPair(cert, key string, certPEM, keyPEM []byte, err error) error {
 	}
 	for n, block := range certificates {
 		if _, wrong := tls.X509KeyPair(pem.EncodeToMemory(block), keyPEM); n > 0 && wrong == nil {
-			return fmt.Errorf("%s: the certificates are in the wrong order: the key in %s is that of "+
+			return fmt.Errorf("%s: the certificates are in the wrong order: the key in %s belongs to "+
 				"certificate %d, which must come first, and behind each one the certificate of its issuer",
 				cert, key, n+1)
 		}

@@ -93,13 +93,13 @@ func TestCertificateFiles(t *testing.T) {
 			"", ""},
 		{"contract 13: certificate and key in one file", c.leaf + c.between + c.key, c.leaf + c.key, "", ""},
 		{"contract 13: the issuer's certificate first", c.between + c.leaf, c.key,
-			"tls: /tls.crt: the certificates are in the wrong order: the key in /tls.key is that of " +
+			"tls: /tls.crt: the certificates are in the wrong order: the key in /tls.key belongs to " +
 				"certificate 2", ""},
-		{"contract 13: the root first", c.root + c.between + c.leaf, c.key, "is that of certificate 3", ""},
+		{"contract 13: the root first", c.root + c.between + c.leaf, c.key, "belongs to certificate 3", ""},
 		{"contract 13: the issuer's certificate alone", c.between, c.key,
 			"are no certificate with its key: private key does not match", ""},
 		{"contract 13: an encrypted key", c.leaf + c.between, encryptedKey,
-			"tls: /tls.key: the key is encrypted: nobody is there to type the password", ""},
+			"tls: /tls.key: the key is encrypted: there is no one to type the password", ""},
 		{"contract 13: an encrypted key of the old form", c.leaf, oldEncrypted,
 			"tls: /tls.key: the key is encrypted", ""},
 		{"contract 13: UTF-16", inUTF16(c.leaf), c.key, "tls: /tls.crt: the file is in UTF-16; save it as " +

@@ -72,7 +72,7 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 		{"[traces]\nendpoint = '127.0.0.1:4318'", `traces: "127.0.0.1:4318" is no address like http://127.0.0.1:4318`},
 		{"[traces]\nendpoint = 'http://127.0.0.1:4318'\nsample = 1.5", "traces: the sampled part is 1.5"},
 		{"[[drain]]\ndelay = '1s'", "drain must be a table"},
-		{"[[publishers]]\nid = 'pub_example'", `publisher "pub_example": it is there twice`},
+		{"[[publishers]]\nid = 'pub_example'", `publisher "pub_example": it occurs twice`},
 		{"[[integrations]]\nchallenge_age = '25'", "integrations.challenge_age must be a whole number"},
 	} {
 		t.Run(c.says, func(t *testing.T) {

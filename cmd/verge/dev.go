@@ -245,9 +245,9 @@ func (l *devListeners) close() {
 	}
 }
 
-// signIn returns a function that makes a link which signs one browser in to the console as the operator. The
-// demo shop has a page that makes one for each visit, so that the address in the terminal works at any time.
-// It is nil, and the page does not exist, if another machine can reach any of the addresses.
+// signIn returns a function that creates a link which signs one browser in to the console as the operator.
+// The demo shop has a page that makes one for each visit, so that the address in the terminal works at any
+// time. It is nil, and the page does not exist, if another machine can reach any of the addresses.
 func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, error) {
 	if len(l.exposed()) > 0 {
 		return nil

@@ -49,7 +49,7 @@ func integrationRows(all []operate.Integration) (rows [][]string) {
 	return rows
 }
 
-// readyOf says whether an integration is ready, and what a reader of a list would not expect of it.
+// readyOf reports whether an integration is ready, with the exceptions that a reader of a list has to know.
 func readyOf(i integration.Integration, ready bool) string {
 	switch {
 	case i.Archived != nil:

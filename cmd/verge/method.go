@@ -68,7 +68,7 @@ func (c *methodListCmd) Run(p *program) error {
 	return printTable(p, methodHeads, rows)
 }
 
-// methodPlan returns the plan of the configuration. If there is none, the error says so alone, and where a
+// methodPlan returns the plan of the configuration. Without a plan, the error is only that, and where a
 // running `verge dev` shows its methods.
 func (c *configFlags) methodPlan(p *program) (plan, error) {
 	if c.Config == "" && c.BaseURL == "" && c.KV == "" && c.Keyring == "" {

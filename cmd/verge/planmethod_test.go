@@ -139,7 +139,7 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, `name = "bank"`, ``), `methods: "" is no name; use 1 to 32 lower case letters, digits and -`},
 		{in(aBank, `name = "bank"`, `name = "Bank"`), `methods: "Bank" is no name`},
 		{in(aBank, `name = "bank"`, `name = 7`), "methods, number 1: name must be a text in quotes"},
-		{aBank + aBank, "methods.bank: it is there twice"},
+		{aBank + aBank, "methods.bank: it occurs twice"},
 		{in(aCamera, `kind = "estimator"`, "kind = \"estimator\"\nlevel = \"L2\""),
 			"methods.camera.level: L2 is too high; estimator proves at most L1"},
 		{in(aBank, `level = "L2"`, `level = 2`), "methods.bank: level must be a text in quotes"},

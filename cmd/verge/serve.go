@@ -174,7 +174,7 @@ const (
 )
 
 // onHangUps carries out each SIGHUP, until hangUps is closed. act is called again, with first false, as long
-// as it returns true. A newer SIGHUP takes the place of the one that waits.
+// as it returns true. A newer SIGHUP replaces a waiting one.
 func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.Time,
 	act func(first bool) (again bool)) {
 	for range hangUps {
@@ -195,7 +195,7 @@ func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.T
 
 // applyAgain reads the publishers and integrations of the configuration once more, and puts them into the
 // store. If anything is wrong with the configuration, or an integration names a method that the running
-// server does not have, nothing changes, and the log says why. It returns true if the store was away.
+// server does not have, nothing changes, and the log has the reason. It returns true if the store was away.
 func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory,
 ) (again bool) {
 	next, _, err := c.plan(p)

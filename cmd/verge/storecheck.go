@@ -21,9 +21,9 @@ const storeCheckTime = 5 * time.Second
 
 // compareStore prints which key of the ring seals, and whether a bolt store is there yet. If the store is
 // there, it compares the ring with the store's set of keys, and store.partitions with the number that the
-// store's sessions use, and lists what the file named and no longer does. It changes nothing there. A store
-// that does not answer, or that another process has open, is not an error of the configuration: compareStore
-// prints it and returns nil.
+// store's sessions use, and lists the removals from the file. It changes nothing there. A store that does not
+// answer, or that another process has open, is not an error of the configuration: compareStore prints it and
+// returns nil.
 func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
@@ -53,7 +53,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 	if errors.Is(err, bolt.ErrLocked) {
 		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a "+
 			"process has %s open; if that is your server, let it run: its next start compares them. "+
-			"\"verge apply %s --dry-run\" lists what it has and the file does not\n", said, pl.store.Path,
+			"\"verge apply %s --dry-run\" lists the difference\n", said, pl.store.Path,
 			file)
 		return nil
 	}
@@ -75,7 +75,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 	return nil
 }
 
-// listRemoved warns of what the file named and no longer does. A start leaves it in use (contract 46).
+// listRemoved warns of removals from the file. A start leaves their integrations in use (contract 46).
 func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring host.Sealer,
 	file string) error {
 	d := integration.NewDirectory(host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random})

@@ -171,5 +171,5 @@ func refusal(wait time.Duration, err error) error {
 	}
 	return &reply.Error{Code: reply.RateLimited, RetryAfter: int((wait + time.Second - 1) / time.Second),
 		Message: "Too many wrong operator tokens came from this address, so no token from it is checked. " +
-			"Retry-After says when they are checked again."}
+			"Retry-After has the time until they are checked again."}
 }

@@ -59,6 +59,7 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 	other := Shown{
 		Limits: Limits{
 			PublicPerIP: ratelimit.PerMinute(61), PublicPerKey: ratelimit.PerMinute(601),
+			PublicPerNetwork: ratelimit.PerMinute(241), StartsPerPublisher: ratelimit.PerMinute(10_001),
 			SecretPerIP: ratelimit.PerMinute(602), ReconcilePerKey: ratelimit.PerMinute(121),
 			PreflightsPerIP: ratelimit.PerMinute(603), PagesPerIP: ratelimit.Limit{Count: 7, Per: time.Hour},
 		},
@@ -67,6 +68,8 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 	}
 	want := []string{
 		"61 a minute per client address, and 601 a minute per key",
+		"also 241 a minute per /48",
+		"also 10001 a minute per publisher",
 		"602 a minute per client address, for all keys together",
 		"also 121 a minute per key",
 		"603 a minute per client address, for all origins together",

@@ -149,7 +149,7 @@ func (c *call) publicKeyRules(id, publisher string) []ratelimit.Rule {
 }
 
 // startRules bounds the sessions that a publisher has in progress. How much is left is not shown: anybody can
-// read a public key, and it would tell them how busy the publisher is.
+// read a public key, and the counters would show how busy the publisher is.
 func (c *call) startRules(_, publisher string) []ratelimit.Rule {
 	if publisher == "" {
 		return nil

@@ -34,6 +34,8 @@ func (s Shown) phrases() []string {
 	}
 	return []string{
 		rate(s.Limits.PublicPerIP) + address + ", and " + rate(s.Limits.PublicPerKey) + " per key",
+		"also " + rate(s.Limits.PublicPerNetwork) + " per /48",
+		"also " + rate(s.Limits.StartsPerPublisher) + " per publisher",
 		rate(s.Limits.SecretPerIP) + address + ", for all keys together",
 		"also " + rate(s.Limits.ReconcilePerKey) + " per key",
 		rate(s.Limits.PreflightsPerIP) + address + ", for all origins together",

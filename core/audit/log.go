@@ -113,7 +113,7 @@ func (s *logged) Commit(ctx context.Context, tx kv.Tx) error {
 	switch {
 	case err == nil:
 		delete(s.unknown, tx.ID)
-	case len(s.unknown) < 1000: // after a second lost reply, nobody asks again
+	case len(s.unknown) < 1000: // after a second lost reply, no caller asks again
 		s.unknown[tx.ID] = true
 	default:
 		clear(s.unknown)
@@ -121,7 +121,7 @@ func (s *logged) Commit(ctx context.Context, tx kv.Tx) error {
 	return err
 }
 
-// replaces reports whether a commit writes an item in place of another one, as when entries are signed again.
+// replaces reports whether a commit replaces an item by another one, as when entries are signed again.
 func replaces(tx kv.Tx, name string) bool {
 	for _, c := range tx.Checks {
 		if c.Name == name && c.Tx != "" {
@@ -233,7 +233,7 @@ type Chain struct {
 	last map[string]line // of each instance
 }
 
-// Add checks the next line of the log. It returns what is wrong with it, or "". A line that is no entry is
+// Add checks the next line of the log. It returns the fault of the line, or "". A line that is no entry is
 // skipped. The lines of one instance come in their order.
 func (c *Chain) Add(text []byte) string {
 	var o map[string]any

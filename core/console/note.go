@@ -75,7 +75,7 @@ func noteKey(cookie, id string) (name string, aead cipher.AEAD, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("console: %w", err)
 	}
-	// Under GODEBUG=fips140=only, nonces of the caller are refused. The key seals one note, see noteNonce.
+	// Under GODEBUG=fips140=only, a caller cannot choose nonces. The key seals one note, see noteNonce.
 	fips140.WithoutEnforcement(func() { aead, err = cipher.NewGCM(block) })
 	if err != nil {
 		return "", nil, fmt.Errorf("console: %w", err)

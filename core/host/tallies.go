@@ -26,7 +26,7 @@ const (
 	OutcomeExpired     = "expired"
 
 	// A session without an event has no timer, so nothing happens when it expires. It counts as untimed, too,
-	// and again when it ends. Those that have not ended when their life is over have expired (package usage).
+	// and again when it ends. A session that has not ended when its life is over has expired (package usage).
 	OutcomeUntimed      = "untimed"
 	OutcomeUntimedEnded = "untimed_ended"
 )

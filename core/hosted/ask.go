@@ -13,10 +13,10 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// What a form sends once, such as a picture or a pushed request, needs a claim of the attempt first (contract
-// 37). A form that is posted many times at once finds the claim of the first one. Its browser then waits on a
-// page that looks again by itself, until it can show what the first one has brought. A form that has asked
-// does not ask again: its user gets a new one.
+// A request that a form sends once, such as a photo or a pushed request, needs a claim of the attempt first
+// (contract 37). A form that is posted several times at the same time finds the claim of the first post. Its
+// browser then waits on a page that updates automatically, until it can show the result of the first post. A
+// form that has asked does not ask again: its user gets a new one.
 const (
 	// claimLife is how long a claim holds if whoever has it dies: the time of a step, and a margin for the
 	// store and for clocks that differ.

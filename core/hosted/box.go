@@ -337,7 +337,7 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	return b, err
 }
 
-// answerFailed logs and keeps why an answer was not taken. Neither has anything of the answer.
+// answerFailed logs and stores the reason why a response was rejected. Neither contains data of the response.
 func (h *Hosted) answerFailed(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
 	if step := whyFailed(m.Name, err); errors.Is(err, method.ErrStep) {
 		h.Lifecycle.LogStep(ctx, s, step, err)

@@ -28,8 +28,8 @@ const (
 	maxCookie    = 3800 // bytes of a value
 	maxErrands   = 3    // of one browser
 
-	// maxErrandBytes is the most bytes of all errands of a browser. A header has 48 KiB, of which the address
-	// of a return may need MaxReturnURL. Elsewhere the address and the Referer may need 8 KiB each.
+	// maxErrandBytes limits the sum of all errands of a browser. A header has 48 KiB, and the address of a
+	// return may need MaxReturnURL. Elsewhere the address and the Referer may need 8 KiB each.
 	maxErrandBytes = 14 << 10
 	maxParts       = (maxErrandBytes + maxCookie - 1) / maxCookie // cookies of one errand
 )

@@ -87,7 +87,7 @@ func isHandOf(h lifecycle.Hand, s token.ProviderClaims, r session.Record) bool {
 }
 
 // settle applies a no that a phone has brought, and returns the record that holds then. A yes belongs to the
-// browser that waits for it. A verdict that does not count any more ends the hand-off (contract 34).
+// browser that waits for it. An outdated verdict ends the hand-off (contract 34).
 func (v *visit) settle(r session.Record) (session.Record, error) {
 	hand, err := v.Lifecycle.Hand(v.ctx, r.Hand)
 	if errors.Is(err, lifecycle.ErrNoHand) {

@@ -100,7 +100,7 @@ var (
 const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the other side failed, and no attempt was counted
-	shownOutdated    = "outdated"    // a verdict that was kept does not count any more
+	shownOutdated    = "outdated"    // a stored verdict no longer counts
 	shownUnavailable = "unavailable" // the method named beside it cannot begin
 	shownAsked       = "asked"       // the other side is being asked, for a request of this browser
 	shownCode        = "code"        // of a page that waits: its code, on a phone, too
@@ -128,7 +128,7 @@ type visit struct {
 	// brought is why the attempt failed of which the visit has learned from a phone (hand.go).
 	brought method.Reason
 
-	outdated bool // a phone has brought a verdict that does not count any more
+	outdated bool // a phone has brought a verdict that no longer counts
 }
 
 // Show answers GET on the hosted path.
@@ -314,8 +314,8 @@ func (v *visit) formStep(r session.Record, form url.Values) (
 	return m, s, nil
 }
 
-// failed logs and keeps that a method could not decide. Neither has what the user sent or what the other side
-// responded.
+// failed logs and stores that a method could not decide. Neither contains the user's input or a provider's
+// response.
 func (v *visit) failed(m method.Opened, err error) {
 	step := whyFailed(m.Name, err)
 	if errors.Is(err, method.ErrStep) { // of no step, so nothing to keep
@@ -331,14 +331,14 @@ func whyFailed(name string, err error) session.Step {
 	return session.Step{Method: name, Result: result, Reason: reason}
 }
 
-// stepEnded logs and keeps a step of a method after which the session goes on, and gives back the claim.
+// stepEnded logs and stores a step that does not end the session, and returns the claim.
 func (v *visit) stepEnded(step session.Step, cause error) {
 	v.Lifecycle.Ended(v.ctx, v.session, v.claim, step, cause)
 	v.claim = ""
 }
 
-// logBegun logs that the user goes to the other side of a method. If they do not come back, the log shows
-// where they went.
+// logBegun logs that the user leaves for a provider or a wallet. If they do not come back, the log has their
+// destination.
 func (v *visit) logBegun(m method.Opened) {
 	v.Lifecycle.LogStep(v.ctx, v.session, session.Step{Method: m.Name, Result: host.MethodLeft}, nil)
 }

@@ -68,8 +68,8 @@ func (v *visit) wants() passkey.Want {
 	return w
 }
 
-// proves is what a decision proves that completes the session. It is zero where the integration allows no
-// passkeys.
+// proves returns the basis of a decision that completes the session. It is zero where the integration allows
+// no passkeys.
 func (v *visit) proves(d method.Decision) verdict.Basis {
 	if !v.allowsPasskeys() {
 		return verdict.Basis{}
@@ -77,8 +77,8 @@ func (v *visit) proves(d method.Decision) verdict.Basis {
 	return d.Basis
 }
 
-// standing returns what has become of that by which a passkey was made, or would be. A sandbox verifies
-// nobody, so nothing stands by it outside of dev.
+// standing reports whether the trust behind a passkey still holds. A sandbox verifies no user, so outside of
+// dev it stands behind no passkey.
 func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
 	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
 	switch {
@@ -264,7 +264,7 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 	return nil
 }
 
-// mayEnrol reports whether the user may make a passkey of what a session has proven. A passkey that would not
+// mayEnrol reports whether the user may create a passkey from a session's verdict. A passkey that would not
 // count is not made.
 func (v *visit) mayEnrol(r session.Record) (bool, error) {
 	if !v.allowsPasskeys() || r.State != session.Completed || r.Proven.Fingerprint == "" ||
@@ -276,8 +276,8 @@ func (v *visit) mayEnrol(r session.Record) (bool, error) {
 	return err == nil && p.Counts(st), err
 }
 
-// proof is what a passkey stands for that is made of a completed session. It has the minute alone, because
-// the exact time would name the session to those who read the store.
+// proof is the proof of a passkey that is created from a completed session. Its time is rounded to the
+// minute, because the exact time would name the session to those who read the store.
 func (v *visit) proof(r session.Record) passkey.Proof {
 	return passkey.Proof{Basis: r.Proven, Proven: r.At.Truncate(time.Minute),
 		Publisher: v.session.Integration.PublisherID}

@@ -104,7 +104,7 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	return v.seeOther(v.againURL(m, shownOutdated))
 }
 
-// againURL is the address of a method's page that says why the user begins again.
+// againURL is the address of a method's page with the reason why the user begins again.
 func (v *visit) againURL(m method.Opened, shown string) string {
 	params := []string{shownParam, shown}
 	if len(v.offers) > 1 {

@@ -67,10 +67,10 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 	return v.page(200, view)
 }
 
-// addressed shows the page of a step that the address has, or that has asked without a result. Whoever has
-// made the address knows the step, too, and may have sent it to somebody else. So the form of a real method
-// gets a handle of its own here, and what is proven by it belongs to this page's browser (contract 34). A
-// step without a handle is the sandbox's.
+// addressed shows the page of a step that the address has, or that has asked without a result. The author of
+// the address knows the step, too, and may have sent it to another person. So the form of a real method gets
+// a new handle here, and its proof belongs to this page's browser (contract 34). A step without a handle is
+// the sandbox's.
 func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string,
 	n pages.Notice) *web.Response {
 	if s.Handle != "" {

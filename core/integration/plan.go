@@ -195,8 +195,8 @@ func findIn[T any](d *Directory, it kv.Item) (found[T], error) {
 	return found[T]{v, it.Tx}, nil
 }
 
-// publisherTarget returns what becomes of a publisher. p is nil if the site does not name it. The result is
-// nil if the publisher is as it should be.
+// publisherTarget returns the publisher after the change. p is nil if the site does not name it. The result
+// is nil if the publisher is as it should be.
 func (d *Directory) publisherTarget(id string, p *SitePublisher, f found[Publisher], m mode) *target {
 	t := &target{Difference: Difference{Kind: KindPublisher, ID: id, Publisher: id, Action: ActionCreate},
 		replace: f.version}

@@ -82,7 +82,7 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 		unread = unread || misread.Has(member)
 		wrong.AddError(member, Publisher{ID: p.ID}.Validate())
 		if publishers[p.ID] {
-			wrong.Add(member, "publisher %q: it is there twice", p.ID)
+			wrong.Add(member, "publisher %q: it occurs twice", p.ID)
 		}
 		publishers[p.ID] = true
 	}
@@ -100,7 +100,7 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 			}
 		}
 		if integrations[i.ID] {
-			bad("id", "it is there twice")
+			bad("id", "it occurs twice")
 		}
 		integrations[i.ID] = true
 		if i.Archived {
@@ -147,7 +147,7 @@ func (i SiteIntegration) integration() Integration {
 // not.
 type Removal bool
 
-// The two ways. A start and SIGHUP keep, so that a block that is deleted by mistake takes no customer down.
+// The two ways. A start and SIGHUP keep, so that a block deleted by mistake interrupts no customer.
 const (
 	KeepRemoved    Removal = false // it is marked as Removed, logged, and works as before
 	ArchiveRemoved Removal = true  // it is archived, since its sessions may still be in progress
@@ -201,7 +201,7 @@ func (d *Directory) put(ctx context.Context, s Site, m mode, run func(writes []f
 func (d *Directory) warnOf(of Difference) {
 	if of.Removed && of.Action != ActionArchive {
 		d.log.Warn("no longer in the configuration, continues to work", "what", of.Kind, "id", of.ID,
-			"publisher", of.Publisher, "do", "archive it with verge apply, or put it back")
+			"publisher", of.Publisher, "do", "archive it with verge apply, or restore it")
 	}
 }
 

@@ -76,9 +76,9 @@ func TestSiteValidate(t *testing.T) {
 				true
 		}},
 		{`publisher "shop": id must be`, func(s *Site) { s.Publishers[0].ID = "shop" }},
-		{`publisher "pub_shop": it is there twice`,
+		{`publisher "pub_shop": it occurs twice`,
 			func(s *Site) { s.Publishers = append(s.Publishers, s.Publishers[0]) }},
-		{"it is there twice", func(s *Site) { s.Integrations = append(s.Integrations, s.Integrations[0]) }},
+		{"it occurs twice", func(s *Site) { s.Integrations = append(s.Integrations, s.Integrations[0]) }},
 		{`there is no publisher "pub_other"`, func(s *Site) { s.Integrations[0].Publisher = "pub_other" }},
 		{`method is "oidc"`, func(s *Site) { s.Integrations[0].Method = "oidc" }},
 		{"has no webhook_url", func(s *Site) {

@@ -7,9 +7,9 @@ import (
 	"github.com/verge-id/verge/core/session"
 )
 
-// Discard ends the box or hand-off of that handle without a result, because its verdict does not count any
-// more. It counts no attempt. It returns the record that holds then. If the session waits for another one
-// meanwhile or has ended, it changes nothing.
+// Discard ends the box or hand-off of that handle without a result, because its verdict no longer counts. It
+// counts no attempt. It returns the record that holds then. If the session waits for another one meanwhile or
+// has ended, it changes nothing.
 func (l *Lifecycle) Discard(ctx context.Context, s Session, handle string) (r session.Record, err error) {
 	for range maxRaces {
 		var version string

@@ -160,8 +160,8 @@ type Step struct {
 	// Proven is session.Record's, if the step completes the session.
 	Proven verdict.Basis
 
-	// What says which method the step was of, and why it ended so. The record keeps it unless the step
-	// completes the session.
+	// Step names the method and the reason of its end. The record keeps it unless the step completes the
+	// session.
 	What session.Step
 }
 
@@ -259,24 +259,23 @@ var (
 	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
 )
 
-// Asking is what a claim is for.
+// Asking describes the request that needs a claim.
 type Asking struct {
 	Attempt int
 	Form    string // session.Proof of the handle of the form or errand that asks; "": it has none
-	Picture bool   // what is sent is a picture
+	Picture bool   // the request contains a photo
 }
 
 // maxForms is how many forms a session remembers. A user who comes back to older ones asks again.
 const maxForms = 8
 
-// maxPictures is the most pictures that a session sends, whatever their result (contract 37).
+// maxPictures limits the photos that a session sends, whatever their result (contract 37).
 const maxPictures = 10
 
-// Claim keeps everybody else from asking about an attempt until the given time is over, the attempt is
-// decided or GiveBack ends the claim. So what must be sent once is sent once (contract 37). A form that has
-// asked does not ask again. If whoever holds a claim dies, another may follow after that time. The error is
-// ErrAsked, ErrRepeated, ErrMovedOn, method.ErrTooMany or the store's. After every error the caller asks
-// nobody.
+// Claim reserves an attempt for one request until the given time is over, the attempt is decided or GiveBack
+// ends the claim. So a request that must be sent once is sent once (contract 37). A form that has asked does
+// not ask again. If the holder of a claim dies, another may follow after that time. The error is ErrAsked,
+// ErrRepeated, ErrMovedOn, method.ErrTooMany or the store's. After every error the caller sends no request.
 func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Duration) (
 	claim string, err error) {
 	for range maxRaces {
@@ -310,8 +309,8 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Du
 	return "", errRaces
 }
 
-// GiveBack ends a claim after which the attempt is not decided, so that another form can ask at once. If the
-// session has changed since, it does nothing.
+// GiveBack ends a claim after which the attempt is not decided, so that another form can ask immediately. If
+// the session has changed since, it does nothing.
 func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error {
 	r, version, err := l.Load(ctx, s.ID)
 	if err != nil || version != claim {
@@ -440,8 +439,8 @@ func (l *Lifecycle) announce(tx kv.Tx) {
 	}
 }
 
-// logEnd writes the line that says how a session has ended, as operators see it. last is the step that ended
-// it. A session that expired ended without one: the line has the last step that the record keeps, if any.
+// logEnd writes the log line of a session's end for operators. last is the step that ended it. A session that
+// expired ended without one: the line has the last step that the record keeps, if any.
 func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, last session.Step) {
 	if l.Log == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/session"
 )
 
-// stepMessages are the log's messages for steps after which the session goes on, by session.Step's Result.
+// stepMessages are the log's messages for steps that do not end the session, by session.Step's Result.
 var stepMessages = map[string]string{
 	host.MethodUnavailable:   "method failed",
 	host.MethodFailed:        "method failed",
@@ -20,9 +20,9 @@ var stepMessages = map[string]string{
 	host.MethodLeft:          "method begun", // the browser is at another site, or waits for a wallet
 }
 
-// Ended logs a step after which the session goes on and the user has to begin again. It keeps the step in the
-// record, which costs a commit, and gives the claim of the attempt back, if there is one. cause is for the
-// log; nil: there is none. If the store fails, the step is in the log alone, and the claim ends by its time.
+// Ended logs a step after which the user has to begin again. It stores the step in the record, which costs a
+// commit, and ends the claim of the attempt. cause is for the log and may be nil. If the store fails, the
+// step is in the log alone, and the claim ends by its time.
 func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step session.Step, cause error) {
 	step.At = l.Now()
 	l.LogStep(ctx, s, step, cause)
@@ -45,7 +45,7 @@ func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, c
 	l.Log.LogAttrs(ctx, level, stepMessages[step.Result], stepAttrs(s, step, cause)...)
 }
 
-// stepAttrs are what a line of the log says of a session and of its last step.
+// stepAttrs returns the log attributes of a session and of its last step.
 func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
 	attrs := []slog.Attr{slog.String("session", s.Text)}
 	for _, a := range [...][2]string{{"method", step.Method}, {"reason", step.Reason},
@@ -62,8 +62,8 @@ func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
 	return attrs
 }
 
-// keep adds a step to the record of a session that goes on, and ends the claim. While another request asks
-// about the attempt, nothing is kept: that request knows its claim by the version of the record.
+// keep adds a step to the record of a session that has not ended, and ends the claim. While another request
+// asks about the attempt, nothing is kept: that request knows its claim by the version of the record.
 func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step session.Step) error {
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)

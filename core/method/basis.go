@@ -9,7 +9,7 @@ import (
 
 // Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of
 // the same kind, its settings have the same fingerprint, and it trusts what the proof led to. An approval
-// must be enough for what is asked now. Any other verdict counts unless less is asked now.
+// must be enough for the session's present settings. Any other verdict counts unless they ask for less now.
 func (o Opened) Holds(s Session, d Decision) bool {
 	b, now := d.Basis, o.basis(s)
 	if d.Verdict != Approved {
@@ -27,7 +27,7 @@ func (o Opened) isBehind(b verdict.Basis) bool {
 	return b.Method == o.Name && b.Kind == o.Kind && b.Fingerprint == o.fingerprint() && o.Reaches(b.Level)
 }
 
-// basis is what the method judges by now.
+// basis returns the basis of a verdict that the method would give now.
 func (o Opened) basis(s Session) verdict.Basis {
 	b := verdict.Basis{Method: o.Name, Kind: o.Kind, Fingerprint: o.fingerprint(), Level: s.Level,
 		Settings: verdict.Settings(s.Settings)}
@@ -53,11 +53,11 @@ func (o Opened) trusts(trust string) bool {
 	return trust == ""
 }
 
-// judge has the method decide, and adds what it has judged by. The error is ErrOutdated for an answer that
-// was kept and does not count any more, and for an approval that proves less than was asked for.
+// judge lets the method decide, and adds the basis. The error is ErrOutdated for a stored response that no
+// longer counts, and for an approval that proves less than the session asks for.
 func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, error) {
 	kept := step.Kept != nil
-	if kept && !o.isBehind(step.Basis) { // so the method need not read what another one has kept
+	if kept && !o.isBehind(step.Basis) { // so the method need not read another method's response
 		return Decision{}, ErrOutdated
 	}
 	d, err := o.method.Act(ctx, s, step)

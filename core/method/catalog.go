@@ -45,7 +45,7 @@ func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List
 			continue
 		}
 		if _, twice := catalog.Find(c.Name); twice {
-			wrong.Add(member, "it is there twice")
+			wrong.Add(member, "it occurs twice")
 			continue
 		}
 		at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == c.Kind })
@@ -185,7 +185,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	return d, err
 }
 
-// Answer is Answerer.Answer. It also returns what the answer was judged by, for Step.Basis.
+// Answer is Answerer.Answer. It also returns the basis of the response, for Step.Basis.
 func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
 	kept []byte, by verdict.Basis, err error) {
 	a, ok := o.method.(Answerer)

@@ -44,7 +44,7 @@ func TestNewCatalog(t *testing.T) {
 		{"contract 31: upper case", []method.Config{named("BankID")}, []string{`methods: "BankID" is no name`}},
 		{"contract 31: a slash", []method.Config{named("bank/id")}, []string{"methods: "}},
 		{"contract 31: one name twice", []method.Config{named("bankid"), named("bankid")},
-			[]string{"methods.bankid: it is there twice"}},
+			[]string{"methods.bankid: it occurs twice"}},
 		{"contract 31: an unknown kind", []method.Config{{Name: "m", Kind: "retina"}},
 			[]string{`methods.m.kind: "retina" is not known; this release has: bank, camera, toy`}},
 		{"contract 31: no kind", []method.Config{{Name: "m"}}, []string{`methods.m.kind: "" is not known`}},

@@ -27,8 +27,8 @@ type running struct {
 	err   error         // claim's: why nothing may be sent that is sent once
 }
 
-// Claim keeps others from sending what a form sends once, or says why it cannot. ErrTooMany fails the
-// attempt.
+// Claim prevents other requests from sending the same form, or returns the reason why it cannot. ErrTooMany
+// fails the attempt.
 type Claim func(ctx context.Context) error
 
 // ErrTooMany says that the session has sent as many pictures as it may.
@@ -42,8 +42,8 @@ func begin(ctx context.Context, claim Claim) (context.Context, *running) {
 
 // FetchOnce is Fetch.Fetch for a request of an Act that a form or a return causes once, such as a user's
 // picture, a code that is good for one use or a pushed request. Before the first such request the core claims
-// the attempt, which costs a commit. While one Act has the claim, another sends nothing, and its user waits
-// for what the first one brings. If Act then returns an error, or a Decision that decides nothing, the user
+// the attempt, which costs a commit. While one Act has the claim, another sends no request, and its user
+// waits for the result of the first. If Act then returns an error, or a Decision without a verdict, the user
 // may send it again by a new form.
 func (h Host) FetchOnce(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	if step, ok := ctx.Value(stepKey{}).(*running); ok {
@@ -81,8 +81,8 @@ func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	began := f.now()
 	resp, err := f.Fetcher.Fetch(ctx, req)
 	step.left -= min(max(f.now().Sub(began), 0), req.Timeout)
-	// A 5xx is as good as no response: the other side is away, whatever its body says. A probe is no step:
-	// its operator sees the status.
+	// A 5xx counts as no response: the provider is away, whatever its body contains. A probe is no step: its
+	// operator sees the status.
 	if err == nil && resp.Status >= 500 {
 		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchUnavailable,
 			Err: fmt.Errorf("status %d", resp.Status)}

@@ -216,8 +216,8 @@ const (
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
-// ErrOutdated says that a verdict was judged by what no longer holds, such as settings or a trust anchor of
-// then. It counts for nothing, and the user begins the step again.
+// ErrOutdated means that the basis of a verdict no longer holds, such as its settings or its trust anchor.
+// The verdict does not count, and the user begins the step again.
 var ErrOutdated error = &Refusal{Reason: "outdated"}
 
 // ErrMediaType says that what was posted to a box is not of the type that the method reads. It is an ErrStep.
@@ -332,10 +332,10 @@ type Decision struct {
 	Refusal *Refusal
 
 	// Age is the age in years that an Approved verdict proves or estimates: one that was asked for, and never
-	// how old somebody is, because it is kept. 0: the age of the session.
+	// the user's age, because it is stored. 0: the age of the session.
 	Age int
 
-	// Basis is what the verdict was judged by. Opened sets it.
+	// Basis is the basis of the verdict. Opened sets it.
 	Basis verdict.Basis
 
 	// Trust names the trust anchor that a proof led to, such as a certificate's fingerprint. Empty: the

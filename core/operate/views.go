@@ -245,7 +245,7 @@ type Session struct {
 	Steps []SessionStep `json:"steps"`
 }
 
-// SessionStep says why a step of a session did not succeed.
+// SessionStep has the reason why a step of a session did not succeed.
 type SessionStep struct {
 	At      time.Time `json:"at"`
 	Method  string    `json:"method"`

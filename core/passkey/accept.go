@@ -37,7 +37,7 @@ type Want struct {
 	Publisher    string                     // the only one that counts; "": any
 }
 
-// Standing is what has become of that by which a passkey was made.
+// Standing is the present state of the trust behind a passkey.
 type Standing struct {
 	Ended    time.Time // when the passkeys of its publisher were ended last; zero: never
 	Archived bool      // its publisher is archived, or gone

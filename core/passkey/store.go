@@ -325,7 +325,7 @@ func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) erro
 
 // Limits of Tally.
 const (
-	page = 500 // records that are read at once
+	page = 500 // records per read
 
 	PageTally = 1_000   // for a page, which is loaded often
 	MaxTally  = 100_000 // for an operator who asks for the number

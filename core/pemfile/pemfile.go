@@ -85,8 +85,8 @@ func PrivateKey(file []byte) (*pem.Block, error) {
 func CheckClear(blocks []*pem.Block) error {
 	for _, block := range blocks {
 		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
-			return errors.New("the key is encrypted: nobody is there to type the password when the server " +
-				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let nobody else read " +
+			return errors.New("the key is encrypted: there is no one to type the password when the server " +
+				"starts, so decrypt it with `openssl pkey -in FILE -out FILE`, and let no one else read " +
 				"the file")
 		}
 	}

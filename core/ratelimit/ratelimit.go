@@ -178,7 +178,7 @@ func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result
 	return result, nil
 }
 
-// charge is what one request costs the counter of a rule.
+// charge is the cost of one request for the counter of a rule.
 func (l *Limiter) charge(now time.Time, r Rule) (kv.Charge, error) {
 	name := counterName(r.Name, r.Key)
 	if r.client && l.MAC != nil {

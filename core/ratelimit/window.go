@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Window counts what client addresses do wrong, in fixed periods of the clock. Unlike a Rule, it gives
+// Window counts the faults of client addresses, in fixed periods of the clock. Unlike a Rule, it gives
 // nothing back before the period ends. So a client that has reached the limit stays there for the rest of it.
 type Window struct {
 	Limiter *Limiter
@@ -18,13 +18,13 @@ type Window struct {
 	Limit   Limit
 }
 
-// Tally is how a client stands in the present period.
+// Tally is the count of a client in the present period.
 type Tally struct {
 	Used int
 	Wait time.Duration // until the period ends, if the limit is reached; otherwise zero
 }
 
-// Look returns how a client stands, and counts nothing.
+// Look returns the count of a client and leaves it unchanged.
 func (w Window) Look(ctx context.Context, now time.Time, client netip.Addr) (Tally, error) {
 	return w.spend(ctx, now, client, false)
 }

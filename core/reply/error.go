@@ -85,7 +85,7 @@ type Error struct {
 
 // Encoded is for a request whose body has a content coding, such as gzip (RFC 9110, 15.5.16).
 var Encoded = &Error{Code: UnsupportedMediaType,
-	Message: "Send the body as it is, without Content-Encoding. Compressed bodies are not accepted."}
+	Message: "Send the body without Content-Encoding. Compressed bodies are not accepted."}
 
 // NoSuchPath is the message of a NotFound that is about the path and not about what the path names.
 const NoSuchPath = "There is no such path."

@@ -9,7 +9,7 @@ import (
 )
 
 // Read returns the secret in a text. It removes a byte order mark and white space at both ends, which editors
-// and shells leave behind. problem is what is wrong with the rest, or "". It quotes nothing of the secret.
+// and shells leave behind. problem is the fault of the rest, or "". It does not quote the secret.
 func Read(text string) (value, problem string) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return "", "it is in UTF-16; save it as UTF-8"
@@ -21,7 +21,7 @@ func Read(text string) (value, problem string) {
 	return value, ""
 }
 
-// Problem returns what is wrong with a secret that is used byte for byte, or "".
+// Problem returns the fault of a secret that is used byte for byte, or "".
 func Problem(value string) string {
 	if value == "" {
 		return "it is empty"

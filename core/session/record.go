@@ -82,7 +82,7 @@ func ParseRecord(b []byte) (Record, error) {
 	return r, nil
 }
 
-// readProven reads what was proven, if the record has that.
+// readProven reads the basis of the verdict, if the record has one.
 func readProven(record web.Object) (b verdict.Basis, ok bool) {
 	v := record.Value("v")
 	return b, !v.Present() || json.Unmarshal([]byte(v.JSON()), &b) == nil

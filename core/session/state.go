@@ -70,8 +70,8 @@ type Record struct {
 	// Pictures is how many pictures were sent to estimators.
 	Pictures int
 
-	// Proven is what the verdict was judged by that completed the session, where the user may make a passkey
-	// of it. Its Method may be passkey.Name. Zero: they may not.
+	// Proven is the basis of the verdict that completed the session, where the user may create a passkey from
+	// it. Its Method may be passkey.Name. Zero: they may not.
 	Proven verdict.Basis
 
 	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not

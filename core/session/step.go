@@ -8,7 +8,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Step is a step of a method that did not succeed, as operators see it (contract 48). It has nothing of the
+// Step is a step of a method that did not succeed, as operators see it (contract 48). It has no data of the
 // user: its texts are names and constants.
 type Step struct {
 	At     time.Time

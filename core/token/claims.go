@@ -118,7 +118,7 @@ type BoxClaims struct {
 	Code     string `json:"rc,omitempty"` // the response_code for that device
 	Digest   []byte `json:"dg,omitempty"` // of the whole answer, to know it again if it is repeated
 
-	// Basis is what the answer was judged by. Zero in boxes of an earlier release.
+	// Basis is the basis of the verdict. Zero in boxes of an earlier release.
 	Basis verdict.Basis `json:"by,omitzero"`
 }
 
@@ -142,7 +142,7 @@ type HandClaims struct {
 	Verdict int    `json:"vd,omitempty"` // a method.Verdict
 	Reason  string `json:"wy,omitempty"` // a method.Reason
 
-	// Basis is what the verdict was judged by. Zero in hand-offs of an earlier release.
+	// Basis is the basis of the verdict. Zero in hand-offs of an earlier release.
 	Basis verdict.Basis `json:"by,omitzero"`
 
 	// For the log, as method.Decision has them.

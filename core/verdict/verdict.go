@@ -1,6 +1,7 @@
-// Package verdict has the basis of a verdict: what a method judged it by. The core stores it with each
-// verdict that is used later: an answer that waits for its browser, a verdict of a phone, the outcome of a
-// session, and a passkey. Whoever uses the verdict compares the basis with what holds then.
+// Package verdict has the basis of a verdict: the settings and the trust by which a method judged it. The
+// core stores the basis with each verdict that is used later: a response that waits for its browser, a
+// verdict of a phone, the outcome of a session, and a passkey. Each later use compares the basis with the
+// settings and the trust of that time.
 package verdict
 
 import (
@@ -10,7 +11,8 @@ import (
 	"encoding/json"
 )
 
-// Basis is what a verdict was judged by. The zero Basis belongs to no verdict, so it never holds.
+// Basis has the settings and the trust by which a verdict was judged. The zero Basis belongs to no verdict,
+// so it never holds.
 type Basis struct {
 	Method string `json:"method"` // its name
 	Kind   string `json:"kind,omitempty"`

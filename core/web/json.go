@@ -30,7 +30,7 @@ type member struct {
 }
 
 // repeated is the text of a member that a foreign object has more than once. It is no JSON, so it is a value
-// of no type, and whatever needs the member refuses it.
+// of no type, and the reader of the member rejects it.
 const repeated = "!"
 
 // SyntaxError says where and why a body is not one strict JSON object. It
@@ -53,7 +53,7 @@ func (e *SyntaxError) Error() string {
 // encoding/json accepts every body that ReadObject accepts, and reads the same.
 func ReadObject(body []byte) (Object, error) { return readObject(body, false) }
 
-// ReadForeign is ReadObject for what a provider, a wallet or a browser has sent, which may have members that
+// ReadForeign is ReadObject for a message of a provider, a wallet or a browser, which may have members that
 // Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is
 // of no type: no method of Object or Value returns it, and those that return ok return false.
 func ReadForeign(body []byte) (Object, error) { return readObject(body, true) }

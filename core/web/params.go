@@ -13,7 +13,7 @@ import (
 var ErrParameter = errors.New("web: a parameter occurs twice or is badly encoded")
 
 // ReadParameters returns the parameters of a query or of a form (application/x-www-form-urlencoded) that have
-// one of the names. It is for what comes through a browser, a provider or a wallet (contract 22).
+// one of the names. It is for parameters that come through a browser, a provider or a wallet (contract 22).
 //
 // Others add parameters that Verge does not know. So a parameter without one of the names is ignored:
 // repeated, badly encoded or with a semicolon, which separates nothing. A parameter with one of the names

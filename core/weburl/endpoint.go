@@ -1,8 +1,8 @@
 package weburl
 
-// CheckEndpoint returns what is wrong with the address of a server that may be asked, or that a browser may
-// be sent to, on the word of a configuration or of another server, or "". It is an absolute https URL of at
-// most 2048 bytes, without user name and fragment. dev also allows http to a loopback host.
+// CheckEndpoint returns the fault of the address of a server that may be asked, or that a browser may be sent
+// to, on the word of a configuration or of another server, or "". It is an absolute https URL of at most 2048
+// bytes, without user name and fragment. dev also allows http to a loopback host.
 func CheckEndpoint(s string, dev bool) (problem string) {
 	base, problem := readURL(s)
 	switch {
@@ -14,5 +14,5 @@ func CheckEndpoint(s string, dev bool) (problem string) {
 	return callbackScheme
 }
 
-// IsEndpoint reports whether CheckEndpoint finds nothing wrong.
+// IsEndpoint reports whether CheckEndpoint finds no fault.
 func IsEndpoint(s string, dev bool) bool { return CheckEndpoint(s, dev) == "" }

@@ -56,7 +56,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f'
 }
 
-// readURL reads an absolute URL of which only the base matters.
+// readURL reads an absolute URL for its base alone.
 func readURL(raw string) (base webOrigin, problem string) {
 	if len(raw) > maxLength {
 		return webOrigin{}, callbackTooLong

@@ -16,7 +16,7 @@ import (
 // maxLength is the most bytes of a callback or of a webhook's URL (contract 8, 28).
 const maxLength = 2048
 
-// What may be wrong with an origin, as whoever configures it reads it.
+// Faults of an origin, in the words that its operator reads.
 const (
 	originForm = "an origin is https://host or https://host:port, with nothing behind it"
 	originDev  = "an origin is https://host or https://host:port, in dev mode also with http, with " +
@@ -26,9 +26,9 @@ const (
 	originPort = "its port must be a number from 1 to 65535 without leading zeros"
 )
 
-// ParseOrigin checks an origin as somebody has typed it. If problem is "", origin is the same origin as
-// browsers write it: in lower case and without the default port. Otherwise problem says what is wrong; the
-// A-label form of a host in Unicode is in it. dev also allows http.
+// ParseOrigin checks an origin as it was typed. If problem is "", origin is the same origin as browsers write
+// it: in lower case and without the default port. Otherwise problem is the fault; the A-label form of a host
+// in Unicode is in it. dev also allows http.
 func ParseOrigin(s string, dev bool) (origin, problem string) {
 	problem = originForm
 	if dev {
@@ -55,7 +55,7 @@ func ParseOrigin(s string, dev bool) (origin, problem string) {
 	return base.String(), ""
 }
 
-// Origins returns origins as browsers write them. One that is malformed stays as it is.
+// Origins returns origins as browsers write them. A malformed origin stays unchanged.
 func Origins(list []string) []string {
 	all := slices.Clone(list)
 	for n, s := range all {
@@ -84,9 +84,8 @@ func sameOrigin(configured, origin string) bool {
 	return problem == "" && (path == "" || path == "/") && query == "" && base.String() == origin
 }
 
-// CheckWebhook returns what is wrong with a URL to which events shall be sent, or "". It is an absolute https
-// URL without user name and fragment, of at most 2048 bytes, that every client sends as it is (contract 28).
-// dev also allows http.
+// CheckWebhook returns the fault of a webhook's URL, or "". It is an absolute https URL without user name and
+// fragment, of at most 2048 bytes, that every client sends as it is (contract 28). dev also allows http.
 func CheckWebhook(s string, dev bool) (problem string) {
 	base, problem := readURL(s)
 	if problem == "" && base.scheme != "https" && (!dev || base.scheme != "http") {

@@ -137,7 +137,7 @@ func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
 	return post[admin.BackupMade](ctx, c, admin.BackupPath, nil)
 }
 
-// ofWorker says what takes the place of the paths that only a process of `verge serve` has.
+// ofWorker names the replacements of the paths that only a process of `verge serve` has.
 var ofWorker = map[string]string{
 	admin.ModulePath: "its module is a part of the deployment: replace it with `npx wrangler deploy`",
 	admin.BackupPath: "its data is in Durable Objects: see edge/deploy/BACKUP.md",

@@ -60,8 +60,8 @@ func (s *stage) reason(ctx context.Context, err error) string {
 // errNoStatus marks a status line such as "HTTP/1.1 000", which net/http accepts.
 var errNoStatus = errors.New("the status is below 100")
 
-// malformed returns what is wrong with a response that began. net/http has no types for most of its errors,
-// so their texts decide. A text that is not known is FetchMalformed.
+// malformed returns the fault of a response that began. net/http has no types for most of its errors, so
+// their texts decide. A text that is not known is FetchMalformed.
 func malformed(err error) string {
 	text := err.Error()
 	switch {

@@ -7,7 +7,7 @@
 //     socket, after name resolution and just before it connects. So a name that resolves to something
 //     else the second time (DNS rebinding) gains nothing. Every port is allowed: the contract limits
 //     addresses, and receivers also listen on other ports than 443.
-//   - It follows no redirect, takes no proxy from the environment, and keeps no cookie.
+//   - It follows no redirect, ignores proxies of the environment, and keeps no cookie.
 //     A receiver's body is not decompressed. Methods get the content of a gzip body.
 //   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
 //     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read. The
@@ -350,8 +350,8 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 }
 
 // readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some
-// servers send unasked. The limit applies to the decompressed body. A receiver's body stays as it is, because
-// it must not decide whether the event was delivered.
+// servers send unasked. The limit applies to the decompressed body. A receiver's body is not decompressed,
+// because it must not decide whether the event was delivered.
 func readBody(resp *http.Response, maxBody int64, decompress bool) ([]byte, error) {
 	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if !decompress || coding != "gzip" && coding != "x-gzip" {

@@ -50,7 +50,7 @@ type Config struct {
 	// metrics, and the limits of bodies.
 	Routes web.Listing
 
-	// ReadyAlone returns why this instance is not ready, apart from its store. It returns at once. Nil: the
+	// ReadyAlone returns why this instance is not ready, apart from its store. It does not wait. Nil: the
 	// instance is ready.
 	ReadyAlone func(context.Context) error
 

@@ -4901,6 +4901,23 @@ func (g *groupState) unlock() {}`,
 		ask:    []string{"./core/console TestAMemberComesIn"},
 	},
 
+	{
+		breaks: "the networks of an IPv6 /48 use up a key's minute (contract 30)",
+		pkg:    "core/api",
+		of:     "call.publicIP",
+		old:    `rules = append(rules, network)`,
+		new:    `_ = network`,
+		ask:    []string{"./core/api TestPublicKey_LimitOfNetwork"},
+	},
+	{
+		breaks: "a publisher starts sessions without a limit (contract 30)",
+		pkg:    "core/api",
+		of:     "call.startRules",
+		old:    `publisher == ""`,
+		new:    `publisher != ""`,
+		ask:    []string{"./core/api TestStart_LimitOfPublisher"},
+	},
+
 	// What publishers' developers use.
 	{
 		breaks: "a publisher reads another one's test events (contract 49)",

@@ -81,7 +81,8 @@ type Method struct {
 	Keys []string `json:"keys,omitempty"` // names of the private keys with which the host signs for it
 }
 
-// Title is what users read: a text, which is under the key "", or an object with a text for each language.
+// Title is the text for users: a string, which is under the key "", or an object with a text for each
+// language.
 type Title map[string]string
 
 // MarshalJSON implements json.Marshaler.

@@ -8,8 +8,7 @@ import (
 //go:embed gcflags.txt
 var gcflags string
 
-// Gcflags returns the flags with which a module is compiled. Packages that serve operators and write pages
-// are compiled without inlining, which makes the module 2 % smaller. They are not on the path of start and
-// validate.
-// The Makefile reads the same file.
+// Gcflags returns the compiler's flags for a module. Packages that serve operators and write pages are
+// compiled without inlining, which makes the module 2 % smaller. They are not on the path of start and
+// validate. The Makefile reads the same file.
 func Gcflags() []string { return strings.Fields(gcflags) }

@@ -44,7 +44,7 @@ func unpackMethods(list []abi.Method) []method.Config {
 	return all
 }
 
-// packTitle returns a method's titles, of which the one for all other languages is under "".
+// packTitle returns a method's titles. The title for all other languages is under "".
 func packTitle(m method.Config) abi.Title {
 	title := maps.Clone(abi.Title(m.Titles))
 	if m.Title == "" {

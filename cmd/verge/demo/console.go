@@ -11,8 +11,8 @@ const ConsolePath = "/console"
 // console makes a sign-in link and sends the browser there. A link works once and not for long. This address
 // works for as long as the site does.
 //
-// The host is checked, because with a name of its own that resolves to this machine, another site could make
-// links as well, and read them.
+// The host is checked, because with its own name that resolves to this machine, another site could make links
+// as well, and read them.
 func (s *Site) console(w http.ResponseWriter, r *http.Request) {
 	at, err := url.Parse(s.conf.DemoURL)
 	if s.conf.SignIn == nil || err != nil || r.Host != at.Host {

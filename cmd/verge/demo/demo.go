@@ -38,7 +38,7 @@ type Config struct {
 	WebhookSecret string
 	Offers        []Offer // at least one; the page preselects the first
 
-	// SignIn makes a link that signs a browser in to the service's console. Nil: the site has no such page.
+	// SignIn creates a link that signs a browser in to the service's console. Nil: the site has no such page.
 	SignIn func(context.Context) (string, error)
 
 	// Counterparts are the secrets of the pretended other sides. Nil: the site plays none.

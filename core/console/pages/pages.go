@@ -203,7 +203,7 @@ type Input struct {
 	Options     []Option
 	Required    bool
 	Mono        bool // ids and addresses
-	Optional    bool // says so behind the label
+	Optional    bool // shown behind the label
 	Placeholder string
 	Complete    string // autocomplete; "": off
 

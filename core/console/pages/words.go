@@ -321,7 +321,7 @@ type moment struct {
 	href              string // the event's id
 }
 
-// failedStep says which method had no success, and which setting caused it.
+// failedStep names the method that had no success, and the setting that caused it.
 func failedStep(s operate.SessionStep) string {
 	text := "Method " + s.Method + ": " + strings.ReplaceAll(s.Result, "_", " ")
 	if s.Setting != "" {

@@ -31,7 +31,7 @@ type camera struct {
 
 	start, take, retake, use string            // on buttons
 	file, hint               string            // of the file that is chosen
-	otherFile, anyFile       string            // label and hint of the file beside a camera
+	otherFile, anyFile       string            // label and hint of the file field next to a camera
 	taken                    string            // describes the picture to who cannot see it
 	note                     string            // what happens to the picture
 	says                     map[string]string // what the page says in each state of the script

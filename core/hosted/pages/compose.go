@@ -57,8 +57,8 @@ type sentence struct{ before, site, after, whole string }
 
 type link struct{ text, href string }
 
-// again is how a page goes on that waits. Its script asks for url every few seconds (after), and loads
-// another page if there is one or if its state is another. Without script it loads itself again, less often
+// again is the update of a waiting page. Its script asks for url every few seconds (after), and loads another
+// page if there is one or if its state is another. Without script it loads itself again, less often
 // (refresh), and has a link with the text check.
 type again struct{ url, state, after, refresh, check string }
 

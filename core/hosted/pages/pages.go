@@ -63,7 +63,7 @@ const (
 	TooLong       Kind = "too_long"        // 414
 	NotAForm      Kind = "not_a_form"      // 415
 	TooOften      Kind = "too_often"       // 429
-	NoPicture     Kind = "no_picture"      // 405 where pictures are posted: somebody has loaded the address
+	NoPicture     Kind = "no_picture"      // 405 where photos are posted: a browser has loaded the address
 	Refused       Kind = "refused"         // whatever else is wrong with a request
 	Home          Kind = "home"            // what this is
 
@@ -143,8 +143,7 @@ type View struct {
 	Reload   bool
 
 	// AgainURL is the path and query, on this host, at which the page looks for another page every
-	// AgainAfter, which is whole seconds; without script it loads it, less often. "": it does nothing by
-	// itself.
+	// AgainAfter, which is whole seconds; without script it loads it, less often. "": it does not update.
 	AgainURL   string
 	AgainAfter time.Duration
 

@@ -34,13 +34,13 @@ const (
 	rst0  = 0xd0 // first of 8 restarts inside a scan
 )
 
-// cleanJPEG returns a picture as the estimator gets it, or what is wrong with it. The picture must be one
+// cleanJPEG returns a photo as the estimator gets it, or the fault of the photo. The picture must be one
 // whole JPEG, baseline or progressive, in grey or in three colours of 8 bits, with 256 to 4096 pixels a side,
 // and nothing before it. It is walked through marker by marker and never decoded. The error is a
-// method.ErrFile and repeats nothing of the picture.
+// method.ErrFile and contains no data of the photo.
 //
 // Only the parts that a decoder needs are copied, so that no metadata leaves the service (contract 37). A
-// segment for applications is never copied: one that matters for decoding is written anew from the one value
+// segment for applications is never copied: one that matters for decoding is written again from the one value
 // that does. The rest is left out: Exif with the place and the device, XMP, colour profiles, previews,
 // comments, and everything behind the end, such as further pictures or a film.
 func cleanJPEG(picture []byte) (clean []byte, err error) {
@@ -111,7 +111,7 @@ type walk struct {
 	clean []byte // the copy
 
 	jfif, exif, adobe bool // whether there was such a segment
-	components        int  // of the frame; 0: there was none yet
+	components        int  // of the frame; 0: before the frame
 	scans             int
 }
 
@@ -134,8 +134,8 @@ const (
 	adobe   = "Adobe\x00\x64\x00\x00\x00\x00" // version 100, no flags
 )
 
-// application writes anew the one value of a segment for applications that a decoder needs. JFIF and Adobe
-// say how three components make a colour, and Exif which side is up. Decoders use the first of each.
+// application writes again the one value of a segment for applications that a decoder needs. JFIF and Adobe
+// define how three components make a colour, and Exif which side is up. Decoders use the first of each.
 func (w *walk) application(marker byte, segment []byte) {
 	begins := func(with string) bool { return bytes.HasPrefix(segment, []byte(with)) }
 	first := func(seen *bool) bool { was := *seen; *seen = true; return !was }

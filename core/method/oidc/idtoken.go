@@ -200,7 +200,7 @@ func readHeader(raw []byte) (header, error) {
 	return h, nil
 }
 
-// isJWT reports whether a typ is that of a JWT. "application/" may be left out (RFC 7515, 4.1.9).
+// isJWT reports whether a typ names a JWT. "application/" may be left out (RFC 7515, 4.1.9).
 func isJWT(typ string) bool {
 	return strings.EqualFold(typ, "JWT") || strings.EqualFold(typ, "application/jwt")
 }

@@ -190,7 +190,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 		}
 	}
 	if claims.IsRepeated(p.names()...) {
-		return method.Decision{}, fmt.Errorf("oidc: a claim of the proof is there twice: %w",
+		return method.Decision{}, fmt.Errorf("oidc: a claim of the proof occurs twice: %w",
 			refused(badClaims))
 	}
 	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil

@@ -85,7 +85,7 @@ func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.De
 	return d
 }
 
-// cause says for logs why a claim proves nothing.
+// cause returns the reason, for logs, why a claim is no proof.
 func (c condition) cause(claims web.Object, verdict method.Verdict) string {
 	if verdict != method.AttemptFailed {
 		return ""
@@ -117,7 +117,7 @@ func denied(verdict method.Verdict, setting string, claim []string) method.Decis
 	return d
 }
 
-// names returns the claims that the proof looks at.
+// names returns the claims of the proof.
 func (p proof) names() []string {
 	names := []string{p.claim[0]}
 	for _, c := range p.require {

@@ -3,7 +3,7 @@
 // its name and its last lines. Every 30 seconds a line lists the packages that still run. The end lists the
 // reasons of skips and the failed tests. A test that passes may add a report to the end: its log after a line
 // REPORT. An unchanged package that passed before is not run again and is marked "cached"; its reports and
-// skips are those of that run.
+// skips belong to that run.
 //
 //	go run ./testharness/internal/progress go test -json -short ./...
 //
@@ -104,7 +104,7 @@ func run(cmd *exec.Cmd, r *report, tick <-chan time.Time) error {
 	return cmd.Wait()
 }
 
-// readLines sends each line of in, with its end, also a last one that has none.
+// readLines sends each line of in with its end. A last line may have no end.
 func readLines(in io.Reader, lines chan<- []byte) error {
 	buffered := bufio.NewReader(in)
 	for {
