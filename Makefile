@@ -27,7 +27,7 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # than processors.
 # Heaps are small, so GOGC saves most collections of garbage. The short run leaves
 # out packages that are as they were when they last passed.
-LONGEST := ./testharness/conformance ./cmd/verge ./kvadapters/redis ./kvadapters/etcd ./cmd/verge/demo \
+LONGEST := ./testharness/conformance ./cmd/verge ./kvadapters/redis ./cmd/verge/demo \
 	./kvadapters/kvcheck ./edge/workers ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP

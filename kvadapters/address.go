@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
@@ -25,22 +24,21 @@ const (
 	Miniredis Kind = "miniredis"
 	Bolt      Kind = "bolt"
 	Redis     Kind = "redis"
-	Etcd      Kind = "etcd"
 	Postgres  Kind = "postgres"
 )
 
 // Choices tells an operator which stores there are and how to name them.
 const Choices = "want bolt:FILE (one process), " +
-	"a redis://, redis+cluster://, redis+sentinel://, etcd:// or postgres:// URL " +
-	"(any number of processes; rediss and etcds for TLS), or memory (forgets everything when it ends)"
+	"a redis://, redis+cluster://, redis+sentinel:// or postgres:// URL " +
+	"(any number of processes; rediss for TLS), or memory (forgets everything when it ends)"
 
 // Address says which store to use and how to reach it. ParseAddress makes one from text.
 type Address struct {
 	Kind Kind
 	Path string // of the file of Bolt
-	URL  string // of the servers of Redis, Etcd or Postgres; it may hold a password
+	URL  string // of the servers of Redis or Postgres; it may hold a password
 
-	// TLS is for Redis, Etcd and Postgres. Nil: the system's CAs, where the URL asks for TLS.
+	// TLS is for Redis and Postgres. Nil: the system's CAs, where the URL asks for TLS.
 	TLS *tls.Config
 
 	// Prefix, Replicas and Wait are for Redis: see redis.Config, where Wait is called WaitTimeout.
@@ -49,7 +47,7 @@ type Address struct {
 	Wait     time.Duration
 }
 
-// ParseAddress reads "memory", "miniredis", "bolt:FILE", or a URL that redis.Open, etcd.Open or
+// ParseAddress reads "memory", "miniredis", "bolt:FILE", or a URL that redis.Open or
 // postgres.Open takes. It looks at the scheme alone; Valid judges the rest. Its errors repeat no password.
 func ParseAddress(s string) (Address, error) {
 	kind, path, _ := strings.Cut(s, ":")
@@ -66,10 +64,11 @@ func ParseAddress(s string) (Address, error) {
 	switch {
 	case found && (base == "redis" || base == "rediss" || base == "unix"):
 		return Address{Kind: Redis, URL: s}, nil
-	case found && (base == "etcd" || base == "etcds"):
-		return Address{Kind: Etcd, URL: s}, nil
 	case found && (scheme == "postgres" || scheme == "postgresql"):
 		return Address{Kind: Postgres, URL: s}, nil
+	case found && (base == "etcd" || base == "etcds"):
+		return Address{}, errors.New("kv: etcd is no longer supported: use PostgreSQL with a synchronous " +
+			"standby, whose failover loses no used token either")
 	case found: // the rest may hold a password
 		return Address{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, Choices)
 	}
@@ -80,7 +79,7 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // Shared reports whether other processes may use the same store.
-func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Etcd || a.Kind == Postgres }
+func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Postgres }
 
 // Partitions is the number of partitions for sessions unless the operator sets one: several only
 // for a Cluster, which has several nodes to spread them over.
@@ -163,7 +162,7 @@ func (a Address) Exposed() string {
 		return ""
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
-	secure := a.TLS != nil || base == "rediss" || base == "etcds"
+	secure := a.TLS != nil || base == "rediss"
 	if a.Kind == Postgres {
 		if strings.HasPrefix(rest, "/") {
 			return "" // the server's socket
@@ -188,10 +187,7 @@ func (a Address) AskForTLS() string {
 	if a.Kind == Postgres {
 		return "sslmode=verify-full"
 	}
-	base := "etcds"
-	if a.Kind == Redis {
-		base = "rediss"
-	}
+	base := "rediss"
 	scheme, _ := a.scheme()
 	if _, kind, found := strings.Cut(scheme, "+"); found {
 		base += "+" + kind
@@ -228,8 +224,6 @@ func (a Address) Valid() error {
 				"write rediss:// in place of redis://")
 		}
 		return redis.Valid(a.URL, a.RedisConfig())
-	case Etcd:
-		return etcd.Valid(a.URL)
 	case Postgres:
 		return postgres.Valid(a.URL)
 	}
@@ -247,8 +241,6 @@ func (a Address) ForOwner(owner string) Address {
 	switch a.Kind {
 	case Redis, Miniredis:
 		a.Prefix = "verge-" + owner
-	case Etcd:
-		a.URL = strings.TrimSuffix(a.URL, "/") + "/verge-" + owner
 	case Postgres:
 		options := a.options()
 		options.Set("schema", "verge-"+owner)

@@ -31,13 +31,10 @@ func TestParseAddress(t *testing.T) {
 			shown: "redis+sentinel://h/", shared: true, partitions: 1},
 		{kv: "unix:///run/redis.sock", kind: Redis,
 			shown: "unix:///run/redis.sock", shared: true, partitions: 1},
-		{kv: "etcd://u:canary7@a:1,b:2/p", kind: Etcd,
-			shown: "etcd://a:1,b:2/p", shared: true, partitions: 1},
 		{kv: "postgres://u:canary7@a:1,b:2/verge?schema=s", kind: Postgres,
 			shown: "postgres://a:1,b:2/verge", shared: true, partitions: 1},
 		{kv: "postgresql://h/verge", kind: Postgres, shown: "postgresql://h/verge", shared: true,
 			partitions: 1},
-		{kv: "etcds://a", kind: Etcd, shown: "etcds://a", shared: true, partitions: 1},
 		{kv: "bolt:", err: "it needs a file"},
 		{kv: "bolt", err: "it needs a file"},
 		{kv: "", err: "want bolt:FILE"},
@@ -75,7 +72,6 @@ func TestWithPassword(t *testing.T) {
 		"redis+sentinel://s/?master_name=m":  "redis+sentinel://s/?master_name=m&password=p%40%2F%2B%3A",
 		"redis+sentinel://s:26379/0":         "redis+sentinel://s:26379/0?password=p%40%2F%2B%3A",
 		"redis+sentinel://:theirs@s/":        "redis+sentinel://:theirs@s/?password=p%40%2F%2B%3A",
-		"etcd://root@a:1,b:2/prefix":         "etcd://root:p%40%2F+%3A@a:1,b:2/prefix",
 		"postgres://verge@a,b:2/verge?x=1":   "postgres://verge:p%40%2F+%3A@a,b:2/verge?x=1",
 		"postgres://verge:other@h/verge":     "",
 		"redis://verge:other@h":              "",
@@ -95,11 +91,9 @@ func TestWithPassword(t *testing.T) {
 // Two services with different key rings can share servers.
 func TestForOwner(t *testing.T) {
 	for kv, want := range map[string]Address{
-		"redis://h":   {Kind: Redis, URL: "redis://h", Prefix: "verge-pub_dev_1"},
-		"miniredis":   {Kind: Miniredis, Prefix: "verge-pub_dev_1"},
-		"etcd://h":    {Kind: Etcd, URL: "etcd://h/verge-pub_dev_1"},
-		"etcd://h/p/": {Kind: Etcd, URL: "etcd://h/p/verge-pub_dev_1"},
-		"memory":      {Kind: Memory},
+		"redis://h": {Kind: Redis, URL: "redis://h", Prefix: "verge-pub_dev_1"},
+		"miniredis": {Kind: Miniredis, Prefix: "verge-pub_dev_1"},
+		"memory":    {Kind: Memory},
 		"postgres://h/d?schema=s&sslmode=disable": {
 			Kind: Postgres, URL: "postgres://h/d?schema=verge-pub_dev_1&sslmode=disable"},
 	} {
@@ -127,7 +121,6 @@ func TestExposed(t *testing.T) {
 		{"redis://127.0.0.9:6379", "", nil},
 		{"redis://[::1]:6379", "", nil},
 		{"redis://[::1]", "", nil},
-		{"etcd://127.0.0.1:2379,localhost:2380/verge", "", nil},
 		{"redis://redis.internal", noTLS, nil},
 		{"redis://10.0.0.5:6379", noTLS, nil},
 		{"redis://:6379", noTLS, nil},
@@ -136,14 +129,10 @@ func TestExposed(t *testing.T) {
 		{"redis://u:p@10.0.0.5", noTLS, nil},
 		{"redis://0.0.0.0:6379", noTLS, nil},
 		{"redis+cluster://127.0.0.1:7000?addr=10.0.0.5:7000", noTLS, nil},
-		{"etcd://127.0.0.1:2379,10.0.0.5:2379", noTLS, nil},
-		{"etcd://u:p@10.0.0.5", noTLS, nil},
 		{"rediss://:p@10.0.0.5?skip_verify=true", noTLS, nil},
 		{"rediss://10.0.0.5", noPassword, nil},
 		{"rediss://user@10.0.0.5", noPassword, nil},
 		{"rediss+cluster://10.0.0.5", noPassword, private},
-		{"etcds://10.0.0.5", noPassword, nil},
-		{"etcd://10.0.0.5", noPassword, private},
 		{"rediss+sentinel://:ofSentinels@10.0.0.5/?master_name=m", noPassword, nil},
 		{"postgres://localhost,127.0.0.1:5433/verge", "", nil},
 		{"postgres:///verge?host=/run/postgresql", "", nil},
@@ -158,8 +147,6 @@ func TestExposed(t *testing.T) {
 		{"rediss+sentinel://10.0.0.5/?master_name=m&password=p", "", nil},
 		{"rediss://:p@10.0.0.5", "", nil},
 		{"rediss://10.0.0.5", "", certified},
-		{"etcds://u:p@a:1,b:2/prefix", "", nil},
-		{"etcd://a:1,b:2", "", certified},
 	} {
 		at, err := ParseAddress(c.kv)
 		if err != nil {
@@ -182,18 +169,15 @@ func TestValid(t *testing.T) {
 		change        func(*Address)
 	}{
 		{"a good Redis URL", "redis://h", "", nil},
-		{"a good etcd URL", "etcd://a,b/p", "", nil},
 		{"certificates without TLS", "redis://h", "write rediss://", private},
 		{"certificates without TLS, Cluster", "redis+cluster://h", "write rediss://", private},
 		{"certificates with TLS", "rediss+cluster://h", "", private},
-		{"certificates and etcd, which then speaks TLS", "etcd://h", "", private},
 		{"an unknown kind", "redis+clster://h", "want redis, redis+cluster or redis+sentinel", nil},
 		{"an unknown option", "redis://h?fo=1", "unexpected option: fo", nil},
 		{"a database that is no number", "redis://h/abc", "invalid database number", nil},
 		{"a prefix with a space", "redis://h", "can begin a key", func(a *Address) { a.Prefix = "a b" }},
 		{"a wait that Redis takes for endless", "redis://h", "at least 1ms",
 			func(a *Address) { a.Replicas, a.Wait = 1, 500*time.Microsecond }},
-		{"a query", "etcd://h?x=1", "query", nil},
 		{"a good Postgres URL", "postgres://h/verge", "", nil},
 		{"certificates and Postgres, which then speaks TLS", "postgres://h/verge", "", private},
 		{"no database", "postgres://h", "names no database", nil},

@@ -16,55 +16,48 @@
 //	several processes, and Redis or Valkey runs already  redis
 //	more writes or memory than one Redis has             redis on a Cluster
 //	several processes, and PostgreSQL runs already       postgres
-//	a failover must never lose that a token was used     postgres with a synchronous replica, or etcd,
-//	                                                     up to some hundred verifications a second
+//	a failover must never lose that a token was used     postgres with a synchronous replica
 //
 // # What each promises
 //
-//	             memory            bolt               redis               etcd
+//	             memory            bolt               redis               postgres
 //	processes    one               one: the file      any number          any number
 //	                               is locked
 //	atomicity    a lock per        one write at a     one script per      one transaction
 //	             partition         time, shared by    commit, on one      per commit, in one
-//	                               commits that wait  node                order for all
-//	a commit     nothing           kill -9 and power  what appendonly     the loss of any
-//	that                           loss: fsync        and appendfsync     minority of the
-//	returned                       before the answer  say, see below      servers
-//	survives
-//	a failover   -                 -                  the last commits,   nothing
-//	loses                                             see below
-//	leases       in memory         in memory: a       on the server       on the servers
+//	                               waiting commits    node                round trip
+//	a commit     nothing           kill -9 and power  depends on          kill -9 and power
+//	that                           loss: fsync        appendonly and      loss: fsync
+//	returned                       before the answer  appendfsync, see    before the answer
+//	survives                                          below
+//	a failover   -                 -                  the last commits,   nothing with a
+//	loses                                             see below           synchronous replica,
+//	                                                                      see below
+//	leases       in memory         in memory: a       on the server       on the server
 //	are kept                       restart frees them
-//	items        Config.Now        Config.Now         the clock of the    Config.Now of
-//	expire by                                         primary             whoever asks
-//	expired      freed by later    freed in the       freed by the        freed a minute
-//	space is     calls             background         server              later by a sweep
-//	rate limits  of the process    of the process     shared, in one      shared, by compare
-//	                                                  step                and set
+//	items        Config.Now        Config.Now         the clock of the    Config.Now of the
+//	expire by                                         primary             instance that asks
+//	expired      freed by later    freed in the       freed by the        freed a minute later
+//	space is     calls             background         server              by a sweep, and by
+//	                                                                      autovacuum
+//	rate limits  of the process    of the process     shared, in one      shared, in one step;
+//	                                                  step                a crash of the server
+//	                                                                      resets them
 //	full, or     -                 ErrUnknown once,   ErrUnavailable      ErrUnavailable or
 //	away                           then               until it is back    ErrUnknown until it
 //	                               ErrUnavailable                         is back
 //	                               until it is back
 //	a lost       -                 -                  ErrUnknown          ErrUnknown
 //	reply is
-//	holds        what fits in      what fits on a     what fits in the    2 GiB, at most 8,
-//	             memory            local disk         servers' memory     all in memory too
+//	holds        as much as        as much as a       as much as the      as much as the
+//	             memory allows     local disk         servers' memory     servers' disks
 //
-// And PostgreSQL, in the same order:
+// # Why these
 //
-//	processes                any number
-//	atomicity                one transaction per commit, sent in one round trip
-//	a commit that returned   kill -9 and power loss: an fsync before the answer
-//	survives
-//	a failover loses         nothing with a synchronous replica, if that one is promoted; otherwise
-//	                         the last commits, see below
-//	leases are kept          on the server
-//	items expire by          Config.Now of whoever asks
-//	expired space is         freed a minute later by a sweep, and by autovacuum
-//	rate limits              shared, in one step; a crash of the server forgets them
-//	full, or away            ErrUnavailable or ErrUnknown until it is back
-//	a lost reply is          ErrUnknown
-//	holds                    what fits on the servers' disks
+// Each kind of place has one store: a test, one process, a fleet that has Redis, and a fleet that may lose no
+// commit. PostgreSQL is the last one. Operators know how to run it and how to back it up, and a synchronous
+// replica has each commit before the commit returns. Earlier releases also had an adapter for etcd. It
+// promised the same, waited for a majority's fsync at each commit, and linked 116 more packages.
 //
 // Whatever a store answers, the core grants nothing without knowing. After ErrUnknown it looks the
 // operation up by its ID, and denies until it knows.
@@ -100,9 +93,9 @@
 // last commits, and a result token that was used in those moments can be used once more within its five
 // minutes. With store.replicas each commit waits for that many replicas and is denied if they do not
 // answer. What remains is a failover to a replica that was not among them. Nothing on Redis rules that
-// out; etcd has no such gap. The clocks of the servers may differ from Verge's by as much as results and
-// outcomes can tolerate: a second does not matter, a minute shortens or lengthens what is kept by a
-// minute.
+// out; PostgreSQL with a synchronous replica has no such gap. The clocks of the servers may differ from
+// Verge's by as much as results and outcomes can tolerate: a second does not matter, a minute shortens or
+// lengthens what is kept by a minute.
 //
 // On a Cluster sessions are spread over 16 partitions (store.partitions), each on the node of its slot.
 // The configuration is in one partition, and the rate counters are in another, because a request changes
@@ -113,13 +106,6 @@
 //
 // A Redis that lost everything has also lost publishers, integrations and keys, so requests are refused
 // (401). Restart the instances, which restore what is in their configuration, and create new keys.
-//
-// # etcd
-//
-// One server, or three or five to profit from it. Every commit that returned is on the disks of a
-// majority, and reads see every commit. Its operator sets a quota and automatic compaction, which
-// package etcd names, and keeps the clocks of all instances in step, because items expire by them.
-// Expect some hundred verifications a second, since every write waits for a majority's fsync.
 //
 // # PostgreSQL
 //

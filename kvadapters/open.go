@@ -9,7 +9,6 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
@@ -45,12 +44,6 @@ func (a Address) Open(ctx context.Context, c OpenConfig) (store kv.KV, closeStor
 		return a.openMiniredis(ctx)
 	case Redis:
 		s, err := redis.Open(ctx, a.URL, a.RedisConfig())
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
-	case Etcd:
-		s, err := etcd.Open(ctx, a.URL, etcd.Config{Now: c.Now, TLS: a.TLS})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -52,7 +52,7 @@ func TestOpenFails(t *testing.T) {
 		{kvadapters.Address{Kind: kvadapters.Bolt, Path: filepath.Join(file, "verge.db")}, "not a directory"},
 		{kvadapters.Address{Kind: kvadapters.Redis, URL: "redis://:canary7@127.0.0.1:1"},
 			"connection refused"},
-		{kvadapters.Address{Kind: kvadapters.Etcd, URL: "etcd://u:canary7@127.0.0.1:1"},
+		{kvadapters.Address{Kind: kvadapters.Postgres, URL: "postgres://u:canary7@127.0.0.1:1/verge"},
 			"connection refused"},
 		{kvadapters.Address{Kind: kvadapters.Postgres, URL: "postgres://u:canary7@127.0.0.1:1/d"},
 			"connection refused"},

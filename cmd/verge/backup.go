@@ -69,7 +69,7 @@ checked, has the mode 0600, and holds nothing that was deleted. Its name is
 printed. Move it to another machine, apart from the key ring: both together open
 everything.
 
-A shared store (Redis, etcd, PostgreSQL) has its own means; OPERATING.md names
+A shared store (Redis, PostgreSQL) has its own means; OPERATING.md names
 them, under "Backup". "verge kv restore" puts a backup back.
 
 Example, as root on the server's machine:

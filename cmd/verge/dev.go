@@ -29,7 +29,7 @@ type devCmd struct {
 
 	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
 	Module string `placeholder:"FILE" type:"path" env:"VERGE_DEV_MODULE" help:"The guest to run with --engine wasm. Default: the one built in."`
-	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis://, etcd:// or postgres:// URL."`
+	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or postgres:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
 	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`

@@ -35,7 +35,6 @@ func TestEngineWasm(t *testing.T) {
 	}{
 		{"bolt", nil}, {"memory", nil}, {"miniredis", nil},
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }},
-		{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("dev") }},
 		{"postgres", func(t *testing.T) string { return stores.StartPostgres(t).URL("dev") }},
 	} {
 		t.Run(c.kv, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 type kvCheckCmd struct {
-	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// or etcd:// (rediss and etcds for TLS), postgres://, unix://, or bolt:FILE. Default: the configuration's kv. Put a URL with a password into the variable."`
+	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// (rediss for TLS), postgres://, unix://, or bolt:FILE. Default: the configuration's kv. Put a URL with a password into the variable."`
 
 	Config       string   `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file, whose kv and [store] are taken."`
 	PasswordFile string   `type:"path" placeholder:"FILE" help:"File with the password, mode 0600."`
@@ -109,7 +109,7 @@ func (c *kvCheckCmd) store(p *program) (kvadapters.Address, error) {
 	case "memory", "miniredis":
 		return kvadapters.Address{},
 			usagef("kv %s: it is part of Verge itself and there is nothing of yours "+
-				"to check; name a redis://, etcd:// or postgres:// URL or bolt:FILE", conf.KV)
+				"to check; name a redis:// or postgres:// URL or bolt:FILE", conf.KV)
 	}
 	var pl plan
 	conf.checkStore(p, &pl, &ps)

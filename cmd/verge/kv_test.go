@@ -13,7 +13,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spf13/afero"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/verge-id/verge/kvadapters/kvcheck"
 	"github.com/verge-id/verge/testharness/stores"
@@ -47,16 +46,18 @@ func TestKVCheckRefusals(t *testing.T) {
 			"escape special characters"},
 		{"an option that breaks promises", "redis://" + m.Addr() + "?max_retries=3", exitUsage,
 			"max_retries"},
-		{"an etcd URL with a query", "etcd://verge:wr0ng@" + closed + "?x=1", exitUsage, "has a query"},
+		{"a store of releases before", "etcd://verge:wr0ng@" + closed, exitUsage,
+			"etcd is no longer supported"},
 		{"a bolt file without a name", "bolt:", exitUsage, "it needs a file"},
 		{"a wrong password", "redis://verge:wr0ng@" + m.Addr(), exitFailed,
 			"user and password are not the server's"},
 		{"no password", "redis://" + m.Addr(), exitFailed, "the server wants a password"},
 		{"nobody listens", "redis://verge:wr0ng@" + closed, exitFailed, "connection refused"},
-		{"no etcd listens", "etcd://verge:wr0ng@" + closed, exitFailed, "connection refused"},
+		{"no PostgreSQL listens", "postgres://verge:wr0ng@" + closed + "/verge", exitFailed,
+			"connection refused"},
 		{"no socket", "unix:///nowhere/redis.sock", exitFailed, "no such file"},
 		{"not a Cluster", "redis+cluster://" + closed, exitFailed, "connection refused"},
-		{"no etcd, but something else", "etcd://" + m.Addr(), exitFailed,
+		{"no PostgreSQL, but something else", "postgres://" + m.Addr() + "/verge?sslmode=disable", exitFailed,
 			"does a server of this kind listen there"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,41 +166,6 @@ func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
 		}
 		if n := s.Do("dbsize").(int64); n != 0 {
 			t.Errorf("%d keys are left: %v", n, s.Do("keys", "*"))
-		}
-	})
-	t.Run("etcd", func(t *testing.T) {
-		t.Parallel()
-		e := stores.StartEtcd(t)
-		client := e.Client()
-		must := func(_ any, err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		ctx := t.Context()
-		must(client.UserAdd(ctx, "root", "root"))
-		must(client.UserGrantRole(ctx, "root", "root"))
-		must(client.RoleAdd(ctx, "verge"))
-		must(client.RoleGrantPermission(ctx, "verge", "verge/", clientv3.GetPrefixRangeEnd("verge/"),
-			clientv3.PermissionType(clientv3.PermReadWrite)))
-		must(client.UserAdd(ctx, "verge", "right"))
-		must(client.UserGrantRole(ctx, "verge", "verge"))
-		must(client.AuthEnable(ctx))
-		p, stdout, stderr := testProgram()
-		if code := run(ctx, []string{"kv", "check", "etcd://verge:right@" + e.Addr}, p); code != exitOK {
-			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
-		}
-		for url, want := range map[string]string{
-			"etcd://verge:right@" + e.Addr + "/other": "grant the user's role readwrite",
-			"etcd://verge:wr0ng@" + e.Addr:            "user or password is wrong",
-		} {
-			p, _, stderr = testProgram()
-			code := run(ctx, []string{"kv", "check", url}, p)
-			if said := stderr.String(); code != exitFailed || !strings.Contains(said, want) ||
-				strings.Contains(said, "wr0ng") {
-				t.Errorf("%s: exit code %d, %s, want %q", url, code, said, want)
-			}
 		}
 	})
 	t.Run("postgres", func(t *testing.T) {

@@ -52,7 +52,7 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 		s.Key = key
 	}
 	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
-		ps.add("store: password_file, ca, cert and key are for redis://, etcd:// and postgres:// URLs; "+
+		ps.add("store: password_file, ca, cert and key are for redis:// and postgres:// URLs; "+
 			"kv is %s", at)
 	}
 	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {

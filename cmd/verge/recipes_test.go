@@ -47,17 +47,6 @@ systemctl start redis-server
 		wipe: "redis-cli flushall\n",
 	},
 	{
-		name: "etcd", heading: "etcd", programs: []string{"etcd", "etcdctl"},
-		user: "etcd", unit: "etcd", port: "2379",
-		server: "env ETCD_UNSUPPORTED_ARCH=arm64 etcd --data-dir /var/lib/etcd/default --log-level error",
-		prepare: `install -d -o etcd -g etcd /var/lib/etcd
-command -v etcdutl || ln -s "$(command -v etcdctl)" "$OURS/etcdutl"
-systemctl start etcd
-`,
-		url:  "etcd://127.0.0.1:2379",
-		wipe: "etcdctl del --prefix ''\n",
-	},
-	{
 		name: "postgres", heading: "PostgreSQL", programs: []string{"psql", "pg_dump", "pg_restore"},
 		user: "postgres", unit: "postgresql", port: "5432",
 		server: "postgres -D /var/lib/postgresql/data -c unix_socket_directories=/run/postgresql",

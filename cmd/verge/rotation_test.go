@@ -38,7 +38,6 @@ func TestRotationInAFleet(t *testing.T) {
 		open func(t *testing.T) string
 	}{
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }},
-		{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("verge") }},
 		{"postgres", func(t *testing.T) string { return stores.StartPostgres(t).URL("verge") }},
 	} {
 		for j, files := range []struct {

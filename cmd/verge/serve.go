@@ -31,7 +31,7 @@ type configFlags struct {
 
 	Mode              string     `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
 	BaseURL           string     `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
-	KV                string     `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis://, etcd:// or postgres:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
+	KV                string     `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis:// or postgres:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
 	Keyring           secretFile `group:"over" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring. The variable may hold the ring itself."`
 	OperatorTokenFile secretFile `group:"over" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, overrides it."`
 	Listen            string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`

@@ -25,7 +25,6 @@ var sharedStores = []struct {
 }{
 	{"redis", func(t *testing.T) string { return stores.StartRedis(t, stores.Durable...).URL() }},
 	{"cluster", func(t *testing.T) string { return stores.StartCluster(t, 3).URL() }},
-	{"etcd", func(t *testing.T) string { return stores.StartEtcd(t).URL("verge") }},
 	{"postgres", func(t *testing.T) string { return stores.StartPostgres(t).URL("verge") }},
 }
 

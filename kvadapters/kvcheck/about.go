@@ -2,11 +2,9 @@ package kvcheck
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
@@ -136,66 +134,6 @@ func (s *redisServers) fullMemory() string {
 		s.warn("maxmemory-policy is not noeviction: as soon as maxmemory is set, used marks can be evicted")
 	}
 	return "The servers were not filled up. " + then
-}
-
-// defaultQuota is etcd's quota if --quota-backend-bytes is not set.
-const defaultQuota = 2 << 30
-
-// aboutEtcd judges what the servers say. members is how many the cluster has, 0 if it may not be asked.
-func aboutEtcd(servers []etcd.Server, members int) About {
-	a := About{
-		Server: "etcd of a version that it does not tell",
-		ClockNote: "etcd's own clock does not matter: items expire by the clocks of Verge's instances, " +
-			"which must agree to within a second; let all of them set their clocks by NTP",
-	}
-	versions := map[string]bool{}
-	for _, s := range servers {
-		if s.Version != "" {
-			versions[s.Version] = true
-		}
-		a.Settings = append(a.Settings, Setting{s.Addr, "version", s.Version})
-		quota := s.Quota
-		if quota == 0 {
-			quota = defaultQuota
-		}
-		if s.Size > quota/4*3 {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: the database has %d MiB; at its quota "+
-				"(%d MiB unless set otherwise) every write is refused: compact and defragment",
-				s.Addr, s.Size>>20, quota>>20))
-		}
-		for _, alarm := range s.Alarms {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: alarm: %s", s.Addr, alarm))
-		}
-	}
-	if len(versions) > 0 {
-		a.Server = "etcd " + strings.Join(slices.Sorted(maps.Keys(versions)), ", ")
-	}
-	failover := "No server was stopped. "
-	switch {
-	case members == 0:
-		failover += "How many members the cluster has may not be asked: " +
-			"with three or five, a failover forgets nothing that was acknowledged."
-	case members < 3:
-		failover += fmt.Sprintf("The cluster has %d of the 3 members that it takes to go on "+
-			"when one is lost; what was acknowledged is on the disks of a majority.", members)
-		a.Warnings = append(a.Warnings,
-			fmt.Sprintf("the cluster has %d of the 3 members that it takes to outlive the loss of one",
-				members))
-	default:
-		failover += fmt.Sprintf("The cluster has %d members; what was acknowledged "+
-			"is on the disks of a majority, and no failover forgets it.", members)
-	}
-	if members > 0 {
-		a.Server += fmt.Sprintf(", %d %s", members, plural(members, "member"))
-	}
-	a.NotProven = []NotProven{
-		{"a restart", notRestarted +
-			"etcd answers after an fsync, if the disk really writes what it confirms."},
-		{"a failover", failover},
-		{"a full quota", "The database was not filled up. Whether old versions are compacted " +
-			"cannot be asked: see that --auto-compaction-retention is set."},
-	}
-	return a
 }
 
 // aboutPostgres judges what the primary says.

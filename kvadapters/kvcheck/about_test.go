@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/stores"
@@ -67,31 +66,6 @@ func TestAboutRedis(t *testing.T) {
 				if !strings.Contains(a.Warnings[i], want) {
 					t.Errorf("warning %q, want %q", a.Warnings[i], want)
 				}
-			}
-		})
-	}
-}
-
-func TestAboutEtcd(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		server   etcd.Server
-		members  int
-		says     string
-		warnings int
-	}{
-		{"three members", etcd.Server{Version: "3.5.0"}, 3, "no failover forgets it", 0},
-		{"one member", etcd.Server{Version: "3.5.0"}, 1, "1 of the 3 members", 1},
-		{"members may not be asked", etcd.Server{}, 0, "may not be asked", 0},
-		{"nearly full", etcd.Server{Size: defaultQuota}, 3, "no failover", 1},
-		{"not so full", etcd.Server{Size: defaultQuota, Quota: 8 << 30}, 3, "no failover", 0},
-		{"an alarm", etcd.Server{Alarms: []string{"NOSPACE"}}, 5, "5 members", 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			a := aboutEtcd([]etcd.Server{c.server}, c.members)
-			if said := fmt.Sprint(a.NotProven); !strings.Contains(said, c.says) ||
-				len(a.Warnings) != c.warnings {
-				t.Errorf("warnings %q; want %q in %s", a.Warnings, c.says, said)
 			}
 		})
 	}

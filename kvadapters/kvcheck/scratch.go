@@ -13,7 +13,6 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest/promises"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
@@ -53,7 +52,7 @@ func (e *UnusableError) Unwrap() error { return e.Err }
 func (e *UnusableError) Error() string {
 	reason := e.Err.Error()
 	before, behind, found := strings.Cut(reason, kv.ErrUnavailable.Error()+": ")
-	if found && (strings.HasPrefix(before, "redis: {") || strings.HasPrefix(before, "etcd: ") ||
+	if found && (strings.HasPrefix(before, "redis: {") ||
 		strings.HasPrefix(before, "postgres: ")) {
 		reason = behind
 	}
@@ -76,12 +75,6 @@ func openScratch(ctx context.Context, at kvadapters.Address, name string, now fu
 			return nil, err
 		}
 		return redisScratch{s, now, at.Replicas}, nil
-	case kvadapters.Etcd:
-		s, err := etcd.OpenScratch(ctx, at.URL, etcd.Config{Now: now, TLS: at.TLS}, name)
-		if err != nil {
-			return nil, err
-		}
-		return etcdScratch{s, now}, nil
 	case kvadapters.Postgres:
 		s, err := postgres.OpenScratch(ctx, at.URL, postgres.Config{Now: now, TLS: at.TLS}, name)
 		if err != nil {
@@ -116,26 +109,6 @@ func (r redisScratch) about(ctx context.Context) (About, error) {
 		return About{}, err
 	}
 	return aboutRedis(servers, r.replicas), nil
-}
-
-type etcdScratch struct {
-	s   *etcd.Scratch
-	now func() time.Time
-}
-
-func (e etcdScratch) where() string                   { return e.s.KeysBegin() }
-func (e etcdScratch) erase(ctx context.Context) error { return e.s.Erase(ctx) }
-func (e etcdScratch) close() error                    { return e.s.Close() }
-
-func (etcdScratch) more() []proof { return nil }
-
-func (e etcdScratch) store(name string) (promises.Harness, error) {
-	return promises.Harness{KV: e.s.Store(name)}, nil
-}
-
-func (e etcdScratch) about(ctx context.Context) (About, error) {
-	servers, members := e.s.Servers(ctx)
-	return aboutEtcd(servers, members), nil
 }
 
 type postgresScratch struct{ s *postgres.Scratch }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters"
@@ -53,21 +52,6 @@ func keysOf(servers ...*stores.Redis) func() map[string]string {
 		}
 		return keys
 	}
-}
-
-func etcdHere(e *stores.Etcd) checkable {
-	client := e.Client()
-	return checkable{e.URL("verge"), func() map[string]string {
-		all, err := client.Get(context.Background(), "", clientv3.WithPrefix())
-		if err != nil {
-			return map[string]string{"error": err.Error()}
-		}
-		keys := map[string]string{}
-		for _, found := range all.Kvs {
-			keys[string(found.Key)] = fmt.Sprint(found.ModRevision, string(found.Value))
-		}
-		return keys
-	}}
 }
 
 func postgresHere(p *stores.Postgres) checkable {
@@ -121,7 +105,6 @@ var checkables = []struct {
 		nodes := stores.StartCluster(t, 3)
 		return checkable{nodes.URL(), keysOf(nodes...)}
 	}},
-	{"etcd", func(t *testing.T) checkable { return etcdHere(stores.StartEtcd(t)) }},
 	{"postgres", func(t *testing.T) checkable { return postgresHere(stores.StartPostgres(t)) }},
 	{"bolt", boltHere},
 }

@@ -19,8 +19,8 @@
 // returned: a token used in those moments can be used once more. Config.Replicas makes every commit
 // wait for that many replicas and returns kv.ErrUnknown if they do not confirm it. Together with
 // min-replicas-to-write this limits the loss to a failover that promotes a replica which had not
-// confirmed. Nothing on Redis rules that out. Operators who cannot accept this loss need a store that
-// is consistent by design, such as etcd.
+// confirmed. Nothing on Redis rules that out. Operators who cannot accept this loss need PostgreSQL with a
+// synchronous replica.
 //
 // Leases are on the server, so they outlive the process that holds them. Items expire by the clock of
 // the primary. Tasks fall due by the time that is passed to Claim. Times are kept in milliseconds;

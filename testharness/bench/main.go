@@ -10,7 +10,7 @@
 // ratio by the processors' time for an answer, Redis' included: it says what
 // the other one would say on a machine where nothing else runs.
 //
-// Redis, etcd and PostgreSQL are servers of the bench's own; where they are not
+// Redis and PostgreSQL are servers of the bench's own; where they are not
 // installed, their lines are left out.
 //
 // The floor of webhook delivery is a forwarder, which posts prepared events to the

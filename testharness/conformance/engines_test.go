@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -18,11 +17,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
@@ -36,7 +33,7 @@ import (
 
 // The tests of this package run on the store that VERGE_HARNESS_KV names, and
 // on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
-// cluster, etcd or postgres. There, every harness uses a prefix or schema of its own, and does not
+// cluster or postgres. There, every harness uses a prefix or schema of its own, and does not
 // remove what it wrote. VERGE_HARNESS_ENGINE says what runs the core: nothing
 // (natively), wasm (a guest of this process), or workerd (a Worker, which has a
 // store of its own). VERGE_HARNESS_TURN names the column of TestEngines whose share of
@@ -77,17 +74,6 @@ var engines = []store{
 		return nodes.URL(), func() int64 { // of the node with the fewest: all must be used
 			return min(nodes[0].Do("dbsize").(int64), nodes[1].Do("dbsize").(int64),
 				nodes[2].Do("dbsize").(int64))
-		}
-	}},
-	{"etcd", "", "etcd", "etcd", func(t *testing.T) (string, func() int64) {
-		s := stores.StartEtcd(t, stores.Unsynced)
-		return s.URL(""), func() int64 {
-			r, err := s.Client().Get(context.Background(), "", clientv3.WithPrefix(),
-				clientv3.WithCountOnly())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r.Count
 		}
 	}},
 	{"postgres", "", "postgres", "postgres", func(t *testing.T) (string, func() int64) {
@@ -144,12 +130,6 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 		return onRedis("redis://" + miniredis.RunT(t).Addr())
 	case "redis", "cluster":
 		return onRedis(engineURL)
-	case "etcd":
-		return func(now func() time.Time) kv.KV {
-			t.Helper()
-			s, err := etcd.Open(t.Context(), engineURL+prefix, etcd.Config{Now: now})
-			return opened(s, err)
-		}
 	case "postgres":
 		return func(now func() time.Time) kv.KV {
 			t.Helper()
@@ -166,7 +146,7 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 func TestEngineIsTheOneNamed(t *testing.T) {
 	onServer := kvtest.Clocked(new(redis.Store), nil)
 	want := map[string]kv.KV{"": new(redis.Store), "miniredis": new(redis.Store), "memory": new(memory.Store),
-		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer, "etcd": new(etcd.Store),
+		"bolt": new(bolt.Store), "redis": onServer, "cluster": onServer,
 		"postgres": new(postgres.Store)}[engineName]
 	if inWorker {
 		want = new(workerd.Site).KV()
@@ -244,7 +224,7 @@ var once = map[string]string{
 // here, beside the engine of the run itself. The suites of the methods take turns case by case (takesCase).
 var inTurn = map[string]string{
 	"TestCallbackVectors": "wasm",
-	"TestHangingStore":    "etcd",
+	"TestHangingStore":    "postgres",
 	"TestLimits":          "cluster",
 	"TestMethodCourier":   "postgres",
 	"TestNoSecretIsTold":  "workerd",
@@ -545,11 +525,11 @@ panic: the child ends here
 		}
 	}
 	text := table([]column{{name: "memory", cells: cells},
-		{name: "etcd", none: "SKIP: etcd is not installed"}})
+		{name: "redis", none: "SKIP: redis-server is not installed"}})
 	for _, want := range []string{
 		"\nwalk                FAIL 1 of 2    SKIP\n",
 		"\nrestart on memory: SKIP: memory keeps nothing\n",
-		"\netcd: SKIP: etcd is not installed\n",
+		"\nredis: SKIP: redis-server is not installed\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table does not hold %q:\n%s", want, text)

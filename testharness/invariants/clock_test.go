@@ -30,7 +30,6 @@ var engines = []struct {
 	{"miniredis", true,
 		func(t testing.TB) kv.KV { return openRedis(t, "redis://"+startMiniredis(t).Addr()) }},
 	{"redis", true, func(t testing.TB) kv.KV { return openRedis(t, stores.StartRedis(t).URL()) }},
-	{"etcd", true, func(t testing.TB) kv.KV { return openEtcd(t, stores.StartEtcd(t).URL("verge")) }},
 	{"postgres", true,
 		func(t testing.TB) kv.KV { return openPostgres(t, stores.StartPostgres(t).URL("verge")) }},
 }

@@ -35,14 +35,13 @@
 //	                             silence; nobody listens
 //	TestFaultsOfRedis            SCRIPT FLUSH, kill -9 and back, READONLY, OOM, NOREPLICAS, SIGSTOP
 //	TestFaultsOfACluster         MOVED, ASK, TRYAGAIN as the slot in use moves; CLUSTERDOWN
-//	TestFaultsOfEtcd             the leader changes, the leader is killed; the proxy at random; silence
 //	TestFaultsOfPostgres         kill -9 and back, a restart, no writes taken, no replica to wait for,
 //	                             SIGSTOP; a failover to a synchronous replica; the proxy at random; silence
 //	TestRedisThatLosesEverything FLUSHALL, restart without data; says what is promised then
 //
 // And by name:
 //
-//	I1   TestI1ValidateIsLinearizable        memory, bolt, miniredis, redis, Cluster, etcd, postgres:
+//	I1   TestI1ValidateIsLinearizable        memory, bolt, miniredis, redis, Cluster, postgres:
 //	                                         histories of racing clients for porcupine, replies lost,
 //	                                         slot moving
 //	     TestI1HoldsWhereClocksDiffer        the store's clock and Verge's 10 min apart; Verge's jumps
@@ -60,14 +59,13 @@
 //	I10  TestI10LeasesEndWithinTheRecovery   memory, with the times of production
 //	     TestKillOfRedisUnderAThousandEvents redis, with the times of production
 //	I11  TestI11OnlyReceiversUseUpAttempts   memory, bolt
-//	I12  cmd/verge: TestRotationInAFleet     redis, etcd, postgres: three instances, one file or
-//	                                         copies
+//	I12  cmd/verge: TestRotationInAFleet     redis, postgres: three instances, one file or copies
 //	     core/keyset: TestARotationFailsNoRequest  memory: copies that come late, clocks apart
 //	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd: the secret's next version
 //	I13  cmd/verge: TestAStrangerDoesNotJoin redis
 //	     core/keyset: TestAStrangersRingChangesNothing  memory; an earlier release's store, too
 //	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd
-//	I14  TestFaultsOfRedis, TestFaultsOfEtcd, TestFaultsOfPostgres which restart nothing; and of
+//	I14  TestFaultsOfRedis, TestFaultsOfPostgres which restart nothing; and of
 //	                                         package cmd/verge, over the binary and a bolt file,
 //	     TestI14AMomentaryStorageFailureNeedsNobody  a full file system, a limit of the file's size
 //	                                         (guests, too), read-only, one I/O error

@@ -12,7 +12,6 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/kvadapters/etcd"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
@@ -26,14 +25,6 @@ const impatient = "read_timeout=700ms&write_timeout=700ms&dial_timeout=700ms&poo
 func openRedis(t testing.TB, url string) kv.KV {
 	t.Helper()
 	s, err := redis.Open(t.Context(), url, redis.Config{})
-	must(t, err)
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-func openEtcd(t testing.TB, url string) kv.KV {
-	t.Helper()
-	s, err := etcd.Open(t.Context(), url, etcd.Config{Timeout: 2 * time.Second})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s

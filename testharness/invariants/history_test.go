@@ -90,12 +90,6 @@ func movingSlot(t *testing.T, _ uint64) (open func() kv.KV, on func()) {
 	}
 }
 
-func etcdOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
-	p := faultproxy.New(t, stores.StartEtcd(t).Addr, faultproxy.Config{Seed: seed,
-		Odds: faultproxy.Odds{faultproxy.DropReply: .03, faultproxy.DropRequest: .02, faultproxy.Delay: .05}})
-	return func() kv.KV { return openEtcd(t, "etcd://"+p.Addr()+"/verge") }, p.On
-}
-
 func postgresOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()) {
 	server := stores.StartPostgres(t)
 	p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: lossy,
@@ -117,7 +111,6 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 		{"miniredis", 2, 40, proxied(func(t *testing.T) string { return startMiniredis(t).Addr() })},
 		{"redis", 2, 60, proxied(func(t *testing.T) string { return stores.StartRedis(t).Addr() })},
 		{"cluster", 2, 40, movingSlot},
-		{"etcd", 2, 40, etcdOverFaults},
 		{"postgres", 2, 40, postgresOverFaults},
 	} {
 		t.Run(c.engine, func(t *testing.T) {

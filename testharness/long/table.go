@@ -4,7 +4,7 @@ package long
 var Table = []Entry{
 	{
 		Package: "cmd/verge", Test: "TestEngineWasm",
-		Only:  "a restart of `verge dev --engine wasm` on Redis, etcd and PostgreSQL",
+		Only:  "a restart of `verge dev --engine wasm` on Redis and PostgreSQL",
 		Short: "a restart on bolt, memory and miniredis, and a first start on all",
 	},
 	{
@@ -49,13 +49,13 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge", Test: "TestRotationInAFleet",
-		Only: "a minute of full load around a rotation, and each way to hand out the file on Redis, " +
-			"etcd and PostgreSQL",
+		Only: "a minute of full load around a rotation, and each way to hand out the file on " +
+			"Redis and PostgreSQL",
 		Short: "26 seconds of light load, one file, on Redis",
 	},
 	{
 		Package: "cmd/verge", Test: "TestTheRecipesOfBackup",
-		Only:  "backup and restore of Redis, etcd and PostgreSQL by the commands of BACKUP.md",
+		Only:  "backup and restore of Redis and PostgreSQL by the commands of BACKUP.md",
 		Short: "backup and restore of bolt",
 	},
 	{
@@ -177,16 +177,6 @@ var Table = []Entry{
 		Package: "edge/deploy", Test: "TestTwoBuildsAreTheSame",
 		Only:  "the binary, built twice from two directories and compared",
 		Short: "the configuration of releases is read, and its builds are told to be reproducible",
-	},
-	{
-		Package: "kvadapters/etcd", Test: "TestKill9AndReturnUnderLoad",
-		Only:  "three kills of a server that comes back",
-		Short: "one",
-	},
-	{
-		Package: "kvadapters/etcd", Test: "TestALeaderKilledUnderLoadLosesNoAcknowledgedWrite",
-		Only:  "three kills of one leader after the other",
-		Short: "one",
 	},
 	{
 		Package: "kvadapters/postgres", Test: "TestAFailoverWhileTheLinkHangs",

@@ -91,7 +91,7 @@ func TestRead(t *testing.T) {
 		pkg  = `{"Action":"fail"}` + "\n"
 		pass = `{"Action":"pass","Test":"TestA"}` + "\n"
 		hung = `{"Action":"output","Test":"TestA","Output":"panic: test timed out after 1m0s\n"}` + "\n"
-		skip = `{"Action":"output","Test":"TestB","Output":"    b_test.go:9: SKIP: etcd is not installed\n"}` +
+		skip = `{"Action":"output","Test":"TestB","Output":"    b_test.go:9: SKIP: psql is not installed\n"}` +
 			"\n" + `{"Action":"skip","Test":"TestB"}` + "\n"
 		header = `{"Action":"output","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}` + "\n"
 		build  = `{"Action":"build-output","Output":"# core/api\n"}` + "\n" +
@@ -111,7 +111,7 @@ func TestRead(t *testing.T) {
 			run + hung + fail + pkg, outcome{failed: "TestA", hung: true}, ""},
 		{"a failure before the time ran out is one",
 			run + sub + hung + fail + pkg, outcome{failed: "TestA/contract_8"}, ""},
-		{"a program that is missing", run + pass + skip, outcome{skipped: "etcd is not installed"}, ""},
+		{"a program that is missing", run + pass + skip, outcome{skipped: "psql is not installed"}, ""},
 		{"a test skipped for another reason is passed over", run + pass + header, outcome{}, ""},
 		{"what does not compile is not caught", build, outcome{},
 			"does not compile: # core/api x.go:1:1: no"},

@@ -4,7 +4,6 @@ package main
 const (
 	harness = "./testharness/conformance "
 	redis   = "./kvadapters/redis "
-	etcd    = "./kvadapters/etcd "
 	pg      = "./kvadapters/postgres "
 	workers = "./edge/workers "
 	leases  = "TestTheFleetNever|TestOneIsolateIsExact|TestLeases|TestRemaining|TestLimitsHold"
@@ -2077,95 +2076,6 @@ func (g *groupState) unlock() {}`,
 		old:    `asking = code == "ASK"`,
 		new:    ``,
 		ask:    []string{redis + "TestClusterThatMovesASlot"},
-	},
-
-	// The store on etcd.
-	{
-		breaks: "etcd: a check that there is no item is not sent, and two use one token (I1)",
-		pkg:    "kvadapters/etcd",
-		old:    `case stored == nil: is(key, 0)`,
-		new:    `case stored == nil:`,
-		ask:    []string{etcd + "TestKV/commit"},
-	},
-	{
-		breaks: "etcd: a check by Tx holds on an item that has expired",
-		pkg:    "kvadapters/etcd",
-		old:    `aliveAfter(check.Tx, now)`,
-		new:    `aliveAfter(check.Tx, 0)`,
-		ask:    []string{etcd + "TestKV/items|TestKV/commit"},
-	},
-	{
-		breaks: "etcd: an item is there at the instant it expires",
-		pkg:    "kvadapters/etcd",
-		old:    `r.expires <= now`,
-		new:    `r.expires < now`,
-		ask:    []string{etcd + "TestKV/items"},
-	},
-	{
-		breaks: "etcd: a lease that somebody took over still holds",
-		pkg:    "kvadapters/etcd",
-		old:    `clientv3.Value(s.lease(p, held.TaskID)), "=", held.Lease`,
-		new:    `clientv3.CreateRevision(s.lease(p, held.TaskID)), ">", 0`,
-		ask:    []string{etcd + "TestKV/leases|TestKV/commit"},
-	},
-	{
-		breaks: "etcd: two instances claim one task",
-		pkg:    "kvadapters/etcd",
-		old:    `clientv3.ModRevision(was), "=", e.revision`,
-		new:    `clientv3.ModRevision(s.task(p, e.id)), ">", 0`,
-		ask:    []string{etcd + "TestKV/leases"},
-	},
-	{
-		breaks: "etcd: a commit whose reply was lost is said to have changed nothing",
-		pkg:    "kvadapters/etcd",
-		old:    `kv.ErrUnknown, err, help)`,
-		new:    `kv.ErrUnavailable, err, help)`,
-		ask:    []string{etcd + "TestALostReply|TestAContextThatEnds"},
-	},
-	{
-		breaks: "etcd: the request that crosses the quota, and is applied, is said to have changed nothing",
-		pkg:    "kvadapters/etcd",
-		old:    `if errors.Is(err, rpctypes.ErrNoSpace) { return $help, false`,
-		new:    `if errors.Is(err, rpctypes.ErrNoSpace) { return $help, true`,
-		ask:    []string{etcd + "TestAFullQuota"},
-	},
-	{
-		breaks: "etcd: a cancel that meets a claim leaves the task's entry behind",
-		pkg:    "kvadapters/etcd",
-		old:    `cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(s.due($task)), ">", 0))`,
-		new:    ``,
-		ask:    []string{etcd + "TestACancelThat"},
-	},
-	{
-		breaks: "etcd: instances that share a limit each allow all of it",
-		pkg:    "kvadapters/etcd",
-		old:    `clientv3.ModRevision(key), "=", was.revision`,
-		new:    `clientv3.ModRevision(key), ">", was.revision-1`,
-		ask:    []string{etcd + "TestSpend|TestInstancesTogether"},
-	},
-	{
-		breaks: "etcd: a request that one limit denies is charged to the others",
-		pkg:    "kvadapters/etcd",
-		old:    `ok = false }`,
-		new: `ok = false
-			continue
-		}
-		ok = true`,
-		ask: []string{etcd + "TestSpend"},
-	},
-	{
-		breaks: "etcd: the sweep takes away what another instance's clock has not seen expire",
-		pkg:    "kvadapters/etcd",
-		old:    `sortable(s.now().Add(-s.grace))`,
-		new:    `sortable(s.now())`,
-		ask:    []string{etcd + "TestWhatHasExpired|TestATaskAndACounter"},
-	},
-	{
-		breaks: "etcd: a server without a majority answers from what it remembers",
-		pkg:    "kvadapters/etcd",
-		old:    `s.client.Get(clientv3.WithRequireLeader(ctx), key, opts...)`,
-		new:    `s.client.Get(ctx, key, append(opts, clientv3.WithSerializable())...)`,
-		ask:    []string{etcd + "TestWithoutAMajority"},
 	},
 
 	// The store on PostgreSQL.

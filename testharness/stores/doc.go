@@ -1,5 +1,5 @@
 // Package stores starts real stores for Verge's own tests: redis-server, a
-// Redis Cluster, Sentinel, etcd, PostgreSQL. It is not for publishers: package testharness
+// Redis Cluster, Sentinel, PostgreSQL. It is not for publishers: package testharness
 // needs no store that has to be installed.
 //
 // Each store listens on loopback ports of its own, has a directory of its own
