@@ -33,7 +33,7 @@ LONGEST := ./testharness/conformance ./cmd/verge ./kvadapters/redis ./cmd/verge/
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 	@GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress \
 		$(GO) test -json $(if $(VERGE_LONG),$(RACE) -count=1,-short -p 6 -parallel 4) \
-		-timeout 30m $(LONGEST) ./...
+		-timeout $(if $(VERGE_LONG),60m,30m) $(LONGEST) ./...
 
 mutants: ## break the code, one small way at a time, and see that a test notices each
 	$(GO) run ./testharness/mutants

@@ -191,7 +191,7 @@ func (b *browser) send(method, address, from string, header http.Header, body []
 // elsewhere sends one request to another server than the service.
 func (h *Harness) elsewhere(method, address string, header http.Header, body []byte) *Response {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	h.must(err)

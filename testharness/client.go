@@ -94,7 +94,7 @@ func (h *Harness) Admin(method, path string, body any, pairs ...string) *Respons
 // end the test, because the caller may not be the test's own goroutine.
 func (h *Harness) do(method, url string, header http.Header, body []byte) *Response {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {

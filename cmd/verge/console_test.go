@@ -62,7 +62,7 @@ func newConsoleUser(t *testing.T, browser context.Context, base string) *console
 	}
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	t.Cleanup(cancel)
 	p := &consoleUser{t: t, ctx: ctx, base: base, axe: string(axe), seen: map[string]bool{}}
 	p.do(devtools(webauthn.Enable, webauthn.EnableParams{}),
@@ -121,7 +121,7 @@ func (p *consoleUser) open(path string) {
 // press clicks what the selector finds and waits for the page after it.
 func (p *consoleUser) press(selector string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Minute)
 	defer cancel()
 	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector)); err != nil {
 		p.t.Fatalf("pressing %s: %v\nat: %s\nthe page reads: %s", selector, err, p.at(), p.text())

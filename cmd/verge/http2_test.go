@@ -76,7 +76,7 @@ func TestServe_H2spec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	// It ends with an error if any case failed, so its report decides.
 	out, err := exec.CommandContext(ctx, program, "--tls", "--insecure", "--host", "127.0.0.1", "--port",
@@ -103,7 +103,7 @@ func TestServe_ChromiumUploads(t *testing.T) {
 		// A new context has no connection yet.
 		ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 		defer end()
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 		defer cancel()
 		submit := fmt.Sprintf(`(() => {
 			const form = document.createElement("form"), field = document.createElement("textarea");

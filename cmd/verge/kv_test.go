@@ -87,7 +87,7 @@ func TestKVCheckTakesWhatServeTakes(t *testing.T) {
 	m.RequireUserAuth("verge", "right")
 	p, stdout, stderr := testProgram()
 	for name, text := range map[string]string{
-		"/verge.toml": "kv = \"redis://verge@" + m.Addr() + "\"\n" +
+		"/verge.toml": "kv = \"redis://verge@" + m.Addr() + "?read_timeout=5m\"\n" +
 			"[store]\npassword_file = \"/password\"\nprefix = \"ours\"\n",
 		"/password": "right\n",
 		"/wrong":    "wr0ng\n",

@@ -19,7 +19,7 @@ import (
 )
 
 func read(t *testing.T, conn net.Conn) *http.Response {
-	conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(5 * time.Minute))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)

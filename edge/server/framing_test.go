@@ -31,7 +31,7 @@ func onEach(t *testing.T, paths []string, test func(t *testing.T, path string, c
 					if base == encrypted {
 						conn = tls.Client(conn, client)
 					}
-					conn.SetDeadline(time.Now().Add(30 * time.Second))
+					conn.SetDeadline(time.Now().Add(5 * time.Minute))
 					return conn
 				})
 			})

@@ -32,7 +32,7 @@ func dialHTTP2(t *testing.T, base string, client *tls.Config) *h2Conn {
 	config := client.Clone()
 	config.NextProtos = []string{"h2"}
 	conn := tls.Client(dial(t, base), config)
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	c := &h2Conn{t: t, conn: conn, frames: http2.NewFramer(conn, conn)}
 	c.frames.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.fields = hpack.NewEncoder(&c.block)

@@ -107,7 +107,7 @@ func TestSignalsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	nothing := func(p kv.Partition) { t.Errorf("heard %q", p) }
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for _, option := range []string{"signals=off", "pooler=transaction"} {
 		s := open(t, server.URL("verge")+"&"+option, postgres.Config{})
@@ -160,7 +160,7 @@ func TestCommitsDoNotWaitForSignals(t *testing.T) {
 	const held = `SELECT count(*) FROM pg_locks
 		WHERE granted AND locktype = 'object' AND classid = 'pg_database'::regclass AND objid = 0`
 	for start := time.Now(); server.Do(held) != int64(1); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > 5*time.Minute {
 			t.Fatal("nobody holds the lock, so this proves nothing")
 		}
 	}

@@ -300,7 +300,7 @@ func TestEngines(t *testing.T) {
 			}
 			tests := testsFor(e.name, full)
 			// The parallel tests of a child wait most of the time.
-			args := []string{"-test.v", "-test.parallel=4", "-test.timeout=10m",
+			args := []string{"-test.v", "-test.parallel=4", "-test.timeout=40m",
 				"-test.run=^(" + strings.Join(tests, "|") + ")$"}
 			turn := ""
 			if !full {

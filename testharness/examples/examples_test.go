@@ -270,7 +270,7 @@ func TestTheStaticPage(t *testing.T) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(server.URL+"/")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(cancel)
 	press := func(selector string) {
 		becomes(t, ctx, `String(document.querySelector('`+selector+`')?.click() !== null)`,

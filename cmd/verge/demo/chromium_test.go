@@ -133,7 +133,7 @@ func (w *walk) tab(running context.Context, before ...step) {
 	w.t.Helper()
 	ctx, end := chromedp.NewContext(running, chromedp.WithNewBrowserContext())
 	w.t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	w.t.Cleanup(cancel)
 	w.ctx = ctx
 	w.do(before...)

@@ -698,7 +698,7 @@ func TestMarks(t *testing.T) {
 func (f *fixture) stream(query, lastEventID string, n int, ready func()) (ids, rows []string) {
 	f.t.Helper()
 	// If the stream stays silent, the test fails.
-	ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+"/inbox/stream"+query, nil)
 	if err != nil {
@@ -776,7 +776,7 @@ func TestStream(t *testing.T) {
 
 func TestCloseEndsStreams(t *testing.T) {
 	f := newFixture(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a stream that goes on fails the test
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a stream that goes on fails the test
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+"/inbox/stream", nil)
 	if err != nil {
