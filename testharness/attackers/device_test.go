@@ -1,10 +1,11 @@
 package attackers
 
-var wallet = foothold{"Whoever builds a wallet of their own", []row{
+var wallet = foothold{"An attacker who builds a wallet", []row{
 	{
-		says: "It proves an age only by a document whose issuer an anchor of the method stands " +
-			"for, signed with the key that the document names, as an answer to this session's question at " +
-			"this address. What proves nothing is refused, and the address goes on waiting.",
+		says: "The wallet proves an age only by a document of an issuer that an anchor of the " +
+			"method covers, signed with the key that the document names, in response to this " +
+			"session's question at this address. Any other response is rejected, and the address " +
+			"remains open.",
 		tries: "documents that are altered, made up, expired, of another kind, or of an issuer " +
 			"or a signer that no anchor stands for",
 		gets: "400 for each",
@@ -48,16 +49,16 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 			"core/cbor:TestManyKeys", "core/cbor:TestItemsAreLimited"},
 	},
 	{
-		says: "An anchor that the operator takes away proves nothing from then on, also not by an " +
-			"answer that was taken before and whose browser has not come yet.",
+		says: "An anchor that the operator removes is no proof after that, even for a response " +
+			"that was accepted before and whose browser has not come yet.",
 		tries: "a good answer after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
 			"core/hosted:TestBox_ChangedMeanwhile", "cmd/verge:TestTrust_Changes"},
 	},
 	{
-		says: "An answer counts for no higher age than the wallet was asked for, whatever the " +
-			"publisher asks for meanwhile.",
+		says: "A response counts for no higher age than the session asked for, even if the " +
+			"publisher asks for more later.",
 		tries: "an answer for 16, and a verdict of a phone, after the publisher asks for 21",
 		gets:  "the page to do the step again",
 		proof: []string{"core/hosted:TestBox_ChangedMeanwhile", "core/hosted:TestBox_CacheTooOld",
@@ -65,8 +66,8 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{
-		says: "By way of the browser, an answer counts for the page's own origin and question " +
-			"alone. A user who declines loses no attempt.",
+		says: "Through the browser, a response counts only for the page's own origin and question. " +
+			"A user who declines loses no attempt.",
 		tries: "an answer that a wallet gave to another site, to another question, by another " +
 			"protocol, or that was changed on its way",
 		gets: "400 or a failed attempt",
@@ -87,8 +88,8 @@ var wallet = foothold{"Whoever builds a wallet of their own", []row{
 
 var codeSender = foothold{"Anyone who sends the code of their own session to another person", []row{
 	{
-		says: "The person who answers proves for that session, because an answer from another " +
-			"device has no tie to a browser. The wallet names the site.",
+		says: "The person who responds is verified for that session, because a response from " +
+			"another device has no tie to a browser. The wallet names the site.",
 		tries: "to have a victim's wallet answer the code on the sender's page",
 		gets:  "the sender's browser completes the session",
 		proof: []string{
@@ -97,9 +98,9 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 		},
 	},
 	{
-		says: "With cross_device = false, only a wallet on the browser's own device can " +
-			"answer, and its user returns to a browser that completes nothing unless it is " +
-			"the one that asks.",
+		says: "With cross_device = false, only a wallet on the browser's own device can respond, " +
+			"and its user returns to a browser that completes the session only if it began the " +
+			"session.",
 		tries: "the code, the address without its suffix, a hand-off to the victim's phone, " +
 			"and an answer from " +
 			"before the setting changed",
@@ -113,27 +114,27 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 		proof: []string{"testharness/methodtest:TestAWalletOnTheSameDevice"},
 	},
 	{
-		says:  "Which wallet answers the browser's own dialog is the browser's choice.",
+		says:  "The browser chooses the wallet that responds to its own dialog.",
 		tries: "a response by the Digital Credentials API with cross_device = false",
 		gets:  "it is judged as any other",
 		proof: []string{"core/method/openid4vp:TestCrossDevice_TheBrowserChooses"},
 	},
 }}
 
-var passkeys = foothold{"Whoever has a device with a passkey", []row{
+var passkeys = foothold{"The holder of a device with a passkey", []row{
 	{
-		says: "They complete sessions of the integrations that take it: up to the level and the " +
-			"ages for which it was made, by a method that the integration offers under settings that are " +
-			"no stricter, and until its time is over. What is not taken changes nothing, and " +
-			"the page says why.",
+		says: "They complete sessions of the integrations that accept the passkey: up to the level " +
+			"and the ages for which it was created, by a method that the integration offers " +
+			"under settings that are no stricter, and until its time is over. A rejected passkey " +
+			"changes no state, and the page has the reason.",
 		tries: "one of L1 for L2, of another method, a lower age, another publisher or weaker " +
 			"settings, and one that is over, ended, deleted or blocked",
 		gets:  "the page with the other methods; no attempt is counted",
 		proof: []string{"core/hosted:TestAPasskeyThatIsNotAccepted", "core/passkey:TestWhatAPasskeyIsWorth"},
 	},
 	{
-		says: "It counts while that by which it was made holds: the kind and the settings of the " +
-			"method, the trust anchor, and its publisher.",
+		says: "A passkey counts while its basis holds: the kind and the settings of the method, " +
+			"the trust anchor, and its publisher.",
 		tries: "one whose anchor was removed, whose method is of another kind or has other settings, whose " +
 			"publisher is archived, and one that is to stand for what was saved after the check",
 		gets: "the page with the other methods",
@@ -156,9 +157,9 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 			"core/hosted:TestOwnStepsAreForNoSession"},
 	},
 	{
-		says: "A passkey is made of a check that has just succeeded, once, in the browser that " +
-			"was checked, and never of another passkey, of a sandbox outside of dev, or of a check from " +
-			"before the operator has ended the publisher's passkeys.",
+		says: "A passkey is created from a check that has just succeeded, once, in the browser " +
+			"that was checked. It is never created from another passkey, from a sandbox outside " +
+			"of dev, or from a check before the operator ended the publisher's passkeys.",
 		tries: "to make one before the success, after a failure, of another's session, twice, " +
 			"under another's id, and out of a session that a passkey or a sandbox completed, or that " +
 			"completed before all were ended",
@@ -170,25 +171,26 @@ var passkeys = foothold{"Whoever has a device with a passkey", []row{
 			"core/webauthn:TestVerifyRegistration"},
 	},
 	{
-		says:  "If the device counts the uses of a passkey, using a copy blocks the passkey for good.",
+		says: "If the device counts the uses of a passkey, use of a copy blocks the passkey " +
+			"permanently.",
 		tries: "a copy that counts less, and two uses of one count at once",
 		gets:  "a blocked passkey; one use",
 		proof: []string{"core/passkey:TestCounters", "core/passkey:TestTwoUsesOfOneCounterValue",
 			"core/passkey:TestAUseThatIsOvertaken"},
 	},
 	{
-		says: "Publishers do not learn of it: what validate and the events say is the same as " +
-			"after any check.",
+		says: "Publishers cannot see that a passkey was used: validate and the events have the " +
+			"same content as after any check.",
 		tries: "as two publishers, to find the same user by the passkey",
 		gets:  "facts without it",
 		proof: []string{"testharness/conformance:TestPasskeys"},
 	},
 }}
 
-var revoked = foothold{"Documents that were revoked", []row{
+var revoked = foothold{"Revoked documents", []row{
 	{
-		says: "Status lists and revocation lists are not read. A document counts until it " +
-			"expires, or until its signer's certificate does, or its anchor is taken away.",
+		says: "Status lists and revocation lists are not read. A document counts until it or its " +
+			"signer's certificate expires, or its anchor is removed.",
 		tries: "a document with a status list",
 		gets:  "it is taken as if it had none",
 		proof: []string{"core/method/openid4vp/mdoc:TestVectors",
@@ -196,11 +198,11 @@ var revoked = foothold{"Documents that were revoked", []row{
 	},
 }}
 
-var shared = foothold{"Passkeys that are shared", []row{
+var shared = foothold{"Shared passkeys", []row{
 	{
-		says: "Devices that copy passkeys to each other count nothing, so nobody sees a copy. " +
-			"Whoever has the account that copies them, or may unlock the device, goes on with the " +
-			"passkey of another.",
+		says: "Devices that copy passkeys to each other do not count uses, so a copy is not " +
+			"noticed. Anyone who has the account that copies them, or can unlock the device, can " +
+			"use the passkey of another person.",
 		tries: "the same passkey on two devices that do not count",
 		gets:  "both are taken",
 		proof: []string{"core/passkey:TestCounters"},

@@ -1,11 +1,8 @@
-// Package attackers shows what one foothold is worth: for each place from which
-// somebody can attack a Verge, what they try and what they get. It has only
-// tests. Each row of its tables attacks a running service, or names the test
-// elsewhere that does.
+// Package attackers has the threat model: each attacker, each attempt and its result. It has only tests. Each
+// row of its tables attacks a running service, or names the test elsewhere that does.
 //
-// `go generate` writes the tables to ATTACKERS.md. The doc comment of package
-// core has the tables' sentences word for word. TestTheDocuments checks both. So
-// if you want to promise something, add a row that shows it.
+// To state a new threat or promise, add a row, and run go generate. It writes the sentences to SECURITY.md
+// and the tables to ATTACKERS.md. TestTheDocuments compares both files with the tables.
 package attackers
 
 //go:generate go test -run ^TestTheDocuments$ . -update

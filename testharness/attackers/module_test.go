@@ -1,9 +1,10 @@
 package attackers
 
-var signedModule = foothold{"A WebAssembly module that is trusted", []row{
+var signedModule = foothold{"A trusted WebAssembly module", []row{
 	{
-		says: "It has the authority of the key ring: it has anything sealed, opened and signed, reads and " +
-			"writes the store, posts to any public address and answers every request.",
+		says: "It has the authority of the key ring: it can have any data sealed, opened and " +
+			"signed, reads and writes the store, posts to any public address and responds to " +
+			"every request.",
 		tries: "to have tokens sealed, opened and signed",
 		gets:  "what the core gets natively, byte for byte",
 		proof: []string{"edge/wasmhost:TestGuestsAndHostsSealAlike"},
@@ -15,8 +16,8 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 			"edge/egress:TestPublicDestinationsAreAllowed"},
 	},
 	{
-		says: "It sees no key, file or other process. If it breaks the protocol, its guests end and the " +
-			"server goes on.",
+		says: "It sees no key, file or other process. If it breaks the protocol, its guests end " +
+			"and the server continues.",
 		tries: "every notice and effect, malformed and in any order",
 		gets:  "the end of its own guest; a neighbour goes on answering",
 		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSayInNotices",
@@ -36,23 +37,23 @@ var signedModule = foothold{"A WebAssembly module that is trusted", []row{
 			"edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack"},
 	},
 	{
-		says:  "A loop without end stops the process, except where interruptible is set.",
+		says:  "An endless loop stops the process, unless interruptible is set.",
 		tries: "a loop without end, with `interruptible`",
 		gets:  "an end at the request's deadline",
 		proof: []string{"edge/wasmhost:TestGuestsThatFail", "cmd/verge:TestGuestsThatFailUnderAServer"},
 	},
 	{
-		says:  "Sent by an operator, it does not replace a later version.",
+		says:  "If an operator sends it, it does not replace a later version.",
 		tries: "an older signed module, or one below `module_min_version`",
 		gets:  "409, and the module in use goes on",
 		proof: []string{"edge/modules:TestOlderModulesAreRefused", "edge/modules:TestTrust"},
 	},
 }}
 
-var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
+var unsignedModule = foothold{"An untrusted WebAssembly module", []row{
 	{
-		says: "It runs in dev alone: elsewhere a module needs its digest in the configuration " +
-			"or a signature by the key that is there.",
+		says: "It runs in dev alone: elsewhere a module needs its digest in the configuration or a " +
+			"signature by the configured key.",
 		tries: "a module without pin and signature, with a signature by another key, with another module's " +
 			"signature",
 		gets: "refused, with the reason; the module in use goes on",
@@ -62,8 +63,8 @@ var unsignedModule = foothold{"A WebAssembly module that nobody trusts", []row{
 			"cmd/verge:TestHangUpReadsPins"},
 	},
 	{
-		says: "Neither the digest nor the signature protects against somebody who can write to the " +
-			"directory of compiled modules, since those are machine code.",
+		says: "Neither the digest nor the signature protects against an attacker who can write to " +
+			"the directory of compiled modules, since those are machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "refused at start, with what to do",
 		proof: []string{"edge/modules:TestCheckCache"},

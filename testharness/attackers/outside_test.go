@@ -18,9 +18,9 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-var network = foothold{"Anybody on the network", []row{
+var network = foothold{"Anyone on the network", []row{
 	{
-		says: "They make no token, session id or key that is taken, and no answer tells why.",
+		says: "Forged tokens, session ids and keys are rejected, and no response tells the reason.",
 		tries: "result tokens: altered, cut, made up, of another kind, sealed by a ring of their own under " +
 			"the same key id",
 		gets: "400 `INVALID_TOKEN` for each in the same words; the real token stays good",
@@ -81,7 +81,8 @@ var network = foothold{"Anybody on the network", []row{
 		},
 	},
 	{
-		says:  "Nothing of another deployment is taken, even where it has the same key ring.",
+		says: "Tokens and keys of another deployment are rejected, even if it has the same key " +
+			"ring.",
 		tries: "a session id and a result token that the same keys made for another host",
 		gets:  "404, and 400 `INVALID_TOKEN`",
 		do: func(t *testing.T) {
@@ -103,8 +104,8 @@ var network = foothold{"Anybody on the network", []row{
 			"core/api:TestPreflightsAndPagesAreLimitedByAddress"},
 	},
 	{
-		says: "After twenty wrong operator tokens in a minute, no token of the address is judged until " +
-			"the minute ends, and the audit names the address.",
+		says: "After twenty wrong operator tokens in a minute, no token of the address is checked " +
+			"until the minute ends, and the audit names the address.",
 		tries: "operator tokens, over and over, at the operators' API and at the console, and then the " +
 			"right one",
 		gets: "401 twenty times in all, then 429 with `Retry-After`, for the right one, too, until the " +
@@ -142,7 +143,7 @@ var network = foothold{"Anybody on the network", []row{
 		proof: []string{"testharness/conformance:TestClientAddress", "edge/server:TestClientAddr"},
 	},
 	{
-		says:  "An idle or slow connection costs a connection and keeps no request of others waiting.",
+		says:  "An idle or slow connection occupies one connection and delays no request of others.",
 		tries: "a thousand connections that send half a request and stop",
 		gets:  "408; others are served as before",
 		proof: []string{"cmd/verge:TestI15IdleConnectionsCostNobodyElseAnything",
@@ -152,8 +153,9 @@ var network = foothold{"Anybody on the network", []row{
 
 var sibling = foothold{"Another host of the same domain", []row{
 	{
-		says: "A cookie that it plants in a browser counts as none of ours. So a login there completes no " +
-			"session of an attacker, and nobody is signed in to the console as somebody else.",
+		says: "A cookie that this host plants in a browser is ignored. So a login there completes " +
+			"no session of an attacker, and a user of the console is never signed in as another " +
+			"person.",
 		tries: "cookies of its own session, for the whole domain, with white space before their names",
 		gets:  "403 for the login, and the page to sign in: browsers keep `__Host-` names to one host",
 		proof: []string{"cmd/verge:TestPlantedCookies", "cmd/verge:TestPlantedCookiesInChromium",
@@ -178,10 +180,9 @@ func (s *service) submit(f testharness.Form) *testharness.Response {
 
 var browser = foothold{"A browser", []row{
 	{
-		says: "It can read, alter, share and repeat what it is sent. What it is sent is " +
-			"sealed, and the store decides: " +
-			"it sees no state and no user id, undoes no outcome, wins back no attempt and uses " +
-			"no result twice.",
+		says: "It can read, change, share and repeat its messages. They are sealed, and the store " +
+			"decides: the browser sees no state and no user id, and it cannot undo an outcome, " +
+			"regain an attempt or use a result twice.",
 		tries: "to read `state` and `external_user_id` out of its link",
 		gets:  "bytes that say nothing",
 		do: func(t *testing.T) {
@@ -269,16 +270,16 @@ var browser = foothold{"A browser", []row{
 			"core/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
-		says: "Where a method of an OpenID provider has max_age, an earlier sign-in there proves nothing, " +
-			"even if the user changed the address.",
+		says: "If a method of an OpenID provider has max_age, an earlier sign-in there is no " +
+			"proof, even if the user changed the address.",
 		tries: "to take `max_age` out of the address of an OpenID provider at which somebody signed in " +
 			"yesterday",
 		gets:  "nothing is decided: the ID token must say when the user signed in",
 		proof: []string{"core/method/oidc:TestMaxAge"},
 	},
 	{
-		says: "Another site in it can neither frame a page nor, where the browser names the " +
-			"site, post a form.",
+		says: "Another site in the browser cannot frame a page. It cannot post a form either, if " +
+			"the browser names the site.",
 		tries: "a form of another site that approves",
 		gets:  "403; the session stays as it was",
 		do: func(t *testing.T) {
@@ -319,9 +320,9 @@ var browser = foothold{"A browser", []row{
 		},
 	},
 	{
-		says: "Browsers of today name it over https. A form from one that does not is taken, even with " +
-			"\"Origin: null\", which privacy settings cause. To post that form, another site " +
-			"has to know the session's link.",
+		says: "Current browsers name it over https. A form of a browser that does not is accepted, " +
+			"even with \"Origin: null\", which privacy settings cause. To post that form, " +
+			"another site has to know the session's link.",
 		tries: "a form of another site that approves, in a browser that does not name the site",
 		gets:  "400 without the session's link: the session stays as it was",
 		do: func(t *testing.T) {
@@ -359,9 +360,10 @@ func publicly(t *testing.T) *service {
 	return s
 }
 
-var phone = foothold{"Whoever has the link of a hand-off", []row{
+var phone = foothold{"The holder of a hand-off link", []row{
 	{
-		says: "The first device that begins does the step, once, and every later one is told so.",
+		says: "The first device that begins does the step, once. Every later device gets a page " +
+			"that explains this.",
 		tries: "to begin on a second phone, to repeat a verdict, and to use a forged, expired " +
 			"or replaced link",
 		gets: "409 or 410, and one verdict",
@@ -370,22 +372,23 @@ var phone = foothold{"Whoever has the link of a hand-off", []row{
 			"testharness/methodtest:TestAPhoneWithoutCookies"},
 	},
 	{
-		says: "It gets no flow token and no result, and completes no session: that needs the " +
-			"browser that waits.",
+		says: "The device gets no flow token and no result, and completes no session: only the " +
+			"waiting browser does.",
 		tries: "to complete the session on the phone, or in another browser than the one that waits",
 		gets:  "a session that is pending until that browser comes",
 		proof: []string{"testharness/methodtest:TestMethods", "testharness/methodtest:TestAWalletOnThePhone"},
 	},
 	{
-		says:  "Looking at the link changes nothing.",
+		says:  "A look at the link changes no state.",
 		tries: "GET and HEAD, as of a link scanner, and a form that another site posts",
 		gets:  "a page, or 403, and no commit",
 		proof: []string{"testharness/methodtest:TestTheLinkForThePhoneIsLookedAt",
 			"testharness/methodtest:TestHandOffsThatAreNone"},
 	},
 	{
-		says: "Whoever is sent the link of somebody else's session, and says that their own " +
-			"computer shows its number, proves for that session: the page names the site and warns of it.",
+		says: "A person who receives the link of another person's session, and confirms that the " +
+			"own computer shows its number, is verified for that session: the page names the " +
+			"site and warns.",
 		tries: "to have a victim's phone prove for one's own session",
 		gets: "a page that names the site, shows the number and warns, and nothing until the " +
 			"victim confirms",
@@ -394,17 +397,17 @@ var phone = foothold{"Whoever has the link of a hand-off", []row{
 	},
 }}
 
-var estimates = foothold{"Whoever estimates ages", []row{
+var estimates = foothold{"The age estimator", []row{
 	{
-		says: "They see the photos, without the place, the time and the device that the file has of " +
-			"them, and nothing of the session, its user or its publisher.",
+		says: "It sees the photos, without the place, the time and the device that a photo's file " +
+			"contains. It sees no data of the session, its user or its publisher.",
 		tries: "to read the metadata of a photo",
 		gets:  "the orientation alone",
 		proof: []string{"core/method/estimator:TestPicture_WithoutMetadata",
 			"core/method/estimator:TestEstimator_Metadata"},
 	},
 	{
-		says:  "They get at most ten photos of a session, and each form's once.",
+		says:  "It gets at most ten photos of a session, and the photo of each form once.",
 		tries: "to have a browser's photos sent again, by answers that decide nothing",
 		gets:  "one photo of each form, and ten of a session",
 		proof: []string{"testharness/methodtest:TestForm_SendsItsPictureOnce",
@@ -412,10 +415,10 @@ var estimates = foothold{"Whoever estimates ages", []row{
 	},
 }}
 
-var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
+var boxHolder = foothold{"Anyone who knows the response address of a wallet", []row{
 	{
-		says: "They answer once, if the method believes the answer. What it does not believe " +
-			"changes nothing.",
+		says: "They can respond once, if the method accepts the response. A rejected response " +
+			"changes no state.",
 		tries: "an answer that was made for another address, session or publisher, or is none",
 		gets:  "400 or 404, and the true answer still counts",
 		proof: []string{"testharness/methodtest:TestAnswersThatAreNone",
@@ -428,8 +431,8 @@ var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 			"testharness/methodtest:TestAnAnswerThatComesTooLate"},
 	},
 	{
-		says: "They complete no session by it: that needs the browser that asks, and, for an " +
-			"answer from its own device, a code that this browser brings back.",
+		says: "They cannot complete the session: this needs the browser that asks, and, for a " +
+			"response from its own device, a code that this browser brings back.",
 		tries: "to complete a session by an answer alone, or with the code in another browser",
 		gets:  "a session that is pending",
 		proof: []string{"testharness/methodtest:TestAnAnswerFromAnotherDevice",
@@ -438,10 +441,10 @@ var boxHolder = foothold{"Whoever knows where an answer is posted", []row{
 	},
 }}
 
-var publicKey = foothold{"A public key, which anybody can read", []row{
+var publicKey = foothold{"A public key, which anyone can read", []row{
 	{
 		says: "It starts sessions of its one integration, with a state and a user id of the " +
-			"caller's choice, and does nothing else.",
+			"caller's choice. It has no other right.",
 		tries: "a session with another user's `external_user_id`",
 		gets:  "a session; the event says what the caller said, so a publisher must not take it for proven",
 		do: func(t *testing.T) {
@@ -481,8 +484,7 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 		},
 	},
 	{
-		says: "Result tokens of its sessions go to the callback origins that the integration lists and " +
-			"nowhere else.",
+		says:  "Result tokens of its sessions go only to the callback origins of the integration.",
 		tries: "a callback elsewhere, from a program that sends no `Origin`",
 		gets:  "400 for `callback_url`",
 		do: func(t *testing.T) {
@@ -524,7 +526,7 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 		},
 	},
 	{
-		says:  "It does not lead to other visitors' sessions.",
+		says:  "It gives no access to other visitors' sessions.",
 		tries: "the `Idempotency-Key` that another visitor's page may have sent",
 		gets:  "400: none is taken with a public key",
 		do: func(t *testing.T) {
@@ -540,7 +542,7 @@ var publicKey = foothold{"A public key, which anybody can read", []row{
 
 var othersKey = foothold{"Another publisher's secret key", []row{
 	{
-		says:  "To it, this publisher's sessions, tokens and integrations look as if they did not exist.",
+		says:  "This publisher's sessions, tokens and integrations do not exist for it.",
 		tries: "a result token of this publisher",
 		gets:  "400 `INVALID_TOKEN`; the token stays good for this publisher",
 		do: func(t *testing.T) {
@@ -572,7 +574,7 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 		},
 	},
 	{
-		says: "A publisher's own key that is stolen does what the publisher can do, until " +
+		says: "A stolen key of this publisher does everything that the publisher can do, until " +
 			"five seconds after it is revoked.",
 		tries: "a stolen key, before and after the operator revokes it",
 		gets:  "sessions and results, then 401",
@@ -623,8 +625,8 @@ func (s *service) startOther() string {
 
 var receiver = foothold{"A webhook receiver", []row{
 	{
-		says: "It learns its own events and nothing else, and what it answers, or does not, " +
-			"delays nobody else's.",
+		says: "It receives its own events only. Its response, or a missing response, delays no " +
+			"other receiver.",
 		tries: "to hang",
 		gets:  "its event tried again later; another publisher's is delivered",
 		do: func(t *testing.T) {
@@ -669,7 +671,8 @@ var receiver = foothold{"A webhook receiver", []row{
 		},
 	},
 	{
-		says:  "It leads the service to no private address, neither by a redirect nor by a name.",
+		says: "It cannot lead the service to a private address, neither by a redirect nor by a " +
+			"name.",
 		tries: "a redirect",
 		gets:  "nothing: it is not followed",
 		do: func(t *testing.T) {

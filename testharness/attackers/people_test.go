@@ -141,8 +141,8 @@ func wantPage(t testing.TB, what string, r *testharness.Response, status int) {
 
 var consoleSite = foothold{"Another site, in a browser that is signed in to the console", []row{
 	{
-		says: "It neither frames a page nor acts: a form counts only with the token of its session " +
-			"and action, and requests from other domains carry no cookie.",
+		says: "It can neither frame a page nor act: a form counts only with the token of its " +
+			"session and action, and requests from other domains carry no cookie.",
 		tries: "a form without a token, with that of another action or session, from another site, or by GET",
 		gets:  "403 for each form, and nothing is changed",
 		do: func(t *testing.T) {
@@ -180,7 +180,7 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 
 var member = foothold{"A member of a publisher", []row{
 	{
-		says:  "They see their own publisher. Another's things look as if they did not exist.",
+		says:  "They see their own publisher. Objects of another publisher do not exist for them.",
 		tries: "another publisher's ids in paths, queries, cursors and forms",
 		gets:  "404 for each, whoever asks",
 		do: func(t *testing.T) {
@@ -216,8 +216,8 @@ var member = foothold{"A member of a publisher", []row{
 			"core/console:TestAnotherPublishersThingsAreNotThere"},
 	},
 	{
-		says: "They do what their role may, and a change of role, a removal and a sign-out hold at " +
-			"once everywhere.",
+		says: "They have the rights of their role. A change of role, a removal and a sign-out take " +
+			"effect immediately everywhere.",
 		tries: "every operation in every role, with a form of their own",
 		gets:  "403 where the role may not",
 		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
@@ -254,9 +254,9 @@ func revokeToken(s *service, cookie, path string) string {
 	return s.formToken(cookie, path, "revoke-key")
 }
 
-var ticket = foothold{"Whoever finds an invitation or a sign-in link", []row{
+var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 	{
-		says:  "It works once, and looking at it uses nothing up.",
+		says:  "It works once. A look at it does not use it.",
 		tries: "a link that was looked at, twenty times at once at two instances, and once more",
 		gets:  "one session",
 		do: func(t *testing.T) {
@@ -287,8 +287,8 @@ var ticket = foothold{"Whoever finds an invitation or a sign-in link", []row{
 			"core/member:TestOneOfTwoWhoUseAnInvitationAtOnceWins", "core/member:TestLostReplies"},
 	},
 	{
-		says: "An invitation ends after a day and a link after five minutes, and both as soon as " +
-			"whoever made them may make none any more.",
+		says: "An invitation ends after a day and a link after five minutes. Both end when their " +
+			"author loses the right to create them.",
 		tries: "late ones, and those of an operator token that was revoked or of an admin who " +
 			"is none any more",
 		gets: "the page that says it does not work any more",
@@ -297,10 +297,11 @@ var ticket = foothold{"Whoever finds an invitation or a sign-in link", []row{
 	},
 }}
 
-var stolenToken = foothold{"Whoever has stolen an operator token", []row{
+var stolenToken = foothold{"The thief of an operator token", []row{
 	{
-		says: "They do what its role may, until it is revoked. That ends at once all sessions, links and " +
-			"invitations that stand on it. The members whom they let in stay.",
+		says: "They have the rights of its role, until it is revoked. That ends immediately all " +
+			"sessions, links and invitations that depend on it. The members whom they let in " +
+			"stay.",
 		tries: "a session, a sign-in link and an invitation made with it, after it is revoked",
 		gets:  "401, the page to sign in, and pages that say that they do not work any more",
 		do: func(t *testing.T) {
@@ -329,9 +330,9 @@ var stolenToken = foothold{"Whoever has stolen an operator token", []row{
 	},
 }}
 
-var viewer = foothold{"An operator who may only look", []row{
+var viewer = foothold{"An operator with the role viewer", []row{
 	{
-		says:  "They see every publisher and change nothing.",
+		says:  "They see every publisher and cannot change any state.",
 		tries: "every call that changes something, with the version that is there",
 		gets:  "403 for each",
 		do: func(t *testing.T) {

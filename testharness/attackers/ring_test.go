@@ -62,9 +62,10 @@ func webhookOf(t testing.TB, ring *token.Ring, item kv.Item) (secret, url string
 	return c.Secret, c.URL
 }
 
-var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
+var replacedRing = foothold{"The holder of a replaced key ring", []row{
 	{
-		says:  "They make nothing that is dated more than five minutes after the replacement.",
+		says: "They cannot create any data with a date later than five minutes after the " +
+			"replacement.",
 		tries: "a session id dated today, and a result token for it",
 		gets:  "404, and 400 `INVALID_TOKEN`",
 		do: func(t *testing.T) {
@@ -115,7 +116,7 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		says:  "They open what it has sealed.",
+		says:  "They can open all data that it has sealed.",
 		tries: "with a copy of the store from then: webhook secrets and URLs",
 		gets:  "both, so set new webhook secrets after a leak",
 		do: func(t *testing.T) {
@@ -147,9 +148,9 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
 	{
-		says: "With the store to write to, they make, dated before the replacement, outcomes of " +
-			"sessions, which reconcile shows and validate does not take, and events, until the " +
-			"key is retired.",
+		says: "With write access to the store, they create, dated before the replacement, outcomes " +
+			"of sessions, which reconcile shows and validate rejects, and events, until the key " +
+			"is retired.",
 		tries: "with the store to write to: a session of twenty days ago and its outcome",
 		gets:  "`COMPLETED` by reconcile; 410 by validate; 404 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
@@ -188,8 +189,8 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		says: "Of what is kept for longer they make nothing any more, once the service has signed " +
-			"all of it again with the new key. That is done about six minutes after that key begins to seal.",
+		says: "They cannot create long-lived records once the service has signed all of them again " +
+			"with the new key. That is done about six minutes after the new key becomes active.",
 		tries: "with the store to write to: the record of a secret key of their own",
 		gets:  "401, from then on",
 		do: func(t *testing.T) {
@@ -229,7 +230,7 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 			"core/keyset:TestEverythingThatLasts", "core/keyset:TestASetOfAReplacedRing"},
 	},
 	{
-		says: "What they have planted by then stays.",
+		says: "Records that they have planted by then stay.",
 		tries: "with the store to write to, as soon as the new key seals: a secret key and an " +
 			"operator token of their own",
 		gets: "both work for good, also after the old ring key is retired: look at keys, operator " +
@@ -248,8 +249,9 @@ var replacedRing = foothold{"Whoever holds a ring that was replaced", []row{
 		},
 	},
 	{
-		says: "So does what they plant after they have put back, while no instance runs, the set of " +
-			"keys as it was in those minutes, or the whole store as it was before.",
+		says: "The same is true for records that they plant after they have restored, while no " +
+			"instance runs, the set of keys of those minutes, or the whole store of an earlier " +
+			"time.",
 		tries: "with the store to write to: to put both back, before an instance starts",
 		gets: "a time like that after the rotation: about six minutes in which what they plant " +
 			"is signed again",
@@ -269,9 +271,9 @@ func (s *service) ownOperator(days int) (text string, at kv.Key, object []byte) 
 	return text, at, object
 }
 
-var currentRing = foothold{"Whoever holds the current ring", []row{
+var currentRing = foothold{"The holder of the current key ring", []row{
 	{
-		says:  "They make every session id, token and record, and open everything that is sealed.",
+		says:  "They create every session id, token and record, and open all sealed data.",
 		tries: "a session id, and a link to a callback of their own",
 		gets:  "a session that is `PENDING`, and a user who is led to their callback with a result",
 		do: func(t *testing.T) {
@@ -306,8 +308,8 @@ var currentRing = foothold{"Whoever holds the current ring", []row{
 		},
 	},
 	{
-		says: "A result still needs its completed outcome in the store: without writing there they " +
-			"validate no session that nobody completed.",
+		says: "A result still needs its completed outcome in the store: without write access they " +
+			"cannot validate a session that no user completed.",
 		tries: "a result token of a session that was never completed, with and without the " +
 			"name of an outcome",
 		gets: "400 `INVALID_TOKEN`",
@@ -367,8 +369,9 @@ func (s *service) rotated(file token.Keyring) *service {
 
 var earlierKeys = foothold{"Keys of an earlier release", []row{
 	{
-		says: "A key without seals_from binds no session id to the host and lets the store hold records " +
-			"without a MAC, as that release did, until the ring is rotated once with this release.",
+		says: "A key without seals_from binds no session id to the host and allows records without " +
+			"a MAC in the store, as that release did, until the ring is rotated once with this " +
+			"release.",
 		tries: "a session id of another host with such a key",
 		gets:  "`PENDING`; after the rotation 404",
 		do: func(t *testing.T) {
@@ -404,7 +407,7 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 		},
 	},
 	{
-		says:  "Going back to that release is possible before that rotation and not after it.",
+		says:  "A return to that release is possible only before that rotation.",
 		tries: "to read what this release writes, with the release before",
 		gets: "all of it until a key with `seals_from` seals; then webhook URLs are sealed, which that " +
 			"release does not know",
@@ -414,7 +417,7 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 
 var clocks = foothold{"Clocks", []row{
 	{
-		says:  "Two instances whose clocks differ by more than five minutes disagree about what has expired.",
+		says:  "Two instances whose clocks differ by more than five minutes disagree about expiry.",
 		tries: "a result token at an instance whose clock is six minutes ahead",
 		gets:  "410 there, and 200 elsewhere",
 		do: func(t *testing.T) {
@@ -427,8 +430,8 @@ var clocks = foothold{"Clocks", []row{
 		},
 	},
 	{
-		says: "Where they differ by more than a minute, one can refuse a client for its rate " +
-			"that the other has just served.",
+		says: "If they differ by more than a minute, one can reject a client for its rate that the " +
+			"other has just served.",
 		tries: "an address that was served by an instance whose clock is two minutes ahead",
 		gets:  "429 at the one behind, until its clock has come as far",
 		do: func(t *testing.T) {
@@ -450,8 +453,8 @@ var clocks = foothold{"Clocks", []row{
 
 var person = foothold{"The person in front of the browser", []row{
 	{
-		says: "Whoever has the link of a session that has not ended acts in it, and who comes " +
-			"back is who was verified only as far as the method sees to it.",
+		says: "Anyone who has the link of a session that has not ended can act in it. The person " +
+			"who comes back is the verified person only as far as the method ensures it.",
 		tries: "to open a link in another browser and to go through it there",
 		gets:  "the result of that session, at the publisher's callback",
 		do: func(t *testing.T) {

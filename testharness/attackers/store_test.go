@@ -85,11 +85,11 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 	}
 }
 
-var reader = foothold{"Whoever reads the store", []row{
+var reader = foothold{"A reader of the store", []row{
 	{
 		says: "They find no key, no token, no cookie, invitation or sign-in link, no webhook " +
-			"secret or URL, also not of a staged webhook, no state and no user id, " +
-			"and nothing against which a guess at a webhook secret can be checked.",
+			"secret or URL (staged webhooks included), no state and no user id, and no data to " +
+			"check a guess at a webhook secret.",
 		tries: "to find them in the store's bytes, while events wait and answers are kept",
 		gets:  "nothing, neither in the clear nor in base64",
 		do: func(t *testing.T) {
@@ -140,15 +140,15 @@ var reader = foothold{"Whoever reads the store", []row{
 		},
 	},
 	{
-		says: "Whoever has seen one signed event can try secrets until one fits, so what guessers try " +
-			"first is refused outside dev.",
+		says: "Anyone who has seen one signed event can try secrets until one fits, so common " +
+			"secrets are rejected outside dev.",
 		tries: "words, names and years, against a signature they have seen",
 		gets:  "no secret that the service took: it refuses what such a list makes, and offers to make one",
 		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
 	},
 	{
-		says: "They see publishers, integrations, and session ids with their outcomes, and of the last " +
-			"steps without success the method, the reason and the setting.",
+		says: "They see publishers, integrations, and session ids with their outcomes. Of the last " +
+			"steps without success they see the method, the reason and the setting.",
 		tries: "to read who is verified where, and how it ended",
 		gets:  "publishers and integrations by name, session ids of waiting events, outcomes with their time",
 		do: func(t *testing.T) {
@@ -162,14 +162,15 @@ var reader = foothold{"Whoever reads the store", []row{
 		},
 	},
 	{
-		says:  "They see who changed which setting when, and of a webhook that was changed its host.",
+		says: "They see the author and the time of each change of a setting, and the host of a " +
+			"changed webhook.",
 		tries: "to read the audit",
 		gets:  "names, times and settings; no secret, and of a webhook's address no path and no query",
 		proof: []string{"core/integration:TestPutWritesOnlyWhatChanged", "core/audit:TestOrigin"},
 	},
 	{
-		says: "They see members by name and role, how often an integration was used on a day, and " +
-			"of each event of the last days when it was tried and what came of it.",
+		says: "They see members by name and role, the daily usage of an integration, and the " +
+			"attempts and results of each event of the last days.",
 		tries: "to read who works with the service, how much, and with what luck",
 		gets:  "names, counts and attempts; of an event what is not the user's",
 		do: func(t *testing.T) {
@@ -189,19 +190,19 @@ var reader = foothold{"Whoever reads the store", []row{
 		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
 	},
 	{
-		says: "They see of each passkey what it stands for, for which publisher it was made and " +
-			"when, and, if it has a counter, when it was last used. They see no name of its user and " +
-			"nothing of a session.",
+		says: "They see the level and ages, the publisher and the creation time of each passkey, " +
+			"and, if it has a counter, the time of its last use. They see no name of its user " +
+			"and no data of a session.",
 		tries: "to read who has passkeys, and where they were used",
 		gets:  "their public keys, levels, ages, methods and publishers",
 		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},
 	},
 }}
 
-var writer = foothold{"Whoever writes to the store", []row{
+var writer = foothold{"A writer to the store", []row{
 	{
-		says: "They make no outcome, key, integration, member, operator token, passkey or session " +
-			"of the console, and move none to another name.",
+		says: "They cannot create an outcome, key, integration, member, operator token, passkey or " +
+			"session of the console, and cannot move one to another name.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: what is not authentic decides nothing",
 		do: func(t *testing.T) {
@@ -299,14 +300,14 @@ var writer = foothold{"Whoever writes to the store", []row{
 		proof: []string{"core/integration:TestAStagedSecretOpensOnlyWhereItBelongs"},
 	},
 	{
-		says:  "They write nothing into the audit, the log of deliveries or the usage.",
+		says:  "They cannot add an entry to the audit, the log of deliveries or the usage.",
 		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
 		gets:  "a list without it",
 		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry",
 			"core/outbox:TestForgedEntriesAreLeftOut", "core/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
 	},
 	{
-		says:  "They send no event to another integration than its own.",
+		says:  "They cannot send an event to another integration than its own.",
 		tries: "another integration in the clear part of a waiting event",
 		gets:  "an event that is given up as unreadable; no receiver gets it",
 		do: func(t *testing.T) {
@@ -331,10 +332,9 @@ var writer = foothold{"Whoever writes to the store", []row{
 		},
 	},
 	{
-		says: "They can delete, and put back what once was: a used result token is good again " +
-			"within its five minutes, " +
-			"a revoked key or operator token works again, a member who was removed is back, " +
-			"an event is lost.",
+		says: "They can delete, and restore an earlier state: a used result token is valid again " +
+			"within its five minutes, a revoked key or operator token works again, a removed " +
+			"member is back, an event is lost.",
 		tries: "to delete the mark that a result token was used",
 		gets:  "200 once more, until the token is five minutes old",
 		do: func(t *testing.T) {
@@ -413,8 +413,7 @@ var writer = foothold{"Whoever writes to the store", []row{
 	},
 	{
 		says: "An entry of the audit that they delete remains in the log, where a missing line " +
-			"breaks a chain " +
-			"of hashes.",
+			"breaks a chain of hashes.",
 		tries: "to delete the entry of a new operator token, and its line in the log",
 		gets:  "an audit without the entry; a log that has it, or that `verge audit verify` rejects",
 		do:    deletedEntry,

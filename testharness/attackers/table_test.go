@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"strings"
 	"testing"
@@ -15,15 +13,15 @@ import (
 
 var update = flag.Bool("update", false, "write ATTACKERS.md")
 
-// foothold is a place from which somebody attacks, or something that is not guaranteed.
+// foothold is the position of an attacker, or a limit of the guarantees.
 type foothold struct {
-	name string // begins its bullet in the doc comment of package core
+	name string // begins its bullet in SECURITY.md
 	rows []row
 }
 
-// row is one thing that an attacker tries.
+// row is one attempt of an attacker.
 type row struct {
-	says  string // a sentence of core's doc comment, which this and the next rows without one show
+	says  string // a sentence of SECURITY.md, which this and the next rows without one show
 	tries string
 	gets  string
 
@@ -32,18 +30,11 @@ type row struct {
 	proof []string
 }
 
-// The parts of core's doc comment, in the order of the tables.
-const (
-	threats       = "Threats"
-	notGuaranteed = "Not guaranteed"
-)
-
 var parts = []struct {
 	title     string
-	intro     string // above the bullets
 	footholds []foothold
 }{
-	{threats, "What each attacker gets; testharness/attackers tries every sentence.",
+	{"Threats",
 		[]foothold{
 			network,
 			browser,
@@ -69,7 +60,7 @@ var parts = []struct {
 			viewer,
 			stolenToken,
 		}},
-	{notGuaranteed, "", []foothold{earlierKeys, clocks, person, revoked, shared}},
+	{"Not guaranteed", []foothold{earlierKeys, clocks, person, revoked, shared}},
 }
 
 // TestAttackers does what the tables say.
@@ -96,62 +87,69 @@ func TestAttackers(t *testing.T) {
 	}
 }
 
-// TestTheDocuments checks that ATTACKERS.md and core's doc comment say what the
-// tables say, no more and no less.
+// TestTheDocuments checks that ATTACKERS.md and the lists of SECURITY.md are made from the tables.
 func TestTheDocuments(t *testing.T) {
-	want := document()
-	if *update {
-		if err := os.WriteFile("ATTACKERS.md", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile("ATTACKERS.md"); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("ATTACKERS.md is not what the tables say; run go generate ./testharness/attackers (%v)", err)
-	}
-
-	file, err := parser.ParseFile(token.NewFileSet(), "../../core/doc.go", nil, parser.ParseComments)
+	security, err := os.ReadFile(securityFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range parts {
-		said, wanted := bullets(file.Doc.Text(), p.title), map[string]bool{p.intro: true}
-		for _, f := range p.footholds {
-			wanted[f.bullet()] = true
-			if !said[f.bullet()] {
-				t.Errorf("core/doc.go does not say under %s, word for word:\n%s", p.title, f.bullet())
+	files := map[string][]byte{"ATTACKERS.md": document(), securityFile: withLists(t, security)}
+	for file, want := range files {
+		if *update {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
 			}
 		}
-		for b := range said {
-			if !wanted[b] {
-				t.Errorf("core/doc.go says under %s what is in no table:\n%s", p.title, b)
-			}
+		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs from the tables; run go generate ./testharness/attackers (%v)", file, err)
 		}
 	}
 }
 
-// bullet is what core's doc comment says of a foothold, on one line.
-func (f foothold) bullet() string {
-	text := f.name + ":"
-	for _, r := range f.rows {
-		if r.says != "" {
-			text += " " + r.says
+const securityFile = "../../SECURITY.md"
+
+// withLists returns SECURITY.md with the list of each part below its heading, up to the next heading.
+func withLists(t *testing.T, text []byte) []byte {
+	t.Helper()
+	for _, p := range parts {
+		before, rest, found := bytes.Cut(text, []byte("\n## "+p.title+"\n"))
+		_, after, more := bytes.Cut(rest, []byte("\n## "))
+		if !found || !more {
+			t.Fatalf("SECURITY.md has no heading %q, or it is the last one", p.title)
 		}
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "%s\n## %s\n\n", before, p.title)
+		for _, f := range p.footholds {
+			b.WriteString(f.bullet())
+		}
+		fmt.Fprintf(&b, "\n## %s", after)
+		text = b.Bytes()
 	}
 	return text
 }
 
-// bullets returns the bullets of a part of a doc comment, each on one line, and
-// the text above them.
-func bullets(doc, title string) map[string]bool {
-	_, rest, _ := strings.Cut(doc, "# "+title+"\n")
-	part, _, _ := strings.Cut(rest, "\n# ")
-	out := map[string]bool{}
-	for text := range strings.SplitSeq("\n"+part, "\n  - ") {
-		if words := strings.Fields(text); len(words) > 0 {
-			out[strings.Join(words, " ")] = true
+// bullet returns the name and the sentences of a foothold as an item of a list, in lines of 110 bytes.
+func (f foothold) bullet() string {
+	var b strings.Builder
+	line := "-"
+	for word := range strings.FieldsSeq("**" + f.name + ".** " + f.sentences()) {
+		if len(line)+1+len(word) > 110 {
+			b.WriteString(line + "\n")
+			line = " "
+		}
+		line += " " + word
+	}
+	return b.String() + line + "\n"
+}
+
+func (f foothold) sentences() string {
+	var all []string
+	for _, r := range f.rows {
+		if r.says != "" {
+			all = append(all, r.says)
 		}
 	}
-	return out
+	return strings.Join(all, " ")
 }
 
 // document is ATTACKERS.md.
@@ -168,7 +166,7 @@ running service, or where the last column says. What the service promises everyb
 		fmt.Fprintf(&b, "\n## %s\n", p.title)
 		for _, f := range p.footholds {
 			fmt.Fprintf(&b, "\n### %s\n\n%s\n\n| tries | gets | seen |\n|---|---|---|\n", f.name,
-				strings.TrimPrefix(f.bullet(), f.name+": "))
+				f.sentences())
 			for _, r := range f.rows {
 				seen := "here, against a running service"
 				if len(r.proof) > 0 {
