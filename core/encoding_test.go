@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Contract 3: a request body with a content coding is 415, and the response says which coding is accepted
-// (RFC 9110, 15.5.16).
+// Contract 3: a request body with a content coding is 415, and the response names the accepted coding (RFC
+// 9110, 15.5.16).
 func TestRequest_ContentEncoding(t *testing.T) {
 	w := newWorld(t, nil)
 	page := web.Header{"Accept": {"text/html"}, "Content-Type": {"application/x-www-form-urlencoded"}}

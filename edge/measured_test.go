@@ -69,8 +69,8 @@ func TestTheOtherSideIsMeasured(t *testing.T) {
 	}
 }
 
-// Each way in which a provider can be down has its reason, in what the engine measures and in what the core
-// says of a step. The alert VergeMethodIsAway is tested with the same reasons (edge/deploy/alerts_test.yml).
+// Each kind of outage of a provider has its reason, in the metrics of the engine and in the steps of the
+// core. The alert VergeMethodIsAway is tested with the same reasons (edge/deploy/alerts_test.yml).
 func TestMeasured_ProviderDown(t *testing.T) {
 	for _, c := range []struct {
 		name   string

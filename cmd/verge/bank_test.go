@@ -44,7 +44,7 @@ type bank struct {
 	next   func(login)
 	rotate func() // gives it another key
 
-	// inGo is the provider itself, if it is that of the harness.
+	// inGo is the provider itself, if the harness provides it.
 	inGo *oidctest.Provider
 }
 

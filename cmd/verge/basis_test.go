@@ -70,7 +70,7 @@ func (s *trust) walletOf(anchors ...string) string {
 		"profile = \"eu-av\"\ntrust_anchors = " + string(list) + "\n"
 }
 
-// sandboxOf is a method of the same name that verifies nobody.
+// sandboxOf is a method of the same name that verifies no user.
 const sandboxOf = "mode = \"test\"\nMETHODS[[methods]]\nname = \"wallet\"\nkind = \"sandbox\"\n"
 
 // serve starts it, or starts it again.
@@ -190,7 +190,7 @@ var (
 	dataOptions = regexp.MustCompile(`data-options="([^"]*)"`)
 )
 
-// answered has a wallet on another device answer. The browser does not come for the answer.
+// answered sends a response of a wallet on another device. The browser does not collect it.
 func (b *begun) answered() {
 	b.t.Helper()
 	b.sends(`data-outcome="begin"`)
@@ -207,7 +207,7 @@ func (b *begun) answered() {
 	}
 }
 
-// collects has the browser come for the answer.
+// collects lets the browser collect the response.
 func (b *begun) collects() { _, b.page = b.open("GET", b.wait, nil) }
 
 func (b *begun) options() []byte {
@@ -229,7 +229,7 @@ func (b *begun) makesPasskey() {
 	b.sends(`data-step="enrol"`, "credential", string(answer.JSON()))
 }
 
-// usesPasskey goes on with it in place of the wallet.
+// usesPasskey continues with the passkey instead of the wallet.
 func (b *begun) usesPasskey() {
 	b.t.Helper()
 	answer, err := b.s.device.Get(b.options())
@@ -239,7 +239,7 @@ func (b *begun) usesPasskey() {
 	b.sends(`data-method="passkey"`, "credential", string(answer.JSON()))
 }
 
-// want checks how the session stands, and that the page says so.
+// want checks the session's state, and that the page shows it.
 func (b *begun) want(rule, status string) {
 	b.t.Helper()
 	code, _, body, err := b.of.api("GET", "/api/v1/verify/sessions/"+b.id, nil)

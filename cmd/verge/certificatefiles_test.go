@@ -112,7 +112,7 @@ func TestCertificateFiles(t *testing.T) {
 			"tls: /tls.crt: one of its PEM blocks is damaged; 0 can be read", ""},
 		{"contract 13: the intermediate is missing", c.leaf, c.key, "",
 			"tls: /tls.crt: the certificate of CN=Between is missing, which has issued the last one"},
-		{"contract 13: the root in place of the intermediate", c.leaf + c.root, c.key, "",
+		{"contract 13: the root instead of the intermediate", c.leaf + c.root, c.key, "",
 			"certificate 1 was not issued by certificate 2 (CN=Root); the certificate of its issuer, " +
 				"CN=Between"},
 		{"contract 13: the intermediate is damaged", c.leaf + damaged, c.key, "",

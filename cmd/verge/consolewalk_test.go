@@ -157,7 +157,7 @@ func (w *consoleWalk) repair() {
 	e.refuses.Store(true)
 	m.open(w.home + "/test")
 	m.send("start-test-session")
-	wait.Until(w.t, "an event is given up", func() bool {
+	wait.Until(w.t, "a dead event", func() bool {
 		m.open(w.home + "/deliveries?state=dead")
 		return strings.Contains(m.text(), "410")
 	})

@@ -410,7 +410,7 @@ func TestWelcome(t *testing.T) {
 			s.IntegrationIDAll + "   all methods\n",
 		} {
 			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("the welcome does not say %q: %s", want, stdout)
+				t.Errorf("the welcome does not contain %q: %s", want, stdout)
 			}
 		}
 		if strings.Contains(stdout.String(), "signs you in") {

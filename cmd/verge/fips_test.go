@@ -7,8 +7,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// The binary serves where Go's cryptography refuses all that FIPS 140-3 does not approve: it reads the tokens
-// of instances elsewhere, so it makes the same ones.
+// The binary serves where Go's cryptography rejects everything outside FIPS 140-3: it reads the tokens of
+// instances elsewhere, so it makes the same ones.
 func TestServe_FIPSOnly(t *testing.T) {
 	t.Parallel()
 	sink := newEvents(t)

@@ -22,7 +22,7 @@ func (a appending) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // TestForeignParameters: what a browser, an extension or a provider adds to addresses is ignored, and a
-// parameter that Verge uses is there once (contract 22).
+// parameter that Verge uses occurs once (contract 22).
 func TestForeignParameters(t *testing.T) {
 	t.Parallel()
 	s := newProduction(t, goBank(t), "")

@@ -53,21 +53,21 @@ func h2spec(t *testing.T) string {
 	return program
 }
 
-// What h2spec reports: its last line, and each case that failed.
+// Lines of h2spec's report: the last one, and each failed case.
 var (
 	h2specSummary = regexp.MustCompile(`(\d+) tests, \d+ passed, \d+ skipped, \d+ failed`)
 	h2specFailure = regexp.MustCompile(`(?m)^ *× \d+: (.*)$`)
 )
 
-// ofNetHTTP has the cases that net/http decides in its own way: it ends a connection with a setting that is
-// there twice, and answers 400 to a header that HTTP/2 does not have, where h2spec wants the stream reset.
+// ofNetHTTP has the cases that net/http decides in its own way: it ends a connection with a repeated setting,
+// and responds 400 to a header that HTTP/2 does not have, where h2spec wants the stream reset.
 var ofNetHTTP = []string{
 	"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
 	"Sends a HEADERS frame that contains the connection-specific header field",
 	`Sends a HEADERS frame that contains the TE header field with any value other than "trailers"`,
 }
 
-// Contract 5: h2spec finds nothing else, at a path that reads large bodies (RFC 9113, 4.2 and 6.9.3).
+// Contract 5: h2spec finds no other fault, at a path that reads large bodies (RFC 9113, 4.2 and 6.9.3).
 func TestServe_H2spec(t *testing.T) {
 	t.Parallel()
 	program := h2spec(t)

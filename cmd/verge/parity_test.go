@@ -49,7 +49,7 @@ var commandsFor = map[operate.Operation]string{
 	operate.OperatorCreate:     "operator create",
 	operate.OperatorRevoke:     "operator revoke",
 	operate.SiteApply:          "apply",
-	operate.OperatorUse:        "- the audit tells of it",
+	operate.OperatorUse:        "- the audit has it",
 	operate.OperatorRefused:    "- the audit tells of it",
 	operate.ModuleRead:         "module show",
 	operate.ModuleActivate:     "module activate",

@@ -16,12 +16,12 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// white is what Unicode calls white space and HTTP does not. A browser takes it for a part of a cookie's
-// name. A name that begins with it has no prefix __Host-, so any host of the domain may set it.
+// white is the white space of Unicode that HTTP does not have. For a browser it is a part of a cookie's name.
+// A name that begins with it has no prefix __Host-, so any host of the domain may set it.
 var white = []string{"\u2000", "\u00a0", "\u0085", "\u1680", "\u3000", "\u2028"}
 
-// attacker has begun a login and has signed in to the console. Their cookies are what a victim's browser
-// gets.
+// attacker has begun a login and has signed in to the console. Their cookies are the ones that a victim's
+// browser gets.
 type attacker struct {
 	session string // of the verification
 	leave   string // where its button leads: to the provider

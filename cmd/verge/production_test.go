@@ -607,7 +607,7 @@ func TestProductionEstimates(t *testing.T) {
 		rule   string
 		answer estimatortest.Answer
 		want   string
-		steps  string // result and reason of the one that did not succeed
+		steps  string // result and reason of the failed step
 	}{
 		{"old enough", estimatortest.Answer{Age: 30}, "COMPLETED", ""},
 		{"below the challenge age", estimatortest.Answer{Age: 20}, "PENDING", "attempt_failed below"},

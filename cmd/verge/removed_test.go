@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// Contract 46: a restart with a file that lost a block takes no customer down. `serve --check` lists it, the
+// Contract 46: a restart with a file that lost a block interrupts no customer. `serve --check` lists it, the
 // log warns of it, lists show it, and `verge apply` archives it after a dry run.
 func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// readings are texts of a secret, and what is said of those that are refused (contract 13).
+// readings are texts of a secret, and the errors of rejected ones (contract 13).
 var readings = []struct{ rule, before, behind, says string }{
 	{rule: "contract 13: as it is"},
 	{rule: "contract 13: a newline behind it", behind: "\n"},
@@ -18,7 +18,7 @@ var readings = []struct{ rule, before, behind, says string }{
 	{rule: "contract 13: UTF-16", before: "\xff\xfe", says: "it is in UTF-16; save it as UTF-8"},
 }
 
-// TestSecretsFromOutside: every secret is read in the same way, wherever it is, and what is refused is
+// TestSecretsFromOutside: every secret is read in the same way from every source, and a rejected one is
 // refused by --check in the same words.
 func TestSecretsFromOutside(t *testing.T) {
 	config := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
@@ -79,7 +79,7 @@ func TestSecretsFromOutside(t *testing.T) {
 	}
 }
 
-// TestSecretsOfCommands: so are those of the commands.
+// TestSecretsOfCommands: commands read secrets in the same way.
 func TestSecretsOfCommands(t *testing.T) {
 	for _, c := range readings {
 		text := c.before + testToken + c.behind

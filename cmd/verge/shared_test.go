@@ -223,7 +223,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			if _, _, err := frozen.start(testIntegration); err != nil {
 				t.Errorf("the process that was stopped does not serve any more: %v", err)
 			}
-			wait.Until(t, "an event of the one that was frozen", func() bool {
+			wait.Until(t, "an event of the frozen instance", func() bool {
 				events, _ := sink.count()
 				return events == 2*each+1
 			})

@@ -210,7 +210,7 @@ func (w *metering) costs(t *testing.T, x charged) {
 		if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
 			t.Errorf("turn %d: %v, want %q", turn+1, err, want)
 		}
-		// The publisher of a key that this instance has not read yet is charged in a step of its own.
+		// The publisher of a key that this instance has not read yet is charged in a separate step.
 		steps := 1
 		if turn == 0 && slices.Contains(charged, "starts") {
 			steps = 2
@@ -389,7 +389,7 @@ func TestPublicKey_LimitOfNetwork(t *testing.T) {
 }
 
 // Contract 30: starts_per_publisher bounds the sessions of all keys and addresses together, and a start that
-// is refused charges nothing else.
+// is rejected charges no other limit.
 func TestStart_LimitOfPublisher(t *testing.T) {
 	w := newWorld(t)
 	w.Limits = Limits{StartsPerPublisher: ratelimit.PerMinute(30)}.WithDefaults()

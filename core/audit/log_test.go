@@ -187,7 +187,7 @@ func TestChain(t *testing.T) {
 			l[entry(1)], l[entry(2)] = l[entry(2)], l[entry(1)]
 			return l
 		}, "entry 3 follows entry 1: 1 are missing\nentry 2 comes after entry 3"},
-		{"one is there twice", func(l []string) []string { return slices.Insert(l, 1, l[0]) },
+		{"one occurs twice", func(l []string) []string { return slices.Insert(l, 1, l[0]) },
 			"entry 1 comes after entry 1"},
 	} {
 		t.Run("contract 48: "+c.name, func(t *testing.T) {

@@ -794,7 +794,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 	}
 }
 
-// Contract 41: the console of a service in development does not say that its methods verify people.
+// Contract 41: the console of a service in development does not claim that its methods verify people.
 func TestMethodsPage_Dev(t *testing.T) {
 	for dev, want := range map[bool]string{true: "Nobody, in development", false: "People"} {
 		w := newWorld(t)
@@ -976,7 +976,7 @@ func TestALargePublisher(t *testing.T) {
 			t.Errorf("%s: %d with %d bytes", path, resp.Status, len(resp.Body))
 		}
 		if strings.Contains(path, last.ID) && !bytes.Contains(resp.Body, []byte(last.Name)) {
-			t.Error("one that is behind the first 200 cannot be chosen")
+			t.Error("an integration after the first 200 cannot be chosen")
 		}
 		few := testing.AllocsPerRun(1, func() { small.ask("GET", path, "admin", "") })
 		if many := testing.AllocsPerRun(1, func() { w.ask("GET", path, "admin", "") }); many > 12*few {
@@ -1165,16 +1165,16 @@ func TestEndingOneSession(t *testing.T) {
 }
 
 // Parameters that the console does not read are ignored in an address and in a form, and those that it reads
-// are there once.
+// occur once.
 func TestParametersOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
 		get, post  int
 	}{
 		{"contract 22: unknown ones", "&utm_source=a&x=1&x=2&x=%zz&y=a;b&%zz=1", 200, 303},
-		{"contract 22: one that is used, twice", "&integration=" + shopID + "&integration=" + shopID, 400,
+		{"contract 22: a used parameter, twice", "&integration=" + shopID + "&integration=" + shopID, 400,
 			400},
-		{"contract 22: one that is used, in bad encoding", "&name=%zz", 400, 400},
+		{"contract 22: a used parameter, in bad encoding", "&name=%zz", 400, 400},
 	} {
 		w := newWorld(t)
 		if resp := w.ask("GET", mine+"/test?x="+c.text, "developer", ""); resp.Status != c.get {

@@ -21,12 +21,12 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// post is a method that is answered by letter, and trusts some senders. A letter is its sender; "no" is a
+// post is a method with responses by letter, and trusts some senders. A letter is its sender; "no" is a
 // rejection.
 type post struct {
 	settings string
 	senders  []string
-	age      int  // that an approval proves; 0: the one that was asked for
+	age      int  // that an approval proves; 0: the requested age
 	here     bool // no phone does the step
 }
 
@@ -73,7 +73,7 @@ func newPostWorld(t *testing.T) *postWorld {
 	return w
 }
 
-// open starts the service anew, with the method post of a kind.
+// open starts the service again, with the method post of a kind.
 func (w *postWorld) open(kind, level string, sandbox bool) {
 	w.t.Helper()
 	kinds := []method.Kind{testhost.Kind(kind, w.letters, sandbox),
@@ -113,7 +113,7 @@ func (w *postWorld) begins() *asked {
 	return a
 }
 
-// answered has somebody answer by a letter.
+// answered sends a letter as response.
 func (a *asked) answered(sender string, same bool) {
 	a.t.Helper()
 	handle, _ := session.ParseBoxHandle(a.w.record(a.flow).Box)
@@ -139,7 +139,7 @@ func (a *asked) goes(address string) *web.Response {
 	return resp
 }
 
-// changes are what operators and publishers may do between a verdict and its use.
+// changes are the acts of operators and publishers between a verdict and its use.
 var changes = []struct {
 	name  string
 	do    func(w *postWorld)
@@ -182,7 +182,7 @@ var stricter = []struct {
 	}, false},
 }
 
-// Contract 34: an answer that waits for its browser is judged again when the browser comes.
+// Contract 34: a response that waits for its browser is judged again when the browser comes.
 func TestBox_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, stricter) {
 		for _, same := range []bool{false, true} {
@@ -219,11 +219,11 @@ func TestBox_DiscardedForGood(t *testing.T) {
 	a.goes(a.wait)
 	w.letters.settings = "a"
 	if page := a.goes(a.wait); hop(t, page) != nil || w.record(a.flow).Box != "" {
-		t.Errorf("contract 34: the box is still there: %s", kind(page))
+		t.Errorf("contract 34: the box still exists: %s", kind(page))
 	}
 }
 
-// What another instance has just saved counts, although the cache does not have it.
+// A change that another instance has just saved counts, although the cache does not have it.
 func TestBox_CacheTooOld(t *testing.T) {
 	w := newPostWorld(t)
 	a := w.begins()
@@ -234,11 +234,11 @@ func TestBox_CacheTooOld(t *testing.T) {
 	next.MinimumAge = 21
 	coretest.Must(t, integration.NewDirectory(w.Host.Host).PutIntegration(ctx, next, ""))
 	if page := a.goes(a.wait); hop(t, page) != nil {
-		t.Errorf("contract 34: an answer for 16 where 21 is asked for: %s", kind(page))
+		t.Errorf("contract 34: a response for 16 to a session that asks for 21: %s", kind(page))
 	}
 }
 
-// The page says why the user begins again, and the log says which method it was.
+// The page has the reason why the user begins again, and the log has the method.
 func TestBox_OutdatedIsExplained(t *testing.T) {
 	w := newPostWorld(t)
 	a := w.begins()
@@ -255,7 +255,7 @@ func TestBox_OutdatedIsExplained(t *testing.T) {
 	}
 }
 
-// An answer that an earlier release kept has no basis.
+// A response that an earlier release stored has no basis.
 func TestBox_WithoutBasis(t *testing.T) {
 	w := newPostWorld(t)
 	m := w.Methods["post"]
@@ -308,7 +308,7 @@ func (p *asked) brings(computer *asked, sender string) {
 	}
 }
 
-// Contract 40: so is what a phone has brought, a yes and a no.
+// Contract 40: a phone's verdict is judged again, too, a yes and a no.
 func TestHand_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, stricter) {
 		t.Run("contract 40: "+c.name, func(t *testing.T) {
@@ -500,7 +500,7 @@ func TestPasskey_StandsForWhatWasJudged(t *testing.T) {
 	}
 }
 
-// A sandbox verifies nobody, so nobody makes a passkey of it outside of dev.
+// A sandbox verifies no user, so no passkey is created from it outside of dev.
 func TestPasskey_Sandbox(t *testing.T) {
 	for _, dev := range []bool{false, true} {
 		w := newPostWorld(t)

@@ -662,7 +662,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 	}
 }
 
-// A photo that is too large for the service is refused before it is read, and the page names that rule.
+// A photo that is too large for the service is rejected before it is read, and the page names that rule.
 func TestRefusal_Photo(t *testing.T) {
 	r := Refusal(413, &web.Request{Method: "POST", Path: api.FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||

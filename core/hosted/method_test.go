@@ -306,7 +306,7 @@ func TestWhatAReturnDecides(t *testing.T) {
 		{"contract 36: the claim is absent",
 			method.Decision{Verdict: method.AttemptFailed, Reason: method.Unconfirmed}, nil,
 			"method", "did not confirm your age", 1},
-		{"a decision that decides nothing", method.Decision{}, nil, "failed", "", 0},
+		{"a decision without a verdict", method.Decision{}, nil, "failed", "", 0},
 		{"contract 35: access_denied", method.Decision{Verdict: method.Cancelled}, nil, "cancelled", "", 0},
 		{"contract 35: every other error counts no attempt", method.Decision{}, errors.New("server_error"),
 			"method", "The other service did not answer", 0},
@@ -805,7 +805,7 @@ func TestChoosePage_TitleByLanguage(t *testing.T) {
 		flow, err = token.SealFlow(w.Sealer, claims)
 		coretest.Must(t, err)
 		if page := w.browser(t).open("/verify?" + here(flow)); !bytes.Contains(page.Body, []byte(want)) {
-			t.Errorf("contract 31: the %s page in %s does not say %q", kind(page), lang, want)
+			t.Errorf("contract 31: the %s page in %s does not contain %q", kind(page), lang, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// beginning is what Begin gets of a method that began, or that could not.
+// beginning is the input of Begin from a method that began, or that could not.
 func beginning(initiated bool) *session.Step {
 	if initiated {
 		return nil
@@ -85,7 +85,7 @@ func (w *world) asked(t *testing.T, s Session) time.Time {
 	return r.AskedUntil
 }
 
-// A store that fails keeps nobody from the answer, and the step is in the log.
+// A failed store prevents no response, and the step is in the log.
 func TestEnded_StoreError(t *testing.T) {
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
@@ -155,7 +155,7 @@ func TestSessionEnded_Line(t *testing.T) {
 	}
 }
 
-// What a phone brings says as much as what the computer would have found.
+// A verdict of a phone has the same attributes as one of the computer.
 func TestEndHand_KeepsWhy(t *testing.T) {
 	w := newWorld(t)
 	s, h := w.handed(t)

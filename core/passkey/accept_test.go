@@ -39,7 +39,7 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 		record Record
 		change func(r *Record, w *Want)
 		ended  time.Time
-		lost   bool // the method does not stand by the basis any more
+		lost   bool // the method no longer stands by the basis
 		gone   bool // the publisher is archived
 		now    time.Time
 		want   Reason

@@ -124,7 +124,7 @@ func TestRead_UntimedSessionsExpire(t *testing.T) {
 	}
 	record(t, u, of(day-2, "a", 5, 2, 0))
 	record(t, u, of(day-2, "b", 0, 1, 1)) // that ends another instance's, and has one with a timer
-	record(t, u, of(day-1, "a", 2, 3, 0)) // one end is that of a session that begins before midnight
+	record(t, u, of(day-1, "a", 2, 3, 0)) // one end belongs to a session that begins before midnight
 	record(t, u, of(day, "a", 4, 1, 0))
 	for _, c := range []struct {
 		name string

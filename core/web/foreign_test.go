@@ -16,18 +16,18 @@ func TestReadForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, present, ok := o.String("a"); text != "b" || !present || !ok {
-		t.Error("contract 22: a member beside one that is there twice is not read")
+		t.Error("contract 22: a member before a repeated one is not read")
 	}
 	if text, _ := o.Value("last").Text(); text != "c" {
-		t.Error("contract 22: a member behind one that is there twice is not read")
+		t.Error("contract 22: a member after a repeated one is not read")
 	}
 	for _, name := range []string{"x", "t", "n", "o2", "l", "z", "ab"} {
 		if !o.IsRepeated("a", name) || !o.Has(name) || !o.Value(name).Present() || hasType(o, name) {
-			t.Errorf("contract 22: %q is there twice and is read", name)
+			t.Errorf("contract 22: %q occurs twice and is read", name)
 		}
 	}
 	if o.IsRepeated("a", "last", "none") {
-		t.Error("contract 22: a member that is there once counts as repeated")
+		t.Error("contract 22: a member that occurs once counts as repeated")
 	}
 	inner, _, ok := o.Object("o")
 	list, okList := inner.Value("q").List()
@@ -87,8 +87,8 @@ func TestReadForeignMany(t *testing.T) {
 	}
 }
 
-// FuzzReadForeign: an object in which no name is there twice is read as ReadObject reads it, and each other
-// one that is accepted is JSON.
+// FuzzReadForeign: an object without a repeated name is read as ReadObject reads it, and every other accepted
+// object is JSON.
 func FuzzReadForeign(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `{"a":{"b":[1,{"c":null,"c":"d"}]}}`, `{"a":tru}`} {
 		f.Add([]byte(seed))

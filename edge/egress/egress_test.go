@@ -489,7 +489,7 @@ func TestMethod_Gzip(t *testing.T) {
 		{"a body that breaks off", "gzip", packed("content")[:20], "", true},
 		{"no coding", "", "content", "content", false},
 		{"identity", "identity", "content", "content", false},
-		{"a coding that nobody asked for", "br", "content", "content", false},
+		{"a coding that was not requested", "br", "content", "content", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var asked atomic.Value

@@ -112,7 +112,7 @@ func TestRollbacksAreNoted(t *testing.T) {
 		m := runModules(t, all[0], told)
 		told.activated = func(string) {
 			trap(t, m)
-			wait.Until(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+			wait.Until(t, "the state has the rollback", func() bool { return m.State().Rejected != nil })
 		}
 		if _, err := m.activate(t.Context(), all[1]); err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestRollbacksAreNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(late)
-		wait.Until(t, "the rollback is told", func() bool { return m.State().Rejected != nil })
+		wait.Until(t, "the state has the rollback", func() bool { return m.State().Rejected != nil })
 		s := m.State()
 		if s.Active.Digest != all[2].Digest || s.Active.Source != "file c" ||
 			m.host.Digest() != all[2].Digest {

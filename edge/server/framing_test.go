@@ -117,7 +117,7 @@ func TestEmptyLineBeforeRequest(t *testing.T) {
 			status int
 		}{
 			{"one", []string{"\r\n" + request}, 200},
-			{"one that comes alone", []string{"\r\n", request}, 200},
+			{"a single one", []string{"\r\n", request}, 200},
 			{"one in two parts", []string{"\r", "\n" + request}, 200},
 			{"two", []string{"\r\n\r\n" + request}, 400},
 			{"half of one", []string{"\r" + request}, 400},

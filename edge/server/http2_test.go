@@ -26,7 +26,7 @@ type h2Conn struct {
 	fields *hpack.Encoder
 }
 
-// dialHTTP2 connects, and sends the preface and empty settings. It reads nothing.
+// dialHTTP2 connects, and sends the preface and empty settings. It does not read.
 func dialHTTP2(t *testing.T, base string, client *tls.Config) *h2Conn {
 	t.Helper()
 	config := client.Clone()
@@ -75,7 +75,7 @@ func pseudo(method, path string) (fields []hpack.HeaderField) {
 	return fields
 }
 
-// answer returns the frame that answers the next request, with its status or code, and the id of the answer.
+// answer returns the frame of the next response, with its status or code, and its id.
 func (c *h2Conn) answer() (got, id string) {
 	c.t.Helper()
 	for {
@@ -100,7 +100,7 @@ func (c *h2Conn) answer() (got, id string) {
 }
 
 // Contract 5: until a client has the server's settings, its window is 65,535 bytes (RFC 9113, 6.9.2 and
-// 6.9.3). A client that sends at once may fill it.
+// 6.9.3). A client that sends immediately may fill it.
 func TestHTTP2_BodyBeforeSettings(t *testing.T) {
 	secured, client := secure(t)
 	got := make(chan int, 1)

@@ -85,7 +85,7 @@ func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 	}
 }
 
-// What balancers ask is 503 only for what is wrong with the instance alone, and does not ask the store.
+// The check for balancers is 503 only for a fault of this instance, and does not ask the store.
 func TestReadyWithoutStore(t *testing.T) {
 	var alone error
 	asked := 0

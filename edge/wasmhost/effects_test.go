@@ -68,7 +68,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			defer cancel()
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			wait.Until(t, "a request is under way", func() bool {
+			wait.Until(t, "a request is in progress", func() bool {
 				s := e.Stats()
 				return s.InFlight == 1 && s.Queued == 0
 			})

@@ -144,7 +144,7 @@ func testSays(t *testing.T, cases []guestSays) {
 			want := 0
 			if c.fails {
 				want = 1
-				wait.Until(t, "the guest is given up", func() bool {
+				wait.Until(t, "the guest is abandoned", func() bool {
 					return seen.count("failed: "+wasmhost.CauseProtocol) == 1
 				})
 			}
@@ -570,7 +570,7 @@ func TestAPanicOverWhatAGuestSays(t *testing.T) {
 	if r.Status != 200 {
 		t.Errorf("%d", r.Status)
 	}
-	wait.Until(t, "the guest is given up", func() bool {
+	wait.Until(t, "the guest is abandoned", func() bool {
 		return told.count("failed: "+wasmhost.CauseProtocol) == 1
 	})
 	if r := get(e, t.Context(), "/"); r.Status != 200 {

@@ -247,7 +247,7 @@ func TestReplacementsAreTested(t *testing.T) {
 				t.Errorf("%d guests, want one", s.Instances)
 			}
 			random.turn(crand.Reader)
-			wait.Until(t, "a good one takes the place", func() bool { return e.Stats().Instances == 2 })
+			wait.Until(t, "a good module replaces it", func() bool { return e.Stats().Instances == 2 })
 		})
 	}
 }

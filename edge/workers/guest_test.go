@@ -338,10 +338,10 @@ func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 		return func() bool { _, live := site.Guest(); return live == n }
 	}
 	late := ask()
-	wait.Until(t, "the first is under way", func() bool { return store.waiting.Load() == 1 && live(1)() })
+	wait.Until(t, "the first is in progress", func() bool { return store.waiting.Load() == 1 && live(1)() })
 	site.Advance(time.Minute)
 	beside := ask()
-	wait.Until(t, "it was given up, and another is under way", func() bool {
+	wait.Until(t, "it was abandoned, and another is in progress", func() bool {
 		return store.waiting.Load() == 2 && live(1)()
 	})
 	close(store.release)

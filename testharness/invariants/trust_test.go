@@ -33,7 +33,7 @@ import (
 )
 
 // I16: a result or passkey never stands for more than was judged, by trust that still holds. Four services on
-// one store have the same wallet method with other trust anchors, or with another kind. Sessions go on at
+// one store have the same wallet method with other trust anchors, or with another kind. Sessions continue at
 // another service than the one where they began. Meanwhile publishers change the age that they ask for, end
 // passkeys and are archived. A model says after each step what may count.
 func TestI16NothingStandsForMoreThanWasJudged(t *testing.T) {
@@ -48,7 +48,7 @@ func TestI16NothingStandsForMoreThanWasJudged(t *testing.T) {
 // sharedURL is the address of all services of the test. Passkeys need a name.
 const sharedURL = "http://localhost:8470"
 
-// trusting is the services, and what the model knows of them.
+// trusting is the services, and their model.
 type trusting struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -82,7 +82,7 @@ type walk struct {
 	page    string
 }
 
-// heldKey is a passkey, and what it was made of.
+// heldKey is a passkey, and its basis.
 type heldKey struct {
 	device *passkeytest.Authenticator
 	shop   *shop
@@ -209,7 +209,7 @@ func (k *walk) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent.Host, sent.URL.Host = req.URL.Host, to.Host
 	resp, err := browser.Transport.RoundTrip(sent)
 	if err == nil {
-		resp.Request = req // of which the browser's address is
+		resp.Request = req // the browser's address comes from it
 	}
 	return resp, err
 }
@@ -310,7 +310,7 @@ func (w *trusting) begin(at int, s *shop) *walk {
 	return k
 }
 
-// collect has a browser come for its answer, at some service, and make a passkey at another one.
+// collect lets a browser collect its response, at some service, and create a passkey at another one.
 func (w *trusting) collect(at int) {
 	w.t.Helper()
 	if len(w.waiting) == 0 {

@@ -69,7 +69,7 @@ func TestForm_PushesOnce(t *testing.T) {
 	}
 }
 
-// Neither an answer that decides nothing nor another form in between lets a form ask again.
+// Neither a response without a verdict nor another form in between lets a form ask again.
 func TestForm_PushFails(t *testing.T) {
 	h, bank := newPushSite(t)
 	started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
@@ -150,7 +150,7 @@ func TestSession_SendsTenPictures(t *testing.T) {
 			t.Errorf("%s", r.Body)
 		}
 	})
-	t.Run("contract 37: the page says why", func(t *testing.T) {
+	t.Run("contract 37: the page has the reason", func(t *testing.T) {
 		s := newSite(t)
 		s.estimator.Answer(estimatortest.Answer{Status: 400})
 		p, _ := pictures(s.Open(s.Start(nil).RedirectURL), 11)

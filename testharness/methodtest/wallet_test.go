@@ -124,7 +124,7 @@ func TestTheAddressOfAWallet(t *testing.T) {
 		{"contract 22: an error in bad encoding", "POST", m.URL, walletForm, good + "&error=%zz", 400},
 		{"contract 22: the good answer among unknown parameters", "POST", m.URL, walletForm,
 			"x=1&x=%zz&" + good + "&y=a;b&%zz&x=2", 200},
-		{"the same once more", "POST", m.URL, walletForm, "x=1&x=%zz&" + good + "&y=a;b&%zz&x=2", 200},
+		{"the same again", "POST", m.URL, walletForm, "x=1&x=%zz&" + good + "&y=a;b&%zz&x=2", 200},
 		{"another one", "POST", m.URL, walletForm, good + "&a=b", 410},
 		{"to fetch the question of a box that is closed", "GET", m.URL, "", "", 410},
 	} {

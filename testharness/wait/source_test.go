@@ -11,7 +11,7 @@ import (
 )
 
 // TestSources_BoundedReceives reads all tests of the module. A receive outside of a select has no limit, so a
-// test uses wait.For, except for the end of a context, which has a limit of its own.
+// test uses wait.For, except for the end of a context, which has its own limit.
 func TestSources_BoundedReceives(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
@@ -77,7 +77,7 @@ func unboundedReceives(file *ast.File) (found []token.Pos) {
 	return found
 }
 
-// endsAlone reports whether a channel is that of a context or of a timer.
+// endsAlone reports whether a channel belongs to a context or a timer.
 func endsAlone(channel ast.Expr) bool {
 	call, ok := channel.(*ast.CallExpr)
 	if !ok {

@@ -776,7 +776,7 @@ func TestStream(t *testing.T) {
 
 func TestCloseEndsStreams(t *testing.T) {
 	f := newFixture(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a stream that goes on fails the test
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a stream that does not end fails the test
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", f.URL+"/inbox/stream", nil)
 	if err != nil {

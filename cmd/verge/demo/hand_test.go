@@ -155,7 +155,7 @@ func TestChromiumHandOff(t *testing.T) {
 			phone.click(part("take"), part("use"))
 			phone.click(part("use"), phoneDone)
 			phone.faultless("phone-done")
-			w.shows(backInTheShop) // by itself
+			w.shows(backInTheShop) // automatically
 			w.reads("Your age is verified", "Demo camera", "L1", "25")
 			if names := phone.cookies(); len(names) != 1 {
 				t.Errorf("contract 40: the phone has the cookies %v, want one", names)

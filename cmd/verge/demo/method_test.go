@@ -230,7 +230,7 @@ func TestChromiumCamera(t *testing.T) {
 		w.reads("Your age is verified", "Demo camera")
 	})
 
-	t.Run("contract 37: a browser that asks for the camera without end", fileWhileTheBrowserAsks)
+	t.Run("contract 37: a browser that never stops asking for the camera", fileWhileTheBrowserAsks)
 	t.Run("contract 37: a camera of few pixels", camerasOfFewPixels)
 
 	t.Run("contract 37: without script", func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestChromiumCamera(t *testing.T) {
 	})
 }
 
-// fileWhileTheBrowserAsks chooses a file while the browser asks for the camera, which it does for ever.
+// fileWhileTheBrowserAsks chooses a file while the browser asks for the camera, which never ends.
 func fileWhileTheBrowserAsks(t *testing.T) {
 	w := newWalk(t, runsFirst(`navigator.mediaDevices.getUserMedia = () => new Promise(() => {})`))
 	w.chooses(cameraID)
@@ -273,7 +273,7 @@ func fileWhileTheBrowserAsks(t *testing.T) {
 // camerasOfFewPixels takes stills with cameras that give few pixels.
 func camerasOfFewPixels(t *testing.T) {
 	for _, c := range []struct {
-		width, height, across, down int // of the camera and of the still; 0: there is none
+		width, height, across, down int // of the camera and of the still; 0: without one
 	}{{352, 288, 256, 288}, {288, 352, 264, 352}, {640, 256, 256, 256}, {320, 240, 0, 0}} {
 		w := newWalk(t, runsFirst(fmt.Sprintf(`navigator.mediaDevices.getUserMedia = async () => {
 			const drawn = document.createElement("canvas");

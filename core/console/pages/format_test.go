@@ -75,7 +75,7 @@ func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
 	}
 }
 
-// Contract 41: in development no method verifies people, so the step stays open and says why.
+// Contract 41: in development no method verifies people, so the step stays open and has the reason.
 func TestStepOfMethods_Dev(t *testing.T) {
 	for _, sandbox := range []bool{true, false} {
 		got := wordsOf(OverviewData{Sandbox: sandbox, Dev: true}, operate.Step{Name: operate.StepMethod})

@@ -373,7 +373,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 	for _, a := range find(doc, "a") {
 		site = site || v.SiteOrigin != "" && attr(a, "href") == v.SiteOrigin
 	}
-	// A page that waits and can be left for another page of ours has no further way out.
+	// A waiting page that links to another page of the service has no further way out.
 	waits := v.AgainURL != "" && (len(v.Choices) > 0 || v.RetryURL != "")
 	if want := v.SiteOrigin != "" && v.HopURL == "" && !v.OnPhone && !waits; site != want {
 		t.Errorf("contract 24: the page has a plain link to the site: %v, want %v", site, want)
@@ -872,7 +872,7 @@ func TestTheCameraPageIsShortAfterATry(t *testing.T) {
 	}
 }
 
-// Contract 41: in development every page says that nothing is checked, and the test method says what it does.
+// Contract 41: in development every page states that no user is checked, and the test method explains itself.
 func TestRender_Dev(t *testing.T) {
 	for _, lang := range language.All {
 		view := View{Kind: Choose, Lang: lang, Action: "/verify", Flow: "a.b", Dev: true,

@@ -26,7 +26,7 @@ func (i inserting) Fetch(ctx context.Context, r host.FetchRequest) (host.FetchRe
 	return resp, err
 }
 
-// TestForeignMembers: in what a provider sends, members that Verge does not use may be there twice, and those
+// TestForeignMembers: in a provider's message, members that Verge does not use may occur twice, and those
 // that it uses may not (contract 22).
 func TestForeignMembers(t *testing.T) {
 	const unknown = `"x":1,"x":2,"y":{"z":1,"z":[{"v":1,"v":2}]},`

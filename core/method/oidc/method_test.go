@@ -240,7 +240,7 @@ func TestCode_Size(t *testing.T) {
 	}
 }
 
-// TestAccess_Size: contract 36: an access token may be as large as the answer that it comes in.
+// TestAccess_Size: contract 36: an access token may be as large as its response.
 func TestAccess_Size(t *testing.T) {
 	for _, size := range []int{9000, 60_000} {
 		w := newWalk(t, oidctest.Config{}, settings{"userinfo": true})
@@ -250,7 +250,7 @@ func TestAccess_Size(t *testing.T) {
 	}
 }
 
-// TestMaxAge: contract 36: a sign-in that is older than max_age proves nothing, whatever the user did to the
+// TestMaxAge: contract 36: a sign-in that is older than max_age is no proof, even if the user changed the
 // address. The browser leaves at 12:00:00 and is away for two minutes.
 func TestMaxAge(t *testing.T) {
 	seconds := func(n int64) *int64 { return &n }
@@ -339,9 +339,9 @@ func TestPushed(t *testing.T) {
 		{"by default", oidctest.Config{Pushed: true}, nil, nil, "pushed"},
 		{"auto", oidctest.Config{Pushed: true}, "auto", nil, "pushed"},
 		{"auto, not announced", oidctest.Config{}, "auto", nil, "address"},
-		{"auto, the client is refused", oidctest.Config{Pushed: true}, "auto",
+		{"auto, the client is rejected", oidctest.Config{Pushed: true}, "auto",
 			&oidctest.Fault{Status: 401, Body: `{"error":"invalid_client"}`}, "token_error_invalid_client"},
-		{"off, the client is refused", oidctest.Config{Pushed: true}, "off",
+		{"off, the client is rejected", oidctest.Config{Pushed: true}, "off",
 			&oidctest.Fault{Status: 401, Body: `{"error":"invalid_client"}`}, "address"},
 		{"off, not announced", oidctest.Config{}, "off", nil, "address"},
 		{"off, required", oidctest.Config{PushedOnly: true}, "off", nil, "par_required"},

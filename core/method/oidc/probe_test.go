@@ -149,7 +149,7 @@ func TestProbe_Claims(t *testing.T) {
 	}{
 		{"all is announced", scoped, settings{"proof": proof("is_over_18", "adult")}, nil, nil,
 			[]string{"the claim is_over_18 for this client in the ID token; sign in once to see; if"}},
-		{"the claim needs a scope that nobody asks for", scoped, nil, nil, []string{openidAlone},
+		{"the claim needs a scope that is not requested", scoped, nil, nil, []string{openidAlone},
 			[]string{"the claim is_over_18"}},
 		{"nothing is announced", oidctest.Config{}, nil, nil, []string{openidAlone}, []string{"is_over_18"}},
 		{"the claims parameter asks for the claim", scoped,

@@ -99,7 +99,7 @@ func TestSettings(t *testing.T) {
 			settings{"max_age": 300, "parameters": settings{"max_age": "86400"}}, "parameters.max_age"},
 		{"contract 36: prompt", settings{"prompt": "login consent"}, ""},
 		{"prompt as a list", settings{"prompt": []string{"login", "consent"}}, ""},
-		{"a prompt that lets nobody sign in", settings{"prompt": "none"}, "prompt"},
+		{"a prompt that lets no user sign in", settings{"prompt": "none"}, "prompt"},
 		{"a prompt that is a number", settings{"prompt": 1}, "prompt"},
 		{"contract 36: prompt against prompt",
 			settings{"prompt": "login", "parameters": settings{"prompt": "none"}}, "parameters.prompt"},

@@ -79,7 +79,7 @@ func checkAuth0(t *testing.T, r recorded) {
 	}{
 		{"what was asked for", r.Asked, ask, "", 1},
 		{"with other elements", r.Licences, ask, "", 1},
-		{"another age than the one that was asked for", r.Nearest, ask, "no element", 0},
+		{"another age than requested", r.Nearest, ask, "no element", 0},
 		{"another age that was asked for, too", r.Nearest, over21, "not true", 1},
 	} {
 		p, err := mdoc.Verify(unhex(t, c.response), c.ask)
