@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
@@ -15,7 +16,6 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that

@@ -28,23 +28,23 @@ var floors = []string{
 	"core/internal/strict64",
 	"core/uuid",
 	"core/instant",
-	"core/weburl",
+	"core/internal/weburl",
 	"core/kv",
 	"core/host",
 	"core/secret",
 	"core/pemfile",
 	"core/web",
 	"core/cbor",
-	"core/webauthn",
-	"core/method/openid4vp/mdoc",
-	"core/web/templrt",
+	"core/internal/webauthn",
+	"core/internal/mdoc",
+	"core/internal/templrt",
 	"core/language",
 	"core/reply",
 	"core/problem",
 	"core/webhook",
-	"core/webhook/mend",
+	"core/internal/mend",
 	"core/webhook/snippet",
-	"core/verdict",
+	"core/internal/verdict",
 	"core/token",
 	"core/method",
 	"core/method/sandbox",
@@ -61,14 +61,14 @@ var floors = []string{
 	"core/ratelimit",
 	"core/outbox",
 	"core/lifecycle",
-	"core/result",
-	"core/hosted/pages",
+	"core/internal/result",
+	"core/internal/hosted/pages",
 	"core/api",
-	"core/hosted",
+	"core/internal/hosted",
 	"core/operate",
 	"core/admin",
-	"core/console/pages",
-	"core/console",
+	"core/internal/console/pages",
+	"core/internal/console",
 	"core",
 }
 
@@ -80,23 +80,24 @@ var leaves = map[string][]string{
 	"core/uuid":              nil,
 	"core/internal/strict64": nil,
 	"core/instant":           nil,
-	"core/weburl":            nil,
+	"core/internal/weburl":   nil,
 	"core/kv":                nil,
 	"core/host":              {"core/kv"},
 	"core/web":               nil,
 	"core/cbor":              nil,
-	"core/webauthn":          {"core/cbor", "core/internal/strict64", "core/web", "core/weburl"},
-	"core/web/templrt":       nil,
+	"core/internal/webauthn": {"core/cbor", "core/internal/strict64", "core/web", "core/internal/weburl"},
+	"core/internal/templrt":  nil,
 	"core/language":          {"core/web"},
 	"core/problem":           nil,
 	"core/reply":             {"core/instant", "core/web"},
 	"core/webhook":           {"core/instant", "core/problem", "core/uuid"}, // publishers import it
-	"core/verdict":           nil,
+	"core/internal/verdict":  nil,
 	"core/secret":            nil,
 	"core/pemfile":           nil,
-	"core/method":            {"core/host", "core/problem", "core/verdict"}, // those who write a kind do, too
+	// Authors of a kind import it.
+	"core/method": {"core/host", "core/problem", "core/internal/verdict"},
 
-	"core/method/openid4vp/mdoc": {"core/cbor", "core/internal/strict64", "core/pemfile", "core/web"},
+	"core/internal/mdoc": {"core/cbor", "core/internal/strict64", "core/pemfile", "core/web"},
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
@@ -191,7 +192,7 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 	// The one way to net is X.509: golang-jwt's keys, which we never call, and certificates of documents.
 	// What of X.509 would reach the network or files is banned by the test of the source below.
 	x509Users := []string{"github.com/golang-jwt/jwt/v5", module + "/core/pemfile",
-		module + "/core/method/openid4vp", module + "/core/method/openid4vp/mdoc"}
+		module + "/core/method/openid4vp", module + "/core/internal/mdoc"}
 	slices.Sort(reachable)
 	for _, path := range slices.Compact(reachable) {
 		p := packages[path]

@@ -6,9 +6,9 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/console"
-	"github.com/verge-id/verge/core/hosted"
-	"github.com/verge-id/verge/core/hosted/pages"
+	"github.com/verge-id/verge/core/internal/console"
+	"github.com/verge-id/verge/core/internal/hosted"
+	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // securityPath is the address of security.txt (RFC 9116).

@@ -13,10 +13,12 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/audit"
-	"github.com/verge-id/verge/core/console"
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/console"
+	"github.com/verge-id/verge/core/internal/hosted"
+	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/member"
@@ -26,12 +28,10 @@ import (
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/reply"
-	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/webauthn"
 )
 
 // Service is the core. Its methods may be called concurrently.
@@ -268,7 +268,7 @@ var storeNotTrusted = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
 
 // asPage returns the page that a person gets instead of a refusal in JSON.
 func asPage(refusal *web.Response, req *web.Request) *web.Response {
-	page := hosted.Refusal(refusal.Status, req)
+	page := hosted.ErrorPage(refusal.Status, req)
 	for _, name := range []string{"Allow", "Retry-After", "Accept-Encoding"} {
 		if refusal.Header.Has(name) {
 			page.Header.Set(name, refusal.Header.Get(name))

@@ -53,7 +53,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/hosted"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -199,7 +198,7 @@ func (c Config) withDefaults() Config {
 		c.Server.Metrics = server.NewMetrics()
 	}
 	if c.Server.Page == nil {
-		c.Server.Page = hosted.Refusal
+		c.Server.Page = core.ErrorPage
 	}
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	c.UsageEach = cmp.Or(c.UsageEach, 30*time.Second)

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/cmd/verge/internal/demo"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/adminclient"
 	"github.com/verge-id/verge/edge/egress"
@@ -104,7 +104,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
 		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
-	ready.ConsoleURL = ready.BaseURL + pages.Root
+	ready.ConsoleURL = ready.BaseURL + core.ConsolePath
 	if ready.WebhookURL == "" {
 		ready.WebhookURL = ready.DemoURL + "/webhooks"
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/adminclient"
 	"github.com/verge-id/verge/testharness/wait"

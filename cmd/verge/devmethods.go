@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"

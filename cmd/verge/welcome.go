@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/verge-id/verge/cmd/verge/demo"
+	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 

@@ -7,6 +7,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
@@ -15,7 +16,6 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // Lengths in bytes (contract 8).

@@ -5,8 +5,8 @@ import (
 
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/reply"
-	"github.com/verge-id/verge/core/result"
 	"github.com/verge-id/verge/core/web"
 )
 

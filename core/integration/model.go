@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/uuid"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // Publisher is a customer of the operator.

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // Site is the publishers and integrations that an operator's configuration

@@ -7,10 +7,10 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/verdict"
 )
 
 // Box is where somebody answers who is not the browser (contract 34): one sealed item in the session's

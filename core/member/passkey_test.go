@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/webauthn"
 )
 
 // addPasskey gives a person another passkey, on another device.

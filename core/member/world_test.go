@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/webauthn"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 

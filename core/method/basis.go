@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/verge-id/verge/core/verdict"
+	"github.com/verge-id/verge/core/internal/verdict"
 )
 
 // Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/verdict"
 )
 
 // Entry is a configured method with its kind.

@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/verdict"
 )
 
 // Kind is a protocol of verification.

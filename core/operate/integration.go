@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/uuid"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".

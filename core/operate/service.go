@@ -7,8 +7,8 @@ import (
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // auditPartition is where audit entries are kept.

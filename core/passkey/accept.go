@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-id/verge/core/verdict"
+	"github.com/verge-id/verge/core/internal/verdict"
 )
 
 // Reason is why a passkey is not accepted. It is a constant for logs, metrics and the words of a page.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/verdict"
-	"github.com/verge-id/verge/core/webauthn"
+	"github.com/verge-id/verge/core/internal/verdict"
+	"github.com/verge-id/verge/core/internal/webauthn"
 )
 
 var (

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/verdict"
+	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/verdict"
-	"github.com/verge-id/verge/core/webauthn"
 )
 
 // Name is the name under which the passkey stands beside the methods of an integration.

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"time"
 
-	"github.com/verge-id/verge/core/verdict"
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/webhook"
 )
 

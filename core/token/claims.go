@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/verdict"
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/web"
 )
 

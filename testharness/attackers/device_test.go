@@ -9,18 +9,18 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "documents that are altered, made up, expired, of another kind, or of an issuer " +
 			"or a signer that no anchor stands for",
 		gets: "400 for each",
-		proof: []string{"core/method/openid4vp/mdoc:TestVectors",
-			"core/method/openid4vp/mdoc:TestSecurityObjects",
-			"core/method/openid4vp/mdoc:TestCertificates", "core/method/openid4vp/mdoc:TestChains",
-			"core/method/openid4vp/mdoc:TestEveryBitOfAResponseCounts",
+		proof: []string{"core/internal/mdoc:TestVectors",
+			"core/internal/mdoc:TestSecurityObjects",
+			"core/internal/mdoc:TestCertificates", "core/internal/mdoc:TestChains",
+			"core/internal/mdoc:TestEveryBitOfAResponseCounts",
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
 		tries: "another key than the document's, a MAC, an algorithm that does not fit the key, " +
 			"and a signature over something else",
 		gets: "400 for each",
-		proof: []string{"core/method/openid4vp/mdoc:TestVectors", "core/method/openid4vp/mdoc:TestSignatures",
-			"core/method/openid4vp/mdoc:TestTheDevicesAlgorithm"},
+		proof: []string{"core/internal/mdoc:TestVectors", "core/internal/mdoc:TestSignatures",
+			"core/internal/mdoc:TestTheDevicesAlgorithm"},
 	},
 	{
 		tries: "an answer that was taken before, one to another question, client or address, " +
@@ -33,19 +33,19 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "an answer in the clear where an encrypted one was asked for, and envelopes of another " +
 			"algorithm, key or form",
 		gets: "400 for each",
-		proof: []string{"core/method/openid4vp:TestWhatIsNoAnswer", "core/method/openid4vp/mdoc:TestOpenJWE",
-			"core/method/openid4vp/mdoc:TestOpenHPKE"},
+		proof: []string{"core/method/openid4vp:TestWhatIsNoAnswer", "core/internal/mdoc:TestOpenJWE",
+			"core/internal/mdoc:TestOpenHPKE"},
 	},
 	{
 		tries: "a value that is not true, an age that was not asked for, and a token of another form",
 		gets:  "no approval",
-		proof: []string{"core/method/openid4vp:TestVerdicts", "core/method/openid4vp/mdoc:TestElements",
+		proof: []string{"core/method/openid4vp:TestVerdicts", "core/internal/mdoc:TestElements",
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
 		tries: "bytes that cost much to read: deep ones, lengths beyond the end, thousands of keys",
 		gets:  "400 after little work",
-		proof: []string{"core/method/openid4vp/mdoc:TestHostileResponsesCostLittle", "core/cbor:TestVectors",
+		proof: []string{"core/internal/mdoc:TestHostileResponsesCostLittle", "core/cbor:TestVectors",
 			"core/cbor:TestManyKeys", "core/cbor:TestItemsAreLimited"},
 	},
 	{
@@ -54,15 +54,16 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "a good answer after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
-			"core/hosted:TestBox_ChangedMeanwhile", "cmd/verge:TestTrust_Changes"},
+			"core/internal/hosted:TestBox_ChangedMeanwhile", "cmd/verge:TestTrust_Changes"},
 	},
 	{
 		says: "A response counts for no higher age than the session asked for, even if the " +
 			"publisher asks for more later.",
 		tries: "an answer for 16, and a verdict of a phone, after the publisher asks for 21",
 		gets:  "the page to do the step again",
-		proof: []string{"core/hosted:TestBox_ChangedMeanwhile", "core/hosted:TestBox_CacheTooOld",
-			"core/hosted:TestHand_ChangedMeanwhile", "cmd/verge:TestTrust_Changes",
+		proof: []string{"core/internal/hosted:TestBox_ChangedMeanwhile",
+			"core/internal/hosted:TestBox_CacheTooOld",
+			"core/internal/hosted:TestHand_ChangedMeanwhile", "cmd/verge:TestTrust_Changes",
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{
@@ -81,8 +82,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		gets:  "the page to try again; the link and the code",
 		proof: []string{"core/method/openid4vp:TestErrorsOfWallets",
 			"testharness/methodtest:TestAUserDeclinesInTheWallet",
-			"cmd/verge/demo:TestChromiumDigitalCredentials",
-			"core/hosted/pages:TestTheFormOfTheBrowsersWallets"},
+			"cmd/verge/internal/demo:TestChromiumDigitalCredentials",
+			"core/internal/hosted/pages:TestTheFormOfTheBrowsersWallets"},
 	},
 }}
 
@@ -105,7 +106,8 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 			"and an answer from " +
 			"before the setting changed",
 		gets: "no code, 404 and 400; nothing is decided",
-		proof: []string{"core/method/openid4vp:TestCrossDevice_Off", "core/hosted:TestHand_NoLongerAllowed",
+		proof: []string{"core/method/openid4vp:TestCrossDevice_Off",
+			"core/internal/hosted:TestHand_NoLongerAllowed",
 			"testharness/methodtest:TestWallet_SameDeviceOnly"},
 	},
 	{
@@ -129,8 +131,9 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"changes no state, and the page has the reason.",
 		tries: "one of L1 for L2, of another method, a lower age, another publisher or weaker " +
 			"settings, and one that is over, ended, deleted or blocked",
-		gets:  "the page with the other methods; no attempt is counted",
-		proof: []string{"core/hosted:TestAPasskeyThatIsNotAccepted", "core/passkey:TestWhatAPasskeyIsWorth"},
+		gets: "the page with the other methods; no attempt is counted",
+		proof: []string{"core/internal/hosted:TestAPasskeyThatIsNotAccepted",
+			"core/passkey:TestWhatAPasskeyIsWorth"},
 	},
 	{
 		says: "A passkey counts while its basis holds: the kind and the settings of the method, " +
@@ -138,8 +141,8 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		tries: "one whose anchor was removed, whose method is of another kind or has other settings, whose " +
 			"publisher is archived, and one that is to stand for what was saved after the check",
 		gets: "the page with the other methods",
-		proof: []string{"core/hosted:TestPasskey_ChangedMeanwhile",
-			"core/hosted:TestPasskey_StandsForWhatWasJudged", "core/method/kinds:TestFingerprint",
+		proof: []string{"core/internal/hosted:TestPasskey_ChangedMeanwhile",
+			"core/internal/hosted:TestPasskey_StandsForWhatWasJudged", "core/method/kinds:TestFingerprint",
 			"core/method/kinds:TestTrusts", "cmd/verge:TestTrust_Changes",
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
@@ -147,14 +150,15 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		tries: "an answer to another challenge, of another site or frame, of a user who was not verified, " +
 			"altered, or signed by another key",
 		gets: "400; no attempt is counted",
-		proof: []string{"core/hosted:TestAPasskeyFormThatIsNoGood", "core/passkey:TestAUseIsRefused",
-			"core/webauthn:TestVerifyAssertion", "core/webauthn:TestEveryBitOfAnAssertionCounts"},
+		proof: []string{"core/internal/hosted:TestAPasskeyFormThatIsNoGood", "core/passkey:TestAUseIsRefused",
+			"core/internal/webauthn:TestVerifyAssertion",
+			"core/internal/webauthn:TestEveryBitOfAnAssertionCounts"},
 	},
 	{
 		tries: "the form of another session or attempt, and the form of the page where one sees what is kept",
 		gets:  "400, or the page that holds now",
-		proof: []string{"core/hosted:TestAPasskeyFormThatIsNoGood",
-			"core/hosted:TestOwnStepsAreForNoSession"},
+		proof: []string{"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
+			"core/internal/hosted:TestOwnStepsAreForNoSession"},
 	},
 	{
 		says: "A passkey is created from a check that has just succeeded, once, in the browser " +
@@ -164,11 +168,13 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"under another's id, and out of a session that a passkey or a sandbox completed, or that " +
 			"completed before all were ended",
 		gets: "400 or 403, and none is kept",
-		proof: []string{"core/hosted:TestMakingAPasskey", "core/hosted:TestNoPasskeyAfterAFailure",
-			"core/hosted:TestTwoSessionsMakeAPasskeyWithOneID", "core/hosted:TestAPasskeyIsMadeAndUsed",
+		proof: []string{"core/internal/hosted:TestMakingAPasskey",
+			"core/internal/hosted:TestNoPasskeyAfterAFailure",
+			"core/internal/hosted:TestTwoSessionsMakeAPasskeyWithOneID",
+			"core/internal/hosted:TestAPasskeyIsMadeAndUsed",
 			"core/passkey:TestKeepingTwice", "core/passkey:TestMakingIsRefused",
-			"core/hosted:TestPasskey_Sandbox", "core/hosted:TestPasskey_ChangedMeanwhile",
-			"core/webauthn:TestVerifyRegistration"},
+			"core/internal/hosted:TestPasskey_Sandbox", "core/internal/hosted:TestPasskey_ChangedMeanwhile",
+			"core/internal/webauthn:TestVerifyRegistration"},
 	},
 	{
 		says: "If the device counts the uses of a passkey, use of a copy blocks the passkey " +
@@ -193,8 +199,8 @@ var revoked = foothold{"Revoked documents", []row{
 			"signer's certificate expires, or its anchor is removed.",
 		tries: "a document with a status list",
 		gets:  "it is taken as if it had none",
-		proof: []string{"core/method/openid4vp/mdoc:TestVectors",
-			"core/method/openid4vp/mdoc:TestSecurityObjects"},
+		proof: []string{"core/internal/mdoc:TestVectors",
+			"core/internal/mdoc:TestSecurityObjects"},
 	},
 }}
 

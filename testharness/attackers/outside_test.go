@@ -266,8 +266,8 @@ var browser = foothold{"A browser", []row{
 	{
 		tries: "the provider's step of another session or attempt",
 		gets:  "nothing: it is not evaluated",
-		proof: []string{"core/hosted:TestAProviderTokenBelongsToOneSession",
-			"core/hosted:TestAProviderTokenBelongsToOneAttempt"},
+		proof: []string{"core/internal/hosted:TestAProviderTokenBelongsToOneSession",
+			"core/internal/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
 		says: "If a method of an OpenID provider has max_age, an earlier sign-in there is no " +
@@ -392,7 +392,7 @@ var phone = foothold{"The holder of a hand-off link", []row{
 		tries: "to have a victim's phone prove for one's own session",
 		gets: "a page that names the site, shows the number and warns, and nothing until the " +
 			"victim confirms",
-		proof: []string{"core/hosted/pages:TestPagesSay",
+		proof: []string{"core/internal/hosted/pages:TestPagesSay",
 			"testharness/methodtest:TestTheLinkForThePhoneIsLookedAt"},
 	},
 }}

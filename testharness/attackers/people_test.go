@@ -173,8 +173,8 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 	{
 		tries: "a frame around a page, the cookie, and a page from a cache",
 		gets:  "`frame-ancestors 'none'`; `SameSite=Strict` and `HttpOnly`; `no-store` on every page",
-		proof: []string{"core/console:TestHeaders", "core/console:TestSignIn",
-			"core/console:TestPostsOfOtherSites"},
+		proof: []string{"core/internal/console:TestHeaders", "core/internal/console:TestSignIn",
+			"core/internal/console:TestPostsOfOtherSites"},
 	},
 }}
 
@@ -213,7 +213,7 @@ var member = foothold{"A member of a publisher", []row{
 		tries: "cursors of their own making",
 		gets:  "an error that says so, or their own things",
 		proof: []string{"core/operate:TestACursorOfNoList",
-			"core/console:TestAnotherPublishersThingsAreNotThere"},
+			"core/internal/console:TestAnotherPublishersThingsAreNotThere"},
 	},
 	{
 		says: "They have the rights of their role. A change of role, a removal and a sign-out take " +
@@ -221,7 +221,7 @@ var member = foothold{"A member of a publisher", []row{
 		tries: "every operation in every role, with a form of their own",
 		gets:  "403 where the role may not",
 		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
-			"core/console:TestEveryFormForEveryRole", "core/member:TestRolesHoldAtOnce"},
+			"core/internal/console:TestEveryFormForEveryRole", "core/member:TestRolesHoldAtOnce"},
 	},
 	{
 		tries: "a cookie from before a sign-out, at another instance",

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/console/pages"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
@@ -61,7 +60,7 @@ func consolePages() error {
 	}
 	fmt.Printf("the console with %d integrations of one publisher and %d deliveries of one of them:\n",
 		manyIntegrations, manyDeliveries)
-	of := pages.PublisherPath(publisher)
+	of := core.ConsolePath + "/p/" + publisher
 	slow := 0
 	for _, page := range []struct{ name, path string }{
 		{"overview", of},
@@ -76,7 +75,7 @@ func consolePages() error {
 		{"usage of 30 days", of + "/usage?integration=" + integration1},
 		{"members", of + "/members"},
 		{"audit", of + "/audit"},
-		{"undelivered, of all publishers", pages.Path("undelivered")},
+		{"undelivered, of all publishers", core.ConsolePath + "/undelivered"},
 	} {
 		took, size, err := p.visit(page.path)
 		if err != nil {
@@ -190,7 +189,7 @@ func (p *visitor) ask(method, path, form string) *web.Response {
 
 func (p *visitor) signIn() error {
 	form := url.Values{"do": {"sign-in"}, "token": {consoleToken}}
-	resp := p.ask("POST", pages.Path("sign-in"), form.Encode())
+	resp := p.ask("POST", core.ConsolePath+"/sign-in", form.Encode())
 	p.cookie, _, _ = strings.Cut(resp.Header.Get("Set-Cookie"), ";")
 	if resp.Status != 303 || p.cookie == "" {
 		return fmt.Errorf("signing in to the console: %d", resp.Status)

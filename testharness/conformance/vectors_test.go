@@ -19,7 +19,7 @@ import (
 // The published list of callbacks, bad and good, through the whole service. A
 // refusal names the field. A callback that is accepted is used as it was given.
 func TestCallbackVectors(t *testing.T) {
-	text, err := os.ReadFile("../../core/weburl/testdata/callback_urls.json")
+	text, err := os.ReadFile("../../core/internal/weburl/testdata/callback_urls.json")
 	if err != nil {
 		t.Fatal(err)
 	}

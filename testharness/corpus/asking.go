@@ -226,7 +226,7 @@ func callbacks(s *recording, dev bool) {
 			Origins  []string
 		}
 	}
-	list, err := os.ReadFile("../../core/weburl/testdata/callback_urls.json")
+	list, err := os.ReadFile("../../core/internal/weburl/testdata/callback_urls.json")
 	check(err)
 	check(json.Unmarshal(list, &vectors))
 	var before string

@@ -7,7 +7,8 @@
 //	a := passkeytest.New("https://verify.example")
 //	answer, err := a.Get(options, func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" })
 //
-// It shares no code with core/webauthn, so that the two do not agree on a mistake. Both use core/cbor.
+// It shares no code with core/internal/webauthn, so that the two do not agree on a mistake. Both use
+// core/cbor.
 package passkeytest
 
 import (

@@ -13,7 +13,7 @@ func TestIconIsWhatIsEmbedded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile("../../../core/hosted/pages/favicon.ico")
+	kept, err := os.ReadFile("../../../core/internal/hosted/pages/favicon.ico")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Command pages compiles the .templ files of the current folder into Go
-// that runs on core/web/templrt instead of templ's own runtime.
+// that runs on core/internal/templrt instead of templ's own runtime.
 //
 // go generate runs it in the folder of the templates. A second run changes nothing, so
 // "go generate && git diff --exit-code" proves that the committed code is current. It is a build tool
@@ -20,7 +20,7 @@ import (
 // compiler is named with its version and is not in go.mod, because none of its code is linked.
 const compiler = "github.com/a-h/templ/cmd/templ@v0.3.977"
 
-const runtimePackage = "github.com/verge-id/verge/core/web/templrt"
+const runtimePackage = "github.com/verge-id/verge/core/internal/templrt"
 
 func main() {
 	if err := run(); err != nil {

@@ -20,8 +20,8 @@ func TestRewrite(t *testing.T) {
 	}
 	want := `package x
 
-import templ "github.com/verge-id/verge/core/web/templrt"
-import templruntime "github.com/verge-id/verge/core/web/templrt"
+import templ "github.com/verge-id/verge/core/internal/templrt"
+import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
 //go:noinline
 func a() templ.Component { return templruntime.GeneratedTemplate(nil) }

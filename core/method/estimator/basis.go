@@ -3,8 +3,8 @@ package estimator
 import (
 	"strconv"
 
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/verdict"
 )
 
 var _ method.Fingerprinter = (*estimator)(nil)

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // settings are a method's settings, read and checked.

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/verdict"
 )
 
 var _ method.Fingerprinter = (*client)(nil)

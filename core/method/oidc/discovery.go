@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // metadata is what the provider says of itself (OpenID Connect Discovery 1.0).

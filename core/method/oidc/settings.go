@@ -9,10 +9,10 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // Names of the secret and of the key, and of the ways to authenticate as OpenID Connect names them.

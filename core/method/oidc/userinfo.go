@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/weburl"
+	"github.com/verge-id/verge/core/internal/weburl"
 )
 
 // fetchUserinfo returns what the userinfo endpoint says of the ID token's subject (OpenID Connect Core, 5.3).

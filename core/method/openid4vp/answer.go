@@ -7,8 +7,8 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -3,9 +3,9 @@ package openid4vp
 import (
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
-	"github.com/verge-id/verge/core/verdict"
 )
 
 var (

@@ -3,8 +3,8 @@ package openid4vp
 import (
 	"errors"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 	"github.com/verge-id/verge/core/web"
 )
 

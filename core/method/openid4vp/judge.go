@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 )
 
 // Results of a wallet's answer, as they are kept. errorKept is before the name of an error.

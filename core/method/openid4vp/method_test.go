@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 

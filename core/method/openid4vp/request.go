@@ -11,8 +11,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 )
 
 // keyID is what a request calls the key to which the answer is encrypted.

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/method/openid4vp/mdoc"
 	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/weburl"
 )
 
 // settings is a method's configuration, read and checked.

@@ -8,7 +8,7 @@ package snippet
 import (
 	"embed"
 
-	"github.com/verge-id/verge/core/webhook/mend"
+	"github.com/verge-id/verge/core/internal/mend"
 )
 
 // Snippet is the check in one language: a function that returns what is wrong with a request, or nothing.

@@ -1,0 +1,247 @@
+package console_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/verge-id/verge/core/internal/console"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
+)
+
+// axeFile is axe-core, which .ci/install installs.
+const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
+
+// browser is Chromium in front of a console.
+type browser struct {
+	*world
+	t   *testing.T
+	ctx context.Context
+	url string
+	who string // who is signed in; "": nobody
+	axe string
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	axe, err := os.ReadFile(kit.File(t, axeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &browser{world: newWorld(t), t: t, axe: string(axe)}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	b.url, b.BaseURL = server.URL, server.URL
+	allocator, stop := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:],
+			chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+			chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("Chromium does not start: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+	t.Cleanup(cancel)
+	b.ctx = ctx
+	return b
+}
+
+// ServeHTTP hands requests to the console, with the cookie of who is signed in.
+func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	req := &web.Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
+		Header: web.Header(r.Header),
+		Body:   body, Client: netip.MustParseAddr("127.0.0.1")}
+	if b.who != "" {
+		req.Header.Set("Cookie", "verge-console="+b.who)
+	}
+	route, _, _ := console.Routes.Find(req)
+	if route == nil {
+		http.NotFound(w, r)
+		return
+	}
+	resp := route.Handle(b.Console, r.Context(), req)
+	for name, values := range resp.Header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(resp.Status)
+	w.Write(resp.Body)
+}
+
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// scheme is what the reader prefers: light or dark.
+func (b *browser) scheme(name string) {
+	b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}))
+}
+
+func eval[T any](b *browser, script string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+// picture keeps a screenshot in the folder that VERGE_PICTURES names, for a person to look at.
+func (b *browser) picture(name string) {
+	dir := os.Getenv("VERGE_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".png"), png,
+		0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// wide reports elements that reach beyond the screen, apart from those that scroll by themselves.
+const wide = `document.documentElement.scrollWidth > innerWidth
+	? [...document.querySelectorAll("main *, header *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+		.slice(0, 3).map(e => e.outerHTML.slice(0, 120))
+	: []`
+
+// wrapped reports what opens something in a row of a table, if its mark is on one line and its word on
+// another.
+const wrapped = `[...document.querySelectorAll("td.acts summary")]
+	.filter(e => e.clientHeight > 2 * parseFloat(getComputedStyle(e).lineHeight)).map(e => e.innerText)`
+
+// cut reports lists whose longest choice is wider than the list, which a browser cuts.
+const cut = `[...document.querySelectorAll("select")].filter(e => e.checkVisibility()).map(e => {
+		const style = getComputedStyle(e), pen = document.createElement("canvas").getContext("2d");
+		pen.font = style.font;
+		const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 20; // the arrow
+		return [...e.options].filter(o => pen.measureText(o.text).width > room).map(o => e.name + ": " + o.text);
+	}).flat()`
+
+// TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds
+// nothing, and nothing is wider than the screen.
+func TestPagesAreAccessible(t *testing.T) {
+	long.Skip(t, "TestPagesAreAccessible")
+	b := newBrowser(t)
+	screens := []struct {
+		name, scheme string
+		size         chromedp.Action[chromedp.Void]
+	}{
+		{"desktop light", "light", chromedp.EmulateViewport(1280, 800)},
+		{"phone dark", "dark", chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile)},
+		{"desktop dark", "dark", chromedp.EmulateViewport(1280, 800)},
+		{"phone light", "light", chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile)},
+	}
+	if os.Getenv("VERGE_PICTURES") == "" {
+		screens = screens[:2]
+	}
+	for _, screen := range screens {
+		b.do(screen.size)
+		b.scheme(screen.scheme)
+		for _, s := range sights {
+			if only := os.Getenv("VERGE_ONLY"); only != "" && !strings.Contains(s.name, only) {
+				continue
+			}
+			b.who = s.who
+			path := s.path
+			if s.form != "" {
+				path = b.posted(t, s)
+			}
+			b.do(chromedp.Navigate(b.url + path))
+			b.picture(s.name + " " + screen.name)
+			b.judge(s.name + " on " + screen.name)
+		}
+	}
+}
+
+// judge fails the test if axe-core finds something wrong with the page, or if something is wider than the
+// screen.
+func (b *browser) judge(name string) {
+	b.t.Helper()
+	for _, wrong := range eval[[]string](b, wide) {
+		b.t.Errorf("%s: wider than the screen: %s", name, wrong)
+	}
+	for _, wrong := range eval[[]string](b, cut) {
+		b.t.Errorf("%s: a choice is cut: %s", name, wrong)
+	}
+	for _, wrong := range eval[[]string](b, wrapped) {
+		b.t.Errorf("%s: on two lines: %s", name, wrong)
+	}
+	for _, wrong := range eval[[]string](b, b.axe+`;
+		axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(v =>
+			v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`) {
+		b.t.Errorf("%s: %s", name, wrong)
+	}
+}
+
+// Pages that come back after a form was refused are as accessible as the others.
+func TestRefusedFormsAreAccessible(t *testing.T) {
+	long.Skip(t, "TestRefusedFormsAreAccessible")
+	b := newBrowser(t)
+	b.who = "admin"
+	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
+	for _, c := range []struct{ name, path, action, change string }{
+		{"refused", mine + "/integrations/new", "create-integration", `f.name.required = false; f.minimum_age.type = "text";
+			f.minimum_age.value = "old"`},
+		{"stale", shop, "save-integration", `f.version.value = "v6"; f.elements.namedItem("name").value = "Laden"`},
+	} {
+		b.do(chromedp.Navigate(b.url + c.path))
+		if _, err := chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](
+			`const f = document.querySelector('form[data-action="`+c.action+`"]'); f.noValidate = true; `+c.change+
+				`; f.requestSubmit()`)); err != nil {
+			t.Fatal(err)
+		}
+		if said := eval[string](b, `document.querySelector("[role=alert]")?.innerText ?? ""`); said == "" {
+			t.Errorf("%s: the page does not say what is wrong", c.name)
+		}
+		b.picture(c.name + " phone light")
+		b.judge(c.name)
+	}
+}
+
+// posted sends a form and returns where the browser goes on.
+func (b *browser) posted(t *testing.T, s sight) string {
+	t.Helper()
+	req := &web.Request{Method: "POST", Path: s.path, Header: web.Header{}, Body: []byte(s.form +
+		"&csrf=" + forms(s.who).FormToken(formName(s.form))), Client: netip.MustParseAddr("127.0.0.1")}
+	req.Header.Set("Cookie", "verge-console="+s.who)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp := b.Act(context.Background(), req)
+	if resp.Status != 303 {
+		t.Fatalf("%s: the form was answered %d:\n%s", s.name, resp.Status, resp.Body)
+	}
+	return resp.Header.Get("Location")
+}

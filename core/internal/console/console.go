@@ -1,0 +1,275 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/console/pages"
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Console serves the pages. All fields but Dev are needed.
+type Console struct {
+	Operations Operations
+	Access     Access
+	Host       host.Host // KV, Sealer, Now, Random and Log
+
+	BaseURL string // scheme and host of the console, no slash at the end
+	Dev     bool   // a sign-in link opens by itself
+}
+
+// MaxBody is the most bytes of a form.
+const MaxBody = 64 * 1024
+
+// Handler answers the requests to one route.
+type Handler func(*Console, context.Context, *web.Request) *web.Response
+
+// Routes are the routes of the console, for the table of the listener that has it.
+var Routes = web.Table[Handler]{
+	{Methods: []string{"GET", "HEAD"}, Pattern: pages.AssetsPath + "{}", Label: "console", Only: isAsset,
+		Handle: asset},
+	{Methods: []string{"GET", "HEAD"}, Pattern: pages.Root + "/{...}", Label: "console",
+		Handle: (*Console).Show},
+	{Methods: []string{"POST"}, Pattern: pages.Root + "/{...}", Label: "console", MaxBody: MaxBody,
+		Handle: (*Console).Act},
+}
+
+// view is a page that is ready to be rendered.
+type view struct {
+	frame  *pages.Frame
+	body   templ.Component
+	raw    *web.Response // in place of a page
+	status int           // 0: 200
+}
+
+// page is one row of the table of pages.
+type page struct {
+	name string
+	path string // below the root; {x} stands for one part
+	// op is what the one who looks must be allowed to do; "" is for everybody who is signed in.
+	op   operate.Operation
+	show func(*visit) (view, error)
+	acts []act
+	open bool // for those who are not signed in
+}
+
+// act is one form of a page.
+type act struct {
+	name string // data-action
+	// op is what the one who posts must be allowed to do; "" is for everybody who may see the page.
+	op operate.Operation
+	// do carries it out and says where to go on.
+	do func(*visit) (next, error)
+}
+
+// next is where the browser goes after a form, and what the page there says.
+type next struct {
+	path   string
+	note   note
+	cookie string // of the session that was opened
+	over   bool   // the session has ended
+	opened Session
+}
+
+// table has every page. Package pages says what each shows.
+var table = []page{
+	{name: "home", path: "", show: home},
+	{name: "sign-in", path: "sign-in", show: showSignIn, open: true, acts: []act{
+		{"sign-in", "", signIn}, {"sign-in-passkey", "", signInPasskey}}},
+	{name: "invitation", path: "invitation", show: showInvitation, open: true,
+		acts: []act{{"enrol", "", enrol}}},
+	{name: "link", path: "link", show: showLink, open: true, acts: []act{{"use-link", "", useLink}}},
+	{name: "account", path: "account", show: showAccount, acts: []act{{"sign-out", "", signOut},
+		{"sign-out-everywhere", "", signOutEverywhere}, {"end-session", "", endSession},
+		{"add-passkey", "", addPasskey},
+		{"remove-passkey", "", removePasskey}}},
+
+	{name: "publishers", path: "publishers", op: operate.PublisherList, show: showPublishers, acts: []act{
+		{"create-publisher", operate.PublisherCreate, createPublisher}}},
+	{name: "undelivered", path: "undelivered", op: operate.DeliveryList, show: showUndelivered},
+	{name: "operators", path: "operators", op: operate.OperatorList, show: showOperators, acts: []act{
+		{"create-operator-token", operate.OperatorCreate, createOperatorToken},
+		{"revoke-operator-token", operate.OperatorRevoke, revokeOperatorToken}}},
+	{name: "methods", path: "methods", op: operate.OperatorList, show: showMethods},
+	{name: "audit-all", path: "audit", op: operate.OperatorList, show: showAudit},
+
+	{name: "overview", path: "p/{publisher}", op: operate.PublisherRead, show: showOverview},
+	{name: "publisher", path: "p/{publisher}/settings", op: operate.PublisherChange, show: showPublisher,
+		acts: []act{
+			{"save-publisher", operate.PublisherChange, savePublisher},
+			{"archive-publisher", operate.PublisherArchive, archivePublisher},
+			{"end-passkeys", operate.PasskeysEnd, endPasskeys},
+			{"create-link", operate.LinkCreate, createLink}}},
+	{name: "integrations", path: "p/{publisher}/integrations", op: operate.IntegrationList,
+		show: showIntegrations},
+	{name: "new-integration", path: "p/{publisher}/integrations/new", op: operate.IntegrationCreate,
+		show: showNewIntegration, acts: []act{
+			{"create-integration", operate.IntegrationCreate, createIntegration}}},
+	{name: "integration", path: "p/{publisher}/integrations/{integration}", op: operate.IntegrationRead,
+		show: showIntegration, acts: []act{
+			{"save-integration", operate.IntegrationChange, saveIntegration},
+			{"archive-integration", operate.IntegrationArchive, archiveIntegration}}},
+	{name: "webhook", path: "p/{publisher}/integrations/{integration}/webhook", op: operate.IntegrationRead,
+		show: showWebhook, acts: []act{
+			{"save-integration", operate.IntegrationChange, saveIntegration},
+			{"test-webhook", operate.WebhookTest, testWebhook},
+			{"test-staged", operate.WebhookTest, testStaged},
+			{"stage-webhook", operate.WebhookChange, stageWebhook},
+			{"drop-staged", operate.WebhookChange, dropStaged},
+			{"rotate-secret", operate.WebhookChange, rotateSecret}}},
+	{name: "test", path: "p/{publisher}/test", op: operate.IntegrationRead, show: showTest, acts: []act{
+		{"send-test-event", operate.WebhookTest, sendTestEvent},
+		{"start-test-session", operate.SessionTest, startTestSession}}},
+	{name: "keys", path: "p/{publisher}/keys", op: operate.KeyList, show: showKeys, acts: []act{
+		{"create-key", operate.KeyCreate, createKey}, {"revoke-key", operate.KeyRevoke, revokeKey}}},
+	{name: "deliveries", path: "p/{publisher}/deliveries", op: operate.DeliveryList, show: showDeliveries},
+	{name: "delivery", path: "p/{publisher}/deliveries/{integration}/{place}", op: operate.DeliveryList,
+		show: showDelivery, acts: []act{{"resend", operate.DeliveryResend, resend}}},
+	{name: "sessions", path: "p/{publisher}/sessions", op: operate.SessionRead, show: showSessions,
+		acts: []act{
+			{"find-session", operate.SessionRead, findSession}}},
+	{name: "session", path: "p/{publisher}/sessions/{session}", op: operate.SessionRead, show: showSession},
+	{name: "usage", path: "p/{publisher}/usage", op: operate.UsageRead, show: showUsage},
+	{name: "usage-csv", path: "p/{publisher}/usage.csv", op: operate.UsageRead, show: showUsageCSV},
+	{name: "members", path: "p/{publisher}/members", op: operate.MemberList, show: showMembers, acts: []act{
+		{"invite-member", operate.MemberInvite, inviteMember},
+		{"revoke-invitation", operate.MemberInvite, withdrawInvitation},
+		{"change-role", operate.MemberChange, changeRole},
+		{"sign-out-member", operate.MemberChange, signOutMember},
+		{"remove-member", operate.MemberRemove, removeMember}}},
+	{name: "audit", path: "p/{publisher}/audit", op: operate.AuditRead, show: showAudit},
+}
+
+// find returns the page of a path below the root, and what stands for its parameters.
+func find(path string) (*page, map[string]string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i := range table {
+		if at, ok := fits(strings.Split(table[i].path, "/"), parts); ok {
+			return &table[i], at
+		}
+	}
+	return nil, nil
+}
+
+func fits(pattern, parts []string) (map[string]string, bool) {
+	if len(pattern) != len(parts) {
+		return nil, false
+	}
+	at := map[string]string{}
+	for i, want := range pattern {
+		name, isParam := strings.CutPrefix(want, "{")
+		switch {
+		case isParam && parts[i] != "":
+			at[strings.TrimSuffix(name, "}")] = parts[i]
+		case want != parts[i]:
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+// Show answers GET.
+func (c *Console) Show(ctx context.Context, req *web.Request) *web.Response {
+	v, refused := c.visit(ctx, req)
+	if refused != nil {
+		return refused
+	}
+	shown, err := v.page.show(v)
+	if err != nil {
+		return v.problem(err)
+	}
+	return v.send(shown)
+}
+
+// Act answers POST.
+func (c *Console) Act(ctx context.Context, req *web.Request) *web.Response {
+	if len(req.Body) > MaxBody {
+		return c.plain(413, pages.ProblemData{Heading: "That is too much text", Tone: pages.Bad,
+			Text: web.LargerThan(MaxBody) + " Go back and shorten what you typed."})
+	}
+	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
+		return c.plain(415, pages.ProblemData{Heading: "This is no form of ours", Tone: pages.Bad,
+			Text: "The console takes only its own forms. Programs use the operators' API."})
+	}
+	if !c.sameSite(req) {
+		return c.plain(403, crossSite)
+	}
+	form, err := web.ReadParameters(string(req.Body), params...)
+	if err != nil {
+		return c.plain(400, pages.ProblemData{Heading: "The form cannot be read", Tone: pages.Bad,
+			Text: "Something on the way has damaged it. Load the page again and send it once more."})
+	}
+	v, refused := c.visit(ctx, req)
+	if refused != nil {
+		return refused
+	}
+	v.form = form
+	return v.act()
+}
+
+func (v *visit) act() *web.Response {
+	name := v.form.Get("do")
+	for _, a := range v.page.acts {
+		if a.name != name {
+			continue
+		}
+		v.acting = name
+		if !v.page.open && (v.session.Forms == nil || !v.session.Forms.CheckForm(name, v.form.Get("csrf"))) {
+			return v.again(403, "This form belongs to an earlier sign-in, so nothing was changed. "+
+				"Send it once more.")
+		}
+		if a.op != "" && !v.who().May(a.op) {
+			return v.problem(&operate.Forbidden{Operation: a.op, Role: v.who().Role})
+		}
+		to, err := a.do(v)
+		if err != nil {
+			return v.refused(err)
+		}
+		return v.goOn(to)
+	}
+	return v.plainFor(400, pages.ProblemData{Heading: "There is no such form", Tone: pages.Bad,
+		Text: "This page has no form of that name. Load it again."})
+}
+
+func (c *Console) log() *slog.Logger {
+	if c.Host.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Host.Log
+}
+
+// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today
+// send Sec-Fetch-Site, over https and on loopback, also where the console is on the operators' listener,
+// whose address the console does not know. Without it, the origin decides. A browser that says nothing is let
+// through: the token of the form decides, or what the form holds: a token, a link or an invitation that no
+// other site knows.
+func (c *Console) sameSite(req *web.Request) bool {
+	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin" || site == "none"
+	}
+	origin := req.Header.Get("Origin")
+	return origin == "" || origin == c.BaseURL
+}
+
+func isAsset(req *web.Request) bool {
+	return req.Path == pages.Style().Path || req.Path == pages.Script().Path
+}
+
+func asset(_ *Console, _ context.Context, req *web.Request) *web.Response {
+	for _, a := range []pages.Asset{pages.Style(), pages.Script()} {
+		if a.Path == req.Path {
+			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
+				"Content-Type":                 {a.ContentType},
+				"Etag":                         {a.ETag},
+				"Cache-Control":                {"public, max-age=31536000, immutable"},
+				"X-Content-Type-Options":       {"nosniff"},
+				"Cross-Origin-Resource-Policy": {"same-origin"},
+			}}
+		}
+	}
+	return nil
+}

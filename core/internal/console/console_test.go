@@ -1,0 +1,1195 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/console"
+	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+)
+
+// people are those who ask, from the one who may most to the one who may nothing.
+var people = []string{"operator", "watcher", "admin", "developer", "viewer", "newcomer", ""}
+
+// pageTests has every page, and who gets it. Who is not named gets 404, and nobody who is not signed in gets
+// any.
+var pageTests = map[string]struct {
+	path   string
+	sees   string // people, with blanks between
+	refuse string // who is told that their role may not
+	status int    // 0: 200
+}{
+	"home":    {path: "/console", sees: "operator watcher admin developer viewer newcomer", status: 303},
+	"sign-in": {path: "/console/sign-in", sees: "operator watcher admin developer viewer newcomer"},
+	"invitation": {path: "/console/invitation?invitation=vrg_inv_good",
+		sees: "operator watcher admin developer viewer newcomer"},
+	"link": {path: "/console/link?link=vrg_in_good",
+		sees: "operator watcher admin developer viewer newcomer"},
+	"account":     {path: "/console/account", sees: "operator watcher admin developer viewer newcomer"},
+	"publishers":  {path: "/console/publishers", sees: "operator watcher"},
+	"undelivered": {path: "/console/undelivered", sees: "operator watcher"},
+	"operators":   {path: "/console/operators", sees: "operator watcher"},
+	"methods":     {path: "/console/methods", sees: "operator watcher"},
+	"audit-all":   {path: "/console/audit", sees: "operator watcher"},
+
+	"overview":     {path: mine, sees: "operator watcher admin developer viewer"},
+	"publisher":    {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
+	"integrations": {path: mine + "/integrations", sees: "operator watcher admin developer viewer"},
+	"new-integration": {path: mine + "/integrations/new", sees: "operator admin developer",
+		refuse: "watcher viewer"},
+	"integration": {path: shop, sees: "operator watcher admin developer viewer"},
+	"webhook":     {path: shop + "/webhook", sees: "operator watcher admin developer viewer"},
+	"test":        {path: mine + "/test", sees: "operator watcher admin developer viewer"},
+	"keys":        {path: mine + "/keys", sees: "operator watcher admin developer viewer"},
+	"deliveries":  {path: mine + "/deliveries", sees: "operator watcher admin developer viewer"},
+	"delivery": {path: mine + "/deliveries/" + shopID + "/" + deadID,
+		sees: "operator watcher admin developer viewer"},
+	"sessions": {path: mine + "/sessions", sees: "operator watcher admin developer viewer"},
+	"session": {path: mine + "/sessions/" + sessionID,
+		sees: "operator watcher admin developer viewer"},
+	"usage":     {path: mine + "/usage", sees: "operator watcher admin developer viewer"},
+	"usage-csv": {path: mine + "/usage.csv", sees: "operator watcher admin developer viewer"},
+	"members":   {path: mine + "/members", sees: "operator watcher admin developer viewer"},
+	"audit":     {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
+}
+
+func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+
+func TestEveryPageForEveryRole(t *testing.T) {
+	rows := console.PageRows()
+	if len(rows) != len(pageTests) {
+		t.Errorf("there are %d pages and %d rows here", len(rows), len(pageTests))
+	}
+	for _, row := range rows {
+		test, ok := pageTests[row.Name]
+		if !ok {
+			t.Errorf("the page %s has no row here: say who sees it", row.Name)
+			continue
+		}
+		for _, who := range people {
+			want := 404
+			switch {
+			case row.Open:
+				want = 200
+			case who == "":
+				want = 303 // to the sign-in
+			case has(test.refuse, who):
+				want = 403
+			case has(test.sees, who):
+				want = max(test.status, 200)
+			}
+			resp := newWorld(t).ask("GET", test.path, who, "")
+			if resp.Status != want {
+				t.Errorf("%s for %q: %d, want %d", row.Name, who, resp.Status, want)
+			}
+			if who == "" && !row.Open && !strings.HasPrefix(resp.Header.Get("Location"), "/console/sign-in") {
+				t.Errorf("%s for nobody leads to %q", row.Name, resp.Header.Get("Location"))
+			}
+			if resp.Status != 303 && row.Name != "usage-csv" &&
+				resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Errorf("%s for %q is %s: a person never sees anything else than a page", row.Name, who,
+					resp.Header.Get("Content-Type"))
+			}
+		}
+	}
+}
+
+// actTests has every form, and who may send it. Everybody else who sees the page gets 403, and nothing is
+// done. A form that another page has as well has a row with the name of that page before its own.
+var actTests = map[string]struct {
+	page string // the path, if it is not the page's in pageTests
+	form string
+	may  string // people, with blanks between
+	did  string // the operation
+}{
+	"sign-out":            {may: "operator watcher admin developer viewer newcomer"},
+	"sign-out-everywhere": {may: "admin developer viewer", did: "member.change"},
+	"add-passkey":         {form: "credential=good", may: "admin developer viewer"},
+	"end-session":         {form: "session=con_1", may: "admin developer viewer"},
+	"remove-passkey":      {form: "passkey=psk_1", may: "admin developer viewer"},
+
+	"create-publisher":      {form: "name=Neu", may: "operator", did: "publisher.create"},
+	"create-operator-token": {form: "name=a&role=viewer", may: "operator", did: "operator.create"},
+	"revoke-operator-token": {form: "id=op_1", may: "operator", did: "operator.revoke"},
+	"save-publisher":        {form: "name=Neu&version=v1", may: "operator admin", did: "publisher.change"},
+	"archive-publisher":     {form: "version=v1", may: "operator", did: "publisher.archive"},
+	"end-passkeys":          {may: "operator", did: "passkeys.end"},
+	"create-link":           {form: "role=viewer", may: "operator", did: "link.create"},
+	"create-integration":    {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
+	"save-integration": {form: "name=Neu&version=v7", may: "operator admin developer",
+		did: "integration.change"},
+	"webhook save-integration": {page: mine + "/integrations/" + kioskID + "/webhook",
+		form: "version=v7&webhook_url=https://kiosk.example/hook", may: "operator admin developer",
+		did: "integration.change"},
+	"archive-integration": {form: "version=v7", may: "operator admin", did: "integration.archive"},
+	"test-webhook":        {may: "operator admin developer", did: "webhook.test"},
+	"test-staged":         {may: "operator admin developer", did: "webhook.test"},
+	"stage-webhook": {page: mine + "/integrations/" + kioskID + "/webhook", form: "version=v7",
+		may: "operator admin developer", did: "webhook.change"},
+	"drop-staged":   {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"rotate-secret": {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"send-test-event": {form: "type=verification.started&integration_id=" + shopID,
+		may: "operator admin developer", did: "webhook.test"},
+	"start-test-session": {form: "integration_id=" + shopID, may: "operator admin developer",
+		did: "session.test"},
+	"create-key":        {may: "operator admin developer", did: "key.create"},
+	"revoke-key":        {form: "key=key_1", may: "operator admin developer", did: "key.revoke"},
+	"resend":            {may: "operator admin developer", did: "delivery.resend"},
+	"find-session":      {form: "session_id=" + sessionID, may: "operator watcher admin developer viewer"},
+	"invite-member":     {form: "name=a&role=viewer", may: "operator admin", did: "member.invite"},
+	"revoke-invitation": {form: "invitation=inv_1", may: "operator admin", did: "member.invite"},
+	"change-role":       {form: "member=mem_viewer&role=admin", may: "operator admin", did: "member.change"},
+	"sign-out-member":   {form: "member=mem_viewer", may: "operator admin", did: "member.change"},
+	"remove-member":     {form: "member=mem_viewer", may: "operator admin", did: "member.remove"},
+
+	// These are for those who are not signed in.
+	"sign-in":         {form: "token=right"},
+	"sign-in-passkey": {form: "credential=good"},
+	"enrol":           {form: "token=vrg_inv_good&name=Karen&credential=good"},
+	"use-link":        {form: "token=vrg_in_good"},
+}
+
+// body is the form of an action with the token that the one who sends it has.
+func body(name, form, who string) string {
+	form = strings.TrimPrefix(strings.TrimPrefix(form, "do="+name), "&") // sights have it, too
+	return "do=" + name + "&" + form + "&csrf=" + forms(who).FormToken(name)
+}
+
+func TestEveryFormForEveryRole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range console.PageRows() {
+		for _, name := range row.Acts {
+			key := row.Name + " " + name
+			if _, ok := actTests[key]; !ok {
+				key = name
+			}
+			seen[key] = true
+			test, ok := actTests[key]
+			if !ok {
+				t.Errorf("the form %s has no row here: say who may send it", name)
+				continue
+			}
+			path := test.page
+			if path == "" {
+				path = pageTests[row.Name].path
+			}
+			for _, who := range people {
+				w := newWorld(t)
+				page := w.ask("GET", path, who, "")
+				shown := bytes.Contains(page.Body, []byte(`data-action="`+name+`"`))
+				resp := w.ask("POST", path, who, body(name, test.form, who))
+				allowed := row.Open || has(test.may, who)
+				switch {
+				case allowed && resp.Status != 303:
+					t.Errorf("%s for %q: %d, want 303\n%s", name, who, resp.Status, resp.Body)
+				case !allowed && resp.Status == 303:
+					t.Errorf("%s for %q was carried out", name, who)
+				case !allowed && who != "" && has(pageTests[row.Name].sees, who) && row.Name != "account" &&
+					resp.Status != 403:
+					t.Errorf("%s for %q: %d, want 403", name, who, resp.Status)
+				case !allowed && who == "newcomer" && row.Name != "account" && resp.Status != 404:
+					t.Errorf("%s for another publisher's member: %d, want 404", name, resp.Status)
+				}
+				if page.Status == 200 && shown != allowed {
+					t.Errorf("%s for %q: shown is %v, allowed is %v", name, who, shown, allowed)
+				}
+				if want := allowed && test.did != ""; want != slices.Equal(w.fake.did, []string{test.did}) {
+					t.Errorf("%s for %q: the fake did %v", name, who, w.fake.did)
+				}
+			}
+		}
+	}
+	for name := range actTests {
+		if !seen[name] {
+			t.Errorf("there is a row for %s, and no such form", name)
+		}
+	}
+}
+
+// Another publisher's things are not there, wherever a member names them.
+func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
+	theirs := "/console/p/" + othersID
+	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys",
+		theirs + "/integrations/" + foreignID,
+		mine + "/integrations/" + foreignID, mine + "/integrations/" + foreignID + "/webhook",
+		mine + "/test?integration=" + foreignID, mine + "/usage?integration=" + foreignID,
+		mine + "/usage.csv?integration=" + foreignID, mine + "/deliveries?integration=" + foreignID,
+		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID,
+		theirs + "/sessions/" + theirsID} {
+		for _, who := range []string{"admin", "viewer"} {
+			if got := newWorld(t).ask("GET", path, who, "").Status; got != 404 {
+				t.Errorf("%s for %s: %d, want 404", path, who, got)
+			}
+		}
+	}
+	// An operator sees all publishers, but each thing only below its own.
+	for _, path := range []string{mine + "/integrations/" + foreignID, mine + "/sessions/" + theirsID,
+		mine + "/deliveries/" + foreignID + "/" + deadID} {
+		if got := newWorld(t).ask("GET", path, "operator", "").Status; got != 404 {
+			t.Errorf("%s for an operator: %d, want 404", path, got)
+		}
+	}
+	for _, c := range []struct{ path, name, form string }{
+		{mine + "/test", "send-test-event", "type=verification.started&integration_id=" + foreignID},
+		{mine + "/test", "start-test-session", "integration_id=" + foreignID},
+		{mine + "/keys", "create-key", "integration_id=" + foreignID},
+		{mine + "/keys", "create-key", "publisher_id=" + othersID},
+		{mine + "/integrations/new", "create-integration", "name=a&publisher_id=" + othersID},
+		{mine + "/members", "remove-member", "member=mem_other"},
+		{mine + "/integrations/" + foreignID, "save-integration", "name=a&version=v7"},
+		{mine + "/integrations/" + foreignID + "/webhook", "rotate-secret", "version=v7"},
+		{mine + "/integrations/" + foreignID + "/webhook", "save-integration",
+			"webhook_url=https://shop.example/hook&version=v7"},
+	} {
+		w := newWorld(t)
+		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
+			len(w.fake.did) > 0 {
+			t.Errorf("%s %s: %d, and the fake did %v; want 404 and nothing", c.name, c.form, got, w.fake.did)
+		}
+	}
+	resp := newWorld(t).ask("POST", mine+"/sessions", "admin",
+		body("find-session", "session_id="+theirsID, "admin"))
+	if resp.Status != 422 || !bytes.Contains(resp.Body, []byte("no such session")) {
+		t.Errorf("finding another publisher's session: %d", resp.Status)
+	}
+}
+
+// Contract 45 names forms and fields, so that programs can fill them in.
+func TestTheFormsOfTheContract(t *testing.T) {
+	for _, c := range []struct{ action, who, path, fields string }{
+		{"sign-in", "", "/console/sign-in", "token"},
+		{"sign-out", "viewer", mine, ""},
+		{"create-publisher", "operator", "/console/publishers", "name"},
+		{"create-integration", "developer", mine + "/integrations/new",
+			"publisher_id name level challenge_age minimum_age " +
+				"methods webhook_url callback_origins browser_origins"},
+		{"save-integration", "developer", shop,
+			"publisher_id name level challenge_age minimum_age methods webhook_url " +
+				"callback_origins browser_origins version"},
+		{"archive-integration", "admin", shop, "version"},
+		{"rotate-secret", "developer", shop + "/webhook", "version"},
+		{"test-webhook", "developer", shop + "/webhook", ""},
+		{"send-test-event", "developer", mine + "/test", "type"},
+		{"create-key", "developer", mine + "/keys", "publisher_id integration_id expires"},
+		{"revoke-key", "developer", mine + "/keys", ""},
+		{"resend", "developer", mine + "/deliveries/" + shopID + "/" + deadID, ""},
+		{"find-session", "viewer", mine + "/sessions", "session_id"},
+		{"invite-member", "admin", mine + "/members", "name role"},
+		{"remove-member", "admin", mine + "/members", ""},
+	} {
+		doc := parse(t, newWorld(t).ask("GET", c.path, c.who, ""))
+		form := with(doc, "data-action", c.action)
+		if form == nil {
+			t.Errorf("contract 45: %s has no form %s", c.path, c.action)
+			continue
+		}
+		if attr(form, "method") != "post" || !strings.HasPrefix(attr(form, "action"), "/console/") {
+			t.Errorf("contract 45: %s is sent by %s to %s", c.action, attr(form, "method"),
+				attr(form, "action"))
+		}
+		fields := c.fields
+		if c.who != "" {
+			fields += " csrf"
+		}
+		for _, name := range strings.Fields(fields) {
+			if with(form, "name", name) == nil {
+				t.Errorf("contract 45: %s has no field %s", c.action, name)
+			}
+		}
+	}
+}
+
+// Who signed in long ago signs in again before another passkey.
+func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
+	doc := parse(t, newWorld(t).ask("GET", "/console/account", "late", ""))
+	if with(doc, "data-action", "add-passkey") != nil ||
+		with(doc, "href", "/console/sign-in?next=%2Fconsole%2Faccount") == nil {
+		t.Errorf("the page offers another passkey, or no way to sign in again: %s", text(doc))
+	}
+	if doc := parse(t, newWorld(t).ask("GET", "/console/account", "admin", "")); with(doc, "data-action",
+		"add-passkey") == nil {
+		t.Errorf("the page offers no other passkey: %s", text(doc))
+	}
+}
+
+func TestSearchByName(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct{ path, who, name, has, hasNot string }{
+		{"/console/publishers", "operator", w.fake.publishers[0].Name, mineID, w.fake.publishers[1].Name},
+		{mine + "/integrations", "viewer", "Shop", shopID, kioskID},
+	} {
+		page := string(w.ask("GET", c.path+"?name="+url.QueryEscape(c.name), c.who, "").Body)
+		if !strings.Contains(page, c.has) || strings.Contains(page, c.hasNot) {
+			t.Errorf("%s: a search for %s found\n%s", c.path, c.name, page)
+		}
+		resp := w.ask("GET", c.path+"?name=%3Cnobody%3E", c.who, "")
+		doc := parse(t, resp)
+		field := with(doc, "role", "search")
+		if resp.Status != 200 || field == nil || attr(with(field, "name", "name"), "value") != "<nobody>" ||
+			!strings.Contains(string(resp.Body), "None has “&lt;nobody&gt;” in its name or id.") {
+			t.Errorf("%s: nothing found: %d\n%s", c.path, resp.Status, resp.Body)
+		}
+		if with(parse(t, w.ask("GET", c.path, c.who, "")), "role", "search") != nil {
+			t.Errorf("%s: a short list has a search", c.path)
+		}
+	}
+}
+
+// A new integration begins with what verifies nobody, where there is such a method.
+func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
+	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
+	form := with(doc, "data-action", "create-integration")
+	for name, want := range map[string]string{"methods": "sandbox", "challenge_age": "25"} {
+		if got := attr(with(form, "name", name), "value"); got != want {
+			t.Errorf("%s begins with %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestWhatFormsHandOver(t *testing.T) {
+	w := newWorld(t)
+	w.ask("POST", shop, "developer", body("save-integration",
+		url.Values{"version": {"v7"}, "name": {" Laden "},
+			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
+			"webhook_url":      {"https://new.example/"},
+			"callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
+			"browser_origins": {
+				"",
+			}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
+		"developer"))
+	if len(w.fake.inputs) != 1 {
+		t.Fatalf("the fake got %v", w.fake.inputs)
+	}
+	got, err := json.Marshal(w.fake.inputs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"Publisher":"","Name":"Laden","Level":"L2","ChallengeAge":21,"MinimumAge":0,"Attempts":null,` +
+		`"Methods":["bank","camera"],"MethodSettings":{"camera":{"deviation":3}},"Passkeys":"publisher",` +
+		`"CallbackOrigins":["https://a.example","https://b.example"],"BrowserOrigins":[],` +
+		`"Webhook":{"Off":null,"URL":"https://new.example/","Secret":null,"NewSecret":false}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	w = newWorld(t)
+	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID,
+		"developer"))
+	in, ok := w.fake.inputs[0].(operate.KeyInput)
+	if !ok || in.Publisher != mineID || in.Integration != shopID ||
+		!in.Expires.Equal(time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("create-key handed over %+v: a key is good until the end of the day", w.fake.inputs[0])
+	}
+}
+
+// What cannot be read does not hide what else is wrong with a form.
+func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		path, who, form string
+		want            []string
+	}{
+		{mine + "/integrations/new", "developer",
+			"create-integration&attempts=few&method_settings=[]",
+			[]string{"The attempts must be a whole number", "The settings must be a JSON object",
+				"Give the integration a name."}},
+		{shop, "developer", "save-integration&version=v7&minimum_age=old",
+			[]string{"The minimum age must be a whole number", "ame is wrong"}},
+		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Write a day", "ame is wrong"}},
+		{"/console/operators", "operator", "create-operator-token&role=viewer&expires=tomorrow",
+			[]string{"Write a day", "ame is wrong"}},
+	} {
+		w := newWorld(t)
+		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
+		do, form, _ := strings.Cut(c.form, "&")
+		resp := w.ask("POST", c.path, c.who, body(do, form, c.who))
+		if resp.Status != 422 || len(w.fake.did) > 0 {
+			t.Errorf("%s: %d, and the fake did %v; want 422 and nothing", c.form, resp.Status, w.fake.did)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(string(resp.Body), want) {
+				t.Errorf("%s: the page does not say %q", c.form, want)
+			}
+		}
+	}
+}
+
+// A day whose end no record can have is refused like any other value that is no day.
+func TestADayThatIsNone(t *testing.T) {
+	for _, day := range []string{"9999-12-31", "10000-01-01", "2027-02-30", "tomorrow"} {
+		w := newWorld(t)
+		resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "expires="+day, "developer"))
+		if resp.Status != 422 || len(w.fake.inputs) != 0 {
+			t.Errorf("a key until %s: %d, and the fake got %v", day, resp.Status, w.fake.inputs)
+		}
+	}
+}
+
+// A form that is refused comes back with what was typed and what is wrong with it.
+func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
+	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",
+		"version=v7&name=Laden&challenge_age=old&methods=bank", "developer"))
+	page := string(resp.Body)
+	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
+		!strings.Contains(page, `value="old"`) ||
+		!strings.Contains(
+			page,
+			`aria-invalid="true"`,
+		) || !strings.Contains(page, "The challenge age must be a whole number") ||
+		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
+		t.Errorf("%d:\n%s", resp.Status, page)
+	}
+	for _, c := range []struct {
+		err    error
+		status int
+		says   string
+	}{
+		{operate.ErrManaged, 409, "configuration file"}, {operate.ErrArchived, 409, "archived"},
+		{&operate.Refused{Message: "Not today."}, 409, "Not today."},
+		{kv.ErrUnavailable, 503, "cannot answer"}, {errors.New("broken inside"), 503, "cannot answer"},
+	} {
+		w := newWorld(t)
+		w.fake.fail = c.err
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7&name=Laden",
+			"developer"))
+		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) ||
+			strings.Contains(string(resp.Body), "broken inside") {
+			t.Errorf("%v: %d\n%s", c.err, resp.Status, resp.Body)
+		}
+	}
+}
+
+// A page says what is wrong in sentences, and names fields as the form does.
+func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
+	for message, want := range map[string]string{
+		"challenge_age is 0; it must be from 1 to 99": "Challenge age is 0; it must be from 1 to 99",
+		`method is "a_b"; this service has: bank`:     `Method is "a_b"; this service has: bank`,
+		"The name is too long.":                       "The name is too long.",
+		"über":                                        "Über",
+		"":                                            "",
+	} {
+		w := newWorld(t)
+		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: message}}}
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7", "developer"))
+		doc := parse(t, resp)
+		if got := text(with(doc, "href", "#save-integration-name")); resp.Status != 422 || got != want {
+			t.Errorf("%d, and the page says %q, want %q", resp.Status, got, want)
+		}
+	}
+}
+
+// Without its version a change could undo that of somebody else, who would not know.
+func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
+	some := 0
+	for name, test := range actTests {
+		if !strings.Contains(test.form, "version=") {
+			continue
+		}
+		some++
+		path := test.page
+		for _, row := range console.PageRows() {
+			if path == "" && slices.Contains(row.Acts, name) {
+				path = pageTests[row.Name].path
+			}
+		}
+		who := strings.Fields(test.may)[0]
+		for _, version := range []string{"version=", "version=+", "other="} {
+			form := regexp.MustCompile(`version=[^&]*`).ReplaceAllString(test.form, version)
+			w := newWorld(t)
+			action := name[strings.LastIndex(name, " ")+1:]
+			resp := w.ask("POST", path, who, body(action, form, who))
+			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
+				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.fake.inputs) > 0 ||
+				slices.Contains(w.fake.did, test.did) {
+				t.Errorf("%s with %s: %d, and the fake did %v", name, form, resp.Status, w.fake.did)
+			}
+		}
+	}
+	if some != 8 {
+		t.Errorf("%d forms have a version, want 8", some)
+	}
+}
+
+// Who saves what somebody else has changed meanwhile sees what they changed, and can save all the same.
+func TestALostUpdate(t *testing.T) {
+	resp := newWorld(t).ask("POST", shop, "admin", body("save-integration", "version=v6&name=Laden", "admin"))
+	doc := parse(t, resp)
+	alert := text(with(doc, "role", "alert"))
+	if resp.Status != 412 || !strings.Contains(alert, "Grace Hopper") ||
+		!strings.Contains(alert, "challenge_age") {
+		t.Errorf("%d, and the page says %q", resp.Status, alert)
+	}
+	form := with(doc, "data-action", "save-integration")
+	for name, want := range map[string]string{"name": "Laden", "version": "v7"} {
+		if field := with(form, "name", name); attr(field, "value") != want {
+			t.Errorf("the field %s has %q, want %q", name, attr(field, "value"), want)
+		}
+	}
+}
+
+// What others changed before a change of one's own is known already.
+func TestALostUpdateTellsWhatIsNew(t *testing.T) {
+	w := newWorld(t)
+	by := func(member, field string) operate.AuditEntry {
+		return operate.AuditEntry{At: w.fake.now(), ActorKind: operate.KindMember, ActorID: member,
+			ActorName: member, Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
+			Changes: []operate.AuditChange{{Field: field, From: "a", To: "b"}}}
+	}
+	for name, c := range map[string]struct {
+		audit     []operate.AuditEntry
+		says, not string
+	}{
+		"another one, and before that oneself": {[]operate.AuditEntry{by("mem_admin", "name"),
+			by("mem_developer", "level"), by("mem_admin", "methods")}, "name", "level methods"},
+		"oneself in another window": {[]operate.AuditEntry{by("mem_developer", "level"),
+			by("mem_admin", "methods")}, "level", "methods"},
+		"others, more often than there is room for": {[]operate.AuditEntry{by("mem_admin", "name"),
+			by("mem_admin", "level"), by("mem_admin", "methods"), by("mem_admin", "passkeys")},
+			"name level methods", "passkeys"},
+	} {
+		w.fake.audit = c.audit
+		resp := w.ask("POST", shop, "developer",
+			body("save-integration", "version=v6&name=Laden", "developer"))
+		alert := text(with(parse(t, resp), "role", "alert"))
+		for _, field := range strings.Fields(c.says) {
+			if !strings.Contains(alert, field+" a") {
+				t.Errorf("%s: nothing about %s: %q", name, field, alert)
+			}
+		}
+		for _, field := range strings.Fields(c.not) {
+			if strings.Contains(alert, field+" a") {
+				t.Errorf("%s: it tells %s: %q", name, field, alert)
+			}
+		}
+	}
+}
+
+func TestWhatIsMadeIsShownOnce(t *testing.T) {
+	for _, c := range []struct{ path, who, name, form, secret string }{
+		{mine + "/keys", "developer", "create-key", "", "svc_sk_" + secretText},
+		{shop + "/webhook", "developer", "rotate-secret", "version=v7", secretText},
+		{mine + "/integrations/new", "developer", "create-integration",
+			"name=a&webhook_url=https://a.example", secretText},
+		{mine + "/members", "admin", "invite-member", "name=a&role=viewer", "invitation=" + secretText},
+		{mine + "/settings", "operator", "create-link", "role=viewer", "link=" + secretText},
+		{"/console/operators", "operator", "create-operator-token", "name=a", "vrg_op_" + secretText},
+	} {
+		w := newWorld(t)
+		resp := w.ask("POST", c.path, c.who, body(c.name, c.form, c.who))
+		to := resp.Header.Get("Location")
+		if resp.Status != 303 || strings.Contains(to, secretText) || len(resp.Body) > 0 {
+			t.Fatalf("%s: %d to %s with %q", c.name, resp.Status, to, resp.Body)
+		}
+		all, err := w.Memory.List(context.Background(), kv.Key{Partition: integration.Partition}, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != 1 {
+			t.Errorf("%s: the store has %d items, want the note", c.name, len(all))
+		}
+		for _, item := range all {
+			if bytes.Contains(item.Value, []byte("made_for")) || strings.Contains(to,
+				strings.TrimPrefix(item.Key.Name, "c/note/")) {
+				t.Errorf("%s: the store has the secret, or the address has the item's name", c.name)
+			}
+		}
+		others := "watcher"
+		if c.who != "operator" {
+			others = "operator"
+		}
+		if other := w.ask("GET", to, others, ""); bytes.Contains(other.Body, []byte(secretText)) {
+			t.Errorf("%s: another session sees what was made", c.name)
+		}
+		status := with(parse(t, w.ask("GET", to, c.who, "")), "role", "status")
+		if status == nil || !strings.Contains(text(status), c.secret) {
+			t.Errorf("%s: the page after the 303 does not show what was made", c.name)
+		}
+		if again := w.ask("GET", to, c.who, ""); bytes.Contains(again.Body, []byte(secretText)) {
+			t.Errorf("%s: the secret is shown twice", c.name)
+		}
+	}
+}
+
+// If the store does not say that the note is gone, the secret is not shown: it might be a second time.
+func TestASecretWhoseNoteCannotBeDeleted(t *testing.T) {
+	w := newWorld(t)
+	to := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")).Header.Get("Location")
+	w.Host.Host.KV = down{w.Host.Host.KV}
+	w.Console.Host = w.Host.Host
+	page := string(w.ask("GET", to, "developer", "").Body)
+	if strings.Contains(page, secretText) || !strings.Contains(page, "cannot be shown") {
+		t.Errorf("the page says\n%s", page)
+	}
+	if resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "",
+		"developer")); resp.Status != 503 {
+		t.Errorf("a key whose note cannot be kept: %d, want 503", resp.Status)
+	}
+	if resp := w.ask("POST", mine+"/keys", "developer", body("revoke-key", "key=key_1",
+		"developer")); resp.Status != 303 {
+		t.Errorf("a form without a secret needs no note: %d, want 303", resp.Status)
+	}
+}
+
+// down is a store that reads and does not write.
+type down struct{ kv.KV }
+
+func (down) Commit(context.Context, kv.Tx) error { return kv.ErrUnknown }
+
+func TestPostsOfOtherSites(t *testing.T) {
+	good := body("create-key", "", "developer")
+	for _, c := range []struct {
+		rule   string
+		who    string
+		body   string
+		header []string
+		want   int
+	}{
+		{"a form of ours", "developer", good, nil, 303},
+		{"another origin", "developer", good, []string{"Sec-Fetch-Site", "", "Origin",
+			"https://evil.example"}, 403},
+		{"another port", "developer", good, []string{"Sec-Fetch-Site", "", "Origin", base + ":8443"}, 403},
+		{"the operators' listener, by fetch metadata", "developer", good,
+			[]string{"Origin", "http://127.0.0.1:9090"}, 303},
+		{"fetch metadata: cross-site", "developer", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"fetch metadata: a sibling host", "developer", good, []string{"Sec-Fetch-Site", "same-site"}, 403},
+		{"no fetch metadata and a null origin", "developer", good,
+			[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
+		{"a browser that withholds the origin", "developer", good, []string{"Origin", "null"}, 303},
+		{"a browser that says nothing", "developer", good, []string{"Origin", "", "Sec-Fetch-Site", ""}, 303},
+		{"no token", "developer", "do=create-key", nil, 403},
+		{"the token of another action", "developer", "do=create-key&csrf=" +
+			forms("developer").FormToken("sign-out"), nil, 403},
+		{"the token of another session", "developer", body("create-key", "", "admin"), nil, 403},
+		{"no session", "", good, nil, 401},
+		{"a session that has ended", "gone", good, nil, 401},
+		{"no such action", "developer", "do=nothing&csrf=" + forms("developer").FormToken("nothing"), nil,
+			400},
+		{"JSON", "developer", good, []string{"Content-Type", "application/json"}, 415},
+		{"a damaged form", "developer", "do=%zz", nil, 400},
+		{"too much", "developer", good + "&x=" + strings.Repeat("x", console.MaxBody), nil, 413},
+	} {
+		w := newWorld(t)
+		resp := w.ask("POST", mine+"/keys", c.who, c.body, c.header...)
+		if resp.Status != c.want || (len(w.fake.did) > 0) != (c.want == 303) {
+			t.Errorf("%s: %d, and the fake did %v; want %d", c.rule, resp.Status, w.fake.did, c.want)
+		}
+		if c.want != 303 && resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: a person never sees anything else than a page", c.rule)
+		}
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	w := newWorld(t)
+	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right")
+	want := cookieName + "=operator; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200"
+	if got := resp.Header.Get("Set-Cookie"); got != want ||
+		!strings.HasPrefix(resp.Header.Get("Location"), "/console/publishers") {
+		t.Errorf("the cookie is %q, want %q; on to %s", got, want, resp.Header.Get("Location"))
+	}
+	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body,
+		[]byte("signed in with the token of the configuration")) {
+		t.Error("the page after signing in does not say so")
+	}
+	for token, status := range map[string]int{"wrong": 401, "": 401, "often": 429} {
+		resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+token)
+		if resp.Status != status || resp.Header.Has("Set-Cookie") ||
+			bytes.Contains(resp.Body, []byte(`value="`+token+`"`)) && token != "" {
+			t.Errorf("token %q: %d", token, resp.Status)
+		}
+		if status == 429 && resp.Header.Get("Retry-After") != "30" {
+			t.Error("429 without Retry-After")
+		}
+	}
+	for next, want := range map[string]string{mine + "/keys?after=1": mine + "/keys?after=1",
+		"https://evil.example": "/console/publishers",
+		"//evil.example":       "/console/publishers", "/console//evil": "/console/publishers",
+		"/console/\\evil": "/console/publishers",
+		"/verify":         "/console/publishers", "/console/../verify": "/console/publishers",
+		"/console/%2e%2E/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
+		resp := newWorld(t).ask("POST", "/console/sign-in", "",
+			"do=sign-in&token=right&next="+url.QueryEscape(next))
+		if got := resp.Header.Get("Location"); !strings.HasPrefix(got, want) {
+			t.Errorf("next %q leads to %q, want %q", next, got, want)
+		}
+	}
+	resp = w.ask("POST", "/console/account", "operator", body("sign-out", "", "operator"))
+	if got := resp.Header.Get("Set-Cookie"); !strings.Contains(got, cookieName+"=;") ||
+		!strings.HasSuffix(got, "Max-Age=0") {
+		t.Errorf("signing out sets %q", got)
+	}
+	if got := w.ask("GET", "/console/publishers", "operator", ""); got.Status != 303 {
+		t.Errorf("the cookie from before a sign-out: %d, want 303 to the sign-in", got.Status)
+	}
+	if page := w.ask("GET", resp.Header.Get("Location"), "", ""); !bytes.Contains(page.Body,
+		[]byte(`role="status"`)) {
+		t.Error("the page after signing out does not say so")
+	}
+	w = newWorld(t)
+	w.BaseURL = "http://localhost:8080"
+	resp = w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right", "Origin", "http://localhost:8080")
+	if got := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(got, "verge-console=") ||
+		strings.Contains(got, "Secure") {
+		t.Errorf("by http the cookie is %q", got)
+	}
+}
+
+func TestInvitationsAndLinks(t *testing.T) {
+	for _, c := range []struct {
+		method, path, form string
+		want               int
+	}{
+		{"GET", "/console/invitation?invitation=vrg_inv_good", "", 200},
+		{"GET", "/console/invitation?invitation=used", "", 410},
+		{"GET", "/console/invitation", "", 410},
+		{"POST", "/console/invitation", "do=enrol&token=used&name=a&credential=good", 303},
+		{"POST", "/console/invitation", "do=enrol&token=vrg_inv_good&credential=good", 422},
+		{"POST", "/console/invitation", "do=enrol&token=vrg_inv_good&name=a&credential=bad", 401},
+		{"GET", "/console/link?link=vrg_in_good", "", 200},
+		{"GET", "/console/link?link=used", "", 410},
+		{"POST", "/console/link", "do=use-link&token=used", 410},
+		{"POST", "/console/link", "do=use-link&token=vrg_in_good", 303},
+	} {
+		resp := newWorld(t).ask(c.method, c.path, "", c.form)
+		if resp.Status != c.want {
+			t.Errorf("%s %s %s: %d, want %d", c.method, c.path, c.form, resp.Status, c.want)
+		}
+		if c.method == "GET" && resp.Header.Has("Set-Cookie") {
+			t.Errorf("contract 22: GET %s signs in", c.path)
+		}
+	}
+	w := newWorld(t)
+	w.access.noKeys = true
+	for _, path := range []string{"/console/sign-in", "/console/invitation?invitation=vrg_inv_good"} {
+		page := string(w.ask("GET", path, "", "").Body)
+		if !strings.Contains(page, "Passkeys need an address with a name") ||
+			strings.Contains(page, "data-passkey") {
+			t.Errorf("%s where there are no passkeys:\n%s", path, page)
+		}
+	}
+	w = newWorld(t)
+	w.Dev = true
+	if page := string(w.ask("GET", "/console/link?link=vrg_in_good", "", "").Body); !strings.Contains(page,
+		"data-at-once") {
+		t.Error("in dev a link does not open by itself")
+	}
+	if page := string(newWorld(t).ask("GET", "/console/link?link=vrg_in_good", "",
+		"").Body); strings.Contains(page, "data-at-once") || strings.Contains(page, "<script") {
+		t.Error("outside dev a link opens by itself")
+	}
+}
+
+// Contract 41: the console of a service in development does not claim that its methods verify people.
+func TestMethodsPage_Dev(t *testing.T) {
+	for dev, want := range map[bool]string{true: "Nobody, in development", false: "People"} {
+		w := newWorld(t)
+		w.Dev = dev
+		page := string(w.ask("GET", "/console/methods", "operator", "").Body)
+		if got := strings.Contains(page, "</svg>People"); !strings.Contains(page, want) || dev && got {
+			t.Errorf("in development %t: no %q in\n%s", dev, want, page)
+		}
+	}
+}
+
+// A browser that comes from another site sends no cookie, and is not asked to sign in for that.
+func TestALinkFromElsewhere(t *testing.T) {
+	w := newWorld(t)
+	resp := w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "cross-site")
+	refresh := with(parse(t, resp), "http-equiv", "refresh")
+	if resp.Status != 200 || attr(refresh, "content") != "0;url="+mine+"/keys?after=1" {
+		t.Errorf("%d, refresh %q", resp.Status, attr(refresh, "content"))
+	}
+	resp = w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "same-origin")
+	want := "/console/sign-in?next=" + url.QueryEscape(mine+"/keys?after=1")
+	if resp.Status != 303 || resp.Header.Get("Location") != want {
+		t.Errorf("%d to %s, want %s", resp.Status, resp.Header.Get("Location"), want)
+	}
+	two := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
+		"Cookie": {cookieName + "=operator; " + cookieName + "=admin"}}}
+	if got := w.Show(context.Background(), two); got.Status != 303 {
+		t.Errorf("two cookies of the name: %d, want none to count", got.Status)
+	}
+}
+
+func TestTheStoreIsDown(t *testing.T) {
+	w := newWorld(t)
+	w.access.down = kv.ErrUnavailable
+	if got := w.ask("GET", mine, "admin", ""); got.Status != 503 || got.Header.Get("Retry-After") == "" {
+		t.Errorf("without sessions: %d", got.Status)
+	}
+	w = newWorld(t)
+	w.fake.down = kv.ErrUnavailable
+	for _, row := range console.PageRows() {
+		if path := pageTests[row.Name].path; strings.HasPrefix(path, mine) {
+			if got := w.ask("GET", path, "admin", ""); got.Status != 503 {
+				t.Errorf("%s: %d, want 503", path, got.Status)
+			}
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	w := newWorld(t)
+	for _, s := range sights {
+		if s.form != "" {
+			continue
+		}
+		resp := w.ask("GET", s.path, s.who, "")
+		policy := resp.Header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "form-action 'self'", "frame-ancestors 'none'",
+			"base-uri 'none'"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("%s: the policy %q lacks %s", s.name, policy, part)
+			}
+		}
+		hasScript := find(parse(t, resp), func(n *html.Node) bool { return n.Data == "script" }) != nil
+		if strings.Contains(policy, "script-src 'self'") != hasScript {
+			t.Errorf("%s: the page has a script: %v; the policy is %q", s.name, hasScript, policy)
+		}
+		for name, want := range map[string]string{"Cache-Control": "no-store", "X-Frame-Options": "DENY",
+			"Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff"} {
+			if resp.Header.Get(name) != want {
+				t.Errorf("%s: %s is %q", s.name, name, resp.Header.Get(name))
+			}
+		}
+	}
+	style := w.ask("GET", pages.Style().Path, "", "")
+	if style.Status != 200 || !strings.Contains(style.Header.Get("Cache-Control"), "immutable") ||
+		style.Header.Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("the stylesheet: %d %v", style.Status, style.Header)
+	}
+}
+
+// Every class that a page uses has a rule, so that none is a typing error.
+func TestClassesHaveRules(t *testing.T) {
+	w := newWorld(t)
+	css := string(pages.Style().Body)
+	for _, s := range sights {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
+			for _, class := range strings.Fields(attr(n, "class")) {
+				if !regexp.MustCompile(`\.` + class + `[\s.,:{)\[]`).MatchString(css) {
+					t.Errorf("%s: the stylesheet knows no class %q", s.name, class)
+				}
+			}
+		}
+	}
+}
+
+// canary is text that breaks out wherever it is not escaped.
+const canary = `'"><script>alert(1)</script>&lt;`
+
+// poison puts the canary behind every text of v, apart from those that things are found by.
+func poison(v reflect.Value, field string) {
+	switch v.Kind() {
+	case reflect.String:
+		if !slices.Contains([]string{"ID", "PublisherID", "IntegrationID", "Publisher", "Integration",
+			"Place", "Role", "State",
+			"ActorKind", "Session", "Operation", "Kind", "Version"}, field) && v.CanSet() {
+			v.SetString(v.String() + canary)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			poison(v.Elem(), field)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		for n := range v.Len() {
+			poison(v.Index(n), field)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for n := range v.NumField() {
+			if v.Field(n).CanSet() {
+				poison(v.Field(n), v.Type().Field(n).Name)
+			}
+		}
+	}
+}
+
+func TestStoredTextComesOutAsText(t *testing.T) {
+	w := newWorld(t)
+	for _, list := range []any{&w.fake.publishers, &w.fake.integrations, &w.fake.keys, &w.fake.deliveries,
+		&w.fake.sessions,
+		&w.fake.members, &w.fake.invited, &w.fake.tokens, &w.fake.audit} {
+		poison(reflect.ValueOf(list).Elem(), "")
+	}
+	for cookie, who := range w.access.actors {
+		who.Name += canary
+		w.access.actors[cookie] = who
+	}
+	for _, s := range sights {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		resp := w.ask("GET", path, s.who, "")
+		if bytes.Contains(resp.Body, []byte("<script>")) || bytes.Contains(resp.Body,
+			[]byte("alert(1)</script>")) {
+			t.Errorf("%s: stored text became a tag", s.name)
+		}
+		doc := parse(t, resp)
+		for n := range doc.Descendants() {
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.Contains(a.Key, "<") {
+					t.Errorf("%s: <%s> has the attribute %s", s.name, n.Data, a.Key)
+				}
+			}
+		}
+		if s.who != "" && !strings.Contains(text(doc), canary) {
+			t.Errorf("%s: the page does not show the text as it is stored", s.name)
+		}
+	}
+}
+
+// Lists go by cursor, so that a page costs the same for ten integrations and for ten thousand.
+func TestALargePublisher(t *testing.T) {
+	small, w := newLargeWorld(t, 1_000), newLargeWorld(t, 10_000)
+	last := w.fake.integrations[len(w.fake.integrations)-1]
+	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
+		mine + "/keys",
+		mine + "/test?integration=" + last.ID} {
+		resp := w.ask("GET", path, "admin", "")
+		if resp.Status != 200 || len(resp.Body) > 200_000 {
+			t.Errorf("%s: %d with %d bytes", path, resp.Status, len(resp.Body))
+		}
+		if strings.Contains(path, last.ID) && !bytes.Contains(resp.Body, []byte(last.Name)) {
+			t.Error("an integration after the first 200 cannot be chosen")
+		}
+		few := testing.AllocsPerRun(1, func() { small.ask("GET", path, "admin", "") })
+		if many := testing.AllocsPerRun(1, func() { w.ask("GET", path, "admin", "") }); many > 12*few {
+			t.Errorf(
+				"%s allocates %.0f times with ten times the integrations, and %.0f before",
+				path,
+				many,
+				few,
+			)
+		}
+	}
+	first := parse(t, w.ask("GET", mine+"/integrations", "admin", ""))
+	to := attr(with(first, "rel", "next"), "href")
+	second := w.ask("GET", to, "admin", "")
+	if !bytes.Contains(second.Body, []byte("Kiosk 60<")) ||
+		!bytes.Contains(second.Body, []byte("Back to the newest")) {
+		t.Errorf("the next part, %s, has %d bytes", to, len(second.Body))
+	}
+}
+
+// newLargeWorld returns a world whose publisher has that many integrations more.
+func newLargeWorld(t *testing.T, count int) *world {
+	w := newWorld(t)
+	for n := range count {
+		i := w.fake.integrations[1]
+		i.ID, i.Name = fmt.Sprintf("99999999-7777-4777-8777-%012d", n), fmt.Sprintf("Kiosk %d", n)
+		w.fake.integrations = append(w.fake.integrations, i)
+	}
+	return w
+}
+
+// The timeline of a session shows which method and which setting had no success.
+func TestSessionPage_Steps(t *testing.T) {
+	page := string(newWorld(t).ask("GET", mine+"/sessions/"+sessionID, "viewer", "").Body)
+	for _, want := range []string{"Method bank: attempt failed, setting proof.claim (age.over)",
+		"unconfirmed"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("contract 48: the page of a session lacks %q", want)
+		}
+	}
+}
+
+func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
+	for path, live := range map[string]bool{
+		mine + "/deliveries?integration=" + shopID:                 true, // one waits
+		mine + "/deliveries?state=delivered&integration=" + shopID: false,
+		mine + "/deliveries/" + shopID + "/0000-evt-3":             true,
+		mine + "/deliveries/" + shopID + "/" + deliveryID:          false,
+		mine + "/sessions/svc_sess_pending":                        true,
+		mine + "/sessions/" + sessionID:                            false,
+	} {
+		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
+		if strings.Contains(page, "data-live") != live || strings.Contains(page,
+			`http-equiv="refresh"`) != live {
+			t.Errorf("%s: live is %v, want %v", path, !live, live)
+		}
+	}
+}
+
+func TestUsageAsCSV(t *testing.T) {
+	resp := newWorld(t).ask("GET", mine+"/usage.csv?integration="+shopID, "viewer", "")
+	lines := strings.Split(strings.TrimSpace(string(resp.Body)), "\n")
+	if resp.Header.Get("Content-Type") != "text/csv; charset=utf-8" || len(lines) != 31 ||
+		resp.Header.Get("Content-Disposition") != `attachment; filename="usage-2026-10-22-2026-11-20.csv"` {
+		t.Errorf("%v with %d lines", resp.Header, len(lines))
+	}
+}
+
+func parse(t testing.TB, resp *web.Response) *html.Node {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(resp.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func find(n *html.Node, ok func(*html.Node) bool) *html.Node {
+	if n == nil {
+		return nil
+	}
+	for d := range n.Descendants() {
+		if d.Type == html.ElementNode && ok(d) {
+			return d
+		}
+	}
+	return nil
+}
+
+// with returns the first element with that attribute.
+func with(n *html.Node, name, value string) *html.Node {
+	return find(n, func(n *html.Node) bool { return attr(n, name) == value })
+}
+
+func attr(n *html.Node, name string) string {
+	if n == nil {
+		return ""
+	}
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func text(n *html.Node) string {
+	var out strings.Builder
+	if n == nil {
+		return ""
+	}
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			out.WriteString(d.Data)
+		}
+	}
+	return out.String()
+}
+
+// A receiver that does not answer gets one probe, and words about the way to it.
+func TestAReceiverThatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.fake.silent = true
+	to := w.ask("POST", shop+"/webhook", "developer",
+		body("test-webhook", "", "developer")).Header.Get("Location")
+	page := text(parse(t, w.ask("GET", to, "developer", "")))
+	for _, want := range []string{"your receiver did not answer",
+		"Wanted: 2xx. Came: no answer: nothing listens",
+		"Look whether the receiver runs", "The other four were not sent"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q:\n%s", want, page)
+		}
+	}
+}
+
+// Earlier releases asked for no names.
+func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
+	w := newWorld(t)
+	w.fake.publishers[0].Name, w.fake.integrations[0].Name = "", ""
+	for path, id := range map[string]string{"/console/publishers": mineID, mine: mineID, shop: shopID,
+		mine + "/integrations": shopID, mine + "/deliveries": shopID} {
+		doc := parse(t, w.ask("GET", path, "operator", ""))
+		if !strings.Contains(text(with(doc, "id", "main")), id) {
+			t.Errorf("%s does not show %s", path, id)
+		}
+	}
+}
+
+// Operators see whose events have not arrived, and come from there to the events. For a member there is no
+// such page. Without such events it says what would be there.
+func TestUndeliveredOfAllPublishers(t *testing.T) {
+	w := newWorld(t)
+	page := string(w.ask("GET", "/console/undelivered", "watcher", "").Body)
+	for _, want := range []string{"Nordlicht Spirits", "Ahrenfeld Games", "1,250+ given up",
+		`href="` + mine + "/deliveries?integration=" + shopID + `&amp;state=dead"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q:\n%s", want, page)
+		}
+	}
+	if resp := w.ask("GET", "/console/undelivered", "admin", ""); resp.Status != 404 {
+		t.Errorf("contract 43: for a member: %d", resp.Status)
+	}
+	w.fake.deliveries = nil
+	page = string(w.ask("GET", "/console/undelivered", "operator", "").Body)
+	if !strings.Contains(page, "Every event has arrived") {
+		t.Errorf("without such events:\n%s", page)
+	}
+}
+
+// A member ends one of their sessions by the page about themselves. One that is gone is not an error of
+// theirs.
+func TestEndingOneSession(t *testing.T) {
+	w := newWorld(t)
+	page := string(w.ask("GET", "/console/account", "admin", "").Body)
+	if strings.Count(page, `data-action="end-session"`) != 1 || !strings.Contains(page, "this browser, now") {
+		t.Errorf("the page offers to end another session than the other one:\n%s", page)
+	}
+	resp := w.ask("POST", "/console/account", "admin", body("end-session", "session=con_1", "admin"))
+	if resp.Status != 303 || !slices.Equal(w.access.did, []string{"end con_1"}) {
+		t.Errorf("%d, and the access did %v", resp.Status, w.access.did)
+	}
+	resp = w.ask("POST", "/console/account", "admin", body("end-session", "session=con_9", "admin"))
+	if resp.Status == 303 || !strings.Contains(string(resp.Body), "This session has ended already.") {
+		t.Errorf("a session that is gone: %d\n%s", resp.Status, resp.Body)
+	}
+}
+
+// Parameters that the console does not read are ignored in an address and in a form, and those that it reads
+// occur once.
+func TestParametersOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		rule, text string
+		get, post  int
+	}{
+		{"contract 22: unknown ones", "&utm_source=a&x=1&x=2&x=%zz&y=a;b&%zz=1", 200, 303},
+		{"contract 22: a used parameter, twice", "&integration=" + shopID + "&integration=" + shopID, 400,
+			400},
+		{"contract 22: a used parameter, in bad encoding", "&name=%zz", 400, 400},
+	} {
+		w := newWorld(t)
+		if resp := w.ask("GET", mine+"/test?x="+c.text, "developer", ""); resp.Status != c.get {
+			t.Errorf("%s: an address: %d", c.rule, resp.Status)
+		}
+		if resp := w.ask("GET", "/console/invitation?invitation=vrg_inv_good"+c.text, "",
+			""); resp.Status != c.get {
+			t.Errorf("%s: an invitation: %d", c.rule, resp.Status)
+		}
+		if resp := w.ask("GET", "/console/link?link=vrg_in_good"+c.text, "", ""); resp.Status != c.get {
+			t.Errorf("%s: a sign-in link: %d", c.rule, resp.Status)
+		}
+		form := body("create-key", "", "developer") + c.text
+		if resp := w.ask("POST", mine+"/keys", "developer", form); resp.Status != c.post {
+			t.Errorf("%s: a form: %d", c.rule, resp.Status)
+		}
+	}
+}

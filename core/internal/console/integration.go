@@ -1,0 +1,279 @@
+package console
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/operate"
+)
+
+func showIntegrations(v *visit) (view, error) {
+	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID, v.named())
+	if err != nil {
+		return view{}, err
+	}
+	if v.whole(found.Next) {
+		found.Items = byName(found.Items)
+	}
+	f := v.frame("Integrations")
+	return view{frame: f, body: pages.Integrations(f,
+		pages.IntegrationsData{Page: found, After: v.query.Get("after"), Name: v.named().Name})}, nil
+}
+
+// integration returns the one that the path or a field names. One of another publisher is not there.
+func (v *visit) integration(id string) (operate.Integration, error) {
+	i, err := v.Operations.Integration(v.ctx, v.who(), id)
+	if err == nil && i.PublisherID != v.publisher.ID {
+		return operate.Integration{}, operate.ErrNotFound
+	}
+	return i, err
+}
+
+// changed returns the integration that the path names, and which version of it the form changes.
+func (v *visit) changed() (i operate.Integration, version string, err error) {
+	if i, err = v.integration(v.at["integration"]); err == nil {
+		version, err = v.version()
+	}
+	return i, version, err
+}
+
+func showNewIntegration(v *visit) (view, error) {
+	methods, err := v.Operations.Methods(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.IntegrationData{Methods: methods}
+	d.Level, d.ChallengeAge = "L1", 25
+	// Who looks around begins with what verifies nobody: then test sessions work at once. In production there
+	// is no such method, and the first one is chosen.
+	n := max(slices.IndexFunc(methods, func(m operate.Method) bool { return m.Sandbox }), 0)
+	if n < len(methods) {
+		d.Method = methods[n].Name
+	}
+	f := v.frame("New integration")
+	return view{frame: f, body: pages.NewIntegration(f, d)}, nil
+}
+
+func showIntegration(v *visit) (view, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return view{}, err
+	}
+	methods, err := v.Operations.Methods(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame(i.Name)
+	return view{frame: f, body: pages.Integration(f, pages.IntegrationData{Integration: i,
+			Methods: methods})},
+		nil
+}
+
+// input reads the fields of an integration. A field that the form does not have stays as it is.
+func (v *visit) input(present operate.Integration) (operate.IntegrationInput, error) {
+	in := operate.IntegrationInput{Publisher: v.publisher.ID, Name: v.text("name"), Level: v.text("level"),
+		ChallengeAge: v.number("challenge_age"), MinimumAge: v.number("minimum_age"),
+		Attempts: v.number("attempts"), Passkeys: v.text("passkeys"),
+		CallbackOrigins: v.list("callback_origins", "\n"), BrowserOrigins: v.list("browser_origins", "\n"),
+		Methods: v.list("methods", ",")}
+	if text := v.text("method_settings"); text != nil {
+		settings := map[string]json.RawMessage{}
+		if *text == "" || json.Unmarshal([]byte(*text), &settings) == nil {
+			in.MethodSettings = &settings
+		} else {
+			v.cannotRead("method_settings",
+				`The settings must be a JSON object, such as {"camera": {"deviation": 3}}.`)
+		}
+	}
+	address, off := v.text("webhook_url"), v.text("webhook_off")
+	isOff := off != nil && *off != ""
+	if address != nil && *address != present.Webhook.URL || off != nil && isOff != present.Webhook.Off {
+		in.Webhook = &operate.WebhookInput{URL: address}
+		if off != nil {
+			in.Webhook.Off = &isOff
+		}
+	}
+	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
+		return in, operate.ErrNotFound
+	}
+	return in, nil
+}
+
+// number reads a field that is a number. Nothing is 0, which stands for the default.
+func (v *visit) number(name string) *int {
+	text := v.text(name)
+	if text == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(*text)
+	if *text != "" && err != nil {
+		v.cannotRead(name, "The "+strings.ReplaceAll(name, "_", " ")+" must be a whole number, such as 18.")
+		return nil
+	}
+	return &n
+}
+
+// list reads a field that has several values, and leaves out the empty ones.
+func (v *visit) list(name, between string) *[]string {
+	text := v.text(name)
+	if text == nil {
+		return nil
+	}
+	all := []string{}
+	for each := range strings.SplitSeq(*text, between) {
+		if each = strings.TrimSpace(each); each != "" {
+			all = append(all, each)
+		}
+	}
+	return &all
+}
+
+// secretNote says what was done, and shows the webhook secret if one was made.
+func secretNote(text, secret string) note {
+	if secret == "" {
+		return done(text)
+	}
+	return note{Text: text, Secret: secret, Label: "Webhook secret",
+		Advice: "Your receiver checks signatures with it."}
+}
+
+func createIntegration(v *visit) (next, error) {
+	in, err := v.input(operate.Integration{})
+	if err != nil {
+		return next{}, err
+	}
+	made, err := v.operations().CreateIntegration(v.ctx, v.who(), in)
+	if err != nil {
+		return next{}, err
+	}
+	path := v.mine("integrations", made.ID)
+	if made.Webhook.URL != "" {
+		path = v.mine("integrations", made.ID, "webhook")
+	}
+	return next{path: path, note: secretNote("The integration "+made.Name+" is created.", made.Secret)}, nil
+}
+
+func saveIntegration(v *visit) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	in, err := v.input(i)
+	if err != nil {
+		return next{}, err
+	}
+	in.Publisher = ""
+	version, err := v.version()
+	if err != nil {
+		return next{}, err
+	}
+	saved, err := v.operations().ChangeIntegration(v.ctx, v.who(), i.ID, version, in)
+	text := "Saved."
+	if err == nil && i.Ready && !saved.Ready {
+		text = "Saved. The webhook has changed, so run the signed test again before the next " +
+			"session in production."
+	}
+	path := v.mine("integrations", i.ID)
+	if saved.Secret != "" || v.page.name == "webhook" {
+		path = v.mine("integrations", i.ID, "webhook") // where the webhook is put to the test
+	}
+	return next{path: path, note: secretNote(text, saved.Secret)}, err
+}
+
+func archiveIntegration(v *visit) (next, error) {
+	i, version, err := v.changed()
+	if err != nil {
+		return next{}, err
+	}
+	_, err = v.Operations.ArchiveIntegration(v.ctx, v.who(), i.ID, version)
+	return next{path: v.mine("integrations", i.ID), note: done("The integration is archived.")}, err
+}
+
+func showWebhook(v *visit) (view, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.WebhookData{Integration: i}
+	if v.note.For == i.ID {
+		d.Report, d.At, d.OfStaged = v.note.Report, v.note.At, v.note.Staged
+	}
+	f := v.frame("Webhook of " + i.Name)
+	return view{frame: f, body: pages.Webhook(f, d)}, nil
+}
+
+func testWebhook(v *visit) (next, error) { return v.test(false) }
+
+func testStaged(v *visit) (next, error) { return v.test(true) }
+
+func (v *visit) test(staged bool) (next, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return next{}, err
+	}
+	report, err := v.Operations.TestWebhook(v.ctx, v.who(), i.ID, staged)
+	if err != nil {
+		return next{}, err
+	}
+	n := note{Text: "Ready. Your receiver checks what it has to check.", Report: &report, Staged: staged,
+		For: i.ID}
+	switch {
+	case report.Promoted && i.SecretAlone():
+		n.Text = "Ready. The staged webhook has taken its place. In a minute nothing is signed with the " +
+			"old secret any more, and your receiver need not accept it."
+	case report.Promoted:
+		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
+	case report.Ready && staged:
+		n.Text = "The test has passed."
+	case !report.Ready && len(report.Probes) == 1 && report.Probes[0].Status == 0:
+		n.Tone, n.Text = pages.Bad, "Not ready: your receiver did not answer. Below is what to do."
+	case !report.Ready:
+		failed := 0
+		for _, p := range report.Probes {
+			if !p.Passed {
+				failed++
+			}
+		}
+		n.Tone, n.Text = pages.Bad, "Not ready: "+strconv.Itoa(failed)+" of "+
+			strconv.Itoa(len(report.Probes))+" probes failed. Below is what to mend."
+	}
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: n}, nil
+}
+
+func stageWebhook(v *visit) (next, error) {
+	i, version, err := v.changed()
+	if err != nil {
+		return next{}, err
+	}
+	changed, err := v.Operations.StageWebhook(v.ctx, v.who(), i.ID, version,
+		operate.WebhookInput{URL: v.text("webhook_url"), NewSecret: v.must("secret") != "keep"})
+	text := "The change is staged. Put it into your receiver, and then run its test."
+	if changed.Secret != "" && changed.SecretAlone() {
+		text = "The change is staged. Let your receiver accept both secrets, the present one and this one, " +
+			"and then run its test."
+	}
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(text, changed.Secret)}, err
+}
+
+func dropStaged(v *visit) (next, error) {
+	i, version, err := v.changed()
+	if err != nil {
+		return next{}, err
+	}
+	_, err = v.Operations.DropStaged(v.ctx, v.who(), i.ID, version)
+	return next{path: v.mine("integrations", i.ID, "webhook"),
+		note: done("The staged change is dropped.")}, err
+}
+
+func rotateSecret(v *visit) (next, error) {
+	i, version, err := v.changed()
+	if err != nil {
+		return next{}, err
+	}
+	changed, err := v.Operations.RotateSecret(v.ctx, v.who(), i.ID, version, false)
+	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
+		"The secret is replaced. The old one signs nothing any more.", changed.Secret)}, err
+}

@@ -1,0 +1,337 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/web"
+)
+
+func showKeys(v *visit) (view, error) {
+	found, err := v.Operations.Keys(v.ctx, v.who(), v.publisher.ID, v.cursor())
+	if err != nil {
+		return view{}, err
+	}
+	if v.whole(found.Next) { // the newest first; the store has them by their ids, which are random
+		found.Items = slices.Clone(found.Items)
+		slices.SortStableFunc(found.Items, func(a, b operate.Key) int { return b.Created.Compare(a.Created) })
+	}
+	all, err := v.choices()
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Keys")
+	return view{frame: f, body: pages.Keys(f, pages.KeysData{Page: found, After: v.query.Get("after"),
+		Integrations: all, First: mostInUse(all), BaseURL: v.BaseURL})}, nil
+}
+
+// until reads a field that is a day, and returns its end.
+func (v *visit) until(name string) *time.Time {
+	text := v.must(name)
+	if text == "" {
+		return nil
+	}
+	t, err := time.Parse(time.DateOnly, text)
+	t = t.Add(24 * time.Hour)
+	if err != nil || !instant.Fits(t) {
+		v.cannotRead(name, "Write a day, such as 2026-11-20.")
+		return nil
+	}
+	return &t
+}
+
+func createKey(v *visit) (next, error) {
+	expires := v.until("expires")
+	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
+		return next{}, operate.ErrNotFound
+	}
+	in := operate.KeyInput{Publisher: v.publisher.ID, Integration: v.must("integration_id"), Expires: expires}
+	if in.Integration != "" {
+		if _, err := v.integration(in.Integration); err != nil {
+			return next{}, err
+		}
+	}
+	made, err := v.operations().CreateKey(v.ctx, v.who(), in)
+	n := note{Text: "The key is created.", Secret: made.Key, Label: "Secret key",
+		Advice: "Your server sends it. Keep it out of your code and of browsers."}
+	if in.Integration != "" {
+		n.Label, n.Advice = "Public key", "Pages of the integration's browser origins send it."
+	}
+	return next{path: v.mine("keys"), note: n}, err
+}
+
+func revokeKey(v *visit) (next, error) {
+	k, err := v.Operations.RevokeKey(v.ctx, v.who(), v.form.Get("key"))
+	return next{path: v.mine("keys"), note: done("The key that ends in " + k.Last4 + " is revoked.")}, err
+}
+
+func showDeliveries(v *visit) (view, error) {
+	all, chosen, err := v.chosen(v.query.Get("integration"))
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.DeliveriesData{After: v.query.Get("after"), Integrations: all}
+	f := v.frame("Deliveries")
+	if chosen != nil {
+		d.Filter = operate.DeliveryFilter{Integration: chosen.ID, State: v.query.Get("state"),
+			Type: v.query.Get("type")}
+		d.Page, err = v.Operations.Deliveries(v.ctx, v.who(), d.Filter, v.cursor())
+		if err != nil {
+			return view{}, err
+		}
+		for _, e := range d.Items {
+			f.Live = f.Live || underWay(v.now, e)
+		}
+	}
+	return view{frame: f, body: pages.Deliveries(f, d)}, nil
+}
+
+func showUndelivered(v *visit) (view, error) {
+	d, err := v.Operations.Undelivered(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Undelivered")
+	return view{frame: f, body: pages.Undelivered(f, d)}, nil
+}
+
+// underWay reports whether something is about to happen to a delivery.
+func underWay(now time.Time, d operate.Delivery) bool {
+	return d.State == operate.DeliveryWaiting && (d.Due == nil || d.Due.Sub(now) < 5*time.Minute)
+}
+
+func (v *visit) delivery() (operate.Delivery, error) {
+	if _, err := v.integration(v.at["integration"]); err != nil {
+		return operate.Delivery{}, err
+	}
+	return v.Operations.Delivery(v.ctx, v.who(), v.at["integration"], v.at["place"])
+}
+
+func showDelivery(v *visit) (view, error) {
+	d, err := v.delivery()
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame(d.Type)
+	f.Live = underWay(v.now, d)
+	return view{frame: f, body: pages.Delivery(f, d)}, nil
+}
+
+func resend(v *visit) (next, error) {
+	d, err := v.delivery()
+	if err != nil {
+		return next{}, err
+	}
+	sent, err := v.Operations.Resend(v.ctx, v.who(), d.Integration, v.at["place"])
+	if err != nil {
+		return next{}, err
+	}
+	place := sent.Place
+	if place == "" {
+		place = d.Place
+	}
+	return next{path: v.mine("deliveries", d.Integration, place),
+		note: done("The event is sent again. Below is what comes back.")}, nil
+}
+
+func showSessions(v *visit) (view, error) {
+	f := v.frame("Sessions")
+	return view{frame: f, body: pages.Sessions(f)}, nil
+}
+
+// session returns a session of the publisher whose page this is.
+func (v *visit) sessionOf(id string) (operate.Session, error) {
+	s, err := v.Operations.Session(v.ctx, v.who(), id)
+	if err == nil && s.Publisher != v.publisher.ID {
+		return operate.Session{}, operate.ErrNotFound
+	}
+	return s, err
+}
+
+func findSession(v *visit) (next, error) {
+	s, err := v.sessionOf(v.must("session_id"))
+	if err != nil {
+		if errors.Is(err, operate.ErrNotFound) {
+			err = &operate.Invalid{Fields: []operate.Field{{Field: "session_id", Code: "not_found",
+				Message: "There is no such session of this publisher. Ids begin with " +
+					"svc_sess_. A session is forgotten when its outcome is no longer kept."}}}
+		}
+		return next{}, err
+	}
+	return next{path: v.mine("sessions", s.ID), note: done("Found it.")}, nil
+}
+
+func showSession(v *visit) (view, error) {
+	s, err := v.sessionOf(v.at["session"])
+	if err != nil {
+		return view{}, err
+	}
+	i, err := v.integration(s.Integration)
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Session")
+	f.Live = s.Status == pending
+	for _, e := range s.Events {
+		f.Live = f.Live || underWay(v.now, e)
+	}
+	return view{frame: f, body: pages.Session(f, s, i.Name)}, nil
+}
+
+func showUsage(v *visit) (view, error) {
+	d, err := v.usage()
+	var invalid *operate.Invalid
+	status := 200
+	if errors.As(err, &invalid) {
+		v.refusal = pages.Form{Action: "usage", Values: v.query, Problems: sentences(invalid.Fields)}
+		status = 400
+	} else if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Usage")
+	return view{frame: f, body: pages.Usage(f, d), status: status}, nil
+}
+
+func (v *visit) usage() (pages.UsageData, error) {
+	all, chosen, err := v.chosen(v.query.Get("integration"))
+	if err != nil || chosen == nil {
+		return pages.UsageData{}, err
+	}
+	d := pages.UsageData{Integrations: all, Integration: *chosen, From: v.query.Get("from"),
+		To: v.query.Get("to")}
+	d.Days, err = v.Operations.Usage(v.ctx, v.who(), chosen.ID, d.From, d.To)
+	if err != nil {
+		return d, err
+	}
+	if len(d.Days) > 0 {
+		d.From, d.To = d.Days[0].Day.String(), d.Days[len(d.Days)-1].Day.String()
+	}
+	return d, nil
+}
+
+func showUsageCSV(v *visit) (view, error) {
+	d, err := v.usage()
+	if err != nil {
+		return view{}, err
+	}
+	if d.Integration.ID == "" {
+		return view{}, operate.ErrNotFound
+	}
+	var out bytes.Buffer
+	if err := usage.WriteCSV(&out, d.Integration.ID, d.Days); err != nil {
+		return view{}, err
+	}
+	h := header(false)
+	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="usage-`+d.From+`-`+d.To+`.csv"`)
+	return view{raw: &web.Response{Status: 200, Header: h, Body: out.Bytes()}}, nil
+}
+
+func showMembers(v *visit) (view, error) {
+	found, err := v.Operations.Members(v.ctx, v.who(), v.publisher.ID, v.cursor())
+	if err != nil {
+		return view{}, err
+	}
+	if v.whole(found.Next) {
+		found.Items = slices.Clone(found.Items)
+		slices.SortStableFunc(found.Items, func(a, b operate.Member) int {
+			return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+		})
+	}
+	invited, err := v.Operations.Invitations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{})
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Members")
+	return view{frame: f, body: pages.Members(f, pages.MembersData{Page: found,
+		After: v.query.Get("after"), Invitations: invited.Items})}, nil
+}
+
+func inviteMember(v *visit) (next, error) {
+	made, err := v.Operations.Invite(v.ctx, v.who(), v.publisher.ID, v.must("name"),
+		operate.Role(v.must("role")))
+	return next{path: v.mine("members"),
+		note: note{Text: "The invitation is made. Hand the link over yourself.",
+			Secret: made.Link, Label: "Invitation link", Advice: "It works once, within 24 hours."}}, err
+}
+
+func withdrawInvitation(v *visit) (next, error) {
+	err := v.Operations.WithdrawInvitation(v.ctx, v.who(), v.publisher.ID, v.form.Get("invitation"))
+	return next{path: v.mine("members"), note: done("The invitation is withdrawn.")}, err
+}
+
+// afterwards is where a member goes who has changed their own rights.
+func (v *visit) afterwards(member, text string) next {
+	if member == v.who().ID {
+		return next{path: pages.Root, note: done(text)}
+	}
+	return next{path: v.mine("members"), note: done(text)}
+}
+
+func changeRole(v *visit) (next, error) {
+	m, err := v.Operations.ChangeRole(v.ctx, v.who(), v.form.Get("member"), operate.Role(v.must("role")))
+	return v.afterwards(m.ID, m.Name+" is "+string(m.Role)+" now."), err
+}
+
+func signOutMember(v *visit) (next, error) {
+	m, err := v.Operations.SignOutMember(v.ctx, v.who(), v.form.Get("member"))
+	return v.afterwards(m.ID, m.Name+" is signed out everywhere."), err
+}
+
+func removeMember(v *visit) (next, error) {
+	err := v.Operations.RemoveMember(v.ctx, v.who(), v.form.Get("member"))
+	return v.afterwards(v.form.Get("member"), "The member is removed, and their sessions have ended."), err
+}
+
+func showAudit(v *visit) (view, error) {
+	of, here := "", pages.Path("audit")
+	if v.publisher != nil {
+		of, here = v.publisher.ID, v.mine("audit")
+	}
+	found, err := v.Operations.Audit(v.ctx, v.who(), of, v.cursor())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Audit")
+	return view{frame: f, body: pages.Audit(f,
+		pages.AuditData{Page: found, After: v.query.Get("after"), Here: here})}, nil
+}
+
+func showOperators(v *visit) (view, error) {
+	found, err := v.Operations.OperatorTokens(v.ctx, v.who(), v.cursor())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Operator tokens")
+	return view{frame: f, body: pages.Operators(f,
+		pages.OperatorsData{Page: found, After: v.query.Get("after")})}, nil
+}
+
+func createOperatorToken(v *visit) (next, error) {
+	expires := v.until("expires")
+	made, err := v.operations().CreateOperatorToken(v.ctx, v.who(), v.must("name"),
+		operate.Role(v.must("role")), expires)
+	return next{path: pages.Path("operators"), note: note{Text: "The token is created.", Secret: made.Token,
+		Label: "Operator token", Advice: "It opens every publisher. Hand it to its owner only."}}, err
+}
+
+func revokeOperatorToken(v *visit) (next, error) {
+	t, err := v.Operations.RevokeOperatorToken(v.ctx, v.who(), v.form.Get("id"))
+	return next{path: pages.Path("operators"), note: done("The token " + t.Name + " is revoked.")}, err
+}
+
+func showMethods(v *visit) (view, error) {
+	methods, err := v.Operations.Methods(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
+	f := v.frame("Methods")
+	return view{frame: f, body: pages.Methods(f, methods)}, nil
+}

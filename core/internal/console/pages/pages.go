@@ -1,0 +1,280 @@
+// Package pages renders the console: what operators and the members of publishers see.
+//
+// Use Render for a page, and Style and Script for the two files that pages load.
+//
+// The package decides nothing and keeps nothing. It promises that
+//
+//   - a page loads nothing but the stylesheet and, where Frame.Script asks for it, one script, both from this
+//     host, and has no inline script or style;
+//   - every form is a POST with a token, except those that only choose what a list shows;
+//   - whatever a page is given comes out as text.
+//
+// Every page works without script. Only passkeys need it, because browsers offer them to scripts alone.
+package pages
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/operate"
+)
+
+//go:generate go run ../../../../cmd/generate/pages
+
+// Root begins the path of every page.
+const Root = "/console"
+
+// Frame is what stands around the body of every page, and what forms need.
+type Frame struct {
+	Title string
+	Page  string // the name of the page, as the console's table of pages has it
+
+	// Who is signed in. The zero Actor, without a Kind, is nobody.
+	Who operate.Actor
+
+	// Publisher is the one that the page is about; nil on the pages of the service as a whole.
+	Publisher *operate.Publisher
+
+	// Token returns the token of the forms of one action. It is bound to the session.
+	Token func(action string) string
+
+	Status Status // what the last form did
+	Form   Form   // what was typed into a form that was refused
+	Script bool   // the page loads the script
+	Dev    bool   // the service is for development, so that no method verifies people
+	Live   bool   // the page is loaded again while something is under way
+	GoOn   string // the page goes on to this path at once
+	Now    time.Time
+}
+
+// Tones of a status, a badge or a notice. Each has a colour and a shape.
+const (
+	Good = "good"
+	Wait = "wait"
+	Bad  = "bad"
+	Idle = "idle"
+)
+
+// Status is what the last form did. Secret is what it made, and is shown this once.
+type Status struct {
+	Tone   string
+	Text   string
+	Secret string
+	Label  string // what the secret is
+	Advice string // what to do with it
+}
+
+// Form is what a person typed, and what is wrong with it.
+type Form struct {
+	Action   string
+	Values   url.Values
+	Problems []operate.Field
+	Notice   string               // what is wrong with the form as a whole
+	Theirs   []operate.AuditEntry // what others have changed meanwhile
+}
+
+// lead stands above what is wrong with single fields. A search changes nothing anyway.
+func (f Form) lead() string {
+	if f.Action == "find-session" || f.Action == "usage" {
+		return "Please look at what is marked."
+	}
+	return "Nothing was changed yet. Please look at what is marked."
+}
+
+// Render returns the whole document.
+func Render(f *Frame, body templ.Component) ([]byte, error) {
+	var out bytes.Buffer
+	if err := document(f, body).Render(context.Background(), &out); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// title is what a browser's tab and a screen reader say first.
+func (f *Frame) title() string {
+	title := f.Title
+	if f.Form.Notice != "" || len(f.Form.Problems) > 0 {
+		title = "Not done – " + title
+	}
+	if f.Publisher != nil {
+		title += " · " + called(f.Publisher.Name, f.Publisher.ID)
+	}
+	return title + " · Verge"
+}
+
+// May reports whether the one who is signed in may do op. Pages leave out what they may not.
+func (f *Frame) May(op operate.Operation) bool { return f.Who.May(op) }
+
+// path returns the path of a page of the publisher that this page is about.
+func (f *Frame) path(parts ...string) string { return PublisherPath(f.Publisher.ID, parts...) }
+
+// PublisherPath is the path of a page of a publisher.
+func PublisherPath(publisher string, parts ...string) string {
+	return Path(append([]string{"p", publisher}, parts...)...)
+}
+
+// Path is the path of a page.
+func Path(parts ...string) string {
+	path := Root
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// with returns a path with a query. Pairs without a value are left out.
+func with(path string, pairs ...string) string {
+	query := url.Values{}
+	for n := 0; n+1 < len(pairs); n += 2 {
+		if pairs[n+1] != "" {
+			query.Set(pairs[n], pairs[n+1])
+		}
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// link is one entry of the navigation.
+type link struct{ page, text, href string }
+
+// links returns the navigation: of the publisher, or of the service for operators.
+func (f *Frame) links() []link {
+	if f.Who.Kind == "" {
+		return nil
+	}
+	if f.Publisher == nil {
+		if !f.Who.Operator() {
+			return []link{{"", "Back to your publisher", PublisherPath(f.Who.Publisher)}}
+		}
+		return []link{
+			{"publishers", "Publishers", Path("publishers")},
+			{"undelivered", "Undelivered", Path("undelivered")},
+			{"operators", "Operator tokens", Path("operators")},
+			{"methods", "Methods", Path("methods")},
+			{"audit-all", "Audit", Path("audit")},
+		}
+	}
+	all := []link{
+		{"overview", "Overview", f.path()},
+		{"integrations", "Integrations", f.path("integrations")},
+		{"test", "Test console", f.path("test")},
+		{"keys", "Keys", f.path("keys")},
+		{"deliveries", "Deliveries", f.path("deliveries")},
+		{"sessions", "Sessions", f.path("sessions")},
+		{"usage", "Usage", f.path("usage")},
+		{"members", "Members", f.path("members")},
+		{"audit", "Audit", f.path("audit")},
+	}
+	if f.May(operate.PublisherChange) || f.May(operate.LinkCreate) {
+		all = append(all, link{"publisher", "Settings", f.path("settings")})
+	}
+	return all
+}
+
+// under are the pages that have no entry of their own in the navigation.
+var under = map[string]string{"new-integration": "integrations", "integration": "integrations",
+	"webhook": "integrations", "delivery": "deliveries", "session": "sessions"}
+
+func (f *Frame) current(page string) string {
+	switch {
+	case page == f.Page:
+		return "page"
+	case page != "" && page == under[f.Page]:
+		return "true"
+	}
+	return "false"
+}
+
+// Input is one field of a form.
+type Input struct {
+	Name, Label, Hint string
+	Value             string
+
+	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" one
+	// of first words.
+	Type string
+
+	Options     []Option
+	Required    bool
+	Mono        bool // ids and addresses
+	Optional    bool // shown behind the label
+	Placeholder string
+	Complete    string // autocomplete; "": off
+
+	id       string
+	problems []string
+}
+
+// Option is one value to choose.
+type Option struct{ Value, Text string }
+
+// Short is the text without what stands behind a colon, for a narrow place.
+func (o Option) Short() string {
+	short, _, _ := strings.Cut(o.Text, ":")
+	return short
+}
+
+// explained turns options such as "Viewer: looks, changes nothing" into a list of their first words with a
+// hint that has the others, since a phone cuts a long option.
+func explained(i Input) Input {
+	var short []Option
+	var hint []string
+	for _, o := range i.Options {
+		short = append(short, Option{o.Value, o.Short()})
+		if o.Short() != o.Text {
+			hint = append(hint, o.Text+".")
+		}
+	}
+	i.Type, i.Options, i.Hint = "choice", short, strings.Join(hint, " ")
+	return i
+}
+
+// input fills in what was typed before and what is wrong with it.
+func (f *Frame) input(action string, i Input) Input {
+	i.id = action + "-" + i.Name
+	if i.Type == "explained" {
+		i = explained(i)
+	}
+	if i.Type == "" {
+		i.Type = "text"
+	}
+	if i.Complete == "" {
+		i.Complete = "off"
+	}
+	if f.Form.Action != action {
+		return i
+	}
+	if f.Form.Values.Has(i.Name) && i.Type != "password" {
+		i.Value = f.Form.Values.Get(i.Name)
+	}
+	for _, p := range f.Form.Problems {
+		if p.Field == i.Name {
+			i.problems = append(i.problems, p.Message)
+		}
+	}
+	return i
+}
+
+// wrong reports whether the form of an action was refused for what is in a field.
+func (f *Frame) wrong(action, field string) bool {
+	return len(f.input(action, Input{Name: field}).problems) > 0
+}
+
+// describedBy names the elements that say more about the input.
+func (i Input) describedBy() string {
+	switch {
+	case len(i.problems) > 0 && i.Hint != "":
+		return i.id + "-problem " + i.id + "-hint"
+	case len(i.problems) > 0:
+		return i.id + "-problem"
+	case i.Hint != "":
+		return i.id + "-hint"
+	}
+	return ""
+}

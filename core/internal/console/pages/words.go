@@ -1,0 +1,530 @@
+package pages
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// labelled is a badge: a tone and its word.
+type labelled struct{ tone, word string }
+
+// notInFile marks a publisher or integration that the configuration file no longer contains.
+const notInFile = "No longer in the file"
+
+func badgesOf(i operate.Integration) []labelled {
+	tone, word := integrationTone(i)
+	badges := []labelled{{tone, word}}
+	if i.Staged != nil && i.Archived == nil {
+		badges = append(badges, labelled{Wait, "Change staged"})
+	}
+	if i.Removed && i.Archived == nil {
+		badges = append(badges, labelled{Wait, notInFile})
+	}
+	return badges
+}
+
+func sessionBadges(status string) []labelled {
+	tone, word := sessionTone(status)
+	return []labelled{{tone, word}}
+}
+
+func deliveryBadges(state string) []labelled {
+	tone, word := deliveryTone(state)
+	return []labelled{{tone, word}}
+}
+
+func keyBadges(now time.Time, k operate.Key) []labelled {
+	switch {
+	case k.Revoked != nil:
+		return []labelled{{Idle, "Revoked"}}
+	case !k.Active(now):
+		return []labelled{{Idle, "Expired"}}
+	case k.Expires != nil && k.Expires.Sub(now) < 7*24*time.Hour:
+		return []labelled{{Wait, "Expires soon"}}
+	}
+	return []labelled{{Good, "Active"}}
+}
+
+func tokenBadges(now time.Time, t operate.OperatorToken) []labelled {
+	switch {
+	case t.Revoked != nil:
+		return []labelled{{Idle, "Revoked"}}
+	case t.Expires != nil && !now.Before(*t.Expires):
+		return []labelled{{Idle, "Expired"}}
+	}
+	return []labelled{{Good, "Active"}}
+}
+
+// revocable: the token of the configuration is changed there, and one that is over need not be revoked.
+func revocable(now time.Time, t operate.OperatorToken) bool {
+	return t.ID != operate.ConfiguredToken && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
+}
+
+// done counts the steps that are done.
+func done(steps []operate.Step) (n int) {
+	for _, s := range steps {
+		if s.Done {
+			n++
+		}
+	}
+	return n
+}
+
+// stepState says whether a step is done, is the next one, or comes later.
+func stepState(steps []operate.Step, n int) string {
+	if steps[n].Done {
+		return "done"
+	}
+	if slices.IndexFunc(steps, func(s operate.Step) bool { return !s.Done }) == n {
+		return "next"
+	}
+	return "later"
+}
+
+// words are what a page says of a step to go live.
+type words struct {
+	title, text, act string
+	op               operate.Operation // that the step needs
+}
+
+// stepWords are the steps to go live.
+var stepWords = map[string]words{
+	operate.StepIntegration: {"Create an integration",
+		"It says what users have to prove, and by which methods.",
+		"Create an integration", operate.IntegrationCreate},
+	operate.StepWebhook: {"Make its webhook ready",
+		"Set where events go, put the secret into your receiver, and run the signed test until it passes. " +
+			"It shows what to mend. Without a receiver, choose in the integration that no events are sent.",
+		"Set up the webhook", operate.WebhookChange},
+	operate.StepKey: {"Create a secret key",
+		"Your server starts sessions with it.",
+		"Create a key", operate.KeyCreate},
+	operate.StepSession: {"Complete a session",
+		"Start a test session in the test console, and approve it in the tab that opens. That " +
+			"needs no server of your own. Or start one from your server. It counts within a minute.",
+		"Open the test console", operate.SessionTest},
+	operate.StepMethod: {"Choose a method that verifies people",
+		"The sandbox verifies nobody. Put other methods in its place, in the settings of the " +
+			"integration. Its webhook stays ready.",
+		"Choose methods", operate.IntegrationChange},
+}
+
+// fromServer are the words of the step session where no test session can be started.
+var fromServer = words{"Complete a session",
+	"Start one from your server with the secret key, and go through it yourself. It counts within a minute.",
+	"See the call", operate.KeyList}
+
+// onlyReal are the words of the step method where the service has no sandbox.
+var onlyReal = words{"Offer a method that verifies people",
+	"Every method of this service does. The step is done with the first integration that is ready.",
+	"Go to the integrations", operate.IntegrationList}
+
+// inDev are the words of the step method in development, where it is never done.
+var inDev = words{title: "Choose a method that verifies people",
+	text: "This service is for development: its methods pretend, and users are not verified. Go live " +
+		"with a service in production, with methods of its own."}
+
+// wordsOf returns what a page says of a step. A publisher without an integration can still make one for
+// tests.
+func wordsOf(d OverviewData, s operate.Step) words {
+	testable := s.Integration != "" || d.Sandbox && !begun(d.Steps)
+	switch {
+	case s.Name == operate.StepSession && !testable:
+		return fromServer
+	case s.Name == operate.StepMethod && d.Dev:
+		return inDev
+	case s.Name == operate.StepMethod && !d.Sandbox:
+		return onlyReal
+	}
+	return stepWords[s.Name]
+}
+
+// stepPath is where a step is done.
+func stepPath(f *Frame, s operate.Step) string {
+	switch s.Name {
+	case operate.StepIntegration:
+		return f.path("integrations", "new")
+	case operate.StepWebhook:
+		if s.Integration == "" {
+			return f.path("integrations")
+		}
+		return f.path("integrations", s.Integration, "webhook")
+	case operate.StepKey:
+		return f.path("keys")
+	case operate.StepMethod:
+		if s.Integration == "" {
+			return f.path("integrations")
+		}
+		return f.path("integrations", s.Integration) + "#save-integration-methods"
+	}
+	if s.Integration == "" {
+		return f.path("keys") + "#first-call"
+	}
+	return with(f.path("test"), "integration", s.Integration) + "#walk"
+}
+
+func atLeast(n int, more bool, one, many string) string {
+	if more {
+		return grouped(n) + plus(more) + " " + many
+	}
+	return count(n, one, many)
+}
+
+// plus follows a number that may be larger.
+func plus(more bool) string {
+	if more {
+		return "+"
+	}
+	return ""
+}
+
+// undeliveredPath leads to an integration's deliveries in a state.
+func undeliveredPath(publisher string, i operate.IntegrationUndelivered, state string) string {
+	return with(PublisherPath(publisher, "deliveries"), "integration", i.Integration, "state", state)
+}
+
+// proves says what an integration demands. The challenge age is of estimates, which are no L2.
+func proves(i operate.Integration) string {
+	proof := "a proof of " + strconv.Itoa(i.Minimum()) + " or older"
+	if i.Level == "L2" {
+		return "L2: " + proof
+	}
+	return i.Level + ": an estimate of at least " + strconv.Itoa(i.ChallengeAge) + ", or " + proof
+}
+
+// proved says what a user had to do in a session. The challenge age is of estimates alone, and L2 takes none.
+func proved(s operate.Session) string {
+	if s.Level == "L2" {
+		return "L2: a proof of the integration's minimum age"
+	}
+	return s.Level + ": an estimate of at least " + strconv.Itoa(s.ChallengeAge) +
+		", or a proof of the integration's minimum age"
+}
+
+// testedWords says when a webhook was tested, and how that went.
+func testedWords(now time.Time, r *operate.Readiness) string {
+	switch {
+	case r == nil:
+		return "none since the webhook was set or changed"
+	case r.Ready:
+		return ago(now, r.At) + ", passed"
+	}
+	return ago(now, r.At) + ", failed"
+}
+
+// begun reports whether a publisher has anything yet.
+func begun(steps []operate.Step) bool { return len(steps) > 0 && steps[0].Done }
+
+// passkeyName is what a passkey is called. Earlier releases gave no names.
+func passkeyName(p operate.Passkey) string {
+	if p.Name == "" {
+		return "Passkey"
+	}
+	return p.Name
+}
+
+func eventsWord(i operate.Integration) string {
+	if i.Webhook.Off {
+		return "switched off"
+	}
+	return "sent to the webhook"
+}
+
+func passkeysWord(i operate.Integration) string {
+	for _, o := range passkeyOptions {
+		if o.Value == i.Passkeys {
+			return o.Text
+		}
+	}
+	return passkeyOptions[0].Text
+}
+
+// offers are the names of an integration's methods.
+func offers(i operate.Integration) string { return strings.Join(i.Offers(), ", ") }
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// orService writes a number, or that the service's setting holds.
+func orService(n int) string {
+	if n == 0 {
+		return "as the service has it"
+	}
+	return strconv.Itoa(n)
+}
+
+func nameOf(all []operate.Integration, id string) string {
+	for _, i := range all {
+		if i.ID == id {
+			return i.Name
+		}
+	}
+	return short(id)
+}
+
+func nextOf(path, next string) string {
+	if next == "" {
+		return ""
+	}
+	return with2(path, "after", next)
+}
+
+// with2 adds a pair to a path that may have a query.
+func with2(path, name, value string) string {
+	added := with("", name, value)
+	if strings.Contains(path, "?") {
+		return path + "&" + strings.TrimPrefix(added, "?")
+	}
+	return path + added
+}
+
+func isPage(is bool) string {
+	if is {
+		return "page"
+	}
+	return "false"
+}
+
+func lastAnswer(d operate.Delivery) string {
+	if len(d.Attempts) == 0 {
+		return "none yet"
+	}
+	a := d.Attempts[len(d.Attempts)-1]
+	return answer(a.Status, a.Cause) + ", " + took(a.TookMS)
+}
+
+func deliveriesPath(f *Frame, filter operate.DeliveryFilter, after string) string {
+	return with(f.path("deliveries"), "integration", filter.Integration, "state", filter.State,
+		"type", filter.Type, "after", after)
+}
+
+// moment is one point of a session's timeline.
+type moment struct {
+	at                time.Time
+	tone, text, badge string
+	href              string // the event's id
+}
+
+// failedStep names the method that had no success, and the setting that caused it.
+func failedStep(s operate.SessionStep) string {
+	text := "Method " + s.Method + ": " + strings.ReplaceAll(s.Result, "_", " ")
+	if s.Setting != "" {
+		text += ", setting " + s.Setting
+	}
+	if s.Detail != "" {
+		text += " (" + s.Detail + ")"
+	}
+	return text
+}
+
+// momentsOf tells a session in the order of time.
+func momentsOf(s operate.Session) []moment {
+	moments := []moment{{at: s.Started, tone: Idle, text: "Started"}}
+	if s.Ended != nil {
+		tone, word := sessionTone(s.Status)
+		moments = append(moments, moment{at: *s.Ended, tone: tone, text: word})
+	}
+	for _, e := range s.Events {
+		tone, word := deliveryTone(e.State)
+		at := e.Created
+		if len(e.Attempts) > 0 {
+			at = e.Attempts[len(e.Attempts)-1].At
+		}
+		moments = append(moments, moment{at: at, tone: tone, text: "Event " + eventWord(e.Type),
+			badge: word, href: e.Place})
+	}
+	for _, step := range s.Steps {
+		moments = append(moments, moment{at: step.At, tone: Wait, text: failedStep(step), badge: step.Reason})
+	}
+	slices.SortStableFunc(moments, func(a, b moment) int { return a.at.Compare(b.at) })
+	return moments
+}
+
+// What there is to choose from.
+var (
+	levelOptions = []Option{{"L1", "L1: an estimate is enough"}, {"L2", "L2: a proof of age"}}
+
+	passkeyOptions = []Option{{"off", "Off"}, {"publisher", "Yes, for sites of this publisher"},
+		{"service", "Yes, for every site of this service"}}
+
+	eventOptions = []Option{{"", "Send events"}, {"1", "Send none: my server asks for each outcome"}}
+
+	secretOptions = []Option{{"new", "A new one, shown once"}, {"keep", "The present one"}}
+
+	stateOptions = []Option{{"", "All states"}, {operate.DeliveryDelivered, "Delivered"},
+		{operate.DeliveryWaiting, "Waiting"}, {operate.DeliveryDead, "Given up"}}
+
+	operatorOptions = []Option{{string(operate.RoleOperator), "Operator: sees and changes everything"},
+		{string(operate.RoleViewer), "Viewer: looks, changes nothing"}}
+
+	eventTypes = func() (all []Option) {
+		for _, t := range webhook.Types() {
+			all = append(all, Option{t, t})
+		}
+		return all
+	}()
+)
+
+func keyOptions(integrations []operate.Integration) []Option {
+	all := []Option{{"", "Secret key, for your server"}}
+	for _, i := range integrations {
+		if i.Archived == nil {
+			all = append(all, Option{i.ID, "Public key, for browsers: " + i.Name})
+		}
+	}
+	return all
+}
+
+func offValue(i operate.Integration) string {
+	if i.Webhook.Off {
+		return "1"
+	}
+	return ""
+}
+
+func webhookHint(i operate.Integration) string {
+	switch {
+	case i.Webhook.URL == "":
+		return "With the first URL you get a secret, shown once."
+	case i.Ready:
+		return "A change here holds at once, and stops new sessions in production until the signed " +
+			"test has passed again. To change it without interruption, stage it on the page Webhook."
+	}
+	return "The secret stays as it is."
+}
+
+// tiles are the outcomes that the overview shows. The codes of failures are one tile.
+var tiles = []struct {
+	series, word string
+	outcomes     []string
+}{
+	{"started", "Started", []string{host.OutcomeStarted}},
+	{"completed", "Completed", []string{host.OutcomeCompleted}},
+	{"failed", "Failed", []string{host.OutcomeRejected, host.OutcomeMaxAttempts, host.OutcomeUnknown}},
+	{"cancelled", "Cancelled", []string{host.OutcomeCancelled}},
+	{"expired", "Expired", []string{host.OutcomeExpired}},
+}
+
+func sumOf(counts map[string]uint64, outcomes []string) (n int) {
+	for _, o := range outcomes {
+		n += int(counts[o])
+	}
+	return n
+}
+
+// plotted is the plot of an integration's usage, with its legend and its table. Package usage draws it and
+// escapes what it is given.
+func plotted(d UsageData) templ.Component {
+	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+		_, err := w.Write(usage.Plot("usage", "Sessions of "+d.Integration.Name, d.Days))
+		return err
+	})
+}
+
+// exchangeTone is the tone of an answer to a test event.
+func exchangeTone(x operate.Exchange) string {
+	if x.Delivered {
+		return Good
+	}
+	return Bad
+}
+
+// passkeysCounted says how many passkeys users have.
+func passkeysCounted(u operate.UserPasskeys) string {
+	switch {
+	case u.More && u.Count == 0:
+		return "So many passkeys of this publisher's sites have ended that the others are not counted here."
+	case u.More:
+		return "Users have more than " + strconv.Itoa(u.Count) +
+			" passkeys that they made at this publisher's sites."
+	case u.Count == 0:
+		return "No user has a passkey that was made at this publisher's sites."
+	case u.Count == 1:
+		return "One user's passkey was made at this publisher's sites."
+	}
+	return strconv.Itoa(u.Count) + " passkeys of users were made at this publisher's sites."
+}
+
+// webhookAct is what a link to the webhook of an integration that is not ready says.
+func webhookAct(i operate.Integration) string {
+	if i.Webhook.URL == "" {
+		return "Set the webhook"
+	}
+	return "Go to the test"
+}
+
+// firstCall is a request that starts a session, for a terminal.
+func firstCall(baseURL string, i operate.Integration) string {
+	origin := "https://shop.example"
+	if len(i.CallbackOrigins) > 0 {
+		origin = i.CallbackOrigins[0]
+	}
+	return "curl " + baseURL + api.StartPath + " \\\n" +
+		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
+		"  -d '{\"integration_id\":\"" + i.ID + "\",\"callback_url\":\"" + origin + "/callback\"}'"
+}
+
+// secondCall is a request that exchanges a result token for the result, for a terminal.
+func secondCall(baseURL string) string {
+	return "curl " + baseURL + api.ValidatePath + " \\\n" +
+		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
+		"  -d '{\"result_token\":\"'\"$RESULT_TOKEN\"'\"}'"
+}
+
+// unfetched says of a result that nobody has fetched whether that is still possible.
+func unfetched(now time.Time, s operate.Session) string {
+	if s.Ended != nil && now.Sub(*s.Ended) > token.ResultLife {
+		return "not fetched within the 5 minutes from completion"
+	}
+	return "not fetched yet: your server has 5 minutes from completion"
+}
+
+// reasonWords say why an event was given up or put off.
+var reasonWords = map[string]string{
+	"refused":     "the receiver refused it",
+	"exhausted":   "every attempt has failed",
+	"no_target":   "the integration is archived, or sends no events any more",
+	"test":        "a test event has one attempt",
+	"no_secret":   "this service cannot read the webhook's secret, which its operator has to mend",
+	"key_awaited": "this service waits for a key of its own",
+	"unreadable":  "this service cannot read the event any more",
+}
+
+func reasonWord(reason string) string {
+	if words := reasonWords[reason]; words != "" {
+		return words
+	}
+	return reason
+}
+
+// invitedRole is the role that the form to invite begins with: the first member has to invite the others.
+func invitedRole(d MembersData) string {
+	if len(d.Items) == 0 && len(d.Invitations) == 0 {
+		return string(operate.RoleAdmin)
+	}
+	return string(operate.RoleDeveloper)
+}
+
+// webhookStep says what is to be done before an integration is ready. The integration's name follows.
+func webhookStep(i operate.Integration) string {
+	if i.Webhook.URL == "" {
+		return "Set the webhook of "
+	}
+	return "Test the webhook of "
+}

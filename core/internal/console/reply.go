@@ -1,0 +1,247 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/console/pages"
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
+)
+
+// header is that of every answer. With script it allows a page our script.
+func header(script bool) web.Header {
+	if script {
+		return web.PageHeader("script-src 'self'; connect-src 'self'; ")
+	}
+	return web.PageHeader("")
+}
+
+func (c *Console) render(status int, f *pages.Frame, body templ.Component) *web.Response {
+	b, err := pages.Render(f, body)
+	if err != nil {
+		panic(err) // only for a template that is wrong
+	}
+	h := header(f.Script || f.Live)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", "en")
+	return &web.Response{Status: status, Header: h, Body: b}
+}
+
+// send renders a page of this visit.
+func (v *visit) send(s view) *web.Response {
+	if s.raw != nil {
+		return s.raw
+	}
+	if s.frame.Status.Secret != "" {
+		s.frame.Script = true // it has a button that copies
+	}
+	status := s.status
+	if status == 0 {
+		status = 200
+	}
+	return v.render(status, s.frame, s.body)
+}
+
+// see answers with a 303 to a page of the console.
+func (c *Console) see(path string) *web.Response {
+	h := header(false)
+	h.Set("Location", path)
+	return &web.Response{Status: 303, Header: h}
+}
+
+// goOn answers a form that did what it should.
+func (v *visit) goOn(to next) *web.Response {
+	cookie := v.cookie
+	if to.cookie != "" {
+		cookie = to.cookie
+	}
+	path, err := v.keepNote(v.ctx, to.path, cookie, to.note)
+	if err != nil && to.note.Secret != "" {
+		// What was made exists, and nobody will ever see it.
+		return v.problem(err)
+	}
+	resp := v.see(path)
+	switch {
+	case to.cookie != "":
+		resp.Header.Set("Set-Cookie", v.setCookie(to.cookie, to.opened.Expires.Sub(v.now)))
+	case to.over:
+		resp.Header.Set("Set-Cookie", v.setCookie("", 0))
+		resp.Header.Set("Clear-Site-Data", `"cache"`)
+	}
+	return resp
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()), 0)) }
+
+// refused answers a form that was not carried out, with the page that has it and what was typed.
+func (v *visit) refused(err error) *web.Response {
+	var invalid *operate.Invalid
+	var refused *operate.Refused
+	var refusal *Refusal
+	var often *TooOften
+	switch {
+	case errors.As(err, &invalid):
+		v.refusal.Problems = sentences(invalid.Fields)
+		return v.again(422, "")
+	case errors.Is(err, operate.ErrStale):
+		v.refusal.Theirs = v.theirs()
+		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
+			"typed is still here. Look at what they changed, and save again to put yours in its place.")
+	case errors.Is(err, errNoVersion):
+		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
+			Text: "The form does not say which version it changes, so nothing was changed. Load the " +
+				"page again, and make your change there.", To: v.req.Path, ToText: "Load the page again"})
+	case errors.Is(err, operate.ErrManaged):
+		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
+	case errors.Is(err, operate.ErrArchived):
+		return v.again(409, "This is archived and takes no change. Nothing was changed.")
+	case errors.As(err, &refused):
+		return v.again(409, names.Replace(refused.Message))
+	case errors.As(err, &refusal) && refusal.Gone:
+		return v.problem(err)
+	case errors.As(err, &refusal):
+		return v.again(401, refusal.Message)
+	case errors.As(err, &often):
+		resp := v.again(429, "Too many wrong tokens came from your address, so none is "+
+			"checked now. Try again in a minute.")
+		resp.Header.Set("Retry-After", seconds(max(often.RetryAfter, time.Second)))
+		return resp
+	}
+	return v.problem(err)
+}
+
+// names are the names of fields that messages have, in the words of the forms.
+var names = strings.NewReplacer("callback_origins", "callback origins", "browser_origins", "browser origins",
+	"challenge_age", "challenge age", "minimum_age", "minimum age", "method_settings", "method settings",
+	"webhook url", "webhook URL")
+
+// sentences returns what is wrong as pages say it. The same messages are in answers to programs and about the
+// configuration file, where they begin with the name of the field as it is written there.
+func sentences(fields []operate.Field) []operate.Field {
+	all := slices.Clone(fields)
+	for n := range all {
+		text := names.Replace(all[n].Message)
+		if first, size := utf8.DecodeRuneInString(text); size > 0 {
+			text = string(unicode.ToUpper(first)) + text[size:]
+		}
+		all[n].Message = text
+	}
+	return all
+}
+
+// again shows the page of the form once more, as it is now.
+func (v *visit) again(status int, notice string) *web.Response {
+	v.refusal.Action, v.refusal.Values, v.refusal.Notice = v.acting, v.form, notice
+	shown, err := v.page.show(v)
+	if err != nil {
+		return v.problem(err)
+	}
+	shown.status = status
+	return v.send(shown)
+}
+
+// theirs is what others have changed about the thing of this page, the latest first. What came before a
+// change of one's own, one has seen. If one's own is the latest, it was made in another window.
+func (v *visit) theirs() (changes []operate.AuditEntry) {
+	if v.publisher == nil {
+		return nil
+	}
+	target := v.at["integration"]
+	if target == "" {
+		target = v.publisher.ID
+	}
+	recent, err := v.Operations.Audit(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: 20})
+	if err != nil {
+		return nil // the form and what was typed matter more
+	}
+	for _, e := range recent.Items {
+		if e.Target != target || len(e.Changes) == 0 {
+			continue
+		}
+		own := e.ActorKind == v.who().Kind && e.ActorID == v.who().ID
+		if len(changes) == 3 || own && len(changes) > 0 {
+			break
+		}
+		changes = append(changes, e)
+		if own {
+			break
+		}
+	}
+	return changes
+}
+
+// crossSite is said to a browser that posts for another site.
+var crossSite = pages.ProblemData{Heading: "This form came from another site", Tone: pages.Bad,
+	Text: "Nothing was changed. Open the console yourself, and do there what you want to do."}
+
+// problem is the page in place of one that cannot be shown.
+func (v *visit) problem(err error) *web.Response {
+	var forbidden *operate.Forbidden
+	var invalid *operate.Invalid
+	var refusal *Refusal
+	switch {
+	case errors.Is(err, operate.ErrNotFound):
+		return v.plainFor(404, pages.ProblemData{Heading: "Nothing is here", Tone: pages.Idle,
+			Text: "There is no such page, or it is not yours to see. Look at the address."})
+	case errors.As(err, &forbidden):
+		ask := "Ask an admin of your publisher to do it, or to give you another role."
+		if v.who().Operator() {
+			ask = "Ask somebody whose token has the role operator."
+		}
+		return v.plainFor(403, pages.ProblemData{Heading: "Your role may not do this", Tone: pages.Idle,
+			Text: "You are signed in as " + string(v.who().Role) + ". " + ask + " Nothing was changed."})
+	case errors.As(err, &invalid):
+		text := "The address asks for something that there is not."
+		for _, f := range sentences(invalid.Fields) {
+			text += " " + f.Message
+		}
+		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad,
+			Text: text})
+	case errors.As(err, &refusal):
+		return v.plainFor(410, pages.ProblemData{Heading: "This link does not work any more",
+			Tone: pages.Wait,
+			Text: refusal.Message, To: pages.Path("sign-in"), ToText: "Go to the sign-in"})
+	case errors.Is(err, ErrNoSession):
+		return v.signedOut()
+	}
+	level := slog.LevelError
+	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
+		level = slog.LevelDebug // the watcher of the store reports it once
+	}
+	v.log().LogAttrs(v.ctx, level, "console page unavailable", slog.String("error", err.Error()))
+	resp := v.plainFor(503, pages.ProblemData{Heading: "The console cannot answer just now", Tone: pages.Bad,
+		Text: "The store does not answer. Whether a form that you just sent was carried out, the " +
+			"page will say when you load it again.", To: v.req.Path, ToText: "Load the page again"})
+	resp.Header.Set("Retry-After", "2")
+	return resp
+}
+
+// plainFor is a page that says one thing, for whoever is there.
+func (v *visit) plainFor(status int, d pages.ProblemData) *web.Response {
+	v.refusal = pages.Form{}
+	f := v.frame(d.Heading)
+	f.Page = "problem"
+	if d.To == "" {
+		d.To, d.ToText = pages.Root, "Go to the console"
+	}
+	return v.render(status, f, pages.Problem(f, d))
+}
+
+// plain is the same for a request of which nothing is known.
+func (c *Console) plain(status int, d pages.ProblemData) *web.Response {
+	if d.To == "" {
+		d.To, d.ToText = pages.Root, "Go to the console"
+	}
+	f := &pages.Frame{Title: d.Heading, Page: "problem", Now: c.Host.Now()}
+	return c.render(status, f, pages.Problem(f, d))
+}

@@ -1,0 +1,157 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// choices are the integrations that a page lets one choose from.
+func (v *visit) choices() ([]operate.Integration, error) {
+	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
+		operate.Cursor{Limit: operate.MaxLimit})
+	return byName(found.Items), err
+}
+
+// chosen returns the choices and the one that the address names, or else the one that is most in use. nil:
+// there is none.
+func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, error) {
+	all, err := v.choices()
+	if err != nil {
+		return nil, nil, err
+	}
+	if id != "" {
+		i, err := v.integration(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !slices.ContainsFunc(all, func(one operate.Integration) bool { return one.ID == i.ID }) {
+			all = append(slices.Clone(all), i) // it is behind those that fit on the page
+		}
+		return all, &i, nil
+	}
+	first := mostInUse(all)
+	if first == nil && len(all) > 0 {
+		first = &all[0]
+	}
+	return all, first, nil
+}
+
+// mostInUse returns the first integration that is ready and sends events, or else the first that is ready, or
+// else the first that is not archived; nil: there is none.
+func mostInUse(all []operate.Integration) *operate.Integration {
+	for _, is := range []func(operate.Integration) bool{
+		func(i operate.Integration) bool { return i.Ready && i.Webhook.URL != "" && !i.Webhook.Off },
+		func(i operate.Integration) bool { return i.Ready },
+		func(operate.Integration) bool { return true },
+	} {
+		for n := range all {
+			if all[n].Archived == nil && is(all[n]) {
+				return &all[n]
+			}
+		}
+	}
+	return nil
+}
+
+// byName returns integrations in the order in which people look for them, archived ones behind the others.
+// The store has them by their ids, which are random.
+func byName(all []operate.Integration) []operate.Integration {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b operate.Integration) int {
+		if (a.Archived == nil) != (b.Archived == nil) {
+			if a.Archived == nil {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return all
+}
+
+func showTest(v *visit) (view, error) {
+	id := v.query.Get("integration")
+	if v.form != nil {
+		id = v.form.Get("integration_id")
+	}
+	back := v.back()
+	if back != nil && id == "" {
+		id = back.Integration
+	}
+	all, chosen, err := v.chosen(id)
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.TestData{All: all, Integration: chosen, At: v.note.At, Under: back}
+	if chosen != nil && v.note.For == chosen.ID {
+		d.Exchange, d.Session = v.note.Exchange, v.note.Session
+	}
+	if d.Exchange != nil {
+		d.Type = d.Exchange.Type
+	}
+	f := v.frame("Test console")
+	if d.Session != nil {
+		s, err := v.sessionOf(d.Session.ID)
+		if err != nil {
+			return view{}, err
+		}
+		d.Under = &s
+		f.Live = s.Status == pending
+	}
+	return view{frame: f, body: pages.Test(f, d)}, nil
+}
+
+// back returns the session from which the browser comes back, if it does. The address is that of a callback.
+// The result token in it stays unused: it is for the publisher's server.
+func (v *visit) back() *operate.Session {
+	id := v.query.Get("session_id")
+	if id == "" {
+		return nil
+	}
+	s, err := v.sessionOf(id)
+	if err != nil {
+		return nil // anybody can write such an address, and the page is good without
+	}
+	return &s
+}
+
+// pending is the status of a session that is under way.
+const pending = "PENDING"
+
+func (v *visit) testPath(integration string) string {
+	return v.mine("test") + "?integration=" + url.QueryEscape(integration)
+}
+
+func sendTestEvent(v *visit) (next, error) {
+	i, err := v.integration(v.form.Get("integration_id"))
+	if err != nil {
+		return next{}, err
+	}
+	sent, err := v.Operations.SendTestEvent(v.ctx, v.who(), i.ID, v.must("type"))
+	if err != nil {
+		return next{}, err
+	}
+	n := note{Text: "The event was sent, and your receiver took it.", Exchange: &sent, For: i.ID}
+	if !sent.Delivered {
+		n.Tone, n.Text = pages.Bad, "The event was sent, and your receiver did not take it."
+	}
+	return next{path: v.testPath(i.ID), note: n}, nil
+}
+
+func startTestSession(v *visit) (next, error) {
+	i, err := v.integration(v.form.Get("integration_id"))
+	if err != nil {
+		return next{}, err
+	}
+	callback := v.must("callback_url")
+	if callback == "" {
+		callback = v.BaseURL + v.mine("test")
+	}
+	started, err := v.Operations.StartTestSession(v.ctx, v.who(), i.ID, callback)
+	return next{path: v.testPath(i.ID), note: note{Text: "The test session is started.", Session: &started,
+		For: i.ID}}, err
+}

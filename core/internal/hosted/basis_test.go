@@ -1,0 +1,537 @@
+package hosted
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/verdict"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+)
+
+// post is a method with responses by letter, and trusts some senders. A letter is its sender; "no" is a
+// rejection.
+type post struct {
+	settings string
+	senders  []string
+	age      int  // that an approval proves; 0: the requested age
+	here     bool // no phone does the step
+}
+
+func (*post) Begin(context.Context, method.Session) error { return nil }
+
+func (p *post) Show(s method.Session, _ []byte) method.View {
+	if s.Box == "" {
+		return method.View{Choices: []string{"begin"}, Here: p.here}
+	}
+	return method.View{Open: "post://a", Code: "post://a", Here: p.here}
+}
+
+func (p *post) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
+	switch {
+	case step.Kept == nil:
+		return method.Decision{Verdict: method.Pending, Box: true}, nil
+	case string(step.Kept) == "no":
+		return method.Decision{Verdict: method.Rejected}, nil
+	}
+	return method.Decision{Verdict: method.Approved, Trust: string(step.Kept), Age: p.age}, nil
+}
+
+func (*post) Answer(_ context.Context, _ method.Session, _ []byte, c method.Call) ([]byte, error) {
+	return c.Body, nil
+}
+
+func (p *post) Fingerprint() string { return verdict.Digest(p.settings) }
+
+func (p *post) Trusts(sender string) bool { return slices.Contains(p.senders, sender) }
+
+// postWorld is a world whose integration offers post, and asks for 16.
+type postWorld struct {
+	*pkWorld
+	letters   *post
+	lastPhone string // the handle of a hand-off
+}
+
+func newPostWorld(t *testing.T) *postWorld {
+	t.Helper()
+	w := &postWorld{passkeyWorld(t), &post{settings: "a", senders: []string{"mint", "bank"}}, ""}
+	w.Partitions = 1
+	w.open("letters", "", false)
+	w.asks(func(*integration.Integration) {})
+	return w
+}
+
+// open starts the service again, with the method post of a kind.
+func (w *postWorld) open(kind, level string, sandbox bool) {
+	w.t.Helper()
+	kinds := []method.Kind{testhost.Kind(kind, w.letters, sandbox),
+		testhost.Kind("scripted", w.provider, true)}
+	catalog, wrong := method.NewCatalog(kinds, []method.Config{{Name: "post", Kind: kind, Level: level},
+		{Name: "scripted", Kind: "scripted"}}, false)
+	coretest.Must(w.t, wrong.Err())
+	w.Methods = w.Host.Opened(catalog)
+}
+
+// asks changes the integration.
+func (w *postWorld) asks(change func(*integration.Integration)) {
+	w.t.Helper()
+	w.integrate(func(i *integration.Integration) {
+		i.Method, i.MinimumAge = "post", 16
+		change(i)
+	})
+}
+
+// asked is a session whose browser waits for a letter.
+type asked struct {
+	*browser
+	w    *postWorld
+	flow string
+	wait string // the address of the page that waits
+}
+
+func (w *postWorld) begins() *asked {
+	w.t.Helper()
+	a := &asked{w.browser(w.t), w, w.session(session.L2, 25), ""}
+	page := a.open("/verify?" + here(a.flow))
+	resp := a.submit(a.flow, page, "outcome", "begin")
+	a.wait = resp.Header.Get("Location")
+	if waits := a.open(a.wait); resp.Status != 303 || kind(waits) != "method" {
+		w.t.Fatalf("a form that opens a box leads to %d, %s", resp.Status, kind(waits))
+	}
+	return a
+}
+
+// answered sends a letter as response.
+func (a *asked) answered(sender string, same bool) {
+	a.t.Helper()
+	handle, _ := session.ParseBoxHandle(a.w.record(a.flow).Box)
+	resp, err := a.Answer(ctx,
+		&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle, same)
+	if err != nil || resp.Status != 200 {
+		a.t.Fatalf("the letter: %+v, %v", resp, err)
+	}
+	if same {
+		var told taken
+		coretest.Must(a.t, json.Unmarshal(resp.Body, &told))
+		a.wait = strings.TrimPrefix(told.RedirectURI, a.BaseURL)
+	}
+}
+
+// goes opens an address and follows where it leads.
+func (a *asked) goes(address string) *web.Response {
+	a.t.Helper()
+	resp := a.open(address)
+	for n := 0; resp.Status == 303 && n < 3; n++ {
+		resp = a.open(resp.Header.Get("Location"))
+	}
+	return resp
+}
+
+// changes are the acts of operators and publishers between a verdict and its use.
+var changes = []struct {
+	name  string
+	do    func(w *postWorld)
+	holds bool // the verdict is still enough
+}{
+	{"nothing", func(*postWorld) {}, true},
+	{"another anchor is added", func(w *postWorld) {
+		w.letters.senders = append(w.letters.senders, "new")
+	}, true},
+	{"another anchor is removed", func(w *postWorld) { w.letters.senders = []string{"mint"} }, true},
+	{"its anchor is removed", func(w *postWorld) { w.letters.senders = []string{"bank"} }, false},
+	{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" }, false},
+	{"the method is of another kind", func(w *postWorld) { w.open("other", "", false) }, false},
+	{"the method proves L1 alone", func(w *postWorld) { w.open("letters", "L1", false) }, false},
+	{"a lower age is enough", func(w *postWorld) {
+		w.asks(func(i *integration.Integration) { i.MinimumAge = 15 })
+	}, true},
+}
+
+// stricter are further changes, which only matter for the session itself.
+var stricter = []struct {
+	name  string
+	do    func(w *postWorld)
+	holds bool
+}{
+	{"a higher age is asked for", func(w *postWorld) {
+		w.asks(func(i *integration.Integration) { i.MinimumAge = 21 })
+	}, false},
+	{"a higher age is asked for, which is proven", func(w *postWorld) {
+		w.letters.age = 21
+		w.asks(func(i *integration.Integration) { i.MinimumAge = 21 })
+	}, true},
+	{"the integration has stricter settings", func(w *postWorld) {
+		w.asks(func(i *integration.Integration) {
+			i.MethodSettings = map[string]json.RawMessage{"post": json.RawMessage(`{"a":1}`)}
+		})
+	}, false},
+	{"the integration does not offer the method", func(w *postWorld) {
+		w.asks(func(i *integration.Integration) { i.Method = "scripted" })
+	}, false},
+}
+
+// Contract 34: a response that waits for its browser is judged again when the browser comes.
+func TestBox_ChangedMeanwhile(t *testing.T) {
+	for _, c := range slices.Concat(changes, stricter) {
+		for _, same := range []bool{false, true} {
+			t.Run("contract 34: "+c.name, func(t *testing.T) {
+				w := newPostWorld(t)
+				a := w.begins()
+				a.answered("mint", same)
+				c.do(w)
+				page := a.goes(a.wait)
+				r := w.record(a.flow)
+				if c.holds != (r.State == session.Completed) || c.holds != (hop(t, page) != nil) {
+					t.Fatalf("the session is %+v, the page %s: %s", r, kind(page), page.Body)
+				}
+				if c.holds {
+					return
+				}
+				if r.Terminal() || r.Attempts != 0 || kind(page) != "method" {
+					t.Errorf("the session is %+v, the page %s", r, kind(page))
+				}
+				if hop(t, a.goes(a.wait)) != nil {
+					t.Error("the same address loaded again completes the session")
+				}
+			})
+		}
+	}
+}
+
+// A verdict that was thrown away stays so, even if what it was judged by comes back.
+func TestBox_DiscardedForGood(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	a.answered("mint", false)
+	w.letters.settings = "b"
+	a.goes(a.wait)
+	w.letters.settings = "a"
+	if page := a.goes(a.wait); hop(t, page) != nil || w.record(a.flow).Box != "" {
+		t.Errorf("contract 34: the box still exists: %s", kind(page))
+	}
+}
+
+// A change that another instance has just saved counts, although the cache does not have it.
+func TestBox_CacheTooOld(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	a.answered("mint", false)
+	i, err := w.Directory.Integration(ctx, testUUID)
+	coretest.Must(t, err)
+	next := *i
+	next.MinimumAge = 21
+	coretest.Must(t, integration.NewDirectory(w.Host.Host).PutIntegration(ctx, next, ""))
+	if page := a.goes(a.wait); hop(t, page) != nil {
+		t.Errorf("contract 34: a response for 16 to a session that asks for 21: %s", kind(page))
+	}
+}
+
+// The page has the reason why the user begins again, and the log has the method.
+func TestBox_OutdatedIsExplained(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	a.answered("mint", false)
+	w.letters.senders = nil
+	page := a.goes(a.wait)
+	if !bytes.Contains(page.Body, []byte("Please do this step again")) ||
+		!strings.Contains(w.Logged.String(), "reason=outdated") {
+		t.Errorf("contract 34: %s\n%s", page.Body, w.Logged.String())
+	}
+	b := a.submit(a.flow, page, "outcome", "begin")
+	if b.Status != 303 || kind(a.goes(b.Header.Get("Location"))) != "method" {
+		t.Errorf("contract 34: the user cannot begin again: %d", b.Status)
+	}
+}
+
+// A response that an earlier release stored has no basis.
+func TestBox_WithoutBasis(t *testing.T) {
+	w := newPostWorld(t)
+	m := w.Methods["post"]
+	for _, by := range []verdict.Basis{{}, {Method: "post", Kind: "letters", Level: "L2"}} {
+		_, err := m.Act(ctx, method.Session{Level: "L2", MinimumAge: 16},
+			method.Step{Kept: []byte("mint"), Basis: by}, nil)
+		if !errors.Is(err, method.ErrOutdated) {
+			t.Errorf("contract 34: an answer kept by %+v: %v", by, err)
+		}
+	}
+}
+
+// phone opens the hand-off of a session on another browser, and returns that and the computer's page that
+// waits.
+func (a *asked) phone() (p *asked, waits string) {
+	a.t.Helper()
+	page := a.open("/verify?" + here(a.flow))
+	resp := a.submit(a.flow, page, "hand", "1")
+	waits = resp.Header.Get("Location")
+	handle := a.w.record(a.flow).Hand
+	p = &asked{a.w.browser(a.t), a.w, phonePrefix + handle, ""}
+	asks := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle, Header: web.Header{}},
+		handle)
+	p.keep(p.post(p.flow, nil, "device", hidden(asks, "device")))
+	method := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle, Header: p.header()},
+		handle)
+	resp = p.submit(p.flow, method, "outcome", "begin")
+	if resp.Status != 303 {
+		a.t.Fatalf("contract 40: the phone begins: %d %s", resp.Status, resp.Body)
+	}
+	u, err := url.Parse(resp.Header.Get("Location"))
+	coretest.Must(a.t, err)
+	p.wait = u.RawQuery
+	p.w.lastPhone = handle
+	return p, waits
+}
+
+// brings has the phone bring the verdict of a letter.
+func (p *asked) brings(computer *asked, sender string) {
+	p.t.Helper()
+	handle, _ := session.ParseBoxHandle(p.w.record(computer.flow).Box)
+	_, err := p.Answer(ctx, &web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle,
+		false)
+	coretest.Must(p.t, err)
+	p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + p.w.lastPhone, Query: p.wait,
+		Header: p.header()}, p.w.lastPhone)
+	hand, err := p.Lifecycle.Hand(ctx, p.w.lastPhone)
+	if err != nil || !hand.Done {
+		p.t.Fatalf("contract 40: the hand-off is %+v, %v", hand, err)
+	}
+}
+
+// Contract 40: a phone's verdict is judged again, too, a yes and a no.
+func TestHand_ChangedMeanwhile(t *testing.T) {
+	for _, c := range slices.Concat(changes, stricter) {
+		t.Run("contract 40: "+c.name, func(t *testing.T) {
+			w := newPostWorld(t)
+			a := w.begins()
+			p, waits := a.phone()
+			p.brings(a, "mint")
+			c.do(w)
+			page := a.goes(waits)
+			r := w.record(a.flow)
+			holds := c.holds && c.name != stricter[1].name // the phone has brought the age of then
+			if holds != (r.State == session.Completed) || holds != (hop(t, page) != nil) {
+				t.Fatalf("the session is %+v, the page %s: %s", r, kind(page), page.Body)
+			}
+			if !holds && (r.Terminal() || r.Attempts != 0 || kind(page) != "method" || r.Hand != "") {
+				t.Errorf("the session is %+v, the page %s", r, kind(page))
+			}
+		})
+	}
+}
+
+// With a method that becomes one for this device alone, a hand-off ends, and its verdict counts for nothing.
+func TestHand_NoLongerAllowed(t *testing.T) {
+	for _, letter := range []string{"mint", "no"} {
+		t.Run("contract 40: "+letter, func(t *testing.T) {
+			w := newPostWorld(t)
+			a := w.begins()
+			p, waits := a.phone()
+			p.brings(a, letter)
+			w.letters.here = true
+			page := a.goes(waits)
+			if r := w.record(a.flow); r.Terminal() || r.Attempts != 0 || hop(t, page) != nil ||
+				kind(page) != "method" || bytes.Contains(page.Body, []byte("data-hand")) {
+				t.Errorf("the session is %+v, the page %s: %s", r, kind(page), page.Body)
+			}
+		})
+	}
+	w := newPostWorld(t)
+	a := w.begins()
+	p, waits := a.phone()
+	w.letters.here = true
+	late := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + w.lastPhone, Query: p.wait,
+		Header: p.header()}, w.lastPhone)
+	if page := a.goes(waits); late.Status != 410 || kind(page) != "method" {
+		t.Errorf("contract 40: before the phone is done, the phone gets %d, and the computer a %s page",
+			late.Status, kind(page))
+	}
+}
+
+func TestHand_NoChangedMeanwhile(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		do    func(w *postWorld)
+		state session.State
+	}{
+		{"nothing", func(*postWorld) {}, session.Failed},
+		{"a higher age is asked for", func(w *postWorld) {
+			w.asks(func(i *integration.Integration) { i.MinimumAge = 21 })
+		}, session.Failed},
+		{"a lower age is enough", func(w *postWorld) {
+			w.asks(func(i *integration.Integration) { i.MinimumAge = 14 })
+		}, session.Started},
+		{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" },
+			session.Started},
+	} {
+		t.Run("contract 40: "+c.name, func(t *testing.T) {
+			w := newPostWorld(t)
+			a := w.begins()
+			p, _ := a.phone()
+			p.brings(a, "no")
+			c.do(w)
+			page := a.goes("/verify?" + here(a.flow))
+			if r := w.record(a.flow); r.State != c.state {
+				t.Fatalf("the session is %+v, the page %s", r, kind(page))
+			}
+			if c.state == session.Failed {
+				return
+			}
+			if resp := a.submit(a.flow, page, "hand", "1"); resp.Status != 303 ||
+				w.record(a.flow).Hand == "" {
+				t.Errorf("contract 40: no other hand-off opens: %d", resp.Status)
+			}
+		})
+	}
+}
+
+// completed walks a session to its success by a letter, and returns the page that follows.
+func (w *postWorld) completed() (*asked, *web.Response) {
+	w.t.Helper()
+	a := w.begins()
+	a.answered("mint", false)
+	done := a.goes(a.wait)
+	if hop(w.t, done) == nil {
+		w.t.Fatalf("the session shows %s: %s", kind(done), done.Body)
+	}
+	return a, done
+}
+
+// archives archives the publisher of the integration.
+func (w *postWorld) archives() {
+	w.t.Helper()
+	now := w.Clock.Now()
+	coretest.Must(w.t, w.Directory.PutPublisher(ctx,
+		integration.Publisher{ID: "pub_a", Name: "Shop", Archived: &now}))
+	w.Clock.Advance(6 * time.Second)
+}
+
+// passkeyChanges end passkeys, those that there are and the right to make one.
+var passkeyChanges = []struct {
+	name  string
+	do    func(w *postWorld)
+	holds bool
+}{
+	{"its publisher is archived", (*postWorld).archives, false},
+	{"all passkeys are ended", func(w *postWorld) {
+		coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a"))
+	}, false},
+	{"the method is gone", func(w *postWorld) {
+		w.asks(func(i *integration.Integration) { i.Methods = []string{"post", "scripted"} })
+		delete(w.Methods, "post")
+	}, false},
+	{"those of another publisher are ended", func(w *postWorld) {
+		coretest.Must(w.t, w.Passkeys.End(ctx, "pub_b"))
+	}, true},
+}
+
+// Contract 38: a passkey counts while the trust behind it holds.
+func TestPasskey_ChangedMeanwhile(t *testing.T) {
+	for _, c := range slices.Concat(changes, passkeyChanges) {
+		t.Run("contract 38: used after "+c.name, func(t *testing.T) {
+			w := newPostWorld(t)
+			a, done := w.completed()
+			if resp := w.send(w.enrols(done), a.header()); resp.Status != 303 || w.kept() != 1 {
+				t.Fatalf("the passkey is made: %d, %d are kept", resp.Status, w.kept())
+			}
+			w.Clock.Advance(time.Minute)
+			c.do(w)
+			w.asks(func(i *integration.Integration) { // another publisher's
+				i.PublisherID, i.MinimumAge, i.Methods = "pub_b", 16, []string{"post", "scripted"}
+			})
+			flow := w.session(session.L2, 25)
+			page := w.follow(w.send(w.uses(w.get(here(flow))), nil))
+			r := w.record(flow)
+			if c.holds != (r.State == session.Completed) || !c.holds && r.State != session.Started {
+				t.Errorf("the session is %+v: %s", r, page.Body)
+			}
+			if own := w.own(w.uses(w.looks()), nil); c.holds ==
+				bytes.Contains(own.Body, []byte("No longer valid")) {
+				t.Errorf("contract 38: its own page says: %s", own.Body)
+			}
+		})
+		t.Run("contract 38: made after "+c.name, func(t *testing.T) {
+			w := newPostWorld(t)
+			a, done := w.completed()
+			form := w.enrols(done)
+			c.do(w)
+			resp := w.send(form, a.header())
+			if resp.Status != 303 || c.holds != (w.kept() == 1) {
+				t.Errorf("%d, %d are kept", resp.Status, w.kept())
+			}
+			again := a.goes("/verify?" + here(a.flow))
+			if hop(t, again) == nil {
+				t.Errorf("contract 38: the way to the callback is gone: %s", kind(again))
+			}
+		})
+	}
+}
+
+// The report's walk: a wallet answers for 16, the publisher raises the age, and no passkey stands for more.
+func TestPasskey_StandsForWhatWasJudged(t *testing.T) {
+	w := newPostWorld(t)
+	a, done := w.completed()
+	form := w.enrols(done)
+	w.asks(func(i *integration.Integration) {
+		i.MinimumAge = 21
+		i.MethodSettings = map[string]json.RawMessage{"post": json.RawMessage(`{"a":1}`)}
+	})
+	if resp := w.send(form, a.header()); resp.Status != 303 || w.kept() != 1 {
+		t.Fatalf("contract 38: %d, %d are kept", resp.Status, w.kept())
+	}
+	for age, want := range map[int]session.State{16: session.Completed, 18: session.Started} {
+		w.Clock.Advance(time.Minute)
+		w.asks(func(i *integration.Integration) { i.PublisherID, i.MinimumAge = "pub_b", age })
+		flow := w.session(session.L2, 25)
+		w.send(w.uses(w.get(here(flow))), nil)
+		if r := w.record(flow); r.State != want {
+			t.Errorf("contract 38: a passkey of 16 where %d is asked for: %+v", age, r)
+		}
+	}
+}
+
+// A sandbox verifies no user, so no passkey is created from it outside of dev.
+func TestPasskey_Sandbox(t *testing.T) {
+	for _, dev := range []bool{false, true} {
+		w := newPostWorld(t)
+		w.Dev = dev
+		w.provider.decision.Verdict = method.Approved
+		w.asks(func(i *integration.Integration) { i.Method = "scripted" })
+		flow := w.session(session.L1, 25)
+		done := w.follow(w.post(flow, nil))
+		if offered := attribute(done, "data-step") == "enrol"; hop(t, done) == nil || offered != dev {
+			t.Errorf("contract 38: dev %v: a passkey after a sandbox: %v, %s", dev, offered, kind(done))
+		}
+	}
+}
+
+// A device cookie that another host of the site has planted skips no warning: its name is not exactly ours.
+func TestHand_PlantedCookie(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	p, _ := a.phone() // the attacker's own device has taken the hand-off
+	handle := w.lastPhone
+	for name, value := range p.cookies {
+		for _, white := range []string{"\u2000", "\u00a0", "\u3000"} {
+			seen := w.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle,
+				Header: web.Header{"Cookie": {white + name + "=" + value}}}, handle)
+			if seen.Status != 409 || kind(seen) != "phone_taken" {
+				t.Errorf("contract 40: with a planted %q the victim's phone gets %d, %s", white+name,
+					seen.Status, kind(seen))
+			}
+		}
+	}
+	if len(p.cookies) == 0 {
+		t.Error("the device has no cookie")
+	}
+}

@@ -1,0 +1,49 @@
+package hosted
+
+import (
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/web"
+)
+
+// ErrorPage is core.ErrorPage.
+func ErrorPage(status int, req *web.Request) *web.Response {
+	kind := refusalKind(status)
+	if req != nil && req.Path == api.FilePath {
+		switch status {
+		case 405:
+			kind = pages.NoPicture
+		case 413:
+			kind = pages.PhotoTooLarge
+		}
+	}
+	again := kind == pages.Unavailable || kind == pages.TooSlow || kind == pages.TooOften
+	// Only a GET is offered again: a form must be sent again by the page that has it.
+	return render(status, pages.View{Kind: kind, Lang: languageOf(req),
+		Reload: again && req != nil && req.Method == "GET"})
+}
+
+func refusalKind(status int) pages.Kind {
+	switch {
+	case status == 404:
+		return pages.NotFound
+	case status == 408:
+		return pages.TooSlow
+	case status == 413:
+		return pages.TooLarge
+	case status == 414, status == 431:
+		return pages.TooLong
+	case status == 415:
+		return pages.NotAForm
+	case status == 429:
+		return pages.TooOften
+	case status >= 500:
+		return pages.Unavailable
+	}
+	return pages.Refused
+}
+
+// Home is the front page. It tells a person who opens the host what this is.
+func Home(req *web.Request) *web.Response {
+	return render(200, pages.View{Kind: pages.Home, Lang: languageOf(req)})
+}

@@ -1,0 +1,526 @@
+package pages
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/internal/weburl"
+)
+
+// page is a View turned into words. Only its layout is left to do.
+type page struct {
+	lang    string
+	title   string
+	style   string
+	kind    Kind
+	icon    string
+	tone    string // "stop" or "": a colour on top of what icon and heading say already
+	sandbox string
+
+	askedBy sentence
+	heading string
+	lead    string
+	notice  *notice
+	waiting string
+	steps   []string
+	stepsH  string
+	formsH  string
+	forms   []form
+	hop     link
+	left    string
+	next    string
+	retry   link
+	back    backLink
+	another link
+	again   again
+
+	backFirst bool // the way back is the one thing to do
+	ways      *ways
+	number    number
+	hand      *hand
+	options   []option
+	camera    *camera
+
+	credential *credential
+	passkey    *passkeyPart
+	facts      []fact
+	privacy    string
+}
+
+// sentence is a text around the name of the site. The name is set apart, so that its direction and characters
+// cannot disturb the words around it. whole is the whole name if site is shortened, else "".
+type sentence struct{ before, site, after, whole string }
+
+type link struct{ text, href string }
+
+// again is the update of a waiting page. Its script asks for url every few seconds (after), and loads another
+// page if there is one or if its state is another. Without script it loads itself again, less often
+// (refresh), and has a link with the text check.
+type again struct{ url, state, after, refresh, check string }
+
+type backLink struct {
+	text sentence
+	href string
+}
+
+type notice struct{ heading, text string }
+
+// option is one method to choose. why says why it cannot be chosen now, or is "".
+type option struct {
+	form
+	icon string
+	text string
+	why  string
+}
+
+type form struct {
+	method  string // a name, in place of outcome
+	action  string
+	outcome string
+	fields  []Field
+	label   string
+	primary bool
+}
+
+// hopeful are the pages from which the session can still be completed.
+var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled, PhoneWait, Phone}
+
+// restartable are the pages that end the flow. Only the site can start a new session.
+var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
+
+// compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
+// takes.
+func compose(v View, lang string, t texts) (page, error) {
+	if !slices.Contains(kinds, v.Kind) {
+		return page{}, errors.New("no such kind of page")
+	}
+	if v.RetryURL != "" && !localPath(v.RetryURL) {
+		return page{}, errors.New("RetryURL must be a path on this host")
+	}
+	if v.AnotherURL != "" && !localPath(v.AnotherURL) {
+		return page{}, errors.New("AnotherURL must be a path on this host")
+	}
+	if v.AgainURL != "" && (!localPath(v.AgainURL) || v.AgainAfter < time.Second) {
+		return page{}, errors.New("AgainURL must be a path on this host, loaded after a second or more")
+	}
+	if v.ShowCodeURL != "" && !localPath(v.ShowCodeURL) {
+		return page{}, errors.New("ShowCodeURL must be a path on this host")
+	}
+	if v.Open != "" && !weburl.IsApp(v.Open) {
+		return page{}, errors.New("the address to Open must be one with :// that browsers do not run")
+	}
+	if (v.Kind == Completed || v.Kind == Leaving || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
+		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
+	}
+	// An expiry that is reported as a failure is shown as an expiry.
+	if v.Kind == Failed && v.FailureCode == "TIMEOUT" {
+		v.Kind = Expired
+	}
+
+	p := page{
+		lang:    lang,
+		style:   Style().Path,
+		kind:    v.Kind,
+		icon:    icons[v.Kind],
+		privacy: t("privacy"),
+	}
+	switch v.Kind {
+	case Method:
+		if err := composeMethod(&p, v, t); err != nil {
+			return page{}, err
+		}
+	case Leaving:
+		p.heading, p.lead = withTitle(t("leaving.heading"), title(v.Title, v.Words, t)), t("leaving.text")
+	case Failed:
+		code := v.FailureCode
+		if !slices.Contains(failureCodes, code) {
+			code = "UNKNOWN"
+		}
+		p.heading, p.lead, p.tone = t("failed."+code+".heading"), t("failed."+code+".text"), "stop"
+	default:
+		p.heading, p.lead = t(string(v.Kind)+".heading"), t(string(v.Kind)+".text")
+	}
+	switch {
+	case v.Kind == Progress:
+		p.waiting = t("progress.status")
+	case v.Kind == Asked && v.Words == "estimator":
+		p.lead = t("asked.estimator")
+	case v.Answered:
+		p.lead, p.steps = t("box.answered"), nil
+	case v.Kind == Method && v.AgainURL != "":
+		p.lead, p.waiting, p.steps = t("box.text"), t("box.waiting"), nil
+	case v.Kind == PhoneWait && v.Taken:
+		p.lead, p.waiting = t("phone_wait.taken"), t("phone_wait.going")
+	case v.Kind == PhoneWait:
+		p.waiting = t("phone_wait.status")
+	}
+	if v.AgainURL != "" {
+		p.again = composeAgain(v, t)
+	}
+	if err := composeWays(&p, v, t); err != nil {
+		return page{}, err
+	}
+	if v.Credential != nil {
+		var err error
+		if p.credential, err = composeCredential(v, t); err != nil {
+			return page{}, err
+		}
+	}
+	if v.Confirmed && (v.Kind == Expired || v.Kind == Elsewhere) {
+		p.lead = t(string(v.Kind) + ".confirmed")
+	}
+	if v.HopURL != "" {
+		p.hop = link{t("choice.continue"), v.HopURL}
+	}
+	if v.Kind == Passkeys {
+		composeKept(&p, v, t)
+	}
+	if err := composePasskey(&p, v, t); err != nil {
+		return page{}, err
+	}
+	p.title = p.heading
+	if v.Notice.Trouble {
+		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
+	} else if v.Notice.Outdated {
+		p.notice = &notice{t("notice.outdated.heading"), t("notice.outdated.text")}
+	} else if slices.Contains(fileRules, v.Notice.BadFile) {
+		p.notice = &notice{t("notice.bad_file.heading"), t("notice.file." + v.Notice.BadFile)}
+	} else if n := passkeyNotice(v.Notice.Passkey, t); n != nil {
+		p.notice = n
+	} else if v.Notice.AttemptFailed {
+		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
+		named := v.Notice.Reason != "unconfirmed" || v.Kind == Method // only this page is of one method
+		if slices.Contains(reasons, v.Notice.Reason) && named {
+			p.notice.heading = withTitle(t("notice."+v.Notice.Reason), title(v.Title, v.Words, t))
+		}
+		if v.Notice.Reason == "too_many" { // another photo is no way out
+			p.notice.text = t("notice.too_many.text")
+		}
+	}
+	if p.notice != nil {
+		// The title is the first thing that a screen reader says about a page.
+		p.title = p.notice.heading + " – " + p.heading
+	}
+	if v.Sandbox || v.Dev {
+		p.sandbox = t("sandbox.banner")
+	}
+	if slices.Contains(hopeful, v.Kind) {
+		p.left = timeLeft(v.ExpiresAt, v.Now, t)
+	}
+	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
+		p.next = t("restart")
+	}
+	switch {
+	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
+		p.another = link{t("leaving.back"), v.RetryURL}
+	case v.AgainURL != "":
+		if (v.Answered || v.Kind == PhoneWait) && v.RetryURL != "" {
+			p.another = link{t("leaving.back"), v.RetryURL}
+		}
+	case v.RetryURL != "" || v.Reload:
+		p.retry = link{t("retry"), v.RetryURL}
+	}
+	// A page that waits has few ways out: one who cancels may choose another method.
+	if v.AnotherURL != "" && v.AgainURL == "" {
+		p.another = link{t("another"), v.AnotherURL}
+	}
+	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
+		p.askedBy = aroundSite(t("asked_by"), host)
+		// A page that takes the result to the site has no second link, which would lead there without it.
+		if v.HopURL == "" {
+			p.back = backLink{aroundSite(t("back"), host), origin}
+		}
+	}
+	if v.OnPhone {
+		forPhone(&p, t)
+	}
+	if err := composeForms(&p, v, t); err != nil {
+		return page{}, err
+	}
+	if v.AgainURL != "" && (len(p.forms) > 0 || p.another.href != "") {
+		p.back = backLink{}
+	}
+	p.backFirst = p.back.href != "" && slices.Contains(final, v.Kind) && p.retry.text == "" &&
+		len(p.forms) == 0 && p.another.href == ""
+	return p, nil
+}
+
+// final are the pages after which there is one thing to do: to go back to the site.
+var final = []Kind{Failed, Expired, Used, Damaged, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm,
+	Refused}
+
+// slower is how much less often a page loads itself again without script, where each time is a page that is
+// read out again.
+const slower = 3
+
+func composeAgain(v View, t texts) again {
+	a := again{url: v.AgainURL, state: "waiting", check: t("choice.check"),
+		after:   strconv.Itoa(int(v.AgainAfter / time.Second)),
+		refresh: strconv.Itoa(int(slower*v.AgainAfter/time.Second)) + ";url=" + v.AgainURL}
+	switch {
+	case v.Answered:
+		a.state = "answered"
+	case v.Taken:
+		a.state = "taken"
+	}
+	return a
+}
+
+func composeMethod(p *page, v View, t texts) error {
+	age := strconv.Itoa(v.ChallengeAge)
+	switch {
+	case v.Level == "L1" && v.ChallengeAge > 0:
+		p.icon = "face"
+	case v.Level == "L1":
+		return errors.New("L1 needs a ChallengeAge above 0")
+	case v.Level == "L2":
+		p.icon = "document"
+	default:
+		return fmt.Errorf("the Level must be L1 or L2, not %q", v.Level)
+	}
+	words := "method." + v.Level
+	switch v.Words {
+	case "oidc": // it proves the minimum age, and its words are of a site and not of a document
+		words, p.icon, age = "method.oidc", "person", strconv.Itoa(v.MinimumAge)
+	case "openid4vp": // it proves the minimum age, and its words are of an app
+		words, age = "method.openid4vp", strconv.Itoa(v.MinimumAge)
+	}
+	fill := func(key string) string {
+		return withTitle(strings.ReplaceAll(t(words+key), "{age}", age), title(v.Title, v.Words, t))
+	}
+	p.heading, p.lead, p.stepsH = fill(".heading"), fill(".text"), t("steps")
+	for _, n := range []string{"1", "2", "3"} {
+		p.steps = append(p.steps, fill(".step"+n))
+	}
+	if v.Here && v.Words == "openid4vp" {
+		p.steps[0] = fill(".here")
+	}
+	if v.Camera {
+		var err error
+		if p.camera, err = composeCamera(v, t); err != nil {
+			return err
+		}
+		// Who has tried knows what happens, and looks for the camera.
+		if n := v.Notice; n.AttemptFailed || n.BadFile != "" || n.Trouble || n.Outdated {
+			p.steps = nil
+		}
+	}
+	if v.Sandbox && len(v.Choices) > 0 {
+		p.formsH = t("sandbox.choose")
+	}
+	return nil
+}
+
+// named are the kinds of methods for which there are a title and a line on a button.
+var named = []string{"oidc", "estimator", "openid4vp"}
+
+// title is what a method is called: by the operator, or else by the words for its kind.
+func title(given, words string, t texts) string {
+	switch {
+	case given != "":
+		return given
+	case slices.Contains(named, words):
+		return t("title." + words)
+	}
+	return t("title.other")
+}
+
+// methodIcon is what stands for a kind of method.
+func methodIcon(words string) string {
+	switch words {
+	case "oidc":
+		return "person"
+	case "estimator":
+		return "face"
+	case "openid4vp":
+		return "document"
+	}
+	return "shield"
+}
+
+func withTitle(text, title string) string { return strings.ReplaceAll(text, "{title}", title) }
+
+func composeOptions(p *page, v View, t texts) error {
+	if len(v.Methods) == 0 || !localPath(v.Action) {
+		return errors.New("it needs Methods and an Action that is a path on this host")
+	}
+	for _, m := range v.Methods {
+		o := option{form: form{action: v.Action, method: m.Name, label: title(m.Title, m.Words, t),
+			fields: []Field{{"flow", v.Flow}, {"method", m.Name}}}}
+		o.icon = methodIcon(m.Words)
+		if o.text = t("option.other"); slices.Contains(named, m.Words) {
+			o.text = t("option." + m.Words)
+		}
+		if m.Unavailable {
+			o.why = t("option.unavailable")
+		}
+		p.options = append(p.options, o)
+	}
+	return nil
+}
+
+func composeForms(p *page, v View, t texts) error {
+	if v.Kind == Choose {
+		return composeOptions(p, v, t)
+	}
+	choices := v.Choices
+	if choices == nil {
+		if v.Kind == Progress {
+			choices = []Choice{{Outcome: "check"}}
+		}
+	}
+	if len(choices) == 0 {
+		return nil
+	}
+	if !localPath(v.Action) {
+		return errors.New("the Action must be a path on this host")
+	}
+	for i, c := range choices {
+		label := c.Label
+		if label == "" && slices.Contains(knownOutcomes, c.Outcome) {
+			label = t("choice." + c.Outcome)
+			switch {
+			case c.Outcome != "begin":
+			case v.Kind == Phone:
+				label = t("phone.begin")
+			case v.Words == "oidc": // the browser leaves, so the button says where to
+				label = withTitle(t("choice.begin.oidc"), title(v.Title, v.Words, t))
+			}
+		} else if label == "" {
+			label = t("choice.continue")
+		}
+		p.forms = append(p.forms, form{
+			action:  v.Action,
+			outcome: c.Outcome,
+			fields:  append([]Field{{"flow", v.Flow}, {"outcome", c.Outcome}}, v.Extra...),
+			label:   label,
+			primary: i == 0 && v.AgainURL == "", // a page that goes on by itself has one thing to do
+		})
+	}
+	return nil
+}
+
+// reasons are why an attempt fails, as far as there are words for it.
+var reasons = []string{"below", "unsure", "not_live", "no_face", "too_many", "unconfirmed", "unproven",
+	"other_age"}
+
+// fileRules are the rules for photos (method.FileRule).
+var fileRules = []string{"missing", "type", "damaged", "large", "small", "wide"}
+
+var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}
+
+var knownOutcomes = []string{"begin", "check", "continue", "cancel",
+	"approve", "reject", "fail_attempt", "withdraw", "unknown"}
+
+var icons = map[Kind]string{
+	Progress:      "clock",
+	Asked:         "clock",
+	Choose:        "shield",
+	Leaving:       "person",
+	Elsewhere:     "link",
+	Completed:     "check",
+	Failed:        "cross",
+	Expired:       "clock",
+	Used:          "check",
+	Damaged:       "link",
+	Passkeys:      "key",
+	Cancelled:     "pause",
+	Unavailable:   "cloud",
+	NotAllowed:    "shield",
+	NotFound:      "link",
+	TooSlow:       "clock",
+	TooLarge:      "cross",
+	PhotoTooLarge: "face",
+	NotAForm:      "cross",
+	TooOften:      "pause",
+	NoPicture:     "face",
+	TooLong:       "link",
+	Refused:       "cross",
+	Home:          "shield",
+	PhoneWait:     "phone",
+	Phone:         "phone",
+	PhoneTaken:    "pause",
+	PhoneDone:     "check",
+	PhoneOver:     "clock",
+}
+
+// localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at
+// the beginning as the start of a host.
+func localPath(s string) bool {
+	return strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//") &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f })
+}
+
+func aroundSite(text, host string) sentence {
+	before, after, _ := strings.Cut(text, "{site}")
+	s := sentence{before: before, site: shortened(host), after: after}
+	if s.site != host {
+		s.whole = host
+	}
+	return s
+}
+
+// Lengths of the name of a site on a page, in characters.
+const (
+	longestHost = 48 // a longer one is shortened
+	hostHead    = 8  // of a shortened one
+	hostTail    = 36 // at least
+)
+
+// shortened returns a host name that does not fill a phone's page. It cuts a long one in the middle. The end
+// stays, since it says whose site it is: whoever has a domain chooses the names below it. The last three
+// labels stay whole, as in example.co.uk.
+func shortened(host string) string {
+	name := []rune(host)
+	if len(name) <= longestHost {
+		return host
+	}
+	tail := hostTail
+	for n, labels := len(name)-1, 1; n >= 0 && labels <= 3; n-- {
+		if name[n] == '.' {
+			labels++
+		} else {
+			tail = max(tail, len(name)-n)
+		}
+	}
+	if hostHead+tail >= len(name) {
+		return host
+	}
+	return string(name[:hostHead]) + "…" + string(name[len(name)-tail:])
+}
+
+func attemptsLeft(n int, t texts) string {
+	if n <= 0 {
+		return t("notice.again")
+	}
+	return plural(t, "notice.attempts", n)
+}
+
+// timeLeft rounds to the nearest minute. The text says "about", and 9:58 should not read as 9 to someone who
+// was promised 10.
+func timeLeft(expires, now time.Time, t texts) string {
+	if expires.IsZero() || now.IsZero() {
+		return ""
+	}
+	switch d := expires.Sub(now); {
+	case d <= 0:
+		return ""
+	case d < time.Minute:
+		return t("left.less")
+	default:
+		return plural(t, "left", int((d+30*time.Second)/time.Minute))
+	}
+}
+
+// plural knows singular and plural. The six languages need no more for the small whole numbers above zero
+// that are counted here.
+func plural(t texts, key string, n int) string {
+	if n == 1 {
+		return t(key + ".one")
+	}
+	return strings.ReplaceAll(t(key+".other"), "{n}", strconv.Itoa(n))
+}

@@ -1,0 +1,252 @@
+// Package pages renders what the person who is verified sees: every page of the hosted flow, in six
+// languages, for a phone first.
+//
+// Use Render for a page, and Style for the one stylesheet that the pages load.
+//
+// The package decides nothing and keeps nothing. It turns a View into a document, and promises that
+//
+//   - a page has no inline script, no inline style and loads nothing but the
+//     stylesheet, so that it works under "default-src 'none'; style-src 'self'".
+//     A page with a camera, a passkey, a request to
+//     the browser's wallets or something to wait for also loads the script for
+//     that;
+//   - a page acts by a POST form alone, and looking at a page does nothing,
+//     however often (contract 22);
+//   - the only address of another site on a page is the plain origin of the
+//     publisher's callback, without path or parameters (contract 24), and on
+//     a hop page the address that it goes on to (contract 22);
+//   - whatever a View holds comes out as text.
+//
+// Send "Referrer-Policy: same-origin" with a page. The page's own address holds a flow token, which must not
+// reach other sites. "no-referrer" would go too far: with it browsers post these forms with "Origin: null",
+// as if they came from elsewhere.
+package pages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/core/language"
+)
+
+//go:generate go run ../../../../cmd/generate/pages
+//go:generate go run ../../../../cmd/generate/icon
+
+// Kind says which page it is.
+type Kind string
+
+// The pages.
+const (
+	Method   Kind = "method"   // what will happen, and the button that begins it
+	Progress Kind = "progress" // the provider has not decided yet
+	Asked    Kind = "asked"    // another request of this browser asks the other side just now
+	Choose   Kind = "choose"   // which method it shall be
+	Leaving  Kind = "leaving"  // the hop to the site of a method
+	// the check goes on, or with View.Confirmed has ended, in another browser
+	Elsewhere   Kind = "elsewhere"
+	Completed   Kind = "completed"   // the hop back to the site
+	Failed      Kind = "failed"      // final, says why by View.FailureCode
+	Expired     Kind = "expired"     // the session is over, or with View.Confirmed the time to hop back
+	Used        Kind = "used"        // the site has fetched the result
+	Damaged     Kind = "damaged"     // the link is not one that we made
+	Passkeys    Kind = "passkeys"    // what is kept of the user's passkey, outside of any session
+	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
+	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
+	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
+
+	NotFound      Kind = "not_found"       // 404
+	TooSlow       Kind = "too_slow"        // 408
+	TooLarge      Kind = "too_large"       // 413
+	PhotoTooLarge Kind = "photo_too_large" // 413 where photos are posted
+	TooLong       Kind = "too_long"        // 414
+	NotAForm      Kind = "not_a_form"      // 415
+	TooOften      Kind = "too_often"       // 429
+	NoPicture     Kind = "no_picture"      // 405 where photos are posted: a browser has loaded the address
+	Refused       Kind = "refused"         // whatever else is wrong with a request
+	Home          Kind = "home"            // what this is
+
+	// A hand-off. PhoneWait is on the computer, the others on the phone.
+	PhoneWait  Kind = "phone_wait"  // the code for the phone, and what the phone is at
+	Phone      Kind = "phone"       // whom the phone would do it for, and the button that begins it
+	PhoneTaken Kind = "phone_taken" // another device does it
+	PhoneDone  Kind = "phone_done"  // the computer goes on
+	PhoneOver  Kind = "phone_over"  // the link has expired, was used or was replaced
+)
+
+// kinds has every Kind.
+var kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
+	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, PhotoTooLarge, TooLong,
+	NotAForm, TooOften, NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken,
+	PhoneDone, PhoneOver, Passkeys}
+
+// View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
+// field may be zero. The page then leaves out what the field would show.
+type View struct {
+	Kind Kind
+	Lang string // one of language.All; anything else: "en"
+
+	Level        string // "L1" or "L2"; needed by Method
+	ChallengeAge int    // above 0; needed by Method for L1
+
+	// Words is the kind of the page's method, and Title what the operator calls it. A kind that has no words
+	// of its own has those of the Level.
+	Words, Title string
+	MinimumAge   int  // what a proof of age must prove; its words name it
+	Camera       bool // the method page takes a picture
+
+	// Methods are what the user can choose from. Needed by Choose.
+	Methods []Option
+
+	// AnotherURL is the path and query, on this host, of the page to choose another method. "": there is
+	// none.
+	AnotherURL string
+
+	// Action is the path that forms post to, on this host. Needed wherever
+	// there is a form: Method, Progress and any page with Choices.
+	Action string
+
+	// FileAction is the path, on this host, to which a form with a picture posts. Needed with Camera.
+	FileAction string
+
+	// Flow is the flow token, posted as "flow" by every form, and Extra are
+	// further hidden inputs after it. Extra must not be named flow or outcome.
+	Flow  string
+	Extra []Field
+
+	// Choices are the page's buttons. Each is a form of its own, and the first is the one that most people
+	// want. Nil: "check" on Progress, and none elsewhere.
+	Choices []Choice
+
+	// HopURL is where the page goes on to by itself: an http(s) address on any host, which browsers take as
+	// it is (weburl.IsHop). Needed by Completed and Leaving.
+	HopURL string
+
+	// Confirmed says of an expired link that the check had succeeded.
+	Confirmed bool
+
+	// Passkey is a passkey to be used or made; nil: none. It needs Action. Kept is for the page of Passkeys.
+	Passkey *Passkey
+	Kept    Kept
+
+	Notice Notice
+
+	// SiteOrigin is the origin of the publisher's callback, such as https://shop.example. The plain link back
+	// leads there. If it is a longer URL, the rest is cut off. If it is empty or no http(s) origin, the page
+	// names no site and has no link.
+	SiteOrigin string
+
+	// RetryURL is the path and query, on this host, of the page to try again.
+	// Reload says that it is the page's own address.
+	RetryURL string
+	Reload   bool
+
+	// AgainURL is the path and query, on this host, at which the page looks for another page every
+	// AgainAfter, which is whole seconds; without script it loads it, less often. "": it does not update.
+	AgainURL   string
+	AgainAfter time.Duration
+
+	// Open is an address that opens an app on this device, and Code what another device needs to answer in
+	// its place, which the page has as a QR code. A phone shows the code only with CodeShown, and links to
+	// ShowCodeURL, a path and query on this host. Answered says that the answer has come, on this device, and
+	// that another page goes on.
+	Open, Code  string
+	Here        bool // the app must be on this device
+	CodeShown   bool
+	ShowCodeURL string
+	Answered    bool
+
+	// Hand offers to do the step on a phone, by a form that posts flow, Extra and hand=open. OnPhone says
+	// that this is such a phone. Number is what both screens show. Taken says that the phone has begun.
+	Hand, OnPhone bool
+	Number        string
+	Taken         bool
+
+	// Credential is what the page asks the browser's own wallets, where the browser can. Nil: nothing.
+	Credential *Credential
+
+	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
+
+	// ExpiresAt and Now show how long the session still lives, on the pages
+	// from which it can go on. Either zero: not shown.
+	ExpiresAt time.Time
+	Now       time.Time
+
+	// Sandbox marks the page as a test.
+	Sandbox bool
+	// Dev marks it, too: in development, methods only pretend.
+	Dev bool
+}
+
+// Credential is a request to the browser's Digital Credentials API.
+type Credential struct {
+	Protocol string
+	Data     string // of the request, in JSON
+	Action   string // the path, on this host, that the answer is posted to
+}
+
+// Field is one hidden input.
+type Field struct{ Name, Value string }
+
+// Choice is one form, <form data-outcome="…" method="post" action="…">, that
+// posts the hidden inputs flow, outcome and Extra.
+type Choice struct {
+	Outcome string
+
+	// Label is the text of the button. Empty: the text that we have for the
+	// outcome (begin, check, continue, cancel, and the sandbox's approve,
+	// reject, fail_attempt, withdraw, unknown), else that of continue.
+	Label string
+}
+
+// Option is one method to choose, <form data-method="NAME" method="post">, which posts the hidden inputs flow
+// and method.
+type Option struct {
+	Name  string
+	Title string // what the operator calls it; "": the words for its kind
+	Words string // its kind
+
+	// Unavailable says that it cannot be used now. It has no button then.
+	Unavailable bool
+}
+
+// Notice is what has happened to the attempts before this one. The zero Notice says nothing.
+type Notice struct {
+	AttemptFailed bool
+	AttemptsLeft  int    // 0 or less: the number is not mentioned
+	Reason        string // why the attempt failed; one that is not known is not mentioned
+
+	// BadFile is the rule that the file breaks (method.FileRule). No attempt was counted. "": no file was
+	// bad.
+	BadFile string
+
+	// Passkey is why the user's passkey was not accepted. No attempt was counted.
+	Passkey string
+
+	// Trouble says that the other side of the method failed. No attempt was counted.
+	Trouble bool
+
+	// Outdated says that the settings changed before a verdict was used. No attempt was counted.
+	Outdated bool
+}
+
+// Render returns the whole document, UTF-8. It fails only on a View that no
+// caller should make: an unknown Kind, a needed field that is missing, an
+// Action or RetryURL that is not a path on this host, or a HopURL that
+// browsers would read otherwise than it is written.
+func Render(v View) ([]byte, error) {
+	lang := v.Lang
+	if !language.Known(lang) {
+		lang = language.Default
+	}
+	p, err := compose(v, lang, messages(lang))
+	if err != nil {
+		return nil, fmt.Errorf("pages: %s page: %w", v.Kind, err)
+	}
+	var out bytes.Buffer
+	if err := document(p).Render(context.Background(), &out); err != nil {
+		return nil, fmt.Errorf("pages: %s page: %w", v.Kind, err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,485 @@
+package hosted
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/verdict"
+	"github.com/verge-id/verge/core/internal/webauthn"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/passkey"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Passkeys of users (contract 38). The user makes one after a success, and goes on with it the next time in
+// place of a method. It is no method of package method: it has records in the store, which no method sees,
+// and its page is a button on other pages.
+//
+// A challenge is 32 random bytes in a step (step.go), so it belongs to one session, attempt and browser. What
+// says what the step is for is its method, by names that no method can have.
+const (
+	toUse    = passkey.Name             // a step that a passkey completes
+	toEnrol  = passkey.Name + "/enrol"  // a passkey is made of what a session has proven
+	toLook   = passkey.Name + "/look"   // at what is kept of it, outside of any session
+	toDelete = passkey.Name + "/delete" // the record that State names
+)
+
+// Parameters of forms with a passkey.
+const (
+	enrolParam      = "enrol"      // the step of a passkey that is made
+	credentialParam = "credential" // the answer of the browser's passkeys
+	shownPasskey    = "passkey"    // for GET: a passkey was not accepted, for the reason beside it
+)
+
+// badAnswer is the reason for an answer that proves nothing. It stands beside passkey's reasons.
+const badAnswer passkey.Reason = "answer"
+
+// allowsPasskeys reports whether passkeys count in this session.
+func (v *visit) allowsPasskeys() bool {
+	on := v.session.Integration.Passkeys
+	return v.Passkeys != nil && (on == integration.PasskeysPublisher || on == integration.PasskeysService)
+}
+
+// wants is what the session needs of a passkey.
+func (v *visit) wants() passkey.Want {
+	i := v.session.Integration
+	w := passkey.Want{Level: v.session.ID.Level.String(), ChallengeAge: v.session.ID.ChallengeAge,
+		MinimumAge: i.Minimum(), Settings: i.MethodSettings}
+	for _, m := range v.offers {
+		w.Methods = append(w.Methods, m.Name)
+	}
+	if i.Passkeys == integration.PasskeysPublisher {
+		w.Publisher = i.PublisherID
+	}
+	return w
+}
+
+// proves returns the basis of a decision that completes the session. It is zero where the integration allows
+// no passkeys.
+func (v *visit) proves(d method.Decision) verdict.Basis {
+	if !v.allowsPasskeys() {
+		return verdict.Basis{}
+	}
+	return d.Basis
+}
+
+// standing reports whether the trust behind a passkey still holds. A sandbox verifies no user, so outside of
+// dev it stands behind no passkey.
+func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
+	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
+	switch {
+	case errors.Is(err, integration.ErrNotFound):
+		st.Archived = true
+	case err != nil:
+		return st, err
+	default:
+		st.Archived = publisher.Value.Archived != nil
+	}
+	m := h.Methods[p.Method]
+	st.Trusted = m.Stands(p.Basis) && (h.Dev || !m.Of.Sandbox)
+	st.Ended, err = h.Passkeys.Ended(ctx, p.Publisher)
+	return st, err
+}
+
+// offerPasskey adds to a page the choice to go on with a passkey.
+func (v *visit) offerPasskey(r session.Record, view *pages.View) error {
+	if !v.allowsPasskeys() {
+		return nil
+	}
+	challenge, err := v.Passkeys.NewChallenge()
+	if err != nil {
+		return err
+	}
+	s := token.ProviderClaims{Attempt: r.Attempts, Method: toUse, State: challenge}
+	if s.Handle, err = method.NewHandle(v.Random); err != nil {
+		return err
+	}
+	text, err := v.sealStep(s)
+	if err != nil {
+		return err
+	}
+	options, err := v.Passkeys.Request(challenge)
+	view.Passkey = &pages.Passkey{Options: string(options), Fields: []pages.Field{attemptField(r),
+		{Name: methodParam, Value: passkey.Name}, {Name: stepParam, Value: text}}}
+	return err
+}
+
+// pageWithPasskey is page, with the choice to go on with a passkey where the integration allows it.
+func (v *visit) pageWithPasskey(r session.Record, status int, view pages.View) *web.Response {
+	if err := v.offerPasskey(r, &view); err != nil {
+		return v.unavailable(err)
+	}
+	return v.page(status, view)
+}
+
+// usePasskey answers the form of a passkey that has answered. If it is not accepted, nothing has happened: no
+// attempt is counted, and the page says why.
+func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
+	attempt, ok := attemptOf(form)
+	text, answer := form.Get(stepParam), form.Get(credentialParam)
+	if !ok || answer == "" {
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	s, err := v.openStep(text)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		return v.unavailable(err)
+	case err != nil || s.Method != toUse || s.Handle == "":
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	if err := v.refresh(); err != nil {
+		return v.unavailable(err)
+	}
+	if attempt != r.Attempts || s.Attempt != r.Attempts || !v.allowsPasskeys() {
+		return v.seeOther(v.url())
+	}
+	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(answer))
+	var refusal *webauthn.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
+		if errors.Is(err, webauthn.ErrCounter) {
+			return v.overtaken(text)
+		}
+		page := v.methodPage(r, url.Values{shownParam: {shownPasskey}, reasonParam: {string(badAnswer)}})
+		if page.Status == 200 {
+			page.Status = 400
+		}
+		return page
+	case errors.Is(err, passkey.ErrUnknown):
+		return v.notAccepted(passkey.Unknown)
+	case err != nil:
+		return v.unavailable(err)
+	}
+	st, err := v.standing(v.ctx, record.Proof)
+	if err != nil {
+		return v.unavailable(err)
+	}
+	if reason := passkey.Accept(record, v.wants(), st, v.now); reason != "" {
+		return v.notAccepted(reason)
+	}
+	r, err = v.Lifecycle.Fire(v.ctx, v.session, lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
+		Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name},
+		What: whatOf(passkey.Name, method.Decision{Verdict: method.Approved})})
+	if err != nil {
+		return v.unavailable(err)
+	}
+	if !r.Terminal() {
+		return v.seeOther(v.url())
+	}
+	v.tellPasskey(host.MethodApproved, "", "")
+	return v.seeOther(v.endURL(r, text))
+}
+
+// overtaken answers a form whose passkey was used after the form was made, most likely by the same form: a
+// browser has sent it twice at once. It proves nothing. The browser waits for a moment, in which the first
+// form completes the session, and goes on to the page that holds then.
+func (v *visit) overtaken(step string) *web.Response {
+	return v.seeOther(v.url(shownParam, shownAsked, stepParam, step))
+}
+
+// overtakenURL is the address of that page. It has the step of the form. If the first form has completed the
+// session by that very step, the page is the way to the callback (hasProven). Otherwise it says that the
+// passkey was not accepted.
+func (v *visit) overtakenURL(step string) string {
+	return v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer))
+}
+
+// notAccepted sends the browser back to the page that says why its passkey is not enough.
+func (v *visit) notAccepted(reason passkey.Reason) *web.Response {
+	v.tellPasskey(host.MethodCancelled, reason, "")
+	return v.seeOther(v.url(shownParam, shownPasskey, reasonParam, string(reason)))
+}
+
+// tellPasskey says in the metrics what became of a passkey, and in the log if it did not do. why is more
+// about the reason. Nothing in it tells one passkey from another.
+func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
+	if v.Measure != nil {
+		m := host.Measurement{Method: passkey.Name, Event: event}
+		if reason != "" {
+			m.Reason = "passkey_" + string(reason)
+		}
+		v.Measure(m)
+	}
+	if reason != "" {
+		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "passkey not accepted", slog.String("session", v.session.Text),
+			slog.String("method", passkey.Name), slog.String("reason", cmp.Or(why, string(reason))),
+			slog.String("integration", v.session.Integration.ID),
+			slog.String("publisher", v.session.Integration.PublisherID))
+	}
+}
+
+// passkeyNotice is the reason that an address names, if it names one.
+func passkeyNotice(query url.Values) string {
+	reason := passkey.Reason(query.Get(reasonParam))
+	if query.Get(shownParam) == shownPasskey &&
+		(reason == badAnswer || slices.Contains(passkey.Reasons, reason)) {
+		return string(reason)
+	}
+	return ""
+}
+
+// offerEnrolment adds to the hop page of a completed session the choice to make a passkey, where the
+// integration allows it, nobody has made one of this session, and it was not a passkey that completed it: a
+// passkey never gives another one, so none lives longer than what it stands for. step is the browser's own.
+func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) error {
+	if may, err := v.mayEnrol(r); !may || err != nil {
+		return err
+	}
+	if made, err := v.Lifecycle.Enrolled(v.ctx, v.session); made || err != nil {
+		return err
+	}
+	challenge, err := v.Passkeys.NewChallenge()
+	if err != nil {
+		return err
+	}
+	text, err := v.sealStep(token.ProviderClaims{Method: toEnrol, State: challenge})
+	if err != nil {
+		return err
+	}
+	options, err := v.Passkeys.Creation(challenge, v.passkeyName())
+	if err != nil {
+		return err
+	}
+	fields := []pages.Field{{Name: enrolParam, Value: text}}
+	if step != "" {
+		fields = append(fields, pages.Field{Name: stepParam, Value: step})
+	}
+	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
+		LookURL: api.PasskeysPath}
+	return nil
+}
+
+// mayEnrol reports whether the user may create a passkey from a session's verdict. A passkey that would not
+// count is not made.
+func (v *visit) mayEnrol(r session.Record) (bool, error) {
+	if !v.allowsPasskeys() || r.State != session.Completed || r.Proven.Fingerprint == "" ||
+		!v.now.Before(r.At.Add(token.ResultLife)) {
+		return false, nil // nothing was kept, or a passkey has completed the session
+	}
+	p := v.proof(r)
+	st, err := v.standing(v.ctx, p)
+	return err == nil && p.Counts(st), err
+}
+
+// proof is the proof of a passkey that is created from a completed session. Its time is rounded to the
+// minute, because the exact time would name the session to those who read the store.
+func (v *visit) proof(r session.Record) passkey.Proof {
+	return passkey.Proof{Basis: r.Proven, Proven: r.At.Truncate(time.Minute),
+		Publisher: v.session.Integration.PublisherID}
+}
+
+// passkeyName is what a device calls a new passkey. Where it counts with one publisher alone, it has the name
+// of the site, so that the user finds the right one.
+func (v *visit) passkeyName() string {
+	site := ""
+	if v.session.Integration.Passkeys == integration.PasskeysPublisher {
+		site = string(v.claims.Callback)
+	}
+	return pages.PasskeyName(v.lang, site, v.now)
+}
+
+// enrol answers the form of a passkey that was made. Whatever becomes of it, the browser goes on to the
+// callback.
+func (v *visit) enrol(r session.Record, form url.Values) *web.Response {
+	step := form.Get(stepParam)
+	s, err := v.openStep(form.Get(enrolParam))
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return v.unavailable(err)
+	}
+	if err != nil || s.Method != toEnrol || r.State != session.Completed {
+		return v.page(400, pages.View{Kind: pages.Damaged})
+	}
+	proven, err := v.hasProven(r, step)
+	switch {
+	case err != nil:
+		return v.unavailable(err)
+	case !proven:
+		return v.page(403, pages.View{Kind: pages.Elsewhere, Confirmed: true})
+	}
+	if may, err := v.mayEnrol(r); err != nil {
+		return v.notKept(r, err)
+	} else if !may {
+		return v.seeOther(v.endURL(r, step))
+	}
+	err = v.keep(r, s.State, form.Get(credentialParam))
+	var refusal *webauthn.Refusal
+	switch {
+	case err == nil:
+		v.tellPasskey(host.MethodBegun, "", "")
+		return v.seeOther(v.endURL(r, step))
+	case errors.As(err, &refusal):
+		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
+	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
+		v.tellPasskey(host.MethodRefused, badAnswer, "made_before")
+	default:
+		return v.notKept(r, err)
+	}
+	page := v.completed(r, nil)
+	if page.Status == 200 {
+		page.Status = 400
+	}
+	return page
+}
+
+// notKept answers the form where the service fails. The way to the callback does not depend on it.
+func (v *visit) notKept(r session.Record, err error) *web.Response {
+	v.Log.LogAttrs(v.ctx, slog.LevelError, "passkey not kept", slog.String("session", v.session.Text),
+		slog.String("error", err.Error()))
+	return v.completed(r, nil)
+}
+
+// keep keeps the passkey that has answered a challenge. One session makes one passkey, so the session is
+// marked first.
+func (v *visit) keep(r session.Record, challenge []byte, answer string) error {
+	made, err := v.Passkeys.Read(challenge, []byte(answer))
+	if err != nil {
+		return err
+	}
+	// It is known again if the form comes twice. The challenge is kept nowhere, so the mark tells nobody
+	// which passkey it was.
+	mark := sha256.Sum256(append(slices.Clip(challenge), made.ID()...))
+	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
+		return err
+	}
+	return v.Passkeys.Keep(v.ctx, made, v.proof(r))
+}
+
+// lookLife is how long the forms of the page of one's own passkey can be sent.
+const lookLife = 10 * time.Minute
+
+// ShowPasskeys answers GET on the page where users see and delete what is kept of a passkey.
+func (h *Hosted) ShowPasskeys(_ context.Context, req *web.Request, _ int) *web.Response {
+	return h.passkeysPage(req, 200, pages.Kept{})
+}
+
+// passkeysPage returns that page before a passkey has answered. kept says what has happened so far.
+func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *web.Response {
+	if h.Passkeys == nil {
+		return h.plain(404, pages.NotFound, req)
+	}
+	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath, Kept: kept}
+	if kept.Deleted {
+		return render(status, view) // there is nothing left to see of it
+	}
+	challenge, err := h.Passkeys.NewChallenge()
+	if err != nil {
+		return h.passkeysFailed(req, err)
+	}
+	options, err := h.Passkeys.Request(challenge)
+	if err != nil {
+		return h.passkeysFailed(req, err)
+	}
+	text, err := h.sealOwn(toLook, challenge)
+	if err != nil {
+		return h.passkeysFailed(req, err)
+	}
+	view.Passkey = &pages.Passkey{Options: string(options),
+		Fields: []pages.Field{{Name: stepParam, Value: text}}}
+	return render(status, view)
+}
+
+// sealOwn returns a step that belongs to no session.
+func (h *Hosted) sealOwn(to string, state []byte) (string, error) {
+	return token.SealProvider(h.Sealer, token.ProviderClaims{Method: to, State: state,
+		Issued: token.At(h.Now())})
+}
+
+func (h *Hosted) passkeysFailed(req *web.Request, err error) *web.Response {
+	level := slog.LevelError
+	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
+		level = slog.LevelDebug
+	}
+	h.Log.LogAttrs(context.Background(), level, "page of passkeys unavailable",
+		slog.String("error", err.Error()))
+	resp := h.plain(503, pages.Unavailable, req)
+	resp.Header.Set("Retry-After", "2")
+	return resp
+}
+
+// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted. maxBody is
+// the most bytes of a body.
+func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int) *web.Response {
+	switch {
+	case h.Passkeys == nil:
+		return h.plain(404, pages.NotFound, req)
+	case len(req.Body) > maxBody:
+		return h.plain(413, pages.TooLarge, req)
+	case web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded":
+		return h.plain(415, pages.NotAForm, req)
+	case !h.sameSite(req):
+		return h.plain(403, pages.NotAllowed, req)
+	}
+	form, err := web.ReadParameters(string(req.Body), formParams...)
+	if err != nil {
+		return h.plain(400, pages.Damaged, req)
+	}
+	s, err := token.OpenProvider(h.Sealer, form.Get(stepParam))
+	if errors.Is(err, host.ErrKeyAwaited) {
+		return h.passkeysFailed(req, err)
+	}
+	age := h.Now().Sub(s.Issued.Time())
+	switch {
+	case err != nil || s.Session != "" || s.Method != toLook && s.Method != toDelete:
+		return h.plain(400, pages.Damaged, req)
+	case age >= lookLife || age < -host.ClockMargin:
+		return h.passkeysPage(req, 400, pages.Kept{Late: true})
+	case s.Method == toDelete:
+		if err := h.Passkeys.Delete(ctx, string(s.State)); err != nil {
+			return h.passkeysFailed(req, err)
+		}
+		return h.passkeysPage(req, 200, pages.Kept{Deleted: true})
+	}
+	return h.look(ctx, req, s, form.Get(credentialParam))
+}
+
+// look shows what is kept of the passkey that has answered.
+func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderClaims,
+	answer string) *web.Response {
+	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
+	var refusal *webauthn.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return h.passkeysPage(req, 400, pages.Kept{Refused: true})
+	case errors.Is(err, passkey.ErrUnknown):
+		return h.passkeysPage(req, 200, pages.Kept{Unknown: true})
+	case err != nil:
+		return h.passkeysFailed(req, err)
+	}
+	kept := pages.Kept{Level: r.Level, Estimate: r.ChallengeAge > 0, Age: max(r.ChallengeAge, r.MinimumAge),
+		Made: r.Made, Until: r.Until}
+	p, err := h.Directory.Publisher(ctx, r.Publisher)
+	switch {
+	case err == nil:
+		kept.Publisher = p.Name
+	case !errors.Is(err, integration.ErrNotFound):
+		return h.passkeysFailed(req, err)
+	}
+	kept.Publisher = cmp.Or(kept.Publisher, r.Publisher)
+	st, err := h.standing(ctx, r.Proof)
+	if err != nil {
+		return h.passkeysFailed(req, err)
+	}
+	kept.Blocked = !r.Blocked.IsZero()
+	kept.Over = !r.Counts(st, h.Now())
+	text, err := h.sealOwn(toDelete, []byte(r.ID()))
+	if err != nil {
+		return h.passkeysFailed(req, err)
+	}
+	return render(200, pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath,
+		Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}})
+}

@@ -1,0 +1,90 @@
+package mdoc_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/testharness/long"
+)
+
+// A response has no bit that is open to change, but for unprotected headers that nobody reads. There are
+// responses of three writers: @owf/mdoc, @auth0/mdl and our own wallet.
+func TestEveryBitOfAResponseCounts(t *testing.T) {
+	byOWF := askOfVectors(t)
+	x := readExchange(t, "exchange-jwt.json")
+	byOWF.Transcript = unhex(t, x.SessionTranscript)
+	auth0 := recordedAuth0(t)
+	p, ours := present(t, newIssuer(between(1)))
+	own, err := p.Response()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stride := long.Pick(t, "TestEveryBitOfAResponseCounts", 31, 1)
+	for _, c := range []struct {
+		name     string
+		response []byte
+		ask      mdoc.Ask
+		exempt   bool // whether there are headers that nobody reads
+	}{
+		{"@owf/mdoc", unhex(t, x.DeviceResponse), byOWF, false},
+		{"@auth0/mdl", unhex(t, auth0.Asked), askOfAuth0(t, auth0), true},
+		{"@auth0/mdl, with other elements", unhex(t, auth0.Licences), askOfAuth0(t, auth0), true},
+		{"ours", own, ours, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := mdoc.Verify(c.response, c.ask)
+			if outcome(t, p, err) != "" {
+				t.Fatalf("without a change: %v", err)
+			}
+			exempt := unread(t, c.response)
+			if (len(exempt) > 0) != c.exempt {
+				t.Errorf("%d bytes are exempt", len(exempt))
+			}
+			changed := slices.Clone(c.response)
+			for bit := 0; bit < 8*len(changed); bit += stride {
+				if exempt[bit/8] {
+					continue
+				}
+				changed[bit/8] ^= 1 << (bit % 8)
+				if p, err := mdoc.Verify(changed, c.ask); err == nil && len(p.Elements) > 0 {
+					t.Errorf("with bit %d of byte %d (%x) it is accepted", bit%8, bit/8, changed[bit/8])
+				}
+				changed[bit/8] ^= 1 << (bit % 8)
+			}
+		})
+	}
+}
+
+// unread returns the places of all bytes of unprotected headers other than x5chain.
+func unread(t *testing.T, response []byte) map[int]bool {
+	t.Helper()
+	const chain = 33
+	top, err := cbor.Read(response, cbor.Options{Any: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, _ := top.Member("documents").List()
+	places := map[int]bool{}
+	for _, signature := range []cbor.Item{
+		documents[0].Member("issuerSigned").Member("issuerAuth"),
+		documents[0].Member("deviceSigned").Member("deviceAuth").Member("deviceSignature"),
+	} {
+		parts, _ := signature.List()
+		headers, _ := parts[1].Pairs()
+		at := bytes.Index(response, signature.Raw()) + 1 + len(parts[0].Raw()) + 1 // behind the heads of both
+		for _, h := range headers {
+			size := len(h.Key.Raw()) + len(h.Value.Raw())
+			if label, _ := h.Key.Integer(); label != chain {
+				for n := range size {
+					places[at+n] = true
+				}
+			}
+			at += size
+		}
+	}
+	return places
+}

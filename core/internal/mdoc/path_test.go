@@ -1,0 +1,383 @@
+package mdoc_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/testharness/wallettest"
+)
+
+// on changes one certificate of an issuer: 0 is the signer.
+func on(n int, change func(*x509.Certificate)) func(*wallettest.IssuerConfig) {
+	return func(c *wallettest.IssuerConfig) {
+		c.Change = func(at int, template *x509.Certificate) {
+			if at == n {
+				change(template)
+			}
+		}
+	}
+}
+
+// between puts authorities between the signer and the root, and then does what else is said.
+func between(authorities int, changes ...func(*wallettest.IssuerConfig)) func(*wallettest.IssuerConfig) {
+	return func(c *wallettest.IssuerConfig) {
+		c.Between = authorities
+		for _, change := range changes {
+			change(c)
+		}
+	}
+}
+
+func eku(id string) func(*wallettest.IssuerConfig) {
+	return func(c *wallettest.IssuerConfig) { c.EKU = id }
+}
+
+func extension(critical bool, oid ...int) func(*x509.Certificate) {
+	return func(c *x509.Certificate) {
+		e := pkix.Extension{Id: oid, Critical: critical, Value: []byte{5, 0}}
+		c.ExtraExtensions = append(c.ExtraExtensions, e)
+	}
+}
+
+func constrained(critical bool) func(*x509.Certificate) {
+	return func(c *x509.Certificate) {
+		c.PermittedDNSDomainsCritical, c.PermittedDNSDomains = critical, []string{"example.com"}
+	}
+}
+
+func usage(u x509.KeyUsage) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.KeyUsage = u }
+}
+
+func dates(from, until time.Time) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.NotBefore, c.NotAfter = from, until }
+}
+
+func noAuthority(c *x509.Certificate) { c.IsCA, c.MaxPathLen, c.MaxPathLenZero = false, 0, false }
+
+func pathLen(n int) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = n, n == 0 }
+}
+
+func purpose(u ...x509.ExtKeyUsage) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.ExtKeyUsage = u }
+}
+
+func authorityKeyID(der ...byte) func(*x509.Certificate) {
+	return func(c *x509.Certificate) {
+		id := asn1.ObjectIdentifier{2, 5, 29, 35}
+		c.ExtraExtensions = append(c.ExtraExtensions, pkix.Extension{Id: id, Value: der})
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	day := func(n int) time.Time { return testNow.AddDate(0, 0, n) }
+	second := func(n int) time.Time { return testNow.Add(time.Duration(n) * time.Second) }
+	for _, c := range []struct {
+		name   string
+		change func(*wallettest.IssuerConfig)
+		want   string
+	}{
+		{"as it must be", nil, ""},
+		{"an authority between", between(1), ""},
+		{"two authorities between", between(2), ""},
+		{"three authorities between", between(3), "chain"},
+		{"keys on P-384", func(c *wallettest.IssuerConfig) { c.Curve = elliptic.P384() }, ""},
+		{"keys on P-521", func(c *wallettest.IssuerConfig) { c.Curve = elliptic.P521() }, ""},
+
+		// What a signer is for.
+		{"a signer of driving licences", eku(wallettest.MDLSigner), "certificate_eku"},
+		{"a signer for any use", eku("2.5.29.37.0"), "certificate_eku"},
+		{"a certificate for TLS", eku("1.3.6.1.5.5.7.3.1"), "certificate_eku"},
+		{"no extended key usage", eku("none"), "certificate_eku"},
+		{"an authority as the signer", on(0, func(c *x509.Certificate) {
+			c.IsCA, c.BasicConstraintsValid = true, true
+		}), "certificate_usage"},
+		{"a signer that says that it is no authority", on(0, func(c *x509.Certificate) {
+			c.BasicConstraintsValid = true
+		}), ""},
+		{"a signer that may sign certificates, too",
+			on(0, usage(x509.KeyUsageDigitalSignature|x509.KeyUsageCertSign)), "certificate_usage"},
+		{"a signer that may only encrypt", on(0, usage(x509.KeyUsageKeyEncipherment)), "certificate_usage"},
+		{"a signer without a key usage", on(0, usage(0)), "certificate_usage"},
+
+		// Dates, with 30 seconds for clocks that differ.
+		{"a signer of tomorrow", on(0, dates(day(1), day(9))), "certificate_validity"},
+		{"a signer of yesterday", on(0, dates(day(-9), day(-1))), "certificate_validity"},
+		{"a signer that has ended 30 seconds ago", on(0, dates(day(-9), second(-30))), ""},
+		{"a signer that has ended 31 seconds ago", on(0, dates(day(-9), second(-31))),
+			"certificate_validity"},
+		{"an authority of yesterday", between(1, on(1, dates(day(-9), day(-1)))), "certificate_validity"},
+		{"an authority of tomorrow", between(1, on(1, dates(day(1), day(9)))), "certificate_validity"},
+		{"an anchor of yesterday", on(1, dates(day(-9), day(-1))), "certificate_validity"},
+		{"an anchor of tomorrow", on(1, dates(day(1), day(9))), "certificate_validity"},
+
+		// Extensions.
+		{"an unknown critical extension of the signer", on(0, extension(true, 1, 2, 3)),
+			"certificate_extension"},
+		{"an unknown critical extension of an authority", between(1, on(1, extension(true, 1, 2, 3))),
+			"certificate_extension"},
+		{"an unknown critical extension of the anchor", on(1, extension(true, 1, 2, 3)),
+			"certificate_extension"},
+		{"an unknown extension", on(0, extension(false, 1, 2, 3)), ""},
+		{"name constraints of the signer", on(0, constrained(true)), "certificate_extension"},
+		{"name constraints of an authority", between(1, on(1, constrained(true))), "certificate_extension"},
+		{"name constraints that are not critical", between(1, on(1, constrained(false))),
+			"certificate_extension"},
+		{"name constraints of the anchor", on(1, constrained(true)), "certificate_extension"},
+		{"critical policies", on(0, func(c *x509.Certificate) {
+			c.ExtraExtensions = append(c.ExtraExtensions,
+				pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 32},
+					Critical: true, Value: []byte{0x30, 6, 0x30, 4, 6, 2, 0x2a, 3}})
+		}), "certificate_extension"},
+
+		// Authorities.
+		{"an authority that is none", between(1, on(1, noAuthority)), "certificate_authority"},
+		{"an authority without basic constraints", between(1, on(1, func(c *x509.Certificate) {
+			noAuthority(c)
+			c.BasicConstraintsValid = false
+		})), "certificate_authority"},
+		{"an authority that may not sign certificates",
+			between(1, on(1, usage(x509.KeyUsageDigitalSignature))), "certificate_authority"},
+		{"an authority that may sign lists alone", between(1, on(1, usage(x509.KeyUsageCRLSign))),
+			"certificate_authority"},
+		{"an anchor that is none", on(1, noAuthority), "certificate_authority"},
+		{"an anchor that allows no authority below it", between(1, on(2, pathLen(0))), "certificate_path"},
+		{"an anchor that allows one of two", between(2, on(3, pathLen(1))), "certificate_path"},
+		{"an anchor without a limit", between(2, on(3, pathLen(-1))), ""},
+		{"an authority that allows no other below it", between(2, on(2, pathLen(0))), "certificate_path"},
+		{"an authority for TLS", between(1, on(1, purpose(x509.ExtKeyUsageServerAuth))), "certificate_eku"},
+		{"an authority for any use", between(1, on(1, purpose(x509.ExtKeyUsageAny))), ""},
+		{"an anchor for TLS", on(1, purpose(x509.ExtKeyUsageServerAuth)), "certificate_eku"},
+		{"an anchor for signers of this kind", on(1, func(c *x509.Certificate) {
+			c.UnknownExtKeyUsage = []asn1.ObjectIdentifier{{1, 3, 130, 2, 0, 0, 1, 2}}
+		}), ""},
+
+		// Keys' ids, where both sides name one.
+		{"a key's id that differs", on(0, authorityKeyID(0x30, 3, 0x80, 1, 1)), "untrusted"},
+		{"no key's id", on(0, authorityKeyID(0x30, 0)), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, ask := present(t, newIssuer(c.change))
+			if got := try(t, p, ask); got != c.want {
+				t.Errorf("refused as %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEachProfileHasSignersOfItsOwn(t *testing.T) {
+	p, ask := present(t, newIssuer(eku(wallettest.MDLSigner)))
+	for _, c := range []struct {
+		eku  []string
+		want string
+	}{
+		{[]string{wallettest.MDLSigner}, ""},
+		{[]string{wallettest.AgeSigner, wallettest.MDLSigner}, ""},
+		{[]string{wallettest.AgeSigner}, "certificate_eku"},
+		{[]string{"1.0.18013.5.1"}, "certificate_eku"},
+		{nil, "certificate_eku"},
+	} {
+		ask.EKU = c.eku
+		if got := try(t, p, ask); got != c.want {
+			t.Errorf("%v: refused as %q, want %q", c.eku, got, c.want)
+		}
+	}
+}
+
+// What an answer brings of certificates, and what is trusted.
+func TestChains(t *testing.T) {
+	issuer, deep, forger := newIssuer(nil), newIssuer(between(1)), newIssuer(nil)
+	root := issuer.Root.Raw
+	anchors := func(issuers ...*wallettest.Issuer) (all []mdoc.Anchor) {
+		for _, i := range issuers {
+			all = append(all, mdoc.Anchor{Certificate: i.Root})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name    string
+		issuer  *wallettest.Issuer
+		chain   [][]byte
+		anchors []mdoc.Anchor
+		want    string
+	}{
+		{"the anchor along with it", issuer, [][]byte{issuer.Chain[0], root}, anchors(issuer), ""},
+		{"something behind the anchor", issuer, [][]byte{issuer.Chain[0], root, {1}}, anchors(issuer), ""},
+		{"the anchor's authority is an anchor, too", deep, append(slices.Clone(deep.Chain), deep.Root.Raw),
+			[]mdoc.Anchor{{Certificate: parse(t, deep.Chain[1])}}, ""},
+		{"the authority between is missing", deep, deep.Chain[:1], anchors(deep), "untrusted"},
+		{"in another order", deep, [][]byte{deep.Chain[1], deep.Chain[0]}, anchors(deep),
+			"certificate_usage"},
+		{"an authority that has nothing to do with it", issuer, [][]byte{issuer.Chain[0], deep.Chain[1]},
+			anchors(issuer), "chain"},
+		{"a certificate that is no certificate", issuer, [][]byte{{0x30, 0}}, anchors(issuer), "certificate"},
+		{"an authority that is no certificate", issuer, [][]byte{issuer.Chain[0], {1}}, anchors(issuer),
+			"certificate"},
+		{"a byte behind the certificate", issuer, [][]byte{append(slices.Clone(issuer.Chain[0]), 0)},
+			anchors(issuer), "certificate"},
+		{"an altered signature", issuer, [][]byte{altered(issuer.Chain[0])}, anchors(issuer), "untrusted"},
+		{"an altered signature of the authority", deep, [][]byte{deep.Chain[0], altered(deep.Chain[1])},
+			anchors(deep), "untrusted"},
+		{"an altered signature below an authority", deep, [][]byte{altered(deep.Chain[0]), deep.Chain[1]},
+			anchors(deep), "chain"},
+
+		// The forger's root has the same name as the anchor.
+		{"another root of the same name", forger, nil, anchors(issuer), "untrusted"},
+		{"a self-made root along with it", forger, [][]byte{forger.Chain[0], forger.Root.Raw},
+			anchors(issuer), "untrusted"},
+		{"a self-made root before the anchor", forger, [][]byte{forger.Chain[0], forger.Root.Raw, root},
+			anchors(issuer), "untrusted"},
+		{"the anchor behind another's signer", forger, [][]byte{forger.Chain[0], root}, anchors(issuer),
+			"untrusted"},
+		{"another's signer, not the one that has signed", issuer, forger.Chain, anchors(forger),
+			"issuer_signature"},
+
+		{"no anchor", issuer, nil, nil, "untrusted"},
+		{"two anchors of one name", issuer, nil, anchors(forger, issuer), ""},
+		{"two anchors of one name, the other way round", issuer, nil, anchors(issuer, forger), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			presented := *c.issuer
+			p, ask := present(t, &presented)
+			if c.chain != nil {
+				presented.Chain = c.chain
+			}
+			ask.Anchors = c.anchors
+			if got := try(t, p, ask); got != c.want {
+				t.Errorf("refused as %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// An authority renews its certificate and keeps its key. Both are anchors, and the older one has ended.
+func TestARenewedAnchor(t *testing.T) {
+	issuer := newIssuer(on(1, func(c *x509.Certificate) { c.SubjectKeyId = nil }))
+	renewed := *issuer.Root
+	renewed.NotAfter = testNow.AddDate(0, 0, -1)
+	for _, ended := range []int{0, 1} {
+		p, ask := present(t, issuer)
+		ask.Anchors = []mdoc.Anchor{{Certificate: issuer.Root}, {Certificate: issuer.Root}}
+		ask.Anchors[ended].Certificate = &renewed
+		if got := try(t, p, ask); got != "" {
+			t.Errorf("refused as %q", got)
+		}
+	}
+}
+
+// A key under another name is another authority.
+func TestAnAnchorOfAnotherName(t *testing.T) {
+	issuer, other := newIssuer(nil), newIssuer(between(1))
+	renamed := *issuer.Root
+	renamed.RawSubject = parse(t, other.Chain[1]).RawSubject
+	p, ask := present(t, issuer)
+	ask.Anchors = []mdoc.Anchor{{Certificate: &renamed}}
+	if got := try(t, p, ask); got != "untrusted" {
+		t.Errorf("refused as %q", got)
+	}
+}
+
+func parse(t testing.TB, der []byte) *x509.Certificate {
+	t.Helper()
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// altered changes the last bit, which is the signature's.
+func altered(der []byte) []byte {
+	der = slices.Clone(der)
+	der[len(der)-1] ^= 1
+	return der
+}
+
+func TestParseAnchors(t *testing.T) {
+	issuer, other := newIssuer(nil), newIssuer(nil)
+	der, both := issuer.Root.Raw, slices.Concat(issuer.PEM(), other.PEM())
+	for _, c := range []struct {
+		name  string
+		file  []byte
+		want  int
+		error string // a part of it
+	}{
+		{"PEM", issuer.PEM(), 1, ""},
+		{"two in PEM with text between",
+			slices.Concat([]byte("# ours\n"), issuer.PEM(), []byte("\n# theirs\n"), other.PEM()), 2, ""},
+		{"DER", der, 1, ""},
+		{"two in DER", slices.Concat(der, other.Root.Raw), 2, ""},
+		{"PEM with line ends of Windows", []byte(strings.ReplaceAll(string(both), "\n", "\r\n")), 2, ""},
+
+		{"nothing", nil, 0, "no certificate"},
+		{"text", []byte("anchors"), 0, "neither PEM nor"},
+		{"a private key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte{1}}), 0,
+			"is a PRIVATE KEY"},
+		{"a damaged block before a good one",
+			slices.Concat([]byte("-----BEGIN CERTIFICATE-----\n!\n"), issuer.PEM()), 0, "damaged"},
+		{"a block that is cut", both[:len(both)-60], 0, "damaged; 1 can be read"},
+		{"DER that is cut", der[:len(der)-1], 0, "neither PEM nor"},
+		{"PEM of something else", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte{1}}), 0,
+			"certificate 1 cannot be read"},
+		{"a document signer", slices.Concat(issuer.PEM(), inPEM(issuer.Chain[0])), 0,
+			"certificate 2 (Test document signer) cannot be a trust anchor: it is no certificate authority"},
+		{"a key of RSA", inPEM(selfSigned(t, nil)), 0, "its key must be ECDSA"},
+		{"a key on P-224", inPEM(selfSigned(t, elliptic.P224())), 0, "its key must be ECDSA"},
+		{"name constraints", newIssuer(on(1, constrained(false))).PEM(), 0, "name constraints"},
+		{"a critical extension", newIssuer(on(1, extension(true, 1, 2, 3))).PEM(), 0, "critical extension"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			anchors, err := mdoc.ParseAnchors(c.file)
+			if len(anchors) != c.want || (err == nil) != (c.error == "") {
+				t.Fatalf("%d anchors, %v", len(anchors), err)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.error) {
+				t.Errorf("the error is %q, want one about %q", err, c.error)
+			}
+		})
+	}
+}
+
+func inPEM(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
+
+// selfSigned makes an authority with a key on a curve, or of RSA for nil.
+func selfSigned(t testing.TB, curve elliptic.Curve) []byte {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "An authority"},
+		NotBefore: testNow, NotAfter: testNow,
+		BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	var public, private any
+	if curve == nil {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, private = &key.PublicKey, key
+	} else {
+		key, err := ecdsa.GenerateKey(curve, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, private = &key.PublicKey, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}

@@ -1,0 +1,182 @@
+// Package templrt is the runtime of our templ templates.
+//
+// templ (github.com/a-h/templ) compiles a .templ file into Go code that calls a
+// runtime package. templ's own runtime imports net/http and os, which the core
+// must not. This package is the part of it that our templates call, under the
+// names that the generated code expects. Put
+//
+//	//go:generate go run ../../../../cmd/generate/pages
+//
+// (the path to that generator) into the package that holds the
+// .templ files; it runs the compiler and points the generated imports here.
+//
+// It offers text and attribute expressions, conditions, loops, URL attributes and
+// components with children. It leaves out on purpose: inline style and script,
+// nonces and CSS components, which our Content-Security-Policy forbids; spread
+// attributes and class expressions, which we do not use; and raw HTML, which is
+// not safe. A template that uses one of these does not compile.
+//
+// It promises that an expression comes out as text, wherever in a document it
+// stands. It never becomes a tag, an attribute or a script.
+package templrt
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Component is what a template becomes.
+type Component interface {
+	// Render writes the component's HTML. After an error, w holds a part of it.
+	Render(ctx context.Context, w io.Writer) error
+}
+
+// ComponentFunc is a function as a Component.
+type ComponentFunc func(ctx context.Context, w io.Writer) error
+
+// Render calls the function.
+func (f ComponentFunc) Render(ctx context.Context, w io.Writer) error { return f(ctx, w) }
+
+// NopComponent renders nothing. It stands for the children of a component that
+// was given none.
+var NopComponent Component = ComponentFunc(func(context.Context, io.Writer) error { return nil })
+
+// GeneratedComponentInput is what a generated body gets. With it, generated code
+// need not import context and io.
+type GeneratedComponentInput struct {
+	Context context.Context
+	Writer  io.Writer
+}
+
+// GeneratedTemplate is a generated body as a Component.
+func GeneratedTemplate(f func(GeneratedComponentInput) error) Component {
+	return ComponentFunc(func(ctx context.Context, w io.Writer) error {
+		return f(GeneratedComponentInput{ctx, w})
+	})
+}
+
+type childrenKey struct{}
+
+// InitializeContext returns the context as it is. templ's own prepares a context
+// that is later changed in place; ours is never changed in place.
+func InitializeContext(ctx context.Context) context.Context { return ctx }
+
+// WithChildren hands children to the component that is rendered next.
+func WithChildren(ctx context.Context, children Component) context.Context {
+	return context.WithValue(ctx, childrenKey{}, children)
+}
+
+// ClearChildren takes the children away again. Otherwise a nested component would
+// inherit those of the component around it.
+func ClearChildren(ctx context.Context) context.Context {
+	if ctx.Value(childrenKey{}) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, childrenKey{}, nil)
+}
+
+// GetChildren returns the children handed over, or NopComponent.
+func GetChildren(ctx context.Context) Component {
+	if c, ok := ctx.Value(childrenKey{}).(Component); ok {
+		return c
+	}
+	return NopComponent
+}
+
+// Buffer collects the many small writes of one document.
+type Buffer struct{ b *bufio.Writer }
+
+// Write adds p.
+func (b *Buffer) Write(p []byte) (int, error) { return b.b.Write(p) }
+
+// WriteString adds s.
+func (b *Buffer) WriteString(s string) (int, error) { return b.b.WriteString(s) }
+
+// GetBuffer returns w itself if it is a Buffer already, and a new one around w
+// otherwise. So a document has one Buffer, however deep its components are nested.
+func GetBuffer(w io.Writer) (b *Buffer, existing bool) {
+	if b, ok := w.(*Buffer); ok {
+		return b, true
+	}
+	return &Buffer{bufio.NewWriter(w)}, false
+}
+
+// ReleaseBuffer writes out what is still buffered. The component that made the
+// buffer calls it, once.
+func ReleaseBuffer(b *Buffer) error { return b.b.Flush() }
+
+// WriteString writes literal HTML of the template. The number is the
+// literal's index, which templ's watch mode uses and we do not.
+func WriteString(w io.Writer, _ int, s string) error {
+	_, err := io.WriteString(w, s)
+	return err
+}
+
+// EscapeString makes text safe between tags and inside quoted attributes (the
+// compiler quotes every attribute). It replaces what HTML cannot hold, NUL and
+// invalid UTF-8, because parsers treat these in different ways.
+func EscapeString[T ~string](s T) string {
+	v := string(s)
+	if !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
+		v = strings.ReplaceAll(strings.ToValidUTF8(v, "\uFFFD"), "\x00", "\uFFFD")
+	}
+	return html.EscapeString(v)
+}
+
+// JoinStringErrs lets an expression be a string or a call that returns a
+// string and an error.
+func JoinStringErrs[T ~string](s T, errs ...error) (string, error) {
+	return string(s), errors.Join(errs...)
+}
+
+// SafeURL is a URL that may stand in href or action.
+type SafeURL string
+
+// InvalidURL stands in for a URL that may not be shown. It leads nowhere.
+const InvalidURL SafeURL = "about:invalid"
+
+// JoinURLErrs does for URL attributes what JoinStringErrs does for text. A URL
+// of a scheme other than http and https becomes InvalidURL, so that none can
+// run as script. A SafeURL stays as it is: the template's author has had it judged.
+func JoinURLErrs[T ~string](s T, errs ...error) (SafeURL, error) {
+	if judged, ok := any(s).(SafeURL); ok {
+		return judged, errors.Join(errs...)
+	}
+	return safeURL(string(s)), errors.Join(errs...)
+}
+
+// safeURL judges s as browsers read it. Before they look for a scheme, browsers
+// strip tabs and newlines anywhere and white space in front. A strict parser does
+// not. So safeURL refuses every URL with such characters.
+func safeURL(s string) SafeURL {
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
+		return InvalidURL
+	}
+	end := strings.IndexAny(s, ":/?#")
+	if end >= 0 && s[end] == ':' && !strings.EqualFold(s[:end], "https") &&
+		!strings.EqualFold(s[:end], "http") {
+		return InvalidURL
+	}
+	return SafeURL(s)
+}
+
+// Error says where in a template an expression failed.
+type Error struct {
+	Err      error
+	FileName string
+	Line     int
+	Col      int
+}
+
+func (e Error) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %v", e.FileName, e.Line, e.Col, e.Err)
+}
+
+// Unwrap returns what the expression reported.
+func (e Error) Unwrap() error { return e.Err }
