@@ -25,7 +25,7 @@ type Config struct {
 	// host, nothing behind it. https unless Dev.
 	BaseURL string
 
-	// Test adds the sandbox, a method that verifies nobody. Everything else is as in production.
+	// Test adds the sandbox, a method that verifies no user. Everything else is as in production.
 	Test bool
 
 	// Dev adds the sandbox, too. It allows an http BaseURL and http callbacks to
@@ -134,13 +134,13 @@ func (c Config) Validate() problem.List {
 	methods, bad := c.Catalog()
 	wrong = append(wrong, bad...)
 	if len(c.Methods) == 0 && !c.Dev && !c.Test {
-		wrong.Add("Methods", "no verification method is configured, and the sandbox, which verifies nobody, "+
+		wrong.Add("Methods", "no verification method is configured, and the sandbox, which verifies no user, "+
 			"runs in dev and test mode only; configure a method, or set mode = \"test\" for a deployment "+
 			"against which publishers try their code")
 	}
 	for _, e := range methods {
 		if e.Of.Sandbox && !c.Dev && !c.Test {
-			wrong.Add("methods."+e.Name, "%s verifies nobody and runs in dev and test mode only; "+
+			wrong.Add("methods."+e.Name, "%s verifies no user and runs in dev and test mode only; "+
 				"configure a real method", e.Kind)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // This program embeds Verge, with a store in memory, a publisher with one integration, and the sandbox,
-// which verifies nobody.
+// which verifies no user.
 func Example() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)

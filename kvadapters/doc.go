@@ -59,8 +59,8 @@
 // replica has each commit before the commit returns. Earlier releases also had an adapter for etcd. It
 // promised the same, waited for a majority's fsync at each commit, and linked 116 more packages.
 //
-// Whatever a store answers, the core grants nothing without knowing. After ErrUnknown it looks the
-// operation up by its ID, and denies until it knows.
+// For the core, an unknown outcome denies. After ErrUnknown it looks the operation up by its ID, and denies
+// until the result is known.
 //
 // # memory
 //
@@ -73,12 +73,12 @@
 // backup`. A plain copy is good only if no process has the file open, or if it is of a snapshot of the
 // volume.
 //
-// If the disk is full, is read-only or reports an error, Verge needs no help to recover. Reads go on and
-// writes are refused. At least every two seconds Verge tries whether the disk takes writes again (it
-// asks for 1 MiB of room). If it does, Verge checks the file and goes on. If the file is missing, Verge
-// waits for it. Only a file that Verge cannot use ends the process, with exit code 1: one that lacks
-// acknowledged commits, is damaged, was replaced, or is held by another process. The service does not
-// start on a disk that cannot be written.
+// If the disk is full, is read-only or reports an error, Verge needs no help to recover. Reads continue and
+// writes are rejected. At least every two seconds Verge tests the disk for writes again (it asks for 1 MiB of
+// room). If the test succeeds, Verge checks the file and continues. If the file is missing, Verge waits for
+// it. Only a file that Verge cannot use ends the process, with exit code 1: one that lacks acknowledged
+// commits, is damaged, was replaced, or is held by another process. The service does not start on a disk that
+// cannot be written.
 //
 // # Redis and Valkey
 //
@@ -90,40 +90,42 @@
 //	min-replicas-to-write 1        with replicas, and store.replicas = 1
 //
 // and the permissions that package redis lists. Replication is asynchronous. So a failover can lose the
-// last commits, and a result token that was used in those moments can be used once more within its five
-// minutes. With store.replicas each commit waits for that many replicas and is denied if they do not
-// answer. What remains is a failover to a replica that was not among them. Nothing on Redis rules that
-// out; PostgreSQL with a synchronous replica has no such gap. The clocks of the servers may differ from
-// Verge's by as much as results and outcomes can tolerate: a second does not matter, a minute shortens or
-// lengthens what is kept by a minute.
+// last commits, and a result token that was used in those moments can be used again within its five minutes.
+// With store.replicas each commit waits for that many replicas and is denied if they do not respond. A
+// failover to another replica still loses commits. No setting of Redis prevents this; PostgreSQL with a
+// synchronous replica has no such gap. The clocks of the servers may differ from Verge's by as much as
+// results and outcomes can tolerate: a second does not matter, a minute shortens or lengthens the life of
+// items by a minute.
 //
 // On a Cluster sessions are spread over 16 partitions (store.partitions), each on the node of its slot.
 // The configuration is in one partition, and the rate counters are in another, because a request changes
-// all its counters in one step. So they load one node. Give every primary a replica. While a primary is
-// down and no replica has taken over, its sessions are refused. If it holds the counters or the
-// configuration, all requests are refused. And if cluster-require-full-coverage is yes, which is the
-// default, the whole Cluster refuses. While a slot is moved, its partitions can answer ErrUnavailable.
+// all its counters in one step. So they load one node. Give every primary a replica. While a primary is down
+// and no replica has taken over, its sessions are rejected. If it holds the counters or the configuration,
+// all requests are rejected. And if cluster-require-full-coverage is yes, which is the default, the whole
+// Cluster rejects requests. While a slot is moved, its partitions can answer ErrUnavailable.
 //
-// A Redis that lost everything has also lost publishers, integrations and keys, so requests are refused
-// (401). Restart the instances, which restore what is in their configuration, and create new keys.
+// A Redis that lost its data has also lost publishers, integrations and keys, so requests are rejected (401).
+// Restart the instances, which restore the publishers and integrations of their configuration, and create new
+// keys.
 //
 // # PostgreSQL
 //
-// Version 15 or later. Give Verge a database or a schema of its own; it makes its tables there. Each
-// instance has up to 16 connections (pool_max_conns in the URL), and one more on which it listens for signals
-// of the others: see that the server's max_connections is enough for all. Package postgres lists the URL's
-// options, and says what to do behind a PgBouncer.
+// Version 15 or later. Give Verge its own database or schema; it creates its tables there. Each instance has
+// up to 16 connections (pool_max_conns in the URL), and one more on which it listens for signals of the
+// others: see that the server's max_connections is enough for all. Package postgres lists the URL's options,
+// and has the settings for a PgBouncer.
 //
 // Every commit that returned is on the disk of the primary. A replica follows a moment later. If it is
-// promoted, it lacks the last commits, and a result token that was used in those moments can be used once
-// more within its five minutes. That cannot happen if its operator sets
+// promoted, it lacks the last commits, and a result token that was used in those moments can be used again
+// within its five minutes. That cannot happen if its operator sets
 //
 //	synchronous_standby_names 'ANY 1 (…)'   so that each commit waits for a replica
 //	synchronous_commit on                   or remote_apply; local and off do not wait
 //
-// and promotes no replica but one that the commits waited for. If no replica is left to wait for, writes
-// are refused until there is one. The old primary must be stopped before another is promoted. Rate counters
-// are not replicated, so a failover begins with none. `verge kv check URL` says what yours would lose.
+// and promotes only a replica that the commits waited for. If there is no such replica, writes are rejected
+// until there is one. The old primary must be stopped before another is promoted. Rate counters are not
+// replicated, so a failover begins with none. `verge kv check URL` reports the possible losses of your
+// server.
 //
 // The clocks of all instances must be in step, because items expire by them.
 //
@@ -134,12 +136,12 @@
 //
 // # A store that fails
 //
-// All calls of a request may together wait 5 s for the store (store.budget). After that the request is
-// answered with 503 and Retry-After. When the store begins to fail at reads, commits, claims or rate
-// counters, one line in the log says so, with the reason. When it answers again, another line says after
-// how long and how many refusals. There are metrics for both (verge_store_failing,
-// verge_store_refused_total). While the store cannot be written, /healthz and /readyz say "degraded"
-// with status 200. Package edge/server says why a probe should do nothing about that.
+// All calls of a request may together wait 5 s for the store (store.budget). After that the response is 503
+// with Retry-After. When the store begins to fail at reads, commits, claims or rate counters, one line in the
+// log has the reason. When it responds again, another line has the time and the number of failed calls. There
+// are metrics for both (verge_store_failing, verge_store_refused_total). While the store cannot be written,
+// /healthz and /readyz report "degraded" with status 200. Package edge/server has the reason why a probe
+// should not act on it.
 //
 // # Several instances
 //
@@ -147,12 +149,12 @@
 // of keys in use. So an instance with another ring does not start, and one with an older ring waits
 // (package core/keyset).
 //
-// An instance runs at once what it schedules itself. On PostgreSQL an instance that is full, ends or runs no
-// tasks tells the others, and they look at once. Such a signal can be lost, and a dead instance sends none.
-// So on every store the others also look by themselves, every two seconds times the number of partitions,
-// but at least every half minute. They take over what a dead instance had in hand when its lease ends: after
-// 29 seconds, or as much later as webhooks.timeout is longer. The number of partitions is kept in the store
-// and may only grow, because events in a partition that nobody looks at would wait for ever. The commit that
-// records a result proves the lease. So an instance that was stopped meanwhile records nothing, and it begins
-// nothing that would last longer than its lease.
+// An instance runs its own tasks immediately. On PostgreSQL an instance that is full, ends or runs no tasks
+// signals the others, and they poll immediately. Such a signal can be lost, and a dead instance sends none.
+// So on every store the others also poll every two seconds times the number of partitions, but at least every
+// half minute. They take over the tasks of a dead instance when its lease ends: after 29 seconds, or as much
+// later as webhooks.timeout is longer. The number of partitions is stored and may only grow, because events
+// in a partition that no instance polls would never be sent. The commit that records a result proves the
+// lease. So an instance that was stopped cannot record a result after its lease, and it begins no task that
+// would last longer than its lease.
 package kvadapters

@@ -209,7 +209,7 @@ func (c *initCmd) say(p *program, files []firstFile) {
 
 Next:
   %[1]s serve --config %[2]s --check     # says what is wrong, and changes nothing
-  %[1]s serve --config %[2]s &           # serves in mode test: the sandbox verifies nobody
+  %[1]s serve --config %[2]s &           # serves in mode test: the sandbox verifies no user
   export VERGE_ADMIN_URL=http://127.0.0.1:8081 VERGE_OPERATOR_TOKEN_FILE=%[4]s
   %[1]s key create --publisher pub_first       # while it serves; the key is shown once
   %[1]s integration list

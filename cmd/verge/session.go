@@ -94,7 +94,7 @@ type sessionTestCmd struct {
 // Help is shown by `verge session test --help`.
 func (sessionTestCmd) Help() string {
 	return `Starts a session in the sandbox, whose outcome you choose in the browser. It prints
-the address to open. The sandbox verifies nobody, and production has none.
+the address to open. The sandbox verifies no user, and production has none.
 
 Example:
 

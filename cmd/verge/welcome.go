@@ -22,12 +22,12 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 		key = fmt.Sprintf(`$(sed -n 's/.*"secret_key": "\(.*\)".*/\1/p' '%s')`, seeds)
 	}
 	fmt.Fprintf(p.stdout, `
-  Verge is running on this machine. Sandbox, bank, camera and wallet verify nobody.
+  Verge is running on this machine. Sandbox, bank, camera and wallet verify no user.
 
     Click here     %s
     Console        %s   sign in with the operator token
 %s    Webhooks       %s
-    Estimator      %s   choose what the next picture gets
+    Estimator      %s   choose the result of the next photo
     API            %s
     API reference  %s
     Operators      %s   %s integration list

@@ -33,7 +33,7 @@ import (
 type Kind struct {
 	Name    string // as in configurations: oidc
 	Level   string // the highest level that it can prove: L1 or L2
-	Sandbox bool   // it verifies nobody, so it runs in dev and test mode only
+	Sandbox bool   // it verifies no user, so it runs in dev and test mode only
 
 	// Estimates says that it compares an estimate with the challenge age, and proves no exact age.
 	Estimates bool

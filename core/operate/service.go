@@ -113,7 +113,7 @@ func (o *Operations) triable(ctx context.Context, who Actor, op Operation, id st
 	return i, o.readable()
 }
 
-// testable reports whether test sessions of an integration can be started: all its methods verify nobody.
+// testable reports whether test sessions of an integration can be started: all its methods verify no user.
 func (o *Operations) testable(i *integration.Integration) bool {
 	return !slices.ContainsFunc(i.Offers(), func(name string) bool {
 		e, known := o.Catalog.Find(name)

@@ -41,7 +41,7 @@ type Publisher struct {
 type Integration struct {
 	integration.Integration
 	Ready   bool   `json:"ready"`
-	Sandbox bool   `json:"sandbox"` // all its methods verify nobody, so test sessions can be started
+	Sandbox bool   `json:"sandbox"` // all its methods verify no user, so test sessions can be started
 	Version string `json:"version"`
 
 	// Readiness is the last signed webhook test of the webhook as it is now; nil if there was none.
@@ -358,7 +358,7 @@ type Method struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
 	Level   string `json:"level"`   // the highest that it proves
-	Sandbox bool   `json:"sandbox"` // verifies nobody
+	Sandbox bool   `json:"sandbox"` // verifies no user
 }
 
 // Overview is what a publisher's first page shows.

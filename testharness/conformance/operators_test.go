@@ -69,7 +69,7 @@ func TestOperators(t *testing.T) {
 	overview := ok("GET", fmt.Sprintf("publishers/%s/overview", publisher["id"]), nil)
 	for _, each := range overview["steps"].([]any) {
 		step := each.(map[string]any)
-		if want := step["name"] != operate.StepMethod; step["done"] != want { // the sandbox verifies nobody
+		if want := step["name"] != operate.StepMethod; step["done"] != want { // the sandbox verifies no user
 			t.Errorf("contract 44: done must be %v: %v", want, step)
 		}
 	}

@@ -783,7 +783,7 @@ return unfit`,
 		ask:    []string{"./core/integration"},
 	},
 	{
-		breaks: "the sandbox, which verifies nobody, runs in production",
+		breaks: "the sandbox, which verifies no user, runs in production",
 		pkg:    "core",
 		old:    `e.Of.Sandbox && !c.Dev && !c.Test`,
 		new:    `e.Of.Sandbox && len(methods) > 1 && !c.Dev && !c.Test`,

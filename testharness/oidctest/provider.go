@@ -8,7 +8,7 @@
 // userinfo, and it refuses what a strict provider refuses. Answer says what the next logins claim, Rotate
 // changes its keys, Fault breaks an endpoint, and Tamper changes tokens before they are signed.
 //
-// It verifies nobody. Never let a real service trust it.
+// It verifies no user. Never let a real service trust it.
 package oidctest
 
 import (

@@ -351,7 +351,7 @@ func TestSearchByName(t *testing.T) {
 	}
 }
 
-// A new integration begins with what verifies nobody, where there is such a method.
+// A new integration begins with what verifies no user, where there is such a method.
 func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
 	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
 	form := with(doc, "data-action", "create-integration")

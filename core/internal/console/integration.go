@@ -47,7 +47,7 @@ func showNewIntegration(v *visit) (view, error) {
 	}
 	d := pages.IntegrationData{Methods: methods}
 	d.Level, d.ChallengeAge = "L1", 25
-	// Who looks around begins with what verifies nobody: then test sessions work at once. In production there
+	// Who looks around begins with what verifies no user: then test sessions work at once. In production there
 	// is no such method, and the first one is chosen.
 	n := max(slices.IndexFunc(methods, func(m operate.Method) bool { return m.Sandbox }), 0)
 	if n < len(methods) {

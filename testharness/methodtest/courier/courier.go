@@ -1,6 +1,6 @@
 // Package courier is a kind of method for tests whose answer does not come from the browser. It is the
 // smallest one that uses all of a box: its page has two addresses, and whoever is asked there posts an
-// answer to one of them. It verifies nobody, but counts as real, so that its answers belong to a browser.
+// answer to one of them. It verifies no user, but counts as real, so that its answers belong to a browser.
 //
 // An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a
 // wallet's, it is made for one address, and is refused at another one.

@@ -76,7 +76,7 @@ func settings(members map[string]any) json.RawMessage {
 	return b
 }
 
-// pretend plays the other sides. It verifies nobody: whoever sits at the browser says what is answered.
+// pretend plays the other sides. It verifies no user: whoever sits at the browser says what is answered.
 type pretend struct {
 	site      *Site
 	bank      *oidctest.Provider

@@ -368,7 +368,7 @@ func methodHint(methods []operate.Method) string {
 	for _, m := range methods {
 		text := m.Name + " (" + m.Kind + ", up to " + m.Level
 		if m.Sandbox {
-			text += ", verifies nobody"
+			text += ", verifies no user"
 		}
 		all = append(all, text+")")
 	}

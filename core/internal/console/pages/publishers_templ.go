@@ -588,7 +588,7 @@ func PublisherSettings(f *Frame, u operate.UserPasskeys) templ.Component {
 type OverviewData struct {
 	operate.Overview
 	NotReady []operate.Integration
-	Sandbox  bool // the service has a method that verifies nobody
+	Sandbox  bool // the service has a method that verifies no user
 	Dev      bool // no method verifies people
 }
 

@@ -116,7 +116,7 @@ var stepWords = map[string]words{
 			"needs no server of your own. Or start one from your server. It counts within a minute.",
 		"Open the test console", operate.SessionTest},
 	operate.StepMethod: {"Choose a method that verifies people",
-		"The sandbox verifies nobody. Put other methods in its place, in the settings of the " +
+		"The sandbox verifies no user. Put other methods in its place, in the settings of the " +
 			"integration. Its webhook stays ready.",
 		"Choose methods", operate.IntegrationChange},
 }
