@@ -134,9 +134,9 @@ func (c Config) Validate() problem.List {
 	methods, bad := c.Catalog()
 	wrong = append(wrong, bad...)
 	if len(c.Methods) == 0 && !c.Dev && !c.Test {
-		wrong.Add("Methods", "no verification method is configured, and the sandbox, which verifies no user, "+
-			"runs in dev and test mode only; configure a method, or set mode = \"test\" for a deployment "+
-			"against which publishers try their code")
+		wrong.Add("Methods", "no verification method is configured, and the sandbox, which verifies no "+
+			"user, runs in dev and test mode only; configure a method, or set mode = \"test\" for a "+
+			"deployment against which publishers try their code")
 	}
 	for _, e := range methods {
 		if e.Of.Sandbox && !c.Dev && !c.Test {

@@ -55,7 +55,7 @@ var floors = []string{
 	"core/audit",
 	"core/integration",
 	"core/passkey",
-	"core/member",
+	"core/internal/member",
 	"core/usage",
 	"core/keyset",
 	"core/ratelimit",

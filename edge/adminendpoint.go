@@ -16,7 +16,6 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
@@ -89,7 +88,7 @@ func (s *Service) authorize(
 	configured := hasToken(req, s.config.Core.OperatorToken)
 	resp := s.askWho(ctx, req, op, configured)
 	if configured && (resp == nil || resp.Status != 429) {
-		return operate.Actor{Kind: operate.KindOperator, ID: member.Configured, Name: member.Configured,
+		return operate.Actor{Kind: operate.KindOperator, ID: operate.Configured, Name: operate.Configured,
 			Role: operate.RoleOperator}, nil
 	}
 	var nobody operate.Actor

@@ -63,10 +63,10 @@ import (
 	"github.com/verge-id/verge/edge/internal/keyring"
 	"github.com/verge-id/verge/edge/internal/kvmerge"
 	"github.com/verge-id/verge/edge/internal/tallies"
+	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/storewatch"
-	"github.com/verge-id/verge/edge/tracing"
 )
 
 // Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero

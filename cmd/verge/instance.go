@@ -17,9 +17,9 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/otlp"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
-	"github.com/verge-id/verge/edge/tracing/otlp"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )

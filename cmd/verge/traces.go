@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/verge-id/verge/edge/tracing/otlp"
+	"github.com/verge-id/verge/edge/otlp"
 )
 
 // defaultSample is the part of all traces that is recorded unless the configuration says otherwise.

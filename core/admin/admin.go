@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
 	secrets "github.com/verge-id/verge/core/secret"

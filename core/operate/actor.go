@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/audit"
-	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/internal/member"
 )
 
 // Role is what an actor may do. The roles of operators see every publisher, those of members see one.
@@ -25,6 +25,9 @@ const (
 	KindLink     = audit.Link     // came by a single-use sign-in link
 	KindFile     = audit.File     // the configuration file
 )
+
+// Configured is the id and the name of the operator token of the configuration.
+const Configured = member.Configured
 
 // Actor is who asks. A session of package member has one, and converts to this type.
 type Actor member.Actor

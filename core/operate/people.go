@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/core/problem"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/webauthn"
-	"github.com/verge-id/verge/core/member"
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/internal/member"
 )
 
 // Publishers lists all publishers, in the order of their ids.

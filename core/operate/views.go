@@ -6,7 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/member"
+	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/outbox"
 )
 

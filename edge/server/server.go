@@ -16,7 +16,7 @@ import (
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/tracing"
+	"github.com/verge-id/verge/edge/internal/tracing"
 )
 
 // Store tells health checks, metrics and refused callers about the state of the engine's store. Its methods

@@ -26,8 +26,9 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "an answer that was taken before, one to another question, client or address, " +
 			"and one for this device at the address for another device",
 		gets: "400 for each, also after the key ring was rotated",
-		proof: []string{"testharness/methodtest:TestAReplayedAnswerOfAWallet",
-			"testharness/methodtest:TestTheAddressOfAWallet", "core/method/openid4vp:TestWhatIsNoAnswer"},
+		proof: []string{"testharness/internal/methodtest:TestAReplayedAnswerOfAWallet",
+			"testharness/internal/methodtest:TestTheAddressOfAWallet",
+			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
 		tries: "an answer in the clear where an encrypted one was asked for, and envelopes of another " +
@@ -74,14 +75,14 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		gets: "400 or a failed attempt",
 		proof: []string{"core/method/openid4vp:TestAttacksByTheBrowser",
 			"core/method/openid4vp:TestAnswersByTheBrowser",
-			"testharness/methodtest:TestAWalletOfTheBrowser",
-			"testharness/methodtest:TestTheAddressOfTheBrowsersWallets"},
+			"testharness/internal/methodtest:TestAWalletOfTheBrowser",
+			"testharness/internal/methodtest:TestTheAddressOfTheBrowsersWallets"},
 	},
 	{
 		tries: "to decline, and a browser that cannot ask",
 		gets:  "the page to try again; the link and the code",
 		proof: []string{"core/method/openid4vp:TestErrorsOfWallets",
-			"testharness/methodtest:TestAUserDeclinesInTheWallet",
+			"testharness/internal/methodtest:TestAUserDeclinesInTheWallet",
 			"cmd/verge/internal/demo:TestChromiumDigitalCredentials",
 			"core/internal/hosted/pages:TestTheFormOfTheBrowsersWallets"},
 	},
@@ -95,7 +96,7 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 		gets:  "the sender's browser completes the session",
 		proof: []string{
 			"core/method/openid4vp:TestAnswers",
-			"testharness/methodtest:TestAnAnswerFromAnotherDevice",
+			"testharness/internal/methodtest:TestAnAnswerFromAnotherDevice",
 		},
 	},
 	{
@@ -108,12 +109,12 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 		gets: "no code, 404 and 400; nothing is decided",
 		proof: []string{"core/method/openid4vp:TestCrossDevice_Off",
 			"core/internal/hosted:TestHand_NoLongerAllowed",
-			"testharness/methodtest:TestWallet_SameDeviceOnly"},
+			"testharness/internal/methodtest:TestWallet_SameDeviceOnly"},
 	},
 	{
 		tries: "the link for the same device, opened on the victim's device",
 		gets:  "the page that names the other browser; the session is pending",
-		proof: []string{"testharness/methodtest:TestAWalletOnTheSameDevice"},
+		proof: []string{"testharness/internal/methodtest:TestAWalletOnTheSameDevice"},
 	},
 	{
 		says:  "The browser chooses the wallet that responds to its own dialog.",

@@ -367,23 +367,24 @@ var phone = foothold{"The holder of a hand-off link", []row{
 		tries: "to begin on a second phone, to repeat a verdict, and to use a forged, expired " +
 			"or replaced link",
 		gets: "409 or 410, and one verdict",
-		proof: []string{"testharness/methodtest:TestMethods",
-			"testharness/methodtest:TestHandOffsThatAreNone",
-			"testharness/methodtest:TestAPhoneWithoutCookies"},
+		proof: []string{"testharness/internal/methodtest:TestMethods",
+			"testharness/internal/methodtest:TestHandOffsThatAreNone",
+			"testharness/internal/methodtest:TestAPhoneWithoutCookies"},
 	},
 	{
 		says: "The device gets no flow token and no result, and completes no session: only the " +
 			"waiting browser does.",
 		tries: "to complete the session on the phone, or in another browser than the one that waits",
 		gets:  "a session that is pending until that browser comes",
-		proof: []string{"testharness/methodtest:TestMethods", "testharness/methodtest:TestAWalletOnThePhone"},
+		proof: []string{"testharness/internal/methodtest:TestMethods",
+			"testharness/internal/methodtest:TestAWalletOnThePhone"},
 	},
 	{
 		says:  "A look at the link changes no state.",
 		tries: "GET and HEAD, as of a link scanner, and a form that another site posts",
 		gets:  "a page, or 403, and no commit",
-		proof: []string{"testharness/methodtest:TestTheLinkForThePhoneIsLookedAt",
-			"testharness/methodtest:TestHandOffsThatAreNone"},
+		proof: []string{"testharness/internal/methodtest:TestTheLinkForThePhoneIsLookedAt",
+			"testharness/internal/methodtest:TestHandOffsThatAreNone"},
 	},
 	{
 		says: "A person who receives the link of another person's session, and confirms that the " +
@@ -393,7 +394,7 @@ var phone = foothold{"The holder of a hand-off link", []row{
 		gets: "a page that names the site, shows the number and warns, and nothing until the " +
 			"victim confirms",
 		proof: []string{"core/internal/hosted/pages:TestPagesSay",
-			"testharness/methodtest:TestTheLinkForThePhoneIsLookedAt"},
+			"testharness/internal/methodtest:TestTheLinkForThePhoneIsLookedAt"},
 	},
 }}
 
@@ -410,8 +411,8 @@ var estimates = foothold{"The age estimator", []row{
 		says:  "It gets at most ten photos of a session, and the photo of each form once.",
 		tries: "to have a browser's photos sent again, by answers that decide nothing",
 		gets:  "one photo of each form, and ten of a session",
-		proof: []string{"testharness/methodtest:TestForm_SendsItsPictureOnce",
-			"testharness/methodtest:TestSession_SendsTenPictures"},
+		proof: []string{"testharness/internal/methodtest:TestForm_SendsItsPictureOnce",
+			"testharness/internal/methodtest:TestSession_SendsTenPictures"},
 	},
 }}
 
@@ -421,23 +422,23 @@ var boxHolder = foothold{"Anyone who knows the response address of a wallet", []
 			"changes no state.",
 		tries: "an answer that was made for another address, session or publisher, or is none",
 		gets:  "400 or 404, and the true answer still counts",
-		proof: []string{"testharness/methodtest:TestAnswersThatAreNone",
-			"testharness/methodtest:TestTheBoxOfAnotherPublisher"},
+		proof: []string{"testharness/internal/methodtest:TestAnswersThatAreNone",
+			"testharness/internal/methodtest:TestTheBoxOfAnotherPublisher"},
 	},
 	{
 		tries: "two answers at once, another one after the first, and one after the attempt has ended",
 		gets:  "200 for the first one alone",
-		proof: []string{"testharness/methodtest:TestTheFirstAnswerWins",
-			"testharness/methodtest:TestAnAnswerThatComesTooLate"},
+		proof: []string{"testharness/internal/methodtest:TestTheFirstAnswerWins",
+			"testharness/internal/methodtest:TestAnAnswerThatComesTooLate"},
 	},
 	{
 		says: "They cannot complete the session: this needs the browser that asks, and, for a " +
 			"response from its own device, a code that this browser brings back.",
 		tries: "to complete a session by an answer alone, or with the code in another browser",
 		gets:  "a session that is pending",
-		proof: []string{"testharness/methodtest:TestAnAnswerFromAnotherDevice",
-			"testharness/methodtest:TestAnAnswerFromTheSameDevice",
-			"testharness/methodtest:TestThePageThatWaitsBelongsToItsBrowser"},
+		proof: []string{"testharness/internal/methodtest:TestAnAnswerFromAnotherDevice",
+			"testharness/internal/methodtest:TestAnAnswerFromTheSameDevice",
+			"testharness/internal/methodtest:TestThePageThatWaitsBelongsToItsBrowser"},
 	},
 }}
 

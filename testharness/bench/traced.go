@@ -8,7 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge"
-	"github.com/verge-id/verge/edge/tracing/otlp"
+	"github.com/verge-id/verge/edge/otlp"
 )
 
 // newServiceTraced is newService with traces, of which a part is recorded and sent to a collector that reads

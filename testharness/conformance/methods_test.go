@@ -7,7 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/methodtest"
+	"github.com/verge-id/verge/testharness/internal/methodtest"
 )
 
 // Every kind of method passes the suite of package methodtest on every store and engine (contract 41).

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/methodtest"
+	"github.com/verge-id/verge/testharness/internal/methodtest"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/methodtest/courier"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -63,7 +63,7 @@ func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	if slices.ContainsFunc(kinds, func(k method.Kind) bool { return k.Name == courier.Name }) {
 		shared, build = &withCourier, func(t testing.TB) []byte {
 			t.Helper()
-			return kit.ModuleWith(t, "github.com/verge-id/verge/testharness/methodtest/courier")
+			return kit.ModuleWith(t, "github.com/verge-id/verge/testharness/courier")
 		}
 	}
 	wasm := build(t)

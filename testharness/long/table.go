@@ -216,7 +216,7 @@ var Table = []Entry{
 			"on one more each",
 	},
 	{
-		Package: "edge/tracing/otlp", Test: "TestSpans",
+		Package: "edge/otlp", Test: "TestSpans",
 		Only: "the spans of a service that runs guests",
 		Short: "those of the native service, and the context of a guest's effect " +
 			"(TestAnEffectHasAContextOfItsOwn)",

@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/internal/methodtest"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/methodtest"
 	"github.com/verge-id/verge/testharness/npmwallet"
 	"github.com/verge-id/verge/testharness/wallettest"
 )

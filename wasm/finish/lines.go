@@ -35,7 +35,8 @@ var ours = []string{"main.", "github.com/verge-id/verge/"}
 
 // named are parts of names of functions that keep no lines all the same: pages, which are generated, and the
 // dashboard, whose functions are short enough to be found by their names.
-var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/core/operate.", "/core/member.",
+var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/core/operate.",
+	"/core/internal/member.",
 	"/core/audit.", "/core/usage.", "/core/integration."}
 
 func keepsLines(name string) bool {

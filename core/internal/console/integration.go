@@ -47,8 +47,8 @@ func showNewIntegration(v *visit) (view, error) {
 	}
 	d := pages.IntegrationData{Methods: methods}
 	d.Level, d.ChallengeAge = "L1", 25
-	// Who looks around begins with what verifies no user: then test sessions work at once. In production there
-	// is no such method, and the first one is chosen.
+	// A new integration begins with a method that verifies no user, so test sessions work. In production
+	// there is no such method, and the first one is chosen.
 	n := max(slices.IndexFunc(methods, func(m operate.Method) bool { return m.Sandbox }), 0)
 	if n < len(methods) {
 		d.Method = methods[n].Name

@@ -26,8 +26,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/testharness/methodtest/courier"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 

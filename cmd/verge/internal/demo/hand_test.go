@@ -18,8 +18,8 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
+	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/methodtest/courier"
 )
 
 // Places on the pages of a hand-off.

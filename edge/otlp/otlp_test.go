@@ -26,7 +26,7 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/modules"
-	"github.com/verge-id/verge/edge/tracing/otlp"
+	"github.com/verge-id/verge/edge/otlp"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"

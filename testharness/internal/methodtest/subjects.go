@@ -17,8 +17,8 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/estimatortest"
-	"github.com/verge-id/verge/testharness/methodtest/courier"
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/methodtest"
-	"github.com/verge-id/verge/testharness/methodtest/courier"
+	"github.com/verge-id/verge/testharness/courier"
+	"github.com/verge-id/verge/testharness/internal/methodtest"
 )
 
 // courierService is a service whose integrations have the courier as their method.

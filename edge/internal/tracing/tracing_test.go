@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/tracing"
+	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 

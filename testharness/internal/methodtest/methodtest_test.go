@@ -3,7 +3,7 @@ package methodtest_test
 import (
 	"testing"
 
-	"github.com/verge-id/verge/testharness/methodtest"
+	"github.com/verge-id/verge/testharness/internal/methodtest"
 )
 
 // The kinds of this release, natively on a store in memory. Package conformance runs them on every store and

@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/estimatortest"
-	"github.com/verge-id/verge/testharness/methodtest"
-	"github.com/verge-id/verge/testharness/methodtest/courier"
+	"github.com/verge-id/verge/testharness/internal/methodtest"
 )
 
 // handed is a session whose computer waits for a phone.
