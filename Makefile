@@ -26,8 +26,9 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # leases, so the short run has more of them at work than processors. GOGC saves most collections of small heaps.
 # The short run leaves out packages that have not changed since they last passed.
 #
-# The packages of DRIVEN start hundreds of processes of their own binary. Under the race detector they need an
-# hour, and the races of one process are found in the packages that it consists of.
+# The packages of DRIVEN start hundreds of processes of their own binary, and mostly wait for them, so more of
+# their tests run than there are processors. Under the race detector they need an hour, and the races of one
+# process are found in the packages that it consists of.
 DRIVEN := ./testharness/conformance ./cmd/verge
 SLOW   := ./kvadapters/redis ./cmd/verge/internal/demo ./kvadapters/kvcheck ./edge/workers \
 	./testharness/invariants ./edge/wasmhost ./edge/server ./kvadapters/postgres
@@ -35,7 +36,7 @@ OTHERS  = $(shell $(GO) list ./... | grep -v -e testharness/conformance$$ -e cmd
 TEST    = GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress $(GO) test -json
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
-	@code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) || code=1; \
+	@code=0; $(TEST) -count=1 -parallel 4 -timeout 60m $(DRIVEN) || code=1; \
 	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; exit $$code
 else
 	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
