@@ -27,7 +27,7 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # The short run leaves out packages that have not changed since they last passed.
 #
 # The packages of DRIVEN start hundreds of processes of their own binary, and mostly wait for them, so more of
-# their tests run than there are processors. Under the race detector they need an hour, and the races of one
+# their tests run than there are processors, beside all other packages. Under the race detector they need an hour, and the races of one
 # process are found in the packages that it consists of.
 DRIVEN := ./testharness/conformance ./cmd/verge
 SLOW   := ./kvadapters/redis ./cmd/verge/internal/demo ./kvadapters/kvcheck ./edge/workers \
@@ -36,8 +36,9 @@ OTHERS  = $(shell $(GO) list ./... | grep -v -e testharness/conformance$$ -e cmd
 TEST    = GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress $(GO) test -json
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
-	@code=0; $(TEST) -count=1 -parallel 4 -timeout 60m $(DRIVEN) || code=1; \
-	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; exit $$code
+	@$(TEST) -count=1 -parallel 4 -timeout 60m $(DRIVEN) & driven=$$!; code=0; \
+	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
+	wait $$driven || code=1; exit $$code
 else
 	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
