@@ -26,7 +26,8 @@ type checkable struct {
 func miniredisHere(t *testing.T) (*miniredis.Miniredis, checkable) {
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
-	return m, checkable{"redis://" + m.Addr(), func() map[string]string {
+	// A busy machine takes seconds for a reply.
+	return m, checkable{"redis://" + m.Addr() + "?read_timeout=5m", func() map[string]string {
 		keys := map[string]string{}
 		for _, key := range m.Keys() {
 			keys[key] = ""
