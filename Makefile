@@ -26,13 +26,13 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # leases, so the short run has more of them at work than processors. GOGC saves most collections of small heaps.
 # The short run leaves out packages that have not changed since they last passed.
 #
-# The packages of DRIVEN start hundreds of processes of their own binary, and mostly wait for them, so more of
-# their tests run than there are processors, beside all other packages. Under the race detector they need an hour, and the races of one
-# process are found in the packages that it consists of.
-DRIVEN := ./testharness/conformance ./cmd/verge
-SLOW   := ./kvadapters/redis ./cmd/verge/internal/demo ./kvadapters/kvcheck ./edge/workers \
-	./testharness/invariants ./edge/wasmhost ./edge/server ./kvadapters/postgres
-OTHERS  = $(shell $(GO) list ./... | grep -v -e testharness/conformance$$ -e cmd/verge$$)
+# The packages of DRIVEN mostly wait for processes, browsers and workerd, so they run beside all other packages,
+# and more of their tests at a time than there are processors. Under the race detector they need an hour, and it
+# would see only their own process. The packages that those processes consist of have it.
+DRIVEN := ./testharness/conformance ./cmd/verge ./cmd/verge/internal/demo ./edge/workers
+SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
+	./kvadapters/postgres
+OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
 TEST    = GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress $(GO) test -json
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
