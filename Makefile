@@ -26,9 +26,9 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # leases, so the short run has more of them at work than processors. GOGC saves most collections of small heaps.
 # The short run leaves out packages that have not changed since they last passed.
 #
-# The packages of DRIVEN mostly wait for processes, browsers and workerd, so they run beside all other packages,
-# and more of their tests at a time than there are processors. Under the race detector they need an hour, and it
-# would see only their own process. The packages that those processes consist of have it.
+# The packages of DRIVEN drive processes, browsers and workerd. Under the race detector they need an hour, and it
+# would see only their own process. The packages that those processes consist of have it. Both halves at the same
+# time load the machine so much that browsers and servers stop responding.
 DRIVEN := ./testharness/conformance ./cmd/verge ./cmd/verge/internal/demo ./edge/workers
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
@@ -36,9 +36,8 @@ OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
 TEST    = GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress $(GO) test -json
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
-	@$(TEST) -count=1 -parallel 4 -timeout 60m $(DRIVEN) & driven=$$!; code=0; \
-	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
-	wait $$driven || code=1; exit $$code
+	@code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) || code=1; \
+	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; exit $$code
 else
 	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
