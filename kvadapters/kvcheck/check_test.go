@@ -251,7 +251,7 @@ func TestAClockThatIsOff(t *testing.T) {
 	defer ticking.Wait()
 	defer close(stop)
 	var said bytes.Buffer
-	r := checkIn(t.Context(), scratchOn(t, target.url, "verge-check-x"), time.Minute, &said)
+	r := checkIn(t.Context(), scratchOn(t, target.url, "verge-check-x"), limit, &said)
 	wantInWords(t, said.String(), "clocks WARNING the server's is 1m30s ahead of")
 	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0],
 		"the clock of "+m.Addr()+" is 1m30s ahead of") {
@@ -304,7 +304,7 @@ func TestAStoreThatGoesAway(t *testing.T) {
 		}}
 	}}
 	var said bytes.Buffer
-	c := newCheck("store", s, Config{Now: time.Now, Timeout: time.Minute, Progress: NewText(&said)})
+	c := newCheck("store", s, Config{Now: time.Now, Timeout: limit, Progress: NewText(&said)})
 	c.eraseFor = time.Second
 	r := c.run(t.Context())
 	if r.OK || r.CleanedUp || !strings.Contains(r.Error, "could not clean up") {
@@ -328,7 +328,7 @@ func TestAFrozenServer(t *testing.T) {
 		}}
 	}}
 	var said bytes.Buffer
-	r := checkIn(t.Context(), s, time.Minute, &said)
+	r := checkIn(t.Context(), s, limit, &said)
 	thawed.Wait()
 	if r.OK || !r.CleanedUp || server.Do("dbsize").(int64) != 0 {
 		t.Errorf("ok %v, cleaned up %v, left %v, and said:\n%s", r.OK, r.CleanedUp, server.Do("keys", "*"),
@@ -384,7 +384,7 @@ func TestErasesWhenNothingIsUnderWay(t *testing.T) {
 		s := &erasing{bent{inMemory{}, func(store kv.KV) kv.KV {
 			return slow{ending(store), &underWay}
 		}}, &underWay, nil}
-		r := checkIn(ctx, s, time.Minute, io.Discard)
+		r := checkIn(ctx, s, limit, io.Discard)
 		if !slices.Equal(s.seen, []int64{0, 0}) || r.OK {
 			t.Errorf("ended at commit %d: erased while %v writes were under way, want none twice; ok %v",
 				at, s.seen, r.OK)
