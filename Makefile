@@ -27,8 +27,8 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # The short run leaves out packages that have not changed since they last passed.
 #
 # The packages of DRIVEN drive processes, browsers and workerd. Under the race detector they need an hour, and it
-# would see only their own process. The packages that those processes consist of have it. Both halves at the same
-# time load the machine so much that browsers and servers stop responding.
+# would see only their own process. So it sees the packages that those processes consist of, and the conformance
+# suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
 DRIVEN := ./testharness/conformance ./cmd/verge ./cmd/verge/internal/demo ./edge/workers
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
@@ -37,7 +37,9 @@ TEST    = GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/prog
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
 	@code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) || code=1; \
-	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; exit $$code
+	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
+	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
+		|| code=1; exit $$code
 else
 	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
