@@ -4,7 +4,7 @@
 //
 // Make a service with [New], and call [Service.Handle] for every request. The host also runs due tasks, which
 // are webhooks and timers of expiry: [Service.Claim], [Service.Run] and [Service.Defer] with as much
-// concurrency as the host has, or [Service.RunDue] one after the other.
+// concurrency as the host has, or [Service.RunDue] one at a time.
 //
 // CONTRACT.md in this folder has the rules for publishers, operators and hosts. RATIONALE.md has the reasons
 // for the design. SECURITY.md has the threats and their proofs.

@@ -60,7 +60,7 @@ var (
 )
 
 // ofNetHTTP has the cases that net/http decides in its own way: it ends a connection with a repeated setting,
-// and responds 400 to a header that HTTP/2 does not have, where h2spec wants the stream reset.
+// and responds 400 to a header that HTTP/2 does not have, where h2spec expects a reset of the stream.
 var ofNetHTTP = []string{
 	"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
 	"Sends a HEADERS frame that contains the connection-specific header field",

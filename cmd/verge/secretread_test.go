@@ -18,8 +18,8 @@ var readings = []struct{ rule, before, behind, says string }{
 	{rule: "contract 13: UTF-16", before: "\xff\xfe", says: "it is in UTF-16; save it as UTF-8"},
 }
 
-// TestSecretsFromOutside: every secret is read in the same way from every source, and a rejected one is
-// refused by --check in the same words.
+// TestSecretsFromOutside: every secret is read in the same way from every source, and --check rejects a
+// faulty one in the same words.
 func TestSecretsFromOutside(t *testing.T) {
 	config := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
 	inFile := strings.Replace(config, `secret_env = "HOOK"`, `secret_file = "/secret"`, 1)

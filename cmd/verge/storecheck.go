@@ -21,8 +21,8 @@ const storeCheckTime = 5 * time.Second
 
 // compareStore prints which key of the ring seals, and whether a bolt store is there yet. If the store is
 // there, it compares the ring with the store's set of keys, and store.partitions with the number that the
-// store's sessions use, and lists the removals from the file. It changes nothing there. A store that does not
-// answer, or that another process has open, is not an error of the configuration: compareStore prints it and
+// store's sessions use, and lists the removals from the file. It only reads there. A store that does not
+// respond, or that another process has open, is not an error of the configuration: compareStore prints it and
 // returns nil.
 func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
 	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]

@@ -8,8 +8,8 @@ import (
 )
 
 // Discard ends the box or hand-off of that handle without a result, because its verdict no longer counts. It
-// counts no attempt. It returns the record that holds then. If the session waits for another one meanwhile or
-// has ended, it changes nothing.
+// counts no attempt. It returns the record that holds then. If the session has ended, or waits for another
+// one by then, the record stays unchanged.
 func (l *Lifecycle) Discard(ctx context.Context, s Session, handle string) (r session.Record, err error) {
 	for range maxRaces {
 		var version string

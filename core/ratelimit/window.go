@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Window counts the faults of client addresses, in fixed periods of the clock. Unlike a Rule, it gives
-// nothing back before the period ends. So a client that has reached the limit stays there for the rest of it.
+// Window counts the faults of client addresses, in fixed periods of the clock. Unlike a Rule, it releases no
+// count before the period ends. So a client that has reached the limit stays there for the rest of it.
 type Window struct {
 	Limiter *Limiter
 	Name    string // of the counters, as in Rule

@@ -142,7 +142,7 @@ type HandClaims struct {
 	Verdict int    `json:"vd,omitempty"` // a method.Verdict
 	Reason  string `json:"wy,omitempty"` // a method.Reason
 
-	// Basis is the basis of the verdict. Zero in hand-offs of an earlier release.
+	// Basis is the basis of the verdict. Zero in those of an earlier release.
 	Basis verdict.Basis `json:"by,omitzero"`
 
 	// For the log, as method.Decision has them.

@@ -380,16 +380,16 @@ var phone = foothold{"The holder of a hand-off link", []row{
 			"testharness/internal/methodtest:TestAWalletOnThePhone"},
 	},
 	{
-		says:  "A look at the link changes no state.",
+		says:  "GET and HEAD of the link change no state.",
 		tries: "GET and HEAD, as of a link scanner, and a form that another site posts",
 		gets:  "a page, or 403, and no commit",
 		proof: []string{"testharness/internal/methodtest:TestTheLinkForThePhoneIsLookedAt",
 			"testharness/internal/methodtest:TestHandOffsThatAreNone"},
 	},
 	{
-		says: "A person who receives the link of another person's session, and confirms that the " +
-			"own computer shows its number, is verified for that session: the page names the " +
-			"site and warns.",
+		says: "A victim who receives the link of an attacker's session, and confirms that the " +
+			"victim's computer shows its number, is verified for that session. The page names " +
+			"the site and warns.",
 		tries: "to have a victim's phone prove for one's own session",
 		gets: "a page that names the site, shows the number and warns, and nothing until the " +
 			"victim confirms",
@@ -575,8 +575,8 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 		},
 	},
 	{
-		says: "A stolen key of this publisher does everything that the publisher can do, until " +
-			"five seconds after it is revoked.",
+		says: "A stolen key of this publisher has all rights of the publisher, until five " +
+			"seconds after it is revoked.",
 		tries: "a stolen key, before and after the operator revokes it",
 		gets:  "sessions and results, then 401",
 		do: func(t *testing.T) {

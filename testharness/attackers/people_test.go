@@ -256,7 +256,7 @@ func revokeToken(s *service, cookie, path string) string {
 
 var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 	{
-		says:  "It works once. A look at it does not use it.",
+		says:  "It works once. GET and HEAD do not use it.",
 		tries: "a link that was looked at, twenty times at once at two instances, and once more",
 		gets:  "one session",
 		do: func(t *testing.T) {
@@ -303,7 +303,7 @@ var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 var stolenToken = foothold{"The thief of an operator token", []row{
 	{
 		says: "They have the rights of its role, until it is revoked. That ends immediately all " +
-			"sessions, links and invitations that depend on it. The members whom they let in " +
+			"sessions, links and invitations that depend on it. Members that they admitted " +
 			"stay.",
 		tries: "a session, a sign-in link and an invitation made with it, after it is revoked",
 		gets:  "401, the page to sign in, and pages that say that they do not work any more",

@@ -33,11 +33,10 @@ import (
 
 // The tests of this package run on the store that VERGE_HARNESS_KV names, and
 // on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
-// cluster or postgres. There, every harness uses a prefix or schema of its own, and does not
-// remove what it wrote. VERGE_HARNESS_ENGINE says what runs the core: nothing
-// (natively), wasm (a guest of this process), or workerd (a Worker, which has a
-// store of its own). VERGE_HARNESS_TURN names the column of TestEngines whose share of
-// the methods' cases runs. If it names none, all run.
+// cluster or postgres. There, every harness uses its own prefix or schema, and does not remove what it wrote.
+// VERGE_HARNESS_ENGINE says what runs the core: nothing (natively), wasm (a guest of this process), or
+// workerd (a Worker, which has a store of its own). VERGE_HARNESS_TURN names the column of TestEngines whose
+// share of the methods' cases runs. If it names none, all run.
 var (
 	engineTurn = os.Getenv("VERGE_HARNESS_TURN")
 	engineName = os.Getenv("VERGE_HARNESS_KV")

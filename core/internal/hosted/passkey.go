@@ -78,7 +78,7 @@ func (v *visit) proves(d method.Decision) verdict.Basis {
 }
 
 // standing reports whether the trust behind a passkey still holds. A sandbox verifies no user, so outside of
-// dev it stands behind no passkey.
+// dev no passkey counts by it.
 func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
 	publisher, err := h.Directory.ReadPublisher(ctx, p.Publisher)
 	switch {

@@ -1,7 +1,7 @@
-// Package verdict has the basis of a verdict: the settings and the trust by which a method judged it. The
-// core stores the basis with each verdict that is used later: a response that waits for its browser, a
-// verdict of a phone, the outcome of a session, and a passkey. Each later use compares the basis with the
-// settings and the trust of that time.
+// Package verdict has the basis of a verdict: the method's settings and the trust of that time. The core
+// stores the basis with each verdict that is used later: a response that waits for its browser, a verdict of
+// a phone, the outcome of a session, and a passkey. Each later use compares the basis with the settings and
+// the trust of that time.
 package verdict
 
 import (
@@ -11,8 +11,7 @@ import (
 	"encoding/json"
 )
 
-// Basis has the settings and the trust by which a verdict was judged. The zero Basis belongs to no verdict,
-// so it never holds.
+// Basis has the settings and the trust of a verdict. The zero Basis belongs to no verdict, so it never holds.
 type Basis struct {
 	Method string `json:"method"` // its name
 	Kind   string `json:"kind,omitempty"`

@@ -76,7 +76,8 @@ func settings(members map[string]any) json.RawMessage {
 	return b
 }
 
-// pretend plays the other sides. It verifies no user: whoever sits at the browser says what is answered.
+// pretend simulates the bank, the estimator and the wallet. It verifies no user: the person at the browser
+// chooses the responses.
 type pretend struct {
 	site      *Site
 	bank      *oidctest.Provider
