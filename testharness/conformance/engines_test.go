@@ -212,6 +212,7 @@ var once = map[string]string{
 	"TestEngines":                    "runs the engines",
 	"TestEveryTestIsInASuite":        "no store",
 	"TestTally":                      "no store",
+	"TestComplaints_LongLog":         "no store",
 	"TestTheShortRunAsksEveryEngine": "no store",
 	"TestWalkInAGuest":               "is about one engine",
 	"TestEveryBitOfAToken":           "in memory: asks too often, and is not about the store",
@@ -452,35 +453,57 @@ func table(columns []column) string {
 	return out.String() + notes.String()
 }
 
-// complaints is the beginning of a child's output, without what went well. Of the
-// service's log it has the errors, except those of single requests.
+// complaints returns the parts of a child's output that explain its failures: the first errors of the
+// service's log, without those of single requests, and then the lines of the tests, because a runner shows
+// the end.
 func complaints(output string) string {
-	const most = 30_000
-	var out strings.Builder
+	const most = 15_000 // bytes of each
+	var logged, tests strings.Builder
 	of, said := "", ""
 	for line := range strings.Lines(output) {
 		trimmed := strings.TrimLeft(line, " ")
-		if strings.HasPrefix(trimmed, "=== ") {
+		switch {
+		case strings.HasPrefix(trimmed, "=== "):
 			of = line
 			continue
-		}
-		logged := strings.HasPrefix(trimmed, `{"time":`)
-		failure := strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, `"msg":"request failed"`)
-		if strings.HasPrefix(trimmed, "--- PASS") || trimmed == "PASS\n" || logged && !failure {
+		case strings.HasPrefix(trimmed, "--- PASS") || trimmed == "PASS\n":
+			continue
+		case strings.HasPrefix(trimmed, `{"time":`):
+			if strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, `"msg":"request failed"`) {
+				addUpTo(&logged, line, most)
+			}
 			continue
 		}
 		m := current.FindStringSubmatch(strings.TrimSpace(of))
 		if m != nil && m[1] != said && !strings.HasPrefix(trimmed, "--- ") {
 			said = m[1]
-			out.WriteString(said + "\n")
+			addUpTo(&tests, said+"\n", most)
 		}
-		if out.Len()+len(line) > most {
-			out.WriteString("… and more\n")
-			break
-		}
-		out.WriteString(line)
+		addUpTo(&tests, line, most)
 	}
-	return out.String()
+	return logged.String() + tests.String()
+}
+
+// addUpTo adds a line while b has room for it, and a note instead of the first line without room.
+func addUpTo(b *strings.Builder, line string, most int) {
+	const note = "… and more\n"
+	switch {
+	case strings.HasSuffix(b.String(), note):
+	case b.Len()+len(line) > most:
+		b.WriteString(note)
+	default:
+		b.WriteString(line)
+	}
+}
+
+func TestComplaints_LongLog(t *testing.T) {
+	log := `        {"time":"2026-11-21T03:50:56Z","level":"ERROR","msg":"key ring"}` + "\n"
+	got := complaints("=== RUN   TestWalk\n" + strings.Repeat(log, 1000) + "    walk_test.go:27: callback\n" +
+		"--- FAIL: TestWalk (0.02s)\n")
+	end := "… and more\nTestWalk\n    walk_test.go:27: callback\n--- FAIL: TestWalk (0.02s)\n"
+	if !strings.HasSuffix(got, end) || len(got) > 16_000 {
+		t.Errorf("%d bytes, which end with %q", len(got), got[max(0, len(got)-200):])
+	}
 }
 
 func TestTally(t *testing.T) {
