@@ -19,6 +19,7 @@ import (
 
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -104,9 +105,11 @@ func evaluate[T any](p *consoleUser, script string) T {
 
 func (p *consoleUser) at() string { p.t.Helper(); return evaluate[string](p, `location.href`) }
 
+const pageText = `(document.body?.innerText ?? "")`
+
 func (p *consoleUser) text() string {
 	p.t.Helper()
-	return strings.Join(strings.Fields(evaluate[string](p, `document.body?.innerText ?? ""`)), " ")
+	return strings.Join(strings.Fields(evaluate[string](p, pageText)), " ")
 }
 
 // open shows a page, given by its address or by its path.
@@ -154,7 +157,7 @@ func (p *consoleUser) send(action string, pairs ...string) {
 	p.press(form + `button[type="submit"]`)
 }
 
-// reads holds the page to what it says.
+// reads fails the test if the page lacks one of the parts.
 func (p *consoleUser) reads(parts ...string) {
 	p.t.Helper()
 	text := p.text()
@@ -163,6 +166,35 @@ func (p *consoleUser) reads(parts ...string) {
 			p.t.Fatalf("the page at %s does not say %q: %s", p.at(), part, text)
 		}
 	}
+}
+
+// arrives waits until the browser has gone on by itself to such an address and has loaded the page.
+func (p *consoleUser) arrives(part string) {
+	p.t.Helper()
+	p.waits("get to "+part, `location.href`, part)
+}
+
+func (p *consoleUser) says(text string) {
+	p.t.Helper()
+	p.waits("say "+text, pageText+`.replace(/\s+/g, " ")`, text)
+}
+
+// waits waits until a script returns the part on a page that is loaded. Between two pages a browser has no
+// body, or cannot run a script at all; both are errors here, and it asks again.
+func (p *consoleUser) waits(what, script, part string) {
+	p.t.Helper()
+	var got string
+	var err error
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("%s does not %s: the last answer was %q, %v", p.at(), what, got, err)
+		}
+	}()
+	wait.Until(p.t, what, func() bool {
+		got, err = chromedp.Run(p.ctx,
+			chromedp.Evaluate[string](`document.readyState === "complete" ? `+script+` : ""`))
+		return err == nil && strings.Contains(got, part)
+	})
 }
 
 func (p *consoleUser) secret() string {

@@ -139,9 +139,7 @@ func (w *consoleWalk) try() {
 	m.look("session-pending")
 	m.open(access)
 	m.press(`form[data-outcome="approve"] button`)
-	wait.Until(w.t, "the browser comes back to the console", func() bool {
-		return strings.HasPrefix(m.at(), w.home+"/test?")
-	})
+	m.arrives(w.home + "/test?")
 	m.reads("You are back from your test session", "Completed")
 	m.look("test-back")
 	m.open(w.home + "/sessions")

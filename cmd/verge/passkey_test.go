@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
@@ -173,32 +171,4 @@ func (u *passkeyUser) appears(selector string) {
 	u.t.Helper()
 	script := "String(document.querySelector(`" + selector + "`)?.hidden)"
 	u.waits("show "+selector, script, "false")
-}
-
-func (u *passkeyUser) arrives(part string) {
-	u.t.Helper()
-	u.waits("get to "+part, `location.href`, part)
-}
-
-func (u *passkeyUser) says(text string) {
-	u.t.Helper()
-	u.waits("say "+text, `document.body.innerText.replace(/\s+/g, " ")`, text)
-}
-
-// waits until a script returns that part on a page that is loaded. Between two pages a browser has no body,
-// or cannot run a script at all; both are errors here, and it asks again.
-func (u *passkeyUser) waits(what, script, part string) {
-	u.t.Helper()
-	var got string
-	var err error
-	until := time.Now().Add(20 * time.Second)
-	for ; time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		got, err = chromedp.Run(u.ctx,
-			chromedp.Evaluate[string](`document.readyState === "complete" ? `+script+` : ""`))
-		if err == nil && strings.Contains(got, part) {
-			return
-		}
-	}
-	u.t.Logf("the last answer was %q, %v", got, err)
-	u.t.Fatalf("contract 38: %s does not %s: %s", u.at(), what, u.text())
 }
