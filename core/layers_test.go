@@ -39,7 +39,6 @@ var floors = []string{
 	"core/internal/mdoc",
 	"core/internal/templrt",
 	"core/language",
-	"core/reply",
 	"core/problem",
 	"core/webhook",
 	"core/internal/mend",
@@ -83,13 +82,12 @@ var leaves = map[string][]string{
 	"core/internal/weburl":   nil,
 	"core/kv":                nil,
 	"core/host":              {"core/kv"},
-	"core/web":               nil,
+	"core/web":               {"core/instant"},
 	"core/cbor":              nil,
 	"core/internal/webauthn": {"core/cbor", "core/internal/strict64", "core/web", "core/internal/weburl"},
 	"core/internal/templrt":  nil,
 	"core/language":          {"core/web"},
 	"core/problem":           nil,
-	"core/reply":             {"core/instant", "core/web"},
 	"core/webhook":           {"core/instant", "core/problem", "core/uuid"}, // publishers import it
 	"core/internal/verdict":  nil,
 	"core/secret":            nil,
@@ -293,7 +291,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return ""
 		}
 		if !under("edge") && !under("wasm/abi") && !under("wasm/effect") && !under("wasm/cursor") &&
-			!slices.Contains([]string{"core/web", "core/reply", "core/host", "core/kv", "core/problem",
+			!slices.Contains([]string{"core/web", "core/host", "core/kv", "core/problem",
 				"core/pemfile"},
 				imported) {
 			return "the edge knows the core by its leaves alone"

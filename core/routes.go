@@ -10,7 +10,6 @@ import (
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
@@ -38,7 +37,7 @@ func onConsole(on string, page console.Handler) handler {
 	return func(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 		*web.Response, api.Lines, error) {
 		if s.consoleOn != on {
-			return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+			return nil, nil, web.ErrNoPath
 		}
 		return s.api.Serve(ctx, req, maxBody,
 			api.Page(func() *web.Response { return page(s.console, ctx, req) }))
@@ -112,10 +111,10 @@ func (s *Service) route(ctx context.Context, req *web.Request) (*web.Response, a
 	case route != nil:
 		return route.Handle(s, ctx, req, route.BodyLimit())
 	case allow != nil:
-		return nil, nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
+		return nil, nil, &web.Error{Code: web.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method. Allow says which it does."}
 	}
-	return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+	return nil, nil, web.ErrNoPath
 }
 
 func onAPI(h api.Handler) handler {

@@ -8,7 +8,6 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -43,7 +42,7 @@ func checkContact(contact string, wrong *problem.List) {
 // securityText answers GET on security.txt, or returns 404 without a contact.
 func securityText(s *Service, _ context.Context, _ *web.Request, _ int) (*web.Response, api.Lines, error) {
 	if s.contact == "" {
-		return nil, nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+		return nil, nil, web.ErrNoPath
 	}
 	// Until midnight, so that everyone who asks on one day gets the same file.
 	expires := s.host.Now().UTC().Truncate(24 * time.Hour).Add(securityLife)

@@ -27,7 +27,6 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/usage"
@@ -215,12 +214,12 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 	var resp *web.Response
 	var header api.Lines
 	if err == nil && len(req.Body) > 0 && req.IsEncoded() {
-		err = reply.Encoded
+		err = web.ErrEncoded
 	}
 	if err == nil {
 		resp, header, err = serve(ctx, req)
 	}
-	correlation := reply.CorrelationID(req.Header)
+	correlation := web.CorrelationID(req.Header)
 	switch {
 	case errors.Is(err, host.ErrKeyAwaited):
 		err = errors.Join(keyAwaited, err)
@@ -228,9 +227,9 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 		err = errors.Join(storeNotTrusted, err)
 	}
 	if err != nil {
-		e := reply.AsError(err, kv.Failed(err) ||
+		e := web.AsError(err, kv.Failed(err) ||
 			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-		if e.Code == reply.Internal || e.Code == reply.Unavailable {
+		if e.Code == web.Internal || e.Code == web.Unavailable {
 			level := slog.LevelError
 			if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 				level = slog.LevelDebug // the watchers of the store and the ring report it once
@@ -257,12 +256,12 @@ func (s *Service) answer(ctx context.Context, req *web.Request,
 }
 
 // keyAwaited is what a caller is told whose token is sealed with a key that this instance has not read yet.
-var keyAwaited = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
+var keyAwaited = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 	Message: "This instance has not read the newest key of its key ring yet; nothing was granted. Try again."}
 
 // storeNotTrusted is what a caller is told where the store holds a record that this service did not write. To
 // the caller this is like a store that does not answer: nothing is known, and nothing is granted.
-var storeNotTrusted = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
+var storeNotTrusted = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 	Message: "The service cannot rely on what its store holds for this request; nothing was granted. " +
 		"If it stays so, tell the operator the request id."}
 

@@ -17,7 +17,6 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/storewatch"
@@ -33,7 +32,7 @@ type AdminEndpoint struct {
 	// Answer carries out the operation of the request's method, for a caller who may do it. It returns what
 	// goes into the JSON answer, or what the caller is told. It sets Changed of the call if it has changed
 	// something, and then the audit has the operation.
-	Answer func(ctx context.Context, c *Call) (any, *reply.Error)
+	Answer func(ctx context.Context, c *Call) (any, *web.Error)
 }
 
 // Call is a request for an AdminEndpoint.
@@ -61,7 +60,7 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 		v, e := any(nil), notThatMethod(endpoint)
 		switch {
 		case known && req.IsEncoded():
-			e = reply.Encoded
+			e = web.ErrEncoded
 		case known:
 			v, e = endpoint.Answer(ctx, c)
 		}
@@ -74,7 +73,7 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 		if e != nil {
 			return refuse(ctx, req, c.ID, e)
 		}
-		return withIDs(reply.JSON(200, v), req, c.ID)
+		return withIDs(web.JSON(200, v), req, c.ID)
 	}
 }
 
@@ -135,28 +134,28 @@ func (s *Service) askWho(
 
 // The answers to a caller whose token the engine could not judge.
 var (
-	noAnswer = &reply.Error{Code: reply.Unavailable, RetryAfter: 1,
+	noAnswer = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 		Message: "The service cannot tell whose token this is just now; nothing was done. Try again."}
-	oldModule = &reply.Error{Code: reply.Forbidden,
+	oldModule = &web.Error{Code: web.Forbidden,
 		Message: "The module in use is of an earlier release, which cannot tell what this " +
 			"token may do here. Use the operator token of the configuration."}
 )
 
-func notThatMethod(endpoint AdminEndpoint) *reply.Error {
-	return &reply.Error{Code: reply.MethodNotAllowed, Allow: slices.Sorted(maps.Keys(endpoint.Operations)),
+func notThatMethod(endpoint AdminEndpoint) *web.Error {
+	return &web.Error{Code: web.MethodNotAllowed, Allow: slices.Sorted(maps.Keys(endpoint.Operations)),
 		Message: "This path does not take that method."}
 }
 
 // refuse tells the caller and the request's line in the log (contract 48).
-func refuse(ctx context.Context, req *web.Request, id string, e *reply.Error) *web.Response {
+func refuse(ctx context.Context, req *web.Request, id string, e *web.Error) *web.Response {
 	server.About(ctx, host.About{Code: string(e.Code)})
-	return withIDs(e.Response(id, reply.CorrelationID(req.Header)), req, id)
+	return withIDs(e.Response(id, web.CorrelationID(req.Header)), req, id)
 }
 
 // withIDs adds the ids of contract 4 to an answer.
 func withIDs(resp *web.Response, req *web.Request, id string) *web.Response {
 	resp.Header.Set("X-Request-Id", id)
-	if correlation := reply.CorrelationID(req.Header); correlation != "" {
+	if correlation := web.CorrelationID(req.Header); correlation != "" {
 		resp.Header.Set("X-Correlation-Id", correlation)
 	}
 	return resp

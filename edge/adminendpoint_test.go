@@ -19,7 +19,6 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
@@ -87,7 +86,7 @@ func (f *filling) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // answer is that of the path: its request may be refused, too.
-func (o *endpointTest) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
+func (o *endpointTest) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.did = append(o.did, c.Method+" by "+c.Operator)
@@ -99,7 +98,7 @@ func (o *endpointTest) answer(ctx context.Context, c *edge.Call) (any, *reply.Er
 		}
 	}
 	if err != nil || string(b) == "bad" {
-		return nil, &reply.Error{Code: reply.BackupRefused, Message: "It is bad."}
+		return nil, &web.Error{Code: web.BackupRefused, Message: "It is bad."}
 	}
 	return map[string]int{"bytes": len(b)}, nil
 }
@@ -423,15 +422,15 @@ func TestOnlyAClearYesLetsIn(t *testing.T) {
 		status int
 	}{
 		{"the module is of a release that does not know the question",
-			(&reply.Error{Code: reply.NotFound}).Response("req_x", ""), 403},
+			(&web.Error{Code: web.NotFound}).Response("req_x", ""), 403},
 		{"the module does not know the operation",
-			(&reply.Error{Code: reply.InvalidRequest}).Response("req_x", ""), 400},
+			(&web.Error{Code: web.InvalidRequest}).Response("req_x", ""), 400},
 		{"the engine gives no answer", nil, 503},
 		{"the engine is busy", &web.Response{Status: 503}, 503},
 		{"the engine fails", &web.Response{Status: 500}, 500},
 		{"a malformed answer", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")},
 			503},
-		{"an answer about nobody", reply.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
+		{"an answer about nobody", web.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
 		{"an answer without a status", &web.Response{Header: web.Header{}}, 500},
 		{"no content", &web.Response{Status: 204, Header: web.Header{}}, 503},
 		{"it is elsewhere", &web.Response{Status: 302, Header: web.Header{}}, 503},

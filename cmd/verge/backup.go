@@ -9,8 +9,8 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -31,14 +31,14 @@ func (b *backups) adminEndpoint() edge.AdminEndpoint {
 		Operations: map[string]operate.Operation{"POST": operate.BackupMake}}
 }
 
-func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
+func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	switch {
 	case b.store == nil:
-		return nil, &reply.Error{Code: reply.BackupRefused, Message: "The store is " + string(b.at.Kind) +
+		return nil, &web.Error{Code: web.BackupRefused, Message: "The store is " + string(b.at.Kind) +
 			" and not bolt: it has ways of its own to make a backup. OPERATING.md names them, " +
 			"under \"Backup\"."}
 	case !b.one.TryLock():
-		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
+		return nil, &web.Error{Code: web.Unavailable, RetryAfter: 5,
 			Message: "Another backup is being made; try again when that is over."}
 	}
 	defer b.one.Unlock()
@@ -46,7 +46,7 @@ func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) 
 	made, err := b.store.Backup(ctx, path)
 	if err != nil {
 		b.log.Error("there is no backup", "error", err.Error(), "request_id", c.ID)
-		return nil, &reply.Error{Code: reply.Unavailable, RetryAfter: 60,
+		return nil, &web.Error{Code: web.Unavailable, RetryAfter: 60,
 			Message: "The backup could not be made. The server's log says why."}
 	}
 	c.Changed = path

@@ -13,7 +13,6 @@ import (
 
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	secrets "github.com/verge-id/verge/core/secret"
 	"github.com/verge-id/verge/core/web"
 )
@@ -65,7 +64,7 @@ func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == 
 // Routes lists the routes of operators, for the server in front of an engine.
 func Routes() web.Listing { return routes.Listing() }
 
-// Handle answers one request; an *reply.Error among the errors is for the caller.
+// Handle answers one request; an *web.Error among the errors is for the caller.
 func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
 	route, id, allow := routes.Find(req)
 	switch {
@@ -80,10 +79,10 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	}
 	switch {
 	case route != nil && len(req.Body) > 0 && !req.TakenAsJSON():
-		return nil, &reply.Error{Code: reply.UnsupportedMediaType,
+		return nil, &web.Error{Code: web.UnsupportedMediaType,
 			Message: "Send the body as application/json; with curl: -H 'Content-Type: application/json'."}
 	case route != nil && len(req.Body) > route.BodyLimit():
-		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(route.BodyLimit())}
+		return nil, &web.Error{Code: web.PayloadTooLarge, Message: web.LargerThan(route.BodyLimit())}
 	case route != nil:
 		c, err := newCall(ctx, req, who, id)
 		if err != nil {
@@ -92,10 +91,10 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 		resp, err := route.Handle(a, c)
 		return resp, told(err, thing(route.Pattern))
 	case allow != nil:
-		return nil, &reply.Error{Code: reply.MethodNotAllowed, Allow: allow,
+		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
 	}
-	return nil, &reply.Error{Code: reply.NotFound, Message: reply.NoSuchPath}
+	return nil, web.ErrNoPath
 }
 
 // thing is what a path names, for the message that there is none.
@@ -161,7 +160,7 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	return who, nil
 }
 
-var errNoToken = &reply.Error{Code: reply.Unauthorized,
+var errNoToken = &web.Error{Code: web.Unauthorized,
 	Message: `Send the operator token as "Authorization: Bearer …".`}
 
 // refusal returns the error for an address whose tokens are not judged.
@@ -169,7 +168,7 @@ func refusal(wait time.Duration, err error) error {
 	if err != nil || wait == 0 {
 		return err
 	}
-	return &reply.Error{Code: reply.RateLimited, RetryAfter: int((wait + time.Second - 1) / time.Second),
+	return &web.Error{Code: web.RateLimited, RetryAfter: int((wait + time.Second - 1) / time.Second),
 		Message: "Too many wrong operator tokens came from this address, so no token from it is checked. " +
 			"Retry-After has the time until they are checked again."}
 }

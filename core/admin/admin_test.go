@@ -24,7 +24,6 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -111,7 +110,7 @@ type question struct {
 
 // send sends a request and returns the answer as a caller gets it. It holds the answer against the
 // description.
-func (w *world) send(t testing.TB, q question) (*web.Response, *reply.Error) {
+func (w *world) send(t testing.TB, q question) (*web.Response, *web.Error) {
 	t.Helper()
 	path, query, _ := strings.Cut(q.path, "?")
 	req := &web.Request{Method: q.method, Path: path, Query: query, Body: []byte(q.body), Client: from,
@@ -120,9 +119,9 @@ func (w *world) send(t testing.TB, q question) (*web.Response, *reply.Error) {
 		req.Header["If-Match"] = []string{q.match}
 	}
 	resp, err := w.Handle(ctx, req)
-	var e *reply.Error
+	var e *web.Error
 	if err != nil {
-		e = reply.AsError(err, kv.Failed(err))
+		e = web.AsError(err, kv.Failed(err))
 		resp = e.Response("req_x", "")
 	}
 	readOpenAPI(t).hold(t, req, resp)
@@ -136,7 +135,7 @@ func (w *world) send(t testing.TB, q question) (*web.Response, *reply.Error) {
 
 // ask sends a request with the operator token, for whatever version there is. The body of a 200 goes into
 // into.
-func (w *world) ask(t testing.TB, method, path, body string, into any) *reply.Error {
+func (w *world) ask(t testing.TB, method, path, body string, into any) *web.Error {
 	t.Helper()
 	resp, e := w.send(t, question{operator, method, path, body, "*"})
 	if e != nil {
@@ -159,7 +158,7 @@ func (w *world) must(t testing.TB, method, path, body string, into any) {
 	}
 }
 
-func (w *world) refused(t testing.TB, code reply.Code, method, path, body string) *reply.Error {
+func (w *world) refused(t testing.TB, code web.Code, method, path, body string) *web.Error {
 	t.Helper()
 	e := w.ask(t, method, path, body, nil)
 	if e == nil || e.Code != code {
@@ -185,8 +184,8 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 		for _, header := range headers {
 			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
-				var e *reply.Error
-				if !errors.As(err, &e) || e.Code != reply.Unauthorized || resp != nil {
+				var e *web.Error
+				if !errors.As(err, &e) || e.Code != web.Unauthorized || resp != nil {
 					t.Errorf("contract 5, 401: token %q, %v on %s: %v", token, header, path, err)
 				}
 			}
@@ -202,14 +201,14 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	w := newWorld(t)
 	w.Guard.Limit = ratelimit.PerMinute(20)
 	w.Clock.Advance(time.Minute - w.Clock.Now().Sub(w.Clock.Now().Truncate(time.Minute)) + 10*time.Second)
-	ask := func(token, from string) (reply.Code, int) {
+	ask := func(token, from string) (web.Code, int) {
 		header := web.Header{}
 		if token != "none" {
 			header.Set("Authorization", "Bearer "+token)
 		}
 		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: header,
 			Client: netip.MustParseAddr(from)})
-		var e *reply.Error
+		var e *web.Error
 		if errors.As(err, &e) {
 			return e.Code, e.RetryAfter
 		}
@@ -221,17 +220,17 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 		if got, _ := ask(operator, address); got != "" {
 			t.Fatalf("contract 30: the right token is counted: %s", got)
 		}
-		if got, _ := ask("none", address); got != reply.Unauthorized {
+		if got, _ := ask("none", address); got != web.Unauthorized {
 			t.Fatalf("contract 30: a request without a token is counted: %s", got)
 		}
 	}
 	for n, guess := range []string{"", operator + "x", operator[:len(operator)-1]} {
-		if got, _ := ask(guess, address); got != reply.Unauthorized {
+		if got, _ := ask(guess, address); got != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %s", n+1, got)
 		}
 	}
 	for n := range 17 {
-		if got, _ := ask("guess", address); got != reply.Unauthorized {
+		if got, _ := ask("guess", address); got != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %s", n+4, got)
 		}
 		w.Clock.Advance(2 * time.Second) // as a rate of 20 a minute this would give back some
@@ -239,7 +238,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	reads := w.Store.Calls()
 	for range 3000 {
 		for _, token := range []string{"guess", operator} {
-			if got, wait := ask(token, address); got != reply.RateLimited || wait != 16 {
+			if got, wait := ask(token, address); got != web.RateLimited || wait != 16 {
 				t.Fatalf("contract 30: %.5s… behind 20 guesses: %s, %d s", token, got, wait)
 			}
 		}
@@ -247,7 +246,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	if w.Store.Calls() != reads {
 		t.Error("contract 30: tokens of a locked address are checked")
 	}
-	if got, _ := ask(operator, "2001:db8::ffff"); got != reply.RateLimited {
+	if got, _ := ask(operator, "2001:db8::ffff"); got != web.RateLimited {
 		t.Errorf("contract 30: the same /64: %s", got)
 	}
 	if got, _ := ask(operator, another); got != "" {
@@ -276,7 +275,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 		t.Errorf("contract 30: the right token after the minute: %s", got)
 	}
 	for range 2 {
-		if got, _ := ask("guess", address); got != reply.Unauthorized {
+		if got, _ := ask("guess", address); got != web.Unauthorized {
 			t.Errorf("contract 30: a guess after the minute: %s", got)
 		}
 	}
@@ -329,27 +328,27 @@ func TestRoutes(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""} {
 			if slices.Contains(want, method) {
-				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == reply.MethodNotAllowed {
+				if e := w.ask(t, method, path, "{}", nil); e != nil && e.Code == web.MethodNotAllowed {
 					t.Errorf("contract 5, 405: %s %s", method, path)
 				}
 				continue
 			}
-			if e := w.refused(t, reply.MethodNotAllowed, method, path, ""); e != nil &&
+			if e := w.refused(t, web.MethodNotAllowed, method, path, ""); e != nil &&
 				!slices.Equal(e.Allow, want) {
 				t.Errorf("contract 5, 405: %s allows %v, want %v", path, e.Allow, want)
 			}
 		}
 	}
 	// A placeholder between slashes may be empty: the handler says what is wrong.
-	e := w.refused(t, reply.NotFound, "POST", "/admin/v1/keys//revoke", "")
+	e := w.refused(t, web.NotFound, "POST", "/admin/v1/keys//revoke", "")
 	if e != nil && e.Message != "There is no such key." {
 		t.Errorf("a key without an id: %v", e)
 	}
-	w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
+	w.refused(t, web.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
 	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x",
 		"/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x", "/admin/v1/integrations/x/revoke",
 		"/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
-		w.refused(t, reply.NotFound, "GET", path, "")
+		w.refused(t, web.NotFound, "GET", path, "")
 	}
 }
 
@@ -382,8 +381,8 @@ func TestABodyMustBeSentAsJSON(t *testing.T) {
 		}
 		_, err := w.Handle(ctx, &web.Request{Method: "POST", Path: c.path, Body: []byte(c.body),
 			Header: header})
-		var e *reply.Error
-		if errors.As(err, &e) && e.Code == reply.UnsupportedMediaType != c.refused {
+		var e *web.Error
+		if errors.As(err, &e) && e.Code == web.UnsupportedMediaType != c.refused {
 			t.Errorf("contract 5, 415: POST %s as %q: %v, want refused %v", c.path, c.types, e, c.refused)
 		} else if e == nil && c.refused {
 			t.Errorf("contract 5, 415: POST %s as %q was accepted", c.path, c.types)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -27,7 +26,7 @@ type call struct {
 func newCall(ctx context.Context, req *web.Request, who operate.Actor, id string) (*call, error) {
 	query, err := url.ParseQuery(req.Query)
 	if err != nil {
-		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The query is not well formed."}
+		return nil, &web.Error{Code: web.InvalidRequest, Message: "The query is not well formed."}
 	}
 	return &call{ctx: ctx, req: req, who: who, id: id, query: query}, nil
 }
@@ -38,8 +37,8 @@ func (c *call) cursor() (operate.Cursor, error) {
 	if text := c.query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > operate.MaxLimit {
-			return cursor, &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid.",
-				Details: []reply.Detail{{Field: "limit", Code: "value",
+			return cursor, &web.Error{Code: web.InvalidRequest, Message: "The request is not valid.",
+				Details: []web.FieldError{{Field: "limit", Code: "value",
 					Message: "Must be a number from 1 to " + strconv.Itoa(operate.MaxLimit) + "."}}}
 		}
 		cursor.Limit = n
@@ -62,7 +61,7 @@ func (c *call) version() (string, error) {
 	inner, ok := strings.CutPrefix(text, `"`)
 	inner, ok2 := strings.CutSuffix(inner, `"`)
 	if !ok || !ok2 || inner == "" {
-		return "", &reply.Error{Code: reply.InvalidRequest,
+		return "", &web.Error{Code: web.InvalidRequest,
 			Message: `Say which version you change: send If-Match with the ETag of what you have read, or "*" for any.`}
 	}
 	return inner, nil
@@ -70,7 +69,7 @@ func (c *call) version() (string, error) {
 
 // versioned is an answer with its version.
 func versioned(v any, version string) *web.Response {
-	resp := reply.JSON(200, v)
+	resp := web.JSON(200, v)
 	resp.Header.Set("Etag", `"`+version+`"`)
 	return resp
 }
@@ -88,7 +87,7 @@ func list[T any](name string, page operate.Page[T], err error) (*web.Response, e
 	if page.Next != "" {
 		answer["next"] = page.Next
 	}
-	return reply.JSON(200, answer), nil
+	return web.JSON(200, answer), nil
 }
 
 // answer is the answer with v, unless there is an error.
@@ -96,7 +95,7 @@ func answer(v any, err error) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reply.JSON(200, v), nil
+	return web.JSON(200, v), nil
 }
 
 // done answers an operation that returns nothing.
@@ -109,19 +108,19 @@ func done(err error) (*web.Response, error) {
 // noSuch says of what there is none, if that is the error.
 func noSuch(err error, what string) error {
 	if errors.Is(err, operate.ErrNotFound) {
-		return &reply.Error{Code: reply.NotFound, Message: "There is no such " + what + "."}
+		return &web.Error{Code: web.NotFound, Message: "There is no such " + what + "."}
 	}
 	return err
 }
 
 // stale is the error of a change to another version than the present one. It names the present one if that is
 // known.
-func stale(present string) *reply.Error {
-	e := &reply.Error{Code: reply.PreconditionFailed,
+func stale(present string) *web.Error {
+	e := &web.Error{Code: web.PreconditionFailed,
 		Message: "It was changed meanwhile, so nothing was done. Read it again, and change what it is now. " +
 			"The audit says who changed what."}
 	if present != "" {
-		e.Details = []reply.Detail{{Field: "If-Match", Code: "value",
+		e.Details = []web.FieldError{{Field: "If-Match", Code: "value",
 			Message: `The present version is "` + present + `".`}}
 	}
 	return e
@@ -140,21 +139,21 @@ func told(err error, thing string) error {
 	case errors.Is(err, operate.ErrStale):
 		return stale("")
 	case errors.Is(err, operate.ErrNeedsOrigins):
-		return &reply.Error{Code: reply.Forbidden, Message: operate.ErrNeedsOrigins.Message}
+		return &web.Error{Code: web.Forbidden, Message: operate.ErrNeedsOrigins.Message}
 	case errors.Is(err, operate.ErrManaged):
-		return &reply.Error{Code: reply.Forbidden,
+		return &web.Error{Code: web.Forbidden,
 			Message: "The service's configuration names this, so it is changed there."}
 	case errors.Is(err, operate.ErrArchived):
-		return &reply.Error{Code: reply.InvalidRequest, Message: "It is archived and takes no change."}
+		return &web.Error{Code: web.InvalidRequest, Message: "It is archived and takes no change."}
 	case errors.As(err, &forbidden):
-		return &reply.Error{Code: reply.Forbidden,
+		return &web.Error{Code: web.Forbidden,
 			Message: "The role of this operator token, " + string(forbidden.Role) + ", may not do this."}
 	case errors.As(err, &refused):
-		return &reply.Error{Code: reply.InvalidRequest, Message: refused.Message}
+		return &web.Error{Code: web.InvalidRequest, Message: refused.Message}
 	case errors.As(err, &invalid):
-		e := &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid."}
+		e := &web.Error{Code: web.InvalidRequest, Message: "The request is not valid."}
 		for _, f := range invalid.Fields {
-			e.Details = append(e.Details, reply.Detail(f))
+			e.Details = append(e.Details, web.FieldError(f))
 		}
 		return e
 	}
@@ -180,7 +179,7 @@ func (c *call) body() (*input, error) {
 	}
 	o, err := web.ReadObject(c.req.Body)
 	if err != nil {
-		return nil, &reply.Error{Code: reply.InvalidRequest,
+		return nil, &web.Error{Code: web.InvalidRequest,
 			Message: "Send a JSON object: " + err.Error() + "."}
 	}
 	return &input{Object: o}, nil

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
@@ -33,7 +32,7 @@ func (a *Admin) deliveries(c *call) (*web.Response, error) {
 		page, err := a.Operations.Waiting(c.ctx, c.who, cursor)
 		return list("deliveries", page, err)
 	}
-	return nil, &reply.Error{Code: reply.InvalidRequest,
+	return nil, &web.Error{Code: web.InvalidRequest,
 		Message: "state is neither dead nor waiting; any other list needs integration_id."}
 }
 
@@ -59,13 +58,13 @@ func (a *Admin) resend(c *call) (*web.Response, error) {
 	} else {
 		rest, ok := strings.CutPrefix(event, "evt_")
 		if _, err := uuid.Parse(rest); !ok || err != nil {
-			return nil, &reply.Error{Code: reply.InvalidRequest, Message: "An event id is evt_ and a UUID."}
+			return nil, &web.Error{Code: web.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 		}
 		if err := a.Operations.ResendEvent(c.ctx, c.who, event); err != nil {
 			return nil, noSuch(err, "dead event")
 		}
 	}
-	return reply.JSON(200, struct {
+	return web.JSON(200, struct {
 		Event string `json:"event"`
 		Sent  string `json:"status"`
 	}{event, "scheduled"}), nil

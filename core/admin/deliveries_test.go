@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
@@ -127,7 +127,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
 		}
 	}
-	w.refused(t, reply.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
+	w.refused(t, web.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
 }
 
 // Operators learn whose events have not arrived, counted over all partitions.
@@ -162,14 +162,14 @@ func TestResend(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	w.refused(t, reply.Unavailable, "POST", path, "") // it may be in the partition that does not answer
+	w.refused(t, web.Unavailable, "POST", path, "") // it may be in the partition that does not answer
 	w.Store.Decide = nil
 	if e := w.ask(t, "POST", path, "", nil); e != nil {
 		t.Errorf("contract 27: %v", e)
 	}
-	w.refused(t, reply.NotFound, "POST", path, "")
+	w.refused(t, web.NotFound, "POST", path, "")
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
-		w.refused(t, reply.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
+		w.refused(t, web.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
 	}
 	tasks, _, err := w.Host.KV.Claim(ctx, "p2", w.Clock.Now(), time.Minute, 5)
 	if err != nil || len(tasks) != 1 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 )
 
 // wrongBodies has bodies for every route that takes one, and the fields that its answer names. Each route
@@ -108,7 +108,7 @@ func TestEveryBodyNamesAllThatIsWrong(t *testing.T) {
 		method, _, _ := strings.Cut(name, " ")
 		path := named.Replace(r.path)
 		for _, c := range wrongBodies[name] {
-			e := w.refused(t, reply.InvalidRequest, method, prefix+path, c.body)
+			e := w.refused(t, web.InvalidRequest, method, prefix+path, c.body)
 			if e == nil {
 				continue
 			}

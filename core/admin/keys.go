@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -37,7 +36,7 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 		Integration: in.given("integration_id"), Expires: in.moment("expires")}
 	k, err := a.operations(in).CreateKey(c.ctx, c.who, input)
 	if errors.Is(err, operate.ErrNotFound) {
-		return nil, &reply.Error{Code: reply.NotFound,
+		return nil, &web.Error{Code: web.NotFound,
 			Message: "There is no such publisher, or it has no such integration."}
 	}
 	return answer(k, err)

@@ -9,7 +9,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -51,8 +50,8 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	if e != nil || revoked.Revoked == nil {
 		t.Errorf("contract 12: %+v, %v", revoked, e)
 	}
-	w.refused(t, reply.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
-	w.refused(t, reply.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
+	w.refused(t, web.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
+	w.refused(t, web.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
 }
 
 func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
@@ -73,26 +72,26 @@ func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 	now := w.Clock.Now().Format(time.RFC3339)
 	for _, c := range []struct {
 		name, body string
-		code       reply.Code
+		code       web.Code
 	}{
-		{"no body", ``, reply.InvalidRequest},
-		{"no object", `[]`, reply.InvalidRequest},
-		{"no publisher", `{}`, reply.InvalidRequest},
-		{"a publisher that is null", `{"publisher_id":null}`, reply.InvalidRequest},
-		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, reply.NotFound},
-		{"a publisher that is a number", `{"publisher_id":5}`, reply.InvalidRequest},
+		{"no body", ``, web.InvalidRequest},
+		{"no object", `[]`, web.InvalidRequest},
+		{"no publisher", `{}`, web.InvalidRequest},
+		{"a publisher that is null", `{"publisher_id":null}`, web.InvalidRequest},
+		{"a publisher that is not there", `{"publisher_id":"pub_x"}`, web.NotFound},
+		{"a publisher that is a number", `{"publisher_id":5}`, web.InvalidRequest},
 		{"an integration that is not there",
-			`{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, reply.NotFound},
-		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, reply.InvalidRequest},
-		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, reply.InvalidRequest},
-		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, reply.InvalidRequest},
-		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, reply.InvalidRequest},
-		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + now + `"}`, reply.InvalidRequest},
-		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, reply.InvalidRequest},
+			`{"publisher_id":"pub_a","integration_id":"` + otherUUID + `"}`, web.NotFound},
+		{"an integration that is a number", `{"publisher_id":"pub_a","integration_id":5}`, web.InvalidRequest},
+		{"an integration that is empty", `{"publisher_id":"pub_a","integration_id":""}`, web.InvalidRequest},
+		{"a name twice", `{"publisher_id":"pub_a","publisher_id":"pub_a"}`, web.InvalidRequest},
+		{"expiry in the past", `{"publisher_id":"pub_a","expires":"2020-01-01T00:00:00Z"}`, web.InvalidRequest},
+		{"expiry that is now", `{"publisher_id":"pub_a","expires":"` + now + `"}`, web.InvalidRequest},
+		{"expiry that is a number", `{"publisher_id":"pub_a","expires":1795212600}`, web.InvalidRequest},
 		{"a list with null for an integration",
-			`{"publisher_id":"pub_a","integration_id":[null]}`, reply.InvalidRequest},
-		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, reply.InvalidRequest},
-		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), reply.PayloadTooLarge},
+			`{"publisher_id":"pub_a","integration_id":[null]}`, web.InvalidRequest},
+		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, web.InvalidRequest},
+		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), web.PayloadTooLarge},
 	} {
 		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
 	}
@@ -118,14 +117,14 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 			}
 			continue
 		}
-		e := w.refused(t, reply.Forbidden, "POST", KeysPath, body)
+		e := w.refused(t, web.Forbidden, "POST", KeysPath, body)
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not say what to configure", e.Message)
 		}
 		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
-		w.refused(t, reply.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
+		w.refused(t, web.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
 		if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil); e != nil {
 			t.Errorf("contract 8: a secret key: %v", e)
 		}

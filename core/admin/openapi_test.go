@@ -26,7 +26,6 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -190,7 +189,7 @@ var schemaTypes = map[string]any{
 	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
 	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
 	"Backup": BackupMade{}, "ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{},
-	"ErrorDetail": reply.Detail{},
+	"ErrorDetail": web.FieldError{},
 	"Undelivered": operate.Undelivered{}, "PublisherUndelivered": operate.PublisherUndelivered{},
 	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{},
 	"CreatedInvitation": operate.Invitation{},
@@ -294,7 +293,7 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 		}
 		told = append(told, example.Code)
 	}
-	told = append(told, string(reply.MethodNotAllowed)) // of no operation: another method is not described
+	told = append(told, string(web.MethodNotAllowed)) // of no operation: another method is not described
 	var codes []string
 	for _, v := range schema(t, "ErrorCode").Enum {
 		codes = append(codes, v.Value)

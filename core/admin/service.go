@@ -6,7 +6,6 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
 )
@@ -21,8 +20,8 @@ type UsageDay struct {
 func (a *Admin) usage(c *call) (*web.Response, error) {
 	integration := c.query.Get("integration_id")
 	if integration == "" {
-		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The request is not valid.",
-			Details: []reply.Detail{{Field: "integration_id", Code: "required",
+		return nil, &web.Error{Code: web.InvalidRequest, Message: "The request is not valid.",
+			Details: []web.FieldError{{Field: "integration_id", Code: "required",
 				Message: "Required: the id of an integration."}}}
 	}
 	days, err := a.Operations.Usage(c.ctx, c.who, integration, c.query.Get("from"), c.query.Get("to"))
@@ -47,7 +46,7 @@ func (a *Admin) usage(c *call) (*web.Response, error) {
 			shown[n].Counts[outcome] = day.Counts.Of(outcome)
 		}
 	}
-	return reply.JSON(200, struct {
+	return web.JSON(200, struct {
 		Days []UsageDay `json:"days"`
 	}{shown}), nil
 }
@@ -82,7 +81,7 @@ func (a *Admin) site(c *call) (*web.Response, error) {
 	if changes == nil {
 		changes = []operate.Difference{}
 	}
-	return reply.JSON(200, SiteAnswer{!c.flag("dry_run"), changes}), nil
+	return web.JSON(200, SiteAnswer{!c.flag("dry_run"), changes}), nil
 }
 
 //go:embed openapi.yaml

@@ -14,7 +14,6 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
@@ -49,7 +48,7 @@ type row struct {
 	viewer bool
 	path   string
 	body   string
-	code   reply.Code // of the answer to the request, if what it names is not there
+	code   web.Code // of the answer to the request, if what it names is not there
 }
 
 // rows has every route that needs a token.
@@ -75,13 +74,13 @@ var rows = map[string]row{
 	"POST " + ArchiveIntegrationPath: {does: "ArchiveIntegration", path: "integrations/SHOP/archive"},
 	"POST " + StagePath: {does: "StageWebhook", path: "integrations/SHOP/stage",
 		body: `{"webhook_url":"https://hooks.publisher.example/next","new_webhook_secret":true}`},
-	"POST " + DropPath:   {does: "DropStaged", path: "integrations/SHOP/drop", code: reply.InvalidRequest},
+	"POST " + DropPath:   {does: "DropStaged", path: "integrations/SHOP/drop", code: web.InvalidRequest},
 	"POST " + RotatePath: {does: "RotateSecret", path: "integrations/SHOP/rotate", body: `{"staged":true}`},
 	"POST " + TestPath:   {does: "TestWebhook", path: "integrations/SHOP/test"},
 	"POST " + TestEventPath: {does: "SendTestEvent", path: "integrations/SHOP/test-event",
 		body: `{"type":"verification.completed"}`},
 	"POST " + TestSessionPath: {does: "StartTestSession", path: "integrations/SHOP/test-session",
-		body: `{"callback_url":"https://www.publisher.example/back"}`, code: reply.InvalidRequest}, // it is not ready
+		body: `{"callback_url":"https://www.publisher.example/back"}`, code: web.InvalidRequest}, // it is not ready
 
 	"GET " + KeysPath:    {does: "Keys", viewer: true, path: "keys?publisher_id=pub_a"},
 	"POST " + KeysPath:   {does: "CreateKey", path: "keys", body: `{"publisher_id":"pub_a"}`},
@@ -98,9 +97,9 @@ var rows = map[string]row{
 		path: "usage?integration_id=SHOP&from=2026-11-01&to=2026-11-20"},
 
 	"GET " + MembersPath:     {does: "Members", viewer: true, path: "members?publisher_id=pub_a"},
-	"POST " + RolePath:       {does: "ChangeRole", path: "members/NOBODY/role", body: `{"role":"viewer"}`, code: reply.NotFound},
-	"POST " + SignOutPath:    {does: "SignOutMember", path: "members/NOBODY/sign-out", code: reply.NotFound},
-	"POST " + RemovePath:     {does: "RemoveMember", path: "members/NOBODY/remove", code: reply.NotFound},
+	"POST " + RolePath:       {does: "ChangeRole", path: "members/NOBODY/role", body: `{"role":"viewer"}`, code: web.NotFound},
+	"POST " + SignOutPath:    {does: "SignOutMember", path: "members/NOBODY/sign-out", code: web.NotFound},
+	"POST " + RemovePath:     {does: "RemoveMember", path: "members/NOBODY/remove", code: web.NotFound},
 	"GET " + InvitationsPath: {does: "Invitations", viewer: true, path: "invitations?publisher_id=pub_a"},
 	"POST " + InvitationsPath: {does: "Invite", path: "invitations",
 		body: `{"publisher_id":"pub_a","name":"Ida","role":"developer"}`},
@@ -146,11 +145,11 @@ func TestWhoMayDoWhat(t *testing.T) {
 					named.Replace(r.body), "*"})
 				want := r.code
 				if role == operate.RoleViewer && !r.viewer {
-					want = reply.Forbidden
+					want = web.Forbidden
 				}
 				switch {
 				case e == nil && want != "" || e != nil && e.Code != want &&
-					!(r.code == reply.NotFound && want == reply.Forbidden && e.Code == reply.NotFound):
+					!(r.code == web.NotFound && want == web.Forbidden && e.Code == web.NotFound):
 					t.Errorf("contract 42: %v, want %q: %s", e, want, resp.Body)
 				case role == operate.RoleViewer && w.stored(t) != before:
 					t.Error("contract 42: a viewer has changed something")
@@ -188,7 +187,7 @@ func TestTheAnswerSaysWhatIsMissing(t *testing.T) {
 		"POST keys/" + strings.Repeat("0", 32) + "/revoke": "There is no such key.",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		e := w.refused(t, reply.NotFound, method, prefix+path, `{"publisher_id":"pub_none"}`)
+		e := w.refused(t, web.NotFound, method, prefix+path, `{"publisher_id":"pub_none"}`)
 		if e != nil && e.Message != want {
 			t.Errorf("%s: %q, want %q", request, e.Message, want)
 		}
@@ -230,7 +229,7 @@ func TestIfMatch(t *testing.T) {
 		t.Run(c.action+" "+c.path, func(t *testing.T) {
 			w := newWorld(t)
 			thing := strings.Join(strings.Split(c.path, "/")[:5], "/")
-			ask := func(match string) (*web.Response, *reply.Error) {
+			ask := func(match string) (*web.Response, *web.Error) {
 				return w.send(t, question{operator, c.action, c.path, c.body, match})
 			}
 			read := func() string {
@@ -242,8 +241,8 @@ func TestIfMatch(t *testing.T) {
 			}
 			before := read()
 			for _, match := range []string{"", "*x", `"`, `""`, strings.Trim(before, `"`), "W/" + before, before + ", " + before} {
-				if _, e := ask(match); e == nil || e.Code != reply.InvalidRequest &&
-					e.Code != reply.PreconditionFailed {
+				if _, e := ask(match); e == nil || e.Code != web.InvalidRequest &&
+					e.Code != web.PreconditionFailed {
 					t.Errorf("contract 42: If-Match %q: %v", match, e)
 				}
 			}
@@ -254,7 +253,7 @@ func TestIfMatch(t *testing.T) {
 			}
 			now := read()
 			_, e := ask(before)
-			if e == nil || e.Code != reply.PreconditionFailed || len(e.Details) != 1 ||
+			if e == nil || e.Code != web.PreconditionFailed || len(e.Details) != 1 ||
 				!strings.Contains(e.Details[0].Message, now) {
 				t.Fatalf("contract 42: a change of %s, which is %s now: %v", before, now, e)
 			}
@@ -317,7 +316,7 @@ func TestCursors(t *testing.T) {
 			}
 		}
 		for _, limit := range []string{"0", "-1", "201", "x", "1e1", "9999999999999999999"} {
-			e := w.refused(t, reply.InvalidRequest, "GET", prefix+path+"limit="+limit, "")
+			e := w.refused(t, web.InvalidRequest, "GET", prefix+path+"limit="+limit, "")
 			if e == nil || len(e.Details) != 1 || e.Details[0].Field != "limit" {
 				t.Errorf("contract 5: %slimit=%s: %v", path, limit, e)
 			}
@@ -422,12 +421,12 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	if plan.Applied || len(plan.Differences) != 1 {
 		t.Errorf("contract 46: %+v", plan)
 	}
-	w.refused(t, reply.NotFound, "GET", PublishersPath+"/pub_f", "")
+	w.refused(t, web.NotFound, "GET", PublishersPath+"/pub_f", "")
 	w.must(t, "POST", SitePath, site, &plan)
 	if !plan.Applied || len(plan.Differences) != 1 {
 		t.Errorf("contract 46: %+v", plan)
 	}
-	e := w.refused(t, reply.Forbidden, "PATCH", PublishersPath+"/pub_f", `{"name":"x"}`)
+	e := w.refused(t, web.Forbidden, "PATCH", PublishersPath+"/pub_f", `{"name":"x"}`)
 	if e != nil && !strings.Contains(e.Message, "configuration") {
 		t.Errorf("contract 46: it does not say where to change it: %v", e)
 	}
@@ -483,7 +482,7 @@ func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
 	for range 5 {
 		w.must(t, "GET", MethodsPath, "", nil)
 	}
-	w.refused(t, reply.NotFound, "GET", PublishersPath+"/pub_x", "")
+	w.refused(t, web.NotFound, "GET", PublishersPath+"/pub_x", "")
 	if n := uses(); n != 1 {
 		t.Errorf("%d uses are in the audit, want 1", n)
 	}
@@ -522,9 +521,9 @@ func TestHostileBodies(t *testing.T) {
 		for _, body := range []string{"x", "null", "[]", `"x"`, "{", `{"a":1}x`, "{}{}", "\xff", "{\"name\":\"\xff\"}",
 			`{"name":"a","name":"b","publisher_id":"pub_a","role":"viewer","type":"x","webhook_url":"x","staged":true}`,
 			strings.Repeat(`{"a":`, 2000), strings.Repeat("[", 10_000)} {
-			w.refused(t, reply.InvalidRequest, method, prefix+named.Replace(r.path), body)
+			w.refused(t, web.InvalidRequest, method, prefix+named.Replace(r.path), body)
 		}
-		w.refused(t, reply.PayloadTooLarge, method, prefix+named.Replace(r.path),
+		w.refused(t, web.PayloadTooLarge, method, prefix+named.Replace(r.path),
 			strings.Repeat(" ", limit+1))
 	}
 	for _, c := range []struct{ path, body, fields string }{
@@ -553,7 +552,7 @@ func TestHostileBodies(t *testing.T) {
 		{"GET audit?after=x", ``, "after"},
 	} {
 		method, path, _ := strings.Cut(c.path, " ")
-		e := w.refused(t, reply.InvalidRequest, method, prefix+named.Replace(path), c.body)
+		e := w.refused(t, web.InvalidRequest, method, prefix+named.Replace(path), c.body)
 		var fields []string
 		if e != nil {
 			for _, d := range e.Details {
@@ -591,7 +590,7 @@ func FuzzRequests(f *testing.F) {
 			}
 			return
 		}
-		if e := reply.AsError(err, kv.Failed(err)); e.Code == reply.Internal || e.Code == reply.Unavailable {
+		if e := web.AsError(err, kv.Failed(err)); e.Code == web.Internal || e.Code == web.Unavailable {
 			t.Errorf("%s %s?%s %q: %v", method, path, query, body, err)
 		}
 	})

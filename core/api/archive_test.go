@@ -9,7 +9,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
@@ -39,14 +38,14 @@ func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
 
 	w.archive(t, true)
 	_, e := w.ask(Start, StartPath, bearer(w.sk), startBody())
-	if code(e) != reply.NotFound || e.Message != missing.Message {
+	if code(e) != web.NotFound || e.Message != missing.Message {
 		t.Errorf("contract 46: with the secret key: %v, of an unknown one: %v", e, missing)
 	}
 	public := startBody(`"public_key":"` + w.pk + `"`)
-	if _, e := w.ask(Start, StartPath, nil, public); code(e) != reply.NotFound {
+	if _, e := w.ask(Start, StartPath, nil, public); code(e) != web.NotFound {
 		t.Errorf("contract 46: with its public key: %v", e)
 	}
-	if _, e := w.ask(Start, StartPath, web.Header{"Origin": {page}}, public); code(e) != reply.Forbidden {
+	if _, e := w.ask(Start, StartPath, web.Header{"Origin": {page}}, public); code(e) != web.Forbidden {
 		t.Errorf("contract 46: from its page: %v", e)
 	}
 	if _, e := w.ask(Reconcile, SessionsPath+text, bearer(w.sk), ""); e != nil {
@@ -84,14 +83,14 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	w.Clock.Advance(5 * time.Second)
 	for name, at := range map[string]*world{"here": w, "elsewhere": other} {
 		_, e := at.ask(Start, StartPath, bearer(w.sk), startBody())
-		if code(e) != reply.Unauthorized || e.Message != unknown.Message {
+		if code(e) != web.Unauthorized || e.Message != unknown.Message {
 			t.Errorf("contract 46: %s start: %v, with an unknown key: %v", name, e, unknown)
 		}
 		_, public := at.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`))
 		_, reconcile := at.ask(Reconcile, SessionsPath+text, bearer(w.sk), "")
 		_, validate := at.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
-		for _, e := range []*reply.Error{public, reconcile, validate} {
-			if code(e) != reply.Unauthorized {
+		for _, e := range []*web.Error{public, reconcile, validate} {
+			if code(e) != web.Unauthorized {
 				t.Errorf("contract 46: %s: %v", name, e)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -13,16 +12,16 @@ import (
 // caller hears of all of it at once.
 type fields struct {
 	object web.Object
-	bad    []reply.Detail
+	bad    []web.FieldError
 }
 
 // body reads the request's body as fields (contract 3).
 func (c *call) body() (*fields, error) {
 	if len(c.req.Body) > c.maxBody {
-		return nil, &reply.Error{Code: reply.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
+		return nil, &web.Error{Code: web.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
 	}
 	if !c.req.TakenAsJSON() {
-		return nil, &reply.Error{Code: reply.UnsupportedMediaType,
+		return nil, &web.Error{Code: web.UnsupportedMediaType,
 			Message: "Send the body as application/json."}
 	}
 	object, err := web.ReadObject(c.req.Body)
@@ -31,8 +30,8 @@ func (c *call) body() (*fields, error) {
 		if !errors.As(err, &syntax) {
 			return nil, err
 		}
-		return nil, &reply.Error{Code: reply.InvalidRequest, Message: "The " + syntax.Error() + ".",
-			Details: []reply.Detail{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
+		return nil, &web.Error{Code: web.InvalidRequest, Message: "The " + syntax.Error() + ".",
+			Details: []web.FieldError{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
 	}
 	return &fields{object: object}, nil
 }
@@ -48,7 +47,7 @@ const (
 )
 
 func (f *fields) fail(field, code, message string) {
-	f.bad = append(f.bad, reply.Detail{Field: field, Code: code, Message: message})
+	f.bad = append(f.bad, web.FieldError{Field: field, Code: code, Message: message})
 }
 
 // err returns the error that names every bad field, or nil.
@@ -60,7 +59,7 @@ func (f *fields) err() error {
 	for i, d := range f.bad {
 		names[i] = d.Field
 	}
-	return &reply.Error{Code: reply.InvalidRequest, Details: f.bad,
+	return &web.Error{Code: web.InvalidRequest, Details: f.bad,
 		Message: "The request is not valid: " + strings.Join(names, ", ") + "."}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Each request is asked three questions, and always in this order.
@@ -19,12 +19,12 @@ import (
 //
 // So a guess counts, too, and once its address is at the limit it costs the store nothing more.
 
-var errUnauthorized = &reply.Error{Code: reply.Unauthorized,
+var errUnauthorized = &web.Error{Code: web.Unauthorized,
 	Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\"."}
 
 // errNoStartKey is for a start without an Authorization header. To ask a browser for the secret key would be
 // bad advice.
-var errNoStartKey = &reply.Error{Code: reply.Unauthorized, Message: "Send a valid secret key as " +
+var errNoStartKey = &web.Error{Code: web.Unauthorized, Message: "Send a valid secret key as " +
 	"\"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
 
 // secretCaller returns the active secret key in the Authorization header. ofKey has the limits of the key,
@@ -156,7 +156,7 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 		if _, err := c.activeKey(integration.Present(integration.PublicPrefix, text)); err != nil {
 			return nil, err
 		}
-		return nil, &reply.Error{Code: reply.Forbidden, Message: "A public key cannot do this, nor go into " +
+		return nil, &web.Error{Code: web.Forbidden, Message: "A public key cannot do this, nor go into " +
 			"the Authorization header. Use the secret key, from a server."}
 	}
 	key, err := c.activeKey(presented)
@@ -164,7 +164,7 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 		return nil, err
 	}
 	if c.browser() {
-		return nil, &reply.Error{Code: reply.Forbidden, Message: "A secret key must not be used in a " +
+		return nil, &web.Error{Code: web.Forbidden, Message: "A secret key must not be used in a " +
 			"browser. Call from a server, and replace this key: whoever opened the page has seen it."}
 	}
 	return key, nil

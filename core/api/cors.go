@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -17,7 +16,7 @@ func Preflight(c *call) (*web.Response, error) {
 	}
 	origin := c.req.Header.Get("Origin")
 	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
-		return nil, &reply.Error{Code: reply.MethodNotAllowed, Message: "Use POST.",
+		return nil, &web.Error{Code: web.MethodNotAllowed, Message: "Use POST.",
 			Allow: []string{"POST", "OPTIONS"}}
 	}
 	allowed, err := c.Directory.BrowserOrigin(c.ctx, origin)
@@ -36,12 +35,12 @@ func Preflight(c *call) (*web.Response, error) {
 	}}, nil
 }
 
-var errOrigin = &reply.Error{Code: reply.Forbidden,
+var errOrigin = &web.Error{Code: web.Forbidden,
 	Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
 
 // errCallbackOrigins says what to configure. A bare refusal would leave a publisher with a key that does
 // nothing.
-var errCallbackOrigins = &reply.Error{Code: reply.Forbidden, Message: "A public key needs the " +
+var errCallbackOrigins = &web.Error{Code: web.Forbidden, Message: "A public key needs the " +
 	"integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
 // publicRefusal returns why the integration's public key may not start this request, or nil if it may. It

@@ -13,7 +13,6 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -84,7 +83,7 @@ func (c *call) once(key *integration.Key, idempotency string,
 }
 
 // keep returns what a commit must check and put, so that the answer is kept. A nil replay keeps nothing.
-func (r *replay) keep(resp *web.Response, refusal *reply.Error) ([]kv.Check, []kv.Put, error) {
+func (r *replay) keep(resp *web.Response, refusal *web.Error) ([]kv.Check, []kv.Put, error) {
 	if r == nil {
 		return nil, nil, nil
 	}
@@ -122,15 +121,15 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
 	}
 	if !bytes.Equal(k.Request, r.request) {
-		return nil, &reply.Error{Code: reply.InvalidRequest,
+		return nil, &web.Error{Code: web.InvalidRequest,
 			Message: "This Idempotency-Key was used with another body.",
-			Details: []reply.Detail{{Field: "Idempotency-Key", Code: detailConflict,
+			Details: []web.FieldError{{Field: "Idempotency-Key", Code: detailConflict,
 				Message: "Was used with another body within the last 10 minutes."}}}
 	}
 	if k.Session != "" {
 		return nil, initiationFailed(k.Session)
 	}
-	return reply.Written(200, k.Body), nil
+	return web.JSONBytes(200, k.Body), nil
 }
 
 // partition chooses where a new session's keys lie.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Limits are the rates (spec, Limits; contract 21 and 30).
@@ -80,7 +80,7 @@ func (c *call) takeAll(rules []ratelimit.Rule) error {
 	c.limits = result
 	if !result.Allowed {
 		c.limitHeaders(result)
-		return &reply.Error{Code: reply.RateLimited, RetryAfter: result.RetryAfter,
+		return &web.Error{Code: web.RateLimited, RetryAfter: result.RetryAfter,
 			Message: "Too many requests. Retry-After says when to try again."}
 	}
 	// Only the holder of a key may see how much is left of its limit. The caller has not proven yet to be

@@ -14,7 +14,6 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -113,7 +112,7 @@ type charged struct {
 	path         string
 	header       web.Header
 	body         string
-	want         reply.Code
+	want         web.Code
 	fresh, later []string // charged while the key was not seen yet, and afterwards
 	told         []string // policies that the answer names
 }
@@ -143,9 +142,9 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		{"a reconciliation", Reconcile, session, bearer(w.sk), "", "", onReconcile, onReconcile, onReconcile},
 		{"a preflight", Preflight, StartPath, asks, "", "",
 			onPreflight, onPreflight, onPreflight},
-		{"a preflight from another page", Preflight, StartPath, asksElsewhere, "", reply.Forbidden,
+		{"a preflight from another page", Preflight, StartPath, asksElsewhere, "", web.Forbidden,
 			onPreflight, onPreflight, onPreflight},
-		{"a preflight that is none", Preflight, StartPath, nil, "", reply.MethodNotAllowed,
+		{"a preflight that is none", Preflight, StartPath, nil, "", web.MethodNotAllowed,
 			onPreflight, onPreflight, onPreflight},
 		{"a hosted page", page, HostedPath, nil, "", "", onPage, onPage, onPage},
 	} {
@@ -162,33 +161,33 @@ func TestARefusedRequestCostsOneStepOfTheLimits(t *testing.T) {
 	session, _ := w.session(t)
 	for _, x := range []charged{
 		{"a start with an unknown secret key", Start, StartPath, bearer(unknownSK), startBody(),
-			reply.Unauthorized, onSecret, onSecret, onSecret},
+			web.Unauthorized, onSecret, onSecret, onSecret},
 		{"a validation with an unknown key", Validate, ValidatePath, bearer(unknownSK), "{}",
-			reply.Unauthorized, onSecret, onSecret, onSecret},
-		{"a validation without a key", Validate, ValidatePath, nil, "{}", reply.Unauthorized,
+			web.Unauthorized, onSecret, onSecret, onSecret},
+		{"a validation without a key", Validate, ValidatePath, nil, "{}", web.Unauthorized,
 			onSecret, onSecret, onSecret},
 		{"a reconciliation with an unknown key", Reconcile, session, bearer(unknownSK), "",
-			reply.Unauthorized, onReconcile, onReconcile, onSecret},
+			web.Unauthorized, onReconcile, onReconcile, onSecret},
 		{"a reconciliation with a mistyped key", Reconcile, session, bearer(w.sk + "x"), "",
-			reply.Unauthorized, onSecret, onSecret, onSecret},
-		{"a reconciliation with a public key", Reconcile, session, bearer(w.pk), "", reply.Forbidden,
+			web.Unauthorized, onSecret, onSecret, onSecret},
+		{"a reconciliation with a public key", Reconcile, session, bearer(w.pk), "", web.Forbidden,
 			onSecret, onSecret, onSecret},
 		{"a reconciliation from a page", Reconcile, session, with(bearer(w.sk), "Origin", ownPage), "",
-			reply.Forbidden, onSecret, onSecret, onSecret},
-		{"a start without a key", Start, StartPath, nil, startBody(), reply.Unauthorized,
+			web.Forbidden, onSecret, onSecret, onSecret},
+		{"a start without a key", Start, StartPath, nil, startBody(), web.Unauthorized,
 			onPublic, onPublic, onPublic},
 		{"a start with an unknown public key", Start, StartPath, nil, startWith(unknownPK),
-			reply.Unauthorized, onBoth, onBoth, onPublic},
+			web.Unauthorized, onBoth, onBoth, onPublic},
 		{"a start with a mistyped public key", Start, StartPath, nil, startWith(w.pk + "x"),
-			reply.Unauthorized, onPublic, onPublic, onPublic},
+			web.Unauthorized, onPublic, onPublic, onPublic},
 		{"a start with a public key that is no text", Start, StartPath, nil, startBody(`"public_key":7`),
-			reply.InvalidRequest, onPublic, onPublic, onPublic},
-		{"a start whose body is no JSON", Start, StartPath, nil, "{", reply.InvalidRequest,
+			web.InvalidRequest, onPublic, onPublic, onPublic},
+		{"a start whose body is no JSON", Start, StartPath, nil, "{", web.InvalidRequest,
 			onPublic, onPublic, onPublic},
-		{"a start with a revoked public key", Start, StartPath, nil, startWith(revoked), reply.Unauthorized,
+		{"a start with a revoked public key", Start, StartPath, nil, startWith(revoked), web.Unauthorized,
 			onBoth, onPublic, onPublic},
 		{"a start from another page", Start, StartPath, web.Header{"Origin": {otherPage}}, startWith(w.pk),
-			reply.Forbidden, onBoth, onPublic, onPublic},
+			web.Forbidden, onBoth, onPublic, onPublic},
 	} {
 		t.Run(x.name, func(t *testing.T) { w.costs(t, x) })
 	}
@@ -205,9 +204,9 @@ func (w *metering) costs(t *testing.T, x charged) {
 		}
 		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header,
 			Body: []byte(x.body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
-		var e *reply.Error
+		var e *web.Error
 		errors.As(err, &e)
-		if want := x.want; code(e) != want && !(turn == 1 && code(e) == reply.AlreadyUsed) {
+		if want := x.want; code(e) != want && !(turn == 1 && code(e) == web.AlreadyUsed) {
 			t.Errorf("turn %d: %v, want %q", turn+1, err, want)
 		}
 		// The publisher of a key that this instance has not read yet is charged in a separate step.
@@ -235,11 +234,11 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
-	ask := func(key string) (*reply.Error, Lines) {
+	ask := func(key string) (*web.Error, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
 			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")},
 			web.MaxBody, Start)
-		var e *reply.Error
+		var e *web.Error
 		errors.As(err, &e)
 		return e, header
 	}
@@ -251,7 +250,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	}
 	for range 3 {
 		e, header := ask(w.pk)
-		if code(e) != reply.RateLimited || e.RetryAfter != 30 ||
+		if code(e) != web.RateLimited || e.RetryAfter != 30 ||
 			header.get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
 			t.Errorf("want the key refused at its limit and the address not charged: %v, %s",
 				e, header.get("Ratelimit"))
@@ -269,7 +268,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	for n := range 20 {
 		unknown, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
 		coretest.Must(t, err)
-		if e, _ := ask(unknown); code(e) != reply.RateLimited {
+		if e, _ := ask(unknown); code(e) != web.RateLimited {
 			t.Errorf("contract 30: guess %d at an address that is at its limit: %v", n+1, e)
 		}
 	}
@@ -288,13 +287,13 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		"preflights": Preflight,
 		"pages":      Page(func() *web.Response { served++; return &web.Response{Status: 200} }),
 	} {
-		ask := func(from string) (*reply.Error, Lines) {
+		ask := func(from string) (*web.Error, Lines) {
 			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath,
 				Client: netip.MustParseAddr(from), Header: web.Header{
 					"Origin":                        {"https://www.publisher.example"},
 					"Access-Control-Request-Method": {"POST"},
 				}}, web.MaxBody, h)
-			var e *reply.Error
+			var e *web.Error
 			errors.As(err, &e)
 			return e, lines
 		}
@@ -306,7 +305,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		c.forget(w)
 		c.reads, served = 0, 0
 		e, lines := ask("192.0.2.1")
-		if code(e) != reply.RateLimited || e.RetryAfter < 1 ||
+		if code(e) != web.RateLimited || e.RetryAfter < 1 ||
 			!strings.HasSuffix(lines.get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
 			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
 		}
@@ -327,15 +326,15 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
 	const late = "https://late.publisher.example"
-	ask := func() (reply.Code, Lines) {
+	ask := func() (web.Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
 			Header: web.Header{"Origin": {late}}, Client: netip.MustParseAddr("192.0.2.1"),
 			Body: []byte(startBody(`"public_key":"` + w.pk + `"`))}, web.MaxBody, Start)
-		var e *reply.Error
+		var e *web.Error
 		errors.As(err, &e)
 		return code(e), header
 	}
-	if got, _ := ask(); got != reply.Forbidden {
+	if got, _ := ask(); got != web.Forbidden {
 		t.Fatalf("a page of another origin: %q", got)
 	}
 	// Another instance allows the origin. This one learns it when its cache has expired.
@@ -363,11 +362,11 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 func TestPublicKey_LimitOfNetwork(t *testing.T) {
 	w := newWorld(t)
 	w.Limits = Limits{}.WithDefaults()
-	ask := func(from string) reply.Code {
+	ask := func(from string) web.Code {
 		_, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
 			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr(from)},
 			web.MaxBody, Start)
-		var e *reply.Error
+		var e *web.Error
 		errors.As(err, &e)
 		return code(e)
 	}
@@ -406,10 +405,10 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: header,
 			Body: []byte(body), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})},
 			web.MaxBody, Start)
-		var e *reply.Error
+		var e *web.Error
 		if errors.As(err, &e); e == nil {
 			started++
-		} else if e.Code != reply.RateLimited || e.RetryAfter != 2 {
+		} else if e.Code != web.RateLimited || e.RetryAfter != 2 {
 			t.Fatalf("contract 30: start %d: %v", n, err)
 		}
 		if policies := told.get("Ratelimit-Policy"); strings.Contains(policies, "starts") {

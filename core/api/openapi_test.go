@@ -18,7 +18,7 @@ import (
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -270,9 +270,9 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		"ValidateResponse": validateResponse{},
 		"Session":          reconcileResponse{},
 		"Error": json.RawMessage(
-			(&reply.Error{Details: []reply.Detail{{}}}).Body("x", "x")),
-		"ProviderUnavailableError": json.RawMessage((&reply.Error{Session: "x"}).Body("x", "x")),
-		"ErrorDetail":              reply.Detail{},
+			(&web.Error{Details: []web.FieldError{{}}}).Body("x", "x")),
+		"ProviderUnavailableError": json.RawMessage((&web.Error{Session: "x"}).Body("x", "x")),
+		"ErrorDetail":              web.FieldError{},
 		"TestEvents":               testEventsResponse{},
 	} {
 		text, err := json.Marshal(value)
@@ -298,8 +298,8 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		return list
 	}
 	var codes []string
-	ofOperators := []reply.Code{reply.PreconditionFailed, reply.ModuleRefused, reply.BackupRefused}
-	for _, code := range reply.Codes() {
+	ofOperators := []web.Code{web.PreconditionFailed, web.ModuleRefused, web.BackupRefused}
+	for _, code := range web.Codes() {
 		if !slices.Contains(ofOperators, code) {
 			codes = append(codes, string(code))
 		}

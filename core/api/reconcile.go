@@ -6,7 +6,6 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/instant"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -45,7 +44,7 @@ func (r reconcileResponse) marshal() []byte {
 	return w.End()
 }
 
-var errNoSession = &reply.Error{Code: reply.NotFound, Message: "There is no such session."}
+var errNoSession = &web.Error{Code: web.NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
 func Reconcile(c *call) (*web.Response, error) {
@@ -56,9 +55,9 @@ func Reconcile(c *call) (*web.Response, error) {
 	text := strings.TrimPrefix(c.req.Path, SessionsPath)
 	id, err := session.ParseID(c.Sealer, text)
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
-		return nil, &reply.Error{Code: reply.InvalidRequest,
+		return nil, &web.Error{Code: web.InvalidRequest,
 			Message: "The session id is not of the form svc_sess_….",
-			Details: []reply.Detail{{Field: "sessionId", Code: detailFormat,
+			Details: []web.FieldError{{Field: "sessionId", Code: detailFormat,
 				Message: "Must be a session id as start returned it."}}}
 	}
 	if errors.Is(err, host.ErrKeyAwaited) {
@@ -79,7 +78,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reply.Written(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
+	return web.JSONBytes(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
 }
 
 // looksLikeID reports whether text has the form that openapi.yaml gives a session id. If it has and was not

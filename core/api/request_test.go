@@ -24,7 +24,6 @@ import (
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -98,19 +97,19 @@ func with(h web.Header, name, value string) web.Header {
 }
 
 // ask returns the 200's body, or what the caller is told instead.
-func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *reply.Error) {
+func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *web.Error) {
 	if header == nil {
 		header = web.Header{}
 	}
 	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body),
 		Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, h)
 	if err != nil {
-		return nil, reply.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+		return nil, web.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
 	}
 	return resp.Body, nil
 }
 
-func code(e *reply.Error) reply.Code {
+func code(e *web.Error) web.Code {
 	if e == nil {
 		return ""
 	}
@@ -159,10 +158,10 @@ type caller struct {
 	name                       string
 	header                     web.Header
 	public                     string // in the body, "" for none
-	start, validate, reconcile reply.Code
+	start, validate, reconcile web.Code
 }
 
-const ok = reply.Code("")
+const ok = web.Code("")
 
 func TestWhoMayCallWhat(t *testing.T) {
 	w := newWorld(t)
@@ -171,15 +170,15 @@ func TestWhoMayCallWhat(t *testing.T) {
 		{"spec, Authentication 1: the scheme may be in lower case",
 			web.Header{"Authorization": {"bearer " + w.sk}}, "", ok, ok, ok},
 		{"spec, Authentication 2: a public key in the body may start only", nil, w.pk,
-			ok, reply.Forbidden, reply.Unauthorized},
+			ok, web.Forbidden, web.Unauthorized},
 		{"spec, Authentication 3: a public key as bearer may call nothing", bearer(w.pk), "",
-			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+			web.Forbidden, web.Forbidden, web.Forbidden},
 		{"contract 9: a start with both keys is no valid request", bearer(w.sk), w.pk,
-			reply.InvalidRequest, ok, ok},
+			web.InvalidRequest, ok, ok},
 		{"contract 9: without a key nothing may be called", nil, "",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+			web.Unauthorized, web.Unauthorized, web.Unauthorized},
 		{"contract 5, 404: another publisher's key finds nothing", bearer(w.otherSK), "",
-			reply.NotFound, reply.InvalidToken, reply.NotFound},
+			web.NotFound, web.InvalidToken, web.NotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) { w.calls(t, c) })
 	}
@@ -223,8 +222,8 @@ func TestWhoHasNoKeyIsUnauthorized(t *testing.T) {
 		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.calls(t, caller{"", c.header, c.public, reply.Unauthorized, reply.Unauthorized,
-				reply.Unauthorized})
+			w.calls(t, caller{"", c.header, c.public, web.Unauthorized, web.Unauthorized,
+				web.Unauthorized})
 		})
 	}
 }
@@ -234,22 +233,22 @@ func TestWhatPagesMayCall(t *testing.T) {
 	for _, c := range []caller{
 		{"contract 5, 403: a page may not use a secret key",
 			with(bearer(w.sk), "Origin", "https://www.publisher.example"), "",
-			reply.Forbidden, reply.Forbidden, reply.Forbidden},
+			web.Forbidden, web.Forbidden, web.Forbidden},
 		{"contract 5, 403: nor may what sends Sec-Fetch-Site", with(bearer(w.sk), "Sec-Fetch-Site", "none"),
-			"", reply.Forbidden, reply.Forbidden, reply.Forbidden},
+			"", web.Forbidden, web.Forbidden, web.Forbidden},
 		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "",
 			ok, ok, ok},
 		{"contract 5, 401: a page with an unknown key is told so",
 			with(bearer(w.newKey(t, integration.SecretPrefix)), "Origin", "https://www.publisher.example"),
 			"",
-			reply.Unauthorized, reply.Unauthorized, reply.Unauthorized},
+			web.Unauthorized, web.Unauthorized, web.Unauthorized},
 		{"contract 7: an allowed page may start with a public key",
-			web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, reply.Forbidden,
-			reply.Unauthorized},
+			web.Header{"Origin": {"https://www.publisher.example"}}, w.pk, ok, web.Forbidden,
+			web.Unauthorized},
 		{"contract 5, 403: another page may not", web.Header{"Origin": {"https://evil.example"}}, w.pk,
-			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+			web.Forbidden, web.Forbidden, web.Unauthorized},
 		{"contract 5, 403: a page without an origin may not", web.Header{"Origin": {"null"}}, w.pk,
-			reply.Forbidden, reply.Forbidden, reply.Unauthorized},
+			web.Forbidden, web.Forbidden, web.Unauthorized},
 	} {
 		t.Run(c.name, func(t *testing.T) { w.calls(t, c) })
 	}
@@ -301,11 +300,11 @@ func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 			ChallengeAge: 18, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID,
 		"22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.Forbidden {
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != web.Forbidden {
 		t.Errorf("contract 12: %v, want FORBIDDEN", e)
 	}
 	body = strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, otherUUID, 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != reply.NotFound {
+	if _, e := w.ask(Start, StartPath, nil, body); code(e) != web.NotFound {
 		t.Errorf("contract 5, 404: another publisher's: %v", e)
 	}
 }
@@ -315,30 +314,30 @@ func TestBodies(t *testing.T) {
 	long := startBody(`"x":"` + strings.Repeat("x", web.MaxBody) + `"`)
 	for _, c := range []struct {
 		name, contentType, body string
-		want                    reply.Code
+		want                    web.Code
 	}{
 		{"no Content-Type", "", startBody(), ""},
 		{"application/json", "application/json", startBody(), ""},
 		{"with charset", "Application/JSON; charset=utf-8", startBody(), ""},
 		{"of JSON's family", "application/vnd.publisher+json", startBody(), ""},
-		{"text", "text/plain", startBody(), reply.UnsupportedMediaType},
-		{"a form", "application/x-www-form-urlencoded", startBody(), reply.UnsupportedMediaType},
-		{"text of JSON's family", "text/x+json", startBody(), reply.UnsupportedMediaType},
-		{"JSON of another kind", "application/jsonp", startBody(), reply.UnsupportedMediaType},
+		{"text", "text/plain", startBody(), web.UnsupportedMediaType},
+		{"a form", "application/x-www-form-urlencoded", startBody(), web.UnsupportedMediaType},
+		{"text of JSON's family", "text/x+json", startBody(), web.UnsupportedMediaType},
+		{"JSON of another kind", "application/jsonp", startBody(), web.UnsupportedMediaType},
 		{"JSON twice", "application/json and application/json", startBody(), ""},
-		{"JSON and another", "application/json and text/plain", startBody(), reply.UnsupportedMediaType},
+		{"JSON and another", "application/json and text/plain", startBody(), web.UnsupportedMediaType},
 		{"unknown members", "", startBody(`"unknown":{"a":[1,null]}`), ""},
 		{"as large as may be", "",
 			startBody(`"x":"` + strings.Repeat("x", web.MaxBody-len(startBody(`"x":""`))) + `"`), ""},
-		{"too large", "", long, reply.PayloadTooLarge},
-		{"empty", "", "", reply.InvalidRequest},
-		{"an array", "", "[" + startBody() + "]", reply.InvalidRequest},
-		{"trailing data", "", startBody() + "{}", reply.InvalidRequest},
-		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), reply.InvalidRequest},
-		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), reply.InvalidRequest},
-		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), reply.InvalidRequest},
-		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), reply.InvalidRequest},
-		{"byte order mark", "", "\ufeff" + startBody(), reply.InvalidRequest},
+		{"too large", "", long, web.PayloadTooLarge},
+		{"empty", "", "", web.InvalidRequest},
+		{"an array", "", "[" + startBody() + "]", web.InvalidRequest},
+		{"trailing data", "", startBody() + "{}", web.InvalidRequest},
+		{"a member twice", "", startBody(`"state":"a"`, `"state":"b"`), web.InvalidRequest},
+		{"a member twice, once escaped", "", startBody(`"state":"a"`, `"st\u0061te":"b"`), web.InvalidRequest},
+		{"invalid UTF-8", "", startBody(`"state":"` + "\xff" + `"`), web.InvalidRequest},
+		{"half a surrogate pair", "", startBody(`"state":"\ud800"`), web.InvalidRequest},
+		{"byte order mark", "", "\ufeff" + startBody(), web.InvalidRequest},
 	} {
 		t.Run("contract 3: "+c.name, func(t *testing.T) {
 			h := bearer(w.sk)
@@ -403,7 +402,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 				}
 				return
 			}
-			if code(e) != reply.InvalidRequest {
+			if code(e) != web.InvalidRequest {
 				t.Fatalf("%v, want INVALID_REQUEST", e)
 			}
 			var got []string
@@ -427,7 +426,7 @@ func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	w := newWorld(t)
 	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}},
 		`{"public_key":5,"callback_url":"x","state":"\n"}`)
-	if code(e) != reply.InvalidRequest {
+	if code(e) != web.InvalidRequest {
 		t.Fatalf("%v, want INVALID_REQUEST", e)
 	}
 	var got []string
@@ -439,7 +438,7 @@ func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != reply.Unauthorized {
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != web.Unauthorized {
 		t.Errorf("contract 3 and 9: a public_key that is null is no credential; got %v", e)
 	}
 }
@@ -456,7 +455,7 @@ func TestPrintable(t *testing.T) {
 
 func TestIdempotentStart(t *testing.T) {
 	w := newWorld(t)
-	ask := func(key, idempotency, body string) (string, *reply.Error) {
+	ask := func(key, idempotency, body string) (string, *web.Error) {
 		t.Helper()
 		b, e := w.ask(Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
 		return string(b), e
@@ -469,7 +468,7 @@ func TestIdempotentStart(t *testing.T) {
 		t.Errorf("contract 11: the same again gives\n%s, %v, want\n%s", again, e, first)
 	}
 	_, e = ask(w.sk, "key 1", startBody(`"state":"x"`))
-	if code(e) != reply.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
+	if code(e) != web.InvalidRequest || len(e.Details) != 1 || e.Details[0].Field != "Idempotency-Key" {
 		t.Errorf("contract 11: another body gives %v", e)
 	}
 	if other, e := ask(w.sk, "key 2", startBody()); e != nil || other == first {
@@ -491,7 +490,7 @@ func TestIdempotentStart(t *testing.T) {
 		{"Idempotency-Key": {strings.Repeat("x", 256)}},
 		{"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
-		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != reply.InvalidRequest {
+		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != web.InvalidRequest {
 			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
 		}
 	}
@@ -503,8 +502,8 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	_, first := w.ask(Start, StartPath, h, body)
 	_, again := w.ask(Start, StartPath, h, body)
-	if code(first) != reply.ProviderUnavailable || first.Session == "" ||
-		code(again) != reply.ProviderUnavailable || again.Session != first.Session {
+	if code(first) != web.ProviderUnavailable || first.Session == "" ||
+		code(again) != web.ProviderUnavailable || again.Session != first.Session {
 		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
 	}
 }
@@ -539,7 +538,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !overtaken {
 			overtaken = true
-			var e *reply.Error
+			var e *web.Error
 			if quicker, e = w.ask(Start, StartPath, h, startBody()); e != nil {
 				t.Error(e)
 			}
@@ -632,7 +631,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 			switch _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) {
 			case "":
 				oks.Add(1)
-			case reply.AlreadyUsed:
+			case web.AlreadyUsed:
 				used.Add(1)
 			default:
 				t.Error(e)
@@ -652,15 +651,15 @@ func TestValidateConsumesOnce(t *testing.T) {
 		t.Fatal("sealed twice to the same text")
 	}
 	_, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
-	if code(e) != reply.AlreadyUsed {
+	if code(e) != web.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
 		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
 	}
 	w.Clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.TokenExpired {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != web.TokenExpired {
 		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
 	}
 }
@@ -679,14 +678,14 @@ func TestIdempotentValidate(t *testing.T) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
 	_, e = w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body)
-	if code(e) != reply.AlreadyUsed {
+	if code(e) != web.AlreadyUsed {
 		t.Errorf("contract 11: another key: %v", e)
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != reply.AlreadyUsed {
+	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
 		t.Errorf("contract 11: no key: %v", e)
 	}
 	w.Clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != reply.TokenExpired {
+	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != web.TokenExpired {
 		t.Errorf("contract 11: longer than the token would have lived: %v", e)
 	}
 }
@@ -695,16 +694,16 @@ func TestIdempotentValidate(t *testing.T) {
 func TestValidateUnderLostReplies(t *testing.T) {
 	for _, c := range []struct {
 		faults []kvtest.Fault
-		first  reply.Code
-		again  reply.Code // once the store is well
+		first  web.Code
+		again  web.Code // once the store is well
 	}{
-		{[]kvtest.Fault{kvtest.LoseReply}, "", reply.AlreadyUsed},
-		{[]kvtest.Fault{kvtest.LoseRequest}, "", reply.AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay}, "", reply.AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Refuse}, reply.Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, reply.Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, reply.Unavailable, reply.AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, reply.Unavailable, reply.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseReply}, "", web.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseRequest}, "", web.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay}, "", web.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Refuse}, web.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, web.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, web.Unavailable, web.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, web.Unavailable, web.AlreadyUsed},
 	} {
 		t.Run(fmt.Sprintf("contract 5, 503: %v", c.faults), func(t *testing.T) {
 			w := newWorld(t)
@@ -734,8 +733,8 @@ func TestValidateUnderLostReplies(t *testing.T) {
 func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 	w := newWorld(t)
 	const mark = "REPEATED-BY-MISTAKE"
-	var all []*reply.Error
-	add := func(e *reply.Error) {
+	var all []*web.Error
+	add := func(e *web.Error) {
 		if e == nil {
 			t.Error("accepted")
 			return
@@ -768,16 +767,16 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 // The address is limited and the body read before any key is known.
 func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
-	ask := func(origin, body string) (reply.Code, Lines) {
+	ask := func(origin, body string) (web.Code, Lines) {
 		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
 			Header: web.Header{"Origin": {origin}}, Body: []byte(body),
 			Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
-		var e *reply.Error
+		var e *web.Error
 		errors.As(err, &e)
 		return code(e), header
 	}
 	own, other := "https://www.publisher.example", "https://evil.example"
-	check := func(rule string, want reply.Code, body string) {
+	check := func(rule string, want web.Code, body string) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
@@ -787,14 +786,14 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 			}
 		}
 	}
-	check("no JSON", reply.InvalidRequest, "{")
-	check("too large", reply.PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
-	check("a public key of another type", reply.InvalidRequest, startBody(`"public_key":5`))
-	check("an unknown public key", reply.Unauthorized, startBody(`"public_key":"x"`))
+	check("no JSON", web.InvalidRequest, "{")
+	check("too large", web.PayloadTooLarge, strings.Repeat(" ", web.MaxBody+1))
+	check("a public key of another type", web.InvalidRequest, startBody(`"public_key":5`))
+	check("an unknown public key", web.Unauthorized, startBody(`"public_key":"x"`))
 	for range 60 {
 		ask(own, "{")
 	}
-	check("too many", reply.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
+	check("too many", web.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	_, header := ask(own, "{")
 	if !strings.Contains(header.get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("contract 7: the page cannot read Retry-After: %v", header)
@@ -805,12 +804,12 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		listed []string
-		want   reply.Code // "": started
+		want   web.Code // "": started
 	}{
 		{"contract 5, 403: a page of an origin that is listed", []string{"https://www.publisher.example"},
 			""},
-		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, reply.Forbidden},
-		{"contract 5, 403: none is listed", nil, reply.Forbidden},
+		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, web.Forbidden},
+		{"contract 5, 403: none is listed", nil, web.Forbidden},
 	} {
 		w := newWorld(t)
 		coretest.Must(t, w.Directory.PutIntegration(ctx,
@@ -837,15 +836,15 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		dev             bool
 		allowed         []string
 		callback        string
-		public, private reply.Code
+		public, private web.Code
 	}{
 		{"contract 8: none are listed, as of keys that were made before", false, nil,
-			"https://evil.example/x", reply.Forbidden, ""},
+			"https://evil.example/x", web.Forbidden, ""},
 		{"contract 8: none are listed, in dev mode", true, nil, "https://evil.example/x", "", ""},
-		{"contract 8: an empty list is none", false, []string{}, page + "/return", reply.Forbidden, ""},
+		{"contract 8: an empty list is none", false, []string{}, page + "/return", web.Forbidden, ""},
 		{"contract 8: inside those that are listed", false, []string{page}, page + "/return", "", ""},
-		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", reply.InvalidRequest,
-			reply.InvalidRequest},
+		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", web.InvalidRequest,
+			web.InvalidRequest},
 	} {
 		w := newWorld(t)
 		w.Dev = c.dev
@@ -858,11 +857,11 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
 			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
 				Header: with(header, "X", "x"), Body: []byte(public)}, web.MaxBody, Start)
-			var e *reply.Error
+			var e *web.Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
 			}
-			if code(e) == reply.Forbidden && !strings.Contains(e.Message, "callback_origins") {
+			if code(e) == web.Forbidden && !strings.Contains(e.Message, "callback_origins") {
 				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
 			}
 			if got := lines.get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
@@ -882,7 +881,7 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
 		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}},
 			startBody(`"public_key":"`+w.pk+`"`))
-		if code(e) != reply.InvalidRequest || len(e.Details) != 1 ||
+		if code(e) != web.InvalidRequest || len(e.Details) != 1 ||
 			e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
 			t.Errorf("contract 11: %q: %v", value, e)
 		}
@@ -894,22 +893,22 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
-		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != reply.Unauthorized {
+		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %v", n+1, e)
 		}
 	}
 	for _, key := range []string{unknown, w.sk} {
 		_, e := w.ask(Validate, ValidatePath, bearer(key), "{}")
-		if code(e) != reply.RateLimited || e.RetryAfter < 1 {
+		if code(e) != web.RateLimited || e.RetryAfter < 1 {
 			t.Errorf("contract 30: guess 601: %v", e)
 		}
 	}
 	for n := range 60 {
-		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != reply.Unauthorized {
+		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d of a public key: %v", n+1, e)
 		}
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != reply.RateLimited {
+	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != web.RateLimited {
 		t.Errorf("contract 30: guess 61 of a public key: %v", e)
 	}
 }
@@ -920,30 +919,30 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims
-		want   reply.Code
+		want   web.Code
 	}{
 		{"contract 17: a session that was not completed",
 			func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
 				return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now()),
 					Outcome: "0123456789abcdef0123456789abcdef"}
-			}, reply.InvalidToken},
+			}, web.InvalidToken},
 		{"contract 17: the same, in the form of an earlier release",
 			func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
 				return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now())}
-			}, reply.InvalidToken},
+			}, web.InvalidToken},
 		{"contract 17: another write than the one that completed it",
 			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)
 				c := w.claims(t, id, text)
 				c.Outcome = "0123456789abcdef0123456789abcdef"
 				return c
-			}, reply.InvalidToken},
+			}, web.InvalidToken},
 		{"contract 17: a token of an earlier release, of another time",
 			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)
 				c := w.claims(t, id, text)
 				return token.ResultClaims{Session: text, Completed: c.Completed + 1}
-			}, reply.InvalidToken},
+			}, web.InvalidToken},
 		{"contract 17: a token of an earlier release",
 			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)

@@ -11,7 +11,6 @@ import (
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
@@ -66,10 +65,10 @@ func Start(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	if owned == nil {
-		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
+		return nil, &web.Error{Code: web.NotFound, Message: "There is no such integration."}
 	}
 	if public && key.IntegrationID != owned.ID {
-		return nil, &reply.Error{Code: reply.Forbidden,
+		return nil, &web.Error{Code: web.Forbidden,
 			Message: "This public key belongs to another integration."}
 	}
 	c.about.Integration = owned.ID
@@ -79,7 +78,7 @@ func Start(c *call) (*web.Response, error) {
 			return nil, err
 		}
 		if !ready {
-			return nil, &reply.Error{Code: reply.IntegrationNotReady, Message: "The integration's signed " +
+			return nil, &web.Error{Code: web.IntegrationNotReady, Message: "The integration's signed " +
 				"webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
 		}
 	}
@@ -208,7 +207,7 @@ func (c *call) initiate(s lifecycle.Session, language string) (initiation, err e
 
 // startAnswer returns the 200 or the 502.
 func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (
-	*web.Response, *reply.Error, error) {
+	*web.Response, *web.Error, error) {
 	if initiation != nil {
 		return nil, initiationFailed(text), nil
 	}
@@ -220,14 +219,14 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	if err != nil {
 		return nil, nil, err
 	}
-	return reply.Written(200, startResponse{
+	return web.JSONBytes(200, startResponse{
 		SessionID:   text,
 		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
 		ExpiresAt:   instant.Text(id.Expires()),
 	}.marshal()), nil, nil
 }
 
-func initiationFailed(session string) *reply.Error {
-	return &reply.Error{Code: reply.ProviderUnavailable, Session: session,
+func initiationFailed(session string) *web.Error {
+	return &web.Error{Code: web.ProviderUnavailable, Session: session,
 		Message: "The verification provider could not begin. The session has failed; start a new one."}
 }

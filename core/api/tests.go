@@ -10,7 +10,6 @@ import (
 
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
@@ -38,7 +37,7 @@ func TestEvents(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	if i == nil {
-		return nil, &reply.Error{Code: reply.NotFound, Message: "There is no such integration."}
+		return nil, &web.Error{Code: web.NotFound, Message: "There is no such integration."}
 	}
 	c.about.Integration = i.ID
 	found, more, err := c.Outbox.Tests(c.ctx, id, since)
@@ -47,7 +46,7 @@ func TestEvents(c *call) (*web.Response, error) {
 	}
 	tag := testsTag(found, more)
 	if c.req.Header.Matches(tag) {
-		return reply.NotModified(tag), nil
+		return web.NotModified(tag), nil
 	}
 	answer := testEventsResponse{Events: []json.RawMessage{}, Now: instant.Text(c.now), More: more}
 	for _, d := range found {
@@ -57,7 +56,7 @@ func TestEvents(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp := reply.Written(200, text)
+	resp := web.JSONBytes(200, text)
 	resp.Header.Set("Etag", tag)
 	return resp, nil
 }

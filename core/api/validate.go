@@ -6,7 +6,6 @@ import (
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/result"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -33,7 +32,7 @@ func (r validateResponse) marshal() []byte {
 	return w.End()
 }
 
-var errInvalidToken = &reply.Error{Code: reply.InvalidToken,
+var errInvalidToken = &web.Error{Code: web.InvalidToken,
 	Message: "The result token was not issued here for this publisher, or it was altered."}
 
 // Validate is POST /api/v1/verify/validate. It redeems a result token.
@@ -63,7 +62,7 @@ func Validate(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, toldOf(err)
 	}
-	return reply.Written(200, validateResponse{
+	return web.JSONBytes(200, validateResponse{
 		Valid: true, Verified: true, Level: t.Session.Level.String(), ChallengeAge: t.Session.ChallengeAge,
 		SessionID: t.Text, IntegrationID: t.Session.Integration, ValidatedAt: instant.Text(at),
 	}.marshal()), nil
@@ -72,8 +71,8 @@ func Validate(c *call) (*web.Response, error) {
 // publicInBody tells a caller who sends a public key in the body that the key is known and may not do this
 // (contract 5, 403).
 func (c *call) publicInBody(refusal error) error {
-	var e *reply.Error
-	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != reply.Unauthorized {
+	var e *web.Error
+	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != web.Unauthorized {
 		return refusal
 	}
 	f, err := c.body()
@@ -88,7 +87,7 @@ func (c *call) publicInBody(refusal error) error {
 	case err != nil:
 		return err
 	}
-	return &reply.Error{Code: reply.Forbidden,
+	return &web.Error{Code: web.Forbidden,
 		Message: "A public key cannot validate. Use the secret key, from a server."}
 }
 
@@ -116,9 +115,9 @@ func toldOf(err error) error {
 	case errors.Is(err, result.ErrInvalid):
 		return errInvalidToken
 	case errors.Is(err, result.ErrExpired):
-		return &reply.Error{Code: reply.TokenExpired, Message: "The result token is older than 5 minutes."}
+		return &web.Error{Code: web.TokenExpired, Message: "The result token is older than 5 minutes."}
 	case errors.Is(err, result.ErrUsed):
-		return &reply.Error{Code: reply.AlreadyUsed, Message: "The result token has been used."}
+		return &web.Error{Code: web.AlreadyUsed, Message: "The result token has been used."}
 	}
 	return err
 }

@@ -24,7 +24,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Config says which server to ask, and with which operator token.
@@ -93,11 +93,11 @@ func isThisMachine(host string) bool {
 
 // Error is the answer of a server that refused a request or failed.
 type Error struct {
-	Status    int            `json:"-"`    // of HTTP
-	Code      string         `json:"code"` // like NOT_FOUND
-	Details   []reply.Detail `json:"details"`
-	Message   string         `json:"error"`
-	RequestID string         `json:"request_id"` // finds the request in the server's log
+	Status    int              `json:"-"`    // of HTTP
+	Code      string           `json:"code"` // like NOT_FOUND
+	Details   []web.FieldError `json:"details"`
+	Message   string           `json:"error"`
+	RequestID string           `json:"request_id"` // finds the request in the server's log
 }
 
 func (e *Error) Error() string {
@@ -263,7 +263,7 @@ func (c *Client) refused(status int, path string, body []byte) error {
 		return fmt.Errorf("%s%s answered status %d, not as an admin listener does: is that its address?",
 			c.base, c.from, status)
 	}
-	if status == http.StatusNotFound && e.Message == reply.NoSuchPath {
+	if status == http.StatusNotFound && e.Message == web.ErrNoPath.Message {
 		path, _, _ = strings.Cut(path, "?")
 		if instead := ofWorker[path]; instead != "" {
 			return fmt.Errorf("%s%s has no path %s. A Cloudflare Worker has none: %s. If it is no Worker, "+

@@ -8,7 +8,6 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 )
@@ -23,7 +22,7 @@ var errNativeEngine = errors.New("this server's engine is native: it runs no mod
 	"so there is none to replace; a new release of it takes a restart. " +
 	"With engine.name = \"wasm\" modules are replaced while it serves")
 
-var errOtherModule = &reply.Error{Code: reply.Unavailable, RetryAfter: 5,
+var errOtherModule = &web.Error{Code: web.Unavailable, RetryAfter: 5,
 	Message: "Another module is being activated; try again when that is over."}
 
 // AdminEndpoint shows and replaces the module, at Path. It is for edge.Config.AdminEndpoints.
@@ -32,7 +31,7 @@ func (s *Switch) AdminEndpoint() edge.AdminEndpoint {
 		"GET": operate.ModuleRead, "POST": operate.ModuleActivate}}
 }
 
-func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *reply.Error) {
+func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	if c.Method != "POST" {
 		return s.State(), nil
 	}
@@ -85,7 +84,7 @@ func (s *Switch) forward(next Module) (version int64, err error) {
 
 // receive reads a module that an operator sends. It does not decide whether the module is trusted,
 // because a SIGHUP may change that meanwhile.
-func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *reply.Error) {
+func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *web.Error) {
 	if !s.receiving.TryLock() {
 		return next, errOtherModule
 	}
@@ -93,9 +92,9 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 	wasm, err := io.ReadAll(io.LimitReader(body, maxSize+1))
 	switch {
 	case err != nil:
-		return next, &reply.Error{Code: reply.InvalidRequest, Message: "The module did not arrive whole."}
+		return next, &web.Error{Code: web.InvalidRequest, Message: "The module did not arrive whole."}
 	case len(wasm) > maxSize:
-		return next, &reply.Error{Code: reply.PayloadTooLarge,
+		return next, &web.Error{Code: web.PayloadTooLarge,
 			Message: fmt.Sprintf("The module is larger than %d bytes.", maxSize)}
 	}
 	if next, err = New(wasm, sent); err != nil {
@@ -103,8 +102,8 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
 		if next.Signature, err = parseSignature(text); err != nil {
-			return next, &reply.Error{
-				Code:    reply.InvalidRequest,
+			return next, &web.Error{
+				Code:    web.InvalidRequest,
 				Message: admin.ModuleSignatureHeader + ": " + err.Error(),
 			}
 		}
@@ -112,6 +111,6 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *repl
 	return next, nil
 }
 
-func refusal(err error) *reply.Error {
-	return &reply.Error{Code: reply.ModuleRefused, Message: err.Error()}
+func refusal(err error) *web.Error {
+	return &web.Error{Code: web.ModuleRefused, Message: err.Error()}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/wasmhost"
@@ -179,7 +178,7 @@ func changed(t *testing.T, s *Switch, req *web.Request, body io.Reader) (resp *w
 	if e != nil {
 		return e.Response("req_x", ""), c.Changed
 	}
-	return reply.JSON(200, v), c.Changed
+	return web.JSON(200, v), c.Changed
 }
 
 // opening is a body that reports its first read and then waits until the test lets it go on.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -168,7 +167,7 @@ func (l *listener) logAccess(r *http.Request, route *web.Route[struct{}], client
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))
 	attrs = l.s.clientAttrs(attrs, client, client.String())
 	attrs = aboutAttrs(attrs, about)
-	if id := reply.CorrelationID(web.Header(r.Header)); id != "" {
+	if id := web.CorrelationID(web.Header(r.Header)); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))
 	}
 	if why != nil && why.sampled {

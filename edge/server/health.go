@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -103,7 +102,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener st
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Request-Id", id)
-	correlation := reply.CorrelationID(web.Header(r.Header))
+	correlation := web.CorrelationID(web.Header(r.Header))
 	if correlation != "" {
 		h.Set("X-Correlation-Id", correlation)
 	}
@@ -112,7 +111,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener st
 		status = s.writeHealth(w, r, detail)
 	} else {
 		status = http.StatusMethodNotAllowed
-		e := reply.Error{Code: reply.MethodNotAllowed, Message: "A health check is asked by GET."}
+		e := web.Error{Code: web.MethodNotAllowed, Message: "A health check is asked by GET."}
 		h.Set("Allow", "GET, HEAD")
 		w.WriteHeader(status)
 		w.Write(e.Body(id, correlation))

@@ -11,28 +11,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
 // The answers that stand in for net/http's own. headTimeout is for a head that does
 // not arrive in time, which net/http does not answer at all.
 var (
-	headTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
+	headTimeout = refusal{status: http.StatusRequestTimeout, code: web.RequestTimeout,
 		text: "The request header did not arrive in time."}
-	notHTTP = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
+	notHTTP = refusal{status: http.StatusBadRequest, code: web.InvalidRequest,
 		text: "The request is not well-formed HTTP: look at its URL, its Host and its header."}
-	plainOnTLS = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
+	plainOnTLS = refusal{status: http.StatusBadRequest, code: web.InvalidRequest,
 		text: "This address speaks https only."}
 	netHTTPRefusals = []refusal{
 		notHTTP,
-		{status: http.StatusExpectationFailed, code: reply.InvalidRequest,
+		{status: http.StatusExpectationFailed, code: web.InvalidRequest,
 			text: "The only expectation that is met is 100-continue."},
-		{status: http.StatusRequestHeaderFieldsTooLarge, code: reply.InvalidRequest,
+		{status: http.StatusRequestHeaderFieldsTooLarge, code: web.InvalidRequest,
 			text: "The request header is too large."},
-		{status: http.StatusNotImplemented, code: reply.InvalidRequest,
+		{status: http.StatusNotImplemented, code: web.InvalidRequest,
 			text: "The only transfer coding that is understood is chunked."},
-		{status: http.StatusHTTPVersionNotSupported, code: reply.InvalidRequest,
+		{status: http.StatusHTTPVersionNotSupported, code: web.InvalidRequest,
 			text: "The versions of HTTP that are spoken here are 1.0, 1.1 and, over TLS, 2."},
 	}
 )

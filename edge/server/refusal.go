@@ -6,14 +6,13 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/web"
 )
 
 // refusal is an answer that the server gives without the engine.
 type refusal struct {
 	status    int
-	code      reply.Code // of contract 5
+	code      web.Code // of contract 5
 	text      string
 	retry     bool // the same request may succeed a moment later
 	closeConn bool // the connection cannot be used any more
@@ -21,28 +20,28 @@ type refusal struct {
 }
 
 var (
-	bodyTooLarge = refusal{status: http.StatusRequestEntityTooLarge, code: reply.PayloadTooLarge,
+	bodyTooLarge = refusal{status: http.StatusRequestEntityTooLarge, code: web.PayloadTooLarge,
 		text: "The body is larger than this path accepts."}
-	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: reply.RequestTimeout,
+	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: web.RequestTimeout,
 		text: "The request body did not arrive in time.", closeConn: true, sampled: true}
-	bodyBroken = refusal{status: http.StatusBadRequest, code: reply.InvalidRequest,
+	bodyBroken = refusal{status: http.StatusBadRequest, code: web.InvalidRequest,
 		text: "The request body could not be read.", closeConn: true, sampled: true}
-	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
+	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: web.Unavailable,
 		text: "The service is busy; try again shortly.", retry: true, sampled: true}
-	engineUnavailable = refusal{status: http.StatusServiceUnavailable, code: reply.Unavailable,
+	engineUnavailable = refusal{status: http.StatusServiceUnavailable, code: web.Unavailable,
 		text: "The service cannot answer just now; try again shortly.", retry: true}
-	internalError = refusal{status: http.StatusInternalServerError, code: reply.Internal,
+	internalError = refusal{status: http.StatusInternalServerError, code: web.Internal,
 		text: "Something went wrong on our side."}
 )
 
 func uriTooLong(limit int) refusal {
-	return refusal{status: http.StatusRequestURITooLong, code: reply.URITooLong,
+	return refusal{status: http.StatusRequestURITooLong, code: web.URITooLong,
 		text: fmt.Sprintf("The URL is longer than %d bytes.", limit)}
 }
 
 // json is the refusal in the shape of contract 5.
 func (r refusal) json(correlationID string) *web.Response {
-	e, requestID := reply.Error{Code: r.code, Message: r.text}, newRequestID()
+	e, requestID := web.Error{Code: r.code, Message: r.text}, newRequestID()
 	header := web.Header{
 		"Content-Type":  {"application/json; charset=utf-8"},
 		"Cache-Control": {"no-store"},
@@ -72,7 +71,7 @@ func (r refusal) header(h web.Header, requestID, correlationID string) web.Heade
 // refuse answers a request without the engine. A person who asks for a page gets
 // one (contract 22), anybody else JSON.
 func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
-	correlation := reply.CorrelationID(req.Header)
+	correlation := web.CorrelationID(req.Header)
 	if page := l.errorPage(req, why.status); page != nil {
 		page.Header = why.header(page.Header, newRequestID(), correlation)
 		return page

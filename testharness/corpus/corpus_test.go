@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/reply"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/wasm/abi"
@@ -129,11 +129,11 @@ func TestVariety(t *testing.T) {
 		"event spend done", "event spend unavailable", "event fetch done", "event fetch no answer",
 		"event log done", "event count done", "event wake done",
 	}
-	for _, code := range []reply.Code{reply.InvalidRequest, reply.InvalidToken, reply.Unauthorized,
-		reply.Forbidden, reply.NotFound, reply.MethodNotAllowed, reply.AlreadyUsed, reply.IntegrationNotReady,
-		reply.TokenExpired, reply.PayloadTooLarge, reply.UnsupportedMediaType, reply.RateLimited,
-		reply.Internal,
-		reply.ProviderUnavailable, reply.Unavailable} {
+	for _, code := range []web.Code{web.InvalidRequest, web.InvalidToken, web.Unauthorized,
+		web.Forbidden, web.NotFound, web.MethodNotAllowed, web.AlreadyUsed, web.IntegrationNotReady,
+		web.TokenExpired, web.PayloadTooLarge, web.UnsupportedMediaType, web.RateLimited,
+		web.Internal,
+		web.ProviderUnavailable, web.Unavailable} {
 		want = append(want, "code "+string(code))
 	}
 	for _, page := range []string{

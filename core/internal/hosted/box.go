@@ -16,7 +16,6 @@ import (
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/reply"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -173,17 +172,17 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 
 // Errors of a box. They say nothing of what is or was there.
 var (
-	errNoBox = &reply.Error{Code: reply.NotFound, Message: "There is nothing to answer at this address."}
-	errOver  = &reply.Error{Code: reply.TokenExpired,
+	errNoBox = &web.Error{Code: web.NotFound, Message: "There is nothing to answer at this address."}
+	errOver  = &web.Error{Code: web.TokenExpired,
 		Message: "There is nothing to answer at this address any more."}
-	errSecond = &reply.Error{Code: reply.AlreadyUsed,
+	errSecond = &web.Error{Code: web.AlreadyUsed,
 		Message: "Another answer came first. This one counts for nothing."}
-	errAnswer = &reply.Error{Code: reply.InvalidRequest,
+	errAnswer = &web.Error{Code: web.InvalidRequest,
 		Message: "This is no answer to what was asked. The address still takes one."}
-	errMedia = &reply.Error{Code: reply.UnsupportedMediaType,
+	errMedia = &web.Error{Code: web.UnsupportedMediaType,
 		Message: "An answer is not sent as this type of content."}
-	errLarge = &reply.Error{Code: reply.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
-	errLater = &reply.Error{Code: reply.Unavailable, RetryAfter: 2,
+	errLarge = &web.Error{Code: web.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
+	errLater = &web.Error{Code: web.Unavailable, RetryAfter: 2,
 		Message: "The answer could not be checked just now. Send it again."}
 )
 
@@ -214,9 +213,9 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 		}
 	}
 	if !same {
-		return reply.JSON(200, taken{}), nil
+		return web.JSON(200, taken{}), nil
 	}
-	return reply.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
+	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
 }
 
 // Question answers GET on the address of a box: it serves what is asked there, for as long as an answer is

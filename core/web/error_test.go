@@ -1,15 +1,13 @@
-package reply
+package web
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/verge-id/verge/core/web"
 )
 
-func TestErrorsOnTheWire(t *testing.T) {
+func TestError_WireForm(t *testing.T) {
 	for c, want := range map[Code]int{InvalidRequest: 400, InvalidToken: 400, Unauthorized: 401,
 		Forbidden: 403,
 		NotFound:  404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409,
@@ -36,6 +34,14 @@ func TestErrorsOnTheWire(t *testing.T) {
 	if len(Codes()) != 20 {
 		t.Errorf("contract 5 has 20 codes here, the table %d", len(Codes()))
 	}
+	for _, err := range []error{&Error{Code: NotFound}, fmt.Errorf("x: %w", &Error{Code: NotFound})} {
+		if !errors.Is(err, NotFound) || errors.Is(err, Forbidden) {
+			t.Errorf("%v is no NotFound, or is Forbidden", err)
+		}
+	}
+	if err := (&Error{Code: Internal, Cause: errors.ErrUnsupported}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v hides its cause", err)
+	}
 	e := AsError(errors.New("a cause"), false)
 	if e.Code != Internal || strings.Contains(e.Message, "cause") {
 		t.Errorf("contract 5: %v", e)
@@ -45,8 +51,8 @@ func TestErrorsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestHeadersOfEveryAnswer(t *testing.T) {
-	for _, resp := range []*web.Response{JSON(201, map[string]int{"n": 1}), Written(201, []byte(`{"n":1}`))} {
+func TestJSON_Headers(t *testing.T) {
+	for _, resp := range []*Response{JSON(201, map[string]int{"n": 1}), JSONBytes(201, []byte(`{"n":1}`))} {
 		if resp.Status != 201 || string(resp.Body) != `{"n":1}` {
 			t.Errorf("%d %s", resp.Status, resp.Body)
 		}
@@ -68,7 +74,7 @@ func TestCorrelationID(t *testing.T) {
 		{"", false}, {strings.Repeat("x", 129), false}, {"a\tb", false}, {"a\x7f", false},
 		{"ü", false}, {"\xff", false},
 	} {
-		got := CorrelationID(web.Header{"X-Correlation-Id": {c.given}})
+		got := CorrelationID(Header{"X-Correlation-Id": {c.given}})
 		if want := map[bool]string{true: c.given}[c.echoed]; got != want {
 			t.Errorf("contract 4: %q is repeated as %q, want %q", c.given, got, want)
 		}

@@ -1,15 +1,16 @@
-package reply
+package web
 
 import (
 	"errors"
 	"strconv"
 	"strings"
-
-	"github.com/verge-id/verge/core/web"
 )
 
-// Code is the stable, machine-readable name of an error.
+// Code is the stable, machine-readable name of an error. It is the target of errors.Is for an [Error] with
+// this code.
 type Code string
+
+func (c Code) Error() string { return string(c) }
 
 // Codes (contract 5).
 const (
@@ -19,11 +20,11 @@ const (
 	Forbidden            Code = "FORBIDDEN"
 	NotFound             Code = "NOT_FOUND"
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"
-	RequestTimeout       Code = "REQUEST_TIMEOUT" // like URITooLong, only the server says so
+	RequestTimeout       Code = "REQUEST_TIMEOUT" // returned by the server alone, like URITooLong
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
-	ModuleRefused        Code = "MODULE_REFUSED" // like BackupRefused, only an operator's server says so
+	ModuleRefused        Code = "MODULE_REFUSED" // returned by an operator's server alone, like BackupRefused
 	BackupRefused        Code = "BACKUP_REFUSED"
 	PreconditionFailed   Code = "PRECONDITION_FAILED"
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
@@ -35,8 +36,7 @@ const (
 	Unavailable          Code = "UNAVAILABLE"
 )
 
-// statuses is the one place where codes become statuses. It is a list and no map, since a map would be made
-// anew whenever a guest starts.
+// statuses maps codes to HTTP statuses. It is a list because a map would be built at each start of a guest.
 var statuses = []struct {
 	code   Code
 	status int
@@ -72,34 +72,46 @@ func Codes() []Code {
 	return codes
 }
 
-// Error is what a caller is told. Message and Details never hold a secret, a
-// token, a value of the request or an internal cause.
+// Error is an error response. Make it where the reason is known: package core maps it to JSON, or to a page
+// for a person. Message and Details never contain a secret, a token, a value of the request or an internal
+// cause; Cause is for the log.
 type Error struct {
 	Code       Code
 	Message    string
-	Details    []Detail
-	RetryAfter int      // seconds; 0: not sent
+	Details    []FieldError
+	RetryAfter int      // seconds; 0: no Retry-After
 	Allow      []string // for MethodNotAllowed
 	Session    string   // for ProviderUnavailable
+	Cause      error    // may be nil
 }
 
-// Encoded is for a request whose body has a content coding, such as gzip (RFC 9110, 15.5.16).
-var Encoded = &Error{Code: UnsupportedMediaType,
-	Message: "Send the body without Content-Encoding. Compressed bodies are not accepted."}
-
-// NoSuchPath is the message of a NotFound that is about the path and not about what the path names.
-const NoSuchPath = "There is no such path."
-
-// Detail is one bad field of a request.
-type Detail struct {
+// FieldError is an invalid field of a request.
+type FieldError struct {
 	Field   string `json:"field"`
 	Code    string `json:"code"` // required, type, format, length, value, conflict
 	Message string `json:"message"`
 }
 
-func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+// ErrEncoded rejects a request body with a content coding, such as gzip (RFC 9110, 15.5.16).
+var ErrEncoded = &Error{Code: UnsupportedMediaType,
+	Message: "Send the body without Content-Encoding. Compressed bodies are not accepted."}
 
-// status returns the HTTP status of the error, 0 for a code that is not among ours.
+// ErrNoPath is the error for a path without a route.
+var ErrNoPath = &Error{Code: NotFound, Message: "There is no such path."}
+
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return string(e.Code) + ": " + e.Message + ": " + e.Cause.Error()
+	}
+	return string(e.Code) + ": " + e.Message
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Is reports whether target is the code of e.
+func (e *Error) Is(target error) bool { return target == e.Code }
+
+// status returns the HTTP status of the error, or 0 for an unknown code.
 func (e *Error) status() int {
 	for _, s := range statuses {
 		if s.code == e.Code {
@@ -109,11 +121,11 @@ func (e *Error) status() int {
 	return 0
 }
 
-// retryUnavailable is how long a caller waits for a store that is away, in seconds.
+// retryUnavailable is the Retry-After of a store failure, in seconds.
 const retryUnavailable = 1
 
-// AsError returns what a caller is told of err. An *Error is told as it is. Everything else is a fault of
-// ours or of the store: nothing was granted, and its text is for the log alone.
+// AsError returns the error response for err: the *Error in it, else Unavailable for a failure of the store,
+// else Internal. The text of any other error is for the log alone.
 func AsError(err error, storeFault bool) *Error {
 	var e *Error
 	switch {
@@ -127,37 +139,37 @@ func AsError(err error, storeFault bool) *Error {
 		Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
-// body is the wire form, which is flat (contract 5). error_code and error mirror code and message.
-type body struct {
-	Code          Code     `json:"code"`
-	ErrorCode     Code     `json:"error_code"`
-	Error         string   `json:"error"`
-	Message       string   `json:"message"`
-	RequestID     string   `json:"request_id"`
-	CorrelationID string   `json:"correlation_id,omitempty"`
-	Details       []Detail `json:"details,omitempty"`
-	Session       string   `json:"session_id,omitempty"`
+// errorBody is the wire form, which is flat (contract 5). error_code and error mirror code and message.
+type errorBody struct {
+	Code          Code         `json:"code"`
+	ErrorCode     Code         `json:"error_code"`
+	Error         string       `json:"error"`
+	Message       string       `json:"message"`
+	RequestID     string       `json:"request_id"`
+	CorrelationID string       `json:"correlation_id,omitempty"`
+	Details       []FieldError `json:"details,omitempty"`
+	Session       string       `json:"session_id,omitempty"`
 }
 
-// Body returns the wire form of e (contract 5). It is for an answer whose status or headers are not those of
-// Response.
+// Body returns the wire form of e (contract 5), for a response with another status or other headers than
+// those of Response.
 func (e *Error) Body(requestID, correlationID string) []byte {
-	return marshal(body{
+	return marshal(errorBody{
 		Code: e.Code, ErrorCode: e.Code, Error: e.Message, Message: e.Message,
 		RequestID: requestID, CorrelationID: correlationID, Details: e.Details, Session: e.Session,
 	})
 }
 
-// Response returns the answer that says e.
-func (e *Error) Response(requestID, correlationID string) *web.Response {
-	resp := Written(e.status(), e.Body(requestID, correlationID))
+// Response returns e as an HTTP response.
+func (e *Error) Response(requestID, correlationID string) *Response {
+	resp := JSONBytes(e.status(), e.Body(requestID, correlationID))
 	if e.RetryAfter > 0 {
 		resp.Header.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
 	if e.Code == Unauthorized {
 		resp.Header.Set("Www-Authenticate", "Bearer")
 	}
-	if e == Encoded {
+	if e == ErrEncoded {
 		resp.Header.Set("Accept-Encoding", "identity")
 	}
 	if e.Code == MethodNotAllowed {
