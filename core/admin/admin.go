@@ -89,7 +89,7 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 			return nil, err
 		}
 		resp, err := route.Handle(a, c)
-		return resp, told(err, thing(route.Pattern))
+		return resp, named(err, resource(route.Pattern))
 	case allow != nil:
 		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
@@ -97,8 +97,8 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	return nil, web.ErrNoPath
 }
 
-// thing is what a path names, for the message that there is none.
-func thing(pattern string) string {
+// resource returns the name of the resource of a route, for a 404.
+func resource(pattern string) string {
 	switch name, _, _ := strings.Cut(strings.TrimPrefix(pattern, prefix), "/"); name {
 	case "deliveries":
 		return "event"
@@ -139,13 +139,13 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	if err := refusal(a.Guard.Wait(ctx, req.Client)); err != nil {
 		return nobody, err
 	}
-	err := member.ErrNotFound
+	var err error = web.ErrNotFound
 	var o member.Operator
 	if text, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer "); ok {
 		o, err = a.People.FindOperator(ctx, text)
 	}
 	switch {
-	case errors.Is(err, member.ErrNotFound):
+	case errors.Is(err, web.ErrNotFound):
 		if err := refusal(a.Guard.Wrong(ctx, req.Client)); err != nil {
 			return nobody, err
 		}

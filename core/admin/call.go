@@ -105,57 +105,10 @@ func done(err error) (*web.Response, error) {
 	}{"done"}, err)
 }
 
-// noSuch says of what there is none, if that is the error.
-func noSuch(err error, what string) error {
-	if errors.Is(err, operate.ErrNotFound) {
-		return &web.Error{Code: web.NotFound, Message: "There is no such " + what + "."}
-	}
-	return err
-}
-
-// stale is the error of a change to another version than the present one. It names the present one if that is
-// known.
-func stale(present string) *web.Error {
-	e := &web.Error{Code: web.PreconditionFailed,
-		Message: "It was changed meanwhile, so nothing was done. Read it again, and change what it is now. " +
-			"The audit says who changed what."}
-	if present != "" {
-		e.Details = []web.FieldError{{Field: "If-Match", Code: "value",
-			Message: `The present version is "` + present + `".`}}
-	}
-	return e
-}
-
-// told turns an error of package operate into what a caller is told. thing is what the path names.
-func told(err error, thing string) error {
-	var invalid *operate.Invalid
-	var refused *operate.Refused
-	var forbidden *operate.Forbidden
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, operate.ErrNotFound):
-		return noSuch(err, thing)
-	case errors.Is(err, operate.ErrStale):
-		return stale("")
-	case errors.Is(err, operate.ErrNeedsOrigins):
-		return &web.Error{Code: web.Forbidden, Message: operate.ErrNeedsOrigins.Message}
-	case errors.Is(err, operate.ErrManaged):
-		return &web.Error{Code: web.Forbidden,
-			Message: "The service's configuration names this, so it is changed there."}
-	case errors.Is(err, operate.ErrArchived):
-		return &web.Error{Code: web.InvalidRequest, Message: "It is archived and takes no change."}
-	case errors.As(err, &forbidden):
-		return &web.Error{Code: web.Forbidden,
-			Message: "The role of this operator token, " + string(forbidden.Role) + ", may not do this."}
-	case errors.As(err, &refused):
-		return &web.Error{Code: web.InvalidRequest, Message: refused.Message}
-	case errors.As(err, &invalid):
-		e := &web.Error{Code: web.InvalidRequest, Message: "The request is not valid."}
-		for _, f := range invalid.Fields {
-			e.Details = append(e.Details, web.FieldError(f))
-		}
-		return e
+// named gives a web.ErrNotFound the name of the missing resource.
+func named(err error, resource string) error {
+	if errors.Is(err, web.ErrNotFound) {
+		return &web.Error{Code: web.NotFound, Message: "There is no such " + resource + "."}
 	}
 	return err
 }
@@ -164,7 +117,7 @@ func told(err error, thing string) error {
 // is carried out by judging, so that the answer also has what is wrong with the values that could be read.
 type input struct {
 	web.Object
-	misread []operate.Field
+	misread []web.FieldError
 }
 
 // operations returns what carries out a body whose members have all been read.
@@ -194,7 +147,7 @@ func (c *call) change() (version string, in *input, err error) {
 }
 
 func (in *input) fail(name, code, message string) {
-	in.misread = append(in.misread, operate.Field{Field: name, Code: code, Message: message})
+	in.misread = append(in.misread, web.FieldError{Field: name, Code: code, Message: message})
 }
 
 // text returns a string, or nil if it is absent.

@@ -61,7 +61,7 @@ func (a *Admin) resend(c *call) (*web.Response, error) {
 			return nil, &web.Error{Code: web.InvalidRequest, Message: "An event id is evt_ and a UUID."}
 		}
 		if err := a.Operations.ResendEvent(c.ctx, c.who, event); err != nil {
-			return nil, noSuch(err, "dead event")
+			return nil, named(err, "dead event")
 		}
 	}
 	return web.JSON(200, struct {

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"errors"
-
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -50,20 +48,14 @@ func (a *Admin) integration(c *call) (*web.Response, error) {
 }
 
 func answerIntegration(i operate.Integration, err error) (*web.Response, error) {
-	switch {
-	case errors.Is(err, operate.ErrStale):
-		return nil, stale(i.Version)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return versioned(i, i.Version), nil
 }
 
 func answerChanged(changed operate.Changed, err error) (*web.Response, error) {
-	switch {
-	case errors.Is(err, operate.ErrStale):
-		return nil, stale(changed.Version)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return versioned(changed, changed.Version), nil
@@ -96,7 +88,7 @@ func (a *Admin) createIntegration(c *call) (*web.Response, error) {
 	input := in.integrationInput()
 	input.Publisher = in.needed("publisher_id", "It says whose integration it is.")
 	i, err := a.operations(in).CreateIntegration(c.ctx, c.who, input)
-	return answerChanged(i, noSuch(err, "publisher"))
+	return answerChanged(i, named(err, "publisher"))
 }
 
 func (a *Admin) changeIntegration(c *call) (*web.Response, error) {

@@ -35,7 +35,7 @@ func (a *Admin) createKey(c *call) (*web.Response, error) {
 	input := operate.KeyInput{Publisher: in.needed("publisher_id", "It says whose key it is."),
 		Integration: in.given("integration_id"), Expires: in.moment("expires")}
 	k, err := a.operations(in).CreateKey(c.ctx, c.who, input)
-	if errors.Is(err, operate.ErrNotFound) {
+	if errors.Is(err, web.ErrNotFound) {
 		return nil, &web.Error{Code: web.NotFound,
 			Message: "There is no such publisher, or it has no such integration."}
 	}

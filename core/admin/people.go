@@ -48,7 +48,7 @@ func (a *Admin) invite(c *call) (*web.Response, error) {
 	publisher := in.needed("publisher_id", "It says whose member the person becomes.")
 	name, role := in.given("name"), in.needed("role", "It is admin, developer or viewer.")
 	i, err := a.operations(in).Invite(c.ctx, c.who, publisher, name, operate.Role(role))
-	return answer(i, noSuch(err, "publisher"))
+	return answer(i, named(err, "publisher"))
 }
 
 func (a *Admin) withdraw(c *call) (*web.Response, error) {
@@ -64,7 +64,7 @@ func (a *Admin) createLink(c *call) (*web.Response, error) {
 	publisher, name := in.given("publisher_id"), in.given("name")
 	role := in.needed("role", "It says what the link's holder may do.")
 	l, err := a.operations(in).CreateLink(c.ctx, c.who, publisher, name, operate.Role(role))
-	return answer(l, noSuch(err, "publisher"))
+	return answer(l, named(err, "publisher"))
 }
 
 func (a *Admin) operators(c *call) (*web.Response, error) {

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"errors"
-
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/web"
@@ -24,10 +22,7 @@ func (a *Admin) publisher(c *call) (*web.Response, error) {
 }
 
 func answerPublisher(p operate.Publisher, err error) (*web.Response, error) {
-	switch {
-	case errors.Is(err, operate.ErrStale):
-		return nil, stale(p.Version)
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return versioned(p, p.Version), nil

@@ -32,9 +32,6 @@ func (r validateResponse) marshal() []byte {
 	return w.End()
 }
 
-var errInvalidToken = &web.Error{Code: web.InvalidToken,
-	Message: "The result token was not issued here for this publisher, or it was altered."}
-
 // Validate is POST /api/v1/verify/validate. It redeems a result token.
 func Validate(c *call) (*web.Response, error) {
 	key, err := c.secretCaller(nil)
@@ -60,7 +57,7 @@ func Validate(c *call) (*web.Response, error) {
 	}
 	at, err := c.Results.Redeem(c.ctx, t, by, c.now)
 	if err != nil {
-		return nil, toldOf(err)
+		return nil, err
 	}
 	return web.JSONBytes(200, validateResponse{
 		Valid: true, Verified: true, Level: t.Session.Level.String(), ChallengeAge: t.Session.ChallengeAge,
@@ -96,28 +93,15 @@ func (c *call) publicInBody(refusal error) error {
 func (c *call) openResult(key *integration.Key, text string) (result.Token, error) {
 	t, err := c.Results.Open(text)
 	if err != nil {
-		return result.Token{}, toldOf(err)
+		return result.Token{}, err
 	}
 	i, err := c.ownIntegration(key, t.Session.Integration)
 	if err != nil {
 		return result.Token{}, err
 	}
 	if i == nil {
-		return result.Token{}, errInvalidToken
+		return result.Token{}, result.ErrInvalid
 	}
 	c.about.Session, c.about.Integration = t.Text, i.ID
 	return t, nil
-}
-
-// toldOf returns what a publisher is told of a token that is not redeemed. Any other error stays as it is.
-func toldOf(err error) error {
-	switch {
-	case errors.Is(err, result.ErrInvalid):
-		return errInvalidToken
-	case errors.Is(err, result.ErrExpired):
-		return &web.Error{Code: web.TokenExpired, Message: "The result token is older than 5 minutes."}
-	case errors.Is(err, result.ErrUsed):
-		return &web.Error{Code: web.AlreadyUsed, Message: "The result token has been used."}
-	}
-	return err
 }

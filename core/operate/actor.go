@@ -155,7 +155,7 @@ func (a Actor) may(op Operation, publisher string) error {
 	case !a.Operator() && publisher != a.Publisher:
 		return ErrNotFound
 	case !a.May(op):
-		return &Forbidden{Operation: op, Role: a.Role}
+		return RoleForbids(op, a.Role)
 	}
 	return nil
 }

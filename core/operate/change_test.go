@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
@@ -24,8 +25,8 @@ func TestALostUpdateIsRefused(t *testing.T) {
 	_, err = w.ChangeIntegration(ctx, admin, intA, seen.Version, IntegrationInput{Name: text("First")})
 	coretest.Must(t, err)
 	_, err = w.ChangeIntegration(ctx, developer, intA, seen.Version, IntegrationInput{Name: text("Second")})
-	if !errors.Is(err, ErrStale) {
-		t.Errorf("%v, want ErrStale", err)
+	if !errors.Is(err, web.PreconditionFailed) {
+		t.Errorf("%v, want PRECONDITION_FAILED", err)
 	}
 	if is, err := w.Integration(ctx, admin, intA); err != nil || is.Name != "First" {
 		t.Errorf("%q, %v", is.Name, err)
@@ -71,7 +72,7 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 					return kvtest.Pass
 				}
 				err := change(w, version)
-				if named && !errors.Is(err, ErrStale) || !named && err != nil || !overtaken {
+				if named && !errors.Is(err, web.PreconditionFailed) || !named && err != nil || !overtaken {
 					t.Errorf("%v, overtaken: %v", err, overtaken)
 				}
 				w.Store.Decide = nil
@@ -104,14 +105,14 @@ func TestWebhookSecretIsOneLine(t *testing.T) {
 			Level: text("L1"), ChallengeAge: &age, Methods: &[]string{"sandbox"}, Webhook: i})
 		_, staged := w.StageWebhook(ctx, admin, intA, "", *i)
 		for what, err := range map[string]error{"created": created, "staged": staged} {
-			var wrong *Invalid
+			var wrong *web.Error
 			if says == "" {
 				if err != nil {
 					t.Errorf("%s with a good secret: %v", what, err)
 				}
-			} else if !errors.As(err, &wrong) || wrong.Fields[0].Field != "webhook_secret" ||
-				!strings.Contains(wrong.Fields[0].Message, says) || strings.Contains(wrong.Fields[0].Message,
-				good) {
+			} else if !errors.As(err, &wrong) || wrong.Details[0].Field != "webhook_secret" ||
+				!strings.Contains(wrong.Details[0].Message, says) ||
+				strings.Contains(wrong.Details[0].Message, good) {
 				t.Errorf("%s with %q: %v", what, given, err)
 			}
 		}
@@ -135,9 +136,9 @@ func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
 		"https://*.shop.example": "no wildcards", "https://shop.example:0": "port"} {
 		_, err := w.ChangeIntegration(ctx, admin, made.ID, "",
 			IntegrationInput{BrowserOrigins: &[]string{origin}})
-		var wrong *Invalid
-		if !errors.As(err, &wrong) || wrong.Fields[0].Field != "browser_origins" ||
-			!strings.Contains(wrong.Fields[0].Message, says) {
+		var wrong *web.Error
+		if !errors.As(err, &wrong) || wrong.Details[0].Field != "browser_origins" ||
+			!strings.Contains(wrong.Details[0].Message, says) {
 			t.Errorf("%s: %v", origin, err)
 		}
 	}
@@ -150,18 +151,18 @@ func TestEveryWrongValueIsNamed(t *testing.T) {
 	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "),
 		Level: text("L9"), ChallengeAge: &age, Attempts: &attempts, Methods: &[]string{"nothing"},
 		CallbackOrigins: &[]string{"ftp://x"}, Webhook: &WebhookInput{URL: text("http://plain.example/")}})
-	var wrong *Invalid
+	var wrong *web.Error
 	if !errors.As(err, &wrong) {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"name", "level", "challenge_age", "attempts", "methods",
 		"callback_origins", "webhook_url"} {
 		found := false
-		for _, f := range wrong.Fields {
+		for _, f := range wrong.Details {
 			found = found || f.Field == field && f.Message != "" && f.Code != ""
 		}
 		if !found {
-			t.Errorf("%s is wrong and not named in %+v", field, wrong.Fields)
+			t.Errorf("%s is wrong and not named in %+v", field, wrong.Details)
 		}
 	}
 }
@@ -212,9 +213,11 @@ func TestAStagedAddressKeepsTheSecret(t *testing.T) {
 // Contract 46: what the configuration file names is changed there.
 func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 	w := newWorld(t)
-	site := fmt.Sprintf(`{"publishers":[{"id":"pub_f","name":"File"}],"integrations":[{"id":%q,"publisher":"pub_f",
+	site := fmt.Sprintf(
+		`{"publishers":[{"id":"pub_f","name":"File"}],"integrations":[{"id":%q,"publisher":"pub_f",
 		"name":"Shop","level":"L1","challenge_age":25,"method":"sandbox","webhook_off":true}]}`,
-		strings.Replace(intA, "694069ac", "abcdabcd", 1))
+		strings.Replace(intA, "694069ac", "abcdabcd", 1),
+	)
 	planned, err := w.PlanSite(ctx, operator, []byte(site))
 	coretest.Must(t, err)
 	applied, err := w.ApplySite(ctx, operator, []byte(site))
@@ -536,9 +539,9 @@ func TestACursorOfNoList(t *testing.T) {
 			return err
 		},
 	} {
-		var wrong *Invalid
-		if err := ask(); !errors.As(err, &wrong) || len(wrong.Fields) != 1 ||
-			wrong.Fields[0].Field != "after" {
+		var wrong *web.Error
+		if err := ask(); !errors.As(err, &wrong) || len(wrong.Details) != 1 ||
+			wrong.Details[0].Field != "after" {
 			t.Errorf("%s: %v", list, err)
 		}
 	}
@@ -549,8 +552,8 @@ func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a\u202eb", "a\u2028b", "a\u200bb", "a\nb", "a\x00b", "a\xff"} {
 		_, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text(name)})
-		var wrong *Invalid
-		if !errors.As(err, &wrong) || wrong.Fields[0].Field != "name" {
+		var wrong *web.Error
+		if !errors.As(err, &wrong) || wrong.Details[0].Field != "name" {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

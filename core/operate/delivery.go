@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -19,7 +20,7 @@ func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryFilter
 	if _, err := o.integration(ctx, who, DeliveryList, f.Integration); err != nil {
 		return Page[Delivery]{}, err
 	}
-	var wrong Invalid
+	var wrong invalid
 	if !slices.Contains([]string{"", DeliveryDelivered, DeliveryWaiting, DeliveryDead}, f.State) {
 		wrong.add("state", "value", "It must be delivered, waiting or dead.")
 	}
@@ -45,8 +46,8 @@ func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryFilter
 }
 
 // badCursor is the error for a cursor that is no Page.Next.
-var badCursor = &Invalid{Fields: []Field{
-	{"after", "value", "It is not the cursor of a page. Begin without one."}}}
+var badCursor = errInvalid(web.FieldError{Field: "after", Code: "value",
+	Message: "It is not the cursor of a page. Begin without one."})
 
 // Delivery returns one event by its integration and its place.
 func (o *Operations) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
@@ -82,19 +83,19 @@ func (o *Operations) Resend(ctx context.Context, who Actor, integration, place s
 	}
 	switch {
 	case found.Test:
-		return shownDelivery(found), &Refused{"This was a test event. Send another test event instead."}
+		return shownDelivery(found), errConflict("This was a test event. Send another test event instead.")
 	case found.State == outbox.StateDelivered:
 		return shownDelivery(found),
-			&Refused{"This event was delivered. Its state and user id are not kept, so " +
-				"it cannot be sent again; ask for the session's outcome instead."}
+			errConflict("This event was delivered. Its state and user id are not kept, so " +
+				"it cannot be sent again; ask for the session's outcome instead.")
 	case found.State == outbox.StateWaiting:
 		err = o.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
 	default:
 		err = o.Outbox.Resend(ctx, found.Partition, found.Event, integration)
 	}
 	if errors.Is(err, outbox.ErrNotDead) || errors.Is(err, outbox.ErrNotWaiting) {
-		return shownDelivery(found), &Refused{"The event is not as it was any more: " +
-			"it has just been sent. Look again."}
+		return shownDelivery(found), errConflict("The event is not as it was any more: " +
+			"it has just been sent. Look again.")
 	}
 	if err != nil {
 		return Delivery{}, err
@@ -249,7 +250,7 @@ func (u *Undelivered) of(ctx context.Context, o *Operations, publisher string) (
 	}
 	p, err := o.Directory.Publisher(ctx, publisher)
 	if err != nil {
-		return nil, told(err)
+		return nil, o.apiError(err)
 	}
 	u.Publishers = append(u.Publishers, PublisherUndelivered{Publisher: publisher, Name: p.Name})
 	return &u.Publishers[len(u.Publishers)-1], nil

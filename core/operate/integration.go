@@ -19,7 +19,7 @@ func (o *Operations) Integrations(ctx context.Context, who Actor, publisher stri
 		return o.Directory.ListIntegrations(ctx, publisher, after, n)
 	}, func(i stored) (name, id string) { return i.Value.Name, i.Value.ID })
 	if err != nil {
-		return Page[Integration]{}, told(err)
+		return Page[Integration]{}, o.apiError(err)
 	}
 	page := Page[Integration]{Next: next}
 	for _, i := range found {
@@ -43,7 +43,7 @@ type stored = integration.Versioned[integration.Integration]
 func (o *Operations) integration(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
 	i, err := o.Directory.ReadIntegration(ctx, id)
 	if err != nil {
-		return stored{}, told(err)
+		return stored{}, o.apiError(err)
 	}
 	if err := who.may(op, i.Value.PublisherID); err != nil {
 		return stored{}, err
@@ -110,7 +110,7 @@ func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in Integr
 		return Changed{}, err
 	}
 	if _, err := o.Directory.SaveIntegration(ctx, i, secrets, "", entry...); err != nil {
-		return Changed{}, told(err)
+		return Changed{}, o.apiError(err)
 	}
 	v, err := o.Integration(ctx, who, i.ID)
 	return Changed{v, made}, err
@@ -192,13 +192,13 @@ func (o *Operations) alterOnce(ctx context.Context, who Actor, op Operation, id,
 		return Integration{}, err
 	}
 	if _, err := o.Directory.SaveIntegration(ctx, i, secrets, was.Version, entry...); err != nil {
-		return Integration{}, told(err)
+		return Integration{}, o.apiError(err)
 	}
 	return o.Integration(ctx, who, id)
 }
 
 // applyTo puts what in has into i.
-func (in IntegrationInput) applyTo(i *integration.Integration, wrong *Invalid) {
+func (in IntegrationInput) applyTo(i *integration.Integration, wrong *invalid) {
 	if in.Name != nil {
 		i.Name = wrong.name("name", *in.Name)
 	}
@@ -226,7 +226,7 @@ func set[T any](field *T, given *T) {
 }
 
 // judge adds what is wrong with i, also what the caller did not give: what was given may contradict it.
-func (o *Operations) judge(i integration.Integration, wrong *Invalid) {
+func (o *Operations) judge(i integration.Integration, wrong *invalid) {
 	for _, p := range i.Problems(o.Catalog, o.Dev) {
 		wrong.add(p.Member, "value", "%s", p.Text)
 	}

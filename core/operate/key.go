@@ -14,7 +14,7 @@ func (o *Operations) Keys(ctx context.Context, who Actor, publisher string, c Cu
 	}
 	found, next, err := o.Directory.ListKeys(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Key]{}, told(err)
+		return Page[Key]{}, o.apiError(err)
 	}
 	ids := make([]string, len(found))
 	for n, k := range found {
@@ -59,7 +59,7 @@ func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (Cre
 		return CreatedKey{}, err
 	}
 	text, k, err := o.Directory.CreateKey(ctx, in.Publisher, in.Integration, in.Expires, entry...)
-	return CreatedKey{text, Key{Key: k}}, told(err)
+	return CreatedKey{text, Key{Key: k}}, o.apiError(err)
 }
 
 // keyOwner refuses a key that could not do anything.
@@ -70,7 +70,7 @@ func (o *Operations) keyOwner(ctx context.Context, in KeyInput) error {
 	i, err := o.Directory.ReadIntegration(ctx, in.Integration)
 	switch {
 	case err != nil:
-		return told(err)
+		return o.apiError(err)
 	case i.Value.PublisherID != in.Publisher:
 		return ErrNotFound
 	case i.Value.Archived != nil:
@@ -98,5 +98,5 @@ func (o *Operations) RevokeKey(ctx context.Context, who Actor, id string) (Key, 
 		return Key{}, err
 	}
 	revoked, err := o.Directory.RevokeKey(ctx, id, entry...)
-	return Key{Key: revoked}, told(err)
+	return Key{Key: revoked}, o.apiError(err)
 }

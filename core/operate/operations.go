@@ -19,7 +19,9 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/passkey"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Operations carries out what operators and members ask for. All fields are needed.
@@ -46,14 +48,13 @@ type Operations struct {
 	// StartTest starts a session of an integration without a key (api.API.StartTestSession).
 	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.TestSession, error)
 
-	misread []Field // see WithMisread
+	misread []web.FieldError // see WithMisread
 }
 
-// WithMisread returns Operations for a request of which some values could not be read. misread says which and
-// why, and the input has nothing in their place. Every operation with values then ends in an Invalid that has
-// them and what is wrong with the others (contract 5), and changes nothing. With no such values it is o
-// itself.
-func (o *Operations) WithMisread(misread []Field) *Operations {
+// WithMisread returns Operations for a request with values that could not be read. The input lacks them, and
+// misread has an error for each. Every operation with values then changes nothing and returns an error with
+// these and the other invalid values (contract 5). Without such values it returns o itself.
+func (o *Operations) WithMisread(misread []web.FieldError) *Operations {
 	if len(misread) == 0 {
 		return o
 	}
@@ -62,13 +63,13 @@ func (o *Operations) WithMisread(misread []Field) *Operations {
 	return &with
 }
 
-// wrong is what is known to be wrong before an operation looks at its values.
-func (o *Operations) wrong() Invalid {
-	return Invalid{Fields: slices.Clone(o.misread), misread: len(o.misread)}
+// wrong returns the errors that are known before an operation checks its values.
+func (o *Operations) wrong() invalid {
+	return invalid{fields: slices.Clone(o.misread), unread: len(o.misread)}
 }
 
 func (o *Operations) isMisread(field string) bool {
-	return slices.ContainsFunc(o.misread, func(f Field) bool { return f.Field == field })
+	return slices.ContainsFunc(o.misread, func(f web.FieldError) bool { return f.Field == field })
 }
 
 // readable refuses a request of which some values could not be read. An operation that has one value, or none
@@ -92,19 +93,23 @@ func (o *Operations) along(who Actor, op Operation, publisher, target string, ch
 		Changes: changes}.Puts(o.Sealer, o.Random, o.Now())
 }
 
-// told turns an error of the store of publishers and integrations into one of this package.
-func told(err error) error {
+// apiError returns the error for the caller of an operation if err is one of packages integration and member,
+// and else err.
+func (o *Operations) apiError(err error) error {
+	var list problem.List
 	switch {
 	case errors.Is(err, integration.ErrNotFound):
 		return ErrNotFound
 	case errors.Is(err, integration.ErrStale):
-		return ErrStale
+		return errStale("")
 	case errors.Is(err, integration.ErrManaged):
 		return ErrManaged
 	case errors.Is(err, integration.ErrArchived):
 		return ErrArchived
 	case errors.Is(err, integration.ErrCursor):
 		return badCursor
+	case errors.As(err, &list):
+		return o.invalid(list)
 	}
 	return err
 }
@@ -160,17 +165,17 @@ const maxRaces = 8
 // is.
 func overtaking[T any](version string, change func() (T, error)) (now T, err error) {
 	for range maxRaces {
-		if now, err = change(); version != "" || !errors.Is(err, ErrStale) {
+		if now, err = change(); version != "" || !errors.Is(err, web.PreconditionFailed) {
 			break
 		}
 	}
 	return now, err
 }
 
-// fresh refuses a version that is not the present one. "" is a caller who takes whatever there is.
+// fresh rejects a version that is not the current one. "" accepts any.
 func fresh(want, is string) error {
 	if want != "" && want != is {
-		return ErrStale
+		return errStale(is)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -387,7 +388,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 // Who may not do something is told that, whatever is wrong with the values of the request.
 func TestTheRoleComesBeforeTheValues(t *testing.T) {
 	w := newWorld(t)
-	d := w.WithMisread([]Field{{"type", "type", "Must be a string."}})
+	d := w.WithMisread([]web.FieldError{{Field: "type", Code: "type", Message: "Must be a string."}})
 	for name, ask := range map[string]func() error{
 		"a test event": func() error { _, err := d.SendTestEvent(ctx, viewer, intA, ""); return err },
 		"a test session": func() error {
@@ -411,7 +412,7 @@ func TestTheRoleComesBeforeTheValues(t *testing.T) {
 }
 
 func isInvalid(err error) bool {
-	var wrong *Invalid
+	var wrong *web.Error
 	return errors.As(err, &wrong)
 }
 
@@ -435,7 +436,7 @@ func TestTheHostsOperations(t *testing.T) {
 			}
 		}
 	}
-	var invalid *Invalid
+	var invalid *web.Error
 	if err := w.Authorize(operator, "module.melt"); !errors.As(err, &invalid) {
 		t.Errorf("contract 42: an operation that nobody knows: %v", err)
 	}

@@ -14,7 +14,7 @@ func (o *Operations) Passkeys(ctx context.Context, who Actor, publisher string, 
 		return UserPasskeys{}, err
 	}
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {
-		return UserPasskeys{}, told(err)
+		return UserPasskeys{}, o.apiError(err)
 	}
 	return o.countPasskeys(ctx, publisher, most)
 }
@@ -42,7 +42,7 @@ func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher strin
 		return UserPasskeys{}, err
 	}
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {
-		return UserPasskeys{}, told(err)
+		return UserPasskeys{}, o.apiError(err)
 	}
 	entry, err := o.along(who, PasskeysEnd, publisher, publisher)
 	if err != nil {

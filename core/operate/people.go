@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/verge-id/verge/core/integration"
@@ -26,7 +25,7 @@ func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c
 	}
 	found, next, err := o.People.Members(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Member]{}, o.toldOfPeople(err)
+		return Page[Member]{}, o.apiError(err)
 	}
 	page, reads := Page[Member]{Next: next}, 0
 	for _, m := range found {
@@ -38,7 +37,7 @@ func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c
 		if who.May(MemberChange) {
 			sessions, n, err := o.sessionsOf(ctx, m)
 			if err != nil {
-				return Page[Member]{}, o.toldOfPeople(err)
+				return Page[Member]{}, o.apiError(err)
 			}
 			v.Sessions = sessions
 			reads += n
@@ -80,7 +79,7 @@ func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name stri
 			return o.alongIn(ctx, who, MemberInvite, publisher, i.ID, name, role)
 		})
 	if err != nil {
-		return Invitation{}, o.toldOfPeople(err)
+		return Invitation{}, o.apiError(err)
 	}
 	v := shownInvitation(made)
 	v.Link = o.BaseURL + invitationPath + secret
@@ -106,7 +105,7 @@ func (o *Operations) inUse(ctx context.Context, publisher string) error {
 	if err == nil && p.Value.Archived != nil {
 		return ErrArchived
 	}
-	return told(err)
+	return o.apiError(err)
 }
 
 // Invitations lists the open invitations to a publisher.
@@ -117,7 +116,7 @@ func (o *Operations) Invitations(ctx context.Context, who Actor, publisher strin
 	}
 	found, next, err := o.People.Invitations(ctx, publisher, c.After, c.limit())
 	if err != nil {
-		return Page[Invitation]{}, o.toldOfPeople(err)
+		return Page[Invitation]{}, o.apiError(err)
 	}
 	page := Page[Invitation]{Next: next}
 	for _, i := range found {
@@ -135,14 +134,14 @@ func (o *Operations) WithdrawInvitation(ctx context.Context, who Actor, publishe
 	if err != nil {
 		return err
 	}
-	return o.toldOfPeople(o.People.Withdraw(ctx, publisher, id, entry...))
+	return o.apiError(o.People.Withdraw(ctx, publisher, id, entry...))
 }
 
 // member returns a member to whom who may do op.
 func (o *Operations) member(ctx context.Context, who Actor, op Operation, id string) (member.Member, error) {
 	m, err := o.People.Member(ctx, who.Publisher, id)
 	if err != nil {
-		return member.Member{}, o.toldOfPeople(err)
+		return member.Member{}, o.apiError(err)
 	}
 	return m, who.may(op, m.Publisher)
 }
@@ -160,7 +159,7 @@ func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role 
 		return o.along(who, MemberChange, is.Publisher, id,
 			change{Field: "role", From: string(was.Role), To: string(role)})
 	})
-	return shownMember(m), o.toldOfPeople(err)
+	return shownMember(m), o.apiError(err)
 }
 
 // SignOutMember ends all sessions of a member.
@@ -175,7 +174,7 @@ func (o *Operations) SignOutMember(ctx context.Context, who Actor, id string) (M
 			return o.along(who, MemberChange, is.Publisher, id,
 				change{Field: "sessions", To: "signed out everywhere"})
 		})
-	return shownMember(m), o.toldOfPeople(err)
+	return shownMember(m), o.apiError(err)
 }
 
 // RemoveMember removes a member, and ends their sessions at once.
@@ -183,7 +182,7 @@ func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) err
 	if _, err := o.member(ctx, who, MemberRemove, id); err != nil {
 		return err
 	}
-	return o.toldOfPeople(o.People.Remove(ctx, member.Actor(who), id,
+	return o.apiError(o.People.Remove(ctx, member.Actor(who), id,
 		func(was member.Member) ([]kv.Put, error) {
 			return o.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
 		}))
@@ -204,7 +203,7 @@ func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name 
 			return o.alongIn(ctx, who, LinkCreate, publisher, l.ID, name, role)
 		})
 	if err != nil {
-		return SignInLink{}, o.toldOfPeople(err)
+		return SignInLink{}, o.apiError(err)
 	}
 	return SignInLink{Publisher: publisher, Role: made.Role, Expires: made.Expires,
 		Link: o.BaseURL + linkPath + secret}, nil
@@ -217,7 +216,7 @@ func (o *Operations) OperatorTokens(ctx context.Context, who Actor, c Cursor) (P
 	}
 	found, next, err := o.People.Operators(ctx, c.After, c.limit())
 	if err != nil {
-		return Page[OperatorToken]{}, o.toldOfPeople(err)
+		return Page[OperatorToken]{}, o.apiError(err)
 	}
 	page := Page[OperatorToken]{Next: next}
 	for _, t := range found {
@@ -231,9 +230,9 @@ func (o *Operations) OperatorTokens(ctx context.Context, who Actor, c Cursor) (P
 // is refused.
 func (o *Operations) Authorize(who Actor, op Operation) error {
 	if _, known := rightsOf[op]; !known {
-		var wrong Invalid
+		var wrong invalid
 		wrong.add("may", "value", "Must be an operation that this release knows.")
-		return &wrong
+		return wrong.err()
 	}
 	return who.may(op, "")
 }
@@ -251,7 +250,7 @@ func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name st
 				change{Field: "role", To: string(role)})
 		})
 	if err != nil {
-		return CreatedOperatorToken{}, o.toldOfPeople(err)
+		return CreatedOperatorToken{}, o.apiError(err)
 	}
 	return CreatedOperatorToken{text, shownToken(made)}, nil
 }
@@ -266,29 +265,10 @@ func (o *Operations) RevokeOperatorToken(ctx context.Context, who Actor, id stri
 		return OperatorToken{}, err
 	}
 	revoked, err := o.People.RevokeOperator(ctx, id, entry...)
-	if errors.Is(err, member.ErrConfigured) {
-		return OperatorToken{}, &Refused{"This token stands in the service's configuration: change it there."}
-	}
-	return shownToken(revoked), o.toldOfPeople(err)
+	return shownToken(revoked), o.apiError(err)
 }
 
-// toldOfPeople turns an error of package member into one of this package.
-func (o *Operations) toldOfPeople(err error) error {
-	var list problem.List
-	switch {
-	case errors.Is(err, member.ErrNotFound):
-		return ErrNotFound
-	case errors.Is(err, integration.ErrNotFound):
-		return ErrNotFound
-	case errors.Is(err, member.ErrLastAdmin):
-		return &Refused{"This is the publisher's last admin. Make another member an admin first."}
-	case errors.As(err, &list):
-		return o.invalid(list)
-	}
-	return err
-}
-
-// invalid has what is wrong with the values of a request, as another package has judged them.
+// invalid returns the error for values that another package has found invalid.
 func (o *Operations) invalid(list problem.List) error {
 	wrong := o.wrong()
 	for _, p := range list {

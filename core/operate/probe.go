@@ -31,18 +31,18 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	open := o.Directory.WebhookSecret
 	if staged {
 		if i.Value.Staged == nil {
-			return TestReport{}, &Refused{"Nothing is staged: stage another address or secret first."}
+			return TestReport{}, errConflict("Nothing is staged: stage another address or secret first.")
 		}
 		hook, open = i.Value.Staged, o.Directory.StagedSecret
 	}
 	if !hook.Sends() {
-		return TestReport{}, &Refused{"The integration has no webhook to test: set a URL first."}
+		return TestReport{}, errConflict("The integration has no webhook to test: set a URL first.")
 	}
 	secret, err := open(&i.Value)
 	if err != nil {
 		o.Log.Warn("webhook cannot be tested", "integration", id, "publisher", i.Value.PublisherID,
 			"error", err.Error())
-		return TestReport{}, &Refused{noSecret}
+		return TestReport{}, errConflict(noSecret)
 	}
 	report, err := o.probe(ctx, &i.Value, hook.URL, secret)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 		report.Promoted = err == nil
 	}
 	if err != nil {
-		return TestReport{}, told(err)
+		return TestReport{}, o.apiError(err)
 	}
 	o.Log.Info("webhook test", "integration", id, "publisher", i.Value.PublisherID, "staged", staged,
 		"ready", report.Ready, "reasons", strings.Join(report.Reasons, "; "))

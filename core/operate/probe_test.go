@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
@@ -167,7 +168,7 @@ func TestAFailedTestEndsReadiness(t *testing.T) {
 
 func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	w := newWorld(t)
-	var refused *Refused
+	var refused *web.Error
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		const id = "22222222-4d4e-475f-906b-2f11c5eca7bd"
 		i := integration.Integration{ID: id, PublisherID: pubA, Level: "L1", ChallengeAge: 25, Webhook: hook}
@@ -195,7 +196,7 @@ func TestLinesNameThePublisher(t *testing.T) {
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: noSecret, PublisherID: pubA,
 		Level: "L1", ChallengeAge: 25,
 		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, ""))
-	var refused *Refused
+	var refused *web.Error
 	if _, err := w.TestWebhook(ctx, developer, noSecret, false); !errors.As(err, &refused) {
 		t.Errorf("testing a webhook without a secret: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Publishers lists all publishers, in the order of their ids.
@@ -23,7 +24,7 @@ func (o *Operations) Publishers(ctx context.Context, who Actor, c Cursor) (Page[
 		return o.Directory.ListPublishers(ctx, after, n)
 	}, func(p stored) (name, id string) { return p.Value.Name, p.Value.ID })
 	if err != nil {
-		return Page[Publisher]{}, told(err)
+		return Page[Publisher]{}, o.apiError(err)
 	}
 	page := Page[Publisher]{Next: next}
 	for _, p := range found {
@@ -38,7 +39,7 @@ func (o *Operations) Publisher(ctx context.Context, who Actor, id string) (Publi
 		return Publisher{}, err
 	}
 	p, err := o.Directory.ReadPublisher(ctx, id)
-	return Publisher{p.Value, p.Version}, told(err)
+	return Publisher{p.Value, p.Version}, o.apiError(err)
 }
 
 // CreatePublisher makes a publisher.
@@ -74,10 +75,11 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 	_, err = o.Directory.SavePublisher(ctx, p, "", entry...)
 	if errors.Is(err, integration.ErrExists) {
 		return Publisher{},
-			&Invalid{Fields: []Field{{"id", "conflict", "There is a publisher with this id already."}}}
+			errInvalid(web.FieldError{Field: "id", Code: "conflict",
+				Message: "There is a publisher with this id already."})
 	}
 	if err != nil {
-		return Publisher{}, told(err)
+		return Publisher{}, o.apiError(err)
 	}
 	return o.Publisher(ctx, who, p.ID)
 }
@@ -118,7 +120,7 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 	alter func(*integration.Publisher) error) (Publisher, error) {
 	was, err := o.Directory.ReadPublisher(ctx, id)
 	if err != nil {
-		return Publisher{}, told(err)
+		return Publisher{}, o.apiError(err)
 	}
 	p := was.Value
 	switch {
@@ -138,7 +140,7 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 		return Publisher{}, err
 	}
 	if _, err := o.Directory.SavePublisher(ctx, p, was.Version, entry...); err != nil {
-		return Publisher{}, told(err)
+		return Publisher{}, o.apiError(err)
 	}
 	return o.Publisher(ctx, who, id)
 }
@@ -147,7 +149,7 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 const maxLabel = 100
 
 // name returns a name that a person gives something, without space at its ends.
-func (i *Invalid) name(field, text string) string {
+func (i *invalid) name(field, text string) string {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":

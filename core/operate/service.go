@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // auditPartition is where audit entries are kept.
@@ -84,7 +85,7 @@ func (o *Operations) site(who Actor, text []byte) (integration.Site, error) {
 	s, err := integration.ReadSite(text)
 	var misread problem.List
 	if err != nil && !errors.As(err, &misread) {
-		return integration.Site{}, &Refused{err.Error()}
+		return integration.Site{}, errConflict(err.Error())
 	}
 	if wrong := s.Problems(o.Catalog, o.Dev, misread); len(wrong) > 0 {
 		return integration.Site{}, o.invalid(wrong)
@@ -142,19 +143,21 @@ func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callba
 	}
 	if !o.testable(&i.Value) {
 		return TestSession{},
-			&Refused{"A test session needs an integration whose only methods are of the kind " +
-				"sandbox. A service in production has none: use a service in test mode."}
+			errConflict("A test session needs an integration whose only methods are of the kind " +
+				"sandbox. A service in production has none: use a service in test mode.")
 	}
 	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: o.Dev}); problem != "" {
-		return TestSession{}, &Invalid{Fields: []Field{{"callback_url", "value", problem}}}
+		return TestSession{}, errInvalid(
+			web.FieldError{Field: "callback_url", Code: "value", Message: problem},
+		)
 	}
 	ready, err := o.Directory.Ready(ctx, &i.Value)
 	if err != nil {
 		return TestSession{}, err
 	}
 	if !ready && !o.Dev {
-		return TestSession{}, &Refused{"The integration's signed webhook test has not reported " +
-			"Ready. Run the test first, or switch its webhooks off."}
+		return TestSession{}, errConflict("The integration's signed webhook test has not reported " +
+			"Ready. Run the test first, or switch its webhooks off.")
 	}
 	started, err := o.StartTest(ctx, &i.Value, callback)
 	return TestSession{ID: started.Session, RedirectURL: started.RedirectURL, Expires: started.Expires}, err

@@ -6,23 +6,25 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
 func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, eventType string) (
 	Exchange, error) {
 	if !i.Webhook.Sends() {
-		return Exchange{}, &Refused{"The integration has no webhook to try: set a URL first."}
+		return Exchange{}, errConflict("The integration has no webhook to try: set a URL first.")
 	}
 	secret, err := o.Directory.WebhookSecret(i)
 	if err != nil {
 		o.Log.Warn("webhook cannot be tried", "integration", i.ID, "publisher", i.PublisherID,
 			"error", err.Error())
-		return Exchange{}, &Refused{noSecret}
+		return Exchange{}, errConflict(noSecret)
 	}
 	x, err := o.Outbox.SendTest(ctx, i, secret, eventType)
 	if errors.Is(err, outbox.ErrNoType) {
-		return Exchange{}, &Invalid{Fields: []Field{{"type", "value", "There is no such event type."}}}
+		return Exchange{}, errInvalid(web.FieldError{Field: "type", Code: "value",
+			Message: "There is no such event type."})
 	}
 	if err != nil {
 		return Exchange{}, err

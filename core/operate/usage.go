@@ -16,10 +16,10 @@ func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to
 	if _, err := o.integration(ctx, who, UsageRead, integration); err != nil {
 		return nil, err
 	}
-	var wrong Invalid
+	var wrong invalid
 	last := o.day(&wrong, "to", to, host.DayOf(o.Now()))
 	first := o.day(&wrong, "from", from, last-29)
-	if len(wrong.Fields) == 0 && (first > last || last-first >= usage.MaxDays) {
+	if len(wrong.fields) == 0 && (first > last || last-first >= usage.MaxDays) {
 		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.",
 			usage.MaxDays-1)
 	}
@@ -29,7 +29,7 @@ func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to
 	return o.Counted.Read(ctx, integration, first, last)
 }
 
-func (o *Operations) day(wrong *Invalid, field, text string, standard host.Day) host.Day {
+func (o *Operations) day(wrong *invalid, field, text string, standard host.Day) host.Day {
 	if text == "" {
 		return standard
 	}

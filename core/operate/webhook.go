@@ -9,7 +9,7 @@ import (
 
 // applyWebhook puts what in has into the webhook of i. secret is the one to seal, nil for the present one.
 // made is the same if it was made here. A webhook with a new address that has had no secret gets one.
-func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *Invalid) (
+func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *invalid) (
 	secret *string, made string, err error) {
 	if in == nil {
 		return nil, "", nil
@@ -30,7 +30,7 @@ func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, 
 
 // secretFor returns the secret that in gives, or one that is made if in wants that, or if one is needed and
 // in gives none.
-func (o *Operations) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *Invalid) (
+func (o *Operations) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *invalid) (
 	secret *string, made string, err error) {
 	switch {
 	case in.Secret != nil && in.NewSecret:
@@ -60,11 +60,11 @@ func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version st
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
 				return integration.Secrets{},
-					&Refused{"The integration has no webhook yet, so there is nothing to " +
-						"keep up meanwhile: set the webhook itself."}
+					errConflict("The integration has no webhook yet, so there is nothing to " +
+						"keep up meanwhile: set the webhook itself.")
 			}
 			if i.Webhook.Hidden {
-				return integration.Secrets{}, &Refused{noSecret}
+				return integration.Secrets{}, errConflict(noSecret)
 			}
 			staged := integration.Webhook{URL: i.Webhook.URL}
 			if i.Staged != nil {
@@ -83,7 +83,7 @@ func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version st
 			if first && secret == nil { // another address with the same secret
 				present, err := o.Directory.WebhookSecret(i)
 				if err != nil {
-					return integration.Secrets{}, &Refused{noSecret}
+					return integration.Secrets{}, errConflict(noSecret)
 				}
 				secret = &present
 			}
@@ -103,7 +103,7 @@ func (o *Operations) DropStaged(ctx context.Context, who Actor, id, version stri
 	return o.alter(ctx, who, WebhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if i.Staged == nil {
-				return integration.Secrets{}, &Refused{"Nothing is staged."}
+				return integration.Secrets{}, errConflict("Nothing is staged.")
 			}
 			i.Staged = nil
 			return integration.Secrets{}, nil
@@ -121,13 +121,13 @@ func (o *Operations) RotateSecret(ctx context.Context, who Actor, id, version st
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
 				return integration.Secrets{},
-					&Refused{"The integration has no webhook, so it needs no secret: " +
-						"set the webhook first."}
+					errConflict("The integration has no webhook, so it needs no secret: " +
+						"set the webhook first.")
 			}
 			if i.Webhook.Hidden {
 				return integration.Secrets{},
-					&Refused{"The webhook's address does not open with this key ring: " +
-						"set the webhook again."}
+					errConflict("The webhook's address does not open with this key ring: " +
+						"set the webhook again.")
 			}
 			var err error
 			made, err = integration.GenerateSecret(o.Random)

@@ -96,6 +96,10 @@ type FieldError struct {
 var ErrEncoded = &Error{Code: UnsupportedMediaType,
 	Message: "Send the body without Content-Encoding. Compressed bodies are not accepted."}
 
+// ErrNotFound is the error for a missing resource. It has no message: the handler of the route names the
+// resource.
+var ErrNotFound = &Error{Code: NotFound}
+
 // ErrNoPath is the error for a path without a route.
 var ErrNoPath = &Error{Code: NotFound, Message: "There is no such path."}
 

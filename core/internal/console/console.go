@@ -223,7 +223,7 @@ func (v *visit) act() *web.Response {
 				"Send it once more.")
 		}
 		if a.op != "" && !v.who().May(a.op) {
-			return v.problem(&operate.Forbidden{Operation: a.op, Role: v.who().Role})
+			return v.problem(operate.RoleForbids(a.op, v.who().Role))
 		}
 		to, err := a.do(v)
 		if err != nil {

@@ -415,7 +415,10 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 			[]string{"Write a day", "ame is wrong"}},
 	} {
 		w := newWorld(t)
-		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
+		w.fake.fail = &web.Error{
+			Code:    web.InvalidRequest,
+			Details: []web.FieldError{{Field: "name", Message: "name is wrong"}},
+		}
 		do, form, _ := strings.Cut(c.form, "&")
 		resp := w.ask("POST", c.path, c.who, body(do, form, c.who))
 		if resp.Status != 422 || len(w.fake.did) > 0 {
@@ -460,7 +463,7 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 		says   string
 	}{
 		{operate.ErrManaged, 409, "configuration file"}, {operate.ErrArchived, 409, "archived"},
-		{&operate.Refused{Message: "Not today."}, 409, "Not today."},
+		{&web.Error{Code: web.InvalidRequest, Message: "Not today."}, 409, "Not today."},
 		{kv.ErrUnavailable, 503, "cannot answer"}, {errors.New("broken inside"), 503, "cannot answer"},
 	} {
 		w := newWorld(t)
@@ -484,7 +487,10 @@ func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
 		"":                                            "",
 	} {
 		w := newWorld(t)
-		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: message}}}
+		w.fake.fail = &web.Error{
+			Code:    web.InvalidRequest,
+			Details: []web.FieldError{{Field: "name", Message: message}},
+		}
 		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7", "developer"))
 		doc := parse(t, resp)
 		if got := text(with(doc, "href", "#save-integration-name")); resp.Status != 422 || got != want {

@@ -58,7 +58,7 @@ type fake struct {
 	did          []string // the operations that changed something
 	inputs       []any    // what they were given
 	fail         error    // of every operation that changes something
-	misread      []operate.Field
+	misread      []web.FieldError
 	down         error // of every operation
 	ready        bool  // the next webhook test passes
 	silent       bool  // the receiver does not answer it
@@ -215,12 +215,12 @@ func (o *fake) may(who operate.Actor, op operate.Operation, publisher string) er
 	case !who.Operator() && who.Publisher != publisher:
 		return operate.ErrNotFound
 	case !who.May(op):
-		return &operate.Forbidden{Operation: op, Role: who.Role}
+		return operate.RoleForbids(op, who.Role)
 	}
 	return nil
 }
 
-func (o *fake) WithMisread(misread []operate.Field) console.Operations {
+func (o *fake) WithMisread(misread []web.FieldError) console.Operations {
 	if len(misread) == 0 {
 		return o
 	}
@@ -234,11 +234,11 @@ func (o *fake) does(who operate.Actor, op operate.Operation, publisher string, i
 	if err := o.may(who, op, publisher); err != nil {
 		return err
 	}
-	if invalid, ok := o.fail.(*operate.Invalid); len(o.misread) > 0 {
+	if invalid, ok := o.fail.(*web.Error); len(o.misread) > 0 {
 		if ok {
-			return &operate.Invalid{Fields: append(o.misread, invalid.Fields...)}
+			return &web.Error{Code: web.InvalidRequest, Details: append(o.misread, invalid.Details...)}
 		}
-		return &operate.Invalid{Fields: o.misread}
+		return &web.Error{Code: web.InvalidRequest, Details: o.misread}
 	}
 	if o.fail != nil {
 		return o.fail
@@ -293,8 +293,11 @@ func (o *fake) Publisher(_ context.Context, who operate.Actor, id string) (opera
 func (o *fake) CreatePublisher(_ context.Context, who operate.Actor, in operate.PublisherInput) (
 	operate.Publisher, error) {
 	if in.Name == nil || *in.Name == "" {
-		return operate.Publisher{}, &operate.Invalid{Fields: []operate.Field{{Field: "name", Code: "required",
-			Message: "Give the publisher a name."}}}
+		return operate.Publisher{}, &web.Error{
+			Code: web.InvalidRequest,
+			Details: []web.FieldError{{Field: "name", Code: "required",
+				Message: "Give the publisher a name."}},
+		}
 	}
 	p := operate.Publisher{Publisher: integration.Publisher{ID: "pub_made", Name: *in.Name}, Version: "v1"}
 	err := o.does(who, operate.PublisherCreate, "", in)
@@ -309,7 +312,7 @@ func (o *fake) ChangePublisher(ctx context.Context, who operate.Actor, id, versi
 	operate.Publisher, error) {
 	p, err := o.Publisher(ctx, who, id)
 	if err == nil && version != p.Version {
-		err = operate.ErrStale
+		err = &web.Error{Code: web.PreconditionFailed}
 	}
 	if err != nil {
 		return p, err
@@ -358,12 +361,12 @@ func (o *fake) Integration(_ context.Context, who operate.Actor, id string) (ope
 
 func (o *fake) CreateIntegration(_ context.Context, who operate.Actor, in operate.IntegrationInput) (
 	operate.Changed, error) {
-	wrong := operate.Invalid{Fields: o.misread}
+	wrong := web.Error{Code: web.InvalidRequest, Details: o.misread}
 	if in.Name == nil || *in.Name == "" {
-		wrong.Fields = append(wrong.Fields, operate.Field{Field: "name", Code: "required",
+		wrong.Details = append(wrong.Details, web.FieldError{Field: "name", Code: "required",
 			Message: "Give the integration a name."})
 	}
-	if len(wrong.Fields) > 0 {
+	if len(wrong.Details) > 0 {
 		return operate.Changed{}, &wrong
 	}
 	made := operate.Changed{Integration: operate.Integration{Integration: integration.Integration{ID: kioskID,
@@ -380,7 +383,7 @@ func (o *fake) changes(ctx context.Context, who operate.Actor, op operate.Operat
 	operate.Integration, error) {
 	i, err := o.Integration(ctx, who, id)
 	if err == nil && version != i.Version {
-		err = operate.ErrStale
+		err = &web.Error{Code: web.PreconditionFailed}
 	}
 	if err == nil {
 		err = o.does(who, op, i.PublisherID, in...)
@@ -564,8 +567,11 @@ func (o *fake) Usage(ctx context.Context, who operate.Actor, id, from, to string
 		err = o.may(who, operate.UsageRead, i.PublisherID)
 	}
 	if from != "" && from > to {
-		return nil, &operate.Invalid{Fields: []operate.Field{{Field: "from", Code: "value",
-			Message: "From must be on or before to."}}}
+		return nil, &web.Error{
+			Code: web.InvalidRequest,
+			Details: []web.FieldError{{Field: "from", Code: "value",
+				Message: "From must be on or before to."}},
+		}
 	}
 	last := host.DayOf(o.now())
 	if to != "" {
@@ -767,9 +773,13 @@ func (a *access) SignInOperator(ctx context.Context, _ netip.Addr, token string)
 	case "right":
 		return a.open(ctx, "operator")
 	case "often":
-		return "", console.Session{}, &console.TooOften{RetryAfter: 30 * time.Second}
+		return "", console.Session{}, &web.Error{Code: web.RateLimited, RetryAfter: 30,
+			Message: "Too many wrong tokens came from your address, so none is checked now. Try again in a minute."}
 	}
-	return "", console.Session{}, &console.Refusal{Message: "This is no operator token, or not any more."}
+	return "", console.Session{}, &web.Error{
+		Code:    web.Unauthorized,
+		Message: "This is no operator token, or not any more.",
+	}
 }
 
 const options = `{"challenge":"AAAA","rpId":"verify.example","user":{"id":"AAAA","name":"a","displayName":"a"}}`
@@ -783,7 +793,10 @@ func (a *access) BeginSignIn(context.Context) (console.Ceremony, error) {
 
 func (a *access) SignIn(ctx context.Context, _, answer string) (string, console.Session, error) {
 	if answer != "good" {
-		return "", console.Session{}, &console.Refusal{Message: "No member has this passkey."}
+		return "", console.Session{}, &web.Error{
+			Code:    web.Unauthorized,
+			Message: "No member has this passkey.",
+		}
 	}
 	return a.open(ctx, "admin")
 }
@@ -793,7 +806,7 @@ func (a *access) Invitation(_ context.Context, secret string) (console.Invited, 
 		Expires: a.now().Add(20 * time.Hour)}
 	switch {
 	case secret != "vrg_inv_good":
-		return console.Invited{}, console.Ceremony{}, &console.Refusal{Gone: true,
+		return console.Invited{}, console.Ceremony{}, &web.Error{Code: web.TokenExpired,
 			Message: "The invitation was used, was withdrawn, or is too old. Ask for another one."}
 	case a.noKeys:
 		return i, console.Ceremony{}, console.ErrNoPasskeys
@@ -803,19 +816,28 @@ func (a *access) Invitation(_ context.Context, secret string) (console.Invited, 
 
 func (a *access) Enrol(ctx context.Context, secret, _, name, answer string) (string, console.Session, error) {
 	if name == "" {
-		return "", console.Session{}, &operate.Invalid{Fields: []operate.Field{{Field: "name",
-			Code:    "required",
-			Message: "Write your name."}}}
+		return "", console.Session{}, &web.Error{
+			Code: web.InvalidRequest,
+			Details: []web.FieldError{{Field: "name",
+				Code:    "required",
+				Message: "Write your name."}},
+		}
 	}
 	if answer != "good" {
-		return "", console.Session{}, &console.Refusal{Message: "The passkey was not made. Try again."}
+		return "", console.Session{}, &web.Error{
+			Code:    web.Unauthorized,
+			Message: "The passkey was not made. Try again.",
+		}
 	}
 	return a.open(ctx, "developer")
 }
 
 func (a *access) Link(_ context.Context, secret string) (console.Linked, error) {
 	if secret != "vrg_in_good" {
-		return console.Linked{}, &console.Refusal{Gone: true, Message: "The link was used, or is too old."}
+		return console.Linked{}, &web.Error{
+			Code:    web.TokenExpired,
+			Message: "The link was used, or is too old.",
+		}
 	}
 	return console.Linked{Publisher: "Brandneu", Role: operate.RoleAdmin,
 		Expires: a.now().Add(5 * time.Minute)}, nil
@@ -860,7 +882,7 @@ func (a *access) EndSession(_ context.Context, _, id string) error {
 
 func (a *access) AddPasskey(_ context.Context, _, _, _, answer string) error {
 	if answer != "good" {
-		return &console.Refusal{Message: "The passkey was not made. Try again."}
+		return &web.Error{Code: web.Unauthorized, Message: "The passkey was not made. Try again."}
 	}
 	a.did = append(a.did, "add")
 	return nil

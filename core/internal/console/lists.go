@@ -159,9 +159,12 @@ func findSession(v *visit) (next, error) {
 	s, err := v.sessionOf(v.must("session_id"))
 	if err != nil {
 		if errors.Is(err, operate.ErrNotFound) {
-			err = &operate.Invalid{Fields: []operate.Field{{Field: "session_id", Code: "not_found",
-				Message: "There is no such session of this publisher. Ids begin with " +
-					"svc_sess_. A session is forgotten when its outcome is no longer kept."}}}
+			err = &web.Error{
+				Code: web.InvalidRequest,
+				Details: []web.FieldError{{Field: "session_id", Code: "not_found",
+					Message: "There is no such session of this publisher. Ids begin with " +
+						"svc_sess_. A session is forgotten when its outcome is no longer kept."}},
+			}
 		}
 		return next{}, err
 	}
@@ -187,10 +190,10 @@ func showSession(v *visit) (view, error) {
 
 func showUsage(v *visit) (view, error) {
 	d, err := v.usage()
-	var invalid *operate.Invalid
+	var invalid *web.Error
 	status := 200
-	if errors.As(err, &invalid) {
-		v.refusal = pages.Form{Action: "usage", Values: v.query, Problems: sentences(invalid.Fields)}
+	if errors.As(err, &invalid) && invalid.Code == web.InvalidRequest {
+		v.refusal = pages.Form{Action: "usage", Values: v.query, Problems: sentences(invalid.Details)}
 		status = 400
 	} else if err != nil {
 		return view{}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
 )
 
 // looked is a page, what it says to somebody, and what it does not say.
@@ -189,8 +190,11 @@ func TestAWebhookURLIsRefusedAndCorrectedOnItsPage(t *testing.T) {
 	if status != 303 || !strings.HasPrefix(to, page+"?note=") {
 		t.Errorf("%d to %s, want 303 to the page of the webhook", status, to)
 	}
-	w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "webhook_url", Code: "invalid",
-		Message: "webhook url must be https"}}}
+	w.fake.fail = &web.Error{
+		Code: web.InvalidRequest,
+		Details: []web.FieldError{{Field: "webhook_url", Code: "invalid",
+			Message: "webhook url must be https"}},
+	}
 	resp := w.ask("POST", page, "developer", "do=save-integration&version=v7&webhook_url=ftp://shop.example"+
 		"&csrf="+url.QueryEscape(forms("developer").FormToken("save-integration")))
 	body := string(resp.Body)
@@ -222,7 +226,10 @@ func TestASearchThatFindsNothingSpeaksOfNoChange(t *testing.T) {
 		form string
 		says bool
 	}{mine + "/sessions": {"find-session", false}, mine + "/integrations/new": {"create-integration", true}} {
-		w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "name", Message: "name is wrong"}}}
+		w.fake.fail = &web.Error{
+			Code:    web.InvalidRequest,
+			Details: []web.FieldError{{Field: "name", Message: "name is wrong"}},
+		}
 		resp := w.ask("POST", path, "developer",
 			body(c.form, "session_id=svc_sess_nothing&name=", "developer"))
 		if said := strings.Contains(string(resp.Body), "Nothing was changed yet"); resp.Status != 422 ||
@@ -255,8 +262,11 @@ func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
 			t.Errorf("%d without %q:\n%s", resp.Status, want, page)
 		}
 	}
-	w.fake.fail = &operate.Invalid{Fields: []operate.Field{{Field: "methods", Message: "one is wrong"},
-		{Field: "methods", Message: "another is wrong"}, {Field: "webhook_url", Message: "it is wrong"}}}
+	w.fake.fail = &web.Error{
+		Code: web.InvalidRequest,
+		Details: []web.FieldError{{Field: "methods", Message: "one is wrong"},
+			{Field: "methods", Message: "another is wrong"}, {Field: "webhook_url", Message: "it is wrong"}},
+	}
 	page = string(w.ask("POST", mine+"/integrations/new", "developer",
 		body("create-integration", "name=Shop", "developer")).Body)
 	_, beside, _ := strings.Cut(page, `id="create-integration-methods-problem"`)

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // People is the Access of the service, on package member, with an audit entry for everyone who comes in. All
@@ -58,54 +59,36 @@ func shown(s member.Session) Session {
 	return Session{Actor: operate.Actor(s.Actor), Expires: s.Expires, Forms: s}
 }
 
-// refused turns an error of package member into one for a person.
-func refused(err error) error {
+// apiError returns the error for the person if err is one of other packages than member, and else err.
+func apiError(err error) error {
 	var list problem.List
-	var answer *webauthn.Refusal
-	say := func(text string) error { return &Refusal{Message: text} }
+	var rejected *webauthn.Refusal
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, member.ErrNoSession):
-		return ErrNoSession
-	case errors.Is(err, member.ErrNoPasskeys):
-		return ErrNoPasskeys
-	case errors.Is(err, member.ErrNotFound), errors.Is(err, integration.ErrNotFound):
+	case errors.Is(err, integration.ErrNotFound):
 		return operate.ErrNotFound
-	case errors.Is(err, member.ErrSpent):
-		return &Refusal{Gone: true,
-			Message: "It was used, was withdrawn or is too old, or whoever made it has lost the right " +
-				"to make one. Ask for another one."}
-	case errors.Is(err, member.ErrLate), errors.Is(err, member.ErrForm):
-		return say("The page was open for too long, or was sent twice. Try again.")
-	case errors.Is(err, member.ErrProof):
-		return say("You signed in more than 10 minutes ago. Sign in again, and then add the passkey.")
-	case errors.Is(err, member.ErrKnownPasskey):
-		return say("This passkey belongs to a member already. Sign in with it, or make another one.")
-	case errors.Is(err, member.ErrUnknownPasskey):
-		return say("No member has this passkey. Choose another one, or ask an admin for an invitation.")
-	case errors.Is(err, member.ErrLastPasskey):
-		return &operate.Refused{Message: "This is your last passkey. Add another one first."}
-	case errors.Is(err, member.ErrTooMany):
-		return &operate.Refused{Message: "You have as many passkeys as one may have. Remove one first."}
-	case errors.As(err, &answer):
-		return say("What your device answered cannot be accepted. Try again, or use another device.")
+	case errors.As(err, &rejected):
+		return unauthorized("What your device answered cannot be accepted. Try again, or use another device.")
 	case errors.As(err, &list):
-		var wrong operate.Invalid
+		wrong := &web.Error{Code: web.InvalidRequest}
 		for _, each := range list {
-			wrong.Fields = append(wrong.Fields, operate.Field{Field: each.Member, Code: "invalid",
+			wrong.Details = append(wrong.Details, web.FieldError{Field: each.Member, Code: "invalid",
 				Message: each.Text})
 		}
-		return &wrong
+		return wrong
 	}
 	return err
+}
+
+// unauthorized returns the error for a form that signs no one in.
+func unauthorized(message string) error {
+	return &web.Error{Code: web.Unauthorized, Message: message}
 }
 
 // Session implements Access.
 func (p *People) Session(ctx context.Context, cookie string) (Session, error) {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
-		return Session{}, refused(err)
+		return Session{}, apiError(err)
 	}
 	return shown(s), nil
 }
@@ -117,13 +100,13 @@ func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token st
 		return "", Session{}, err
 	}
 	cookie, s, err := p.Registry.SignInOperator(ctx, token, p.came(usedToken))
-	if !errors.Is(err, member.ErrNotFound) {
+	if !errors.Is(err, web.ErrNotFound) {
 		return p.in(cookie, s, err)
 	}
 	if err := tooOften(p.Guard.Wrong(ctx, client)); err != nil {
 		return "", Session{}, err
 	}
-	return "", Session{}, &Refusal{Message: "This is no operator token, or not any more."}
+	return "", Session{}, unauthorized("This is no operator token, or not any more.")
 }
 
 // tooOften returns the error for an address whose tokens are not judged.
@@ -131,13 +114,14 @@ func tooOften(wait time.Duration, err error) error {
 	if err != nil || wait == 0 {
 		return err
 	}
-	return &TooOften{RetryAfter: wait.Round(time.Second) + time.Second}
+	return &web.Error{Code: web.RateLimited, RetryAfter: int(wait.Round(time.Second).Seconds()) + 1,
+		Message: "Too many wrong tokens came from your address, so none is checked now. Try again in a minute."}
 }
 
 // in is the answer to somebody who comes in.
 func (p *People) in(cookie string, s member.Session, err error) (string, Session, error) {
 	if err != nil {
-		return "", Session{}, refused(err)
+		return "", Session{}, apiError(err)
 	}
 	return cookie, shown(s), nil
 }
@@ -145,7 +129,7 @@ func (p *People) in(cookie string, s member.Session, err error) (string, Session
 // BeginSignIn implements Access.
 func (p *People) BeginSignIn(context.Context) (Ceremony, error) {
 	c, err := p.Registry.BeginSignIn()
-	return Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
+	return Ceremony{Options: string(c.Options), Form: c.Form}, apiError(err)
 }
 
 // SignIn implements Access.
@@ -157,7 +141,7 @@ func (p *People) SignIn(ctx context.Context, form, answer string) (string, Sessi
 func (p *People) Invitation(ctx context.Context, secret string) (Invited, Ceremony, error) {
 	i, err := p.Registry.ReadInvitation(ctx, secret)
 	if err != nil {
-		return Invited{}, Ceremony{}, refused(err)
+		return Invited{}, Ceremony{}, apiError(err)
 	}
 	name, err := p.publisher(ctx, i.Publisher)
 	if err != nil {
@@ -169,14 +153,14 @@ func (p *People) Invitation(ctx context.Context, secret string) (Invited, Ceremo
 		device = i.Name + ", " + name
 	}
 	_, c, err := p.Registry.BeginEnrolment(ctx, secret, device)
-	return invited, Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
+	return invited, Ceremony{Options: string(c.Options), Form: c.Form}, apiError(err)
 }
 
 // publisher returns the name of a publisher. An invitation or a link to one that is gone or archived is over.
 func (p *People) publisher(ctx context.Context, id string) (string, error) {
 	found, err := p.Directory.ReadPublisher(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) || err == nil && found.Value.Archived != nil {
-		return "", &Refusal{Gone: true, Message: "The publisher is not there any more."}
+		return "", &web.Error{Code: web.TokenExpired, Message: "The publisher is not there any more."}
 	}
 	return found.Value.Name, err
 }
@@ -188,7 +172,7 @@ func (p *People) Enrol(ctx context.Context, secret, form, name, answer string) (
 		_, err = p.publisher(ctx, i.Publisher)
 	}
 	if err != nil {
-		return "", Session{}, refused(err)
+		return "", Session{}, apiError(err)
 	}
 	return p.in(p.Registry.Enrol(ctx, secret, form, name, []byte(answer), p.came(enrolled)))
 }
@@ -197,7 +181,7 @@ func (p *People) Enrol(ctx context.Context, secret, form, name, answer string) (
 func (p *People) Link(ctx context.Context, secret string) (Linked, error) {
 	l, err := p.Registry.ReadLink(ctx, secret)
 	if err != nil {
-		return Linked{}, refused(err)
+		return Linked{}, apiError(err)
 	}
 	linked := Linked{Role: l.Role, Expires: l.Expires}
 	if l.Publisher != "" {
@@ -223,11 +207,11 @@ func (p *People) SignOut(ctx context.Context, cookie string) error {
 func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey, Ceremony, error) {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
-		return nil, Ceremony{}, refused(err)
+		return nil, Ceremony{}, apiError(err)
 	}
 	m, err := p.Registry.Member(ctx, s.Publisher, s.ID)
 	if err != nil {
-		return nil, Ceremony{}, refused(err)
+		return nil, Ceremony{}, apiError(err)
 	}
 	var all []operate.Passkey
 	for _, each := range m.Passkeys {
@@ -240,7 +224,7 @@ func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey
 	case errors.Is(err, member.ErrProof):
 		return all, Ceremony{SignInFirst: true}, nil
 	}
-	return all, Ceremony{Options: string(c.Options), Form: c.Form}, refused(err)
+	return all, Ceremony{Options: string(c.Options), Form: c.Form}, apiError(err)
 }
 
 // AddPasskey implements Access.
@@ -249,7 +233,7 @@ func (p *People) AddPasskey(ctx context.Context, cookie, form, name, answer stri
 	if err == nil {
 		_, err = p.Registry.AddPasskey(ctx, s, form, name, []byte(answer), p.changed(s, addedPasskey))
 	}
-	return refused(err)
+	return apiError(err)
 }
 
 // RemovePasskey implements Access.
@@ -258,18 +242,18 @@ func (p *People) RemovePasskey(ctx context.Context, cookie, id string) error {
 	if err == nil {
 		_, err = p.Registry.RemovePasskey(ctx, s, id, p.changed(s, removedPasskey))
 	}
-	return refused(err)
+	return apiError(err)
 }
 
 // Sessions implements Access.
 func (p *People) Sessions(ctx context.Context, cookie string) ([]pages.SignedIn, error) {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
-		return nil, refused(err)
+		return nil, apiError(err)
 	}
 	found, err := p.Registry.Sessions(ctx, s)
 	if err != nil {
-		return nil, refused(err)
+		return nil, apiError(err)
 	}
 	var all []pages.SignedIn
 	for _, each := range found {
@@ -283,13 +267,13 @@ func (p *People) Sessions(ctx context.Context, cookie string) ([]pages.SignedIn,
 func (p *People) EndSession(ctx context.Context, cookie, id string) error {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err != nil {
-		return refused(err)
+		return apiError(err)
 	}
 	entry, err := p.entry(s.Actor, endedSession)
 	if err != nil {
 		return err
 	}
-	return refused(p.Registry.EndSession(ctx, s, id, entry...))
+	return apiError(p.Registry.EndSession(ctx, s, id, entry...))
 }
 
 func shownPasskey(p member.Passkey) operate.Passkey {

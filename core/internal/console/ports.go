@@ -2,20 +2,21 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Operations is what can be done. See On.
 type Operations interface {
 	// WithMisread returns Operations for a form of which some values could not be read. What it is asked for
-	// ends in an *operate.Invalid that has them, and what is wrong with the others.
-	WithMisread([]operate.Field) Operations
+	// returns an error with these and the other invalid values.
+	WithMisread([]web.FieldError) Operations
 
 	Publishers(context.Context, operate.Actor, operate.Cursor) (operate.Page[operate.Publisher], error)
 	Publisher(ctx context.Context, who operate.Actor, id string) (operate.Publisher, error)
@@ -91,7 +92,7 @@ func On(o *operate.Operations) Operations { return operations{o} }
 
 type operations struct{ *operate.Operations }
 
-func (o operations) WithMisread(misread []operate.Field) Operations {
+func (o operations) WithMisread(misread []web.FieldError) Operations {
 	return operations{o.Operations.WithMisread(misread)}
 }
 
@@ -101,27 +102,27 @@ type Access interface {
 	// Session returns the session that a cookie opens, or ErrNoSession.
 	Session(ctx context.Context, cookie string) (Session, error)
 
-	// SignInOperator opens a session for who shows an operator token. The error is a *Refusal for a wrong
-	// token, and *TooOften for too many of them from the address.
+	// SignInOperator opens a session for who shows an operator token. The error is web.Unauthorized for a
+	// wrong token, and web.RateLimited for too many of them from the address.
 	SignInOperator(ctx context.Context, client netip.Addr, token string) (cookie string, s Session, err error)
 
 	// BeginSignIn returns what the page needs for a passkey, or ErrNoPasskeys.
 	BeginSignIn(ctx context.Context) (Ceremony, error)
 
-	// SignIn opens a session for the member whose passkey answered, or returns a *Refusal.
+	// SignIn opens a session for the member whose passkey answered, or returns a *web.Error.
 	SignIn(ctx context.Context, form, answer string) (cookie string, s Session, err error)
 
 	// Invitation returns what an invitation says, and what the page needs for its passkey. It uses nothing
-	// up. The error is a *Refusal, or ErrNoPasskeys beside what the invitation says.
+	// up. The error is a *web.Error, or ErrNoPasskeys beside what the invitation says.
 	Invitation(ctx context.Context, secret string) (Invited, Ceremony, error)
 
-	// Enrol uses an invitation up, makes the member, and opens a session, or returns a *Refusal.
+	// Enrol uses an invitation up, makes the member, and opens a session, or returns a *web.Error.
 	Enrol(ctx context.Context, secret, form, name, answer string) (cookie string, s Session, err error)
 
-	// Link returns what a sign-in link says. It uses nothing up. The error is a *Refusal.
+	// Link returns what a sign-in link says. It uses nothing up. The error is a *web.Error.
 	Link(ctx context.Context, secret string) (Linked, error)
 
-	// UseLink uses a sign-in link up and opens a session, or returns a *Refusal.
+	// UseLink uses a sign-in link up and opens a session, or returns a *web.Error.
 	UseLink(ctx context.Context, secret string) (cookie string, s Session, err error)
 
 	// SignOut ends a session. A cookie that opens none is no error.
@@ -131,7 +132,7 @@ type Access interface {
 	// one. The Ceremony is zero if there can be no other.
 	Passkeys(ctx context.Context, cookie string) ([]operate.Passkey, Ceremony, error)
 
-	// AddPasskey and RemovePasskey change them, or return a *Refusal.
+	// AddPasskey and RemovePasskey change them, or return a *web.Error.
 	AddPasskey(ctx context.Context, cookie, form, name, answer string) error
 	RemovePasskey(ctx context.Context, cookie, id string) error
 
@@ -179,21 +180,8 @@ type Linked struct {
 	Expires   time.Time
 }
 
-// ErrNoSession: the cookie opens nothing, or nothing any more.
-var ErrNoSession = errors.New("console: no such session")
-
-// ErrNoPasskeys: the service is at an address without a name, where browsers offer no passkeys.
-var ErrNoPasskeys = errors.New("console: no passkeys at an address without a name")
-
-// Refusal is why somebody is not let in. Message is for that person.
-type Refusal struct {
-	Message string
-	Gone    bool // the invitation or link was used, was withdrawn, or is too old
-}
-
-func (r *Refusal) Error() string { return r.Message }
-
-// TooOften says that too many wrong tokens came from an address.
-type TooOften struct{ RetryAfter time.Duration }
-
-func (t *TooOften) Error() string { return "too many wrong tokens from this address" }
+// Errors of Access, in addition to [web.Error].
+var (
+	ErrNoSession  = member.ErrNoSession
+	ErrNoPasskeys = member.ErrNoPasskeys
+)

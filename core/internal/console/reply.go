@@ -85,15 +85,12 @@ func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()),
 
 // refused answers a form that was not carried out, with the page that has it and what was typed.
 func (v *visit) refused(err error) *web.Response {
-	var invalid *operate.Invalid
-	var refused *operate.Refused
-	var refusal *Refusal
-	var often *TooOften
+	e := web.AsError(err, false)
 	switch {
-	case errors.As(err, &invalid):
-		v.refusal.Problems = sentences(invalid.Fields)
+	case e.Code == web.InvalidRequest && len(e.Details) > 0:
+		v.refusal.Problems = sentences(e.Details)
 		return v.again(422, "")
-	case errors.Is(err, operate.ErrStale):
+	case e.Code == web.PreconditionFailed:
 		v.refusal.Theirs = v.theirs()
 		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
 			"typed is still here. Look at what they changed, and save again to put yours in its place.")
@@ -105,16 +102,13 @@ func (v *visit) refused(err error) *web.Response {
 		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
 	case errors.Is(err, operate.ErrArchived):
 		return v.again(409, "This is archived and takes no change. Nothing was changed.")
-	case errors.As(err, &refused):
-		return v.again(409, names.Replace(refused.Message))
-	case errors.As(err, &refusal) && refusal.Gone:
-		return v.problem(err)
-	case errors.As(err, &refusal):
-		return v.again(401, refusal.Message)
-	case errors.As(err, &often):
-		resp := v.again(429, "Too many wrong tokens came from your address, so none is "+
-			"checked now. Try again in a minute.")
-		resp.Header.Set("Retry-After", seconds(max(often.RetryAfter, time.Second)))
+	case errors.Is(err, operate.ErrNeedsOrigins), e.Code == web.InvalidRequest:
+		return v.again(409, names.Replace(e.Message))
+	case e.Code == web.Unauthorized:
+		return v.again(401, e.Message)
+	case e.Code == web.RateLimited:
+		resp := v.again(429, e.Message)
+		resp.Header.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 		return resp
 	}
 	return v.problem(err)
@@ -127,7 +121,7 @@ var names = strings.NewReplacer("callback_origins", "callback origins", "browser
 
 // sentences returns what is wrong as pages say it. The same messages are in answers to programs and about the
 // configuration file, where they begin with the name of the field as it is written there.
-func sentences(fields []operate.Field) []operate.Field {
+func sentences(fields []web.FieldError) []web.FieldError {
 	all := slices.Clone(fields)
 	for n := range all {
 		text := names.Replace(all[n].Message)
@@ -186,31 +180,29 @@ var crossSite = pages.ProblemData{Heading: "This form came from another site", T
 
 // problem is the page in place of one that cannot be shown.
 func (v *visit) problem(err error) *web.Response {
-	var forbidden *operate.Forbidden
-	var invalid *operate.Invalid
-	var refusal *Refusal
+	e := web.AsError(err, false)
 	switch {
-	case errors.Is(err, operate.ErrNotFound):
+	case e.Code == web.NotFound:
 		return v.plainFor(404, pages.ProblemData{Heading: "Nothing is here", Tone: pages.Idle,
 			Text: "There is no such page, or it is not yours to see. Look at the address."})
-	case errors.As(err, &forbidden):
+	case e.Code == web.Forbidden:
 		ask := "Ask an admin of your publisher to do it, or to give you another role."
 		if v.who().Operator() {
 			ask = "Ask somebody whose token has the role operator."
 		}
 		return v.plainFor(403, pages.ProblemData{Heading: "Your role may not do this", Tone: pages.Idle,
 			Text: "You are signed in as " + string(v.who().Role) + ". " + ask + " Nothing was changed."})
-	case errors.As(err, &invalid):
+	case e.Code == web.InvalidRequest && len(e.Details) > 0:
 		text := "The address asks for something that there is not."
-		for _, f := range sentences(invalid.Fields) {
+		for _, f := range sentences(e.Details) {
 			text += " " + f.Message
 		}
 		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad,
 			Text: text})
-	case errors.As(err, &refusal):
+	case e.Code == web.Unauthorized, e.Code == web.TokenExpired:
 		return v.plainFor(410, pages.ProblemData{Heading: "This link does not work any more",
 			Tone: pages.Wait,
-			Text: refusal.Message, To: pages.Path("sign-in"), ToText: "Go to the sign-in"})
+			Text: e.Message, To: pages.Path("sign-in"), ToText: "Go to the sign-in"})
 	case errors.Is(err, ErrNoSession):
 		return v.signedOut()
 	}

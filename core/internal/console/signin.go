@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
 )
 
 // landing is the first page of whoever is signed in.
@@ -173,7 +174,7 @@ func endSession(v *visit) (next, error) {
 	}
 	err := v.Access.EndSession(v.ctx, v.cookie, v.form.Get("session"))
 	if errors.Is(err, operate.ErrNotFound) {
-		err = &operate.Refused{Message: "This session has ended already."}
+		err = &web.Error{Code: web.InvalidRequest, Message: "This session has ended already."}
 	}
 	return next{path: pages.Path("account"), note: done("The session is signed out.")}, err
 }
@@ -183,7 +184,10 @@ func (v *visit) onlyMembers() error {
 	if v.who().Kind == operate.KindMember {
 		return nil
 	}
-	return &operate.Refused{Message: "Only members of a publisher have passkeys and other sessions."}
+	return &web.Error{
+		Code:    web.InvalidRequest,
+		Message: "Only members of a publisher have passkeys and other sessions.",
+	}
 }
 
 func addPasskey(v *visit) (next, error) {

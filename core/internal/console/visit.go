@@ -28,13 +28,13 @@ type visit struct {
 	publisher *operate.Publisher
 	note      note       // what the form before this page did
 	refusal   pages.Form // what was typed, if the form was refused
-	misread   []operate.Field
+	misread   []web.FieldError
 }
 
 // cannotRead notes a value of the form that cannot be read. Whoever asks operations for something then hears
 // of it, together with what is wrong with the other values.
 func (v *visit) cannotRead(field, message string) {
-	v.misread = append(v.misread, operate.Field{Field: field, Code: "value", Message: message})
+	v.misread = append(v.misread, web.FieldError{Field: field, Code: "value", Message: message})
 }
 
 // operations carries out a form whose values have all been read.
@@ -74,7 +74,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		return nil, v.problem(operate.ErrNotFound) // the service as a whole is not there for a member
 	}
 	if v.page.op != "" && !v.who().May(v.page.op) {
-		return nil, v.problem(&operate.Forbidden{Operation: v.page.op, Role: v.who().Role})
+		return nil, v.problem(operate.RoleForbids(v.page.op, v.who().Role))
 	}
 	if id := v.query.Get(noteParam); id != "" && req.Method == "GET" {
 		v.note = v.takeNote(id)

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // invitationPrefix begins the secret of every invitation.
@@ -75,7 +76,7 @@ func (r *Registry) invitation(ctx context.Context, secret string) (i invitation,
 		return invitation{}, "", ErrSpent
 	}
 	i, version, err = read[invitation](ctx, r, invitationItems+hashOf(secret))
-	if errors.Is(err, ErrNotFound) || err == nil && !r.now().Before(i.Expires) {
+	if errors.Is(err, web.ErrNotFound) || err == nil && !r.now().Before(i.Expires) {
 		err = ErrSpent
 	}
 	if err != nil {
@@ -125,11 +126,11 @@ func (r *Registry) Invitations(
 	return all, hashID(invitationIDs, last[len(prefix):]), nil
 }
 
-// Withdraw ends an invitation to the publisher by its id. The error is ErrNotFound if it is not open.
+// Withdraw ends an invitation to the publisher by its id. The error is web.ErrNotFound if it is not open.
 func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...kv.Put) error {
 	digits, ok := hashPrefix(invitationIDs, id)
 	if !ok {
-		return ErrNotFound
+		return web.ErrNotFound
 	}
 	it, err := r.only(ctx, invitationItems+digits)
 	if err != nil {
@@ -140,13 +141,13 @@ func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...
 		return err
 	}
 	if i.Publisher != publisher || !r.now().Before(i.Expires) {
-		return ErrNotFound
+		return web.ErrNotFound
 	}
 	tx := i.spend(it.Key.Name, it.Tx)
 	tx.Puts = append(tx.Puts, along...)
 	err = r.commitOnce(ctx, tx)
 	if _, overtaken := beaten(err); overtaken {
-		return ErrNotFound // it was used or withdrawn at the same time
+		return web.ErrNotFound // it was used or withdrawn at the same time
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // spentFor fails the test if the secret still invites anybody, in any way.
@@ -89,7 +90,7 @@ func TestAnInvitationEndsByItsOwnDate(t *testing.T) {
 	w.plant(t, name, item.Value) // without an end
 	w.Clock.Advance(invitationLife)
 	w.spentFor(t, "contract 43: after 24 hours", secret)
-	if err := w.Withdraw(ctx, "pub_a", i.ID); err != ErrNotFound {
+	if err := w.Withdraw(ctx, "pub_a", i.ID); err != web.ErrNotFound {
 		t.Errorf("contract 43: withdrawn after its end: %v", err)
 	}
 }
@@ -127,7 +128,7 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 		{"pub_b", i.ID}, {"pub_a", ""}, {"pub_a", "inv_"}, {"pub_a", "inv_0000000000000000"},
 		{"pub_a", hashOf(secret)}, {"pub_a", "op_" + i.ID[4:]}, {"pub_a", i.ID[:10]},
 	} {
-		if err := w.Withdraw(ctx, c.publisher, c.id); err != ErrNotFound {
+		if err := w.Withdraw(ctx, c.publisher, c.id); err != web.ErrNotFound {
 			t.Errorf("contract 43: %s withdraws %q: %v", c.publisher, c.id, err)
 		}
 	}
@@ -139,7 +140,7 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 	if len(w.items(t, "c/aud/")) != 1 || len(w.items(t, "c/of/inv/pub_a/")) != 0 {
 		t.Errorf("contract 43: the withdrawal left %v", w.items(t, "c/"))
 	}
-	if err := w.Withdraw(ctx, "pub_a", i.ID); err != ErrNotFound {
+	if err := w.Withdraw(ctx, "pub_a", i.ID); err != web.ErrNotFound {
 		t.Errorf("contract 43: withdrawn twice: %v", err)
 	}
 
@@ -148,7 +149,7 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 		_, err := w.enrolBy(t, secret)
 		coretest.Must(t, err)
 	})
-	if err := w.Withdraw(ctx, "pub_a", i.ID); err != ErrNotFound {
+	if err := w.Withdraw(ctx, "pub_a", i.ID); err != web.ErrNotFound {
 		t.Errorf("contract 43: withdrawn while it was used: %v, want the truth: it was not", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // linkPrefix begins the secret of every sign-in link.
@@ -78,7 +79,7 @@ func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, v
 		return link{}, Actor{}, "", ErrSpent
 	}
 	l, version, err = read[link](ctx, r, linkItems+hashOf(secret))
-	if errors.Is(err, ErrNotFound) || err == nil && !r.now().Before(l.Expires) {
+	if errors.Is(err, web.ErrNotFound) || err == nil && !r.now().Before(l.Expires) {
 		err = ErrSpent
 	}
 	if err == nil {

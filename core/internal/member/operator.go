@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // operatorPrefix begins every operator token that a Registry makes. The token has the form of an API key,
@@ -72,18 +73,18 @@ func (r *Registry) CreateOperator(
 	return text, o, nil
 }
 
-// FindOperator returns the active operator token of that text, or ErrNotFound. A text that is neither the
+// FindOperator returns the active operator token of that text, or web.ErrNotFound. A text that is neither the
 // configured token nor well formed is not looked up.
 func (r *Registry) FindOperator(ctx context.Context, text string) (Operator, error) {
 	if r.isConfigured(text) {
 		return configured, nil
 	}
 	if !integration.WellFormed(operatorPrefix, text) {
-		return Operator{}, ErrNotFound
+		return Operator{}, web.ErrNotFound
 	}
 	o, _, err := read[Operator](ctx, r, operatorItems+hashOf(text))
 	if err == nil && !o.Active(r.now()) {
-		err = ErrNotFound
+		err = web.ErrNotFound
 	}
 	if err != nil {
 		return Operator{}, err
@@ -154,7 +155,7 @@ func (r *Registry) RevokeOperator(ctx context.Context, id string, along ...kv.Pu
 func (r *Registry) operator(ctx context.Context, id string) (o Operator, name, version string, err error) {
 	digits, ok := hashPrefix(operatorIDs, id)
 	if !ok {
-		return o, "", "", ErrNotFound
+		return o, "", "", web.ErrNotFound
 	}
 	it, err := r.only(ctx, operatorItems+digits)
 	if err != nil {

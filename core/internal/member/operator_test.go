@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/web"
 )
 
 func TestOperatorTokens(t *testing.T) {
@@ -22,7 +23,7 @@ func TestOperatorTokens(t *testing.T) {
 	}
 	find := func(text string) string {
 		o, err := w.another(t).FindOperator(ctx, text)
-		if err != nil && err != ErrNotFound {
+		if err != nil && err != web.ErrNotFound {
 			t.Fatal(err)
 		}
 		return o.Name
@@ -54,7 +55,7 @@ func TestOperatorTokens(t *testing.T) {
 		t.Errorf("contract 42: revoking the configured token: %v", err)
 	}
 	for _, id := range []string{"", "op_", "op_0000000000000000", o.ID[:10], "key_" + o.ID[3:], text} {
-		if _, err := w.RevokeOperator(ctx, id); err != ErrNotFound {
+		if _, err := w.RevokeOperator(ctx, id); err != web.ErrNotFound {
 			t.Errorf("contract 42: revoking %q: %v", id, err)
 		}
 	}

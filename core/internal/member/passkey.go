@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Passkey is a passkey of a member.
@@ -314,7 +315,7 @@ func (r *Registry) ownerOf(ctx context.Context, credentialID []byte) (m Member, 
 	if err == nil {
 		m, err = r.Member(ctx, "", string(item.Value))
 	}
-	if errors.Is(err, kv.ErrNotFound) || errors.Is(err, ErrNotFound) {
+	if errors.Is(err, kv.ErrNotFound) || errors.Is(err, web.ErrNotFound) {
 		err = ErrUnknownPasskey
 	}
 	if err != nil {
@@ -440,7 +441,7 @@ func (r *Registry) RemovePasskey(
 		}
 		n := slices.IndexFunc(m.Passkeys, func(p Passkey) bool { return p.ID == id })
 		if n < 0 {
-			return ErrNotFound
+			return web.ErrNotFound
 		}
 		tx.Deletes = append(tx.Deletes, m.Passkeys[n].item())
 		m.Passkeys = slices.Delete(m.Passkeys, n, n+1)

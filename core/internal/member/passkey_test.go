@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 )
 
 // addPasskey gives a person another passkey, on another device.
@@ -266,7 +267,7 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 	if err != nil || s.Actor != p.Actor {
 		t.Fatalf("contract 43: with the new passkey: %+v, %v", s.Actor, err)
 	}
-	if _, err := w.RemovePasskey(ctx, s, "psk_0000000000000000", nil); err != ErrNotFound {
+	if _, err := w.RemovePasskey(ctx, s, "psk_0000000000000000", nil); err != web.ErrNotFound {
 		t.Errorf("contract 43: a passkey that is not the member's: %v", err)
 	}
 	if _, err := w.RemovePasskey(ctx, s, m.Passkeys[0].ID, nil); err != nil {
@@ -361,7 +362,7 @@ func TestPasskeysOfASessionThatEnded(t *testing.T) {
 	}
 	_, s, err := w.SignInOperator(ctx, configuredToken, nil)
 	coretest.Must(t, err)
-	if _, err := w.tryPasskey(t, s); err != ErrNotFound {
+	if _, err := w.tryPasskey(t, s); err != web.ErrNotFound {
 		t.Errorf("contract 43: an operator has no passkeys: %v", err)
 	}
 }

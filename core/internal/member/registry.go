@@ -15,48 +15,50 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 )
 
+// Errors for a person or an operator. web.ErrNotFound is for a member, passkey, invitation or token that does
+// not exist or is another publisher's.
 var (
-	// ErrNotFound: there is no such member, passkey, invitation or token, or it is another publisher's.
-	ErrNotFound = errors.New("member: not found")
+	// ErrSpent does not name the reason: the store deletes used invitations and links.
+	ErrSpent = &web.Error{Code: web.TokenExpired,
+		Message: "It was used, was withdrawn or is too old, or whoever made it has lost the right " +
+			"to make one. Ask for another one."}
 
-	// ErrSpent: the invitation or link was used or withdrawn, is too old, or its maker may no longer make
-	// one. The store forgets what is used up, so the error cannot say which it was.
-	ErrSpent = errors.New("member: the invitation or link was used, was withdrawn, or is too old")
+	ErrLastAdmin = &web.Error{Code: web.InvalidRequest,
+		Message: "This is the publisher's last admin. Make another member an admin first."}
+	ErrLastPasskey = &web.Error{Code: web.InvalidRequest,
+		Message: "This is your last passkey. Add another one first."}
+	ErrTooMany = &web.Error{Code: web.InvalidRequest,
+		Message: "You have as many passkeys as one may have. Remove one first."}
+	ErrConfigured = &web.Error{Code: web.InvalidRequest,
+		Message: "This token stands in the service's configuration: change it there."}
 
-	// ErrNoSession: the cookie opens nothing, or nothing any more. The person signs in again.
+	// ErrProof rejects a change because the session's passkey was used too long ago.
+	ErrProof = &web.Error{Code: web.Unauthorized,
+		Message: "You signed in more than 10 minutes ago. Sign in again, and then add the passkey."}
+	ErrKnownPasskey = &web.Error{Code: web.Unauthorized,
+		Message: "This passkey belongs to a member already. Sign in with it, or make another one."}
+
+	// ErrUnknownPasskey is also for a passkey that is blocked.
+	ErrUnknownPasskey = &web.Error{Code: web.Unauthorized,
+		Message: "No member has this passkey. Choose another one, or ask an admin for an invitation."}
+
+	// ErrLate is for a form that is too old or whose challenge was used. ErrForm is for a form that this
+	// service did not make, or made for another session or invitation.
+	ErrLate = &web.Error{Code: web.Unauthorized, Message: lateForm}
+	ErrForm = &web.Error{Code: web.Unauthorized, Message: lateForm}
+)
+
+const lateForm = "The page was open for too long, or was sent twice. Try again."
+
+var (
+	// ErrNoSession is the error for a cookie without a session. The person signs in again.
 	ErrNoSession = errors.New("member: there is no such session")
 
-	// ErrLastAdmin: the publisher would have no admin left.
-	ErrLastAdmin = errors.New("member: this is the publisher's last admin")
-
-	// ErrLastPasskey: the member could not sign in any more.
-	ErrLastPasskey = errors.New("member: this is the member's last passkey")
-
-	// ErrTooMany: the member has as many passkeys as one may have.
-	ErrTooMany = errors.New("member: the member has too many passkeys")
-
-	// ErrProof: the session's passkey answered too long ago for what is asked. The person signs in again.
-	ErrProof = errors.New("member: a passkey must answer once more")
-
-	// ErrKnownPasskey: the passkey that should be new belongs to a member already.
-	ErrKnownPasskey = errors.New("member: the passkey is a member's already")
-
-	// ErrUnknownPasskey: no member has the passkey, or it is blocked.
-	ErrUnknownPasskey = errors.New("member: no member has this passkey")
-
-	// ErrLate: the form is too old, or its challenge was answered before. The person loads the page again.
-	ErrLate = errors.New("member: the form is too old, or was sent before")
-
-	// ErrForm: the form is none of ours, or was made for another session or invitation.
-	ErrForm = errors.New("member: the form was made for something else")
-
-	// ErrNoPasskeys: the service is at an address without a name, where browsers offer no passkeys.
+	// ErrNoPasskeys is the error at an address without a name, where browsers offer no passkeys.
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
-
-	// ErrConfigured: the token is the one of the configuration, and is changed there.
-	ErrConfigured = errors.New("member: the token is the one of the configuration")
 )
 
 // Along makes what is written in the same commit as that which was made, such as an audit entry. Nil makes
@@ -159,12 +161,12 @@ func put[T any](r *Registry, name string, v T, expires time.Time) (kv.Put, error
 
 func key(name string) kv.Key { return kv.Key{Partition: integration.Partition, Name: name} }
 
-// read returns a record and its version. The error is ErrNotFound, token.ErrRecord or host.ErrKeyAwaited, or
-// the store's.
+// read returns a record and its version. Errors: web.ErrNotFound, token.ErrRecord, host.ErrKeyAwaited, or the
+// store's.
 func read[T any](ctx context.Context, r *Registry, name string) (v T, version string, err error) {
 	item, err := r.kv.Get(ctx, key(name))
 	if errors.Is(err, kv.ErrNotFound) {
-		return v, "", ErrNotFound
+		return v, "", web.ErrNotFound
 	}
 	if err != nil {
 		return v, "", err
@@ -256,12 +258,12 @@ func retry(what string, try func() error) error {
 	return fmt.Errorf("%w: %s changed %d times under one request", kv.ErrUnavailable, what, maxRaces)
 }
 
-// only returns the one item whose name begins with a text, such as an id's digits. The error is ErrNotFound
+// only returns the one item whose name begins with a text, such as an id's digits. It returns web.ErrNotFound
 // if there is none, or more than one.
 func (r *Registry) only(ctx context.Context, begins string) (kv.Item, error) {
 	items, err := r.kv.List(ctx, key(begins), "", 2)
 	if err == nil && len(items) != 1 {
-		err = ErrNotFound
+		err = web.ErrNotFound
 	}
 	if err != nil {
 		return kv.Item{}, err
@@ -296,7 +298,8 @@ func page(ctx context.Context, r *Registry, prefix, after string, n int,
 		return "", err
 	}
 	for _, it := range items {
-		if err := add(it); err != nil && !errors.Is(err, token.ErrRecord) && !errors.Is(err, ErrNotFound) {
+		if err := add(it); err != nil && !errors.Is(err, token.ErrRecord) &&
+			!errors.Is(err, web.ErrNotFound) {
 			return "", err
 		}
 		last = it.Key.Name

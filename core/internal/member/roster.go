@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Actor returns who acts when the member does.
@@ -15,15 +16,15 @@ func (m Member) Actor() Actor {
 	return Actor{Kind: KindMember, ID: m.ID, Name: m.Name, Role: m.Role, Publisher: m.Publisher}
 }
 
-// Member returns a member of the publisher; "" is any publisher. The error is ErrNotFound also for another
-// publisher's member.
+// Member returns a member of the publisher; "" is any publisher. For a member of another publisher it returns
+// web.ErrNotFound.
 func (r *Registry) Member(ctx context.Context, publisher, id string) (Member, error) {
 	if _, ok := handleOf(id); !ok {
-		return Member{}, ErrNotFound
+		return Member{}, web.ErrNotFound
 	}
 	m, version, err := read[Member](ctx, r, memberItems+id)
 	if err == nil && publisher != "" && m.Publisher != publisher {
-		err = ErrNotFound
+		err = web.ErrNotFound
 	}
 	if err != nil {
 		return Member{}, err
@@ -61,9 +62,9 @@ func (r *Registry) Members(
 	return all, last[len(prefix):], nil
 }
 
-// ChangeRole gives a member another role. The actor sees the member, or the error is ErrNotFound. The error
-// is ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a
-// problem.List if there is no such role.
+// ChangeRole changes the role of a member. Errors: web.ErrNotFound if the actor cannot see the member,
+// ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a problem.List for
+// an unknown role.
 func (r *Registry) ChangeRole(
 	ctx context.Context, by Actor, id string, role Role, along Along[Member],
 ) (Member, error) {

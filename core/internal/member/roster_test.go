@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
@@ -105,7 +106,7 @@ func TestAnotherPublishersMembers(t *testing.T) {
 		_, outErr := w.SignOutEverywhere(ctx, ada.Actor, id, nil)
 		_, readErr := w.Member(ctx, "pub_a", id)
 		for _, err := range []error{w.Remove(ctx, ada.Actor, id, nil), roleErr, outErr, readErr} {
-			if err != ErrNotFound {
+			if err != web.ErrNotFound {
 				t.Errorf("contract 43: an admin and the member %q of another publisher: %v", id, err)
 			}
 		}

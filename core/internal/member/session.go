@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 )
 
 // sessionLife is how long a console session lasts at most. idleLife is how long it lasts without a request.
@@ -111,8 +112,8 @@ func asOperator(s session, by Actor) Actor {
 	return by
 }
 
-// SignInOperator opens a session for who shows an operator token. The error is ErrNotFound if the token lets
-// nobody in. The caller counts such failures.
+// SignInOperator opens a session for an operator token. It returns web.ErrNotFound if the token is not valid.
+// The caller counts such failures.
 func (r *Registry) SignInOperator(
 	ctx context.Context, text string, along Along[Session],
 ) (cookie string, s Session, err error) {
@@ -132,7 +133,7 @@ func (r *Registry) Session(ctx context.Context, cookie string) (Session, error) 
 	}
 	name, now := sessionItems+hashOf(cookie), r.now()
 	s, version, err := read[session](ctx, r, name)
-	if errors.Is(err, ErrNotFound) || err == nil && !now.Before(s.ends()) {
+	if errors.Is(err, web.ErrNotFound) || err == nil && !now.Before(s.ends()) {
 		err = ErrNoSession
 	}
 	if err != nil {
@@ -153,7 +154,7 @@ func (r *Registry) Session(ctx context.Context, cookie string) (Session, error) 
 func (r *Registry) holder(ctx context.Context, s session, cookie string) (actor Actor, err error) {
 	if s.Kind == KindMember {
 		m, err := r.Member(ctx, s.Publisher, s.ID)
-		if errors.Is(err, ErrNotFound) || err == nil && !view(s, m.Actor(), cookie).of(m) {
+		if errors.Is(err, web.ErrNotFound) || err == nil && !view(s, m.Actor(), cookie).of(m) {
 			err = ErrNoSession
 		}
 		return m.Actor(), err

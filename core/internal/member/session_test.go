@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
@@ -86,7 +87,7 @@ func TestAnOperatorsCookieEndsWithTheToken(t *testing.T) {
 	w.gone(t, "contract 43: the cookie of a configured token that is there no more", configured)
 	for _, text := range []string{"", text, short, operatorPrefix, stored, configuredToken} {
 		cookie, s, err := w.SignInOperator(ctx, text, nil)
-		notTwice(t, "contract 43: a token that lets nobody in", cookie, s, err, ErrNotFound)
+		notTwice(t, "contract 43: a token that lets nobody in", cookie, s, err, web.ErrNotFound)
 	}
 }
 

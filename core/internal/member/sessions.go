@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 )
 
 // OpenSession is a session of a member, as the member sees it in a list.
@@ -27,7 +28,7 @@ const mostSessions = 100
 // opened are not among them.
 func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, error) {
 	if s.Kind != KindMember {
-		return nil, ErrNotFound
+		return nil, web.ErrNotFound
 	}
 	m, err := r.Member(ctx, s.Publisher, s.ID)
 	if err != nil {
@@ -68,7 +69,7 @@ func (r *Registry) sessionsOf(
 		reads++
 		hash := it.Key.Name[len(prefix):]
 		open, _, err := read[session](ctx, r, sessionItems+hash)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, web.ErrNotFound) {
 			return nil // signed out since the list was read
 		}
 		if err != nil || !open.isOpen(r.now(), m) {
@@ -89,12 +90,12 @@ func (s session) isOpen(now time.Time, m Member) bool {
 		Session{passkey: s.Passkey, epoch: s.Epoch}.of(m)
 }
 
-// EndSession ends one session of the member who has s. The error is ErrNotFound if the member has no such
+// EndSession ends one session of the member who has s. The error is web.ErrNotFound if the member has no such
 // session.
 func (r *Registry) EndSession(ctx context.Context, s Session, id string, along ...kv.Put) error {
 	digits, ok := hashPrefix(sessionIDs, id)
 	if s.Kind != KindMember || !ok {
-		return ErrNotFound
+		return web.ErrNotFound
 	}
 	prefix := ofSession(s.ID, "")
 	listed, err := r.only(ctx, prefix+digits)
@@ -104,7 +105,7 @@ func (r *Registry) EndSession(ctx context.Context, s Session, id string, along .
 	name := sessionItems + listed.Key.Name[len(prefix):]
 	open, _, err := read[session](ctx, r, name)
 	if err == nil && (open.Kind != KindMember || open.ID != s.ID) {
-		err = ErrNotFound
+		err = web.ErrNotFound
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/web"
 )
 
 func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
@@ -31,7 +32,7 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 		t.Fatalf("contract 43: of the other member: %+v, %v", theirs, err)
 	}
 	for _, id := range []string{"", "x", "con_", "con_0123456789abcdef", theirs[0].ID, all[1].ID + "0"} {
-		if err := w.EndSession(ctx, s, id); !errors.Is(err, ErrNotFound) {
+		if err := w.EndSession(ctx, s, id); !errors.Is(err, web.ErrNotFound) {
 			t.Errorf("contract 43: ending %q: %v", id, err)
 		}
 	}
@@ -46,7 +47,7 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 	coretest.Must(t, w.EndSession(ctx, s, all[1].ID))
 	w.gone(t, "contract 43: the session that was ended", p.cookie)
 	w.opens(t, "contract 43: the session that ended it", second)
-	if err := w.EndSession(ctx, s, all[1].ID); !errors.Is(err, ErrNotFound) {
+	if err := w.EndSession(ctx, s, all[1].ID); !errors.Is(err, web.ErrNotFound) {
 		t.Errorf("contract 43: a second time: %v", err)
 	}
 	if all, err = w.Sessions(ctx, s); err != nil || len(all) != 1 || !all[0].Current {
@@ -108,10 +109,10 @@ func TestOperatorsHaveNoListOfSessions(t *testing.T) {
 	w := newWorld(t)
 	_, s, err := w.SignInOperator(ctx, configuredToken, nil)
 	coretest.Must(t, err)
-	if all, err := w.Sessions(ctx, s); !errors.Is(err, ErrNotFound) || all != nil {
+	if all, err := w.Sessions(ctx, s); !errors.Is(err, web.ErrNotFound) || all != nil {
 		t.Errorf("contract 43: %+v, %v", all, err)
 	}
-	if err := w.EndSession(ctx, s, "con_0123456789abcdef"); !errors.Is(err, ErrNotFound) {
+	if err := w.EndSession(ctx, s, "con_0123456789abcdef"); !errors.Is(err, web.ErrNotFound) {
 		t.Errorf("contract 43: %v", err)
 	}
 }

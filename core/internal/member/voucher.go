@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
+
+	"github.com/verge-id/verge/core/web"
 )
 
 // voucher names the actor who made an invitation, a link or a session. What they made ends when they lose the
@@ -52,13 +54,13 @@ func (r *Registry) voucher(ctx context.Context, v voucher, secret string) (Actor
 			return o.Actor(), nil
 		}
 		o, _, _, err := r.operator(ctx, v.ID)
-		if errors.Is(err, ErrNotFound) || err == nil && !o.Active(r.now()) {
+		if errors.Is(err, web.ErrNotFound) || err == nil && !o.Active(r.now()) {
 			err = ErrSpent
 		}
 		return o.Actor(), err
 	case KindMember:
 		m, err := r.Member(ctx, "", v.ID)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, web.ErrNotFound) {
 			err = ErrSpent
 		}
 		return m.Actor(), err

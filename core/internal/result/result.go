@@ -30,14 +30,14 @@ type Tokens struct {
 	Lifecycle *lifecycle.Lifecycle
 }
 
-// Why there is no token, or why one cannot be redeemed.
+// Errors for the publisher that sends a token.
 var (
-	// ErrInvalid: the text is no result token that was issued here, or the store does not hold its outcome.
-	ErrInvalid = errors.New("result: not a token of a completed session")
-	// ErrExpired: the five minutes after completion are over.
-	ErrExpired = errors.New("result: expired")
-	// ErrUsed: the token has been redeemed.
-	ErrUsed = errors.New("result: used")
+	// ErrInvalid is also the error for a token whose outcome the store does not hold, and for one of another
+	// publisher.
+	ErrInvalid = &web.Error{Code: web.InvalidToken,
+		Message: "The result token was not issued here for this publisher, or it was altered."}
+	ErrExpired = &web.Error{Code: web.TokenExpired, Message: "The result token is older than 5 minutes."}
+	ErrUsed    = &web.Error{Code: web.AlreadyUsed, Message: "The result token has been used."}
 )
 
 // Issue returns the result token of a session that r, as the store holds it in that version, shows as

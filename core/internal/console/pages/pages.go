@@ -21,6 +21,7 @@ import (
 
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
 )
 
 //go:generate go run ../../../../cmd/generate/pages
@@ -72,7 +73,7 @@ type Status struct {
 type Form struct {
 	Action   string
 	Values   url.Values
-	Problems []operate.Field
+	Problems []web.FieldError
 	Notice   string               // what is wrong with the form as a whole
 	Theirs   []operate.AuditEntry // what others have changed meanwhile
 }
