@@ -26,7 +26,7 @@ func (t *tree) sources(pkg string) ([]*source, error) {
 	entries, err := os.ReadDir(filepath.Join(t.root, pkg))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf(
-			"there is no package %s: if it was moved or renamed, write its new path to pkg", pkg)
+			"there is no package %s: if it was moved or renamed, move its file of the table too", pkg)
 	}
 	if err != nil {
 		return nil, err
@@ -157,7 +157,8 @@ func (n *near) note(s *source, old []word, at int, reached reach, exact bool) {
 func (n *near) error(m mutant) error {
 	if n.source == nil || n.want == 0 {
 		return fmt.Errorf("no code of %s begins like old, with %q: if it was moved to another package, "+
-			"write that to pkg; if it is gone, write the mutant anew for the code in its place",
+			"move the mutant to that file of the table; if it is gone, write the mutant anew for the code "+
+			"in its place",
 			m.where(), firstOf(m.old))
 	}
 	p := place{n.source, match{from: n.at}}

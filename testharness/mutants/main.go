@@ -1,16 +1,29 @@
 // Command mutants breaks the service on purpose, one small way at a time, and
 // asks the tests whether they notice: `make mutants`.
 //
-// Each mutant of the table is one plausible mistake, named by the promise that it breaks. It is built
-// through an overlay, so the tree never changes. The packages and tests that the table names try it, in
-// that order, until one fails. If none fails, no test guards that promise: the program names the promise
-// and exits 1. It also exits 1 if a mutant does not compile, or if the test that caught it fails without it
-// as well.
+// Each mutant in the files below table is one plausible mistake, named by the promise that it breaks. It is
+// built through an overlay, so the tree never changes. The packages and tests that the table names try it, in
+// that order, until one fails. If none fails, no test guards that promise: the program names the promise and
+// exits 1. It also exits 1 if a mutant does not compile, or if the test that caught it fails without it as
+// well.
 //
-// The table says which code a mutant changes by the package and by the code
-// itself. Layout, comments, the file within the package, and the names of
-// local variables do not matter. A test reports every entry whose code is not
-// found, or is found twice.
+// The mutants of a package are in the file of its path: table/core/internal/result.txt contains
+//
+//	breaks: a result token is good at the very instant it expires
+//	ask: ./core/internal/result
+//	ask: ./core/api
+//	ask: ./testharness/conformance TestExactExpiry
+//	- if !now.Before(tok.claims.Expires()) {
+//	+ if now.After(tok.claims.Expires()) {
+//
+// The type mutant in main.go explains the fields. The lines with - are the code to change (old), those with +
+// the code in its place (new), and an empty line ends the mutant. A long breaks continues on lines that begin
+// with two spaces. A line that begins with # is a comment. Choose mistakes that a developer could make and a
+// reviewer overlook; name the harm to a publisher, a user or an operator.
+//
+// A mutant's code is found by the package and by the code itself. Layout, comments, the file within the
+// package, and the names of local variables do not matter. A test reports each mutant whose code is missing
+// or appears twice.
 //
 // Tests that need a program which is not installed are skipped. A mutant that
 // only they could have caught counts as not asked; with VERGE_REQUIRE_REAL=1 it
@@ -24,6 +37,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -32,10 +46,11 @@ import (
 
 // mutant is one mistake.
 type mutant struct {
-	breaks string // the promise, said by what goes wrong
+	at     string // testharness/mutants/table/core/api.txt:12
+	breaks string // the promise, as the harm if it is broken
 
-	// pkg is the directory of the code, below the module's root. Its Go,
-	// JavaScript and Lua files are searched, tests excepted.
+	// pkg is the directory of the code, below the module's root: the path of the mutant's file below table,
+	// without .txt. Its Go, JavaScript and Lua files are searched, tests excepted.
 	pkg string
 
 	// of names the declaration that holds the code ("validate",
@@ -56,7 +71,7 @@ type mutant struct {
 	// fails has caught the mutant.
 	ask []string
 
-	// hang says that the mutant is caught by a test that does not come to its
+	// hang, "yes" in the file, means that the mutant is caught by a test that does not come to its
 	// end. For any other mutant that is no catch: it may be the machine.
 	hang bool
 }
@@ -73,7 +88,7 @@ type verdict struct {
 func (v verdict) String() string {
 	switch {
 	case v.err != nil:
-		return "ERROR: " + v.err.Error()
+		return "ERROR: " + v.at + ": " + v.err.Error()
 	case v.test != "":
 		return v.catch.pkg + " " + v.test
 	case v.skipped != "":
@@ -88,24 +103,30 @@ func main() {
 	jobs := flag.Int("jobs", 2, "how many to try at once")
 	limit := flag.Duration("timeout", 3*time.Minute, "how long one package's tests may take")
 	flag.Parse()
-	var chosen []mutant
-	for _, m := range table {
-		if strings.Contains(m.breaks, *only) || strings.Contains(m.pkg, *only) {
-			chosen = append(chosen, m)
-		}
-	}
-	root, err := moduleRoot()
-	if err == nil && *list {
-		err = show(newTree(root), chosen)
-	} else if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		err = run(ctx, root, chosen, *jobs, *limit)
-	}
-	if err != nil {
+	if err := start(*only, *list, *jobs, *limit); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
+}
+
+func start(only string, list bool, jobs int, limit time.Duration) error {
+	all, err := readTable(tableFiles)
+	if err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(all, func(m mutant) bool {
+		return !strings.Contains(m.breaks, only) && !strings.Contains(m.pkg, only)
+	})
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if list {
+		return show(newTree(root), chosen)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return run(ctx, root, chosen, jobs, limit)
 }
 
 // show prints where each mutant changes the code.
@@ -113,7 +134,7 @@ func show(t *tree, chosen []mutant) error {
 	for _, m := range chosen {
 		p, err := t.find(m)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.breaks, err)
+			return fmt.Errorf("%s: %w", m.at, err)
 		}
 		fmt.Printf("%s: %s\n", p, m.breaks)
 	}
