@@ -1,10 +1,9 @@
 package api
 
 import (
-	"errors"
+	"slices"
 	"strings"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -159,10 +158,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	}
 	c.about.Session = text
 	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
-	initiation, err := c.initiate(s, req.language)
-	if err != nil {
-		return nil, err
-	}
+	initiation := c.initiate(s, req.language)
 	resp, refusal, err := c.startAnswer(req, id, text, initiation)
 	if err != nil {
 		return nil, err
@@ -173,8 +169,8 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	}
 	var failed *session.Step
 	if initiation != nil {
-		_, reason := method.WhyOf(initiation)
-		failed = &session.Step{Method: i.Offers()[0], Result: host.MethodUnavailable, Reason: reason}
+		result, reason := method.WhyOf(initiation)
+		failed = &session.Step{Method: i.Offers()[0], Result: result, Reason: reason}
 	}
 	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err
@@ -188,21 +184,23 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	return resp, nil
 }
 
-// initiate has the integration's only method begin. The initiation is its error. If there are several
-// methods, the user chooses one later, and nothing begins before (contract 33).
-func (c *call) initiate(s lifecycle.Session, language string) (initiation, err error) {
+// initiate has the integration's only method begin, and returns its error. If there are several methods, the
+// user chooses one later, and nothing begins before (contract 33). Methods that the service no longer has
+// count as absent; if none is left, the integration's users cannot be verified.
+func (c *call) initiate(s lifecycle.Session, language string) error {
 	offers := s.Integration.Offers()
-	for _, name := range offers {
-		if _, ok := c.Methods[name]; !ok {
-			return nil, errors.New("api: integration " + s.Integration.ID +
-				" names a method that this service does not have: " + name)
-		}
+	known := slices.DeleteFunc(slices.Clone(offers), func(name string) bool {
+		_, ok := c.Methods[name]
+		return !ok
+	})
+	switch len(known) {
+	case 0:
+		return &method.Refusal{Reason: "not_configured"}
+	case 1:
+		name := known[0]
+		return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+ReturnPath+name))
 	}
-	if len(offers) > 1 {
-		return nil, nil
-	}
-	name := offers[0]
-	return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+ReturnPath+name)), nil
+	return nil
 }
 
 // startAnswer returns the 200 or the 502.

@@ -255,6 +255,10 @@ var (
 	ErrAsked = errors.New("lifecycle: the attempt is being asked about")
 	// ErrRepeated: the form has asked before, and asks once.
 	ErrRepeated = errors.New("lifecycle: the form has asked before")
+
+	// ErrInterrupted is an ErrRepeated after a claim that ended by its time: its holder stored no result.
+	ErrInterrupted = fmt.Errorf("%w, and the process that sent the request ended before the response",
+		ErrRepeated)
 	// ErrMovedOn: the session has ended, or is at another attempt.
 	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
 )
@@ -290,6 +294,8 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Du
 			return "", ErrMovedOn
 		case r.IsAsked(now):
 			return "", ErrAsked
+		case a.Form != "" && strings.Contains(r.Forms, a.Form) && !r.AskedUntil.IsZero():
+			return "", ErrInterrupted
 		case a.Form != "" && strings.Contains(r.Forms, a.Form):
 			return "", ErrRepeated
 		case a.Picture && r.Pictures >= maxPictures:

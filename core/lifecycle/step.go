@@ -76,7 +76,7 @@ func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step sess
 			return nil
 		}
 		next, changed := r.With(step)
-		if own {
+		if !next.AskedUntil.IsZero() { // its own claim, or one that has ended by its time
 			next.AskedUntil, changed = time.Time{}, true
 		}
 		if !changed {

@@ -774,7 +774,8 @@ func (a *access) SignInOperator(ctx context.Context, _ netip.Addr, token string)
 		return a.open(ctx, "operator")
 	case "often":
 		return "", console.Session{}, &web.Error{Code: web.RateLimited, RetryAfter: 30,
-			Message: "Too many wrong tokens came from your address, so none is checked now. Try again in a minute."}
+			Message: "Too many wrong tokens came from your address, so none is checked now. " +
+				"Try again in a minute."}
 	}
 	return "", console.Session{}, &web.Error{
 		Code:    web.Unauthorized,

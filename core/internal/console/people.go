@@ -115,7 +115,8 @@ func tooOften(wait time.Duration, err error) error {
 		return err
 	}
 	return &web.Error{Code: web.RateLimited, RetryAfter: int(wait.Round(time.Second).Seconds()) + 1,
-		Message: "Too many wrong tokens came from your address, so none is checked now. Try again in a minute."}
+		Message: "Too many wrong tokens came from your address, so none is checked now. " +
+			"Try again in a minute."}
 }
 
 // in is the answer to somebody who comes in.

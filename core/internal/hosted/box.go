@@ -76,7 +76,7 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 		return v.seeOther(v.methodURL(m)) // another box has replaced it
 	case err != nil:
 		return v.unavailable(err)
-	case b.Answered && !b.Same:
+	case b.Answered && !b.Same && v.acts():
 		return v.returned(m, s, r, keptStep(b, s, url.Values{}, false), again)
 	}
 	v.box = v.boxAddress(s.Box)
@@ -95,6 +95,30 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 				Data: string(shows.Credential.Data), Action: api.WalletPath}
 		}
 	})
+}
+
+// notOffered ends a pending response whose method the integration no longer offers (contract 34). The cache may
+// be older than the box, so the integration is read again; if it offers the method, the response is collected.
+func (v *visit) notOffered(s token.ProviderClaims, r session.Record,
+	collect func(method.Opened) *web.Response) *web.Response {
+	if err := v.refresh(); err != nil {
+		return v.unavailable(err)
+	}
+	if m, ok := v.offered(s.Method); ok {
+		return collect(m)
+	}
+	b, err := v.Lifecycle.Box(v.ctx, s.Box)
+	switch {
+	case errors.Is(err, lifecycle.ErrNoBox), err == nil && !isBoxOf(b, s, r), !v.acts():
+		return v.seeOther(v.url())
+	case err != nil:
+		return v.unavailable(err)
+	}
+	v.stepEnded(whyFailed(s.Method, method.ErrOutdated), method.ErrOutdated)
+	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Box); err != nil {
+		return v.unavailable(err)
+	}
+	return v.seeOther(v.url(shownParam, shownOutdated))
 }
 
 // keptStep returns the step of a browser that comes for the answer to a box. Kept is not nil, even if it is
@@ -153,12 +177,20 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		b, err := v.Lifecycle.Box(ctx, s.Box)
 		m, offered := v.offered(name)
 		switch {
-		case errors.Is(err, lifecycle.ErrNoBox), r.Terminal(), err == nil && !isBoxOf(b, s, r), !offered:
+		case errors.Is(err, lifecycle.ErrNoBox), r.Terminal(), err == nil && !isBoxOf(b, s, r):
 			over = v
 		case err != nil:
 			return v.unavailable(err)
 		case b.Returns(code):
-			return v.returned(m, s, r, keptStep(b, s, query, true), hereWith(req, query))
+			collect := func(m method.Opened) *web.Response {
+				return v.returned(m, s, r, keptStep(b, s, query, true), hereWith(req, query))
+			}
+			if !offered {
+				return v.notOffered(s, r, collect)
+			}
+			return collect(m)
+		case !offered:
+			over = v
 		}
 	}
 	switch {

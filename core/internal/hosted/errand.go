@@ -196,6 +196,8 @@ func (v *visit) leaving(r session.Record, handle string, code bool) *web.Respons
 	}
 	m, ok := v.offered(s.Method)
 	switch {
+	case !ok && s.Box != "" && s.Attempt == r.Attempts:
+		return v.notOffered(s, r, func(m method.Opened) *web.Response { return v.waiting(m, s, r, code) })
 	case !ok:
 		return v.seeOther(v.url())
 	case s.Attempt != r.Attempts: // as the phone has just brought

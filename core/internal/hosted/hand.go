@@ -69,7 +69,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.ProviderClaims, r session.
 		return v.seeOther(v.methodURL(m)) // another hand-off has replaced it, or none is allowed any longer
 	case err != nil:
 		return v.unavailable(err)
-	case hand.Done:
+	case hand.Done && v.acts():
 		return v.decided(m, s, "", hand.Outcome())
 	}
 	view := pages.View{Kind: pages.PhoneWait, Number: hand.Number, Taken: hand.Device != "",

@@ -30,6 +30,7 @@ package hosted
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
@@ -131,6 +132,10 @@ type visit struct {
 	outdated bool // a phone has brought a verdict that no longer counts
 }
 
+// acts reports whether the request may change something. HEAD may not (contract 5): it returns a waiting page
+// even if a response is there.
+func (v *visit) acts() bool { return v.req.Method != "HEAD" }
+
 // Show answers GET on the hosted path.
 func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
 	query, err := web.ReadParameters(req.Query, linkParams...)
@@ -177,6 +182,9 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 			// A picture that has brought nothing is a failure of the estimator. Any other form has at most
 			// sent its browser elsewhere.
 			asked = asked && m.Show(v.told(m, r), s.State).Camera
+			if asked && !r.AskedUntil.IsZero() && v.acts() {
+				v.interrupted(m)
+			}
 			return v.addressed(r, s, text, pages.Notice{Trouble: asked})
 		}
 	}
@@ -325,6 +333,12 @@ func (v *visit) failed(m method.Opened, err error) {
 	v.stepEnded(step, err)
 }
 
+// interrupted logs and stores a step whose instance ended before the provider's response arrived.
+func (v *visit) interrupted(m method.Opened) {
+	v.stepEnded(session.Step{Method: m.Name, Result: host.MethodUnavailable, Reason: "interrupted"},
+		lifecycle.ErrInterrupted)
+}
+
 // whyFailed is an error of a method as the log and the record have it.
 func whyFailed(name string, err error) session.Step {
 	result, reason := method.WhyOf(err)
@@ -457,7 +471,8 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	}
 	h.tell(ctx, v.session)
 	if v.findOffers(); len(v.offers) == 0 {
-		return nil, v.unavailable(errors.New("hosted: no such method: " + v.session.Integration.Method))
+		return nil, v.unavailable(fmt.Errorf("hosted: this service has no method of integration %s: %s",
+			v.session.Integration.ID, strings.Join(v.session.Integration.Offers(), ", ")))
 	}
 	return v, nil
 }
@@ -496,7 +511,7 @@ func (v *visit) record() (session.Record, error) {
 	r, version, err := v.Lifecycle.Load(v.ctx, v.session.ID)
 	v.version = version
 	r = r.As(v.now, v.session.ID.Expires())
-	if err == nil && v.phone == nil && r.Hand != "" {
+	if err == nil && v.phone == nil && r.Hand != "" && v.acts() {
 		return v.settle(r)
 	}
 	return r, err

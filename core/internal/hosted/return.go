@@ -84,6 +84,9 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 		return v.wait(m.Kind, address)
 	case errors.Is(err, lifecycle.ErrMovedOn):
 		return v.seeOther(v.url())
+	case errors.Is(err, lifecycle.ErrInterrupted):
+		v.interrupted(m)
+		return v.seeOther(v.againURL(m, shownTrouble))
 	case errors.Is(err, lifecycle.ErrRepeated): // it brought nothing the first time
 		return v.seeOther(v.againURL(m, shownTrouble))
 	case err == nil:
