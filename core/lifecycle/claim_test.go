@@ -203,3 +203,27 @@ func TestClaim_Pictures(t *testing.T) {
 		t.Errorf("contract 37: what is no picture: %v", err)
 	}
 }
+
+// A form whose claim ended by its time was interrupted. The step is stored once.
+func TestClaim_Interrupted(t *testing.T) {
+	w := newWorld(t)
+	s := w.session(t, withWebhook)
+	asking := Asking{Form: session.Proof("a form")}
+	_, err := w.Claim(ctx, s, asking, claimLife)
+	coretest.Must(t, err)
+	if _, err := w.Claim(ctx, s, asking, claimLife); !errors.Is(err, ErrAsked) {
+		t.Errorf("contract 37: while the claim holds: %v", err)
+	}
+	w.Clock.Advance(claimLife)
+	if _, err := w.Claim(ctx, s, asking, claimLife); !errors.Is(err, ErrInterrupted) {
+		t.Errorf("contract 48: after its time: %v", err)
+	}
+	w.Ended(ctx, s, "", session.Step{Method: "bank", Result: "unavailable", Reason: "interrupted"}, nil)
+	if _, err := w.Claim(ctx, s, asking, claimLife); !errors.Is(err, ErrRepeated) ||
+		errors.Is(err, ErrInterrupted) {
+		t.Errorf("contract 48: after the step is stored: %v", err)
+	}
+	if steps := w.record(t, s).Steps.All(); len(steps) != 1 || steps[0].Reason != "interrupted" {
+		t.Errorf("contract 48: the record has the steps %+v", steps)
+	}
+}

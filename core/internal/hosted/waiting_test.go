@@ -1,0 +1,83 @@
+package hosted
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
+)
+
+// head sends HEAD to an address, with the cookies of the browser.
+func (a *asked) head(address string) *web.Response {
+	a.t.Helper()
+	u, err := url.Parse(address)
+	coretest.Must(a.t, err)
+	return a.Show(ctx, &web.Request{Method: "HEAD", Path: u.Path, Query: u.RawQuery, Header: a.header()})
+}
+
+func TestHead_CollectsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prepare func(a *asked) (waits string)
+		end     session.State
+	}{
+		{"contract 5: a wallet's response", func(a *asked) string {
+			a.answered("mint", false)
+			return a.wait
+		}, session.Completed},
+		{"contract 5: a wallet's no", func(a *asked) string {
+			a.answered("no", false)
+			return a.wait
+		}, session.Failed},
+		{"contract 5: a phone's verdict", func(a *asked) string {
+			phone, waits := a.phone()
+			phone.brings(a, "mint")
+			return waits
+		}, session.Completed},
+		{"contract 5: a phone's no, at the session's link", func(a *asked) string {
+			phone, _ := a.phone()
+			phone.brings(a, "no")
+			return "/verify?" + here(a.flow)
+		}, session.Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newPostWorld(t).begins()
+			waits := c.prepare(a)
+			before := a.w.record(a.flow)
+			if resp := a.head(waits); resp.Status != 200 {
+				t.Errorf("HEAD: %d", resp.Status)
+			}
+			if after := a.w.record(a.flow); after.State != before.State || after.Box != before.Box ||
+				after.Hand != before.Hand {
+				t.Fatalf("HEAD changes the session from %+v to %+v", before, after)
+			}
+			a.goes(waits)
+			if r := a.w.record(a.flow); r.State != c.end {
+				t.Errorf("GET after it: the session is %s, want %s", r.State, c.end)
+			}
+		})
+	}
+}
+
+// A pending response ends with its method, even if the integration offers the method again later.
+func TestBox_MethodNoLongerOffered(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		w := newPostWorld(t)
+		a := w.begins()
+		a.answered("mint", same)
+		w.asks(func(i *integration.Integration) { i.Method, i.Methods = "scripted", nil })
+		page := a.goes(a.wait)
+		if !strings.Contains(string(page.Body), "Please do this step again") ||
+			!strings.Contains(w.Logged.String(), "reason=outdated") || w.record(a.flow).Box != "" {
+			t.Errorf("contract 34: the page is %s\n%s", page.Body, w.Logged.String())
+		}
+		w.asks(func(*integration.Integration) {})
+		if page := a.goes(a.wait); hop(t, page) != nil || w.record(a.flow).State == session.Completed {
+			t.Errorf("contract 34: the old response counts: %s", kind(page))
+		}
+	}
+}
