@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -169,8 +170,8 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	}
 	var failed *session.Step
 	if initiation != nil {
-		result, reason := method.WhyOf(initiation)
-		failed = &session.Step{Method: i.Offers()[0], Result: result, Reason: reason}
+		_, reason := method.WhyOf(initiation)
+		failed = &session.Step{Method: i.Offers()[0], Result: host.MethodUnavailable, Reason: reason}
 	}
 	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err

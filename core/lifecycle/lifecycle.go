@@ -294,9 +294,10 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Du
 			return "", ErrMovedOn
 		case r.IsAsked(now):
 			return "", ErrAsked
-		case a.Form != "" && strings.Contains(r.Forms, a.Form) && !r.AskedUntil.IsZero():
-			return "", ErrInterrupted
 		case a.Form != "" && strings.Contains(r.Forms, a.Form):
+			if !r.AskedUntil.IsZero() {
+				return "", ErrInterrupted
+			}
 			return "", ErrRepeated
 		case a.Picture && r.Pictures >= maxPictures:
 			return "", method.ErrTooMany
