@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestIsPublic(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:1": false, "127.9.9.9:1": false, "[::1]:1": false, "[::ffff:127.0.0.1]:1": false,
+		"localhost:1": false, "10.0.0.1:1": false, "192.168.1.1:1": false, "172.16.0.1:1": false,
+		"[fd00::1]:1": false, "169.254.1.1:1": false, "[::ffff:10.0.0.1]:1": false,
+		":1": true, "0.0.0.0:1": true, "[::]:1": true, "203.0.113.1:1": true, "172.32.0.1:1": true,
+		"[2001:db8::1]:1": true, "ops.example.com:1": true,
+	} {
+		if got := isPublic(addr); got != want {
+			t.Errorf("%s: %v", addr, got)
+		}
+	}
+}
+
+func TestBrowserURL(t *testing.T) {
+	for _, tt := range []struct{ name, addr, bound, want string }{
+		{"contract 41: passkeys need a name", "127.0.0.1:0", "127.0.0.1:8080", "http://localhost:8080"},
+		{"a name stays", "localhost:8080", "127.0.0.1:8080", "http://localhost:8080"},
+		{"another name stays", "Verge.Test:8080", "127.0.0.1:8080", "http://verge.test:8080"},
+		{"another loopback address stays", "127.0.0.2:8080", "127.0.0.2:8080", "http://127.0.0.2:8080"},
+		{"IPv6 stays", "[::1]:8080", "[::1]:8080", "http://[::1]:8080"},
+		{"an address of a network stays", "192.0.2.7:8080", "192.0.2.7:8080", "http://192.0.2.7:8080"},
+		{"all addresses", "0.0.0.0:8080", "0.0.0.0:8080", "http://127.0.0.1:8080"},
+		{"all addresses, unsaid", ":8080", "[::]:8080", "http://127.0.0.1:8080"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := boundTo{at: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(tt.bound))}
+			if got := browserURL(l, tt.addr); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+type boundTo struct {
+	net.Listener
+	at net.Addr
+}
+
+func (l boundTo) Addr() net.Addr { return l.at }
+
+func TestLocalhostIsOneProgram(t *testing.T) {
+	ours, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	if err := checkLocalhost(ours); err != nil {
+		t.Errorf("nobody else is there: %v", err)
+	}
+	_, port, err := net.SplitHostPort(ours.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.Listen("tcp6", "[::1]:"+port)
+	if err != nil {
+		t.Skipf("SKIP: there is no [::1] here: %v", err)
+	}
+	defer other.Close()
+	err = checkLocalhost(ours)
+	want := "[::1]:" + port + " is in use by another program"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want: %s", err, want)
+	}
+}

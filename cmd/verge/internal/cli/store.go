@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/kvadapters/bolt"
+)
+
+// boltDisk is the disk of a bolt store. Tests replace it by one that fails.
+var boltDisk bolt.Disk
+
+// clientTLS reads the certificates for the connection to a store's servers. ca names the authorities
+// that we trust; cert and key prove who we are. If none is named, it returns nil, which means the
+// authorities of the system.
+func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
+	if ca == "" && cert == "" && key == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := afero.ReadFile(p.fs, ca)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs, err = egress.ParseRoots(pem); err != nil {
+			return nil, fmt.Errorf("%s: %w", ca, err)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, errors.New("a client certificate and its key go together; set both or neither")
+	}
+	if cert != "" {
+		pair, err := loadPair(p, cert, key, kvKeyVariable)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
