@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +16,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // TestACME has Let's Encrypt's authority for tests make a certificate for a server, by either challenge, and
@@ -35,7 +34,8 @@ func TestACME(t *testing.T) {
 		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
 			public, plain := freeAddr(t), freeAddr(t)
-			asked, http01 := public, off // where the authority finds the host's port 443, and acme_http
+			// asked is where the authority finds the host's port 443, and http01 is acme_http.
+			asked, http01 := public, config.Off
 			if challenge == "HTTP-01" {
 				asked, http01 = freeAddr(t), plain
 			}
@@ -65,28 +65,6 @@ func TestACME(t *testing.T) {
 				t.Errorf("after a restart the certificate is %s, and before it was %s", again, first)
 			}
 		})
-	}
-}
-
-// TestACMELogsAsEverythingElse: what the library says to the standard logger is a line of JSON, too (contract
-// 48).
-func TestACMELogsAsEverythingElse(t *testing.T) {
-	flags, out := log.Flags(), log.Writer()
-	defer func() { log.SetFlags(flags); log.SetOutput(out) }()
-	public, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer public.Close()
-	said := new(bytes.Buffer)
-	a := &authority{host: "verify.example.com", directory: acmeDirectory, storage: t.TempDir()}
-	a.open(public, slog.New(slog.NewJSONHandler(said, nil)))
-	defer a.close()
-	log.Print("[WARNING] the port is taken")
-	var line struct{ Level, Msg string }
-	if err := json.Unmarshal(said.Bytes(), &line); err != nil || line.Level != "WARN" ||
-		line.Msg != "[WARNING] the port is taken" {
-		t.Errorf("%v: %s", err, said)
 	}
 }
 

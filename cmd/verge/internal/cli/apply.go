@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -33,14 +34,9 @@ Examples:
 }
 
 func (c *applyCmd) Run(ctx context.Context, p *program) error {
-	var conf config
-	var ps problems
-	if err := readConfig(p.fs, c.File, &conf, &ps); err != nil {
-		return usagef("configuration: %w", err)
-	}
-	site := conf.site(p, &ps)
-	if err := ps.err(c.File); err != nil {
-		return err
+	site, err := config.ReadSite(&p.System, c.File)
+	if err != nil {
+		return usageError{err}
 	}
 	client, err := c.client(p)
 	if err != nil {

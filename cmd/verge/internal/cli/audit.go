@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -47,7 +48,7 @@ func (c *auditListCmd) Run(ctx context.Context, p *program) error {
 		return nil
 	}
 	for _, e := range page.Entries {
-		fmt.Fprintf(p.stdout, "%s  %s  %s\n", when(e.At), e.Operation, oneLine(cut(actorOf(e), 44)))
+		fmt.Fprintf(p.stdout, "%s  %s  %s\n", words.When(e.At), e.Operation, oneLine(cut(actorOf(e), 44)))
 		if about := aboutOf(e); about != "" {
 			fmt.Fprintf(p.stdout, "    %s\n", oneLine(about))
 		}

@@ -55,7 +55,7 @@ const maxLogLine = 256 << 10
 func verifyFile(p *program, name string, chain *auditlog.Chain, found *int) error {
 	from := p.stdin
 	if name != "-" {
-		file, err := p.fs.Open(name)
+		file, err := p.FS.Open(name)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/host"
 )
 
@@ -29,7 +30,7 @@ func TestAMachineWithoutAuthorities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := serveFiles(t, map[string]string{
 				"/verge.toml": configFor(c.mode, "memory", "https://shop.example.com/hooks", "HOOK")})
-			p.roots = func() (*x509.CertPool, error) { return c.roots, c.err }
+			p.Roots = func() (*x509.CertPool, error) { return c.roots, c.err }
 			code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"})
 			if code != exitOK || strings.Contains(said, "apt-get install ca-certificates") != c.warned {
 				t.Errorf("--check ends with %d: %s", code, said)
@@ -37,7 +38,7 @@ func TestAMachineWithoutAuthorities(t *testing.T) {
 		})
 	}
 	for trustsNobody, says := range map[bool]string{true: "ca-certificates", false: "methods.bankid.ca"} {
-		pl := plan{trustsNobody: trustsNobody}
+		pl := plan{Plan: config.Plan{TrustsNobody: trustsNobody}}
 		if got := pl.advice("bankid", &host.FetchError{Reason: host.FetchTLS}); !strings.Contains(got, says) {
 			t.Errorf("without authorities %t, the advice is %q, want %q", trustsNobody, got, says)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/reply"
@@ -124,14 +125,14 @@ func (c *kvRestoreCmd) Run(ctx context.Context, p *program) error {
 	if c.Store == "" && c.Config == "" {
 		return usagef("name the store to replace, as in bolt:/var/lib/verge/verge.db, or a --config file")
 	}
-	at, err := (&kvCheckCmd{URL: c.Store, Config: c.Config}).store(p)
+	at, err := (&config.StoreFlags{URL: c.Store, Config: c.Config}).Read(&p.System)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	if at.Kind != kvadapters.Bolt {
 		return usagef("the store is %s and not bolt: restore it with its own means", at.Kind)
 	}
-	now := p.now()
+	now := p.Now()
 	r, err := bolt.Restore(ctx, c.Backup, at.Path, now)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
@@ -179,7 +180,7 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	site := newSite(t, "bolt:"+path, sink.URL, unlimited)
 	in := site.start()
 	p := onDisk()
-	p.getenv = func(name string) (string, bool) { return testToken, name == operatorTokenVariable }
+	p.Getenv = func(name string) (string, bool) { return testToken, name == config.OperatorTokenVariable }
 
 	w := &walkers{fleet: []member{{served: in, ring: site.ring}}}
 	var load sync.WaitGroup
@@ -217,7 +218,7 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	for _, what := range w.failed() {
 		t.Errorf("while a backup was made: %s", what)
 	}
-	p.getenv = func(string) (string, bool) { return "another-token-that-is-long", true }
+	p.Getenv = func(string) (string, bool) { return "another-token-that-is-long", true }
 	if code, out := asOperator(p, in.at, "kv", "backup"); code != exitFailed ||
 		!strings.Contains(out, "UNAUTHORIZED") {
 		t.Errorf("contract 42: with another token: exit code %d: %s", code, out)
@@ -290,7 +291,7 @@ func TestBackupsThatAreRefused(t *testing.T) {
 
 func onDiskWith(s *site) *program {
 	p := onDisk()
-	p.getenv = func(name string) (string, bool) { return testSecret, name == "HOOK" }
+	p.Getenv = func(name string) (string, bool) { return testSecret, name == "HOOK" }
 	return p
 }
 
@@ -302,7 +303,7 @@ func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 	site := newSite(t, "bolt:"+path, "https://shop.example/hooks", "")
 	in := site.start()
 	p := onDisk()
-	p.getenv = func(name string) (string, bool) { return testToken, name == operatorTokenVariable }
+	p.Getenv = func(name string) (string, bool) { return testToken, name == config.OperatorTokenVariable }
 	code, backup := asOperator(p, in.at, "kv", "backup")
 	backup, _, _ = strings.Cut(backup, "\n")
 	if code != exitOK {
@@ -312,8 +313,8 @@ func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 	wait.For(in.ended)
 	check := func() (int, string) {
 		p := onDisk()
-		p.getenv = func(name string) (string, bool) {
-			v := map[string]string{"HOOK": testSecret, operatorTokenVariable: testToken}[name]
+		p.Getenv = func(name string) (string, bool) {
+			v := map[string]string{"HOOK": testSecret, config.OperatorTokenVariable: testToken}[name]
 			return v, v != ""
 		}
 		return runFor(t, p, []string{"serve", "--config", site.config, "--check"})

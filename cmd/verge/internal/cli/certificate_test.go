@@ -116,7 +116,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 			p := serveFiles(t, map[string]string{"/tls.crt": cert, "/tls.key": key,
 				"/verge.toml": configFor("test", "bolt:/verge.db", "https://shop.example.com/hooks", "HOOK")})
 			if c.mode != 0 {
-				if err := p.fs.Chmod("/tls.key", c.mode); err != nil {
+				if err := p.FS.Chmod("/tls.key", c.mode); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -161,7 +161,7 @@ func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 			"[store]\ncert = \"/kv.crt\"\nkey = \"/kv.key\"\n",
 		"/open.toml": configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK") +
 			"[store]\ncert = \"/kv.crt\"\nkey = \"/open.key\"\n"})
-	if err := p.fs.Chmod("/open.key", 0o644); err != nil {
+	if err := p.FS.Chmod("/open.key", 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for config, want := range map[string]string{

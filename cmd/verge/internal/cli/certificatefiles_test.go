@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf16"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // chain is a certificate for verify.example.com, the one of its issuer, and the root of both.
@@ -121,7 +123,7 @@ func TestCertificateFiles(t *testing.T) {
 		t.Run(row.rule, func(t *testing.T) {
 			p := serveFiles(t, map[string]string{"/tls.crt": row.cert, "/tls.key": row.key,
 				"/verge.toml": configFor("test", "bolt:/verge.db", "https://shop.example.com/hooks", "HOOK")})
-			p.roots = func() (*x509.CertPool, error) { return c.roots, nil }
+			p.Roots = func() (*x509.CertPool, error) { return c.roots, nil }
 			code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--tls-cert", "/tls.crt",
 				"--tls-key", "/tls.key", "--check"})
 			if (code != exitOK) != (row.refused != "") || !strings.Contains(said, row.refused) {
@@ -140,14 +142,15 @@ func TestCertificateFiles(t *testing.T) {
 func TestFilesWithByteOrderMark(t *testing.T) {
 	c := newChain(t)
 	key := pemKey(t, newECKey(t))
-	config := strings.Replace(configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks",
+	written := strings.Replace(configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks",
 		"HOOK"),
 		"/ring.json", "/marked.json", 1)
-	config += "[store]\nca = \"/ca.pem\"\n[[methods]]\nname = \"bank\"\nkind = \"oidc\"\nca = \"/ca.pem\"\n" +
+	written += "[store]\nca = \"/ca.pem\"\n[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n" +
+		"ca = \"/ca.pem\"\n" +
 		"[methods.oidc]\nissuer = \"https://bank.example\"\nclient_id = \"verge\"\nprivate_key_file = " +
 		"\"/key.pem\"\n" +
 		"proof = { claim = [\"adult\"], equals = true, age = 18 }\n"
-	files := map[string]string{"/verge.toml": config, "/ca.pem": c.root, "/key.pem": key}
+	files := map[string]string{"/verge.toml": written, "/ca.pem": c.root, "/key.pem": key}
 	for mark, change := range map[string]func(string) string{
 		"CRLF":              withCRLF,
 		"a byte order mark": func(s string) string { return "\ufeff" + s },
@@ -158,11 +161,11 @@ func TestFilesWithByteOrderMark(t *testing.T) {
 			changed[name] = change(text)
 		}
 		p := serveFiles(t, changed)
-		ring, err := p.readSecretFile("/ring.json")
+		ring, err := p.ReadSecretFile("/ring.json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := writePrivate(p.fs, "/marked.json", []byte(change(string(ring)))); err != nil {
+		if err := config.WritePrivate(p.FS, "/marked.json", []byte(change(string(ring)))); err != nil {
 			t.Fatal(err)
 		}
 		if code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml",
@@ -174,7 +177,7 @@ func TestFilesWithByteOrderMark(t *testing.T) {
 		"/ca.pem": "the file is in UTF-16", "/key.pem": "private_key_file: ",
 		"/marked.json": "/marked.json: "} {
 		p := serveFiles(t, files)
-		ring, err := p.readSecretFile("/ring.json")
+		ring, err := p.ReadSecretFile("/ring.json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +186,7 @@ func TestFilesWithByteOrderMark(t *testing.T) {
 			if name == file {
 				text = inUTF16(text)
 			}
-			if err := writePrivate(p.fs, name, []byte(text)); err != nil {
+			if err := config.WritePrivate(p.FS, name, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 )
 
 // cli is the whole command line. Each command is in a file of its own.
@@ -344,26 +346,5 @@ func akin(a, b string) bool {
 
 // near reports whether name begins with typed, or differs from it by at most two characters.
 func near(name, typed string) bool {
-	return strings.HasPrefix(name, typed) || distance(name, typed) <= 2
-}
-
-// distance returns how many characters have to be inserted, removed or replaced to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // the distance from the part of a seen so far to each prefix of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := before
-			if a[i] != b[j] {
-				replaced++
-			}
-			before = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return strings.HasPrefix(name, typed) || words.Distance(name, typed) <= 2
 }

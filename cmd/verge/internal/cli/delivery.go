@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/edge/adminclient"
@@ -96,7 +97,7 @@ const (
 func waitingRows(all []outbox.Waiting) (rows [][]string) {
 	for _, w := range all {
 		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts),
-			when(w.Due), w.Session})
+			words.When(w.Due), w.Session})
 	}
 	return rows
 }
@@ -104,7 +105,7 @@ func waitingRows(all []outbox.Waiting) (rows [][]string) {
 func deadRows(all []outbox.Dead) (rows [][]string) {
 	for _, d := range all {
 		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason,
-			strconv.Itoa(d.Attempts), when(d.At), d.Session})
+			strconv.Itoa(d.Attempts), words.When(d.At), d.Session})
 	}
 	return rows
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/adminclient"
 )
@@ -38,7 +39,7 @@ func deliveryRows(all []operate.Delivery) (rows [][]string) {
 	for _, d := range all {
 		state := strings.TrimSpace(d.State + " " + lastAttempt(d))
 		rows = append(rows, []string{d.Event, shortType(d), cut(state, 22),
-			strconv.Itoa(d.Unrecorded + len(d.Attempts)), when(d.Created)})
+			strconv.Itoa(d.Unrecorded + len(d.Attempts)), words.When(d.Created)})
 	}
 	return rows
 }
@@ -118,7 +119,7 @@ func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
 	f.add("integration", d.Integration)
 	f.add("state", d.State)
 	f.add("reason", d.Reason)
-	f.add("created", when(d.Created))
+	f.add("created", words.When(d.Created))
 	f.add("next attempt", whenever(d.Due))
 	if d.Unrecorded > 0 {
 		f.add("earlier", strconv.Itoa(d.Unrecorded)+" attempts, of which nothing is kept")
@@ -130,7 +131,7 @@ func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stdout)
 		var rows [][]string
 		for _, a := range d.Attempts {
-			rows = append(rows, []string{when(a.At), cameBack(a), took(a.TookMS)})
+			rows = append(rows, []string{words.When(a.At), cameBack(a), took(a.TookMS)})
 		}
 		if err := printTable(p, attemptHeads, rows); err != nil {
 			return err

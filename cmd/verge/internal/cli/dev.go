@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
@@ -67,8 +69,8 @@ Examples:
 }
 
 func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
-	runs := engineAt{name: c.Engine, module: c.Module, cache: moduleCache(c.Data)}
-	if err := runs.check(); err != nil {
+	runs := config.Engine{Name: c.Engine, Module: c.Module, Cache: moduleCache(c.Data)}
+	if err := runs.Check(); err != nil {
 		return usagef("--%w", err)
 	}
 	at, err := c.store()
@@ -79,7 +81,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if c.ReadyFile != "" {
 		readyFiles = append(readyFiles, c.ReadyFile)
 	}
-	if err := runs.load(p.fs); err != nil {
+	if err := runs.Load(&p.System); err != nil {
 		return fmt.Errorf("engine %s: %w", c.Engine, err)
 	}
 	pl, err := c.plan(p)
@@ -92,10 +94,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 	defer open.close()
 
-	if err := p.fs.MkdirAll(c.Data, 0o700); err != nil {
+	if err := p.FS.MkdirAll(c.Data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another one with --data", err)
 	}
-	ring, err := loadKeyring(p.fs, c.Data, p.random, p.now())
+	ring, err := loadKeyring(p.FS, c.Data, p.Random, p.Now())
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err := site.Validate(methods, true); err != nil {
 		return usagef("--webhook-url: %w", err)
 	}
-	if err := egress.New(pl.egress).Check(ready.WebhookURL); err != nil {
+	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {
 		return usagef("--webhook-url: no event would ever reach it: %w", err)
 	}
 
@@ -127,23 +129,23 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 	defer closeLogs()
 	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
-	pl.core.BaseURL, pl.core.OperatorToken = ready.BaseURL, seeds.OperatorToken
-	pl.core.Partitions = at.Partitions()
-	pl.store, pl.engine, pl.keyring = at.ForOwner(seeds.PublisherID), runs, ring
+	pl.Core.BaseURL, pl.Core.OperatorToken = ready.BaseURL, seeds.OperatorToken
+	pl.Core.Partitions = at.Partitions()
+	pl.Store, pl.Engine, pl.Keyring = at.ForOwner(seeds.PublisherID), runs, ring
 	pl.public, pl.admin, pl.ops = open.public, open.admin, open.ops
 	pl.log, pl.usageEach = log, time.Second // so that the console counts a session when its user comes back
-	in, err := assemble(ctx, pl.settings)
+	in, err := assemble(ctx, pl)
 	if err != nil {
 		return err
 	}
 	// Whoever holds the store is the one whose ready files count; those of a
 	// process that was killed go before anybody could take them for ours.
 	for _, path := range readyFiles {
-		if err := p.fs.Remove(path); err != nil && !isMissing(err) {
+		if err := p.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
 		}
 	}
-	now := p.now().UTC().Truncate(time.Second)
+	now := p.Now().UTC().Truncate(time.Second)
 	if err := seeds.plant(ctx, in.Directory(), site, now, log); err != nil {
 		return errors.Join(fmt.Errorf("seeding: %w", err), in.Close())
 	}
@@ -154,7 +156,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		Offers:       seeds.offers(methods, ready.Integrations),
 		SignIn:       open.signIn(ready),
 		Counterparts: seeds.counterparts(),
-		Log:          log, Now: p.now, Random: p.random,
+		Log:          log, Now: p.Now, Random: p.Random,
 	}), log)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -171,7 +173,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 
 	// The listeners accept already, so a client that reads the ready file gets an answer.
 	for _, path := range readyFiles {
-		if err := ready.write(p.fs, path); err != nil {
+		if err := ready.write(p.FS, path); err != nil {
 			cancel(fmt.Errorf("ready file: %w", err))
 		}
 	}
@@ -180,7 +182,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 	<-ctx.Done()
 	for _, path := range readyFiles {
-		p.fs.Remove(path)
+		p.FS.Remove(path)
 	}
 	err = <-served
 	// The shop ends last, because its inbox receives the webhooks that are still under way.
@@ -220,7 +222,7 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 		{&l.admin, c.AdminAddr, "--admin-addr"},
 		{&l.ops, c.OpsAddr, "--ops-addr"},
 	} {
-		if err := checkAddr(open.addr); err != nil {
+		if err := config.CheckAddress(open.addr); err != nil {
 			l.close()
 			return usagef("%s: %w", open.flag, err)
 		}
@@ -281,7 +283,7 @@ func (c *devCmd) openLog(p *program) (io.Writer, func() error, error) {
 	if path == "-" {
 		return p.stderr, func() error { return nil }, nil
 	}
-	file, err := p.fs.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := p.FS.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("log: %w; choose another file with --log-file", err)
 	}
@@ -291,12 +293,15 @@ func (c *devCmd) openLog(p *program) (io.Writer, func() error, error) {
 // exposed lists the addresses that other machines may reach.
 func (l *devListeners) exposed() (addrs []string) {
 	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
-		if addr := open.Addr().String(); !isLoopback(addr) {
+		if addr := open.Addr().String(); !config.IsLoopback(addr) {
 			addrs = append(addrs, addr)
 		}
 	}
 	return addrs
 }
+
+// moduleCache returns the directory for compiled modules within a data directory.
+func moduleCache(dir string) string { return filepath.Join(dir, "modules") }
 
 func newDemoServer(site *demo.Site, log *slog.Logger) *http.Server {
 	s := &http.Server{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/adminclient"
@@ -28,17 +29,19 @@ func testProgram() (p *program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	authorities := x509.NewCertPool()
 	authorities.AddCert(new(x509.Certificate))
-	return &program{fs: afero.NewMemMapFs(), stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
-		name:   "verge",
-		getenv: os.LookupEnv, now: time.Now, random: rand.Reader,
-		roots: func() (*x509.CertPool, error) { return authorities, nil }}, stdout, stderr
+	return &program{stdin: bytes.NewReader(nil), stdout: stdout, stderr: stderr,
+		name: "verge",
+		System: config.System{FS: afero.NewMemMapFs(), Getenv: os.LookupEnv, Now: time.Now,
+			Random:    rand.Reader,
+			Roots:     func() (*x509.CertPool, error) { return authorities, nil },
+			Variables: knownVariables, Module: builtInModule, Version: thisBuild().Version}}, stdout, stderr
 }
 
 // devHere runs `verge dev` inside the test. stop ends it as a signal would and returns the exit code.
 func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop func() int) {
 	t.Helper()
 	const told = "/told/ready.json"
-	if err := p.fs.MkdirAll(filepath.Dir(told), 0o700); err != nil {
+	if err := p.FS.MkdirAll(filepath.Dir(told), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,7 +57,7 @@ func devHere(t *testing.T, p *program, args ...string) (pub *publisher, stop fun
 			t.Fatalf("verge dev ended with %d: %s", wait.For(exit), p.stderr)
 		}
 		var err error
-		ready, err = readReady(p.fs, told)
+		ready, err = readReady(p.FS, told)
 		return err == nil
 	})
 	pub = newPublisher(ready)
@@ -114,7 +117,7 @@ func TestDevWalk(t *testing.T) {
 		t.Errorf("SIGTERM drains and exits 0: exit code %d: %s", code, stderr)
 	}
 	for _, path := range []string{"/told/ready.json", "/data/ready.json"} {
-		if ok, _ := afero.Exists(p.fs, path); ok {
+		if ok, _ := afero.Exists(p.FS, path); ok {
 			t.Errorf("%s is still there, but the service has ended", path)
 		}
 	}
@@ -202,7 +205,7 @@ func TestDev_FirstHour(t *testing.T) {
 		!strings.Contains(said, "/data/dev.log") || !strings.Contains(said, "curl "+pub.BaseURL) {
 		t.Errorf("contract 41: verge dev prints\n%s", said)
 	}
-	if log, err := afero.ReadFile(p.fs, "/data/dev.log"); err != nil ||
+	if log, err := afero.ReadFile(p.FS, "/data/dev.log"); err != nil ||
 		!bytes.Contains(log, []byte("msg=request")) {
 		t.Errorf("contract 41: the log is %q, %v", log, err)
 	}
@@ -234,11 +237,11 @@ func TestDevReadyFile(t *testing.T) {
 	pub, stop := devHere(t, p)
 	defer stop()
 
-	info, err := p.fs.Stat("/told/ready.json")
+	info, err := p.FS.Stat("/told/ready.json")
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("ready file: mode %v, %v", info.Mode(), err)
 	}
-	b, err := afero.ReadFile(p.fs, "/told/ready.json")
+	b, err := afero.ReadFile(p.FS, "/told/ready.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +333,7 @@ func TestDevSeedsStay(t *testing.T) {
 		t.Errorf("seeds changed from %+v to %+v", first.readyFile, second.readyFile)
 	}
 	for _, name := range []string{seedsFile, keyringFile} {
-		if info, err := p.fs.Stat("/data/" + name); err != nil || info.Mode().Perm() != 0o600 {
+		if info, err := p.FS.Stat("/data/" + name); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
@@ -344,10 +347,10 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 	p, _, _ := testProgram()
 	const old = `{"operator_token":"op_old","publisher_id":"pub_old",
 		"integration_id":"id-1","integration_id_l2":"id-2","secret_key":"svc_sk_old","public_key":"svc_pk_old","webhook_secret":"whsec_old"}`
-	if err := afero.WriteFile(p.fs, "/data/dev.json", []byte(old), 0o600); err != nil {
+	if err := afero.WriteFile(p.FS, "/data/dev.json", []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, err := loadSeeds(p.fs, "/data", p.random, []string{"sandbox", "bank"})
+	first, err := loadSeeds(p.FS, "/data", p.Random, []string{"sandbox", "bank"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +368,7 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 			t.Errorf("the %s is %q", name, value)
 		}
 	}
-	second, err := loadSeeds(p.fs, "/data", p.random, []string{"sandbox", "eid"})
+	second, err := loadSeeds(p.FS, "/data", p.Random, []string{"sandbox", "eid"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +385,7 @@ func TestWelcome(t *testing.T) {
 		p, stdout, _ := testProgram()
 		p.terminal = terminal
 		var s seedFile
-		if err := s.complete(p.random, []string{"sandbox", "bank"}); err != nil {
+		if err := s.complete(p.Random, []string{"sandbox", "bank"}); err != nil {
 			t.Fatal(err)
 		}
 		ready := readyFile{

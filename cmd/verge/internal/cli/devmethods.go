@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/language"
@@ -15,55 +16,28 @@ import (
 
 // plan checks what dev reads from files of the developer's, before anything is made or bound.
 func (c *devCmd) plan(p *program) (plan, error) {
-	var pl plan
-	pl.core.Dev, pl.egress.Dev = true, true
-	pl.now, pl.random = p.now, p.random
-	var ps problems
-	if c.Methods == "" {
-		checkVariables(p, nil, &ps)
-		return pl, ps.err("the environment")
-	}
-	var file struct {
-		Methods []map[string]any `toml:"methods"`
-	}
-	const others = " here; the file has methods alone, each under a line [[methods]]"
-	if err := readTOML(p.fs, c.Methods, &file, others, &ps); err != nil {
-		return pl, usagef("--methods: %w", err)
-	}
-	if len(file.Methods) == 0 {
-		ps.add("there is no method in it; each begins with a line [[methods]]")
-	}
-	conf := config{Methods: file.Methods}
-	checkVariables(p, conf.variables(), &ps)
-	conf.checkMethods(p, &pl, &ps)
-	for _, m := range pl.core.Methods {
-		if slices.Contains(ownMethods, m.Name) {
-			ps.add("methods.%s: `verge dev` has a method of that name itself; choose another name", m.Name)
-		}
-	}
-	_, wrong := pl.core.Catalog()
-	ps.take(wrong, nil)
-	return pl, ps.err("--methods " + c.Methods)
+	checked, err := config.ReadMethods(&p.System, c.Methods, ownMethods)
+	return plan{Plan: checked, now: p.Now, random: p.Random}, misuse(err)
 }
 
 // methods adds the demo's methods to those of pl, and reads the seeds. It returns all methods, and fills
 // ready with the seeds.
 func (c *devCmd) methods(p *program, pl *plan, ready *readyFile) (seedFile, method.Catalog, error) {
 	names := slices.Clone(ownMethods)
-	for _, m := range pl.core.Methods {
+	for _, m := range pl.Core.Methods {
 		names = append(names, m.Name)
 	}
-	kept, err := loadSeeds(p.fs, c.Data, p.random, names)
+	kept, err := loadSeeds(p.FS, c.Data, p.Random, names)
 	if err != nil {
 		return kept, nil, err
 	}
-	kept.issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: p.now()})
+	kept.issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: p.Now()})
 	ready.seeds, ready.Integrations = kept.seeds, map[string]string{}
 	for _, name := range names {
 		ready.Integrations[name] = kept.Integrations[name]
 	}
-	pl.core.Methods = append(demo.Methods(ready.DemoURL, *kept.counterparts()), pl.core.Methods...)
-	methods, wrong := pl.core.Catalog()
+	pl.Core.Methods = append(demo.Methods(ready.DemoURL, *kept.counterparts()), pl.Core.Methods...)
+	methods, wrong := pl.Core.Catalog()
 	return kept, methods, wrong.Err()
 }
 

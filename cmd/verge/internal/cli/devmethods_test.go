@@ -287,7 +287,7 @@ func TestDevMethodsFile(t *testing.T) {
 	t.Parallel()
 	program, stdout, _ := testProgram()
 	write := func(path, text string) {
-		if err := afero.WriteFile(program.fs, path, []byte(text), 0o600); err != nil {
+		if err := afero.WriteFile(program.FS, path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -380,7 +380,7 @@ client_secret_file = "/empty"
 		t.Run(tt.name, func(t *testing.T) {
 			p, _, stderr := testProgram()
 			for path, text := range map[string]string{"/methods.toml": tt.file, "/empty": "\n"} {
-				if err := afero.WriteFile(p.fs, path, []byte(text), 0o600); err != nil {
+				if err := afero.WriteFile(p.FS, path, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
@@ -160,8 +162,8 @@ func TestBuiltInModule(t *testing.T) {
 		{"another digest pinned", modules.Trust{SHA256: digestOf(nil)},
 			"built in: its SHA-256 is " + m.Digest},
 	} {
-		at := engineAt{name: wasmEngine, trust: c.trust}
-		err := at.take(m, nil)
+		at := config.Engine{Name: engine.WASM, Trust: c.trust}
+		err := at.Load(&config.System{Module: func() (modules.Module, error) { return m, nil }})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
@@ -180,7 +182,7 @@ func TestModulesThatCannotServe(t *testing.T) {
 		p, _, stderr := testProgram()
 		path := filepath.Join(dir, "module.wasm")
 		if c.content != "" {
-			if err := writePrivate(p.fs, path, []byte(c.content)); err != nil {
+			if err := config.WritePrivate(p.FS, path, []byte(c.content)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -216,7 +218,7 @@ func TestServeWasm(t *testing.T) {
 			var token string
 			for _, run := range []string{"first", "again"} {
 				in := site.start()
-				if in.at.Engine != wasmEngine || in.at.Module != digest {
+				if in.at.Engine != engine.WASM || in.at.Module != digest {
 					t.Errorf("%s run: the log says engine %q, module %q", run, in.at.Engine, in.at.Module)
 				}
 				if token != "" {
@@ -283,22 +285,5 @@ func wantGuestMetrics(t *testing.T, ops string) {
 	if failed := regexp.MustCompile(`(?m)^(verge_wasm_(?:guest_failures|rollbacks)_total\{.* [1-9]` +
 		`|verge_wasm_memory_bytes 0)`).Find(text); failed != nil {
 		t.Errorf("the metrics have %s:\n%s", failed, text)
-	}
-}
-
-func TestWhereCompiledModulesGo(t *testing.T) {
-	for _, c := range []struct{ xdg, home, want string }{
-		{"/cache", "/home/v", "/cache/verge/modules"},
-		{"", "/home/v", "/home/v/.cache/verge/modules"},
-		{"relative", "/home/v", "/home/v/.cache/verge/modules"}, // XDG: ignore a relative path
-		{"", "", ""},
-	} {
-		got := defaultModuleCache(func(name string) (string, bool) {
-			v := map[string]string{"XDG_CACHE_HOME": c.xdg, "HOME": c.home}[name]
-			return v, v != ""
-		})
-		if got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/big"
 	"net/http"
 	"os"
@@ -21,61 +19,9 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/testharness/wait"
 )
-
-// TestCertificateLook: which files are taken, what the log says and how often.
-func TestCertificateLook(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	made := func(serial int64, left time.Duration) (tls.Certificate, error) {
-		template := aCertificate()
-		template.SerialNumber, template.NotAfter = big.NewInt(serial), now.Add(left)
-		certPEM, keyPEM, _ := selfSigned(t, template)
-		return tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
-	}
-	first, err := made(1, 90*24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var next tls.Certificate
-	p, _, _ := testProgram()
-	p.now = func() time.Time { return now }
-	c := newCertificate(p, first, func() (tls.Certificate, error) { return next, err })
-	m, out := server.NewMetrics(), new(lines)
-	log := slog.New(slog.NewTextHandler(out, nil))
-	look := func(asked bool, serial int64, says string, times int) {
-		t.Helper()
-		c.look(asked, log, m)
-		used, _ := c.get(nil)
-		if got := used.Leaf.SerialNumber.Int64(); got != serial {
-			t.Errorf("certificate %d is in use, want %d", got, serial)
-		}
-		if got := strings.Count(out.String(), says); got != times {
-			t.Errorf("the log says %q %d times, want %d: %s", says, got, times, out)
-		}
-	}
-	next = first
-	look(false, 1, "certificate", 0) // nothing has changed
-	next, err = tls.Certificate{}, errors.New("they do not match")
-	look(false, 1, "not taken", 0) // it may be half of a renewal
-	look(false, 1, "not taken", 1)
-	look(false, 1, "not taken", 1)
-	err = errors.New("it has expired")
-	look(true, 1, "it has expired", 1) // SIGHUP wants an answer
-	next, err = made(2, 10*24*time.Hour)
-	look(false, 2, "another certificate is in use", 1)
-	look(false, 2, "expires soon", 1)
-	now = now.Add(23 * time.Hour)
-	look(false, 2, "expires soon", 1)
-	now = now.Add(time.Hour)
-	look(false, 2, "expires soon", 2)
-	now = now.Add(9 * 24 * time.Hour)
-	look(false, 2, "has expired: clients refuse it", 1)
-	next, err = made(3, 90*24*time.Hour)
-	look(false, 3, "expires soon", 2)
-}
 
 // TestCertificatesAreReadAgain renews a certificate under load, by the poll and by SIGHUP. No request fails,
 // over HTTP/1.1 or HTTP/2, on connections that are kept or new. What is wrong is refused and the metrics
@@ -99,7 +45,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		more.AppendCertsFromPEM([]byte(certPEM))
 		pool.Store(more)
 		for path, content := range map[string]string{cert: certPEM, key: keyPEM} { // in any order
-			if err := writePrivate(afero.NewOsFs(), path, []byte(content)); err != nil {
+			if err := config.WritePrivate(afero.NewOsFs(), path, []byte(content)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Millisecond)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -25,12 +27,12 @@ import (
 const secretKeyVariable = "VERGE_SECRET_KEY"
 
 type listenCmd struct {
-	Forward     string `required:"" placeholder:"URL" help:"Where to post each event, such as http://localhost:3000/hook."`
-	URL         string `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"The service. Default: the \"verge dev\" which runs here."`
-	Integration string `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
-	KeyFile     string `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
-	ReadyFile   string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
-	Since       delay  `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
+	Forward     string       `required:"" placeholder:"URL" help:"Where to post each event, such as http://localhost:3000/hook."`
+	URL         string       `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"The service. Default: the \"verge dev\" which runs here."`
+	Integration string       `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
+	KeyFile     string       `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
+	ReadyFile   string       `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
+	Since       config.Delay `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
 }
 
 // Help is shown by `verge listen --help`.
@@ -68,11 +70,11 @@ func (c *listenCmd) Run(ctx context.Context, p *program) error {
 
 func (c *listenCmd) listener(p *program) (*listener, error) {
 	l := &listener{base: strings.TrimSuffix(c.URL, "/"), integration: c.Integration, forward: c.Forward,
-		now: p.now, out: p.stderr, seen: map[string]time.Time{}, sleep: sleep,
+		now: p.Now, out: p.stderr, seen: map[string]time.Time{}, sleep: sleep,
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}}}
-	key, _, err := p.secretIn(secretKeyVariable)
+	key, _, err := p.SecretIn(secretKeyVariable)
 	if err != nil {
 		err = usagef("%s: %w", secretKeyVariable, err)
 	}
@@ -83,8 +85,8 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 		return nil, err
 	}
 	if l.base == "" {
-		ready, err := readReady(p.fs, c.ReadyFile)
-		if isMissing(err) {
+		ready, err := readReady(p.FS, c.ReadyFile)
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil, noDev(c.ReadyFile, "--url URL (VERGE_URL)")
 		}
 		if err != nil {
@@ -109,7 +111,7 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, usagef("%s: %q is not a URL like http://localhost:3000/hook", flag, address)
 		}
-		if flag == "--url" && u.Scheme == "http" && !isLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+		if flag == "--url" && u.Scheme == "http" && !config.IsLoopback(net.JoinHostPort(u.Hostname(), "0")) {
 			return nil, usagef("--url: %q would send the secret key in the clear: use https", address)
 		}
 	}

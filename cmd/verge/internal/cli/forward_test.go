@@ -67,7 +67,7 @@ func TestListen(t *testing.T) {
 	h := testharness.New(t, nil)
 	in := newInbox(t)
 	p, stdout, stderr := testProgram()
-	p.getenv = func(name string) (string, bool) {
+	p.Getenv = func(name string) (string, bool) {
 		return h.Publisher.SecretKey, name == secretKeyVariable
 	}
 	in.secret = listenSecret(h.Publisher.SecretKey, h.Publisher.L1.ID)
@@ -124,7 +124,7 @@ func TestListenSurvivesARestart(t *testing.T) {
 	in := newInbox(t)
 	in.secret = listenSecret(site.key, testIntegration)
 	p, _, stderr := testProgram()
-	p.getenv = func(name string) (string, bool) { return site.key, name == secretKeyVariable }
+	p.Getenv = func(name string) (string, bool) { return site.key, name == secretKeyVariable }
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -138,7 +138,7 @@ func TestListenSurvivesARestart(t *testing.T) {
 	}
 	held()
 	operator, _, _ := testProgram()
-	operator.getenv = func(string) (string, bool) { return testToken, true }
+	operator.Getenv = func(string) (string, bool) { return testToken, true }
 	want := []string{webhook.TypeStarted, webhook.TypeFailed, webhook.TypeCompleted}
 	for n, end := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL, nil} {
 		if n > 0 {
@@ -460,7 +460,7 @@ func TestListenRefuses(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			p, _, _ := testProgram()
-			p.getenv = func(name string) (string, bool) { return c.key, name == secretKeyVariable }
+			p.Getenv = func(name string) (string, bool) { return c.key, name == secretKeyVariable }
 			err := execute(t.Context(), append([]string{"listen", "--ready-file", "/none"}, c.args...), p)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/finish"
@@ -46,7 +47,7 @@ func (g *guests) put(name string, wasm []byte) (path string) {
 	g.t.Helper()
 	path = g.path(name)
 	fs := afero.NewOsFs() // writePrivate replaces a module in use as a whole, as operators have to
-	if err := writePrivate(fs, path, wasm); err != nil {
+	if err := config.WritePrivate(fs, path, wasm); err != nil {
 		g.t.Fatal(err)
 	}
 	g.sign(path, g.key, 1)
@@ -60,7 +61,7 @@ func (g *guests) sign(path string, key ed25519.PrivateKey, version int64) {
 		g.t.Fatal(err)
 	}
 	text := modules.Sign(key, digestOf(wasm), version).String()
-	if err := writePrivate(afero.NewOsFs(), modules.SignatureFile(path), []byte(text)); err != nil {
+	if err := config.WritePrivate(afero.NewOsFs(), modules.SignatureFile(path), []byte(text)); err != nil {
 		g.t.Fatal(err)
 	}
 }

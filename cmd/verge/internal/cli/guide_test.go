@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // TestTheGuideIsRight: --check takes the configurations that OPERATING.md shows. The first is complete. The
@@ -37,17 +39,17 @@ func TestTheGuideIsRight(t *testing.T) {
 		t.Fatalf("the first configuration is not complete: %s", complete)
 	}
 	for n, block := range shown {
-		config, says := complete, "methods: bankid (oidc, L2)"
+		written, says := complete, "methods: bankid (oidc, L2)"
 		switch {
 		case strings.Contains(block, "[tls]"): // in place of what a proxy needs
 			proxy := strings.Index(complete, "trusted_proxies")
-			config = complete[:proxy] + block + complete[from:]
+			written = complete[:proxy] + block + complete[from:]
 		case n > 0:
-			config = complete[:from] + block + complete[to:]
+			written = complete[:from] + block + complete[to:]
 			_, name, _ := strings.Cut(block, "name = \"")
 			name, _, _ = strings.Cut(name, `"`)
 			says = "methods: " + name + " ("
-			config = strings.ReplaceAll(strings.ReplaceAll(config, `"bankid"`, `"`+name+`"`), `"L2"`, `"L1"`)
+			written = strings.ReplaceAll(strings.ReplaceAll(written, `"bankid"`, `"`+name+`"`), `"L2"`, `"L1"`)
 		}
 		p := serveFiles(t, map[string]string{
 			"/etc/verge/bankid-secret": canary, "/etc/verge/webhook-secret": testSecret,
@@ -56,15 +58,15 @@ func TestTheGuideIsRight(t *testing.T) {
 			"/etc/verge/wallets-certificate.pem": certificateOf(t, walletKey, "verify.example.com"),
 			"/etc/verge/eu-av-issuers.pem":       anAnchor(), "/etc/verge/mdl-issuers.pem": anAnchor(),
 		})
-		if err := p.fs.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {
+		if err := p.FS.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {
 			t.Fatal(err)
 		}
-		if err := writePrivate(p.fs, "/verge.toml", []byte(config)); err != nil {
+		if err := config.WritePrivate(p.FS, "/verge.toml", []byte(written)); err != nil {
 			t.Fatal(err)
 		}
 		code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"})
 		if code != exitOK || !strings.Contains(said, says) || strings.Contains(said, "warning") {
-			t.Errorf("--check ends with %d: %s\nof %s", code, said, config)
+			t.Errorf("--check ends with %d: %s\nof %s", code, said, written)
 		}
 	}
 }
@@ -78,7 +80,7 @@ func TestTheManifestsConfigurationIsRight(t *testing.T) {
 	p := serveFiles(t, map[string]string{"/etc/verge/secret/operator-token": testToken,
 		"/etc/verge/secret/webhook-secret": testSecret,
 		"/verge.toml":                      strings.ReplaceAll(config, "\n    ", "\n")})
-	if err := p.fs.Rename("/ring.json", "/etc/verge/secret/keyring.json"); err != nil {
+	if err := p.FS.Rename("/ring.json", "/etc/verge/secret/keyring.json"); err != nil {
 		t.Fatal(err)
 	}
 	code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--kv", "memory", "--check"})

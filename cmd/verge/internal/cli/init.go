@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"text/template"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/token"
@@ -85,7 +86,7 @@ func (c *initCmd) Run(p *program) error {
 	}
 	var there []string
 	for _, f := range files {
-		if _, err := p.fs.Stat(filepath.Join(c.Dir, f.name)); err == nil {
+		if _, err := p.FS.Stat(filepath.Join(c.Dir, f.name)); err == nil {
 			there = append(there, filepath.Join(c.Dir, f.name))
 		}
 	}
@@ -102,7 +103,7 @@ func (c *initCmd) Run(p *program) error {
 
 // files returns what to write.
 func (c *initCmd) files(p *program) ([]firstFile, error) {
-	ring, err := token.GenerateKeyring(p.random, p.now())
+	ring, err := token.GenerateKeyring(p.Random, p.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -111,14 +112,14 @@ func (c *initCmd) files(p *program) ([]firstFile, error) {
 		return nil, err
 	}
 	random := make([]byte, 32)
-	if _, err := io.ReadFull(p.random, random); err != nil {
+	if _, err := io.ReadFull(p.Random, random); err != nil {
 		return nil, err
 	}
-	secret, err := integration.GenerateSecret(p.random)
+	secret, err := integration.GenerateSecret(p.Random)
 	if err != nil {
 		return nil, err
 	}
-	id, err := uuid.New(p.random)
+	id, err := uuid.New(p.Random)
 	if err != nil {
 		return nil, err
 	}
@@ -148,17 +149,17 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 			return
 		}
 		for _, name := range made {
-			p.fs.Remove(name)
+			p.FS.Remove(name)
 		}
 		if errors.Is(err, syscall.EROFS) {
-			err = withAdvice(err)
+			err = config.WithAdvice(err)
 		}
 		if errors.Is(err, os.ErrPermission) {
 			err = fmt.Errorf(
 				"%w: run it as root, or name a directory of your own, as in `verge init ./first`", err)
 		}
 	}()
-	if err := p.fs.MkdirAll(c.Dir, 0o755); err != nil {
+	if err := p.FS.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
 	mode := os.FileMode(0o600)
@@ -167,17 +168,17 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 	}
 	for _, f := range files {
 		name := filepath.Join(c.Dir, f.name)
-		if err := writePrivate(p.fs, name, f.content); err != nil {
+		if err := config.WritePrivate(p.FS, name, f.content); err != nil {
 			return err
 		}
 		made = append(made, name)
 		if gid >= 0 {
-			if err := errors.Join(p.fs.Chown(name, os.Getuid(), gid), p.fs.Chmod(name, mode)); err != nil {
+			if err := errors.Join(p.FS.Chown(name, os.Getuid(), gid), p.FS.Chmod(name, mode)); err != nil {
 				return err
 			}
 		}
 	}
-	if _, err := p.fs.Stat(c.Data); err == nil {
+	if _, err := p.FS.Stat(c.Data); err == nil {
 		return nil
 	}
 	// With a group, the server runs as another user, who must be able to write here.
@@ -185,11 +186,11 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 	if gid >= 0 {
 		dataMode = 0o770
 	}
-	if err := p.fs.MkdirAll(c.Data, dataMode); err != nil {
+	if err := p.FS.MkdirAll(c.Data, dataMode); err != nil {
 		return err
 	}
 	if gid >= 0 {
-		return errors.Join(p.fs.Chown(c.Data, os.Getuid(), gid), p.fs.Chmod(c.Data, dataMode))
+		return errors.Join(p.FS.Chown(c.Data, os.Getuid(), gid), p.FS.Chmod(c.Data, dataMode))
 	}
 	return nil
 }

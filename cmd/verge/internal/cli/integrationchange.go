@@ -9,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -62,9 +64,9 @@ func printIntegration(p *program, asJSON bool, i *operate.Integration) error {
 func readinessOf(i *operate.Integration) string {
 	switch {
 	case i.Readiness != nil && i.Readiness.Ready:
-		return "yes, tested " + when(i.Readiness.At)
+		return "yes, tested " + words.When(i.Readiness.At)
 	case i.Readiness != nil:
-		return "no, tested " + when(i.Readiness.At)
+		return "no, tested " + words.When(i.Readiness.At)
 	case i.Ready:
 		return "yes"
 	case i.Webhook.URL == "":
@@ -118,7 +120,7 @@ type hookFlags struct {
 
 func (f *hookFlags) request(p *program) (admin.WebhookRequest, error) {
 	w := admin.WebhookRequest{URL: f.WebhookURL, NewSecret: f.NewSecret}
-	secret, err := readSecret(p, "secret", f.SecretFile, f.SecretEnv)
+	secret, err := config.ReadSecret(&p.System, "secret", f.SecretFile, f.SecretEnv)
 	if err != nil {
 		return w, usagef("--%s", strings.ReplaceAll(err.Error(), "secret_", "secret-"))
 	}

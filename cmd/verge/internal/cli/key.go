@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
 
 type keyCreateCmd struct {
-	Publisher   string   `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
-	Integration string   `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
-	Expires     lifeSpan `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
-	JSON        bool     `help:"Print JSON."`
+	Publisher   string          `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
+	Integration string          `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
+	Expires     config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
+	JSON        bool            `help:"Print JSON."`
 	serverFlags
 }
 
@@ -37,7 +39,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	}
 	ask := admin.KeyRequest{PublisherID: c.Publisher, IntegrationID: c.Integration}
 	if c.Expires != 0 {
-		ask.Expires = new(p.now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
+		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
 	}
 	created, err := client.CreateKey(ctx, ask)
 	if err != nil {
@@ -49,7 +51,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	// The key is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, created.Key)
 	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
-		created.Info.ID, keyEnd(created.Info.Key, p.now()))
+		created.Info.ID, keyEnd(created.Info.Key, p.Now()))
 	return nil
 }
 
@@ -71,7 +73,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, keys)
 	}
-	return printTable(p, keyHeads, keyRows(keys, p.now()))
+	return printTable(p, keyHeads, keyRows(keys, p.Now()))
 }
 
 // keyHeads fits a terminal. OF is the integration of a public key, and the publisher of a secret one.
@@ -87,7 +89,7 @@ func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 		if k.Revoked != nil || k.Expires != nil {
 			state = keyEnd(k.Key, now)
 		}
-		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, when(k.Created), state, of})
+		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, words.When(k.Created), state, of})
 	}
 	return rows
 }
@@ -96,13 +98,13 @@ func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 func keyEnd(k integration.Key, now time.Time) string {
 	switch {
 	case k.Revoked != nil:
-		return "revoked " + when(*k.Revoked)
+		return "revoked " + words.When(*k.Revoked)
 	case k.Expires == nil:
 		return "never expires"
 	case k.Active(now):
-		return "expires " + when(*k.Expires)
+		return "expires " + words.When(*k.Expires)
 	}
-	return "expired " + when(*k.Expires)
+	return "expired " + words.When(*k.Expires)
 }
 
 type keyRevokeCmd struct {
@@ -123,6 +125,6 @@ func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, k)
 	}
-	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.now()))
+	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.Now()))
 	return nil
 }

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
@@ -29,11 +30,11 @@ Example:
 }
 
 func (c *keyringGenerateCmd) Run(p *program) error {
-	if _, err := p.fs.Stat(c.File); err == nil {
+	if _, err := p.FS.Stat(c.File); err == nil {
 		return fmt.Errorf("%s is there already and is left as it is; "+
 			"`verge keyring rotate %s` puts a fresh key into it", c.File, c.File)
 	}
-	ring, err := token.GenerateKeyring(p.random, p.now())
+	ring, err := token.GenerateKeyring(p.Random, p.Now())
 	if err != nil {
 		return err
 	}
@@ -45,8 +46,8 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 }
 
 type keyringRotateCmd struct {
-	File    string `arg:"" help:"The ring."`
-	SealsIn delay  `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
+	File    string       `arg:"" help:"The ring."`
+	SealsIn config.Delay `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
 }
 
 // Help is shown by `verge keyring rotate --help`.
@@ -66,14 +67,14 @@ Examples:
 }
 
 func (c *keyringRotateCmd) Run(p *program) error {
-	ring, err := readKeyring(p, c.File)
+	ring, err := config.ReadKeyring(p.FS, c.File)
 	if err != nil {
 		return err
 	}
 	if c.SealsIn > sealsInMost {
 		return usagef("--seals-in: %s is too long; it must be at most 30d", c.SealsIn)
 	}
-	if err := ring.Rotate(p.random, p.now(), time.Duration(c.SealsIn)); err != nil {
+	if err := ring.Rotate(p.Random, p.Now(), time.Duration(c.SealsIn)); err != nil {
 		return err
 	}
 	if err := writeKeyring(p, c.File, ring); err != nil {
@@ -91,18 +92,18 @@ func (c *keyringRotateCmd) Run(p *program) error {
 	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; "+
 		"running servers read it by themselves.\n"+
 		"Key %s seals until then, and opens what it sealed for as long as it is in the ring.\n",
-		ring.Keys[0].ID, when(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
+		ring.Keys[0].ID, words.When(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
 	return nil
 }
 
 // sealsInMost catches a mistyped time, which would put a rotation off for ever.
-const sealsInMost = delay(30 * 24 * time.Hour)
+const sealsInMost = config.Delay(30 * 24 * time.Hour)
 
 type keyringRetireCmd struct {
-	File  string   `arg:"" help:"The ring."`
-	Key   string   `arg:"" help:"Id of the key, as \"verge keyring list\" shows it."`
-	Life  lifeSpan `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: what it is if the configuration does not say."`
-	Force bool     `help:"Retire it all the same. Sessions that it authenticates are lost."`
+	File  string          `arg:"" help:"The ring."`
+	Key   string          `arg:"" help:"Id of the key, as \"verge keyring list\" shows it."`
+	Life  config.Duration `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: what it is if the configuration does not say."`
+	Force bool            `help:"Retire it all the same. Sessions that it authenticates are lost."`
 }
 
 // Help is shown by `verge keyring retire --help`.
@@ -120,12 +121,12 @@ Example:
 }
 
 func (c *keyringRetireCmd) Run(p *program) error {
-	ring, err := readKeyring(p, c.File)
+	ring, err := config.ReadKeyring(p.FS, c.File)
 	if err != nil {
 		return err
 	}
-	kept := max(time.Duration(cmp.Or(c.Life, lifeSpan(core.StandardOutcomeLife))), outbox.DeadLife)
-	if err := ring.Retire(c.Key, p.now(), kept+retireMargin, c.Force); err != nil {
+	kept := max(time.Duration(cmp.Or(c.Life, config.Duration(core.StandardOutcomeLife))), outbox.DeadLife)
+	if err := ring.Retire(c.Key, p.Now(), kept+retireMargin, c.Force); err != nil {
 		return err
 	}
 	if err := writeKeyring(p, c.File, ring); err != nil {
@@ -159,14 +160,14 @@ type listedKey struct {
 }
 
 func (c *keyringListCmd) Run(p *program) error {
-	ring, err := readKeyring(p, c.File)
+	ring, err := config.ReadKeyring(p.FS, c.File)
 	if err != nil {
 		return err
 	}
 	keys := []listedKey{}
 	for i, k := range ring.Keys {
 		listed := listedKey{ID: k.ID, Fingerprint: k.Fingerprint(), Created: k.Created,
-			SealsFrom: k.SealsFrom, Seals: i == ring.Sealing(p.now())}
+			SealsFrom: k.SealsFrom, Seals: i == ring.Sealing(p.Now())}
 		if k.SealsFrom.IsZero() { // written by an earlier release
 			listed.SealsFrom = k.Created
 		}
@@ -182,41 +183,18 @@ func (c *keyringListCmd) Run(p *program) error {
 	for _, k := range keys {
 		until, now := "-", "opens"
 		if k.Replaced != nil {
-			until = when(*k.Replaced)
+			until = words.When(*k.Replaced)
 		}
 		switch {
 		case k.Seals:
 			now = "seals"
-		case k.SealsFrom.After(p.now()):
+		case k.SealsFrom.After(p.Now()):
 			now = "waits"
 		}
-		rows = append(rows, []string{k.ID, k.Fingerprint, when(k.Created), when(k.SealsFrom), until, now})
+		rows = append(rows, []string{k.ID, k.Fingerprint, words.When(k.Created), words.When(k.SealsFrom),
+			until, now})
 	}
 	return printTable(p, keyringHeads, rows)
-}
-
-func readKeyring(p *program, path string) (token.Keyring, error) {
-	b, err := readPrivate(p.fs, path)
-	return parseKeyring(b, path, err)
-}
-
-// parseKeyring reads a ring from b, which was read from path with that error.
-func parseKeyring(b []byte, path string, err error) (token.Keyring, error) {
-	if isMissing(err) {
-		return token.Keyring{}, fmt.Errorf("there is no key ring at %s: "+
-			"`verge keyring generate %s` makes one", path, path)
-	}
-	if err != nil {
-		return token.Keyring{}, fmt.Errorf("key ring: %w", err)
-	}
-	if b, err = pemfile.Text(b); err != nil {
-		return token.Keyring{}, fmt.Errorf("%s: %w", path, err)
-	}
-	ring, err := token.ParseKeyring(b)
-	if err != nil {
-		return ring, fmt.Errorf("%s: %w", path, err)
-	}
-	return ring, nil
 }
 
 func writeKeyring(p *program, path string, ring token.Keyring) error {
@@ -224,7 +202,7 @@ func writeKeyring(p *program, path string, ring token.Keyring) error {
 	if err != nil {
 		return err
 	}
-	return writePrivate(p.fs, path, b)
+	return config.WritePrivate(p.FS, path, b)
 }
 
 // when writes a time as tables show it.

@@ -11,7 +11,7 @@ import (
 func TestAKeyOutlivesTheEventsThatItSealed(t *testing.T) {
 	p, stdout, stderr := testProgram()
 	now := time.Date(2026, 11, 24, 6, 0, 0, 0, time.UTC)
-	p.now = func() time.Time { return now }
+	p.Now = func() time.Time { return now }
 	verge := func(args ...string) int {
 		stdout.Reset()
 		stderr.Reset()

@@ -5,23 +5,16 @@ import (
 	"errors"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/kvcheck"
 )
 
 type kvCheckCmd struct {
-	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// (rediss for TLS), postgres://, unix://, or bolt:FILE. Default: the configuration's kv. Put a URL with a password into the variable."`
+	config.StoreFlags
 
-	Config       string   `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file, whose kv and [store] are taken."`
-	PasswordFile string   `type:"path" placeholder:"FILE" help:"File with the password, mode 0600."`
-	CA           string   `name:"ca" type:"path" placeholder:"FILE" help:"Certificates of a private CA, PEM."`
-	Cert         string   `type:"path" placeholder:"FILE" help:"Client certificate, PEM."`
-	Key          string   `type:"path" placeholder:"FILE" help:"Its key, PEM."`
-	Prefix       string   `placeholder:"NAME" help:"Redis: what begins every key. Default: verge."`
-	Replicas     int      `placeholder:"N" help:"Redis: replicas that must have a write before it counts."`
-	Timeout      lifeSpan `default:"3m" help:"Give up, and clean up, after this time."`
-	JSON         bool     `name:"json" help:"Print JSON, all of it at the end."`
+	Timeout config.Duration `default:"3m" help:"Give up, and clean up, after this time."`
+	JSON    bool            `name:"json" help:"Print JSON, all of it at the end."`
 }
 
 // Help is shown by `verge kv check --help`.
@@ -50,11 +43,11 @@ Examples:
 }
 
 func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
-	at, err := c.store(p)
+	at, err := c.Read(&p.System)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
-	config := kvcheck.Config{Now: p.now, Random: p.random, Timeout: time.Duration(c.Timeout)}
+	config := kvcheck.Config{Now: p.Now, Random: p.Random, Timeout: time.Duration(c.Timeout)}
 	if !c.JSON {
 		config.Progress = kvcheck.NewText(p.stdout)
 	}
@@ -75,43 +68,4 @@ func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
 		return saidError{}
 	}
 	return nil
-}
-
-// store is the store that the arguments and the configuration name together.
-func (c *kvCheckCmd) store(p *program) (kvadapters.Address, error) {
-	var conf config
-	var ps problems
-	source := "kv check"
-	if c.Config != "" {
-		source = c.Config
-		if err := readConfig(p.fs, c.Config, &conf, &ps); err != nil {
-			return kvadapters.Address{}, usagef("configuration: %w", err)
-		}
-	}
-	for _, o := range []struct {
-		given string
-		value *string
-	}{
-		{c.URL, &conf.KV}, {c.PasswordFile, &conf.Store.PasswordFile}, {c.CA, &conf.Store.CA},
-		{c.Cert, &conf.Store.Cert}, {c.Key, &conf.Store.Key}, {c.Prefix, &conf.Store.Prefix},
-	} {
-		if o.given != "" {
-			*o.value = o.given
-		}
-	}
-	if c.Replicas != 0 {
-		conf.Store.Replicas = c.Replicas
-	}
-	switch conf.KV {
-	case "":
-		return kvadapters.Address{}, usagef("name the store to check, " +
-			"as in `verge kv check redis://10.0.0.5:6379`, or a --config file")
-	case "memory", "miniredis":
-		return kvadapters.Address{},
-			usagef("kv %s: it is part of Verge itself and there is nothing of yours "+
-				"to check; name a redis:// or postgres:// URL or bolt:FILE", conf.KV)
-	}
-	var pl plan
-	conf.checkStore(p, &pl, &ps)
-	return pl.store, ps.err(source)
 }

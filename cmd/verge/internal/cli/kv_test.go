@@ -92,7 +92,7 @@ func TestKVCheckTakesWhatServeTakes(t *testing.T) {
 		"/password": "right\n",
 		"/wrong":    "wr0ng\n",
 	} {
-		if err := afero.WriteFile(p.fs, name, []byte(text), 0o600); err != nil {
+		if err := afero.WriteFile(p.FS, name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
 		s := stores.StartRedis(t)
 		acl := "~{verge:* +get +set +del +mget +zadd +zrem +zcard +zrangebyscore +zrangebylex" +
 			" +hset +hget +hdel +hlen +eval +evalsha +time +wait +info +ping +client +hello"
-		s.Do(append([]any{"acl", "setuser", "verge", "on", ">right"}, words(acl)...)...)
+		s.Do(append([]any{"acl", "setuser", "verge", "on", ">right"}, wordsOf(acl)...)...)
 		p, stdout, stderr := testProgram()
 		url := "redis://verge:right@" + s.Addr()
 		if code := run(t.Context(), []string{"kv", "check", url}, p); code != exitOK {
@@ -189,7 +189,7 @@ func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
 	})
 }
 
-func words(s string) (all []any) {
+func wordsOf(s string) (all []any) {
 	for _, w := range strings.Fields(s) {
 		all = append(all, w)
 	}

@@ -9,55 +9,6 @@ import (
 	"syscall"
 )
 
-func (c *config) checkListeners(p *program, pl *plan, ps *problems) {
-	taken := map[string]string{}
-	for _, l := range []struct {
-		name, given, standard string
-		planned               *string
-	}{
-		{"listen.public", c.Listen.Public, "127.0.0.1:8080", &pl.listen.public},
-		{"listen.admin", c.Listen.Admin, "127.0.0.1:8081", &pl.listen.admin},
-		{"listen.ops", c.Listen.Ops, "127.0.0.1:8082", &pl.listen.ops},
-	} {
-		addr := l.given
-		if addr == "" {
-			addr = l.standard
-		}
-		if addr == off && l.name != "listen.public" {
-			continue
-		}
-		if err := checkAddr(addr); err != nil {
-			ps.add("%s: %v", l.name, err)
-			continue
-		}
-		if other := taken[addr]; other != "" && !strings.HasSuffix(addr, ":0") {
-			ps.add("%s: %s is already %s; give it another port", l.name, addr, other)
-		}
-		taken[addr], *l.planned = l.name, addr
-	}
-	if addr := pl.listen.ops; addr != "" && isPublic(addr) {
-		pl.warnings.add("listen.ops: %s may be reached from the Internet, and metrics and health ask for no "+
-			"credential; use a loopback or private address, or see that a firewall is in front", addr)
-	}
-	t := c.TLS
-	if !t.ACME && (t.ACMEEmail != "" || t.ACMEStorage != "" || t.ACMEDirectory != "" || t.ACMECA != "" ||
-		t.ACMEHTTP != "") {
-		ps.add("tls: acme_email, acme_storage, acme_directory, acme_ca and acme_http are for acme = true")
-	}
-	switch cert, key := t.Cert, t.Key; {
-	case t.ACME:
-		c.checkACME(p, pl, ps)
-	case (cert == "") != (key == ""):
-		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
-	case cert != "":
-		c.checkTLS(p, pl, ps)
-	case pl.listen.admin != "" && !isLoopback(pl.listen.admin):
-		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the "+
-			"operator token would go there in the clear; use a loopback address, or set tls.cert and "+
-			"tls.key, or tls.acme", pl.listen.admin)
-	}
-}
-
 // listen opens addr; what names the flag or setting that holds it.
 func listen(addr, what string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
@@ -77,19 +28,6 @@ func listen(addr, what string) (net.Listener, error) {
 		err = op.Err // without the address, which the message names already
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)
-}
-
-// checkAddr returns an error unless addr has the form HOST:PORT. The port is a number, or a name such as
-// https.
-func checkAddr(addr string) error {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil || port == "" {
-		return fmt.Errorf("%q is not HOST:PORT", addr)
-	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
-		return fmt.Errorf("%q: there is no port %s; give a number from 0 to 65535", addr, port)
-	}
-	return nil
 }
 
 // httpURL is where a client on this machine reaches l.
@@ -137,25 +75,3 @@ func checkLocalhost(l net.Listener) error {
 }
 
 var ipv4Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-
-// isPublic reports whether the Internet may reach addr. It is so unless addr is loopback, private
-// or link-local; the address that stands for all addresses is public.
-func isPublic(addr string) bool {
-	if isLoopback(addr) {
-		return false
-	}
-	name, _, _ := net.SplitHostPort(addr)
-	ip, err := netip.ParseAddr(name)
-	ip = ip.Unmap()
-	return err != nil || !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
-}
-
-// isLoopback reports whether only this machine can reach addr.
-func isLoopback(addr string) bool {
-	name, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(name)
-	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}

@@ -9,16 +9,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
-
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestMain puts two commands on the path. "verge" is built from cmd/verge, for scripts and for tests that send
-// signals to a process. "verge-troubled" is this test binary as the same command, with a disk that fails when
-// a test says so.
+// TestMain puts two commands on the path. "verge" is built from cmd/verge, for scripts and for tests that
+// send signals to a process. "verge-troubled" is this test binary as the same command, with a disk that fails
+// when a test says so.
 func TestMain(m *testing.M) {
 	// A person who runs the tests may have set variables for a real server. A child keeps the variables that
 	// its test has set.

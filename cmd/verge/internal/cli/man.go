@@ -29,12 +29,12 @@ func (c *manCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := p.fs.MkdirAll(c.Dir, 0o755); err != nil {
+	if err := p.FS.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
 	pages := manPages(parser.Model, thisBuild().Version)
 	for name, text := range pages {
-		if err := afero.WriteFile(p.fs, filepath.Join(c.Dir, name), []byte(text), 0o644); err != nil {
+		if err := afero.WriteFile(p.FS, filepath.Join(c.Dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func TestManPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := afero.Glob(p.fs, filepath.Join(dir, "*.1"))
+	files, err := afero.Glob(p.FS, filepath.Join(dir, "*.1"))
 	leaves := parser.Model.Leaves(true)
 	if err != nil || len(files) != len(leaves)+1 {
 		t.Errorf("%d pages of %d commands (%v)", len(files), len(leaves), err)

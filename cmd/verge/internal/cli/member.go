@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -83,7 +84,7 @@ func memberRows(all []operate.Member) (rows [][]string) {
 
 func invitationRows(all []operate.Invitation) (rows [][]string) {
 	for _, i := range all {
-		rows = append(rows, []string{i.ID, cut(i.Name, 22), string(i.Role), when(i.Expires)})
+		rows = append(rows, []string{i.ID, cut(i.Name, 22), string(i.Role), words.When(i.Expires)})
 	}
 	return rows
 }
@@ -124,7 +125,8 @@ func (c *memberInviteCmd) Run(ctx context.Context, p *program) error {
 	}
 	// The link is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, made.Link)
-	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n", when(made.Expires))
+	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+		words.When(made.Expires))
 	return nil
 }
 
@@ -267,6 +269,7 @@ func (c *memberLinkCmd) Run(ctx context.Context, p *program) error {
 	}
 	// The link is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, made.Link)
-	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n", when(made.Expires))
+	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+		words.When(made.Expires))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/language"
@@ -73,7 +74,7 @@ func (c *methodListCmd) Run(p *program) error {
 func (c *configFlags) methodPlan(p *program) (plan, error) {
 	if c.Config == "" && c.BaseURL == "" && c.KV == "" && c.Keyring == "" {
 		dev := ""
-		if ready, err := readReady(p.fs, filepath.Join(devData, statusFile)); err == nil {
+		if ready, err := readReady(p.FS, filepath.Join(devData, statusFile)); err == nil {
 			dev = "; the running `verge dev` has no such file, and shows its methods at " + ready.ConsoleURL +
 				"/methods"
 		}
@@ -85,14 +86,14 @@ func (c *configFlags) methodPlan(p *program) (plan, error) {
 
 // methods returns the methods of a plan that is good.
 func (pl *plan) methods() method.Catalog {
-	catalog, _ := pl.core.Catalog()
+	catalog, _ := pl.Core.Catalog()
 	return catalog
 }
 
 // offering returns the ids of the integrations that offer a method.
 func (pl *plan) offering(name string) []string {
 	ids := []string{}
-	for _, i := range pl.site.Integrations {
+	for _, i := range pl.Site.Integrations {
 		if i.Method == name || slices.Contains(i.Methods, name) {
 			ids = append(ids, i.ID)
 		}
@@ -163,15 +164,15 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	methods := pl.methods()
 	e, ok := methods.Find(c.Name)
 	if !ok {
-		return usagef("there is no method %q; %s has: %s", c.Name, c.source(),
+		return usagef("there is no method %q; %s has: %s", c.Name, c.Source(),
 			strings.Join(methods.Names(), ", "))
 	}
 	probe := probes[e.Kind]
 	if probe == nil {
 		return usagef("%s needs no check: a method of the kind %s asks no other server", e.Name, e.Kind)
 	}
-	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.egress), Sign: pl.signer.Sign}
-	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.core.BaseURL+api.ReturnPath+e.Name)
+	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign}
+	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.Core.BaseURL+api.ReturnPath+e.Name)
 	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
 		Good: err == nil && !slices.ContainsFunc(report.Findings,
 			func(f method.Finding) bool { return !f.Good })}
@@ -197,15 +198,15 @@ func (pl *plan) advice(name string, err error) string {
 	switch failed.Reason {
 	case host.FetchBlocked:
 		do = "use its public address"
-		if !pl.egress.Methods[name].PrivateNetwork {
+		if !pl.Egress.Methods[name].PrivateNetwork {
 			do += ", or, if it is in a private network of yours, set private_network = true in methods." +
 				name
 		}
 	case host.FetchTLS:
 		do = "if a private authority has signed its certificate, name the authority's file in methods." +
 			name + ".ca"
-		if pl.trustsNobody {
-			do = noAuthorities
+		if pl.TrustsNobody {
+			do = config.NoAuthorities
 		}
 	case host.FetchDNS:
 		do = "check the spelling of the name in the settings"

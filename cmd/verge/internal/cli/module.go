@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/edge/modules"
 )
 
@@ -31,10 +33,10 @@ Example:
 }
 
 func (c *moduleKeygenCmd) Run(p *program) error {
-	if _, err := p.fs.Stat(c.File); err == nil {
+	if _, err := p.FS.Stat(c.File); err == nil {
 		return fmt.Errorf("%s is there already and is left as it is", c.File)
 	}
-	public, private, err := ed25519.GenerateKey(p.random)
+	public, private, err := ed25519.GenerateKey(p.Random)
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := writePrivate(p.fs, c.File, b); err != nil {
+	if err := config.WritePrivate(p.FS, c.File, b); err != nil {
 		return err
 	}
 	// The key is alone on stdout, so that a script can take it from there.
@@ -83,7 +85,7 @@ func (c *moduleSignCmd) Run(p *program) error {
 	if c.Version < 1 || c.Version > modules.MaxVersion {
 		return usagef("--version: %d is not from 1 to %d", c.Version, int64(modules.MaxVersion))
 	}
-	b, err := readPrivate(p.fs, c.Key)
+	b, err := config.ReadPrivate(p.FS, c.Key)
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
@@ -91,12 +93,12 @@ func (c *moduleSignCmd) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("--key: %s: %w", c.Key, err)
 	}
-	m, err := modules.ReadUnsigned(p.fs, c.Module) // a signature that is there is replaced
+	m, err := modules.ReadUnsigned(p.FS, c.Module) // a signature that is there is replaced
 	if err != nil {
 		return err
 	}
 	text := modules.Sign(key, m.Digest, c.Version).String()
-	if err := afero.WriteFile(p.fs, modules.SignatureFile(c.Module), []byte(text+"\n"), 0o644); err != nil {
+	if err := afero.WriteFile(p.FS, modules.SignatureFile(c.Module), []byte(text+"\n"), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, version %d, signed by %s.\n",
@@ -126,12 +128,11 @@ func (c *moduleVerifyCmd) Run(p *program) error {
 	if c.ModuleKey == "" && c.ModuleSHA256 == "" {
 		return usagef("nothing says what to check: give --module-key, --module-sha256, or both")
 	}
-	var ps problems
-	t := parseTrust(c.ModuleSHA256, c.ModuleKey, c.ModuleMinVersion, &ps)
-	if err := ps.err("verge module verify"); err != nil {
-		return err
+	t, err := config.ReadTrust("verge module verify", c.ModuleSHA256, c.ModuleKey, c.ModuleMinVersion)
+	if err != nil {
+		return usageError{err}
 	}
-	m, err := modules.Read(p.fs, c.Module)
+	m, err := modules.Read(p.FS, c.Module)
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ type moduleDigestCmd struct {
 func (c *moduleDigestCmd) Run(p *program) error {
 	m, err := builtInModule()
 	if c.Module != "" {
-		m, err = modules.Read(p.fs, c.Module)
+		m, err = modules.Read(p.FS, c.Module)
 	}
 	if err != nil {
 		return err
@@ -202,10 +203,11 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 	fmt.Fprintf(p.stdout, "engine    %s\n", s.Engine)
 	if a := s.Active; a != nil {
 		fmt.Fprintf(p.stdout, "module    %s\nversion   %s\nsource    %s\nsince     %s\n",
-			a.Digest, strings.TrimPrefix(modules.VersionText(a.Version), "version "), a.Source, when(a.Since))
+			a.Digest, strings.TrimPrefix(modules.VersionText(a.Version), "version "), a.Source,
+			words.When(a.Since))
 	}
 	if r := s.Rejected; r != nil {
-		fmt.Fprintf(p.stdout, "refused   %s, %s: %s\n", when(r.At), r.Source, r.Reason)
+		fmt.Fprintf(p.stdout, "refused   %s, %s: %s\n", words.When(r.At), r.Source, r.Reason)
 	}
 	return nil
 }
@@ -240,7 +242,7 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	m, err := modules.Read(p.fs, c.Module)
+	m, err := modules.Read(p.FS, c.Module)
 	if err != nil {
 		return err
 	}
@@ -256,7 +258,7 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, done)
 	}
 	if !done.Changed {
-		fmt.Fprintf(p.stdout, "%s is active already, since %s.\n", done.Digest, when(done.Since))
+		fmt.Fprintf(p.stdout, "%s is active already, since %s.\n", done.Digest, words.When(done.Since))
 	} else {
 		fmt.Fprintf(p.stdout, "%s is active.\n", done.Digest)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -26,7 +28,7 @@ func (c *operatorListCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, all)
 	}
-	return printTable(p, operatorHeads, operatorRows(all, p.now()))
+	return printTable(p, operatorHeads, operatorRows(all, p.Now()))
 }
 
 const operatorHeads = "TOKEN|NAME|ROLE|LAST 4|STATE"
@@ -46,20 +48,20 @@ func operatorRows(all []operate.OperatorToken, now time.Time) (rows [][]string) 
 func tokenEnd(o operate.OperatorToken, now time.Time) string {
 	switch {
 	case o.Revoked != nil:
-		return "revoked " + when(*o.Revoked)
+		return "revoked " + words.When(*o.Revoked)
 	case o.Expires == nil:
 		return "never expires"
 	case now.Before(*o.Expires):
-		return "expires " + when(*o.Expires)
+		return "expires " + words.When(*o.Expires)
 	}
-	return "expired " + when(*o.Expires)
+	return "expired " + words.When(*o.Expires)
 }
 
 type operatorCreateCmd struct {
-	Name    string   `required:"" help:"Whose token it is, as the audit shows it."`
-	Role    string   `default:"operator" enum:"operator,viewer" placeholder:"ROLE" help:"operator changes things, viewer only looks."`
-	Expires lifeSpan `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
-	JSON    bool     `help:"Print JSON."`
+	Name    string          `required:"" help:"Whose token it is, as the audit shows it."`
+	Role    string          `default:"operator" enum:"operator,viewer" placeholder:"ROLE" help:"operator changes things, viewer only looks."`
+	Expires config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
+	JSON    bool            `help:"Print JSON."`
 	serverFlags
 }
 
@@ -82,7 +84,7 @@ func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
 	}
 	ask := admin.OperatorRequest{Name: c.Name, Role: operate.Role(c.Role)}
 	if c.Expires != 0 {
-		ask.Expires = new(p.now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
+		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
 	}
 	made, err := client.CreateOperatorToken(ctx, ask)
 	if err != nil {
@@ -94,7 +96,7 @@ func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
 	// The token is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, made.Token)
 	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", made.Info.ID,
-		tokenEnd(made.Info, p.now()))
+		tokenEnd(made.Info, p.Now()))
 	return nil
 }
 
@@ -126,6 +128,6 @@ func (c *operatorRevokeCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, o)
 	}
-	fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), tokenEnd(*o, p.now()))
+	fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), tokenEnd(*o, p.Now()))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -75,7 +76,7 @@ func printPasskeys(p *program, u *operate.UserPasskeys, asJSON bool) error {
 	fmt.Fprintf(p.stdout, "Users have %s%d passkeys that they made at sites of %s.\n", atLeast, u.Count,
 		u.Publisher)
 	if u.Ended != nil {
-		fmt.Fprintf(p.stdout, "Those that were made until %s have ended.\n", when(*u.Ended))
+		fmt.Fprintf(p.stdout, "Those that were made until %s have ended.\n", words.When(*u.Ended))
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func methodFilesFor(t *testing.T, methods, integration string) *program {
 		"/ca.pem":          pemKey(t, newECKey(t)),
 	})
 	for _, open := range []string{"/open", "/open.pem"} {
-		if err := p.fs.Chmod(open, 0o644); err != nil {
+		if err := p.FS.Chmod(open, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

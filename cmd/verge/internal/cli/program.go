@@ -13,21 +13,19 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // program is all of the world that commands may touch, except for sockets.
 type program struct {
-	fs       afero.Fs
+	config.System
+
 	stdin    io.Reader
 	stdout   io.Writer
 	stderr   io.Writer
 	terminal bool   // a person reads stdout
 	name     string // how this program was called, for commands to copy
-	getenv   func(name string) (value string, set bool)
-	environ  []string // every variable, as NAME=value
-	now      func() time.Time
-	random   io.Reader
-	roots    func() (*x509.CertPool, error) // the authorities that the system trusts
 }
 
 // Main runs the command of this process: it reads the process's arguments, environment and standard streams,
@@ -43,17 +41,22 @@ func Main() int {
 	ctx, release := untilSignal(context.Background())
 	defer release()
 	return run(ctx, os.Args[1:], &program{
-		fs:       afero.NewOsFs(),
+		System: config.System{
+			FS:        afero.NewOsFs(),
+			Getenv:    os.LookupEnv,
+			Environ:   os.Environ(),
+			Now:       time.Now,
+			Random:    rand.Reader,
+			Roots:     x509.SystemCertPool,
+			Variables: knownVariables,
+			Module:    builtInModule,
+			Version:   thisBuild().Version,
+		},
 		stdin:    os.Stdin,
 		stdout:   os.Stdout,
 		stderr:   os.Stderr,
 		terminal: isTerminal(os.Stdout),
 		name:     calledAs(os.Args[0]),
-		getenv:   os.LookupEnv,
-		environ:  os.Environ(),
-		now:      time.Now,
-		random:   rand.Reader,
-		roots:    x509.SystemCertPool,
 	})
 }
 
@@ -113,6 +116,14 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// misuse returns err as a usageError. It returns nil for nil.
+func misuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
 
 // saidError fails a command whose output has already said why.
 type saidError struct{}

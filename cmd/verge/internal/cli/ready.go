@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // readyFile is what `verge dev` tells other programs while it serves. It is written to its
@@ -36,12 +38,12 @@ func (r readyFile) write(fsys afero.Fs, path string) error {
 	if err != nil {
 		return err
 	}
-	return writePrivate(fsys, path, append(b, '\n'))
+	return config.WritePrivate(fsys, path, append(b, '\n'))
 }
 
 func readReady(fsys afero.Fs, path string) (readyFile, error) {
 	var r readyFile
-	b, err := readPrivate(fsys, path)
+	b, err := config.ReadPrivate(fsys, path)
 	if err != nil {
 		return r, err
 	}

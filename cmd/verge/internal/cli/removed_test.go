@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -46,7 +47,7 @@ func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 			in.logs)
 	}
 	p, _, _ := testProgram()
-	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
+	p.Getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
 	for _, list := range []string{"publisher", "integration"} {
 		if code, out := asOperator(p, in.at, list, "list"); code != exitOK ||
 			!strings.Contains(out, "no longer in the file") {
@@ -57,7 +58,7 @@ func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 			t.Errorf("contract 46: %s list --json ends with %d: %s", list, code, out)
 		}
 	}
-	p.fs = afero.NewOsFs()
+	p.FS = afero.NewOsFs()
 	if code, out := asOperator(p, in.at, "apply", s.config, "--dry-run"); code != exitOK ||
 		!strings.Contains(out, "archive integration "+testIntegration) {
 		t.Errorf("contract 46: apply --dry-run ends with %d: %s", code, out)

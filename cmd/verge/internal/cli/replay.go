@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/transcript"
 )
@@ -36,8 +38,8 @@ Examples:
 }
 
 func (c *replayCmd) Run(ctx context.Context, p *program) error {
-	at := engineAt{name: c.Engine, module: c.Module}
-	if err := at.check(); err != nil {
+	at := config.Engine{Name: c.Engine, Module: c.Module}
+	if err := at.Check(); err != nil {
 		return usageError{err}
 	}
 	// All are read before any is replayed. So an error in the last file is not printed below pages of
@@ -79,7 +81,7 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 func readTranscript(p *program, path string) (*transcript.Transcript, error) {
 	in := p.stdin
 	if path != "-" {
-		f, err := p.fs.Open(path)
+		f, err := p.FS.Open(path)
 		if err != nil {
 			return nil, err
 		}
@@ -94,12 +96,13 @@ func readTranscript(p *program, path string) (*transcript.Transcript, error) {
 }
 
 // engine returns the engine, with its guest compiled if it has one.
-func (c *replayCmd) engine(ctx context.Context, p *program, at engineAt) (transcript.Engine, func(), error) {
-	if err := at.load(p.fs); err != nil || c.Engine == nativeEngine {
+func (c *replayCmd) engine(ctx context.Context, p *program, at config.Engine,
+) (transcript.Engine, func(), error) {
+	if err := at.Load(&p.System); err != nil || c.Engine == engine.Native {
 		return transcript.Engine{}, func() {}, err
 	}
-	cache := modules.OpenCache(c.ModuleCache, p.now, slog.New(slog.NewTextHandler(p.stderr, nil)))
-	m, err := cache.Compile(ctx, at.loaded)
+	cache := modules.OpenCache(c.ModuleCache, p.Now, slog.New(slog.NewTextHandler(p.stderr, nil)))
+	m, err := cache.Compile(ctx, at.Loaded)
 	if err != nil {
 		return transcript.Engine{}, nil, err
 	}

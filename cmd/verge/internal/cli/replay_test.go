@@ -31,7 +31,7 @@ func TestReplayInAGuest(t *testing.T) {
 		guests.compile(path)
 		var stdout, stderr bytes.Buffer
 		p, _, _ := testProgram()
-		p.fs, p.stdout, p.stderr = afero.NewOsFs(), &stdout, &stderr
+		p.FS, p.stdout, p.stderr = afero.NewOsFs(), &stdout, &stderr
 		args := []string{"replay", "--engine", "wasm", "--module", path, "--module-cache", guests.cache(),
 			corpus}
 		if code := run(t.Context(), args, p); code != c.code || stderr.Len() > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
@@ -136,8 +137,8 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 		said = append(said, stranger.logs.String())
 	}
 	p, stdout, stderr := testProgram()
-	p.fs = afero.NewOsFs()
-	p.getenv = func(name string) (string, bool) {
+	p.FS = afero.NewOsFs()
+	p.Getenv = func(name string) (string, bool) {
 		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret}[name]
 		return v, ok
 	}
@@ -223,7 +224,7 @@ func (s *site) fleet(n int, copies bool) []member {
 func copyFile(t *testing.T, from, to string) {
 	b, err := os.ReadFile(from)
 	if err == nil {
-		err = writePrivate(afero.NewOsFs(), to, b)
+		err = config.WritePrivate(afero.NewOsFs(), to, b)
 	}
 	if err != nil {
 		t.Error(err)
@@ -232,13 +233,13 @@ func copyFile(t *testing.T, from, to string) {
 
 func onDisk() *program {
 	p, _, _ := testProgram()
-	p.fs = afero.NewOsFs()
+	p.FS = afero.NewOsFs()
 	return p
 }
 
 func readRing(t *testing.T, path string) token.Keyring {
 	t.Helper()
-	ring, err := readKeyring(onDisk(), path)
+	ring, err := config.ReadKeyring(afero.NewOsFs(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // readings are texts of a secret, and the errors of rejected ones (contract 13).
@@ -21,8 +26,8 @@ var readings = []struct{ rule, before, behind, says string }{
 // TestSecretsFromOutside: every secret is read in the same way from every source, and --check rejects a
 // faulty one in the same words.
 func TestSecretsFromOutside(t *testing.T) {
-	config := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
-	inFile := strings.Replace(config, `secret_env = "HOOK"`, `secret_file = "/secret"`, 1)
+	written := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
+	inFile := strings.Replace(written, `secret_env = "HOOK"`, `secret_file = "/secret"`, 1)
 	const bank = "[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\nissuer = " +
 		"\"https://bank.example\"\n" +
 		"client_id = \"verge\"\nproof = { claim = [\"adult\"], equals = true, age = 18 }\n"
@@ -30,22 +35,22 @@ func TestSecretsFromOutside(t *testing.T) {
 		name, config, variable, value string // the secret is in the variable, or else in /secret
 		named                         string // in the message
 	}{
-		{"a webhook's secret in a variable", config, "HOOK", testSecret, "secret_env: HOOK: "},
+		{"a webhook's secret in a variable", written, "HOOK", testSecret, "secret_env: HOOK: "},
 		{"a webhook's secret in a file", inFile, "", testSecret, "secret_file: /secret: "},
 		{"a credential of systemd", strings.Replace(inFile, "/secret", "hook", 1), "", testSecret,
 			"secret_file: /run/credentials/hook: "},
-		{"the operator token in a variable", config, operatorTokenVariable, testToken, operatorTokenVariable +
-			": "},
-		{"the operator token in a file", "operator_token_file = \"/secret\"\n" + config, "", testToken,
+		{"the operator token in a variable", written, config.OperatorTokenVariable, testToken,
+			config.OperatorTokenVariable + ": "},
+		{"the operator token in a file", "operator_token_file = \"/secret\"\n" + written, "", testToken,
 			"operator_token_file: /secret: "},
-		{"the store's password in a variable", config, kvPasswordVariable, "pass word", kvPasswordVariable +
-			": "},
-		{"the store's password in a file", config + "[store]\npassword_file = \"/secret\"\n", "", "pass word",
-			"store.password_file: /secret: "},
-		{"a client secret in a file", config + bank + "client_secret_file = \"/secret\"\n", "",
+		{"the store's password in a variable", written, "VERGE_KV_PASSWORD", "pass word",
+			"VERGE_KV_PASSWORD: "},
+		{"the store's password in a file", written + "[store]\npassword_file = \"/secret\"\n", "",
+			"pass word", "store.password_file: /secret: "},
+		{"a client secret in a file", written + bank + "client_secret_file = \"/secret\"\n", "",
 			"client-secret",
 			"client_secret_file: /secret: "},
-		{"a client secret in a variable", config + bank + "client_secret_env = \"CLIENT\"\n", "CLIENT",
+		{"a client secret in a variable", written + bank + "client_secret_env = \"CLIENT\"\n", "CLIENT",
 			"client-secret", "client_secret_env: CLIENT: "},
 	} {
 		for _, c := range readings {
@@ -53,14 +58,14 @@ func TestSecretsFromOutside(t *testing.T) {
 				text := c.before + source.value + c.behind
 				p := serveFiles(t, map[string]string{"/secret": text, "/run/credentials/hook": text,
 					"/verge.toml": source.config})
-				inherited := p.getenv
-				p.getenv = func(name string) (string, bool) {
+				inherited := p.Getenv
+				p.Getenv = func(name string) (string, bool) {
 					switch {
 					case name == source.variable:
 						return text, true
-					case name == credentials:
+					case name == "CREDENTIALS_DIRECTORY":
 						return "/run/credentials", true
-					case name == operatorTokenVariable && strings.Contains(source.config,
+					case name == config.OperatorTokenVariable && strings.Contains(source.config,
 						"operator_token_file"):
 						return "", false
 					}
@@ -84,7 +89,7 @@ func TestSecretsOfCommands(t *testing.T) {
 	for _, c := range readings {
 		text := c.before + testToken + c.behind
 		p := serveFiles(t, map[string]string{"/secret": text})
-		p.getenv = func(string) (string, bool) { return text, true }
+		p.Getenv = func(string) (string, bool) { return text, true }
 		for source, read := range map[string]func() (string, error){
 			"a token in a file": func() (string, error) {
 				return serverFlags{TokenFile: "/secret"}.token(p)
@@ -105,5 +110,58 @@ func TestSecretsOfCommands(t *testing.T) {
 				t.Errorf("%s: %s: %q, %v", c.rule, source, value, err)
 			}
 		}
+	}
+}
+
+// TestSecretsOfContainers mounts secrets as Kubernetes and Docker do, at their default modes, and checks a
+// configuration there. The same files where every user of a machine could read them are refused.
+func TestSecretsOfContainers(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("such mounts are recognised on Linux alone")
+	}
+	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
+		t.Skipf("this machine lets nobody mount in a namespace: %v %s", err, out)
+	}
+	const script = `set -e
+verge init made >/dev/null
+tee verge.toml >/dev/null <<EOF
+mode = "test"
+base_url = "https://verify.example.com"
+kv = "memory"
+keyring = "$1/keyring.json"
+operator_token_file = "$1/operator-token"
+EOF
+mkdir -p "$1"
+[ "$2" = host ] || mount -t tmpfs tmpfs "$1"
+if [ "$2" = kubernetes ]; then
+	mkdir "$1/..2026_11_22" && ln -s ..2026_11_22 "$1/..data"
+	for f in keyring.json operator-token; do
+		cp "made/$f" "$1/..data/$f" && chmod 644 "$1/..data/$f" && ln -s "..data/$f" "$1/$f"
+	done
+else
+	for f in keyring.json operator-token; do cp "made/$f" "$1/$f" && chmod 444 "$1/$f"; done
+fi
+[ "$3" = rw ] || mount -o remount,bind,ro "$1"
+verge serve --config verge.toml --check`
+	for _, c := range []struct{ name, kind, mount, says string }{
+		{"a volume of Kubernetes", "kubernetes", "ro", "verge.toml is good"},
+		{"a directory in memory that can be written", "kubernetes", "rw",
+			"can be read by others (mode 0644)"},
+		{"a directory of Docker", "docker", "ro", "verge.toml is good"},
+		{"a directory of the disk", "host", "rw", "can be read by others (mode 0444)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			mounted := filepath.Join(dir, "mounted")
+			cmd := exec.Command("unshare", "-rm", "sh", "-c", script, "sh", mounted, c.kind, c.mount)
+			cmd.Dir = dir
+			out, err := cmd.CombinedOutput()
+			good := strings.HasSuffix(c.says, "is good")
+			if (err == nil) != good || !strings.Contains(string(out), c.says) {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }

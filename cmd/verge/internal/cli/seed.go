@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
@@ -62,13 +64,13 @@ const (
 func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (seedFile, error) {
 	path := filepath.Join(dir, seedsFile)
 	var s seedFile
-	old, err := readPrivate(fsys, path)
+	old, err := config.ReadPrivate(fsys, path)
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(old, &s); err != nil {
 			return s, fmt.Errorf("%s: %w: delete it to get new values", path, err)
 		}
-	case !isMissing(err):
+	case !errors.Is(err, fs.ErrNotExist):
 		return s, err
 	}
 	if err := s.complete(random, methods); err != nil {
@@ -78,7 +80,7 @@ func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (s
 	if b = append(b, '\n'); err != nil || bytes.Equal(b, old) {
 		return s, err
 	}
-	return s, writePrivate(fsys, path, b)
+	return s, config.WritePrivate(fsys, path, b)
 }
 
 // complete invents every value that s does not have.
@@ -133,7 +135,7 @@ func (s *seedFile) complete(random io.Reader, methods []string) error {
 // loadKeyring reads the ring in dir, or makes one.
 func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (token.Keyring, error) {
 	path := filepath.Join(dir, keyringFile)
-	b, err := readPrivate(fsys, path)
+	b, err := config.ReadPrivate(fsys, path)
 	switch {
 	case err == nil:
 		ring, err := token.ParseKeyring(b)
@@ -141,7 +143,7 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 		return ring, err
-	case !isMissing(err):
+	case !errors.Is(err, fs.ErrNotExist):
 		return token.Keyring{}, err
 	}
 	ring, err := token.GenerateKeyring(random, now)
@@ -151,7 +153,7 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 	if b, err = ring.Marshal(); err != nil {
 		return ring, err
 	}
-	return ring, writePrivate(fsys, path, b)
+	return ring, config.WritePrivate(fsys, path, b)
 }
 
 // plant puts the seeds into a directory. A second call changes only the addresses, which may differ

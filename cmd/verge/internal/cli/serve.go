@@ -9,14 +9,14 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/kvadapters"
 )
 
 type serveCmd struct {
@@ -25,29 +25,13 @@ type serveCmd struct {
 	configFlags
 }
 
-// configFlags name the configuration file and replace what it says. Each command that reads it embeds them.
-type configFlags struct {
-	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML)."`
+// configFlags name the configuration, for a command that reads it.
+type configFlags struct{ config.Flags }
 
-	Mode              string     `group:"over" placeholder:"MODE" env:"VERGE_MODE" help:"production, test or dev."`
-	BaseURL           string     `group:"over" name:"base-url" placeholder:"URL" env:"VERGE_BASE_URL" help:"Where users and publishers reach the service."`
-	KV                string     `group:"over" name:"kv" placeholder:"KV" env:"VERGE_KV" help:"bolt:FILE, a redis:// or postgres:// URL, or memory. The URL in $$VERGE_KV may hold a password."`
-	Keyring           secretFile `group:"over" placeholder:"FILE" env:"VERGE_KEYRING" help:"Key ring. The variable may hold the ring itself."`
-	OperatorTokenFile secretFile `group:"over" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. $$VERGE_OPERATOR_TOKEN, the token itself, overrides it."`
-	Listen            string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_LISTEN" help:"Public listener."`
-	AdminListen       string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_ADMIN_LISTEN" help:"Operators' listener, or off."`
-	OpsListen         string     `group:"over" placeholder:"HOST:PORT" env:"VERGE_OPS_LISTEN" help:"Listener of metrics and health, or off."`
-	TLSCert           secretFile `group:"over" name:"tls-cert" placeholder:"FILE" env:"VERGE_TLS_CERT" help:"Certificate chain, PEM."`
-	TLSKey            secretFile `group:"over" name:"tls-key" placeholder:"FILE" env:"VERGE_TLS_KEY" help:"Its key, PEM. The variable may hold the key itself."`
-	TrustedProxies    []string   `group:"over" placeholder:"PREFIX" env:"VERGE_TRUSTED_PROXIES" help:"Proxies in front, addresses or prefixes, separated by commas."`
-	ProxyHeader       string     `group:"over" placeholder:"NAME" env:"VERGE_PROXY_HEADER" help:"X-Forwarded-For or Forwarded."`
-	Engine            string     `group:"over" placeholder:"ENGINE" env:"VERGE_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
-	Module            string     `group:"over" type:"path" placeholder:"FILE" env:"VERGE_MODULE" help:"The guest of --engine wasm. Default: the one built in."`
-	ModuleSHA256      string     `group:"over" name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
-	ModuleKey         string     `group:"over" placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
-	ModuleMinVersion  int64      `group:"over" placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that the signature may say."`
-	ModuleCache       string     `group:"over" placeholder:"DIR" env:"VERGE_MODULE_CACHE" help:"Directory for compiled modules, or off."`
-	LogLevel          string     `group:"over" placeholder:"LEVEL" env:"VERGE_LOG_LEVEL" help:"debug, info, warn or error."`
+// plan reads and checks the configuration.
+func (c *configFlags) plan(p *program) (plan, config.File, error) {
+	checked, conf, err := c.Flags.Plan(&p.System)
+	return plan{Plan: checked, now: p.Now, random: p.Random}, conf, misuse(err)
 }
 
 // Help is shown by `verge serve --help`.
@@ -89,12 +73,9 @@ Examples:
         --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
 }
 
-//go:embed example.toml
-var exampleConfig string
-
 func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	if c.Example {
-		fmt.Fprint(p.stdout, exampleConfig)
+		fmt.Fprint(p.stdout, config.Example)
 		return nil
 	}
 	pl, conf, err := c.plan(p)
@@ -102,22 +83,23 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Check {
-		for _, w := range pl.warnings {
+		for _, w := range pl.Warnings {
 			fmt.Fprintln(p.stderr, "warning:", w)
 		}
-		if err := pl.compareStore(ctx, p, c.source()); err != nil {
+		if err := pl.compareStore(ctx, p, c.Source()); err != nil {
 			return err
 		}
 		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %s, %s\n",
-			c.source(), conf.Mode, conf.BaseURL, pl.engine, howMany(len(pl.site.Publishers), "publisher"),
-			howMany(len(pl.site.Integrations), "integration"))
+			c.Source(), conf.Mode, conf.BaseURL, pl.Engine,
+			words.HowMany(len(pl.Site.Publishers), "publisher"),
+			words.HowMany(len(pl.Site.Integrations), "integration"))
 		return nil
 	}
 	hangUps, release := hangUps()
 	defer release()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
-	pl.server.Metrics = server.NewMetrics()
+	pl.Server.Metrics = server.NewMetrics()
 	endTraces, err := pl.openTraces(ctx)
 	if err != nil {
 		return err
@@ -127,39 +109,39 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer pl.closeListeners()
-	in, err := assemble(ctx, pl.settings)
+	in, err := assemble(ctx, pl)
 	if err != nil {
 		return pl.misplaced(err)
 	}
 	if err := pl.apply(ctx, in.Directory()); err != nil {
 		return errors.Join(err, in.Close())
 	}
-	for _, w := range pl.warnings {
+	for _, w := range pl.Warnings {
 		pl.log.Warn("the configuration allows what may not be meant", "what", w)
 	}
-	if !pl.core.AllowsPasskeys() {
+	if !pl.Core.AllowsPasskeys() {
 		pl.log.Info("there are no passkeys, of users or of publishers' members: the host of base_url "+
 			"is an IP address and no name", "base_url", conf.BaseURL)
 	}
-	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.store.String(),
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.Store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
 		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
-	if pl.authority != nil {
-		pl.authority.open(pl.public, pl.log)
-		defer pl.authority.close()
-		go pl.authority.follow(ctx, pl.server.Metrics)
+	if pl.Authority != nil {
+		pl.Authority.Open(pl.public, pl.log)
+		defer pl.Authority.Close()
+		go pl.Authority.Follow(ctx, pl.Server.Metrics)
 	}
-	if pl.certificate != nil {
-		go pl.certificate.follow(ctx, pl.log, pl.server.Metrics)
+	if pl.Certificate != nil {
+		go pl.Certificate.Follow(ctx, pl.log, pl.Server.Metrics)
 	}
 	go onHangUps(hangUps, time.After, func(first bool) (again bool) {
-		if first && pl.certificate != nil {
-			pl.certificate.again()
+		if first && pl.Certificate != nil {
+			pl.Certificate.Again()
 		}
 		if first {
 			in.modules.Reload(ctx, func() (modules.Config, error) {
-				at, err := c.engineAgain(p)
-				return at.config(), err
+				at, err := c.ReadEngine(&p.System)
+				return at.Config(), err
 			})
 		}
 		return c.applyAgain(ctx, p, pl, in.Directory())
@@ -200,12 +182,12 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 ) (again bool) {
 	next, _, err := c.plan(p)
 	if err == nil {
-		methods, _ := running.core.Catalog() // it was checked before it began to run
-		err = next.site.Validate(methods, running.core.Dev)
+		methods, _ := running.Core.Catalog() // it was checked before it began to run
+		err = next.Site.Validate(methods, running.Core.Dev)
 	}
 	var changes []integration.Difference
 	if err == nil {
-		changes, err = d.Plan(ctx, next.site, integration.KeepRemoved)
+		changes, err = d.Plan(ctx, next.Site, integration.KeepRemoved)
 	}
 	if err == nil {
 		next.log = running.log
@@ -235,87 +217,15 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 	return false
 }
 
-// engineAgain reads the engine's configuration once more.
-func (c *configFlags) engineAgain(p *program) (engineAt, error) {
-	var conf config
-	var ps problems
-	if c.Config != "" {
-		if err := readConfig(p.fs, c.Config, &conf, &ps); err != nil {
-			return engineAt{}, err
-		}
-	}
-	c.overlay(&conf)
-	at := conf.checkEngine(p, &ps)
-	if len(ps) > 0 {
-		return at, fmt.Errorf("%s: %s", c.source(), strings.Join(ps, "; "))
-	}
-	return at, nil
-}
-
-// source says in messages where the configuration comes from.
-func (c *configFlags) source() string {
-	if c.Config == "" {
-		return "configuration (no --config file)"
-	}
-	return c.Config
-}
-
-// plan reads, overlays and checks the configuration.
-func (c *configFlags) plan(p *program) (plan, config, error) {
-	var conf config
-	var ps problems
-	if c.Config != "" {
-		if err := readConfig(p.fs, c.Config, &conf, &ps); err != nil {
-			return plan{}, conf, usagef("configuration: %w", err)
-		}
-	}
-	if at, err := kvadapters.ParseAddress(conf.KV); err == nil && at.HasPassword() {
-		ps.add("kv: it has a password, and this file is no place for one; " +
-			"put the password into a file named by store.password_file, or the URL into VERGE_KV")
-	}
-	c.overlay(&conf)
-	checkVariables(p, conf.variables(), &ps)
-	pl := conf.check(p, &ps)
-	return pl, conf, ps.err(c.source())
-}
-
-// overlay replaces the file's values by those that flags and the environment give.
-func (c *configFlags) overlay(conf *config) {
-	for _, o := range []struct {
-		given string
-		value *string
-	}{
-		{c.Mode, &conf.Mode}, {c.BaseURL, &conf.BaseURL}, {c.KV, &conf.KV},
-		{string(c.Keyring), &conf.Keyring},
-		{string(c.OperatorTokenFile), &conf.OperatorTokenFile},
-		{c.Listen, &conf.Listen.Public}, {c.AdminListen, &conf.Listen.Admin}, {c.OpsListen, &conf.Listen.Ops},
-		{string(c.TLSCert), &conf.TLS.Cert}, {string(c.TLSKey), &conf.TLS.Key},
-		{c.Engine, &conf.Engine.Name}, {c.Module, &conf.Engine.Module},
-		{c.ModuleSHA256, &conf.Engine.ModuleSHA256},
-		{c.ModuleKey, &conf.Engine.ModuleKey}, {c.ModuleCache, &conf.Engine.ModuleCache},
-		{c.ProxyHeader, &conf.ProxyHeader}, {c.LogLevel, &conf.LogLevel},
-	} {
-		if o.given != "" {
-			*o.value = o.given
-		}
-	}
-	if c.ModuleMinVersion != 0 {
-		conf.Engine.MinVersion = c.ModuleMinVersion
-	}
-	if len(c.TrustedProxies) > 0 {
-		conf.TrustedProxies = c.TrustedProxies
-	}
-}
-
 // open binds the planned addresses.
 func (pl *plan) open() (err error) {
 	for _, open := range []struct {
 		l             *net.Listener
 		addr, setting string
 	}{
-		{&pl.public, pl.listen.public, "listen.public (--listen)"},
-		{&pl.admin, pl.listen.admin, "listen.admin (--admin-listen)"},
-		{&pl.ops, pl.listen.ops, "listen.ops (--ops-listen)"},
+		{&pl.public, pl.Listen.Public, "listen.public (--listen)"},
+		{&pl.admin, pl.Listen.Admin, "listen.admin (--admin-listen)"},
+		{&pl.ops, pl.Listen.Ops, "listen.ops (--ops-listen)"},
 	} {
 		if open.addr == "" {
 			continue
@@ -338,7 +248,7 @@ func (pl *plan) closeListeners() {
 
 func addrOf(l net.Listener) string {
 	if l == nil {
-		return off
+		return config.Off
 	}
 	return l.Addr().String()
 }

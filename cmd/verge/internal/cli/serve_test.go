@@ -14,8 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/spf13/afero"
-
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -58,7 +57,7 @@ const (
 func serveFiles(t *testing.T, files map[string]string) *program {
 	t.Helper()
 	p, _, _ := testProgram()
-	p.getenv = func(name string) (string, bool) {
+	p.Getenv = func(name string) (string, bool) {
 		v, ok := map[string]string{
 			"VERGE_OPERATOR_TOKEN": testToken,
 			"HOOK":                 testSecret,
@@ -66,7 +65,7 @@ func serveFiles(t *testing.T, files map[string]string) *program {
 		}[name]
 		return v, ok
 	}
-	ring, err := token.GenerateKeyring(p.random, p.now())
+	ring, err := token.GenerateKeyring(p.Random, p.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +73,7 @@ func serveFiles(t *testing.T, files map[string]string) *program {
 		t.Fatal(err)
 	}
 	for name, content := range files {
-		if err := writePrivate(p.fs, name, []byte(content)); err != nil {
+		if err := config.WritePrivate(p.FS, name, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,7 +159,7 @@ func TestServeReadiness(t *testing.T) {
 		"/secret.toml": configFor("dev", kv, sink.URL, "HOOK2"),
 		"/url.toml":    configFor("dev", kv, sink.URL+"/elsewhere", "HOOK"),
 	})
-	if err := p.fs.MkdirAll(filepath.Dir(strings.TrimPrefix(kv, "bolt:")), 0o700); err != nil {
+	if err := p.FS.MkdirAll(filepath.Dir(strings.TrimPrefix(kv, "bolt:")), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -374,33 +373,5 @@ func TestServePortInUse(t *testing.T) {
 		"--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
 	if code != exitFailed || !strings.Contains(stderr.String(), "listen.admin (--admin-listen)") {
 		t.Errorf("exit code %d: %s", code, stderr)
-	}
-}
-
-// TestWritePrivate shows that a failed write leaves the old file and no other.
-func TestWritePrivate(t *testing.T) {
-	fs := afero.NewMemMapFs()
-	if err := writePrivate(fs, "/d/f", []byte("old")); err != nil {
-		t.Fatal(err)
-	}
-	if err := writePrivate(fs, "/d/f", []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	b, err := readPrivate(fs, "/d/f")
-	if err != nil || string(b) != "new" {
-		t.Errorf("%q, %v", b, err)
-	}
-	if err := writePrivate(afero.NewReadOnlyFs(fs), "/d/f", []byte("newer")); err == nil {
-		t.Error("writing to a read-only file system succeeded")
-	}
-	names, err := afero.ReadDir(fs, "/d")
-	if err != nil || len(names) != 1 {
-		t.Errorf("%d files are left, %v", len(names), err)
-	}
-	if err := fs.Chmod("/d/f", 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readPrivate(fs, "/d/f"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("readPrivate accepted a secret that others can read: %v", err)
 	}
 }

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/edge/adminclient"
 )
 
@@ -21,8 +23,8 @@ func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 		return nil, err
 	}
 	if config.URL == "" {
-		ready, err := readReady(p.fs, f.ReadyFile)
-		if isMissing(err) {
+		ready, err := readReady(p.FS, f.ReadyFile)
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil, noDev(f.ReadyFile, "--admin-url URL (VERGE_ADMIN_URL)")
 		}
 		if err != nil {
@@ -53,9 +55,9 @@ func noDev(readyFile, flag string) error {
 // token returns the operator token that was given, or "".
 func (f serverFlags) token(p *program) (string, error) {
 	if f.TokenFile == "" {
-		token, _, err := p.secretIn(operatorTokenVariable)
+		token, _, err := p.SecretIn(config.OperatorTokenVariable)
 		if err != nil {
-			return "", usagef("%s: %w", operatorTokenVariable, err)
+			return "", usagef("%s: %w", config.OperatorTokenVariable, err)
 		}
 		return token, nil
 	}

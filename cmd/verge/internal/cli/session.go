@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -47,8 +48,8 @@ func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
 	f.add("level", s.Level)
 	f.add("challenge age", strconv.Itoa(s.ChallengeAge))
 	f.add("failed attempts", strconv.Itoa(s.Attempts))
-	f.add("started", when(s.Started))
-	f.add("expires", when(s.Expires))
+	f.add("started", words.When(s.Started))
+	f.add("expires", words.When(s.Expires))
 	f.add("ended", whenever(s.Ended))
 	if s.ResultUsed != nil {
 		f.add("result fetched", yesNo(*s.ResultUsed))
@@ -78,7 +79,7 @@ func printSteps(p *program, steps []operate.SessionStep) error {
 
 func stepRows(steps []operate.SessionStep) (rows [][]string) {
 	for _, s := range steps {
-		rows = append(rows, []string{when(s.At), s.Method, s.Result, s.Reason,
+		rows = append(rows, []string{words.When(s.At), s.Method, s.Result, s.Reason,
 			strings.TrimSpace(s.Setting + " " + s.Detail)})
 	}
 	return rows
@@ -117,7 +118,7 @@ func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
 	// The address is alone on stdout, so that a script can take it from there.
 	fmt.Fprintln(p.stdout, s.RedirectURL)
 	fmt.Fprintf(p.stderr, "Open this address in a browser before %s. See what became of it with\n"+
-		"    verge session show %s\n", when(s.Expires), s.ID)
+		"    verge session show %s\n", words.When(s.Expires), s.ID)
 	return nil
 }
 

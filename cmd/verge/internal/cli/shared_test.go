@@ -95,7 +95,7 @@ func TestInstancesShare(t *testing.T) {
 			})
 			t.Run("keys revoked at one are refused by all", func(t *testing.T) {
 				p, _, _ := testProgram()
-				p.getenv = func(string) (string, bool) { return testToken, true }
+				p.Getenv = func(string) (string, bool) { return testToken, true }
 				_, out := asOperator(p, instances[0].at, "key", "list", "--json")
 				key, _, _ := strings.Cut(out[strings.Index(out, "key_"):], `"`)
 				if code, out := asOperator(p, instances[1].at, "key", "revoke", key); code != exitOK {
@@ -241,7 +241,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 				}
 			}
 			p, _, _ := testProgram()
-			p.getenv = func(string) (string, bool) { return testToken, true }
+			p.Getenv = func(string) (string, bool) { return testToken, true }
 			code, out := asOperator(p, third.at, "delivery", "list")
 			if code != exitOK || !strings.Contains(out, "No event has been given up") {
 				t.Errorf("exit code %d: %s", code, out)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -160,9 +161,9 @@ func TestHangUpReadsTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := site.start()
-	read := func(config, says string) {
+	read := func(written, says string) {
 		t.Helper()
-		if err := writePrivate(afero.NewOsFs(), site.config, []byte(config)); err != nil {
+		if err := config.WritePrivate(afero.NewOsFs(), site.config, []byte(written)); err != nil {
 			t.Fatal(err)
 		}
 		before := strings.Count(in.logs.String(), says)

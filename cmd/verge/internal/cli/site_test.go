@@ -35,8 +35,8 @@ func newSite(t *testing.T, kv, webhookURL, more string) *site {
 	dir := t.TempDir()
 	s := &site{t: t, config: filepath.Join(dir, "verge.toml"), ring: filepath.Join(dir, "ring.json")}
 	p, _, _ := testProgram()
-	p.fs = afero.NewOsFs()
-	ring, err := token.GenerateKeyring(p.random, p.now())
+	p.FS = afero.NewOsFs()
+	ring, err := token.GenerateKeyring(p.Random, p.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (in *served) kill() { in.cmd.Process.Kill() }
 func (s *site) createKey(at serving) string {
 	s.t.Helper()
 	p, _, _ := testProgram()
-	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
+	p.Getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
 	code, out := asOperator(p, at, "key", "create", "--publisher", "pub_example", "--json")
 	var created struct{ Key string }
 	if code != exitOK || json.Unmarshal([]byte(out), &created) != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
@@ -81,12 +83,12 @@ func TestI14AMomentaryStorageFailureNeedsNobody(t *testing.T) {
 		name, engine string
 		disk         func(t *testing.T) (dir string, now trouble)
 	}{
-		{"a full disk", nativeEngine, fullDisk},
-		{"a limit of the file's size", nativeEngine, fileLimit},
-		{"a limit of the file's size, for guests", wasmEngine, fileLimit},
-		{"read-only", nativeEngine, said("readonly", false)},
-		{"one I/O error before anything is written", nativeEngine, said("eio", true)},
-		{"one I/O error when all is written", nativeEngine, said("eio-late", true)},
+		{"a full disk", engine.Native, fullDisk},
+		{"a limit of the file's size", engine.Native, fileLimit},
+		{"a limit of the file's size, for guests", engine.WASM, fileLimit},
+		{"read-only", engine.Native, said("readonly", false)},
+		{"one I/O error before anything is written", engine.Native, said("eio", true)},
+		{"one I/O error when all is written", engine.Native, said("eio-late", true)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +100,7 @@ func TestI14AMomentaryStorageFailureNeedsNobody(t *testing.T) {
 
 // engineSection is the configuration of an engine of that name.
 func engineSection(t *testing.T, name string) string {
-	if name == nativeEngine {
+	if name == engine.Native {
 		return ""
 	}
 	g := newGuests(t)
@@ -293,7 +295,7 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 				}
 			},
 			end: func(*served) {
-				if err := os.Remove(file); err != nil && !(brief && isMissing(err)) {
+				if err := os.Remove(file); err != nil && !(brief && errors.Is(err, fs.ErrNotExist)) {
 					t.Fatal(err)
 				}
 			},
@@ -342,7 +344,7 @@ func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 
 // TestAFrozenStoreHoldsNobodyLongerThanTheBudget stops a Redis and measures how long requests wait.
 func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
-	for _, engine := range []string{nativeEngine, wasmEngine} {
+	for _, engine := range []string{engine.Native, engine.WASM} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			redis := stores.StartRedis(t)

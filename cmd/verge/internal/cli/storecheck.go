@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyset"
@@ -25,11 +26,11 @@ const storeCheckTime = 5 * time.Second
 // respond, or that another process has open, is not an error of the configuration: compareStore prints it and
 // returns nil.
 func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
-	seals := pl.keyring.Keys[pl.keyring.Sealing(pl.now())]
+	seals := pl.Keyring.Keys[pl.Keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
 	if !pl.storeExists(p) {
-		if pl.store.Kind == kvadapters.Bolt {
-			fmt.Fprintf(p.stdout, "store: there is no file %s yet; the first start makes it\n", pl.store.Path)
+		if pl.Store.Kind == kvadapters.Bolt {
+			fmt.Fprintf(p.stdout, "store: there is no file %s yet; the first start makes it\n", pl.Store.Path)
 		}
 		fmt.Fprintln(p.stdout, said)
 		return nil
@@ -45,7 +46,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 		if err := pl.misplaced(ring.Ready()); err != nil {
 			return err
 		}
-		err = edge.CheckPartitions(ctx, store, pl.core.Partitions)
+		err = edge.CheckPartitions(ctx, store, pl.Core.Partitions)
 	}
 	if few := (*edge.PartitionsError)(nil); errors.As(err, &few) {
 		return usageError{err}
@@ -53,7 +54,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 	if errors.Is(err, bolt.ErrLocked) {
 		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a "+
 			"process has %s open; if that is your server, let it run: its next start compares them. "+
-			"\"verge apply %s --dry-run\" lists the difference\n", said, pl.store.Path,
+			"\"verge apply %s --dry-run\" lists the difference\n", said, pl.Store.Path,
 			file)
 		return nil
 	}
@@ -79,7 +80,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring host.Sealer,
 	file string) error {
 	d := integration.NewDirectory(host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random})
-	all, err := d.Plan(ctx, pl.site, integration.KeepRemoved)
+	all, err := d.Plan(ctx, pl.Site, integration.KeepRemoved)
 	for _, each := range all {
 		if each.Removed {
 			fmt.Fprintf(p.stderr, "warning: %s %s is no longer in the file and continues to work; "+
@@ -92,31 +93,31 @@ func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring h
 // storeExists reports whether there may be a store. To look into a bolt file that does not exist, or that is
 // empty, would make one.
 func (pl *plan) storeExists(p *program) bool {
-	if pl.store.Kind == kvadapters.Bolt {
-		file, err := p.fs.Stat(pl.store.Path)
+	if pl.Store.Kind == kvadapters.Bolt {
+		file, err := p.FS.Stat(pl.Store.Path)
 		return err == nil && file.Size() > 0
 	}
-	return pl.store.Shared()
+	return pl.Store.Shared()
 }
 
 // misplaced turns the error that the key ring does not fit the store into a mistake of the
 // configuration. It returns every other error as it is.
 func (pl *plan) misplaced(err error) error {
 	if errors.Is(err, keyset.ErrUnfit) {
-		return usagef("%s is no place for this key ring: %w", pl.store, err)
+		return usagef("%s is no place for this key ring: %w", pl.Store, err)
 	}
 	return err
 }
 
 // storeRing opens the plan's store and returns it with the ring on it.
 func (pl *plan) storeRing(ctx context.Context) (kv.KV, *keyset.Ring, func() error, error) {
-	store, closeStore, err := pl.store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
+	store, closeStore, err := pl.Store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("store: %w", err)
 	}
 	ring, err := keyset.New(keyset.Config{
 		Host:    host.Host{KV: store, Now: pl.now, Random: pl.random, Log: slog.New(slog.DiscardHandler)},
-		Keyring: pl.keyring,
+		Keyring: pl.Keyring,
 	})
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, closeStore())
@@ -145,7 +146,7 @@ Example:
 }
 
 func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
-	pl, _, err := (&configFlags{Config: c.Config}).plan(p)
+	pl, _, err := (&configFlags{config.Flags{Config: c.Config}}).plan(p)
 	if err != nil {
 		return err
 	}
@@ -158,12 +159,12 @@ func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if ring.Ready() == nil {
-		fmt.Fprintf(p.stdout, "%s is used with this key ring already; nothing was changed.\n", pl.store)
+		fmt.Fprintf(p.stdout, "%s is used with this key ring already; nothing was changed.\n", pl.Store)
 		return nil
 	}
 	if err := ring.Adopt(ctx); err != nil {
 		return fmt.Errorf("the store's set of keys: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "%s now takes this key ring, and refuses the one before.\n", pl.store)
+	fmt.Fprintf(p.stdout, "%s now takes this key ring, and refuses the one before.\n", pl.Store)
 	return nil
 }

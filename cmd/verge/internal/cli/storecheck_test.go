@@ -17,8 +17,8 @@ import (
 func (s *site) check() (code int, stdout, stderr string) {
 	s.t.Helper()
 	p, out, err := testProgram()
-	p.fs = afero.NewOsFs()
-	p.getenv = func(name string) (string, bool) {
+	p.FS = afero.NewOsFs()
+	p.Getenv = func(name string) (string, bool) {
 		v, ok := map[string]string{"VERGE_OPERATOR_TOKEN": testToken, "HOOK": testSecret}[name]
 		return v, ok
 	}

@@ -19,7 +19,9 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/wait"
@@ -28,8 +30,8 @@ import (
 // operator returns a program that runs commands against a process, with the files of this machine.
 func operator() *program {
 	p, _, _ := testProgram()
-	p.fs = afero.NewOsFs()
-	p.getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
+	p.FS = afero.NewOsFs()
+	p.Getenv = func(name string) (string, bool) { return testToken, name == "VERGE_OPERATOR_TOKEN" }
 	return p
 }
 
@@ -37,7 +39,8 @@ func operator() *program {
 func (in *served) modules(t *testing.T) (s admin.ModuleState) {
 	t.Helper()
 	code, out := asOperator(operator(), in.at, "module", "show", "--json")
-	if code != exitOK || json.Unmarshal([]byte(out), &s) != nil || s.Active == nil && s.Engine == wasmEngine {
+	if code != exitOK || json.Unmarshal([]byte(out), &s) != nil ||
+		s.Active == nil && s.Engine == engine.WASM {
 		t.Fatalf("module show: exit code %d: %s", code, out)
 	}
 	return s
@@ -85,7 +88,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	in := site.start()
 	s := in.modules(t)
 	if s.Active.Digest != digestOf(versions[0]) || s.Active.Source != used ||
-		in.at.Engine != wasmEngine || in.at.Module != s.Active.Digest {
+		in.at.Engine != engine.WASM || in.at.Module != s.Active.Digest {
 		t.Errorf("%+v, and the log says %+v", s.Active, in.at)
 	}
 
@@ -362,7 +365,7 @@ func (r *refusing) refusesBefore(t *testing.T) {
 
 func (r *refusing) refusesStrangers(t *testing.T) {
 	stranger := operator()
-	stranger.getenv = func(name string) (string, bool) {
+	stranger.Getenv = func(name string) (string, bool) {
 		return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN"
 	}
 	code, out := asOperator(stranger, r.at, "module", "activate", r.used)
@@ -389,7 +392,7 @@ func (r *refusing) judgesRoles(t *testing.T) {
 			t.Fatalf("operator create: exit code %d: %s", code, out)
 		}
 		p := operator()
-		p.getenv = func(name string) (string, bool) { return made, name == "VERGE_OPERATOR_TOKEN" }
+		p.Getenv = func(name string) (string, bool) { return made, name == "VERGE_OPERATOR_TOKEN" }
 		args := []string{"module", c.command}
 		if c.command == "activate" {
 			args = append(args, r.used)
@@ -417,7 +420,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	module := g.put("module.wasm", noGuest)
 	in := newSite(t, "memory", newEvents(t).URL, "").start()
 	s := in.modules(t)
-	if s.Engine != nativeEngine || s.Active != nil || in.at.Engine != nativeEngine || in.at.Module != "" {
+	if s.Engine != engine.Native || s.Active != nil || in.at.Engine != engine.Native || in.at.Module != "" {
 		t.Errorf("%+v, and the log says %+v", s, in.at)
 	}
 	code, out := asOperator(operator(), in.at, "module", "activate", module)
@@ -477,7 +480,7 @@ func TestHangUpReadsPins(t *testing.T) {
 	}
 	configure := func(more string) {
 		t.Helper()
-		if err := writePrivate(afero.NewOsFs(), site.config, []byte(string(head)+more)); err != nil {
+		if err := config.WritePrivate(afero.NewOsFs(), site.config, []byte(string(head)+more)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/instant"
 )
 
@@ -82,17 +83,6 @@ func cut(s string, most int) string {
 	return s
 }
 
-// when is a time as tables and facts show it.
-func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// howMany is a number of things in words: 1 problem, 2 problems.
-func howMany(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
-
 // dash stands for nothing in a table.
 func dash(s string) string {
 	if s == "" {
@@ -106,14 +96,14 @@ func whenever(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return when(*t)
+	return words.When(*t)
 }
 
 // stateOf says whether a thing is in use, and who may change it.
 func stateOf(archived *time.Time, managed, removed bool) string {
 	switch {
 	case archived != nil:
-		return "archived " + when(*archived)
+		return "archived " + words.When(*archived)
 	case managed:
 		return "in the file"
 	case removed:

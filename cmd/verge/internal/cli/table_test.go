@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
@@ -79,11 +80,11 @@ func tables() map[string]table {
 			operatorRows([]operate.OperatorToken{{ID: "op_" + longID, Name: longName,
 				Role: "operator", Last4: "abcd", Revoked: &longTime}}, longTime), []string{"op_" + longID}},
 		"usageHeads()": {usageHeads(), [][]string{many}, nil},
-		"attemptHeads": {attemptHeads, [][]string{{when(longTime), longCause, took(123456789)}}, nil},
+		"attemptHeads": {attemptHeads, [][]string{{words.When(longTime), longCause, took(123456789)}}, nil},
 		"probeHeads": {probeHeads, [][]string{{"differing X-Service-Timestamp", "401", longName}},
 			nil},
-		"keyringHeads": {keyringHeads, [][]string{{"0123abcd", strings.Repeat("f", 64), when(longTime),
-			when(longTime), when(longTime), "seals"}}, []string{"0123abcd"}},
+		"keyringHeads": {keyringHeads, [][]string{{"0123abcd", strings.Repeat("f", 64), words.When(longTime),
+			words.When(longTime), words.When(longTime), "seals"}}, []string{"0123abcd"}},
 		"methodHeads": {methodHeads,
 			[][]string{{strings.Repeat("m", 40), "openid4vp", "L2", "10000", longName}},
 			[]string{strings.Repeat("m", 40)}},
@@ -124,8 +125,8 @@ func TestTables(t *testing.T) {
 			}
 			for _, row := range table.rows {
 				for _, cell := range row {
-					if strings.Contains(cell, "2026-12-31") && !strings.Contains(cell, when(longTime)) {
-						t.Errorf("contract 47: %s: a time is %q, want %s", name, cell, when(longTime))
+					if strings.Contains(cell, "2026-12-31") && !strings.Contains(cell, words.When(longTime)) {
+						t.Errorf("contract 47: %s: a time is %q, want %s", name, cell, words.When(longTime))
 					}
 				}
 			}

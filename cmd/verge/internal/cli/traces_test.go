@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"github.com/verge-id/verge/testharness/wait"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // The server sends its spans to the collector that the configuration names, and the last ones when it ends.

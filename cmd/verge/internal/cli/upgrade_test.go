@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
@@ -266,7 +267,7 @@ func asBefore(t *testing.T, path string) {
 	if b, err = json.Marshal(f); err != nil || strings.Contains(string(b), "seals_from") {
 		t.Fatal(err)
 	}
-	if err := writePrivate(afero.NewOsFs(), path, b); err != nil {
+	if err := config.WritePrivate(afero.NewOsFs(), path, b); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"github.com/verge-id/verge/testharness/wait"
 	"sync"
 	"time"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // walked is what a publisher knows of one session: everything that the service has acknowledged.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -32,7 +34,7 @@ Example:
 }
 
 func (c *webhookSecretCmd) Run(p *program) error {
-	secret, err := integration.GenerateSecret(p.random)
+	secret, err := integration.GenerateSecret(p.Random)
 	if err != nil {
 		return err
 	}
@@ -40,10 +42,10 @@ func (c *webhookSecretCmd) Run(p *program) error {
 		fmt.Fprintln(p.stdout, secret)
 		return nil
 	}
-	if _, err := p.fs.Stat(c.File); err == nil {
+	if _, err := p.FS.Stat(c.File); err == nil {
 		return fmt.Errorf("%s is there already and is left as it is", c.File)
 	}
-	if err := writePrivate(p.fs, c.File, []byte(secret+"\n")); err != nil {
+	if err := config.WritePrivate(p.FS, c.File, []byte(secret+"\n")); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "Wrote %s (mode 0600).\n", c.File)
@@ -58,8 +60,8 @@ type webhookVerifyCmd struct {
 	Body    string   `xor:"what" placeholder:"FILE" help:"The raw body alone, with its headers in --header. \"-\" is standard input."`
 	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"A header of the request; once for each. With --request, in addition to those in the file."`
 
-	Now       string   `placeholder:"TIME" help:"Verify as of this time: Unix seconds or RFC 3339. Default: now."`
-	Tolerance lifeSpan `default:"300s" help:"How far the timestamp may be from that time."`
+	Now       string          `placeholder:"TIME" help:"Verify as of this time: Unix seconds or RFC 3339. Default: now."`
+	Tolerance config.Duration `default:"300s" help:"How far the timestamp may be from that time."`
 }
 
 // Help is shown by `verge webhook verify --help`.
@@ -87,7 +89,7 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	now, err := parseTime(c.Now, p.now())
+	now, err := parseTime(c.Now, p.Now())
 	if err != nil {
 		return usagef("--now: %w", err)
 	}
@@ -110,7 +112,7 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 
 func (c *webhookVerifyCmd) secret(p *program) (string, error) {
 	if c.SecretEnv != "" {
-		s, isSet, err := p.secretIn(c.SecretEnv)
+		s, isSet, err := p.SecretIn(c.SecretEnv)
 		if !isSet {
 			return "", usagef("--secret-env: the environment has no %s", c.SecretEnv)
 		}
@@ -134,7 +136,7 @@ func (c *webhookVerifyCmd) request(p *program) (header map[string][]string, body
 	if path == "-" {
 		raw, err = io.ReadAll(io.LimitReader(p.stdin, maxSavedRequest))
 	} else {
-		raw, err = afero.ReadFile(p.fs, path)
+		raw, err = afero.ReadFile(p.FS, path)
 	}
 	if err != nil {
 		return nil, nil, usagef("%s: %w", flag, err)
@@ -221,7 +223,7 @@ func signedAt(header map[string][]string) string {
 			for element := range strings.SplitSeq(values[0], ",") {
 				if t, ok := strings.CutPrefix(strings.TrimSpace(element), "t="); ok {
 					if n, err := strconv.ParseInt(t, 10, 64); err == nil {
-						return when(time.Unix(n, 0))
+						return words.When(time.Unix(n, 0))
 					}
 				}
 			}

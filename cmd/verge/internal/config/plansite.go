@@ -1,33 +1,41 @@
-package cli
+package config
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/egress"
 )
 
-func (c *config) checkSite(p *program, pl *plan, ps *problems) {
-	pl.site = c.site(p, ps)
-	for _, i := range pl.site.Integrations {
+func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
+	pl.Site = c.site(sys, ps)
+	for _, i := range pl.Site.Integrations {
 		pl.checkReach(i.ID, i.WebhookURL, ps)
 	}
-	judged := pl.core
+	judged := pl.Core
 	if len(judged.Methods) == 0 {
 		judged.Test = true // judge says that there is no method, so it is not said of each integration
 	}
 	methods, _ := judged.Catalog()
-	ps.addLines("", pl.site.Validate(methods, pl.core.Dev))
+	ps.addLines("", pl.Site.Validate(methods, pl.Core.Dev))
+}
+
+// ReadSite returns the publishers and integrations of a file, whose other settings are not used.
+func ReadSite(sys *System, path string) (integration.Site, error) {
+	var c File
+	var ps problems
+	if err := readConfig(sys.FS, path, &c, &ps); err != nil {
+		return integration.Site{}, fmt.Errorf("configuration: %w", err)
+	}
+	site := c.site(sys, &ps)
+	return site, ps.err(path)
 }
 
 // site returns the publishers and integrations of the file, with the secrets of their webhooks.
-func (c *config) site(p *program, ps *problems) (s integration.Site) {
+func (c *File) site(sys *System, ps *problems) (s integration.Site) {
 	for _, given := range c.Publishers {
 		s.Publishers = append(s.Publishers,
 			integration.SitePublisher{ID: given.ID, Name: given.Name, Archived: given.Archived})
@@ -38,11 +46,11 @@ func (c *config) site(p *program, ps *problems) (s integration.Site) {
 				Publisher: given.Publisher, Archived: true})
 			continue
 		}
-		secret, err := given.secret(p)
+		secret, err := given.secret(sys)
 		if err != nil {
 			ps.add("integration %q: %v", given.ID, err)
 			// A good secret takes its place, so that Validate finds only the other problems.
-			secret, err = integration.GenerateSecret(p.random)
+			secret, err = integration.GenerateSecret(sys.Random)
 			ps.addLines("", err)
 		}
 		s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
@@ -87,62 +95,22 @@ func (i integrationConfig) methodSettings(ps *problems) map[string]json.RawMessa
 
 // checkReach refuses a webhook URL that no event would ever reach. It ignores a URL that is not
 // https, because Site.Validate refuses that. Only dev mode allows http.
-func (pl *plan) checkReach(id, webhookURL string, ps *problems) {
-	if u, err := url.Parse(webhookURL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.core.Dev {
+func (pl *Plan) checkReach(id, webhookURL string, ps *problems) {
+	if u, err := url.Parse(webhookURL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
 		return
 	}
-	if err := egress.New(pl.egress).Check(webhookURL); err != nil {
+	if err := egress.New(pl.Egress).Check(webhookURL); err != nil {
 		ps.add("integration %q: no event would ever reach its webhook_url: %v", id, err)
 	}
 }
 
 // secret reads the webhook's secret from the place that the configuration names. Without a webhook
 // it returns "".
-func (i integrationConfig) secret(p *program) (string, error) {
-	secret, err := readSecret(p, "secret", i.SecretFile, i.SecretEnv)
+func (i integrationConfig) secret(sys *System) (string, error) {
+	secret, err := ReadSecret(sys, "secret", i.SecretFile, i.SecretEnv)
 	if err == nil && secret == "" && i.WebhookURL != "" {
 		return "", errors.New("its webhook has no secret; set secret_file or secret_env " +
 			"(`verge webhook secret` makes one)")
 	}
 	return secret, err
-}
-
-// apply puts the site into the store and archives nothing that the file does not name. It warns of
-// integrations that start no session because their webhook has not passed its test.
-func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
-	if err := d.Put(ctx, pl.site, integration.KeepRemoved, sideBySide); err != nil {
-		return err
-	}
-	var looks []func() error
-	for _, i := range pl.site.Integrations {
-		if i.Archived {
-			continue
-		}
-		looks = append(looks, func() error {
-			kept, err := d.Integration(ctx, i.ID)
-			if err != nil {
-				return fmt.Errorf("integration %s: %w", i.ID, err)
-			}
-			ready, err := d.Ready(ctx, kept)
-			if err != nil {
-				return fmt.Errorf("integration %s: %w", i.ID, err)
-			}
-			if !ready && !pl.core.Dev {
-				pl.log.Warn("integration is not ready and starts no session", "integration", i.ID,
-					"do", "verge integration test "+i.ID)
-			}
-			return nil
-		})
-	}
-	return sideBySide(looks)
-}
-
-// sideBySide runs all, at most 64 at once, and returns the first error.
-func sideBySide(all []func() error) error {
-	var group errgroup.Group
-	group.SetLimit(64)
-	for _, do := range all {
-		group.Go(do)
-	}
-	return group.Wait()
 }

@@ -1,7 +1,8 @@
-package cli
+package config
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"reflect"
@@ -11,15 +12,21 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 )
 
-// config is the configuration as people write it: the file's members, overridden by the environment
+// Example is a configuration that explains each setting.
+//
+//go:embed example.toml
+var Example string
+
+// File is the configuration as people write it: the settings of the file, overridden by the environment
 // and by flags. example.toml explains each member. A member that is not set has its zero value, and
 // plan gives that its meaning. A number or a duration whose zero means the default is a pointer, so
 // that plan can recognise a 0 that a person wrote (see given).
-type config struct {
+type File struct {
 	Mode              string   `toml:"mode"`
 	BaseURL           string   `toml:"base_url"`
 	KV                string   `toml:"kv"`
@@ -198,11 +205,11 @@ func (ps problems) err(source string) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	return usagef("%s: %s\n  - %s", source, howMany(len(ps), "problem"), strings.Join(ps, "\n  - "))
+	return fmt.Errorf("%s: %s\n  - %s", source, words.HowMany(len(ps), "problem"), strings.Join(ps, "\n  - "))
 }
 
 // readConfig reads the file into c.
-func readConfig(fsys afero.Fs, path string, c *config, ps *problems) error {
+func readConfig(fsys afero.Fs, path string, c *File, ps *problems) error {
 	return readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
 }
 
@@ -242,7 +249,7 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 
 // wanted says what the value of a setting must be. It returns "" if there is no such setting.
 func wanted(key toml.Key) string {
-	t := reflect.TypeFor[config]()
+	t := reflect.TypeFor[File]()
 	for _, name := range key {
 		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 			t = t.Elem()

@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/core/secret"
 )
 
-// writePrivate writes b to path, readable by its owner only, as a whole or not at all: a reader gets the old
+// WritePrivate writes b to path, readable by its owner only, as a whole or not at all: a reader gets the old
 // file or the new one.
-func writePrivate(fsys afero.Fs, path string, b []byte) (err error) {
+func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
 		return err
@@ -34,9 +34,9 @@ func writePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	return fsys.Rename(f.Name(), path)
 }
 
-// readPrivate reads a file that holds a secret. It refuses a file that is too open: others may know the
+// ReadPrivate reads a file that holds a secret. It refuses a file that is too open: others may know the
 // secret, so it has to be replaced.
-func readPrivate(fsys afero.Fs, path string) ([]byte, error) {
+func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w: the user that verge runs as must be able to read it; "+
@@ -98,41 +98,41 @@ func isSecretMount(path string, inMemory, readOnly bool) bool {
 // credentials is the variable by which systemd tells a service where its credentials are.
 const credentials = "CREDENTIALS_DIRECTORY"
 
-// locate returns where the file of a setting is. A bare name means one of systemd's credentials, if there is
+// Locate returns where the file of a setting is. A bare name means one of systemd's credentials, if there is
 // one of that name.
-func (p *program) locate(name string) string {
-	dir, _ := p.getenv(credentials)
+func (sys *System) Locate(name string) string {
+	dir, _ := sys.Getenv(credentials)
 	if dir == "" || name != filepath.Base(name) {
 		return name
 	}
 	credential := filepath.Join(dir, name)
-	if _, err := p.fs.Stat(credential); isMissing(err) {
+	if _, err := sys.FS.Stat(credential); isMissing(err) {
 		return name
 	}
 	return credential
 }
 
-// readSecretFile reads the file with a secret that a setting names.
-func (p *program) readSecretFile(name string) ([]byte, error) {
-	return readPrivate(p.fs, p.locate(name))
+// ReadSecretFile reads the file with a secret that a setting names.
+func (sys *System) ReadSecretFile(name string) ([]byte, error) {
+	return ReadPrivate(sys.FS, sys.Locate(name))
 }
 
 // secretFrom returns the secret in the file that a setting names.
-func (p *program) secretFrom(name string) (string, error) {
-	b, err := p.readSecretFile(name)
+func (sys *System) secretFrom(name string) (string, error) {
+	b, err := sys.ReadSecretFile(name)
 	if err != nil {
 		return "", err
 	}
 	value, why := secret.Read(string(b))
 	if why != "" {
-		return "", fmt.Errorf("%s: %s", p.locate(name), why)
+		return "", fmt.Errorf("%s: %s", sys.Locate(name), why)
 	}
 	return value, nil
 }
 
-// secretIn returns the secret in an environment variable. isSet is false if the variable is not set or empty.
-func (p *program) secretIn(variable string) (value string, isSet bool, err error) {
-	text, _ := p.getenv(variable)
+// SecretIn returns the secret in an environment variable. isSet is false if the variable is not set or empty.
+func (sys *System) SecretIn(variable string) (value string, isSet bool, err error) {
+	text, _ := sys.Getenv(variable)
 	if text == "" {
 		return "", false, nil
 	}
@@ -143,26 +143,12 @@ func (p *program) secretIn(variable string) (value string, isSet bool, err error
 	return value, true, nil
 }
 
-// ownSecret returns the secret in a file that a flag names, for a command that others may run on their
-// machine: it does not matter who else can read the file.
-func (p *program) ownSecret(flag, file string) (string, error) {
-	b, err := afero.ReadFile(p.fs, p.locate(file))
-	if err != nil {
-		return "", usagef("%s: %w", flag, err)
-	}
-	value, why := secret.Read(string(b))
-	if why != "" {
-		return "", usagef("%s: %s: %s", flag, file, why)
-	}
-	return value, nil
-}
-
-// secretFile is a flag that names a file with a secret. Its environment variable may hold the secret itself,
+// SecretFile is a flag that names a file with a secret. Its environment variable may hold the secret itself,
 // and a bare name may mean a credential of systemd, so neither is made an absolute path.
-type secretFile string
+type SecretFile string
 
 // Decode reads the value of the flag.
-func (s *secretFile) Decode(c *kong.DecodeContext) error {
+func (s *SecretFile) Decode(c *kong.DecodeContext) error {
 	var word string
 	if err := c.Scan.PopValueInto("file", &word); err != nil {
 		return err
@@ -170,7 +156,7 @@ func (s *secretFile) Decode(c *kong.DecodeContext) error {
 	if !isInline(word) && word != filepath.Base(word) {
 		word = kong.ExpandPath(word)
 	}
-	*s = secretFile(word)
+	*s = SecretFile(word)
 	return nil
 }
 
@@ -182,13 +168,13 @@ func isInline(value string) bool {
 
 // readFileOr reads a secret from the file that value names. If value is the secret itself, it must be from
 // that environment variable. name is for messages, and never has the secret in it.
-func (p *program) readFileOr(variable, value string) (b []byte, name string, err error) {
+func (sys *System) readFileOr(variable, value string) (b []byte, name string, err error) {
 	if !isInline(value) {
-		name = p.locate(value)
-		b, err = readPrivate(p.fs, name)
+		name = sys.Locate(value)
+		b, err = ReadPrivate(sys.FS, name)
 		return b, name, err
 	}
-	if held, _ := p.getenv(variable); held != value {
+	if held, _ := sys.Getenv(variable); held != value {
 		return nil, variable, fmt.Errorf("the secret itself belongs neither into a flag nor into the "+
 			"configuration: name a file, or put the secret into %s", variable)
 	}
@@ -215,13 +201,13 @@ func writable(fsys afero.Fs, dir string) error {
 	}
 	f, err := afero.TempFile(fsys, dir, ".verge-check-*")
 	if err != nil {
-		return withAdvice(err)
+		return WithAdvice(err)
 	}
 	return errors.Join(f.Close(), fsys.Remove(f.Name()))
 }
 
-// withAdvice adds what to do about a directory that cannot be written.
-func withAdvice(err error) error {
+// WithAdvice adds to an error that a directory cannot be written what to do about it.
+func WithAdvice(err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w; mount a volume there, name a directory on one, or let the unit of systemd "+

@@ -1,133 +1,158 @@
-package cli
+package config
 
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/certs"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/otlp"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/signing"
+	"github.com/verge-id/verge/kvadapters"
 	wasmsettings "github.com/verge-id/verge/wasm/settings"
 )
 
-// plan is a checked configuration: what the server serves, and where.
-type plan struct {
-	settings
-	listen   struct{ public, admin, ops string } // "" admin or ops: none
-	site     integration.Site
-	warnings problems // about what is allowed but may be a mistake
+// Plan is a checked configuration: what the server serves, where, and with which settings.
+type Plan struct {
+	Core    core.Config
+	Egress  egress.Config
+	Server  server.Config // limits, TLS and proxies
+	Store   kvadapters.Address
+	Engine  Engine
+	Keyring token.Keyring
+	Budget  time.Duration   // of a request with the store; zero: edge's
+	Signer  *signing.Signer // has the private keys of methods; nil: there are none
+	Traces  otlp.Config     // an empty endpoint: there are none
 
-	trustsNobody bool // the system has no certificates of authorities
+	// KeyringFile reads the file of Keyring again. Nil: it never changes.
+	KeyringFile func() ([]byte, error)
 
-	certificate *certificate // of the listeners; nil: they speak plain HTTP, or an authority makes it
-	authority   *authority   // makes the certificate of the listeners; nil: none does
+	Listen   struct{ Public, Admin, Ops string } // "" admin or ops: none
+	Site     integration.Site
+	Warnings []string // about what is allowed but may be a mistake
+
+	TrustsNobody bool // the system has no certificates of authorities
+
+	Certificate *certs.Files     // of the listeners; nil: they speak plain HTTP, or an authority makes it
+	Authority   *certs.Authority // makes the certificate of the listeners; nil: none does
 }
 
-// off in place of an address means that there is no such listener.
-const off = "off"
+// warn adds a warning.
+func (pl *Plan) warn(format string, args ...any) {
+	pl.Warnings = append(pl.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Off is the address of a listener that is switched off.
+const Off = "off"
 
 // check turns a configuration into a plan. It adds to ps everything that is wrong or not safe. It
 // changes nothing in the world.
 //
 // The packages that use a value judge it, in a method Validate or a function Check. This file judges
 // only how a value is written, and which files and addresses it names.
-func (c *config) check(p *program, ps *problems) plan {
-	var pl plan
-	pl.now, pl.random = p.now, p.random
+func (c *File) check(sys *System, ps *problems) Plan {
+	var pl Plan
 	c.checkMode(&pl, ps)
-	c.checkListeners(p, &pl, ps)
+	c.checkListeners(sys, &pl, ps)
 	c.checkConsole(&pl, ps)
-	token := c.readOperatorToken(p, &pl, ps)
-	c.checkKeyring(p, &pl, ps)
-	c.checkStore(p, &pl, ps)
-	pl.engine = c.checkEngine(p, ps)
-	if at := pl.engine; at.module != "" && at.trust.SHA256 == "" && at.trust.Key == nil {
-		pl.warnings = append(pl.warnings, "engine.module: it is not pinned, so whoever can write "+at.module+
-			" or has the operator token decides what runs; set engine.module_sha256 or engine.module_key")
+	token := c.readOperatorToken(sys, &pl, ps)
+	c.checkKeyring(sys, &pl, ps)
+	c.checkStore(sys, &pl, ps)
+	pl.Engine = c.checkEngine(sys, ps)
+	if at := pl.Engine; at.Module != "" && at.Trust.SHA256 == "" && at.Trust.Key == nil {
+		pl.warn("engine.module: it is not pinned, so whoever can write %s or has the operator token decides "+
+			"what runs; set engine.module_sha256 or engine.module_key", at.Module)
 	}
-	c.checkAuthorities(p, &pl)
+	c.checkAuthorities(sys, &pl)
 	c.checkProxies(&pl, ps)
-	c.checkTraces(&pl, ps)
+	c.checkTraces(sys, &pl, ps)
 	c.checkNumbers(&pl, ps)
 	c.checkWebhooks(&pl, ps)
-	c.checkMethods(p, &pl, ps)
-	c.checkSite(p, &pl, ps)
+	c.checkMethods(sys, &pl, ps)
+	c.checkSite(sys, &pl, ps)
 	pl.judge(token, ps)
 	return pl
 }
 
 // judge calls the checks of the packages that use the settings. token is the name that the
 // configuration has for the operator token.
-func (pl *plan) judge(token string, ps *problems) {
+func (pl *Plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
 		"Console":    "console.listener",
 		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
 		"PasskeyDays": "passkey_days", "SecurityContact": "security_contact",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
-	ps.take(pl.core.Validate(), keys)
-	if pl.engine.name == wasmEngine {
+	ps.take(pl.Core.Validate(), keys)
+	if pl.Engine.Name == engine.WASM {
 		var unsayable problem.List
-		if _, err := wasmsettings.Pack(pl.core); errors.As(err, &unsayable) {
+		if _, err := wasmsettings.Pack(pl.Core); errors.As(err, &unsayable) {
 			ps.take(unsayable, keys)
 		}
 	}
-	ps.take(pl.egress.Validate(), map[string]string{"ConnectTimeout": "webhooks.connect_timeout",
+	ps.take(pl.Egress.Validate(), map[string]string{"ConnectTimeout": "webhooks.connect_timeout",
 		"Timeout": "webhooks.timeout", "MaxBody": "webhooks.max_answer"})
-	ps.take(pl.server.Validate(), map[string]string{
+	ps.take(pl.Server.Validate(), map[string]string{
 		"TrustedProxies": "trusted_proxies", "ProxyHeader": "proxy_header",
 		"MaxConns": "limits.connections", "MaxConnsPerIP": "limits.connections_per_ip",
 		"DrainDelay": "drain.delay", "DrainTimeout": "drain.timeout"})
 }
 
-func (c *config) checkMode(pl *plan, ps *problems) {
-	pl.core.BaseURL, pl.core.SecurityContact = c.BaseURL, c.SecurityContact
+func (c *File) checkMode(pl *Plan, ps *problems) {
+	pl.Core.BaseURL, pl.Core.SecurityContact = c.BaseURL, c.SecurityContact
 	switch c.Mode {
 	case "", "production":
 	case "test":
-		pl.core.Test = true
+		pl.Core.Test = true
 	case "dev":
-		pl.core.Dev, pl.egress.Dev = true, true
+		pl.Core.Dev, pl.Egress.Dev = true, true
 	default:
 		ps.add("mode: %q is none of production, test, dev", c.Mode)
-		pl.core.Test = true // so that the other settings can be judged
+		pl.Core.Test = true // so that the other settings can be judged
 	}
 }
 
-func (c *config) checkConsole(pl *plan, ps *problems) {
-	pl.core.Console = c.Console.Listener
-	if pl.core.Console == core.ConsoleOperators && pl.listen.admin == "" {
+func (c *File) checkConsole(pl *Plan, ps *problems) {
+	pl.Core.Console = c.Console.Listener
+	if pl.Core.Console == core.ConsoleOperators && pl.Listen.Admin == "" {
 		ps.add("console.listener: %s has no listener, since listen.admin is %q; choose %s or %s",
-			core.ConsoleOperators, off, core.ConsolePublic, core.ConsoleOff)
+			core.ConsoleOperators, Off, core.ConsolePublic, core.ConsoleOff)
 	}
 }
 
-const operatorTokenVariable = "VERGE_OPERATOR_TOKEN"
+// OperatorTokenVariable is the environment variable with the operator token.
+const OperatorTokenVariable = "VERGE_OPERATOR_TOKEN"
 
 // readOperatorToken reads the operator token. source is the name that the configuration has for it.
-func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source string) {
-	if pl.listen.admin == "" {
+func (c *File) readOperatorToken(sys *System, pl *Plan, ps *problems) (source string) {
+	if pl.Listen.Admin == "" {
 		return ""
 	}
 	const how = "`openssl rand -hex 32` makes a good one"
-	source = operatorTokenVariable
-	token, isSet, err := p.secretIn(source)
+	source = OperatorTokenVariable
+	token, isSet, err := sys.SecretIn(source)
 	switch {
 	case isSet:
 	case c.OperatorTokenFile != "":
 		source = "operator_token_file"
-		token, err = p.secretFrom(c.OperatorTokenFile)
+		token, err = sys.secretFrom(c.OperatorTokenFile)
 	default:
 		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by "+
 			"operator_token_file (%s), or set listen.admin = \"off\"", how)
 		return source
 	}
-	if pl.core.OperatorToken = token; err != nil {
+	if pl.Core.OperatorToken = token; err != nil {
 		ps.add("%s: %v (%s)", source, err, how)
 	}
 	return source
@@ -136,68 +161,76 @@ func (c *config) readOperatorToken(p *program, pl *plan, ps *problems) (source s
 // keyringVariable names the file of the key ring, or holds the ring itself.
 const keyringVariable = "VERGE_KEYRING"
 
-func (c *config) checkKeyring(p *program, pl *plan, ps *problems) {
+func (c *File) checkKeyring(sys *System, pl *Plan, ps *problems) {
 	if c.Keyring == "" {
 		ps.add("keyring: not set; `verge keyring generate FILE` makes one")
 		return
 	}
-	b, path, err := p.readFileOr(keyringVariable, c.Keyring)
+	b, path, err := sys.readFileOr(keyringVariable, c.Keyring)
 	ring, err := parseKeyring(b, path, err)
 	if err != nil {
 		ps.add("keyring: %v", err)
 		return
 	}
-	pl.keyring = ring
+	pl.Keyring = ring
 	if path != keyringVariable { // the environment of a process does not change
-		pl.keyringFile = func() ([]byte, error) { return p.readSecretFile(c.Keyring) }
+		pl.KeyringFile = func() ([]byte, error) { return sys.ReadSecretFile(c.Keyring) }
 	}
 }
 
 // checkEngine checks the engine's settings and reads its module.
-func (c *config) checkEngine(p *program, ps *problems) engineAt {
+func (c *File) checkEngine(sys *System, ps *problems) Engine {
 	e := c.Engine
-	at := engineAt{
-		name:          cmp.Or(e.Name, nativeEngine),
-		module:        e.Module,
-		cache:         e.ModuleCache,
+	at := Engine{
+		Name:          cmp.Or(e.Name, engine.Native),
+		Module:        e.Module,
+		Cache:         e.ModuleCache,
 		interruptible: e.Interruptible,
 	}
-	switch at.name {
-	case wasmEngine:
-	case nativeEngine:
+	switch at.Name {
+	case engine.WASM:
+	case engine.Native:
 		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 ||
 			e.ModuleCache != "" || e.Interruptible {
 			ps.add("engine: module, module_sha256, module_key, module_min_version, "+
-				"module_cache and interruptible are for name = %q; it is %s", wasmEngine, at.name)
+				"module_cache and interruptible are for name = %q; it is %s", engine.WASM, at.Name)
 		}
 		return at
 	default:
-		ps.add("engine.name: %q is neither %s nor %s", at.name, nativeEngine, wasmEngine)
+		ps.add("engine.name: %q is neither %s nor %s", at.Name, engine.Native, engine.WASM)
 		return at
 	}
 	before := len(*ps)
-	at.trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
-	at.trust.Pinned = c.Mode != "dev"
+	at.Trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
+	at.Trust.Pinned = c.Mode != "dev"
 	if len(*ps) == before { // otherwise the pins are not known
-		if err := at.load(p.fs); err != nil {
+		if err := at.Load(sys); err != nil {
 			ps.add("engine.module: %v", err)
 		}
 	}
-	switch at.cache {
-	case off:
-		at.cache = ""
+	switch at.Cache {
+	case Off:
+		at.Cache = ""
 	case "":
-		at.cache = defaultModuleCache(p.getenv)
+		at.Cache = defaultModuleCache(sys.Getenv)
 	default:
-		err := modules.CheckCache(p.fs, at.cache)
-		if _, none := p.fs.Stat(at.cache); isMissing(none) {
-			err = errors.Join(writable(p.fs, at.cache), err)
+		err := modules.CheckCache(sys.FS, at.Cache)
+		if _, none := sys.FS.Stat(at.Cache); isMissing(none) {
+			err = errors.Join(writable(sys.FS, at.Cache), err)
 		}
 		if err != nil {
 			ps.add("engine.module_cache: %v", err)
 		}
 	}
 	return at
+}
+
+// ReadTrust reads the pins of a module from flags, each of which may be empty. command names the command in
+// errors.
+func ReadTrust(command, sha256, key string, minVersion int64) (modules.Trust, error) {
+	var ps problems
+	t := parseTrust(sha256, key, minVersion, &ps)
+	return t, ps.err(command)
 }
 
 // parseTrust reads the pins of a module. Each of them may be empty.
@@ -223,7 +256,7 @@ func parseTrust(sha256, key string, minVersion int64, ps *problems) (t modules.T
 	return t
 }
 
-func (c *config) checkProxies(pl *plan, ps *problems) {
+func (c *File) checkProxies(pl *Plan, ps *problems) {
 	for _, s := range c.TrustedProxies {
 		prefix, err := netip.ParsePrefix(s)
 		if addr, addrErr := netip.ParseAddr(s); addrErr == nil {
@@ -233,9 +266,9 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 			ps.add("trusted_proxies: %q is neither an address nor a prefix like 10.0.0.0/8", s)
 			continue
 		}
-		pl.server.TrustedProxies = append(pl.server.TrustedProxies, prefix.Masked())
+		pl.Server.TrustedProxies = append(pl.Server.TrustedProxies, prefix.Masked())
 	}
-	pl.server.ProxyHeader = c.ProxyHeader
+	pl.Server.ProxyHeader = c.ProxyHeader
 	switch c.LogLevel {
 	case "", "debug", "info", "warn", "error":
 	default:
@@ -243,7 +276,7 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 	}
 	switch c.LogClient {
 	case "", server.ClientWhole, server.ClientCut, server.ClientOff:
-		pl.server.LogClient = c.LogClient
+		pl.Server.LogClient = c.LogClient
 	default:
 		ps.add("log_client: %q is none of whole, cut, off", c.LogClient)
 	}
@@ -251,11 +284,11 @@ func (c *config) checkProxies(pl *plan, ps *problems) {
 
 // checkNumbers reads the numbers that may be left out. One that is left out stays zero: the default
 // is the core's or, where a module runs, the module's own.
-func (c *config) checkNumbers(pl *plan, ps *problems) {
-	pl.core.Attempts = given(ps, "attempts", c.Attempts)
-	pl.core.OutcomeLife = givenSpan(ps, "outcome_life", c.OutcomeLife)
-	pl.core.PasskeyDays = given(ps, "passkey_days", c.PasskeyDays)
-	limits := &pl.core.Limits
+func (c *File) checkNumbers(pl *Plan, ps *problems) {
+	pl.Core.Attempts = given(ps, "attempts", c.Attempts)
+	pl.Core.OutcomeLife = givenSpan(ps, "outcome_life", c.OutcomeLife)
+	pl.Core.PasskeyDays = given(ps, "passkey_days", c.PasskeyDays)
+	limits := &pl.Core.Limits
 	for _, l := range []struct {
 		name    string
 		written *int
@@ -277,33 +310,33 @@ func (c *config) checkNumbers(pl *plan, ps *problems) {
 			*l.limit = ratelimit.PerMinute(n)
 		}
 	}
-	pl.server.MaxConns = given(ps, "limits.connections", c.Limits.Connections)
-	pl.server.MaxConnsPerIP = given(ps, "limits.connections_per_ip", c.Limits.ConnectionsPerIP)
+	pl.Server.MaxConns = given(ps, "limits.connections", c.Limits.Connections)
+	pl.Server.MaxConnsPerIP = given(ps, "limits.connections_per_ip", c.Limits.ConnectionsPerIP)
 	if c.Drain.Delay != "" {
-		pl.server.DrainDelay, _ = readSpan(ps, "drain.delay", c.Drain.Delay)
+		pl.Server.DrainDelay, _ = readSpan(ps, "drain.delay", c.Drain.Delay)
 	}
-	pl.server.DrainTimeout = givenSpan(ps, "drain.timeout", c.Drain.Timeout)
+	pl.Server.DrainTimeout = givenSpan(ps, "drain.timeout", c.Drain.Timeout)
 }
 
-func (c *config) checkWebhooks(pl *plan, ps *problems) {
+func (c *File) checkWebhooks(pl *Plan, ps *problems) {
 	w := c.Webhooks
 	if w.Retries != nil {
-		pl.core.Schedule.Delays = make([]time.Duration, len(w.Retries))
+		pl.Core.Schedule.Delays = make([]time.Duration, len(w.Retries))
 		for n, r := range w.Retries {
-			pl.core.Schedule.Delays[n], _ = readSpan(ps, "webhooks.retries", r)
+			pl.Core.Schedule.Delays[n], _ = readSpan(ps, "webhooks.retries", r)
 		}
 	}
 	if j := w.JitterPercent; j != nil {
-		pl.core.Schedule.JitterPercent = *j
+		pl.Core.Schedule.JitterPercent = *j
 		if notNegative(ps, "webhooks.jitter_percent", *j) && *j == 0 {
-			pl.core.Schedule.JitterPercent = -1 // there, 0 means the standard and negative means none
+			pl.Core.Schedule.JitterPercent = -1 // there, 0 means the standard and negative means none
 		}
 	}
-	pl.egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxAnswer)
-	pl.egress.ConnectTimeout = givenSpan(ps, "webhooks.connect_timeout", w.ConnectTimeout)
-	pl.egress.Timeout = givenSpan(ps, "webhooks.timeout", w.Timeout)
-	if t := pl.egress.Timeout; t > 0 {
-		pl.core.FetchesWithin(t)
-		pl.server.AdminTimeout = server.AdminTimeoutFor(t)
+	pl.Egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxAnswer)
+	pl.Egress.ConnectTimeout = givenSpan(ps, "webhooks.connect_timeout", w.ConnectTimeout)
+	pl.Egress.Timeout = givenSpan(ps, "webhooks.timeout", w.Timeout)
+	if t := pl.Egress.Timeout; t > 0 {
+		pl.Core.FetchesWithin(t)
+		pl.Server.AdminTimeout = server.AdminTimeoutFor(t)
 	}
 }

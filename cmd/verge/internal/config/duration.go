@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"errors"
@@ -10,13 +10,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// lifeSpan is a duration as people write it: in Go's units, or in days.
-type lifeSpan time.Duration
+// Duration is a duration as people write it: in Go's units, or in days, such as 90d, 12h or 5s. A flag of
+// this type must be more than 0.
+type Duration time.Duration
 
-func (l lifeSpan) String() string { return time.Duration(l).String() }
+func (l Duration) String() string { return time.Duration(l).String() }
 
 // Validate refuses a 0 in a flag. The parser calls it only for a flag that was given.
-func (l lifeSpan) Validate() error { return moreThanNothing(l) }
+func (l Duration) Validate() error { return moreThanNothing(l) }
 
 // moreThanNothing refuses a 0. A person who writes 0 wants to switch something off, but the rest of
 // the program would take it for the default.
@@ -25,7 +26,7 @@ func moreThanNothing[T ~int | ~int64](written T) error {
 		return nil
 	}
 	least := "at least 1"
-	if _, ok := any(written).(lifeSpan); ok {
+	if _, ok := any(written).(Duration); ok {
 		least = "more than 0s"
 	}
 	return fmt.Errorf("%v is too little; it must be %s; leave it out for the default", written, least)
@@ -61,13 +62,13 @@ func givenSpan(ps *problems, name string, written *span) time.Duration {
 	if !ok {
 		return 0
 	}
-	l := lifeSpan(d)
+	l := Duration(d)
 	return time.Duration(given(ps, name, &l))
 }
 
 // readSpan reads a duration that may be 0.
 func readSpan(ps *problems, name string, written span) (d time.Duration, ok bool) {
-	var l lifeSpan
+	var l Duration
 	if err := l.UnmarshalText([]byte(written)); err != nil {
 		ps.add("%s: %v", name, err)
 		return 0, false
@@ -77,7 +78,7 @@ func readSpan(ps *problems, name string, written span) (d time.Duration, ok bool
 
 // UnmarshalText reads a text such as 90d, 12h, 1h30m or 5s. Flags and the configuration both use it.
 // It refuses negative durations.
-func (l *lifeSpan) UnmarshalText(text []byte) error {
+func (l *Duration) UnmarshalText(text []byte) error {
 	d, err := parseSpan(string(text))
 	switch {
 	case errors.Is(err, strconv.ErrRange):
@@ -87,7 +88,7 @@ func (l *lifeSpan) UnmarshalText(text []byte) error {
 	case d < 0:
 		return fmt.Errorf("%q is negative; write it like 90d, 12h or 5s", text)
 	}
-	*l = lifeSpan(d)
+	*l = Duration(d)
 	return nil
 }
 
@@ -103,7 +104,7 @@ func parseSpan(s string) (time.Duration, error) {
 
 // Decode reads the value of a flag. It takes a word that begins with a hyphen, too: kong would take -1h for
 // a flag and say that the value is missing.
-func (l *lifeSpan) Decode(c *kong.DecodeContext) error {
+func (l *Duration) Decode(c *kong.DecodeContext) error {
 	word := c.Scan.Pop()
 	if word.IsEOL() {
 		return errors.New("it needs a duration, like 90d, 12h or 5s")
@@ -111,10 +112,10 @@ func (l *lifeSpan) Decode(c *kong.DecodeContext) error {
 	return l.UnmarshalText([]byte(word.String()))
 }
 
-// delay is a lifeSpan that may be 0.
-type delay time.Duration
+// Delay is a Duration that may be 0.
+type Delay time.Duration
 
-func (w delay) String() string { return time.Duration(w).String() }
+func (w Delay) String() string { return time.Duration(w).String() }
 
-// Decode does what that of lifeSpan does.
-func (w *delay) Decode(c *kong.DecodeContext) error { return (*lifeSpan)(w).Decode(c) }
+// Decode reads the value of a flag.
+func (w *Delay) Decode(c *kong.DecodeContext) error { return (*Duration)(w).Decode(c) }

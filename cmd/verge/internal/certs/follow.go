@@ -1,25 +1,26 @@
-package cli
+package certs
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/edge/server"
 )
 
 const (
-	certificateEach = 2 * time.Second     // between two looks at the files
-	expiresSoon     = 14 * 24 * time.Hour // the log warns from then on
+	lookEach    = 2 * time.Second     // between two looks at the files
+	expiresSoon = 14 * 24 * time.Hour // the log warns from then on
 )
 
-// certificate is the certificate of the listeners. It follows its files: connections that begin get the new
-// one, and those that are open go on.
-type certificate struct {
+// Files is a certificate that follows its files.
+type Files struct {
 	load func() (tls.Certificate, error) // reads and judges the files
 	now  func() time.Time
 	used atomic.Pointer[tls.Certificate]
@@ -31,31 +32,38 @@ type certificate struct {
 	warned  time.Time // when the log last said that the certificate expires soon
 }
 
-func newCertificate(p *program, first tls.Certificate, load func() (tls.Certificate, error)) *certificate {
-	c := &certificate{load: load, now: p.now, asks: make(chan struct{}, 1)}
+// NewFiles returns the certificate first. load reads and checks its files again.
+func NewFiles(first tls.Certificate, load func() (tls.Certificate, error), now func() time.Time,
+) *Files {
+	c := &Files{load: load, now: now, asks: make(chan struct{}, 1)}
 	c.used.Store(&first)
 	return c
 }
 
 // get fits tls.Config.GetCertificate.
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.used.Load(), nil }
+func (c *Files) get(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.used.Load(), nil }
 
-// again asks for a look at the files now.
-func (c *certificate) again() {
+// TLS returns the settings of a listener.
+func (c *Files) TLS() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
+}
+
+// Again asks for a look at the files now.
+func (c *Files) Again() {
 	select {
 	case c.asks <- struct{}{}:
 	default:
 	}
 }
 
-// follow looks at the files until ctx is done.
-func (c *certificate) follow(ctx context.Context, log *slog.Logger, m *server.Metrics) {
+// Follow looks at the files until ctx is done.
+func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *server.Metrics) {
 	for asked := false; ; {
 		c.look(asked, log, m)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(certificateEach):
+		case <-time.After(lookEach):
 			asked = false
 		case <-c.asks:
 			asked = true
@@ -65,7 +73,7 @@ func (c *certificate) follow(ctx context.Context, log *slog.Logger, m *server.Me
 
 // look takes what the files hold, if that is good. Whoever renews writes one file after the other, so the log
 // has a refusal only if a second look finds the same, or if somebody has asked for the look.
-func (c *certificate) look(asked bool, log *slog.Logger, m *server.Metrics) {
+func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 	next, err := c.load()
 	switch used := c.used.Load(); {
 	case err != nil:
@@ -73,7 +81,7 @@ func (c *certificate) look(asked bool, log *slog.Logger, m *server.Metrics) {
 			c.said = err.Error()
 			m.CertificateRefused(true)
 			log.Error("the new certificate is not taken; the one before stays in use", "error", c.said,
-				"expires", when(used.Leaf.NotAfter))
+				"expires", words.When(used.Leaf.NotAfter))
 		}
 		c.refused = err.Error()
 	default:
@@ -82,12 +90,12 @@ func (c *certificate) look(asked bool, log *slog.Logger, m *server.Metrics) {
 		if !slices.EqualFunc(used.Certificate, next.Certificate, bytes.Equal) {
 			c.used.Store(&next)
 			c.warned = time.Time{}
-			log.Info("another certificate is in use", "names", namesOf(next.Leaf),
-				"expires", when(next.Leaf.NotAfter))
+			log.Info("another certificate is in use", "names", NamesOf(next.Leaf),
+				"expires", words.When(next.Leaf.NotAfter))
 		}
 	}
 	leaf := c.used.Load().Leaf
-	m.Certificate(namesOf(leaf), leaf.NotAfter)
+	m.Certificate(NamesOf(leaf), leaf.NotAfter)
 	c.warned = warnOfExpiry(leaf.NotAfter, c.now(), c.warned, log)
 }
 
@@ -99,9 +107,22 @@ func warnOfExpiry(expires, now, warned time.Time, log *slog.Logger) time.Time {
 		return warned
 	}
 	if left <= 0 {
-		log.Error("the certificate has expired: clients refuse it; renew it", "expired", when(expires))
+		log.Error("the certificate has expired: clients refuse it; renew it", "expired", words.When(expires))
 	} else {
-		log.Warn("the certificate expires soon: renew it", "in", roughly(left), "expires", when(expires))
+		log.Warn("the certificate expires soon: renew it", "in", words.Roughly(left), "expires",
+			words.When(expires))
 	}
 	return now
+}
+
+// NamesOf lists the names and addresses that a certificate is for.
+func NamesOf(c *x509.Certificate) []string {
+	names := append([]string{}, c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return []string{"no name at all"}
+	}
+	return names
 }

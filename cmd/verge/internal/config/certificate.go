@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"bytes"
@@ -9,42 +9,43 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/certs"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/pemfile"
 )
 
 // checkTLS reads the certificate for Verge's own listeners, and refuses one that no browser would
 // accept.
-func (c *config) checkTLS(p *program, pl *plan, ps *problems) {
-	pair, err := loadPair(p, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
+func (c *File) checkTLS(sys *System, pl *Plan, ps *problems) {
+	pair, err := loadPair(sys, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
 	ps.addLines("tls", err)
 	if wrong := c.wrongHost(pair); wrong != "" && len(c.TrustedProxies) > 0 {
 		// A proxy in front may connect to this server by another name.
-		pl.warnings.add("tls: %s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
+		pl.warn("tls: %s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
 	} else if wrong != "" {
 		ps.add("tls: %s: browsers refuse it; get one for that name, or correct base_url", wrong)
 	}
 	if pair.Leaf != nil {
-		if why := p.chainWarning(pair); why != "" {
-			pl.warnings.add("tls: %s: %s", c.TLS.Cert, why)
+		if why := sys.chainWarning(pair); why != "" {
+			pl.warn("tls: %s: %s", c.TLS.Cert, why)
 		}
 	}
-	pl.certificate = newCertificate(p, pair, func() (tls.Certificate, error) {
-		next, err := loadPair(p, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
+	pl.Certificate = certs.NewFiles(pair, func() (tls.Certificate, error) {
+		next, err := loadPair(sys, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
 		if wrong := c.wrongHost(next); err == nil && wrong != "" && len(c.TrustedProxies) == 0 {
 			err = errors.New(wrong)
 		}
 		return next, err
-	})
-	pl.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pl.certificate.get}
+	}, sys.Now)
+	pl.Server.TLS = pl.Certificate.TLS()
 }
 
 // wrongHost says that a certificate is not for the host of base_url. It returns "" if it is, or if either is
 // not known.
-func (c *config) wrongHost(pair tls.Certificate) string {
+func (c *File) wrongHost(pair tls.Certificate) string {
 	base, err := url.Parse(c.BaseURL)
 	if pair.Leaf == nil || err != nil || base.Scheme != "https" || base.Hostname() == "" {
 		return ""
@@ -53,7 +54,7 @@ func (c *config) wrongHost(pair tls.Certificate) string {
 		return ""
 	}
 	return fmt.Sprintf("%s is for %s and not for %s, the host of base_url",
-		c.TLS.Cert, strings.Join(namesOf(pair.Leaf), ", "), base.Hostname())
+		c.TLS.Cert, strings.Join(certs.NamesOf(pair.Leaf), ", "), base.Hostname())
 }
 
 // tlsKeyVariable names the file of [tls]'s key, or holds the key itself.
@@ -65,9 +66,9 @@ const tlsKeyVariable = "VERGE_TLS_KEY"
 // they expired, for old clients.
 //
 // variable is the environment variable that may hold the key itself.
-func loadPair(p *program, cert, key, variable string) (tls.Certificate, error) {
-	certPEM, err := afero.ReadFile(p.fs, p.locate(cert))
-	keyPEM, key, keyErr := p.readFileOr(variable, key)
+func loadPair(sys *System, cert, key, variable string) (tls.Certificate, error) {
+	certPEM, err := afero.ReadFile(sys.FS, sys.Locate(cert))
+	keyPEM, key, keyErr := sys.readFileOr(variable, key)
 	if err != nil || keyErr != nil {
 		return tls.Certificate{}, errors.Join(err, keyErr)
 	}
@@ -81,14 +82,14 @@ func loadPair(p *program, cert, key, variable string) (tls.Certificate, error) {
 	if err != nil {
 		return pair, whyNoPair(cert, key, certPEM, keyPEM, err)
 	}
-	now := p.now()
+	now := sys.Now()
 	switch from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter; {
 	case now.After(until):
 		return pair, fmt.Errorf("%s expired at %s, %s ago: put a new certificate there",
-			cert, when(until), roughly(now.Sub(until)))
+			cert, words.When(until), words.Roughly(now.Sub(until)))
 	case now.Before(from):
 		return pair, fmt.Errorf("%s is not valid before %s, in %s: wait, use the previous certificate, "+
-			"or set this machine's clock", cert, when(from), roughly(from.Sub(now)))
+			"or set this machine's clock", cert, words.When(from), words.Roughly(from.Sub(now)))
 	}
 	return pair, nil
 }
@@ -120,7 +121,7 @@ func whyNoPair(cert, key string, certPEM, keyPEM []byte, err error) error {
 // chainWarning says that clients may not find a way from a certificate to an authority that they trust,
 // because a certificate between them is missing or in the wrong place. It returns "" if all is well, or if
 // only the operator can know, as for a private authority.
-func (p *program) chainWarning(pair tls.Certificate) string {
+func (sys *System) chainWarning(pair tls.Certificate) string {
 	var chain []*x509.Certificate
 	between := x509.NewCertPool()
 	for _, der := range pair.Certificate {
@@ -138,38 +139,15 @@ func (p *program) chainWarning(pair tls.Certificate) string {
 		}
 	}
 	last := chain[len(chain)-1]
-	roots, err := p.roots()
+	roots, err := sys.Roots()
 	if err != nil || roots.Equal(x509.NewCertPool()) || bytes.Equal(last.RawIssuer, last.RawSubject) {
 		return ""
 	}
 	var unknown x509.UnknownAuthorityError
-	_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: p.now()})
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: sys.Now()})
 	if !errors.As(err, &unknown) {
 		return ""
 	}
 	return fmt.Sprintf("the certificate of %s is missing, which has issued the last one; browsers accept "+
 		"the service only with it, unless they trust a private authority that has issued it", last.Issuer)
-}
-
-// namesOf lists the names and addresses that a certificate is for.
-func namesOf(c *x509.Certificate) []string {
-	names := append([]string{}, c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		names = append(names, ip.String())
-	}
-	if len(names) == 0 {
-		return []string{"no name at all"}
-	}
-	return names
-}
-
-// roughly writes a duration in whole days or hours, as people say it.
-func roughly(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days", d/(24*time.Hour))
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours", d/time.Hour)
-	}
-	return d.Round(time.Second).String()
 }

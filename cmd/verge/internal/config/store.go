@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"crypto/tls"
@@ -8,22 +8,18 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/edge/egress"
-	"github.com/verge-id/verge/kvadapters/bolt"
 )
-
-// boltDisk is the disk of a bolt store. Tests replace it by one that fails.
-var boltDisk bolt.Disk
 
 // clientTLS reads the certificates for the connection to a store's servers. ca names the authorities
 // that we trust; cert and key prove who we are. If none is named, it returns nil, which means the
 // authorities of the system.
-func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
+func clientTLS(sys *System, ca, cert, key string) (*tls.Config, error) {
 	if ca == "" && cert == "" && key == "" {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
-		pem, err := afero.ReadFile(p.fs, ca)
+		pem, err := afero.ReadFile(sys.FS, ca)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +31,7 @@ func clientTLS(p *program, ca, cert, key string) (*tls.Config, error) {
 		return nil, errors.New("a client certificate and its key go together; set both or neither")
 	}
 	if cert != "" {
-		pair, err := loadPair(p, cert, key, kvKeyVariable)
+		pair, err := loadPair(sys, cert, key, kvKeyVariable)
 		if err != nil {
 			return nil, err
 		}

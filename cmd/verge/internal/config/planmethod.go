@@ -1,4 +1,4 @@
-package cli
+package config
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type keyFile struct {
 //	client_secret_file = "secret"
 //
 // The kinds judge their settings (core.Config.Validate).
-func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
+func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 	keys := map[string]keyFile{}
 	for n, table := range c.Methods {
 		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
@@ -56,7 +56,7 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 			keys: map[string]keyFile{}}
 		at := slices.IndexFunc(kinds.All, func(k method.Kind) bool { return k.Name == m.Kind })
 		if at >= 0 {
-			t.settings(p, kinds.All[at], &m, &files)
+			t.settings(sys, kinds.All[at], &m, &files)
 		}
 		for _, key := range slices.Sorted(maps.Keys(t.table)) {
 			if _, isTable := t.table[key].(map[string]any); isTable && at < 0 {
@@ -66,11 +66,11 @@ func (c *config) checkMethods(p *program, pl *plan, ps *problems) {
 				"name, [methods.%s]",
 				t.about, key, m.Kind)
 		}
-		pl.core.Methods = append(pl.core.Methods, m)
+		pl.Core.Methods = append(pl.Core.Methods, m)
 		maps.Copy(keys, files.keys)
-		pl.allow(p, files, ps)
+		pl.allow(sys, files, ps)
 	}
-	if pl.signer = openKeys(keys, ps); pl.signer != nil {
+	if pl.Signer = openKeys(keys, ps); pl.Signer != nil {
 		pl.checkKeys(ps)
 	}
 }
@@ -99,15 +99,15 @@ func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
 
 // checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is
 // found now.
-func (pl *plan) checkKeys(ps *problems) {
-	catalog, wrong := pl.core.Catalog()
+func (pl *Plan) checkKeys(ps *problems) {
+	catalog, wrong := pl.Core.Catalog()
 	if len(wrong) > 0 {
 		return // what the algorithms depend on is not known
 	}
 	for _, e := range catalog {
 		for _, key := range e.Keys {
 			algorithm := e.Of.Signs(e.Config)[key]
-			if _, err := pl.signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
+			if _, err := pl.Signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
 				ps.add("methods.%s.%s.%s_file: the method signs by %s: %v", e.Name, e.Kind, key, algorithm,
 					err)
 			}
@@ -116,10 +116,10 @@ func (pl *plan) checkKeys(ps *problems) {
 }
 
 // allow lets a method's requests go where the operator says.
-func (pl *plan) allow(p *program, files methodFiles, ps *problems) {
+func (pl *Plan) allow(sys *System, files methodFiles, ps *problems) {
 	allowed := egress.Allowance{PrivateNetwork: files.privateNetwork}
 	if files.ca != "" {
-		b, err := afero.ReadFile(p.fs, files.ca)
+		b, err := afero.ReadFile(sys.FS, files.ca)
 		if err == nil {
 			allowed.RootCAs, err = egress.ParseRoots(b)
 		}
@@ -127,10 +127,10 @@ func (pl *plan) allow(p *program, files methodFiles, ps *problems) {
 			ps.add("methods.%s.ca: %v", files.name, err)
 		}
 	}
-	if pl.egress.Methods == nil {
-		pl.egress.Methods = map[string]egress.Allowance{}
+	if pl.Egress.Methods == nil {
+		pl.Egress.Methods = map[string]egress.Allowance{}
 	}
-	pl.egress.Methods[files.name] = allowed
+	pl.Egress.Methods[files.name] = allowed
 }
 
 // methodTable takes members out of a table, so that what is left is not known.
@@ -176,7 +176,7 @@ func taken[T any](t *methodTable, table map[string]any, key, kind string) (v T) 
 }
 
 // settings takes the table of the kind: what it says of secrets and keys, and the rest as JSON.
-func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, files *methodFiles) {
+func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, files *methodFiles) {
 	table := taken[map[string]any](t, t.table, kind.Name, "a table")
 	about := t.about + "." + kind.Name
 	for _, name := range kind.Secrets {
@@ -189,7 +189,7 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 				about, name, name, name)
 			delete(table, name)
 		}
-		secret, err := readSecret(p, name, file, env)
+		secret, err := ReadSecret(sys, name, file, env)
 		if err != nil {
 			t.ps.add("%s.%v", about, err)
 		}
@@ -212,12 +212,12 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 		case file != "":
 			m.Keys = append(m.Keys, name)
 			files.keys[m.KeyName(name)] = keyFile{file, about + "." + name + "_file",
-				func() ([]byte, error) { return p.readSecretFile(file) }}
+				func() ([]byte, error) { return sys.ReadSecretFile(file) }}
 		case env != "":
 			m.Keys = append(m.Keys, name)
 			files.keys[m.KeyName(name)] = keyFile{"$" + env, about + "." + name + "_env",
 				func() ([]byte, error) {
-					key, isSet := p.getenv(env)
+					key, isSet := sys.Getenv(env)
 					if !isSet || key == "" {
 						return nil, fmt.Errorf("the environment has no %s", env)
 					}
@@ -226,7 +226,7 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 		}
 	}
 	for _, name := range kind.Files {
-		t.file(p, table, about, name)
+		t.file(sys, table, about, name)
 	}
 	if len(table) == 0 {
 		return
@@ -239,9 +239,9 @@ func (t *methodTable) settings(p *program, kind method.Kind, m *method.Config, f
 
 // file replaces what the table says of a public file by what is in it: name_file is one file, and name is a
 // list of files.
-func (t *methodTable) file(p *program, table map[string]any, about, name string) {
+func (t *methodTable) file(sys *System, table map[string]any, about, name string) {
 	read := func(setting, path string) string {
-		b, err := afero.ReadFile(p.fs, path)
+		b, err := afero.ReadFile(sys.FS, path)
 		if err != nil {
 			t.ps.add("%s.%s: %v", about, setting, err)
 		}
@@ -271,14 +271,14 @@ func (t *methodTable) file(p *program, table map[string]any, about, name string)
 	table[name] = texts
 }
 
-// readSecret reads a secret from the file or the environment variable that the configuration names. Without
+// ReadSecret reads a secret from the file or the environment variable that the configuration names. Without
 // either it returns "".
-func readSecret(p *program, name, file, env string) (string, error) {
+func ReadSecret(sys *System, name, file, env string) (string, error) {
 	switch {
 	case file != "" && env != "":
 		return "", fmt.Errorf("%s_file and %s_env are both set; choose one", name, name)
 	case env != "":
-		value, isSet, err := p.secretIn(env)
+		value, isSet, err := sys.SecretIn(env)
 		if !isSet {
 			return "", fmt.Errorf("%s_env: the environment has no %s", name, env)
 		}
@@ -287,7 +287,7 @@ func readSecret(p *program, name, file, env string) (string, error) {
 		}
 		return value, nil
 	case file != "":
-		value, err := p.secretFrom(file)
+		value, err := sys.secretFrom(file)
 		if err != nil {
 			return "", fmt.Errorf("%s_file: %w", name, err)
 		}
