@@ -29,7 +29,7 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # The packages of DRIVEN drive processes, browsers and workerd. Under the race detector they need an hour, and it
 # would see only their own process. So it sees the packages that those processes consist of, and the conformance
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
-DRIVEN := ./testharness/conformance ./cmd/verge ./cmd/verge/internal/demo ./edge/workers
+DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
 OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
@@ -70,8 +70,8 @@ module:
 	@mkdir -p dist
 	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" $(shell cat wasm/finish/gcflags.txt) -o dist/verge.wasm ./wasm/guest)
 	$(call step,'Finishing the module ...',$(GO) run ./cmd/generate/finish dist/verge.wasm)
-	@gzip -9 -n -c dist/verge.wasm > cmd/verge/module/verge.wasm.gz
-	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/module/verge.wasm.gz | tr -d ' ')"
+	@gzip -9 -n -c dist/verge.wasm > cmd/verge/internal/cli/module/verge.wasm.gz
+	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/internal/cli/module/verge.wasm.gz | tr -d ' ')"
 
 check-all: check ## what CI runs: check, then all tests at their full length
 	VERGE_LONG=1 $(MAKE) test

@@ -76,7 +76,7 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 		}
 	}
 	for _, src := range []string{"LICENSE", "cmd/verge/OPERATING.md", "edge/deploy/*.{md,yml,json}",
-		"edge/deploy/**/*", "dist-man/*", "cmd/verge/completion/*"} {
+		"edge/deploy/**/*", "dist-man/*", "cmd/verge/internal/cli/completion/*"} {
 		if !has[src] {
 			t.Errorf("no archive has %s", src)
 		}

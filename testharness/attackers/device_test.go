@@ -55,7 +55,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "a good answer after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
-			"core/internal/hosted:TestBox_ChangedMeanwhile", "cmd/verge:TestTrust_Changes"},
+			"core/internal/hosted:TestBox_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes"},
 	},
 	{
 		says: "A response counts for no higher age than the session asked for, even if the " +
@@ -64,7 +64,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		gets:  "the page to do the step again",
 		proof: []string{"core/internal/hosted:TestBox_ChangedMeanwhile",
 			"core/internal/hosted:TestBox_CacheTooOld",
-			"core/internal/hosted:TestHand_ChangedMeanwhile", "cmd/verge:TestTrust_Changes",
+			"core/internal/hosted:TestHand_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes",
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{
@@ -144,7 +144,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		gets: "the page with the other methods",
 		proof: []string{"core/internal/hosted:TestPasskey_ChangedMeanwhile",
 			"core/internal/hosted:TestPasskey_StandsForWhatWasJudged", "core/method/kinds:TestFingerprint",
-			"core/method/kinds:TestTrusts", "cmd/verge:TestTrust_Changes",
+			"core/method/kinds:TestTrusts", "cmd/verge/internal/cli:TestTrust_Changes",
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{

@@ -33,14 +33,15 @@ var signedModule = foothold{"A trusted WebAssembly module", []row{
 	{
 		tries: "to trap, or to fail soon after it took over",
 		gets:  "503 for that request, and the module before takes over again",
-		proof: []string{"cmd/verge:TestRollbackUnderAServer",
+		proof: []string{"cmd/verge/internal/cli:TestRollbackUnderAServer",
 			"edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack"},
 	},
 	{
 		says:  "An endless loop stops the process, unless interruptible is set.",
 		tries: "a loop without end, with `interruptible`",
 		gets:  "an end at the request's deadline",
-		proof: []string{"edge/wasmhost:TestGuestsThatFail", "cmd/verge:TestGuestsThatFailUnderAServer"},
+		proof: []string{"edge/wasmhost:TestGuestsThatFail",
+			"cmd/verge/internal/cli:TestGuestsThatFailUnderAServer"},
 	},
 	{
 		says:  "If an operator sends it, it does not replace a later version.",
@@ -59,8 +60,9 @@ var unsignedModule = foothold{"An untrusted WebAssembly module", []row{
 		gets: "refused, with the reason; the module in use goes on",
 		proof: []string{"edge/modules:TestTrust/nothing pinned where something must be",
 			"edge/modules:TestTrust/signed by another key",
-			"edge/modules:TestTrust/another module's signature", "cmd/verge:TestModulesThatAreRefused",
-			"cmd/verge:TestHangUpReadsPins"},
+			"edge/modules:TestTrust/another module's signature",
+			"cmd/verge/internal/cli:TestModulesThatAreRefused",
+			"cmd/verge/internal/cli:TestHangUpReadsPins"},
 	},
 	{
 		says: "Neither the digest nor the signature protects against an attacker who can write to " +

@@ -146,7 +146,7 @@ var network = foothold{"Anyone on the network", []row{
 		says:  "An idle or slow connection occupies one connection and delays no request of others.",
 		tries: "a thousand connections that send half a request and stop",
 		gets:  "408; others are served as before",
-		proof: []string{"cmd/verge:TestI15IdleConnectionsCostNobodyElseAnything",
+		proof: []string{"cmd/verge/internal/cli:TestI15IdleConnectionsCostNobodyElseAnything",
 			"edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestConnLimits"},
 	},
 }}
@@ -158,7 +158,8 @@ var sibling = foothold{"Another host of the same domain", []row{
 			"person.",
 		tries: "cookies of its own session, for the whole domain, with white space before their names",
 		gets:  "403 for the login, and the page to sign in: browsers keep `__Host-` names to one host",
-		proof: []string{"cmd/verge:TestPlantedCookies", "cmd/verge:TestPlantedCookiesInChromium",
+		proof: []string{"cmd/verge/internal/cli:TestPlantedCookies",
+			"cmd/verge/internal/cli:TestPlantedCookiesInChromium",
 			"core/web:TestCookies"},
 	},
 }}

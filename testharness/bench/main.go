@@ -61,7 +61,7 @@ func main() {
 		"flat and console, which take minutes, are measured only so")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of the run to this file")
 	flag.Parse()
-	debug.SetGCPercent(400) // as cmd/verge does; the floor has it too
+	debug.SetGCPercent(400) // as cmd/verge/internal/cli does; the floor has it too
 	if *profile != "" {
 		f, err := os.Create(*profile)
 		if err == nil {

@@ -59,22 +59,22 @@
 //	I10  TestI10LeasesEndWithinTheRecovery   memory, with the times of production
 //	     TestKillOfRedisUnderAThousandEvents redis, with the times of production
 //	I11  TestI11OnlyReceiversUseUpAttempts   memory, bolt
-//	I12  cmd/verge: TestRotationInAFleet     redis, postgres: three instances, one file or copies
+//	I12  cmd/verge/internal/cli: TestRotationInAFleet  redis, postgres: three instances, one file or copies
 //	     core/keyset: TestARotationFailsNoRequest  memory: copies that come late, clocks apart
 //	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd: the secret's next version
-//	I13  cmd/verge: TestAStrangerDoesNotJoin redis
+//	I13  cmd/verge/internal/cli: TestAStrangerDoesNotJoin  redis
 //	     core/keyset: TestAStrangersRingChangesNothing  memory; an earlier release's store, too
 //	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd
-//	I14  TestFaultsOfRedis, TestFaultsOfPostgres which restart nothing; and of
-//	                                         package cmd/verge, over the binary and a bolt file,
+//	I14  TestFaultsOfRedis, TestFaultsOfPostgres which restart nothing; and, of
+//	     cmd/verge/internal/cli, over the binary and a bolt file,
 //	     TestI14AMomentaryStorageFailureNeedsNobody  a full file system, a limit of the file's size
 //	                                         (guests, too), read-only, one I/O error
-//	I15  TestI15IdleConnectionsCostNobodyElseAnything, in cmd/verge, over the binary,
+//	I15  TestI15IdleConnectionsCostNobodyElseAnything, in cmd/verge/internal/cli, over the binary,
 //	     native and wasm: 1,536 and 8,000 half-sent requests of one address beside
 //	     a publisher at another
 //	I16  TestI16NothingStandsForMoreThanWasJudged  every engine, and a Cluster: services with other
 //	                                         trust on one store, settings that change in the middle
-//	     cmd/verge: TestTrust_Changes        the binary, native and wasm, with restarts
+//	     cmd/verge/internal/cli: TestTrust_Changes  the binary, native and wasm, with restarts
 //	     core/internal/hosted: TestBox_ChangedMeanwhile, TestHand_ChangedMeanwhile,
 //	                  TestPasskey_ChangedMeanwhile  each change by itself
 //

@@ -3,73 +3,73 @@ package long
 // Table says which promises are covered in full by the long run alone, and how far the short run goes.
 var Table = []Entry{
 	{
-		Package: "cmd/verge", Test: "TestEngineWasm",
+		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
 		Only:  "a restart of `verge dev --engine wasm` on Redis and PostgreSQL",
 		Short: "a restart on bolt, memory and miniredis, and a first start on all",
 	},
 	{
-		Package: "cmd/verge", Test: "TestConsoleInChromium",
+		Package: "cmd/verge/internal/cli", Test: "TestConsoleInChromium",
 		Only:  "the walk of a new publisher through the console in a real browser with passkeys",
 		Short: "the same walk without a browser, on every store and engine (TestConsole)",
 	},
 	{
-		Package: "cmd/verge", Test: "TestPasskeysInChromium",
+		Package: "cmd/verge/internal/cli", Test: "TestPasskeysInChromium",
 		Only:  "passkeys of users in a real browser",
 		Short: "the same walk without a browser, on every store and engine (TestPasskeys)",
 	},
 	{
-		Package: "cmd/verge", Test: "TestProductionInChromium",
+		Package: "cmd/verge/internal/cli", Test: "TestProductionInChromium",
 		Only:  "a service in production in a real browser",
 		Short: "the same walk without a browser (TestProduction)",
 	},
 	{
-		Package: "cmd/verge", Test: "TestPlantedCookiesInChromium",
+		Package: "cmd/verge/internal/cli", Test: "TestPlantedCookiesInChromium",
 		Only:  "cookies that another host plants in a real browser",
 		Short: "the same requests without a browser (TestPlantedCookies)",
 	},
 	{
-		Package: "cmd/verge", Test: "TestProxies",
+		Package: "cmd/verge/internal/cli", Test: "TestProxies",
 		Only:  "a verification through each sample of a proxy",
 		Short: "nothing of it: the proxies have to be started",
 	},
 	{
-		Package: "cmd/verge", Test: "TestProxies_StoreAway",
+		Package: "cmd/verge/internal/cli", Test: "TestProxies_StoreAway",
 		Only:  "ten seconds without the store behind each sample of a proxy",
 		Short: "the check that the samples ask, without a proxy (edge/server:TestReadyWithoutStore)",
 	},
 	{
-		Package: "cmd/verge", Test: "TestKill",
+		Package: "cmd/verge/internal/cli", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
 		Short: "4 kills on each",
 	},
 	{
-		Package: "cmd/verge", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
+		Package: "cmd/verge/internal/cli", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
 		Only:  "8,000 idle connections",
 		Short: "1,536 connections, which is more than the 1,024 of the contract",
 	},
 	{
-		Package: "cmd/verge", Test: "TestRotationInAFleet",
+		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
 		Only: "a minute of full load around a rotation, and each way to hand out the file on " +
 			"Redis and PostgreSQL",
 		Short: "26 seconds of light load, one file, on Redis",
 	},
 	{
-		Package: "cmd/verge", Test: "TestTheRecipesOfBackup",
+		Package: "cmd/verge/internal/cli", Test: "TestTheRecipesOfBackup",
 		Only:  "backup and restore of Redis and PostgreSQL by the commands of BACKUP.md",
 		Short: "backup and restore of bolt",
 	},
 	{
-		Package: "cmd/verge", Test: "TestUpgrade",
+		Package: "cmd/verge/internal/cli", Test: "TestUpgrade",
 		Only:  "an upgrade from the release before and back, under load",
 		Short: "nothing of it: the release before has to be built first",
 	},
 	{
-		Package: "cmd/verge", Test: "TestRollingUpgradeBehindProxies",
+		Package: "cmd/verge/internal/cli", Test: "TestRollingUpgradeBehindProxies",
 		Only:  "an upgrade from the release before and back behind three proxies, under load",
 		Short: "one verification through each proxy (TestProxies)",
 	},
 	{
-		Package: "cmd/verge", Test: "TestGuestsThatFailUnderAServer",
+		Package: "cmd/verge/internal/cli", Test: "TestGuestsThatFailUnderAServer",
 		Only:  "a guest that never ends; each one takes the server's whole limit of 15 seconds",
 		Short: "guests that trap and guests that take too much memory",
 	},

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/operate"
+)
+
+type auditCmd struct {
+	List   auditListCmd   `cmd:"" default:"withargs" help:"List who changed what. This is the default."`
+	Verify auditVerifyCmd `cmd:"" help:"Check the audit lines of log files for gaps and changes."`
+}
+
+type auditListCmd struct {
+	Publisher string `placeholder:"PUB_ID" help:"Only what concerns this publisher."`
+	After     string `placeholder:"CURSOR" help:"Go on where a list has ended."`
+	JSON      bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge audit list --help`.
+func (auditListCmd) Help() string {
+	return `Lists who changed what in the last year, the latest first, 100 entries at a time.
+
+Examples:
+
+    verge audit
+    verge audit --publisher pub_example`
+}
+
+func (c *auditListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	page, err := client.Audit(ctx, c.Publisher, c.After)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, page)
+	}
+	if len(page.Entries) == 0 {
+		fmt.Fprintln(p.stdout, "Nothing was changed.")
+		return nil
+	}
+	for _, e := range page.Entries {
+		fmt.Fprintf(p.stdout, "%s  %s  %s\n", words.When(e.At), e.Operation, oneLine(cut(actorOf(e), 44)))
+		if about := aboutOf(e); about != "" {
+			fmt.Fprintf(p.stdout, "    %s\n", oneLine(about))
+		}
+		for _, change := range e.Changes {
+			fmt.Fprintf(p.stdout, "    %s: %s\n", oneLine(change.Field), oneLine(changeWords(change)))
+		}
+	}
+	if page.Next != "" {
+		fmt.Fprintf(p.stdout, "\nThere are more: add --after %s\n", page.Next)
+	}
+	return nil
+}
+
+func actorOf(e operate.AuditEntry) string {
+	name := e.ActorName
+	if name == "" {
+		name = e.ActorID
+	}
+	return strings.TrimSpace(e.ActorKind + " " + name)
+}
+
+// aboutOf names what was changed.
+func aboutOf(e operate.AuditEntry) string {
+	if e.Target == "" || e.Target == e.Publisher {
+		return e.Publisher
+	}
+	return strings.TrimSpace(e.Target + " " + ofPublisher(e.Publisher))
+}
+
+func ofPublisher(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "of " + id
+}
+
+// changeWords says what a field was and is, in a line that fits.
+func changeWords(c operate.AuditChange) string {
+	const most = 38
+	return dash(cut(c.From, most)) + " → " + dash(cut(c.To, most))
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+
+	auditlog "github.com/verge-id/verge/core/audit"
+)
+
+type auditVerifyCmd struct {
+	Files []string `arg:"" name:"file" help:"Files with the log, the oldest first; - is standard input."`
+}
+
+// Help is shown by `verge audit verify --help`.
+func (auditVerifyCmd) Help() string {
+	return `Reads a log and checks the lines "audit", one of which is written for each entry of
+the audit. The lines of an instance are a chain of hashes, so a line that is missing,
+changed or in another place is reported. The end of a chain cannot be checked: compare
+the last entries with "verge audit".
+
+Exit code 1: something was found, or there is no such line.
+
+Example:
+
+    verge audit verify /var/log/verge/verge.log.1 /var/log/verge/verge.log`
+}
+
+func (c *auditVerifyCmd) Run(p *program) error {
+	var chain auditlog.Chain
+	found := 0
+	for _, name := range c.Files {
+		if err := verifyFile(p, name, &chain, &found); err != nil {
+			return err
+		}
+	}
+	switch {
+	case chain.Entries == 0:
+		return errors.New("audit not verified: the files have no line \"audit\"; " +
+			"give files with JSON lines at level INFO")
+	case found > 0:
+		return fmt.Errorf(
+			"audit not verified: %d of %d entries do not continue their chain",
+			found,
+			chain.Entries,
+		)
+	}
+	fmt.Fprintf(p.stdout, "%d entries of %d instances: no gaps, no changes\n", chain.Entries, chain.Instances)
+	return nil
+}
+
+// maxLogLine is the longest line of a log that is read: an entry has at most 32 KiB.
+const maxLogLine = 256 << 10
+
+func verifyFile(p *program, name string, chain *auditlog.Chain, found *int) error {
+	from := p.stdin
+	if name != "-" {
+		file, err := p.FS.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		from = file
+	}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxLogLine)
+	for n := 1; lines.Scan(); n++ {
+		if wrong := chain.Add(lines.Bytes()); wrong != "" {
+			*found++
+			fmt.Fprintf(p.stdout, "%s:%d: %s\n", name, n, wrong)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	return nil
+}

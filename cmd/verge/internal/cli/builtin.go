@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/verge-id/verge/edge/modules"
+)
+
+// builtIn holds the module that `make wasm` puts there. Without `make wasm` there is none.
+//
+//go:embed all:module
+var builtIn embed.FS
+
+const (
+	builtInFile   = "module/verge.wasm.gz"
+	builtInSource = "built in"
+)
+
+var errNotBuiltIn = errors.New("this binary has no module built in: " +
+	"`make build` builds one that has, or name a file with --module")
+
+// builtInModule returns the module that is part of this binary. It is trusted as the binary is.
+func builtInModule() (modules.Module, error) { return builtInOf(builtIn) }
+
+func builtInOf(fsys fs.FS) (modules.Module, error) {
+	packed, err := fs.ReadFile(fsys, builtInFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return modules.Module{}, errNotBuiltIn
+	}
+	if err != nil {
+		return modules.Module{}, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return modules.Module{}, fmt.Errorf("built-in module: %w", err)
+	}
+	wasm, err := io.ReadAll(z)
+	if err != nil {
+		return modules.Module{}, fmt.Errorf("built-in module: %w", err)
+	}
+	return modules.New(wasm, builtInSource)
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// refusedAlike is the scripts' command refused. `refused ARGS` runs `verge serve ARGS --check` and
+// `verge serve ARGS`. Both have to refuse the configuration in the same words and with exit code 2.
+func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("`! refused` is not supported; run `verge serve` with --check")
+	}
+	var said []string
+	for _, last := range [][]string{{"--check"}, nil} {
+		err := ts.Exec("verge", append(append([]string{"serve"}, args...), last...)...)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+			ts.Fatalf("verge serve %q %q: %v, want exit code %d", args, last, err, exitUsage)
+		}
+		if out := ts.ReadFile("stdout"); out != "" {
+			ts.Fatalf("verge serve %q %q refuses, and prints %s", args, last, out)
+		}
+		said = append(said, ts.ReadFile("stderr"))
+	}
+	if said[0] != said[1] {
+		ts.Fatalf("--check says %s\nand a start %s", said[0], said[1])
+	}
+}
+
+// TestCheckAndStartSayTheSame shows that --check refuses the same configurations as a start, in the
+// same words.
+func TestCheckAndStartSayTheSame(t *testing.T) {
+	for _, c := range []struct{ more, says string }{
+		{`base_url = "https://Verify.example.com"`,
+			`base_url: "https://Verify.example.com" is not how browsers write it`},
+		{`base_url = "https://verify.example.com:443"`, "use https://verify.example.com"},
+		{`base_url = "https://verify.example.com/x"`, "base_url: "},
+		{`outcome_life = "59m"`, "outcome_life: 59m0s is too short; it must be at least 1h0m0s"},
+		{"[listen]\npublic = '127.0.0.1:99999'",
+			`listen.public: "127.0.0.1:99999": there is no port 99999; give a number from 0 to 65535`},
+		{"[store]\npartitions = 257", "store.partitions: 257 is not from 1 to 256"},
+		{"[store]\npartitions = 65536", "store.partitions: 65536 is not from 1 to 256"},
+		{"[store]\nbudget = '99ms'", "store.budget: 99ms is not from 100ms to 12s"},
+		{"[webhooks]\njitter_percent = 101", "webhooks.jitter_percent: 101 is too much"},
+		{"[webhooks]\njitter_percent = -1", "webhooks.jitter_percent: -1 is negative"},
+		{"[webhooks]\ntimeout = '121s'", "webhooks.timeout: 2m1s is too long"},
+		{"[engine]\nname = 'wasm'\n[webhooks]\nretries = ['1ns']",
+			"webhooks.retries: 1ns is not a whole number of milliseconds"},
+		{"trusted_proxies = ['::/0']", "trusted_proxies: ::/0 is everybody"},
+		{"security_contact = 'security@example.com'", `security_contact: "security@example.com" is no contact`},
+		{"proxy_header = 'X-Real-Ip'", `proxy_header: "X-Real-Ip" is neither`},
+		{"[limits]\nconnections = -1", "limits.connections: -1 is too little; it must be at least 1"},
+		{"[limits]\nconnections = 1000000000", "limits.connections: 1000000000 is more than"},
+		{"[limits]\nconections = 3", `there is no setting "limits.conections"`},
+		{"[limits]\nconnections = 'three'", "limits.connections must be a whole number"},
+		{"[webhooks]\nretries = [5]", "webhooks.retries must be a list, of which each value is a duration"},
+		{"[drain]\ntimeout = 'soon'", `drain.timeout: "soon" is no duration: write it like 90d, 12h or 5s`},
+		{"[drain]\ndelay = 'soon'", `drain.delay: "soon" is no duration`},
+		{"[store]\nbudget = ''", `store.budget: "" is no duration`},
+		{"[webhooks]\nretries = ['5s', 'later']", `webhooks.retries: "later" is no duration`},
+		{"[drain]\ntimeout = 20", "drain.timeout must be a duration in quotes"},
+		{"[webhooks]\nretries = 5", "webhooks.retries must be a list, of which"},
+		{"[store]\ntrusted_network = 'yes'", "store.trusted_network must be true or false"},
+		{"[log_level]\nlevel = 'info'", "log_level must be a text in quotes"},
+		{"[traces]\nsample = 0.5", "traces.sample: there is nothing to sample"},
+		{"[traces]\nendpoint = '127.0.0.1:4318'", `traces: "127.0.0.1:4318" is no address like http://127.0.0.1:4318`},
+		{"[traces]\nendpoint = 'http://127.0.0.1:4318'\nsample = 1.5", "traces: the sampled part is 1.5"},
+		{"[[drain]]\ndelay = '1s'", "drain must be a table"},
+		{"[[publishers]]\nid = 'pub_example'", `publisher "pub_example": it occurs twice`},
+		{"[[integrations]]\nchallenge_age = '25'", "integrations.challenge_age must be a whole number"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			config := configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")
+			if strings.HasPrefix(c.more, "[") {
+				config += c.more + "\n"
+			} else { // replaces a good value, or stands before the first table
+				key, _, _ := strings.Cut(c.more, "=")
+				replaced := func(line string) bool { return strings.HasPrefix(line, key) }
+				lines := slices.DeleteFunc(strings.Split(config, "\n"), replaced)
+				config = c.more + "\n" + strings.Join(lines, "\n")
+			}
+			p := serveFiles(t, map[string]string{"/verge.toml": config})
+			args := []string{"serve", "--config", "/verge.toml"}
+			code, said := runFor(t, p, append(args, "--check"))
+			if code != exitUsage || !strings.Contains(said, c.says) {
+				t.Fatalf("--check ends with %d: %s\nwant %d and %q", code, said, exitUsage, c.says)
+			}
+			if strings.Contains(said, "main.") || strings.Contains(said, testSecret) {
+				t.Errorf("the message has a name of the program's code, or a secret: %s", said)
+			}
+			if startCode, startSaid := runFor(t, p, args); startCode != code || startSaid != said {
+				t.Errorf("--check ends with %d: %s\na start with %d: %s", code, said, startCode, startSaid)
+			}
+		})
+	}
+}

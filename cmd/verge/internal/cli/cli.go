@@ -1,0 +1,350 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+)
+
+// cli is the whole command line. Each command is in a file of its own.
+type cli struct {
+	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
+	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`
+	Init  initCmd  `cmd:"" group:"files" help:"Make every file that a first server needs."`
+
+	Publisher struct {
+		List    publisherListCmd    `cmd:"" help:"List publishers."`
+		Show    publisherShowCmd    `cmd:"" help:"Show a publisher and what it has left to do to go live."`
+		Create  publisherCreateCmd  `cmd:"" help:"Make a publisher."`
+		Change  publisherChangeCmd  `cmd:"" help:"Change a publisher's name."`
+		Archive publisherArchiveCmd `cmd:"" help:"Archive a publisher: its keys are refused from then on."`
+	} `cmd:"" group:"operate" help:"Look after publishers."`
+	Integration struct {
+		List    integrationListCmd    `cmd:"" help:"List integrations and whether they are ready."`
+		Show    integrationShowCmd    `cmd:"" help:"Show one integration."`
+		Create  integrationCreateCmd  `cmd:"" help:"Make an integration."`
+		Change  integrationChangeCmd  `cmd:"" help:"Change an integration. It holds at once."`
+		Archive integrationArchiveCmd `cmd:"" help:"Archive an integration: it starts no session from then on."`
+		Stage   integrationStageCmd   `cmd:"" help:"Put another webhook beside the present one, to be tested first."`
+		Drop    integrationDropCmd    `cmd:"" help:"Forget the staged webhook."`
+		Rotate  integrationRotateCmd  `cmd:"" help:"Make a new webhook secret. It is shown once."`
+		Test    integrationTestCmd    `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
+	} `cmd:"" group:"operate" help:"Look at integrations, change them, and test their webhooks."`
+	Delivery struct {
+		List    deliveryListCmd    `cmd:"" help:"List the events that wait for a retry or were given up, and why."`
+		Summary deliverySummaryCmd `cmd:"" help:"Tell which publishers have events that did not arrive, and how many."`
+		Show    deliveryShowCmd    `cmd:"" help:"Show every attempt to deliver an event."`
+		Resend  deliveryResendCmd  `cmd:"" help:"Send events again that were given up."`
+	} `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
+	Key struct {
+		Create keyCreateCmd `cmd:"" help:"Create an API key. It is shown once."`
+		List   keyListCmd   `cmd:"" help:"List API keys by their last four characters."`
+		Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key: everywhere within 5 seconds, for good."`
+	} `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
+	Session struct {
+		Show sessionShowCmd `cmd:"" help:"Show what became of a session, and its events."`
+		Test sessionTestCmd `cmd:"" help:"Start a session in the sandbox, to try an integration."`
+	} `cmd:"" group:"operate" help:"Find a session, or try one."`
+	Event struct {
+		Trigger eventTriggerCmd `cmd:"" help:"Send a receiver a test event and show what comes back."`
+	} `cmd:"" group:"operate" help:"Send test events."`
+	Passkey struct {
+		Count passkeyCountCmd `cmd:"" help:"Count the passkeys of a publisher's users."`
+		End   passkeyEndCmd   `cmd:"" help:"End all passkeys of a publisher's users."`
+	} `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
+	Member struct {
+		List     memberListCmd     `cmd:"" help:"List the members of a publisher, and who is invited."`
+		Invite   memberInviteCmd   `cmd:"" help:"Make an invitation. Its link is shown once."`
+		Uninvite memberUninviteCmd `cmd:"" help:"Withdraw an invitation that nobody has used."`
+		Role     memberRoleCmd     `cmd:"" help:"Give a member another role."`
+		SignOut  memberSignOutCmd  `cmd:"" name:"sign-out" help:"End all sessions of a member."`
+		Remove   memberRemoveCmd   `cmd:"" help:"Remove a member."`
+		Link     memberLinkCmd     `cmd:"" help:"Make a link that signs in to the console once."`
+	} `cmd:"" group:"operate" help:"Look after the people who use the console."`
+	Operator struct {
+		List   operatorListCmd   `cmd:"" help:"List operator tokens by their last four characters."`
+		Create operatorCreateCmd `cmd:"" help:"Create an operator token. It is shown once."`
+		Revoke operatorRevokeCmd `cmd:"" help:"Revoke an operator token, and what was opened with it."`
+	} `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
+	Usage usageCmd `cmd:"" group:"operate" help:"Say how many sessions started, and how they ended, by day."`
+	Audit auditCmd `cmd:"" group:"operate" help:"Say who changed what."`
+	Apply applyCmd `cmd:"" group:"operate" help:"Bring a running server to what a configuration file says."`
+
+	Module struct {
+		Show     moduleShowCmd     `cmd:"" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`
+		Activate moduleActivateCmd `cmd:"" group:"operate" help:"Replace the module of a running server, losing no request."`
+		Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
+		Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
+		Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
+		Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
+	} `cmd:"" group:"operate" help:"Replace and sign modules, for the engine wasm."`
+
+	Keyring struct {
+		Generate keyringGenerateCmd `cmd:"" help:"Write a new key ring."`
+		Rotate   keyringRotateCmd   `cmd:"" help:"Put a fresh key first. What older keys sealed stays good."`
+		Retire   keyringRetireCmd   `cmd:"" help:"Remove a key that nothing alive needs any more."`
+		List     keyringListCmd     `cmd:"" help:"List the ids and times of a ring's keys."`
+		Adopt    keyringAdoptCmd    `cmd:"" help:"Make the store accept a new ring in place of a lost one."`
+	} `cmd:"" group:"files" help:"Make and change key ring files."`
+	Listen  listenCmd `cmd:"" group:"develop" help:"Post test events to a receiver on this machine."`
+	Webhook struct {
+		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
+		Secret webhookSecretCmd `cmd:"" help:"Make a random webhook secret."`
+	} `cmd:"" group:"files" help:"Check saved webhook requests; make a secret."`
+	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
+
+	KV struct {
+		Check   kvCheckCmd   `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
+		Backup  kvBackupCmd  `cmd:"" help:"Make a backup of a running server's bolt store."`
+		Restore kvRestoreCmd `cmd:"" help:"Put a backup of a bolt store back, while no server runs."`
+	} `cmd:"" name:"kv" group:"stores" help:"Check a store before Verge runs on it. Back up and restore a bolt store."`
+
+	Method struct {
+		List  methodListCmd  `cmd:"" help:"List the methods of a configuration and which integrations offer them."`
+		Check methodCheckCmd `cmd:"" help:"Ask the other side of a method what it offers, and say what is wrong."`
+	} `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
+
+	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`
+	Complete   completeCmd   `cmd:"" hidden:""`
+	Man        manCmd        `cmd:"" group:"about" help:"Write manual pages of all commands."`
+
+	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
+	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
+}
+
+// about heads `verge --help`.
+const about = `Verge verifies ages and identity documents on behalf of publishers.
+
+Start here:
+
+    verge dev                                 # then click on the address it prints
+    verge help dev                            # how any command is used
+
+On a server:
+
+    verge init --group verge                  # makes /etc/verge and what belongs there
+    verge serve --config /etc/verge/verge.toml --check
+    verge method check bankid --config /etc/verge/verge.toml
+    verge serve --config /etc/verge/verge.toml
+
+Operators' commands ask a running server's admin listener. In the directory of a
+running "verge dev" they find it; for any other server, set VERGE_ADMIN_URL and
+VERGE_OPERATOR_TOKEN. "verge help publisher" lists what is below "publisher".
+
+Your shell completes commands: see "verge help completion".
+
+Exit codes: 0 it worked, 1 it failed, 2 the command line or the configuration is wrong.`
+
+var groups = []kong.Group{
+	{Key: "run", Title: "Run:"},
+	{Key: "operate", Title: "Operate a running server:"},
+	{Key: "develop", Title: "Write a receiver:"},
+	{Key: "files", Title: "Work on files, without a server:"},
+	{Key: "stores", Title: "Check a store, back it up:"},
+	{Key: "methods", Title: "Set up methods:"},
+	{Key: "about", Title: "About:"},
+	{Key: "server", Title: "Which server:"},
+	{Key: "over", Title: "Over the file:"},
+}
+
+// execute parses args and runs the command they name.
+func execute(ctx context.Context, args []string, p *program) error {
+	parser, helped, err := newParser(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 0:
+		args = []string{"--help"}
+	case len(args) == 1 && args[0] == "--version": // a global flag would hide that of `module sign`
+		args = []string{"version"}
+	}
+	command, err := parser.Parse(args)
+	if *helped {
+		return nil
+	}
+	if err != nil {
+		return usageError{explain(parser.Model, err)}
+	}
+	return command.Run()
+}
+
+// newParser returns the parser, and a variable that says after parsing whether it printed help.
+func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
+	helped := new(bool)
+	parser, err := kong.New(new(cli),
+		kong.Name("verge"),
+		kong.Description(about),
+		kong.ConfigureHelp(kong.HelpOptions{
+			Compact: true,
+			// "verge --help" lists the commands by group, and "verge help COMMAND" what is below one.
+			NoExpandSubcommands: true,
+			FlagsLast:           true,
+			WrapUpperBound:      100,
+			NoAppDescFormat:     true,
+		}),
+		kong.ExplicitGroups(groups),
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(func(int) { *helped = true }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(p),
+	)
+	return parser, helped, err
+}
+
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command, for example: integration test."`
+}
+
+func (c *helpCmd) Run(ctx context.Context, p *program) error {
+	return execute(ctx, append(c.Command, "--help"), p)
+}
+
+// explain returns the error for a mistyped flag or command. It says what was probably meant, or
+// which other command has something of that name. All other errors keep the parser's words.
+func explain(app *kong.Application, err error) error {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	at, word := stoppedAt(app, parse.Context)
+	said := []string{noValue.ReplaceAllString(err.Error(), "$1: its value is missing")}
+	if hints := missing(parse.Context, err.Error()); hints != nil {
+		said = append(said, hints...)
+	}
+	switch {
+	case word == "":
+	case strings.HasPrefix(word, "-"):
+		said = append([]string{"unknown flag " + word}, flagsLike(app, parse.Context, word)...)
+	default:
+		said = append([]string{"unexpected argument " + word}, commandsLike(app, at, word)...)
+	}
+	return errors.New(strings.Join(append(said, "run `"+at.FullPath()+" --help`"), "; "))
+}
+
+// noValue matches the error of the parser for a flag at the end of the line that lacks its value.
+var noValue = regexp.MustCompile(`^(--[\w-]+): expected .* value but got "EOL" .*$`)
+
+// missing returns the descriptions of the flags or arguments that an error calls missing.
+func missing(c *kong.Context, text string) (hints []string) {
+	if selected := c.Selected(); selected != nil && strings.HasPrefix(text, "expected ") {
+		for _, argument := range selected.Positional {
+			if argument.Help != "" && strings.Contains(text, `"<`+argument.Name+`>`) {
+				hints = append(hints, "<"+argument.Name+">: "+strings.TrimSuffix(argument.Help, "."))
+			}
+		}
+		return hints
+	}
+	names, found := strings.CutPrefix(text, "missing flags: ")
+	if !found {
+		return nil
+	}
+	for _, name := range strings.Split(names, ", ") {
+		name, _, _ = strings.Cut(name, "=")
+		for _, flag := range c.Flags() {
+			if "--"+flag.Name == name {
+				hints = append(hints, name+": "+strings.TrimSuffix(flag.Help, "."))
+			}
+		}
+	}
+	return hints
+}
+
+// stoppedAt returns the command that the parser had reached, and the flag or argument that this
+// command does not have. The word is "" if something else is wrong.
+func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word string) {
+	at = app.Node
+	var rest []string
+	taken := 0 // of the command's own arguments
+	for _, p := range c.Path {
+		if node := p.Node(); node != nil {
+			at, taken = node, 0
+		}
+		if p.Positional != nil {
+			taken++
+		}
+		rest = p.Remainder()
+	}
+	if len(rest) == 0 {
+		return at, ""
+	}
+	word, _, _ = strings.Cut(rest[0], "=")
+	if !strings.HasPrefix(word, "-") {
+		if taken < len(at.Positional) {
+			return at, "" // the command has this argument, but its value is wrong
+		}
+		return at, rest[0]
+	}
+	for _, flag := range c.Flags() {
+		if word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short) {
+			return at, "" // the command has this flag, but its value is wrong
+		}
+	}
+	return at, word
+}
+
+// flagsLike suggests flags with a similar name, or else the commands that have this flag.
+func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []string) {
+	name := strings.TrimLeft(word, "-")
+	var meant []string
+	for _, flag := range c.Flags() {
+		if near(flag.Name, name) || akin(flag.Name, name) ||
+			len(flag.Name) > 3 && strings.HasPrefix(name, flag.Name) {
+			meant = append(meant, "--"+flag.Name)
+		}
+	}
+	if meant != nil {
+		return didYouMean(meant)
+	}
+	for _, leaf := range app.Leaves(true) {
+		for _, flag := range leaf.Flags {
+			if flag.Name == name {
+				hints = append(hints, "`"+leaf.FullPath()+"` has "+word)
+			}
+		}
+	}
+	return hints
+}
+
+// commandsLike suggests commands below at with a similar name, or else commands of other groups
+// that have this name.
+func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []string) {
+	var meant []string
+	for _, child := range at.Children {
+		if !child.Hidden && near(child.Name, word) {
+			meant = append(meant, "`"+child.FullPath()+"`")
+		}
+	}
+	if meant != nil {
+		return didYouMean(meant)
+	}
+	for _, leaf := range app.Leaves(true) {
+		if leaf.Name == word {
+			meant = append(meant, "`"+leaf.FullPath()+"`")
+		}
+	}
+	return didYouMean(meant)
+}
+
+// didYouMean asks whether one of these was meant. It returns nil for none.
+func didYouMean(these []string) []string {
+	if len(these) == 0 {
+		return nil
+	}
+	return []string{"did you mean " + strings.Join(these, " or ") + "?"}
+}
+
+// akin reports whether one name is the last part of the other, as key is of module-key.
+func akin(a, b string) bool {
+	return strings.HasSuffix(a, "-"+b) || strings.HasSuffix(b, "-"+a)
+}
+
+// near reports whether name begins with typed, or differs from it by at most two characters.
+func near(name, typed string) bool {
+	return strings.HasPrefix(name, typed) || words.Distance(name, typed) <= 2
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/edge/adminclient"
+)
+
+type deliveryListCmd struct {
+	Integration string `placeholder:"UUID" help:"All events of this integration, also delivered ones, the latest first."`
+	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead."`
+	Type        string `placeholder:"TYPE" help:"With --integration: only events of this type, such as verification.completed."`
+	After       string `placeholder:"CURSOR" help:"With --integration: go on where a list has ended."`
+	JSON        bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge delivery list --help`.
+func (deliveryListCmd) Help() string {
+	return `Lists the events that were not delivered, with what came back last.
+
+After a failed attempt an event waits for the next one on the schedule. It is
+given up when the receiver refuses it (4xx) or every attempt has failed. Then it
+stays in this list for 30 days, and "verge delivery resend" sends it again. An
+event that was never tried is not in the list.
+
+With --integration it lists every event of the integration that was tried in the
+last 7 days, 50 at a time.
+
+Examples:
+
+    verge delivery list
+    verge delivery list --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 --state delivered`
+}
+
+// listedDelivery is one line of --json.
+type listedDelivery struct {
+	State  string `json:"state"`            // operate.DeliveryDead or operate.DeliveryWaiting
+	Reason string `json:"reason,omitempty"` // of a dead one
+	outbox.Waiting
+	Due *time.Time `json:"due,omitempty"` // of one that waits
+}
+
+func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
+	if c.Integration == "" && (c.State != "" || c.Type != "" || c.After != "") {
+		return usagef("--state, --type and --after need --integration")
+	}
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if c.Integration != "" {
+		return c.ofIntegration(ctx, p, client)
+	}
+	dead, err := client.DeadDeliveries(ctx)
+	if err != nil {
+		return err
+	}
+	waiting, err := client.WaitingDeliveries(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, allDeliveries(dead, waiting))
+	}
+	if len(dead)+len(waiting) == 0 {
+		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
+		return nil
+	}
+	if len(waiting) > 0 {
+		fmt.Fprintln(p.stdout, "Waiting for a retry:")
+		if err := printTable(p, waitingHeads, waitingRows(waiting)); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.stdout)
+	}
+	if len(dead) == 0 {
+		fmt.Fprintln(p.stdout, "No event has been given up.")
+		return nil
+	}
+	fmt.Fprintln(p.stdout, "Given up:")
+	return printTable(p, deadHeads, deadRows(dead))
+}
+
+const (
+	waitingHeads = "EVENT|TYPE|CAME BACK|INTEGRATION|ATTEMPTS|NEXT|SESSION"
+	deadHeads    = "EVENT|TYPE|CAME BACK|INTEGRATION|REASON|ATTEMPTS|LAST|SESSION"
+)
+
+func waitingRows(all []outbox.Waiting) (rows [][]string) {
+	for _, w := range all {
+		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts),
+			words.When(w.Due), w.Session})
+	}
+	return rows
+}
+
+func deadRows(all []outbox.Dead) (rows [][]string) {
+	for _, d := range all {
+		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason,
+			strconv.Itoa(d.Attempts), words.When(d.At), d.Session})
+	}
+	return rows
+}
+
+func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {
+	all := []listedDelivery{}
+	for _, d := range dead {
+		all = append(all, listedDelivery{State: operate.DeliveryDead, Reason: d.Reason,
+			Waiting: outbox.Waiting{
+				Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
+				Last: d.Last, Attempts: d.Attempts, At: d.At}})
+	}
+	for _, w := range waiting {
+		all = append(all, listedDelivery{State: operate.DeliveryWaiting, Waiting: w, Due: &w.Due})
+	}
+	return all
+}
+
+type deliveryResendCmd struct {
+	Events      []string `arg:"" optional:"" name:"event" help:"Ids of events, evt_…"`
+	All         bool     `help:"All that \"verge delivery list\" shows as given up."`
+	Integration string   `placeholder:"UUID" help:"Whose events they are. Then one that waits for a retry is sent now."`
+	JSON        bool     `help:"Print JSON: what became of each event."`
+	serverFlags
+}
+
+// Help is shown by `verge delivery resend --help`.
+func (deliveryResendCmd) Help() string {
+	return `Each event starts again at the beginning of the schedule, with the same id and
+the same bytes. Receivers recognise repeated events by idempotency_key.
+
+Examples:
+
+    verge delivery resend evt_0b6c4c5e-4d0e-4f56-9c3e-0e1f2a3b4c5d
+    verge delivery resend --all
+    verge delivery resend evt_0b6c4c5e-4d0e-4f56-9c3e-0e1f2a3b4c5d \
+        --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+}
+
+func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
+	if c.All == (len(c.Events) > 0) {
+		return usagef("name the events to send again, or give --all")
+	}
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if c.All {
+		dead, err := client.DeadDeliveries(ctx)
+		if err != nil {
+			return err
+		}
+		for _, d := range dead {
+			c.Events = append(c.Events, d.Event)
+		}
+	}
+	var failed error
+	all := []resent{}
+	for _, id := range c.Events {
+		err := c.resend(ctx, client, id)
+		var refused *adminclient.Error
+		switch {
+		case err == nil:
+			all = append(all, resent{id, scheduled, ""})
+		case errors.As(err, &refused) && refused.Status < 500 && refused.Status != 401:
+			// This concerns one event. The others can still be sent.
+			all = append(all, resent{id, refused.Code, refused.Error()})
+			failed = saidError{}
+		default:
+			return errors.Join(c.tell(p, all), err)
+		}
+	}
+	if len(c.Events) == 0 && !c.JSON {
+		fmt.Fprintln(p.stdout, "No event has been given up.")
+	}
+	return errors.Join(c.tell(p, all), failed)
+}
+
+// resent is what became of an event that was to be sent again.
+type resent struct {
+	Event  string `json:"event"`
+	Status string `json:"status"`          // scheduled, or the code of the error
+	Error  string `json:"error,omitempty"` // why it is not sent
+}
+
+const scheduled = "scheduled"
+
+func (c *deliveryResendCmd) tell(p *program, all []resent) error {
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	for _, r := range all {
+		said := r.Error
+		if r.Status == scheduled {
+			said = scheduled
+		}
+		fmt.Fprintf(p.stdout, "%s  %s\n", r.Event, said)
+	}
+	return nil
+}
+
+func (c *deliveryResendCmd) resend(ctx context.Context, client *adminclient.Client, id string) error {
+	if c.Integration == "" {
+		return client.Resend(ctx, id)
+	}
+	found, err := findDelivery(ctx, client, c.Integration, id)
+	if err != nil {
+		return err
+	}
+	return client.ResendAt(ctx, c.Integration, found.Place)
+}

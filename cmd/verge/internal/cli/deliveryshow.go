@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/edge/adminclient"
+)
+
+// ofIntegration lists one page of the events of an integration.
+func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client *adminclient.Client) error {
+	page, err := client.Deliveries(ctx, operate.DeliveryFilter{Integration: c.Integration, State: c.State,
+		Type: eventType(c.Type)}, c.After)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, page)
+	}
+	if len(page.Deliveries) == 0 {
+		fmt.Fprintln(p.stdout, "There is no such event of the last 7 days.")
+	} else if err := printTable(p, deliveryHeads, deliveryRows(page.Deliveries)); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		fmt.Fprintf(p.stdout, "\nThere are more: add --after %s\n", page.Next)
+	}
+	return nil
+}
+
+const deliveryHeads = "EVENT|TYPE|STATE|TRIES|CREATED"
+
+func deliveryRows(all []operate.Delivery) (rows [][]string) {
+	for _, d := range all {
+		state := strings.TrimSpace(d.State + " " + lastAttempt(d))
+		rows = append(rows, []string{d.Event, shortType(d), cut(state, 22),
+			strconv.Itoa(d.Unrecorded + len(d.Attempts)), words.When(d.Created)})
+	}
+	return rows
+}
+
+// typePrefix begins the type of every event.
+const typePrefix = "verification."
+
+// eventType adds what people may leave out of a type.
+func eventType(given string) string {
+	if given == "" || strings.HasPrefix(given, typePrefix) {
+		return given
+	}
+	return typePrefix + given
+}
+
+// shortType is the type of an event for a table.
+func shortType(d operate.Delivery) string {
+	short := strings.TrimPrefix(d.Type, typePrefix)
+	if d.Test {
+		return "test " + short
+	}
+	return short
+}
+
+// lastAttempt says what came back last.
+func lastAttempt(d operate.Delivery) string {
+	if len(d.Attempts) == 0 {
+		return ""
+	}
+	return cameBack(d.Attempts[len(d.Attempts)-1])
+}
+
+func cameBack(a operate.Attempt) string {
+	if a.Status != 0 {
+		return strconv.Itoa(a.Status)
+	}
+	return a.Cause
+}
+
+type deliveryShowCmd struct {
+	Event       string `arg:"" help:"The event, evt_…, or its place in \"verge delivery list --json\"."`
+	Integration string `required:"" placeholder:"UUID" help:"Whose event it is."`
+	JSON        bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge delivery show --help`.
+func (deliveryShowCmd) Help() string {
+	return `Shows every attempt to deliver an event: when, what came back, and how long it
+took. The body is shown without publisher_state and external_user_id.
+
+Example:
+
+    verge delivery show evt_0b6c4c5e-4d0e-4f56-9c3e-0e1f2a3b4c5d \
+        --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+}
+
+func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	d, err := findDelivery(ctx, client, c.Integration, c.Event)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, d)
+	}
+	var f facts
+	f.add("event", d.Event)
+	f.add("type", d.Type)
+	if d.Test {
+		f.add("test", "yes")
+	}
+	f.add("session", d.Session)
+	f.add("integration", d.Integration)
+	f.add("state", d.State)
+	f.add("reason", d.Reason)
+	f.add("created", words.When(d.Created))
+	f.add("next attempt", whenever(d.Due))
+	if d.Unrecorded > 0 {
+		f.add("earlier", strconv.Itoa(d.Unrecorded)+" attempts, of which nothing is kept")
+	}
+	if err := f.print(p); err != nil {
+		return err
+	}
+	if len(d.Attempts) > 0 {
+		fmt.Fprintln(p.stdout)
+		var rows [][]string
+		for _, a := range d.Attempts {
+			rows = append(rows, []string{words.When(a.At), cameBack(a), took(a.TookMS)})
+		}
+		if err := printTable(p, attemptHeads, rows); err != nil {
+			return err
+		}
+	}
+	if d.Body != "" {
+		fmt.Fprintf(p.stdout, "\n%s\n", oneLine(d.Body))
+	}
+	return nil
+}
+
+const attemptHeads = "ATTEMPT AT|CAME BACK|TOOK"
+
+func took(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+
+// pagesToSearch is how many pages findDelivery reads: 2,000 events.
+const pagesToSearch = 40
+
+// findDelivery finds an event of an integration by its place or by its id. By its id it finds the latest
+// events only, because nothing in the store leads from the id to the place.
+func findDelivery(ctx context.Context, client *adminclient.Client, integration, id string) (
+	*operate.Delivery, error) {
+	if !strings.HasPrefix(id, "evt_") {
+		return client.Delivery(ctx, integration, id)
+	}
+	after := ""
+	for range pagesToSearch {
+		page, err := client.Deliveries(ctx, operate.DeliveryFilter{Integration: integration}, after)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Deliveries {
+			if d.Event == id {
+				return client.Delivery(ctx, integration, d.Place)
+			}
+		}
+		if page.Next == "" {
+			return nil, fmt.Errorf("%s has no event %s of the last 7 days", integration, id)
+		}
+		after = page.Next
+	}
+	return nil, fmt.Errorf("%s is not among the latest %d events: find it with `verge delivery list --json` "+
+		"and give its place", id, pagesToSearch*50)
+}

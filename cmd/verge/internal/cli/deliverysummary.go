@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/verge-id/verge/core/operate"
+)
+
+type deliverySummaryCmd struct {
+	JSON bool `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge delivery summary --help`.
+func (deliverySummaryCmd) Help() string {
+	return `Tells of each integration with undelivered events how many wait for a retry and
+how many were given up. The publisher with the oldest waiting event comes first.
+A "+" says that there are more than were counted.
+
+Example:
+
+    verge delivery summary`
+}
+
+func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	all, err := client.Undelivered(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	if len(all.Publishers) == 0 {
+		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
+		return nil
+	}
+	if err := printTable(p, summaryHeads, summaryRows(all.Publishers)); err != nil {
+		return err
+	}
+	if all.More {
+		fmt.Fprintln(p.stdout, "There may be more publishers: not every event was counted.")
+	}
+	return nil
+}
+
+const summaryHeads = "PUBLISHER|INTEGRATION|WAITING|DEAD|OLDEST WAITING|NEWEST DEAD"
+
+// summaryRows has one row for each integration. The times are those of the publisher.
+func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {
+	for _, p := range all {
+		for _, i := range p.Integrations {
+			rows = append(rows, []string{p.Publisher, i.Integration, leastCount(i.Waiting, i.More),
+				leastCount(i.Dead, i.More), dash(whenever(p.Oldest)), dash(whenever(p.Newest))})
+		}
+	}
+	return rows
+}
+
+// leastCount writes a count that may be the least.
+func leastCount(n int, more bool) string {
+	if more && n > 0 {
+		return strconv.Itoa(n) + "+"
+	}
+	return strconv.Itoa(n)
+}

@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/demo"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/edge/adminclient"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/kvadapters"
+)
+
+type devCmd struct {
+	Addr      string `default:"127.0.0.1:8080" env:"VERGE_DEV_ADDR" help:"Where the service listens. Port 0 takes a free one."`
+	DemoAddr  string `default:"127.0.0.1:8090" env:"VERGE_DEV_DEMO_ADDR" help:"Where the demo shop and its webhook inbox listen."`
+	AdminAddr string `default:"127.0.0.1:0" env:"VERGE_DEV_ADMIN_ADDR" help:"Where the operators' API listens."`
+	OpsAddr   string `default:"127.0.0.1:0" env:"VERGE_DEV_OPS_ADDR" help:"Where metrics and health are."`
+
+	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
+	Module string `placeholder:"FILE" type:"path" env:"VERGE_DEV_MODULE" help:"The guest to run with --engine wasm. Default: the one built in."`
+	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or postgres:// URL."`
+	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
+
+	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
+	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
+	ReadyFile  string `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
+	LogFile    string `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Where the log goes: a file, or - for standard error. Default: dev.log in the data directory, begun anew at each start."`
+	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to write: ${enum}."`
+}
+
+// Help is shown by `verge dev --help`.
+func (devCmd) Help() string {
+	return `One process with nothing to install: the service, its store, and a demo shop with
+an inbox that shows the webhooks it gets. The shop offers four methods, and none
+verifies anybody: the sandbox, a bank that pretends (OpenID Connect), the camera
+with an estimator that pretends, and a wallet that pretends (OpenID4VP). On the
+pages of the bank, the estimator and the wallet you choose what they answer.
+
+There is a publisher with its keys, two integrations for the sandbox, one for
+each other method, and one with all of them, where whoever was verified can make a
+passkey and go on with it the next time. They stay the same as long as the data
+directory does.
+
+--methods adds methods of your own. FILE is TOML, with [[methods]] as "verge serve
+--example" shows. Each method gets an integration and a choice in the shop.
+
+The service is at http://localhost, because passkeys need a name. If --addr names
+another host, it is there. Rate limits are those of production. SIGTERM or Ctrl-C drains and exits with 0.
+
+Examples:
+
+    verge dev
+    verge dev --webhook-url http://localhost:3000/webhooks
+    verge dev --methods methods.toml
+    verge dev --addr 127.0.0.1:0 --demo-addr 127.0.0.1:0 --kv memory --ready-file ready.json`
+}
+
+func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
+	runs := config.Engine{Name: c.Engine, Module: c.Module, Cache: moduleCache(c.Data)}
+	if err := runs.Check(); err != nil {
+		return usagef("--%w", err)
+	}
+	at, err := c.store()
+	if err != nil {
+		return usageError{err}
+	}
+	readyFiles := []string{filepath.Join(c.Data, statusFile)}
+	if c.ReadyFile != "" {
+		readyFiles = append(readyFiles, c.ReadyFile)
+	}
+	if err := runs.Load(&p.System); err != nil {
+		return fmt.Errorf("engine %s: %w", c.Engine, err)
+	}
+	pl, err := c.plan(p)
+	if err != nil {
+		return err
+	}
+	var open devListeners
+	if err := open.listen(c); err != nil {
+		return err
+	}
+	defer open.close()
+
+	if err := p.FS.MkdirAll(c.Data, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w: choose another one with --data", err)
+	}
+	ring, err := loadKeyring(p.FS, c.Data, p.Random, p.Now())
+	if err != nil {
+		return err
+	}
+	ready := readyFile{
+		BaseURL: browserURL(open.public, c.Addr), DemoURL: httpURL(open.demo),
+		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
+		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
+	}
+	ready.ConsoleURL = ready.BaseURL + core.ConsolePath
+	if ready.WebhookURL == "" {
+		ready.WebhookURL = ready.DemoURL + "/webhooks"
+	}
+	seeds, methods, err := c.methods(p, &pl, &ready)
+	if err != nil {
+		return err
+	}
+
+	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL)
+	if err := site.Validate(methods, true); err != nil {
+		return usagef("--webhook-url: %w", err)
+	}
+	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {
+		return usagef("--webhook-url: no event would ever reach it: %w", err)
+	}
+
+	logs, closeLogs, err := c.openLog(p)
+	if err != nil {
+		return err
+	}
+	defer closeLogs()
+	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
+	pl.Core.BaseURL, pl.Core.OperatorToken = ready.BaseURL, seeds.OperatorToken
+	pl.Core.Partitions = at.Partitions()
+	pl.Store, pl.Engine, pl.Keyring = at.ForOwner(seeds.PublisherID), runs, ring
+	pl.public, pl.admin, pl.ops = open.public, open.admin, open.ops
+	pl.log, pl.usageEach = log, time.Second // so that the console counts a session when its user comes back
+	in, err := assemble(ctx, pl)
+	if err != nil {
+		return err
+	}
+	// Whoever holds the store is the one whose ready files count; those of a
+	// process that was killed go before anybody could take them for ours.
+	for _, path := range readyFiles {
+		if err := p.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
+		}
+	}
+	now := p.Now().UTC().Truncate(time.Second)
+	if err := seeds.plant(ctx, in.Directory(), site, now, log); err != nil {
+		return errors.Join(fmt.Errorf("seeding: %w", err), in.Close())
+	}
+
+	shop := newDemoServer(demo.New(demo.Config{
+		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,
+		SecretKey: seeds.SecretKey, WebhookSecret: seeds.WebhookSecret,
+		Offers:       seeds.offers(methods, ready.Integrations),
+		SignIn:       open.signIn(ready),
+		Counterparts: seeds.counterparts(),
+		Log:          log, Now: p.Now, Random: p.Random,
+	}), log)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		if err := shop.Serve(open.demo); !errors.Is(err, http.ErrServerClosed) {
+			cancel(fmt.Errorf("demo shop: %w", err))
+		}
+	}()
+	served := make(chan error, 1)
+	go func() {
+		served <- in.Run(ctx)
+		cancel(nil) // if nobody asked it to stop, it failed, and the rest stops too
+	}()
+
+	// The listeners accept already, so a client that reads the ready file gets an answer.
+	for _, path := range readyFiles {
+		if err := ready.write(p.FS, path); err != nil {
+			cancel(fmt.Errorf("ready file: %w", err))
+		}
+	}
+	if ctx.Err() == nil {
+		p.welcome(ready, c, open.exposed())
+	}
+	<-ctx.Done()
+	for _, path := range readyFiles {
+		p.FS.Remove(path)
+	}
+	err = <-served
+	// The shop ends last, because its inbox receives the webhooks that are still under way.
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer done()
+	err = errors.Join(err, shop.Shutdown(stop))
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// store returns the store that --kv names.
+func (c *devCmd) store() (kvadapters.Address, error) {
+	if c.KV == "bolt" {
+		return kvadapters.Address{Kind: kvadapters.Bolt, Path: filepath.Join(c.Data, storeFile)}, nil
+	}
+	at, err := kvadapters.ParseAddress(c.KV)
+	if err != nil {
+		return at, fmt.Errorf("--%w; dev has bolt, in its data directory, and miniredis as well", err)
+	}
+	return at, nil
+}
+
+// devListeners are bound before anything else is made, so that URLs have the addresses that were
+// really taken.
+type devListeners struct{ public, demo, admin, ops net.Listener }
+
+func (l *devListeners) listen(c *devCmd) (err error) {
+	for _, open := range []struct {
+		l    *net.Listener
+		addr string
+		flag string
+	}{
+		{&l.public, c.Addr, "--addr"},
+		{&l.demo, c.DemoAddr, "--demo-addr"},
+		{&l.admin, c.AdminAddr, "--admin-addr"},
+		{&l.ops, c.OpsAddr, "--ops-addr"},
+	} {
+		if err := config.CheckAddress(open.addr); err != nil {
+			l.close()
+			return usagef("%s: %w", open.flag, err)
+		}
+		if *open.l, err = listen(open.addr, open.flag); err != nil {
+			l.close()
+			return err
+		}
+	}
+	if err := checkLocalhost(l.public); err != nil {
+		l.close()
+		return err
+	}
+	return nil
+}
+
+// close closes the listeners when dev ends before it serves. Closing twice does no harm.
+func (l *devListeners) close() {
+	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
+		if open != nil {
+			open.Close()
+		}
+	}
+}
+
+// signIn returns a function that creates a link which signs one browser in to the console as the operator.
+// The demo shop has a page that makes one for each visit, so that the address in the terminal works at any
+// time. It is nil, and the page does not exist, if another machine can reach any of the addresses.
+func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, error) {
+	if len(l.exposed()) > 0 {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken,
+			// A drain would wait for a connection that is kept.
+			HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+				Timeout: 5 * time.Second}})
+		if err != nil {
+			return "", err
+		}
+		link, err := client.CreateLink(ctx, admin.LinkRequest{Name: "verge dev", Role: operate.RoleOperator})
+		if err != nil {
+			return "", err
+		}
+		return link.Link, nil
+	}
+}
+
+// logPath returns where the log goes, "-" for standard error.
+func (c *devCmd) logPath() string {
+	if c.LogFile == "" {
+		return filepath.Join(c.Data, logFile)
+	}
+	return c.LogFile
+}
+
+func (c *devCmd) openLog(p *program) (io.Writer, func() error, error) {
+	path := c.logPath()
+	if path == "-" {
+		return p.stderr, func() error { return nil }, nil
+	}
+	file, err := p.FS.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("log: %w; choose another file with --log-file", err)
+	}
+	return file, file.Close, nil
+}
+
+// exposed lists the addresses that other machines may reach.
+func (l *devListeners) exposed() (addrs []string) {
+	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
+		if addr := open.Addr().String(); !config.IsLoopback(addr) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// moduleCache returns the directory for compiled modules within a data directory.
+func moduleCache(dir string) string { return filepath.Join(dir, "modules") }
+
+func newDemoServer(site *demo.Site, log *slog.Logger) *http.Server {
+	s := &http.Server{
+		Handler:           site,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	s.RegisterOnShutdown(site.Close)
+	return s
+}

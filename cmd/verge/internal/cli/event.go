@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/verge-id/verge/core/operate"
+)
+
+type eventTriggerCmd struct {
+	Type        string `arg:"" help:"Type of the event: started, completed, failed, expired or cancelled."`
+	Integration string `required:"" placeholder:"UUID" help:"The integration whose webhook gets it."`
+	JSON        bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge event trigger --help`.
+func (eventTriggerCmd) Help() string {
+	return `Sends the receiver an event marked as a test, signed and delivered as real events
+are, and shows the request, the answer and what it means. It is sent once. The
+exit code is 0 if the receiver took it, 1 if not.
+
+Examples:
+
+    verge event trigger completed --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9
+    verge event trigger verification.failed --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 --json`
+}
+
+func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
+	if err := checkEventType(c.Type); err != nil {
+		return err
+	}
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	sent, err := client.SendTestEvent(ctx, c.Integration, eventType(c.Type))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printJSON(p, sent)
+	} else {
+		printExchange(p, sent)
+	}
+	if err == nil && !sent.Delivered {
+		err = saidError{}
+	}
+	return err
+}
+
+// eventTypes are the types of events without their prefix.
+var eventTypes = []string{"started", "completed", "failed", "expired", "cancelled"}
+
+// checkEventType returns an error that names the type which was probably meant.
+func checkEventType(given string) error {
+	short := strings.TrimPrefix(given, typePrefix)
+	if slices.Contains(eventTypes, short) {
+		return nil
+	}
+	hint := ""
+	for _, t := range eventTypes {
+		if short != "" && near(t, short) {
+			hint = fmt.Sprintf("; did you mean %s?", t)
+		}
+	}
+	return usagef("there is no such event type: %q%s; the types are %s", given, hint,
+		strings.Join(eventTypes, ", "))
+}
+
+func printExchange(p *program, x *operate.Exchange) {
+	fmt.Fprintf(p.stdout, "POST %s\n", oneLine(x.URL))
+	for _, name := range slices.Sorted(maps.Keys(x.RequestHeader)) {
+		fmt.Fprintf(p.stdout, "%s: %s\n", name, oneLine(x.RequestHeader[name]))
+	}
+	fmt.Fprintf(p.stdout, "\n%s\n\n", oneLine(x.RequestBody))
+	if x.Status == 0 {
+		fmt.Fprintf(p.stdout, "No answer after %s: %s.\n", took(x.TookMS), x.Cause)
+	} else {
+		fmt.Fprintf(p.stdout, "Answer after %s: %d\n", took(x.TookMS), x.Status)
+	}
+	if x.Body != "" {
+		more := ""
+		if x.Cut {
+			more = " …"
+		}
+		fmt.Fprintf(p.stdout, "%s%s\n", oneLine(x.Body), more)
+	}
+	fmt.Fprintf(p.stdout, "\n%s\n", x.Words)
+}

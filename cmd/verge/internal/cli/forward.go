@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/webhook"
+)
+
+// secretKeyVariable has the publisher's secret key. A flag would show it to everybody who lists processes.
+const secretKeyVariable = "VERGE_SECRET_KEY"
+
+type listenCmd struct {
+	Forward     string       `required:"" placeholder:"URL" help:"Where to post each event, such as http://localhost:3000/hook."`
+	URL         string       `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"The service. Default: the \"verge dev\" which runs here."`
+	Integration string       `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
+	KeyFile     string       `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
+	ReadyFile   string       `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
+	Since       config.Delay `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
+}
+
+// Help is shown by `verge listen --help`.
+func (listenCmd) Help() string {
+	return `Posts the test events of an integration to a receiver on this machine, until it is
+stopped. It asks the service's API with a secret key, so nobody has to reach this
+machine. "verge event trigger" and the console's test console send test events. The
+integration needs a webhook URL for that; it does not matter what answers there.
+
+It signs the events with a secret of its own, which it prints. That one is the same
+each time for the same key and integration. The webhook secret of the integration is
+not used and not known here. Events lack external_user_id and publisher_state.
+
+The service holds each request until there is an event, for 20 s at most. If it does
+not answer, or restarts, the next request asks for what has come since, and loses no
+event. What the receiver does not take is not sent again.
+
+Examples:
+
+    verge listen --forward http://localhost:3000/hook
+    VERGE_SECRET_KEY=svc_sk_… verge listen --forward http://localhost:3000/hook \
+      --url https://verify.example.com --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+}
+
+func (c *listenCmd) Run(ctx context.Context, p *program) error {
+	l, err := c.listener(p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "Listening to test events of %s at %s, and posting them to %s.\n"+
+		"Your receiver's webhook secret, for these events alone:\n", l.integration, l.base, l.forward)
+	fmt.Fprintln(p.stdout, l.secret)
+	return l.run(ctx, time.Duration(c.Since))
+}
+
+func (c *listenCmd) listener(p *program) (*listener, error) {
+	l := &listener{base: strings.TrimSuffix(c.URL, "/"), integration: c.Integration, forward: c.Forward,
+		now: p.Now, out: p.stderr, seen: map[string]time.Time{}, sleep: sleep,
+		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}}
+	key, _, err := p.SecretIn(secretKeyVariable)
+	if err != nil {
+		err = usagef("%s: %w", secretKeyVariable, err)
+	}
+	if c.KeyFile != "" {
+		key, err = p.ownSecret("--key-file", c.KeyFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.base == "" {
+		ready, err := readReady(p.FS, c.ReadyFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, noDev(c.ReadyFile, "--url URL (VERGE_URL)")
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+		l.base = ready.BaseURL
+		if key == "" {
+			key = ready.SecretKey
+		}
+		if l.integration == "" {
+			l.integration = ready.IntegrationID
+		}
+	}
+	if l.key = key; l.key == "" {
+		return nil, usagef("no secret key: set VERGE_SECRET_KEY or give --key-file")
+	}
+	if l.integration == "" {
+		return nil, usagef("no integration: give --integration or set VERGE_INTEGRATION")
+	}
+	for flag, address := range map[string]string{"--url": l.base, "--forward": l.forward} {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, usagef("%s: %q is not a URL like http://localhost:3000/hook", flag, address)
+		}
+		if flag == "--url" && u.Scheme == "http" && !config.IsLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+			return nil, usagef("--url: %q would send the secret key in the clear: use https", address)
+		}
+	}
+	l.secret = listenSecret(l.key, l.integration)
+	return l, nil
+}
+
+// listenSecret is the secret that events are signed with here. Only a holder of the key can make it. The key
+// cannot be found from it.
+func listenSecret(key, integration string) string {
+	h := hmac.New(sha256.New, []byte(key))
+	h.Write([]byte("verge listen " + integration))
+	return "whsec_" + hex.EncodeToString(h.Sum(nil))
+}
+
+// overlap is how much earlier than the latest event the next question begins (contract 49).
+const overlap = 5 * time.Minute
+
+// mostOfEvents limits an answer of the service. It has 500 events at most.
+const mostOfEvents = 4 << 20
+
+const (
+	// preferWait is for how many seconds the service may hold a question. It holds none for longer.
+	preferWait = 20
+	// askTime bounds a question, which the service may hold and then needs time to answer.
+	askTime = (preferWait + 25) * time.Second
+	// askEach is the least time between two questions, where a service answers them at once. The limit of a
+	// key allows twice as many.
+	askEach = time.Second
+	// lostMost is the longest pause between two questions to a service that does not answer.
+	lostMost = 15 * time.Second
+	// postTime bounds the answer of the developer's receiver.
+	postTime = 30 * time.Second
+)
+
+// sleep waits for that time or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// listener asks for test events and posts them.
+type listener struct {
+	base, key, integration, forward, secret string
+
+	http  *http.Client
+	now   func() time.Time
+	sleep func(context.Context, time.Duration)
+	out   io.Writer
+
+	since time.Time            // where the next question begins
+	tag   string               // of the service's last answer from there on; "": there was none
+	seen  map[string]time.Time // the events since then, by id, and when they were created
+
+	failures int // since the service last answered
+}
+
+// run goes on until ctx ends or the service refuses for good.
+func (l *listener) run(ctx context.Context, back time.Duration) error {
+	for {
+		asked := l.now()
+		pause, err := l.turn(ctx, back)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && pause == 0:
+			return err
+		case err != nil:
+			if l.failures++; l.failures == 1 {
+				fmt.Fprintf(l.out, "The service does not answer: %v. Asking again until it does.\n", err)
+			}
+			pause = max(pause, min(askEach<<min(l.failures-1, 10), lostMost))
+		}
+		// A question that the service held needs no pause.
+		if pause = max(pause, askEach-l.now().Sub(asked)); pause > 0 {
+			l.sleep(ctx, pause)
+		}
+	}
+}
+
+// turn asks once and posts what is new. If it fails and pause is not zero, the same may work after that time.
+func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Duration, err error) {
+	first := l.since.IsZero()
+	since := l.since
+	if first {
+		since = l.now().Add(24 * time.Hour) // no event: the service only says what time it is
+	}
+	answer, pause, err := l.ask(ctx, since)
+	if err != nil {
+		return pause, err
+	}
+	if l.failures > 0 {
+		fmt.Fprintln(l.out, "The service answers again.")
+		l.failures = 0
+	}
+	if answer.unchanged {
+		return 0, nil
+	}
+	if first {
+		l.since = answer.Now.Add(-back)
+		return 0, nil
+	}
+	for _, body := range answer.Events {
+		var e webhook.Event
+		if err := json.Unmarshal(body, &e); err != nil {
+			return 0, fmt.Errorf("the service's answer has an event that cannot be read: %w", err)
+		}
+		created, err := time.Parse(time.RFC3339, e.CreatedAt)
+		if err != nil {
+			return 0, fmt.Errorf("the service's answer has an event without a time: %w", err)
+		}
+		if _, known := l.seen[e.ID]; !known {
+			l.seen[e.ID] = created
+			l.post(ctx, e, body)
+		}
+		// All events up to here are known, so the next question may begin later.
+		next := created.Add(-overlap)
+		if answer.More {
+			next = created
+		}
+		if next.After(l.since) {
+			l.since, answer.tag = next, "" // it was for another question
+		}
+	}
+	l.tag = answer.tag
+	for id, created := range l.seen {
+		if created.Before(l.since) {
+			delete(l.seen, id)
+		}
+	}
+	return 0, nil
+}
+
+type testEvents struct {
+	Events []json.RawMessage `json:"events"`
+	Now    time.Time         `json:"now"`
+	More   bool              `json:"more"`
+
+	unchanged bool // the list is the one that l.tag stands for
+	tag       string
+}
+
+func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents, pause time.Duration,
+	err error) {
+	query := url.Values{"integration_id": {l.integration},
+		"since": {since.UTC().Format("2006-01-02T15:04:05.000Z")}}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", l.base+api.TestsPath+"?"+query.Encode(), nil)
+	if err != nil {
+		return answer, 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+l.key)
+	req.Header.Set("Prefer", "wait="+strconv.Itoa(preferWait))
+	if l.tag != "" {
+		req.Header.Set("If-None-Match", l.tag)
+	}
+	resp, err := l.http.Do(req)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // without the address, which is long
+	}
+	if err != nil {
+		return answer, askEach, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostOfEvents))
+	if err != nil {
+		return answer, askEach, err
+	}
+	if resp.StatusCode == http.StatusNotModified {
+		return testEvents{unchanged: true}, 0, nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		var refusal struct {
+			Code    string `json:"code"`
+			Message string `json:"error"`
+		}
+		if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {
+			refusal.Code, refusal.Message = resp.Status, "this is no answer of Verge's API"
+		}
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
+			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+			pause = max(time.Duration(min(seconds, 60))*time.Second, askEach)
+		}
+		return answer, pause, fmt.Errorf("%s: %s", oneLine(refusal.Code), oneLine(refusal.Message))
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return answer, 0, fmt.Errorf("the service's answer cannot be read: %w", err)
+	}
+	answer.tag = resp.Header.Get("Etag")
+	return answer, 0, nil
+}
+
+// maxReason is how much of a receiver's response is read for its reason.
+const maxReason = 1 << 10
+
+// reasonOf returns the first line of a response that rejects an event, since receivers put the reason there.
+func reasonOf(resp *http.Response) string {
+	if resp.StatusCode < 300 {
+		return ""
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
+	for line := range strings.Lines(strings.ToValidUTF8(string(body), "")) {
+		if line = strings.TrimSpace(oneLine(line)); line != "" {
+			return ": " + cut(line, 200)
+		}
+	}
+	return ""
+}
+
+// post gives an event to the receiver, once.
+func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
+	said := ""
+	ctx, cancel := context.WithTimeout(ctx, postTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", l.forward, bytes.NewReader(body))
+	if err == nil {
+		for name, value := range webhook.Headers(l.secret, l.now(), body) {
+			req.Header.Set(name, value)
+		}
+		var resp *http.Response
+		if resp, err = l.http.Do(req); err == nil {
+			said = resp.Status + reasonOf(resp)
+			resp.Body.Close()
+		}
+	}
+	if err != nil {
+		said = "no answer: " + err.Error()
+	}
+	fmt.Fprintf(l.out, "%s %s  %s\n", oneLine(e.Type), oneLine(e.ID), oneLine(said))
+}

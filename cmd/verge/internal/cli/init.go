@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/template"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/uuid"
+
+	_ "embed"
+)
+
+type initCmd struct {
+	Dir     string `arg:"" optional:"" default:"/etc/verge" type:"path" help:"Directory for the files. It is made if it is missing. Default: ${default}."`
+	BaseURL string `name:"base-url" default:"https://verify.example.com" placeholder:"URL" help:"Where users and publishers will reach the service."`
+	Data    string `type:"path" placeholder:"DIR" help:"Directory of the store's file. Default: /var/lib/verge for /etc/verge, else DIR/data."`
+	Group   string `placeholder:"GROUP" help:"The group of the user that the server will run as. It may read the files, and you own them."`
+}
+
+// Help is shown by "verge init --help".
+func (initCmd) Help() string {
+	return `Makes what a first server needs: a key ring, an operator token, a webhook secret,
+and a configuration that names them and says what to change. It replaces no file:
+if one of them is there, the command makes none and says which.
+
+Without --group, you alone can read the files, so the server has to run as you.
+With --group, they have mode 0640. The server accepts that if root owns them, so
+run the command as root.
+
+Examples:
+
+    verge init --group verge --base-url https://verify.example.com
+    verge init ./first                # to try it as yourself`
+}
+
+//go:embed first.toml
+var firstConfig string
+
+var firstTemplate = template.Must(template.New("first.toml").
+	Funcs(template.FuncMap{"quote": strconv.Quote}).Parse(firstConfig))
+
+// firstFile is a file that init makes.
+type firstFile struct {
+	name, what string
+	content    []byte
+}
+
+func (c *initCmd) Run(p *program) error {
+	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
+	for _, wrong := range (core.Config{BaseURL: c.BaseURL, Test: true}).Validate() {
+		if wrong.Member == "BaseURL" { // a server would refuse it; the other members come later
+			return usagef("--base-url: %s", wrong.Text)
+		}
+	}
+	gid := -1
+	if c.Group != "" {
+		var err error
+		if gid, err = groupID(c.Group); err != nil {
+			return usagef("--group: %w", err)
+		}
+		if os.Getuid() != 0 {
+			return usagef("--group: run it as root: a server accepts secrets that a group may read " +
+				"if root owns them")
+		}
+	}
+	if c.Data == "" {
+		c.Data = filepath.Join(c.Dir, "data")
+		if c.Dir == "/etc/verge" {
+			c.Data = "/var/lib/verge"
+		}
+	}
+	files, err := c.files(p)
+	if err != nil {
+		return err
+	}
+	var there []string
+	for _, f := range files {
+		if _, err := p.FS.Stat(filepath.Join(c.Dir, f.name)); err == nil {
+			there = append(there, filepath.Join(c.Dir, f.name))
+		}
+	}
+	if there != nil {
+		return fmt.Errorf("%s: there already, and nothing was made or changed; "+
+			"name another directory, or move what is there", strings.Join(there, ", "))
+	}
+	if err := c.write(p, files, gid); err != nil {
+		return err
+	}
+	c.say(p, files)
+	return nil
+}
+
+// files returns what to write.
+func (c *initCmd) files(p *program) ([]firstFile, error) {
+	ring, err := token.GenerateKeyring(p.Random, p.Now())
+	if err != nil {
+		return nil, err
+	}
+	ringJSON, err := ring.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	random := make([]byte, 32)
+	if _, err := io.ReadFull(p.Random, random); err != nil {
+		return nil, err
+	}
+	secret, err := integration.GenerateSecret(p.Random)
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.New(p.Random)
+	if err != nil {
+		return nil, err
+	}
+	var config strings.Builder
+	err = firstTemplate.Execute(&config, map[string]string{
+		"BaseURL": c.BaseURL, "KV": "bolt:" + filepath.Join(c.Data, "verge.db"),
+		"Keyring": filepath.Join(c.Dir, "keyring.json"), "Token": filepath.Join(c.Dir, "operator-token"),
+		"Secret": filepath.Join(c.Dir, "webhook-secret"), "Integration": id, "Dir": c.Dir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []firstFile{
+		{"keyring.json", "the key ring, which makes every token: keep a copy in a safe place", ringJSON},
+		{"operator-token", "your credential for the operators' commands and the console",
+			fmt.Appendf(nil, "%x\n", random)},
+		{"webhook-secret", "signs webhooks: give it to the publisher", []byte(secret + "\n")},
+		{"verge.toml", "the configuration, without any secret", []byte(config.String())},
+	}, nil
+}
+
+// write makes the directories and the files. If it fails, it removes the files that it has made.
+func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
+	var made []string
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, name := range made {
+			p.FS.Remove(name)
+		}
+		if errors.Is(err, syscall.EROFS) {
+			err = config.WithAdvice(err)
+		}
+		if errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf(
+				"%w: run it as root, or name a directory of your own, as in `verge init ./first`", err)
+		}
+	}()
+	if err := p.FS.MkdirAll(c.Dir, 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o600)
+	if gid >= 0 {
+		mode = 0o640
+	}
+	for _, f := range files {
+		name := filepath.Join(c.Dir, f.name)
+		if err := config.WritePrivate(p.FS, name, f.content); err != nil {
+			return err
+		}
+		made = append(made, name)
+		if gid >= 0 {
+			if err := errors.Join(p.FS.Chown(name, os.Getuid(), gid), p.FS.Chmod(name, mode)); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := p.FS.Stat(c.Data); err == nil {
+		return nil
+	}
+	// With a group, the server runs as another user, who must be able to write here.
+	dataMode := os.FileMode(0o700)
+	if gid >= 0 {
+		dataMode = 0o770
+	}
+	if err := p.FS.MkdirAll(c.Data, dataMode); err != nil {
+		return err
+	}
+	if gid >= 0 {
+		return errors.Join(p.FS.Chown(c.Data, os.Getuid(), gid), p.FS.Chmod(c.Data, dataMode))
+	}
+	return nil
+}
+
+// say tells what was made and what comes next.
+func (c *initCmd) say(p *program, files []firstFile) {
+	mode := "mode 0600, for you alone"
+	if c.Group != "" {
+		mode = "mode 0640, for you and the group " + c.Group
+	}
+	fmt.Fprintf(p.stdout, "Made in %s (%s):\n", c.Dir, mode)
+	for _, f := range files {
+		fmt.Fprintf(p.stdout, "  %-15s %s\n", f.name, f.what)
+	}
+	config := filepath.Join(c.Dir, "verge.toml")
+	fmt.Fprintf(p.stdout, `The store's file will be in %[3]s.
+
+Next:
+  %[1]s serve --config %[2]s --check     # says what is wrong, and changes nothing
+  %[1]s serve --config %[2]s &           # serves in mode test: the sandbox verifies no user
+  export VERGE_ADMIN_URL=http://127.0.0.1:8081 VERGE_OPERATOR_TOKEN_FILE=%[4]s
+  %[1]s key create --publisher pub_first       # while it serves; the key is shown once
+  %[1]s integration list
+
+You sign in to the console, %[5]s/console, with the operator token.
+Then change %[2]s: it says what production needs.
+Under systemd, the unit goes to /etc/systemd/system/verge.service, with
+  ExecStart=%[6]s serve --config %[2]s
+`, p.name, config, c.Data, filepath.Join(c.Dir, "operator-token"), strings.TrimSuffix(c.BaseURL, "/"),
+		ownPath())
+}
+
+// ownPath is the path of this program.
+func ownPath() string {
+	if path, err := os.Executable(); err == nil {
+		return path
+	}
+	return "/usr/local/bin/verge"
+}
+
+// groupID returns the number of a group that is named or is a number.
+func groupID(group string) (int, error) {
+	if n, err := strconv.ParseUint(group, 10, 31); err == nil {
+		return int(n), nil
+	}
+	found, err := user.LookupGroup(group)
+	if err != nil {
+		return 0, fmt.Errorf("there is no group %q; `useradd --system %s` makes a user and a "+
+			"group of that name",
+			group, group)
+	}
+	return strconv.Atoi(found.Gid)
+}

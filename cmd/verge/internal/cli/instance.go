@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/bolt"
+)
+
+// plan is a checked configuration, and what a running service needs beside it.
+type plan struct {
+	config.Plan
+
+	public, admin, ops net.Listener // nil admin or ops: none
+
+	tracer trace.TracerProvider // nil: there is none
+
+	usageEach time.Duration // between two records of usage; zero: edge's
+
+	log    *slog.Logger
+	now    func() time.Time
+	random io.Reader
+}
+
+// boltDisk is the disk of a bolt store. Tests replace it by one that fails.
+var boltDisk bolt.Disk
+
+// instance is a service and the modules that its engine runs.
+type instance struct {
+	*edge.Service
+	modules *modules.Switch
+}
+
+// assemble opens the store and puts the instance together. The caller must call Run or Close.
+func assemble(ctx context.Context, s plan) (*instance, error) {
+	store, closeStore, err := s.Store.Open(ctx, kvadapters.OpenConfig{Now: s.now, Disk: boltDisk})
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	runs := modules.NewSwitch(s.Engine.Config())
+	file, _ := store.(*bolt.Store)
+	copies := &backups{store: file, at: s.Store, log: s.log, now: s.now}
+	service, err := edge.Open(ctx, edge.Config{
+		Core:    s.Core,
+		Store:   edge.Store{KV: store, Shared: s.Store.Shared(), Close: closeStore},
+		Engine:  runs.Open,
+		Keyring: s.Keyring, KeyringFile: s.KeyringFile,
+		Egress: s.Egress, Server: s.Server, StoreBudget: s.Budget, Sign: s.Signer.Sign,
+		UsageEach: s.usageEach,
+		Public:    s.public, Admin: s.admin, Ops: s.ops,
+		AdminEndpoints: map[string]edge.AdminEndpoint{modules.Path: runs.AdminEndpoint(),
+			admin.BackupPath: copies.adminEndpoint()},
+		Log: s.log, Now: s.now, Random: s.random, Tracer: s.tracer,
+	})
+	var few *edge.PartitionsError
+	if errors.As(err, &few) {
+		return nil, usageError{err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &instance{service, runs}, nil
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
+)
+
+type keyCreateCmd struct {
+	Publisher   string          `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
+	Integration string          `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
+	Expires     config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
+	JSON        bool            `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge key create --help`.
+func (keyCreateCmd) Help() string {
+	return `The key is printed once. The server keeps only its hash. A publisher can have
+several keys, so to rotate one, create the next, deploy it, and revoke the old
+one.
+
+Examples:
+
+    verge key create --publisher pub_example --expires 90d
+    verge key create --publisher pub_example --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9`
+}
+
+func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	ask := admin.KeyRequest{PublisherID: c.Publisher, IntegrationID: c.Integration}
+	if c.Expires != 0 {
+		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
+	}
+	created, err := client.CreateKey(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, created)
+	}
+	// The key is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, created.Key)
+	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
+		created.Info.ID, keyEnd(created.Info.Key, p.Now()))
+	return nil
+}
+
+type keyListCmd struct {
+	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
+	JSON      bool   `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *keyListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	keys, err := client.Keys(ctx, c.Publisher)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, keys)
+	}
+	return printTable(p, keyHeads, keyRows(keys, p.Now()))
+}
+
+// keyHeads fits a terminal. OF is the integration of a public key, and the publisher of a secret one.
+const keyHeads = "KEY|TEXT|CREATED|STATE|OF"
+
+func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
+	for _, k := range keys {
+		prefix, of := integration.SecretPrefix, k.PublisherID
+		if k.Public() {
+			prefix, of = integration.PublicPrefix, k.IntegrationID
+		}
+		state := "active"
+		if k.Revoked != nil || k.Expires != nil {
+			state = keyEnd(k.Key, now)
+		}
+		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, words.When(k.Created), state, of})
+	}
+	return rows
+}
+
+// keyEnd says whether a key can be used, and for how long.
+func keyEnd(k integration.Key, now time.Time) string {
+	switch {
+	case k.Revoked != nil:
+		return "revoked " + words.When(*k.Revoked)
+	case k.Expires == nil:
+		return "never expires"
+	case k.Active(now):
+		return "expires " + words.When(*k.Expires)
+	}
+	return "expired " + words.When(*k.Expires)
+}
+
+type keyRevokeCmd struct {
+	ID   string `arg:"" help:"Id of the key, key_…, as \"verge key list\" shows it."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	k, err := client.RevokeKey(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, k)
+	}
+	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.Now()))
+	return nil
+}

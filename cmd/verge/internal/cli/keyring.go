@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+)
+
+type keyringGenerateCmd struct {
+	File string `arg:"" help:"Where to write the ring. It must not exist yet."`
+}
+
+// Help is shown by `verge keyring generate --help`.
+func (keyringGenerateCmd) Help() string {
+	return `The ring seals every session and token. Whoever has it can forge them all, so
+keep it like a TLS private key. Back it up: without it every session under way is
+lost, and every webhook secret has to be set again.
+
+Example:
+
+    verge keyring generate /etc/verge/keyring.json`
+}
+
+func (c *keyringGenerateCmd) Run(p *program) error {
+	if _, err := p.FS.Stat(c.File); err == nil {
+		return fmt.Errorf("%s is there already and is left as it is; "+
+			"`verge keyring rotate %s` puts a fresh key into it", c.File, c.File)
+	}
+	ring, err := token.GenerateKeyring(p.Random, p.Now())
+	if err != nil {
+		return err
+	}
+	if err := writeKeyring(p, c.File, ring); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "Wrote %s with key %s (mode 0600).\n", c.File, ring.Keys[0].ID)
+	return nil
+}
+
+type keyringRotateCmd struct {
+	File    string       `arg:"" help:"The ring."`
+	SealsIn config.Delay `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
+}
+
+// Help is shown by `verge keyring rotate --help`.
+func (keyringRotateCmd) Help() string {
+	return `The new key waits before it seals, so that every instance has read it before the
+first token is sealed with it. Bring the file to every host within that time.
+Running servers read it by themselves. Sessions and tokens that older keys sealed
+stay valid for as long as those keys are in the ring.
+
+An instance that gets the file too late is not ready until it has it: /readyz,
+its log and the metric verge_keyring_missing_keys say so.
+
+Examples:
+
+    verge keyring rotate /etc/verge/keyring.json
+    verge keyring rotate --seals-in 15m keyring.json     # time to copy it by hand`
+}
+
+func (c *keyringRotateCmd) Run(p *program) error {
+	ring, err := config.ReadKeyring(p.FS, c.File)
+	if err != nil {
+		return err
+	}
+	if c.SealsIn > sealsInMost {
+		return usagef("--seals-in: %s is too long; it must be at most 30d", c.SealsIn)
+	}
+	if err := ring.Rotate(p.Random, p.Now(), time.Duration(c.SealsIn)); err != nil {
+		return err
+	}
+	if err := writeKeyring(p, c.File, ring); err != nil {
+		return err
+	}
+	if time.Duration(c.SealsIn) < keyset.Settle {
+		fmt.Fprintf(p.stdout,
+			"Key %s seals %s after the first running server has read %s. Bring the file to "+
+				"every instance at once: one that gets it later is not ready until then. To have "+
+				"time for that, leave --seals-in out.\n"+
+				"Key %s opens what it sealed for as long as it is in the ring.\n",
+			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; "+
+		"running servers read it by themselves.\n"+
+		"Key %s seals until then, and opens what it sealed for as long as it is in the ring.\n",
+		ring.Keys[0].ID, words.When(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
+	return nil
+}
+
+// sealsInMost catches a mistyped time, which would put a rotation off for ever.
+const sealsInMost = config.Delay(30 * 24 * time.Hour)
+
+type keyringRetireCmd struct {
+	File  string          `arg:"" help:"The ring."`
+	Key   string          `arg:"" help:"Id of the key, as \"verge keyring list\" shows it."`
+	Life  config.Duration `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: what it is if the configuration does not say."`
+	Force bool            `help:"Retire it all the same. Sessions that it authenticates are lost."`
+}
+
+// Help is shown by `verge keyring retire --help`.
+func (keyringRetireCmd) Help() string {
+	return `The command refuses while anybody can still ask for a session that the key
+authenticates, or send an event again that the key sealed. That ends when the
+outcomes of the key's last sessions, and its last events that were given up, are
+forgotten. The servers seal webhook secrets again once a new key seals. The file
+keeps the id of a retired key, so that an instance that lacks the key does not
+count as one that lags behind. Bring the file to every instance.
+
+Example:
+
+    verge keyring retire /etc/verge/keyring.json 9f02ab31`
+}
+
+func (c *keyringRetireCmd) Run(p *program) error {
+	ring, err := config.ReadKeyring(p.FS, c.File)
+	if err != nil {
+		return err
+	}
+	kept := max(time.Duration(cmp.Or(c.Life, config.Duration(core.StandardOutcomeLife))), outbox.DeadLife)
+	if err := ring.Retire(c.Key, p.Now(), kept+retireMargin, c.Force); err != nil {
+		return err
+	}
+	if err := writeKeyring(p, c.File, ring); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "Key %s is gone from %s; a running server forgets it within seconds.\n", c.Key,
+		c.File)
+	return nil
+}
+
+// retireMargin is how much later than its key's replacement the last outcome or dead event of a key can begin
+// its time of being kept. It covers the life of a session, the retries of an event, and what a server seals
+// before it reads the rotated ring.
+const retireMargin = session.Life + 24*time.Hour
+
+type keyringListCmd struct {
+	File string `arg:"" help:"The ring."`
+	JSON bool   `help:"Print JSON."`
+}
+
+const keyringHeads = "KEY|FINGERPRINT|CREATED|SEALS FROM|UNTIL|NOW"
+
+// listedKey is everything about a key but the secret.
+type listedKey struct {
+	ID          string     `json:"id"`
+	Fingerprint string     `json:"fingerprint"`
+	Created     time.Time  `json:"created"`
+	SealsFrom   time.Time  `json:"seals_from"`
+	Replaced    *time.Time `json:"replaced,omitempty"`
+	Seals       bool       `json:"seals"` // now
+}
+
+func (c *keyringListCmd) Run(p *program) error {
+	ring, err := config.ReadKeyring(p.FS, c.File)
+	if err != nil {
+		return err
+	}
+	keys := []listedKey{}
+	for i, k := range ring.Keys {
+		listed := listedKey{ID: k.ID, Fingerprint: k.Fingerprint(), Created: k.Created,
+			SealsFrom: k.SealsFrom, Seals: i == ring.Sealing(p.Now())}
+		if k.SealsFrom.IsZero() { // written by an earlier release
+			listed.SealsFrom = k.Created
+		}
+		if !k.Replaced.IsZero() {
+			listed.Replaced = &k.Replaced
+		}
+		keys = append(keys, listed)
+	}
+	if c.JSON {
+		return printJSON(p, keys)
+	}
+	var rows [][]string
+	for _, k := range keys {
+		until, now := "-", "opens"
+		if k.Replaced != nil {
+			until = words.When(*k.Replaced)
+		}
+		switch {
+		case k.Seals:
+			now = "seals"
+		case k.SealsFrom.After(p.Now()):
+			now = "waits"
+		}
+		rows = append(rows, []string{k.ID, k.Fingerprint, words.When(k.Created), words.When(k.SealsFrom),
+			until, now})
+	}
+	return printTable(p, keyringHeads, rows)
+}
+
+func writeKeyring(p *program, path string, ring token.Keyring) error {
+	b, err := ring.Marshal()
+	if err != nil {
+		return err
+	}
+	return config.WritePrivate(p.FS, path, b)
+}
+
+// when writes a time as tables show it.

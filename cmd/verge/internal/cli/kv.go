@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/kvcheck"
+)
+
+type kvCheckCmd struct {
+	config.StoreFlags
+
+	Timeout config.Duration `default:"3m" help:"Give up, and clean up, after this time."`
+	JSON    bool            `name:"json" help:"Print JSON, all of it at the end."`
+}
+
+// Help is shown by `verge kv check --help`.
+func (kvCheckCmd) Help() string {
+	return `Proves on your own store what Verge relies on: that a write happens as a whole
+or not at all, that one of many contenders wins, that a read sees every write
+before it, and order, expiry, leases and rate counters. It measures round trips,
+expiry and clocks. It says what it could not prove, and what the servers'
+settings say about that. It takes about five seconds, or longer if the store is
+far away.
+
+The store may be in use. The check writes only in a scratch place of its own,
+beside Verge's data and within the same permissions, and removes it at the end,
+also after a failure or Ctrl-C. It sends some thousand small requests. With
+bolt:FILE it does not open the file: it makes a directory beside it, which shows
+what that disk can do.
+
+Exit codes: 0 all promises hold, 1 one does not or the store cannot be reached,
+2 the command line is wrong or names nothing that can be checked.
+
+Examples:
+
+    verge kv check redis://10.0.0.5:6379
+    verge kv check --config /etc/verge/verge.toml
+    VERGE_KV=rediss://verge:$(cat password)@redis.internal verge kv check --ca ca.crt --json`
+}
+
+func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
+	at, err := c.Read(&p.System)
+	if err != nil {
+		return usageError{err}
+	}
+	config := kvcheck.Config{Now: p.Now, Random: p.Random, Timeout: time.Duration(c.Timeout)}
+	if !c.JSON {
+		config.Progress = kvcheck.NewText(p.stdout)
+	}
+	r, err := kvcheck.Run(ctx, at, config)
+	var unusable *kvcheck.UnusableError
+	if errors.As(err, &unusable) && at.Shared() && !errors.Is(err, kv.ErrUnavailable) {
+		return usageError{unusable.Err} // no server was asked
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := printJSON(p, r); err != nil {
+			return err
+		}
+	}
+	if !r.OK {
+		return saidError{}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// listen opens addr; what names the flag or setting that holds it.
+func listen(addr, what string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use by another program: choose another port with %s "+
+			"(port 0 takes any free one)", addr, what)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s: no permission to listen there: a port below 1024 takes "+
+			"CAP_NET_BIND_SERVICE, which edge/deploy/systemd/port-443.conf adds to the unit; or choose a "+
+			"higher port with %s",
+			addr, what)
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err // without the address, which the message names already
+	}
+	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)
+}
+
+// httpURL is where a client on this machine reaches l.
+func httpURL(l net.Listener) string {
+	at := netip.MustParseAddrPort(l.Addr().String())
+	ip := at.Addr()
+	if ip.IsUnspecified() {
+		ip = ipv4Loopback
+	}
+	return "http://" + netip.AddrPortFrom(ip, at.Port()).String()
+}
+
+// browserURL is where a browser on this machine reaches l, which listens at addr. It is localhost for
+// 127.0.0.1, because passkeys need a host with a name.
+func browserURL(l net.Listener, addr string) string {
+	at := netip.MustParseAddrPort(l.Addr().String())
+	name, _, _ := net.SplitHostPort(addr)
+	if _, err := netip.ParseAddr(name); err == nil || name == "" {
+		if at.Addr() != ipv4Loopback {
+			return httpURL(l)
+		}
+		name = "localhost"
+	}
+	return fmt.Sprintf("http://%s:%d", strings.ToLower(name), at.Port())
+}
+
+// checkLocalhost returns an error if another program has the port of l on the other loopback address.
+// Browsers may take that one for localhost.
+func checkLocalhost(l net.Listener) error {
+	at := netip.MustParseAddrPort(l.Addr().String())
+	if at.Addr() != ipv4Loopback {
+		return nil
+	}
+	other := netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()).String()
+	free, err := net.Listen("tcp", other)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf(
+			"%s is in use by another program, which would get what browsers send to localhost: "+
+				"choose another port with --addr", other)
+	}
+	if err != nil {
+		return nil // there is no such address here
+	}
+	return free.Close()
+}
+
+var ipv4Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/testharness/kit"
+)
+
+// The first build takes minutes, so `make run` prints its steps with their time, and the output of a failed
+// step.
+func TestMake_PrintsSteps(t *testing.T) {
+	t.Parallel()
+	program := kit.Program(t, "make")
+	makefile, err := os.ReadFile("../../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule, compiler string
+		good           bool
+		want, not      string
+	}{
+		{"a step that works", "[ $1 = build ] && echo wasm > dist/verge.wasm; echo chatter; exit 0", true,
+			"  Building the WebAssembly module ... done in ", "chatter"},
+		{"a step that fails", "echo undefined: x >&2; exit 1", false,
+			"  Building the WebAssembly module ... failed\nundefined: x\n", "done in"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			dir := t.TempDir()
+			compiler := filepath.Join(dir, "compiler")
+			for name, text := range map[string]string{filepath.Join(dir, "Makefile"): string(makefile),
+				compiler: "#!/bin/sh\n[ $1 = env ] && exit 0\n" + c.compiler + "\n"} {
+				if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.MkdirAll(filepath.Join(dir, "cmd/verge/internal/cli/module"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(program, "module", "GO="+compiler)
+			cmd.Dir = dir
+			out, err := cmd.CombinedOutput()
+			said := string(out)
+			if (err == nil) != c.good || !strings.Contains(said, c.want) || strings.Contains(said, c.not) {
+				t.Errorf("make ends with %v: %s\nwant %q", err, out, c.want)
+			}
+		})
+	}
+}

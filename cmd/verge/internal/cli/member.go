@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
+)
+
+type memberListCmd struct {
+	Publisher string `required:"" placeholder:"PUB_ID" help:"Whose members they are."`
+	JSON      bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge member list --help`.
+func (memberListCmd) Help() string {
+	return `Lists the people who work for a publisher in the console, and the invitations that
+nobody has used yet. SESSIONS is in how many browsers each is signed in: "verge
+member sign-out" ends them. A dash is for who may not end them. --json also has
+the passkeys.
+
+Example:
+
+    verge member list --publisher pub_example`
+}
+
+// listedMembers is what `verge member list --json` prints.
+type listedMembers struct {
+	Members     []operate.Member     `json:"members"`
+	Invitations []operate.Invitation `json:"invitations"`
+}
+
+func (c *memberListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	var all listedMembers
+	if all.Members, err = client.Members(ctx, c.Publisher); err != nil {
+		return err
+	}
+	if all.Invitations, err = client.Invitations(ctx, c.Publisher); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	if len(all.Members) == 0 {
+		fmt.Fprintf(p.stdout, "%s has no members. `verge member invite` invites the first.\n", c.Publisher)
+	} else {
+		if err := printTable(p, memberHeads, memberRows(all.Members)); err != nil {
+			return err
+		}
+	}
+	if len(all.Invitations) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.stdout, "\nInvited:")
+	return printTable(p, invitationHeads, invitationRows(all.Invitations))
+}
+
+const (
+	memberHeads     = "MEMBER|NAME|ROLE|SESSIONS|LAST SEEN"
+	invitationHeads = "INVITATION|NAME|ROLE|EXPIRES"
+)
+
+func memberRows(all []operate.Member) (rows [][]string) {
+	for _, m := range all {
+		sessions, seen := "-", m.LastSeen
+		if m.Sessions != nil {
+			sessions = strconv.Itoa(m.Sessions.Count)
+			if used := m.Sessions.LastUsed; used != nil && (seen == nil || used.After(*seen)) {
+				seen = used
+			}
+		}
+		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), sessions, dash(whenever(seen))})
+	}
+	return rows
+}
+
+func invitationRows(all []operate.Invitation) (rows [][]string) {
+	for _, i := range all {
+		rows = append(rows, []string{i.ID, cut(i.Name, 22), string(i.Role), words.When(i.Expires)})
+	}
+	return rows
+}
+
+type memberInviteCmd struct {
+	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher."`
+	Role      string `required:"" enum:"admin,developer,viewer" placeholder:"ROLE" help:"What they may do: ${enum}."`
+	Name      string `help:"Who is invited, for the list."`
+	JSON      bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge member invite --help`.
+func (memberInviteCmd) Help() string {
+	return `Prints a link for one person. It works once, for 24 hours. Whoever opens it makes a
+passkey and is a member from then on, so send it to that person alone.
+
+An admin does everything. A developer neither manages members nor archives. A
+viewer changes nothing.
+
+Example:
+
+    verge member invite --publisher pub_example --role admin --name "Ada Lovelace"`
+}
+
+func (c *memberInviteCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	made, err := client.Invite(ctx, admin.InvitationRequest{PublisherID: c.Publisher, Name: c.Name,
+		Role: operate.Role(c.Role)})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, made)
+	}
+	// The link is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, made.Link)
+	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+		words.When(made.Expires))
+	return nil
+}
+
+type memberUninviteCmd struct {
+	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher."`
+	ID        string `arg:"" help:"The invitation, as \"verge member list\" shows it."`
+	JSON      bool   `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *memberUninviteCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if err := client.WithdrawInvitation(ctx, c.Publisher, c.ID); err != nil {
+		return err
+	}
+	return done(p, c.JSON, "The invitation is withdrawn. Its link does not work any more.")
+}
+
+// done tells that something was done of which the API says no more.
+func done(p *program, asJSON bool, said string) error {
+	if asJSON {
+		return printJSON(p, map[string]string{"status": "done"})
+	}
+	fmt.Fprintln(p.stdout, said)
+	return nil
+}
+
+type memberRoleCmd struct {
+	ID   string `arg:"" help:"The member, mem_…, as \"verge member list\" shows it."`
+	Role string `arg:"" enum:"admin,developer,viewer" help:"The role from now on: ${enum}."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *memberRoleCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	m, err := client.ChangeRole(ctx, c.ID, operate.Role(c.Role))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, m)
+	}
+	fmt.Fprintf(p.stdout, "%s (%s) has the role %s from now on.\n", m.ID, oneLine(m.Name), m.Role)
+	return nil
+}
+
+type memberSignOutCmd struct {
+	ID   string `arg:"" help:"The member, mem_…"`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge member sign-out --help`.
+func (memberSignOutCmd) Help() string {
+	return `Ends all of the member's sessions in the console, on every device. The passkeys
+stay, so the member can sign in again. "verge member remove" ends that, too.
+
+Example:
+
+    verge member sign-out MEMBER_ID`
+}
+
+func (c *memberSignOutCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	m, err := client.SignOutMember(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, m)
+	}
+	fmt.Fprintf(p.stdout, "%s (%s) is signed out everywhere.\n", m.ID, oneLine(m.Name))
+	return nil
+}
+
+type memberRemoveCmd struct {
+	ID   string `arg:"" help:"The member, mem_…"`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *memberRemoveCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if err := client.RemoveMember(ctx, c.ID); err != nil {
+		return err
+	}
+	return done(p, c.JSON, c.ID+" is removed and signed out everywhere.")
+}
+
+type memberLinkCmd struct {
+	Publisher string `placeholder:"PUB_ID" help:"The publisher that the console shows. Without it: all of them, for an operator."`
+	Role      string `enum:"admin,developer,viewer,operator" placeholder:"ROLE" required:"" help:"What the link allows: admin, developer or viewer of a publisher; operator or viewer of all."`
+	Name      string `help:"Who it is for, for the audit."`
+	JSON      bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge member link --help`.
+func (memberLinkCmd) Help() string {
+	return `Prints a link that signs one browser in to the console: once, within 5 minutes. A
+dashboard of your own can send its users there. Nobody becomes a member by it.
+
+Examples:
+
+    verge member link --publisher pub_example --role developer --name "Ada Lovelace"
+    verge member link --role operator`
+}
+
+func (c *memberLinkCmd) Run(ctx context.Context, p *program) error {
+	if c.Publisher == "" && c.Role != string(operate.RoleOperator) && c.Role != string(operate.RoleViewer) {
+		return usagef("--role %s is a role of a publisher's members: give --publisher as well", c.Role)
+	}
+	if c.Publisher != "" && c.Role == string(operate.RoleOperator) {
+		return usagef("--role operator sees all publishers: leave --publisher out")
+	}
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	made, err := client.CreateLink(ctx, admin.LinkRequest{PublisherID: c.Publisher, Name: c.Name,
+		Role: operate.Role(c.Role)})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, made)
+	}
+	// The link is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, made.Link)
+	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+		words.When(made.Expires))
+	return nil
+}

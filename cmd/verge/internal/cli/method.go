@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/language"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/estimator"
+	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/edge/egress"
+)
+
+type methodListCmd struct {
+	JSON bool `help:"Print JSON."`
+	configFlags
+}
+
+// Help is shown by `verge method list --help`.
+func (methodListCmd) Help() string {
+	return `The methods are those of the configuration, which has to be good as a whole. An
+integration is counted for each method that it offers.
+
+Example:
+
+    verge method list --config /etc/verge/verge.toml`
+}
+
+const methodHeads = "METHOD|KIND|LEVEL|INTEGRATIONS|TITLE"
+
+// listedMethod is a method as `verge method list --json` prints it.
+type listedMethod struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Level string `json:"level"`
+	Title string `json:"title"` // the English one
+
+	Titles map[string]string `json:"titles,omitempty"` // by language
+
+	Integrations []string `json:"integrations"`
+}
+
+func (c *methodListCmd) Run(p *program) error {
+	pl, err := c.methodPlan(p)
+	if err != nil {
+		return err
+	}
+	all := []listedMethod{}
+	for _, e := range pl.methods() {
+		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.TitleIn(language.Default), e.Titles,
+			pl.offering(e.Name)})
+	}
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	var rows [][]string
+	for _, m := range all {
+		rows = append(rows, []string{m.Name, m.Kind, m.Level, strconv.Itoa(len(m.Integrations)), m.Title})
+	}
+	return printTable(p, methodHeads, rows)
+}
+
+// methodPlan returns the plan of the configuration. Without a plan, the error is only that, and where a
+// running `verge dev` shows its methods.
+func (c *configFlags) methodPlan(p *program) (plan, error) {
+	if c.Config == "" && c.BaseURL == "" && c.KV == "" && c.Keyring == "" {
+		dev := ""
+		if ready, err := readReady(p.FS, filepath.Join(devData, statusFile)); err == nil {
+			dev = "; the running `verge dev` has no such file, and shows its methods at " + ready.ConsoleURL +
+				"/methods"
+		}
+		return plan{}, usagef("no configuration: give --config FILE or set VERGE_CONFIG%s", dev)
+	}
+	pl, _, err := c.plan(p)
+	return pl, err
+}
+
+// methods returns the methods of a plan that is good.
+func (pl *plan) methods() method.Catalog {
+	catalog, _ := pl.Core.Catalog()
+	return catalog
+}
+
+// offering returns the ids of the integrations that offer a method.
+func (pl *plan) offering(name string) []string {
+	ids := []string{}
+	for _, i := range pl.Site.Integrations {
+		if i.Method == name || slices.Contains(i.Methods, name) {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}
+
+// describe names the methods in one line: bankid (oidc, L2), camera (estimator, L1).
+func describe(methods method.Catalog) string {
+	var all []string
+	for _, e := range methods {
+		all = append(all, fmt.Sprintf("%s (%s, %s)", e.Name, e.Kind, e.Level))
+	}
+	return strings.Join(all, ", ")
+}
+
+type methodCheckCmd struct {
+	Name string `arg:"" help:"The method, as \"verge method list\" shows it."`
+	JSON bool   `help:"Print JSON."`
+	configFlags
+}
+
+// Help is shown by `verge method check --help`.
+func (methodCheckCmd) Help() string {
+	return `Asks the other side of a method, from this machine and as the server would: with
+the same key and secret, certificate authority and networks. No user takes part,
+and nobody is verified.
+
+An OpenID provider is asked for its documents and its keys, whether it knows this
+client, and whether the return address is likely registered there. The scopes and
+claims of the method are compared with those that the provider announces. Which
+claims a user's login brings is only seen by signing in. An estimator
+gets one request without a picture, which it may count; what it makes of a
+picture is not tried. For wallets nobody can be asked: their trust anchors, and
+the key and the certificate of signed requests, are looked at.
+
+The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the
+configuration is not good ("verge serve --check" says the same).
+
+Example:
+
+    verge method check bankid --config /etc/verge/verge.toml`
+}
+
+// checkedMethod is what `verge method check --json` prints.
+type checkedMethod struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Level string `json:"level"`
+	Good  bool   `json:"good"`
+	Error string `json:"error,omitempty"` // why the method cannot work now
+	method.Report
+}
+
+// probes are how the other side of a method of each kind is asked what it offers. A kind that is not here
+// cannot be asked. They are no part of method.Kind, so that guests, which never ask, do not carry the code.
+var probes = map[string]method.Probe{
+	oidc.Kind.Name:      oidc.Probe,
+	estimator.Kind.Name: estimator.Probe,
+	openid4vp.Kind.Name: openid4vp.Probe,
+}
+
+func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
+	pl, err := c.methodPlan(p)
+	if err != nil {
+		return err
+	}
+	methods := pl.methods()
+	e, ok := methods.Find(c.Name)
+	if !ok {
+		return usagef("there is no method %q; %s has: %s", c.Name, c.Source(),
+			strings.Join(methods.Names(), ", "))
+	}
+	probe := probes[e.Kind]
+	if probe == nil {
+		return usagef("%s needs no check: a method of the kind %s asks no other server", e.Name, e.Kind)
+	}
+	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign}
+	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.Core.BaseURL+api.ReturnPath+e.Name)
+	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
+		Good: err == nil && !slices.ContainsFunc(report.Findings,
+			func(f method.Finding) bool { return !f.Good })}
+	if err != nil {
+		found.Error = err.Error() + pl.advice(e.Name, err)
+	}
+	if err := found.print(p, c.JSON); err != nil {
+		return err
+	}
+	if !found.Good {
+		return saidError{}
+	}
+	return nil
+}
+
+// advice says what to do about a request of a method that got no answer. It returns "" for other errors.
+func (pl *plan) advice(name string, err error) string {
+	var failed *host.FetchError
+	if !errors.As(err, &failed) {
+		return ""
+	}
+	do := "check whether a firewall blocks the way to it"
+	switch failed.Reason {
+	case host.FetchBlocked:
+		do = "use its public address"
+		if !pl.Egress.Methods[name].PrivateNetwork {
+			do += ", or, if it is in a private network of yours, set private_network = true in methods." +
+				name
+		}
+	case host.FetchTLS:
+		do = "if a private authority has signed its certificate, name the authority's file in methods." +
+			name + ".ca"
+		if pl.TrustsNobody {
+			do = config.NoAuthorities
+		}
+	case host.FetchDNS:
+		do = "check the spelling of the name in the settings"
+	}
+	return fmt.Sprintf(" (%s); %s", host.FetchCause(failed.Reason), do)
+}
+
+func (m checkedMethod) print(p *program, asJSON bool) error {
+	if asJSON {
+		return printJSON(p, m)
+	}
+	all := facts{{"method", fmt.Sprintf("%s, %s, level %s", m.Name, m.Kind, m.Level)}}
+	for _, f := range m.Facts {
+		all = append(all, [2]string{f.Name, f.Value})
+	}
+	if err := all.print(p); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout)
+	wrong, warnings := 0, 0
+	for _, f := range m.Findings {
+		mark := "ok   "
+		switch {
+		case !f.Good:
+			mark = "WRONG"
+			wrong++
+		case f.Warning:
+			mark = "WARN "
+			warnings++
+		}
+		fmt.Fprintf(p.stdout, "%s  %s\n", mark, f.Text)
+	}
+	for _, question := range m.Unchecked {
+		fmt.Fprintf(p.stdout, "?      cannot check %s\n", question)
+	}
+	switch {
+	case m.Error != "":
+		fmt.Fprintf(p.stdout, "WRONG  %s\n\n%s cannot work now.\n", m.Error, m.Name)
+	case wrong > 0:
+		fmt.Fprintf(p.stdout, "\n%s is not good: see what is WRONG.\n", m.Name)
+	case warnings > 0:
+		fmt.Fprintf(p.stdout, "\n%s: nothing is wrong, but read each WARN.\n", m.Name)
+	case len(m.Unchecked) > 0:
+		fmt.Fprintf(p.stdout, "\n%s is good, as far as this can be checked.\n", m.Name)
+	default:
+		fmt.Fprintf(p.stdout, "\n%s is good.\n", m.Name)
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/edge/modules"
+)
+
+type moduleKeygenCmd struct {
+	File string `arg:"" help:"Where to write the private key. It must not exist yet."`
+}
+
+// Help is shown by `verge module keygen --help`.
+func (moduleKeygenCmd) Help() string {
+	return `The command prints the public key. Pin it with module_key, and a server runs no
+module that this key has not signed. Keep the private key away from servers:
+whoever has it decides what they run.
+
+Both are plain Ed25519 keys. The file is PKCS #8 in PEM, as "openssl genpkey
+-algorithm ed25519" makes it too. The command prints the 32 bytes of the public
+key in base64.
+
+Example:
+
+    verge module keygen module-key.pem`
+}
+
+func (c *moduleKeygenCmd) Run(p *program) error {
+	if _, err := p.FS.Stat(c.File); err == nil {
+		return fmt.Errorf("%s is there already and is left as it is", c.File)
+	}
+	public, private, err := ed25519.GenerateKey(p.Random)
+	if err != nil {
+		return err
+	}
+	b, err := modules.MarshalPrivateKey(private)
+	if err != nil {
+		return err
+	}
+	if err := config.WritePrivate(p.FS, c.File, b); err != nil {
+		return err
+	}
+	// The key is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, modules.FormatPublicKey(public))
+	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is "+
+		"for module_key.\n",
+		c.File)
+	return nil
+}
+
+type moduleSignCmd struct {
+	Module  string `arg:"" help:"The module."`
+	Key     string `required:"" type:"path" placeholder:"FILE" help:"Private key, as \"verge module keygen\" makes it."`
+	Version int64  `required:"" placeholder:"N" help:"A whole number, larger than that of every module signed before."`
+}
+
+// Help is shown by `verge module sign --help`.
+func (moduleSignCmd) Help() string {
+	return `Writes the signature beside the module, as FILE.sig, where a server and
+"verge module activate" look for it.
+
+A server takes no version below module_min_version. By "verge module activate"
+it also takes none below the one that it runs. So nobody can bring back a module
+that was replaced for its faults. A date is a good version: 20261120.
+
+The signature is Ed25519 over three lines, each with a line feed: "verge module,
+format 2", "sha256 " with the module's SHA-256 in hex, and "version " with the
+number. FILE.sig is one line: "verge-module-2", the number, and the 64 bytes in
+base64. A signature of an earlier release is the base64 alone. It has no version
+and counts as 0, so it is good only if module_min_version is not set.
+
+Example:
+
+    verge module sign verge.wasm --key module-key.pem --version 20261120`
+}
+
+func (c *moduleSignCmd) Run(p *program) error {
+	if c.Version < 1 || c.Version > modules.MaxVersion {
+		return usagef("--version: %d is not from 1 to %d", c.Version, int64(modules.MaxVersion))
+	}
+	b, err := config.ReadPrivate(p.FS, c.Key)
+	if err != nil {
+		return fmt.Errorf("--key: %w", err)
+	}
+	key, err := modules.ParsePrivateKey(b)
+	if err != nil {
+		return fmt.Errorf("--key: %s: %w", c.Key, err)
+	}
+	m, err := modules.ReadUnsigned(p.FS, c.Module) // a signature that is there is replaced
+	if err != nil {
+		return err
+	}
+	text := modules.Sign(key, m.Digest, c.Version).String()
+	if err := afero.WriteFile(p.FS, modules.SignatureFile(c.Module), []byte(text+"\n"), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "Wrote %s: SHA-256 %s, version %d, signed by %s.\n",
+		modules.SignatureFile(c.Module), m.Digest, c.Version,
+		modules.FormatPublicKey(key.Public().(ed25519.PublicKey)))
+	return nil
+}
+
+type moduleVerifyCmd struct {
+	Module       string `arg:"" help:"The module. Its signature is beside it, FILE.sig."`
+	ModuleKey    string `placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
+	ModuleSHA256 string `name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
+
+	ModuleMinVersion int64 `placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that its signature may say."`
+}
+
+// Help is shown by `verge module verify --help`.
+func (moduleVerifyCmd) Help() string {
+	return `Says what a server with the same pins would say.
+
+Example:
+
+    verge module verify verge.wasm --module-key 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=`
+}
+
+func (c *moduleVerifyCmd) Run(p *program) error {
+	if c.ModuleKey == "" && c.ModuleSHA256 == "" {
+		return usagef("nothing says what to check: give --module-key, --module-sha256, or both")
+	}
+	t, err := config.ReadTrust("verge module verify", c.ModuleSHA256, c.ModuleKey, c.ModuleMinVersion)
+	if err != nil {
+		return usageError{err}
+	}
+	m, err := modules.Read(p.FS, c.Module)
+	if err != nil {
+		return err
+	}
+	version, err := t.Check(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Module, err)
+	}
+	if t.Key == nil {
+		fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s.\n", c.Module, m.Digest)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s, %s.\n", c.Module, m.Digest, modules.VersionText(version))
+	return nil
+}
+
+type moduleDigestCmd struct {
+	Module string `arg:"" optional:"" help:"The module. Default: the one built into this binary."`
+	JSON   bool   `help:"Print JSON."`
+}
+
+func (c *moduleDigestCmd) Run(p *program) error {
+	m, err := builtInModule()
+	if c.Module != "" {
+		m, err = modules.Read(p.FS, c.Module)
+	}
+	if err != nil {
+		return err
+	}
+	var version int64 // from the signature, which is not checked here
+	if m.Signature != nil {
+		version = m.Signature.Version
+	}
+	if c.JSON {
+		return printJSON(p, struct {
+			SHA256 string `json:"sha256"`
+			Bytes  int    `json:"bytes"`
+			Signed bool   `json:"signed"` // who signed it is not checked here
+			Source string `json:"source"`
+
+			Version int64 `json:"version,omitempty"`
+		}{m.Digest, len(m.WASM), m.Signature != nil, m.Source, version})
+	}
+	says := ""
+	if m.Signature != nil {
+		says = "  (its signature, not checked here, says " + modules.VersionText(version) + ")"
+	}
+	fmt.Fprintf(p.stdout, "%s  %s%s\n", m.Digest, m.Source, says)
+	return nil
+}
+
+type moduleShowCmd struct {
+	JSON bool `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	s, err := client.Module(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, s)
+	}
+	fmt.Fprintf(p.stdout, "engine    %s\n", s.Engine)
+	if a := s.Active; a != nil {
+		fmt.Fprintf(p.stdout, "module    %s\nversion   %s\nsource    %s\nsince     %s\n",
+			a.Digest, strings.TrimPrefix(modules.VersionText(a.Version), "version "), a.Source,
+			words.When(a.Since))
+	}
+	if r := s.Rejected; r != nil {
+		fmt.Fprintf(p.stdout, "refused   %s, %s: %s\n", words.When(r.At), r.Source, r.Reason)
+	}
+	return nil
+}
+
+type moduleActivateCmd struct {
+	Module string `arg:"" help:"The module. If a signature is beside it, FILE.sig, it is sent too."`
+	JSON   bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge module activate --help`.
+func (moduleActivateCmd) Help() string {
+	return `The server compiles and tests the module. Then the module takes every new
+request, and requests under way end in the old one. The server refuses a module
+that it does not trust, that fails a test, or whose signature says a lower
+version than that of the one in use. Then nothing changes. Outside dev, a server
+without a pin trusts no module. If a guest of the new module fails within half a
+minute, the server goes back to the module before by itself, and "verge module
+show" says so.
+
+The change holds until this process ends. After a restart, or on SIGHUP, the
+configured module runs: put the new one there too, and give it to every other
+instance.
+
+Example:
+
+    verge module activate verge.wasm`
+}
+
+func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	m, err := modules.Read(p.FS, c.Module)
+	if err != nil {
+		return err
+	}
+	signature := ""
+	if m.Signature != nil {
+		signature = m.Signature.String()
+	}
+	done, err := client.ActivateModule(ctx, m.WASM, signature)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, done)
+	}
+	if !done.Changed {
+		fmt.Fprintf(p.stdout, "%s is active already, since %s.\n", done.Digest, words.When(done.Since))
+	} else {
+		fmt.Fprintf(p.stdout, "%s is active.\n", done.Digest)
+	}
+	fmt.Fprintln(p.stdout, "After a restart or a SIGHUP the configured module runs: put this one there too.")
+	return nil
+}

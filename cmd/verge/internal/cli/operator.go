@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
+)
+
+type operatorListCmd struct {
+	JSON bool `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *operatorListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	all, err := client.OperatorTokens(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	return printTable(p, operatorHeads, operatorRows(all, p.Now()))
+}
+
+const operatorHeads = "TOKEN|NAME|ROLE|LAST 4|STATE"
+
+func operatorRows(all []operate.OperatorToken, now time.Time) (rows [][]string) {
+	for _, o := range all {
+		last4 := "-"
+		if o.Last4 != "" {
+			last4 = "…" + o.Last4
+		}
+		rows = append(rows, []string{o.ID, cut(o.Name, 24), string(o.Role), last4, tokenEnd(o, now)})
+	}
+	return rows
+}
+
+// tokenEnd says whether an operator token can be used, and for how long.
+func tokenEnd(o operate.OperatorToken, now time.Time) string {
+	switch {
+	case o.Revoked != nil:
+		return "revoked " + words.When(*o.Revoked)
+	case o.Expires == nil:
+		return "never expires"
+	case now.Before(*o.Expires):
+		return "expires " + words.When(*o.Expires)
+	}
+	return "expired " + words.When(*o.Expires)
+}
+
+type operatorCreateCmd struct {
+	Name    string          `required:"" help:"Whose token it is, as the audit shows it."`
+	Role    string          `default:"operator" enum:"operator,viewer" placeholder:"ROLE" help:"operator changes things, viewer only looks."`
+	Expires config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
+	JSON    bool            `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge operator create --help`.
+func (operatorCreateCmd) Help() string {
+	return `The token is printed once. It signs in to the console and to the operators' API. The
+server keeps only its hash. Give each operator a token of their own, so that the
+audit says who did what.
+
+Examples:
+
+    verge operator create --name "Ada Lovelace" --expires 90d
+    verge operator create --name "monitoring" --role viewer`
+}
+
+func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	ask := admin.OperatorRequest{Name: c.Name, Role: operate.Role(c.Role)}
+	if c.Expires != 0 {
+		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
+	}
+	made, err := client.CreateOperatorToken(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, made)
+	}
+	// The token is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, made.Token)
+	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", made.Info.ID,
+		tokenEnd(made.Info, p.Now()))
+	return nil
+}
+
+type operatorRevokeCmd struct {
+	ID   string `arg:"" help:"The token's id, op_…, as \"verge operator list\" shows it."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge operator revoke --help`.
+func (operatorRevokeCmd) Help() string {
+	return `Ends the token, and every session of the console that was opened with it. The token
+of the server's configuration is changed there.
+
+Example:
+
+    verge operator revoke OPERATOR_ID`
+}
+
+func (c *operatorRevokeCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	o, err := client.RevokeOperatorToken(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, o)
+	}
+	fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), tokenEnd(*o, p.Now()))
+	return nil
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+)
+
+// program is all of the world that commands may touch, except for sockets.
+type program struct {
+	config.System
+
+	stdin    io.Reader
+	stdout   io.Writer
+	stderr   io.Writer
+	terminal bool   // a person reads stdout
+	name     string // how this program was called, for commands to copy
+}
+
+// Main runs the command of this process: it reads the process's arguments, environment and standard streams,
+// and returns the exit code. A signal ends the command in order.
+func Main() int {
+	unsetEmpty(os.Environ())
+	if os.Getenv("GOGC") == "" {
+		// The live heap is a few megabytes, and a request leaves a few kilobytes behind. With
+		// the default, the collector would run about fifty times a second under load, only to
+		// save twenty megabytes.
+		debug.SetGCPercent(400)
+	}
+	ctx, release := untilSignal(context.Background())
+	defer release()
+	return run(ctx, os.Args[1:], &program{
+		System: config.System{
+			FS:        afero.NewOsFs(),
+			Getenv:    os.LookupEnv,
+			Environ:   os.Environ(),
+			Now:       time.Now,
+			Random:    rand.Reader,
+			Roots:     x509.SystemCertPool,
+			Variables: knownVariables,
+			Module:    builtInModule,
+			Version:   thisBuild().Version,
+		},
+		stdin:    os.Stdin,
+		stdout:   os.Stdout,
+		stderr:   os.Stderr,
+		terminal: isTerminal(os.Stdout),
+		name:     calledAs(os.Args[0]),
+	})
+}
+
+// unsetEmpty unsets each VERGE_… variable that is empty. People mean by it that it is not set, but
+// the parser would take it for a value.
+func unsetEmpty(environ []string) {
+	for _, v := range environ {
+		if name, value, _ := strings.Cut(v, "="); value == "" && strings.HasPrefix(name, "VERGE_") {
+			os.Unsetenv(name)
+		}
+	}
+}
+
+// calledAs returns how a person called this program: by its path, or by its name on $PATH.
+func calledAs(arg0 string) string {
+	if strings.ContainsRune(arg0, os.PathSeparator) {
+		return arg0
+	}
+	return "verge"
+}
+
+// isTerminal takes every character device for a terminal. Of those that are likely here, only
+// /dev/null is none.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Exit codes. A supervisor need not restart a process that ended with exitUsage: it would refuse
+// the same command line and configuration again.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// run runs the command that args name and returns the exit code.
+func run(ctx context.Context, args []string, p *program) int {
+	err := execute(ctx, args, p)
+	var said saidError
+	if err != nil && !errors.As(err, &said) {
+		fmt.Fprintf(p.stderr, "verge: %v\n", err)
+	}
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// usageError is a mistake in the command line or the configuration.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// misuse returns err as a usageError. It returns nil for nil.
+func misuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// saidError fails a command whose output has already said why.
+type saidError struct{}
+
+func (saidError) Error() string { return "failed" }

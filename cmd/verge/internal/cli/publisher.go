@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// changeFlags guard a change against a lost update. Each command that changes a thing with a version embeds
+// them.
+type changeFlags struct {
+	IfVersion string `placeholder:"VERSION" help:"Change it only if this is still its version, as \"show\" prints it. Default: whatever version it has."`
+}
+
+type publisherListCmd struct {
+	Name string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	all, err := client.Publishers(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(p.stdout, "There are no publishers. `verge publisher create --name NAME` makes one.")
+		return nil
+	}
+	return printTable(p, publisherHeads, publisherRows(all))
+}
+
+const publisherHeads = "PUBLISHER|NAME|CREATED|STATE"
+
+func publisherRows(all []operate.Publisher) (rows [][]string) {
+	for _, each := range all {
+		rows = append(rows, []string{each.ID, cut(each.Name, 30), dash(whenever(each.Created)),
+			stateOf(each.Archived, each.Managed, each.Removed)})
+	}
+	return rows
+}
+
+type publisherShowCmd struct {
+	ID   string `arg:"" help:"The publisher, pub_…, as \"verge publisher list\" shows it."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge publisher show --help`.
+func (publisherShowCmd) Help() string {
+	return `Says what the publisher has done and has left to do before its users can be
+verified, and how many sessions and undelivered events it has.
+
+Example:
+
+    verge publisher show pub_example`
+}
+
+// shownPublisher is what `verge publisher show --json` prints.
+type shownPublisher struct {
+	*operate.Publisher
+	Overview *operate.Overview `json:"overview"`
+}
+
+func (c *publisherShowCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	found, err := client.Publisher(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	overview, err := client.Overview(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, shownPublisher{found, overview})
+	}
+	if err := publisherFacts(found).print(p); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, "\nTo go live:")
+	for _, step := range overview.Steps {
+		mark := "to do"
+		if step.Done {
+			mark = "done"
+		}
+		fmt.Fprintf(p.stdout, "  %-6s %s\n", mark, stepWords(step))
+	}
+	atLeast := ""
+	if overview.More {
+		atLeast = "at least "
+	}
+	fmt.Fprintf(p.stdout, "\nEvents: %s%d wait for a retry, %s%d were given up.\n", atLeast, overview.Waiting,
+		atLeast, overview.Dead)
+	fmt.Fprintf(p.stdout, "Sessions today: %s.\n", counted(overview.Today))
+	return nil
+}
+
+// stepWords says what a step is and which command does it.
+func stepWords(s operate.Step) string {
+	switch s.Name {
+	case operate.StepIntegration:
+		return "It has an integration (verge integration create)."
+	case operate.StepWebhook:
+		command := "(verge integration test" + space(s.Integration) + ")."
+		if s.Done {
+			return "The webhook of an integration is ready, or switched off\n         " + command
+		}
+		return "The webhook of an integration passes its test, or is switched off\n         " + command
+	case operate.StepKey:
+		return "It has a secret key (verge key create)."
+	case operate.StepSession:
+		return "A session was completed (verge session test, or start one with the secret key)."
+	case operate.StepMethod:
+		return "A ready integration has a method that verifies people, not the sandbox alone\n         " +
+			"(verge integration change --methods)."
+	}
+	return s.Name
+}
+
+// space puts a space before an argument that may be missing.
+func space(argument string) string {
+	if argument == "" {
+		return ""
+	}
+	return " " + argument
+}
+
+func publisherFacts(of *operate.Publisher) *facts {
+	var f facts
+	f.add("publisher", of.ID)
+	f.add("name", of.Name)
+	f.add("created", whenever(of.Created))
+	f.add("state", stateOf(of.Archived, of.Managed, of.Removed))
+	f.add("version", of.Version)
+	return &f
+}
+
+type publisherCreateCmd struct {
+	Name string `required:"" help:"Its name, 1 to 100 characters."`
+	ID   string `placeholder:"PUB_ID" help:"Its id, pub_ and letters, digits, _ or -. Default: one is made."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge publisher create --help`.
+func (publisherCreateCmd) Help() string {
+	return `A publisher is a business that has users verified. The next step is an integration
+of it, or a member who makes one in the console.
+
+Examples:
+
+    verge publisher create --name "Example Shop"
+    verge publisher create --name "Example Shop" --id pub_example
+    verge member invite --publisher pub_example --role admin --name "Ada Lovelace"`
+}
+
+func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	made, err := client.CreatePublisher(ctx, admin.PublisherRequest{ID: c.ID, Name: &c.Name})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, made)
+	}
+	// The id is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, made.ID)
+	fmt.Fprintf(p.stderr, "The publisher %s is made.\n", oneLine(made.Name))
+	return nil
+}
+
+type publisherChangeCmd struct {
+	ID   string `arg:"" help:"The publisher, pub_…"`
+	Name string `required:"" help:"Its name from now on."`
+	JSON bool   `help:"Print JSON."`
+	changeFlags
+	serverFlags
+}
+
+func (c *publisherChangeCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	changed, err := client.ChangePublisher(ctx, c.ID, c.IfVersion, admin.PublisherRequest{Name: &c.Name})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, changed)
+	}
+	return publisherFacts(changed).print(p)
+}
+
+type publisherArchiveCmd struct {
+	ID   string `arg:"" help:"The publisher, pub_…"`
+	JSON bool   `help:"Print JSON."`
+	changeFlags
+	serverFlags
+}
+
+// Help is shown by `verge publisher archive --help`.
+func (publisherArchiveCmd) Help() string {
+	return `The keys of an archived publisher are refused, so that it starts no session.
+Sessions under way end as they would, and their events are delivered. Nothing
+takes a publisher out of the archive.
+
+Example:
+
+    verge publisher archive pub_example`
+}
+
+func (c *publisherArchiveCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	gone, err := client.ArchivePublisher(ctx, c.ID, c.IfVersion)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, gone)
+	}
+	fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are refused from now on.\n", gone.ID,
+		oneLine(gone.Name))
+	return nil
+}

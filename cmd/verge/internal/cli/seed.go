@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/testharness/wallettest"
+)
+
+// seeds are the values that `verge dev` invents once and then keeps in its data directory, so that
+// the values that a developer has copied stay valid.
+type seeds struct {
+	OperatorToken    string `json:"operator_token"`
+	PublisherID      string `json:"publisher_id"`
+	IntegrationID    string `json:"integration_id"`     // sandbox, L1, challenge age 25
+	IntegrationIDL2  string `json:"integration_id_l2"`  // sandbox, L2, challenge age 18
+	IntegrationIDAll string `json:"integration_id_all"` // all methods, L1, challenge age 25
+	SecretKey        string `json:"secret_key"`
+	PublicKey        string `json:"public_key"` // of the first integration
+	WebhookSecret    string `json:"webhook_secret"`
+}
+
+// seedFile is what the data directory keeps: the seeds, and what other programs need not know.
+type seedFile struct {
+	seeds
+	Integrations map[string]string `json:"integrations"` // by method, also those that are not configured now
+	BankSecret   string            `json:"bank_secret"`  // of the service, at the demo's bank
+	CameraToken  string            `json:"camera_token"` // of the service, at the demo's estimator
+
+	issuer *wallettest.Issuer // of the demo's wallet; a new one each time
+}
+
+// devData is the default data directory.
+const devData = ".verge"
+
+// Files in the data directory.
+const (
+	seedsFile   = "dev.json"
+	keyringFile = "keyring.json"
+	storeFile   = "verge.db"
+	statusFile  = "ready.json"
+	logFile     = "dev.log"
+)
+
+// loadSeeds reads the values in dir, and invents those that are not there: all of them at first, and later
+// those of new methods.
+func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (seedFile, error) {
+	path := filepath.Join(dir, seedsFile)
+	var s seedFile
+	old, err := config.ReadPrivate(fsys, path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(old, &s); err != nil {
+			return s, fmt.Errorf("%s: %w: delete it to get new values", path, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return s, err
+	}
+	if err := s.complete(random, methods); err != nil {
+		return s, err
+	}
+	b, err := json.MarshalIndent(s, "", "  ")
+	if b = append(b, '\n'); err != nil || bytes.Equal(b, old) {
+		return s, err
+	}
+	return s, config.WritePrivate(fsys, path, b)
+}
+
+// complete invents every value that s does not have.
+func (s *seedFile) complete(random io.Reader, methods []string) error {
+	var err error
+	invent := func(value *string, prefix string, size int) {
+		raw := make([]byte, size)
+		if *value != "" || err != nil {
+			return
+		}
+		if _, err = io.ReadFull(random, raw); err != nil {
+			err = fmt.Errorf("reading randomness: %w", err)
+		}
+		*value = prefix + hex.EncodeToString(raw)
+	}
+	invent(&s.OperatorToken, "op_", 24)
+	invent(&s.WebhookSecret, "whsec_", 32)
+	invent(&s.PublisherID, integration.PublisherPrefix+"dev_", 8)
+	invent(&s.BankSecret, "", 24)
+	invent(&s.CameraToken, "", 24)
+
+	inventID := func(id *string) {
+		if *id == "" && err == nil {
+			*id, err = uuid.New(random)
+		}
+	}
+	inventID(&s.IntegrationID)
+	inventID(&s.IntegrationIDL2)
+	inventID(&s.IntegrationIDAll)
+	ids := map[string]string{}
+	maps.Copy(ids, s.Integrations)
+	for _, name := range methods {
+		id := ids[name]
+		if name == sandbox.Name {
+			id = s.IntegrationID
+		}
+		inventID(&id)
+		ids[name] = id
+	}
+	s.Integrations = ids
+
+	inventKey := func(key *string, prefix string) {
+		if *key == "" && err == nil {
+			*key, err = integration.GenerateKey(prefix, random)
+		}
+	}
+	inventKey(&s.SecretKey, integration.SecretPrefix)
+	inventKey(&s.PublicKey, integration.PublicPrefix)
+	return err
+}
+
+// loadKeyring reads the ring in dir, or makes one.
+func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (token.Keyring, error) {
+	path := filepath.Join(dir, keyringFile)
+	b, err := config.ReadPrivate(fsys, path)
+	switch {
+	case err == nil:
+		ring, err := token.ParseKeyring(b)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return ring, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return token.Keyring{}, err
+	}
+	ring, err := token.GenerateKeyring(random, now)
+	if err != nil {
+		return ring, err
+	}
+	if b, err = ring.Marshal(); err != nil {
+		return ring, err
+	}
+	return ring, config.WritePrivate(fsys, path, b)
+}
+
+// plant puts the seeds into a directory. A second call changes only the addresses, which may differ
+// from run to run.
+func (s seeds) plant(ctx context.Context, d *integration.Directory, site integration.Site, now time.Time,
+	log *slog.Logger) error {
+	if err := d.Seed(ctx, site, sideBySide); err != nil {
+		return err
+	}
+	writes := []func() error{
+		func() error {
+			k := integration.Key{PublisherID: s.PublisherID, Created: now}
+			return plantKey(ctx, d, s.SecretKey, integration.SecretPrefix, k, log)
+		},
+		func() error {
+			k := integration.Key{PublisherID: s.PublisherID, IntegrationID: s.IntegrationID, Created: now}
+			return plantKey(ctx, d, s.PublicKey, integration.PublicPrefix, k, log)
+		},
+	}
+	for _, i := range site.Integrations {
+		// The integration is recorded as ready without a test, since nothing in dev depends on
+		// it. The test would put five requests into the receiver's log that nobody asked for,
+		// four of them badly signed. `verge integration test` sends them.
+		writes = append(writes, func() error {
+			kept, err := d.Integration(ctx, i.ID)
+			if err != nil {
+				return err
+			}
+			return d.RecordReadiness(ctx, kept, i.Secret, true)
+		})
+	}
+	return sideBySide(writes)
+}
+
+// plantKey imports a key that is not there yet. It changes no key that is there, because a revoked
+// key must not come back with a restart.
+func plantKey(
+	ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger,
+) error {
+	known, err := d.Key(ctx, prefix, text)
+	if errors.Is(err, integration.ErrNotFound) {
+		return d.ImportKey(ctx, text, k)
+	}
+	if err == nil && !known.Active(k.Created) {
+		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh",
+			"key", known.ID)
+	}
+	return err
+}

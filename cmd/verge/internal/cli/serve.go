@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/server"
+)
+
+type serveCmd struct {
+	Check   bool `help:"Check the configuration, all of it, and exit."`
+	Example bool `help:"Print an annotated configuration and exit."`
+	configFlags
+}
+
+// configFlags name the configuration, for a command that reads it.
+type configFlags struct{ config.Flags }
+
+// plan reads and checks the configuration.
+func (c *configFlags) plan(p *program) (plan, config.File, error) {
+	checked, conf, err := c.Flags.Plan(&p.System)
+	return plan{Plan: checked, now: p.Now, random: p.Random}, conf, misuse(err)
+}
+
+// Help is shown by `verge serve --help`.
+func (serveCmd) Help() string {
+	return `A flag overrides the environment, and the environment overrides the file.
+Publishers and integrations are in the file alone. Secrets are in files of their
+own or in the environment. They are never in a flag, which every user of the
+machine can read.
+
+The command refuses a configuration that is half set or not safe. It says
+everything that is wrong with it, and exits with 2.
+
+SIGTERM and SIGINT drain: requests and webhooks in hand finish, the server
+closes its store, and the exit code is 0. A second signal ends the process at
+once.
+
+SIGHUP reads module, module_sha256, module_key and module_min_version of
+[engine] again. From then on the module takes every new request. Requests under
+way end in the old one, and none is lost. The server refuses a module that it
+does not trust or that fails its tests. Then the module and its pins stay as they
+were, and the log and "verge module show" say why. To stop trusting a key that has
+leaked, replace module_key and the module with its signature together, then send
+the signal, or restart.
+
+SIGHUP also reads publishers and integrations again. Those that the file no longer
+contains continue to work: --check lists them, the log warns of them, and "verge
+apply FILE" archives them. If anything in the file is wrong, SIGHUP changes nothing.
+
+The server itself notices when the files of the key ring and of the certificate
+change. SIGHUP makes it read the certificate at once. Every other change takes a
+restart.
+
+Examples:
+
+    verge serve --example > verge.toml
+    verge serve --config verge.toml --check
+    VERGE_OPERATOR_TOKEN=$(cat token) verge serve --config verge.toml --log-level warn
+    verge serve --config verge.toml --engine wasm --module verge.wasm \
+        --module-sha256 $(sha256sum < verge.wasm | cut -c-64)`
+}
+
+func (c *serveCmd) Run(ctx context.Context, p *program) error {
+	if c.Example {
+		fmt.Fprint(p.stdout, config.Example)
+		return nil
+	}
+	pl, conf, err := c.plan(p)
+	if err != nil {
+		return err
+	}
+	if c.Check {
+		for _, w := range pl.Warnings {
+			fmt.Fprintln(p.stderr, "warning:", w)
+		}
+		if err := pl.compareStore(ctx, p, c.Source()); err != nil {
+			return err
+		}
+		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
+		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %s, %s\n",
+			c.Source(), conf.Mode, conf.BaseURL, pl.Engine,
+			words.HowMany(len(pl.Site.Publishers), "publisher"),
+			words.HowMany(len(pl.Site.Integrations), "integration"))
+		return nil
+	}
+	hangUps, release := hangUps()
+	defer release()
+	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
+	pl.Server.Metrics = server.NewMetrics()
+	endTraces, err := pl.openTraces(ctx)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
+	if err := pl.open(); err != nil {
+		return err
+	}
+	defer pl.closeListeners()
+	in, err := assemble(ctx, pl)
+	if err != nil {
+		return pl.misplaced(err)
+	}
+	if err := pl.apply(ctx, in.Directory()); err != nil {
+		return errors.Join(err, in.Close())
+	}
+	for _, w := range pl.Warnings {
+		pl.log.Warn("the configuration allows what may not be meant", "what", w)
+	}
+	if !pl.Core.AllowsPasskeys() {
+		pl.log.Info("there are no passkeys, of users or of publishers' members: the host of base_url "+
+			"is an IP address and no name", "base_url", conf.BaseURL)
+	}
+	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.Store.String(),
+		in.modules.Attr(), "version", thisBuild().Version,
+		"public", addrOf(pl.public), "admin", addrOf(pl.admin), "ops", addrOf(pl.ops))
+	if pl.Authority != nil {
+		pl.Authority.Open(pl.public, pl.log)
+		defer pl.Authority.Close()
+		go pl.Authority.Follow(ctx, pl.Server.Metrics)
+	}
+	if pl.Certificate != nil {
+		go pl.Certificate.Follow(ctx, pl.log, pl.Server.Metrics)
+	}
+	go onHangUps(hangUps, time.After, func(first bool) (again bool) {
+		if first && pl.Certificate != nil {
+			pl.Certificate.Again()
+		}
+		if first {
+			in.modules.Reload(ctx, func() (modules.Config, error) {
+				at, err := c.ReadEngine(&p.System)
+				return at.Config(), err
+			})
+		}
+		return c.applyAgain(ctx, p, pl, in.Directory())
+	})
+	return in.Run(ctx)
+}
+
+// The pauses between attempts to carry out a SIGHUP while the store is away.
+const (
+	hangUpFirst = time.Second
+	hangUpMost  = 30 * time.Second
+)
+
+// onHangUps carries out each SIGHUP, until hangUps is closed. act is called again, with first false, as long
+// as it returns true. A newer SIGHUP replaces a waiting one.
+func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.Time,
+	act func(first bool) (again bool)) {
+	for range hangUps {
+		pause := hangUpFirst
+		for again := act(true); again; {
+			select {
+			case _, open := <-hangUps:
+				if !open {
+					return
+				}
+				pause, again = hangUpFirst, act(true)
+			case <-after(pause):
+				pause, again = min(2*pause, hangUpMost), act(false)
+			}
+		}
+	}
+}
+
+// applyAgain reads the publishers and integrations of the configuration once more, and puts them into the
+// store. If anything is wrong with the configuration, or an integration names a method that the running
+// server does not have, nothing changes, and the log has the reason. It returns true if the store was away.
+func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory,
+) (again bool) {
+	next, _, err := c.plan(p)
+	if err == nil {
+		methods, _ := running.Core.Catalog() // it was checked before it began to run
+		err = next.Site.Validate(methods, running.Core.Dev)
+	}
+	var changes []integration.Difference
+	if err == nil {
+		changes, err = d.Plan(ctx, next.Site, integration.KeepRemoved)
+	}
+	if err == nil {
+		next.log = running.log
+		err = next.apply(ctx, d)
+	}
+	if err != nil && ctx.Err() != nil {
+		return false // the server stops, and reads them when it starts again
+	}
+	if kv.Failed(err) {
+		running.log.Warn(
+			"SIGHUP: the store is away; publishers and integrations are read again once it is back",
+			"error",
+			err.Error(),
+		)
+		return true
+	}
+	if err != nil {
+		running.log.Error("SIGHUP: publishers and integrations were not read again", "error", err.Error())
+		return false
+	}
+	changes = slices.DeleteFunc(changes, func(of integration.Difference) bool { return len(of.Changes) == 0 })
+	for _, change := range changes {
+		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action",
+			change.Action)
+	}
+	running.log.Info("SIGHUP: publishers and integrations were read again", "changes", len(changes))
+	return false
+}
+
+// open binds the planned addresses.
+func (pl *plan) open() (err error) {
+	for _, open := range []struct {
+		l             *net.Listener
+		addr, setting string
+	}{
+		{&pl.public, pl.Listen.Public, "listen.public (--listen)"},
+		{&pl.admin, pl.Listen.Admin, "listen.admin (--admin-listen)"},
+		{&pl.ops, pl.Listen.Ops, "listen.ops (--ops-listen)"},
+	} {
+		if open.addr == "" {
+			continue
+		}
+		if *open.l, err = listen(open.addr, open.setting); err != nil {
+			pl.closeListeners()
+			return err
+		}
+	}
+	return nil
+}
+
+func (pl *plan) closeListeners() {
+	for _, l := range []net.Listener{pl.public, pl.admin, pl.ops} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+func addrOf(l net.Listener) string {
+	if l == nil {
+		return config.Off
+	}
+	return l.Addr().String()
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/edge/adminclient"
+)
+
+// serverFlags say where the admin listener is. Each of the operators' commands embeds them.
+type serverFlags struct {
+	AdminURL  string `group:"server" placeholder:"URL" env:"VERGE_ADMIN_URL" help:"The admin listener. Default: that of the \"verge dev\" which runs here."`
+	TokenFile string `group:"server" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. Or set $$VERGE_OPERATOR_TOKEN."`
+	ReadyFile string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
+}
+
+// client asks the server that the flags name, or else the `verge dev` that runs here.
+func (f serverFlags) client(p *program) (*adminclient.Client, error) {
+	config := adminclient.Config{URL: f.AdminURL, From: "--admin-url or $VERGE_ADMIN_URL"}
+	var err error
+	if config.Token, err = f.token(p); err != nil {
+		return nil, err
+	}
+	if config.URL == "" {
+		ready, err := readReady(p.FS, f.ReadyFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, noDev(f.ReadyFile, "--admin-url URL (VERGE_ADMIN_URL)")
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+		config.URL, config.From = ready.AdminURL, f.ReadyFile
+		if config.Token == "" {
+			config.Token = ready.OperatorToken
+		}
+	}
+	client, err := adminclient.New(config)
+	if errors.Is(err, adminclient.ErrNoToken) {
+		return nil, usagef("no operator token: set VERGE_OPERATOR_TOKEN or give --token-file")
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return client, nil
+}
+
+// noDev is the error of a command that found no running `verge dev`. flag names another server.
+func noDev(readyFile, flag string) error {
+	return usagef("no server to ask: `verge dev` does not run here (there is no %s); "+
+		"change to the directory where it runs, or give --ready-file DIR/%s/%s or %s", readyFile, devData,
+		statusFile, flag)
+}
+
+// token returns the operator token that was given, or "".
+func (f serverFlags) token(p *program) (string, error) {
+	if f.TokenFile == "" {
+		token, _, err := p.SecretIn(config.OperatorTokenVariable)
+		if err != nil {
+			return "", usagef("%s: %w", config.OperatorTokenVariable, err)
+		}
+		return token, nil
+	}
+	return p.ownSecret("--token-file", f.TokenFile)
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/operate"
+)
+
+type sessionShowCmd struct {
+	ID   string `arg:"" help:"The session_id, ses_…, that the publisher got when it started the session."`
+	JSON bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge session show --help`.
+func (sessionShowCmd) Help() string {
+	return `Shows the outcome of a session, its last steps without success (method, reason
+and setting), and its events. It never shows the publisher's state, the user's id
+or anything personal.
+
+Example:
+
+    verge session show SESSION_ID`
+}
+
+func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	s, err := client.Session(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, s)
+	}
+	var f facts
+	f.add("session", s.ID)
+	f.add("publisher", s.Publisher)
+	f.add("integration", s.Integration)
+	f.add("status", s.Status)
+	f.add("failure code", s.FailureCode)
+	f.add("level", s.Level)
+	f.add("challenge age", strconv.Itoa(s.ChallengeAge))
+	f.add("failed attempts", strconv.Itoa(s.Attempts))
+	f.add("started", words.When(s.Started))
+	f.add("expires", words.When(s.Expires))
+	f.add("ended", whenever(s.Ended))
+	if s.ResultUsed != nil {
+		f.add("result fetched", yesNo(*s.ResultUsed))
+	}
+	if err := f.print(p); err != nil {
+		return err
+	}
+	if err := printSteps(p, s.Steps); err != nil {
+		return err
+	}
+	if len(s.Events) == 0 {
+		fmt.Fprintln(p.stdout, "\nNo event of it was sent in the last 7 days.")
+		return nil
+	}
+	fmt.Fprintln(p.stdout)
+	return printTable(p, deliveryHeads, deliveryRows(s.Events))
+}
+
+// printSteps prints the last steps that did not succeed, if there are any.
+func printSteps(p *program, steps []operate.SessionStep) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.stdout)
+	return printTable(p, stepHeads, stepRows(steps))
+}
+
+func stepRows(steps []operate.SessionStep) (rows [][]string) {
+	for _, s := range steps {
+		rows = append(rows, []string{words.When(s.At), s.Method, s.Result, s.Reason,
+			strings.TrimSpace(s.Setting + " " + s.Detail)})
+	}
+	return rows
+}
+
+type sessionTestCmd struct {
+	Integration string `required:"" placeholder:"UUID" help:"The integration. Its only methods must be of the sandbox."`
+	CallbackURL string `required:"" name:"callback-url" placeholder:"URL" help:"Where the browser goes when the session has ended."`
+	JSON        bool   `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge session test --help`.
+func (sessionTestCmd) Help() string {
+	return `Starts a session in the sandbox, whose outcome you choose in the browser. It prints
+the address to open. The sandbox verifies no user, and production has none.
+
+Example:
+
+    verge session test --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 \
+        --callback-url https://shop.example.com/verified`
+}
+
+func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	s, err := client.StartTestSession(ctx, c.Integration, c.CallbackURL)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, s)
+	}
+	// The address is alone on stdout, so that a script can take it from there.
+	fmt.Fprintln(p.stdout, s.RedirectURL)
+	fmt.Fprintf(p.stderr, "Open this address in a browser before %s. See what became of it with\n"+
+		"    verge session show %s\n", words.When(s.Expires), s.ID)
+	return nil
+}
+
+const stepHeads = "AT|METHOD|RESULT|REASON|SETTING"

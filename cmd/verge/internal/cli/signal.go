@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// untilSignal ends its context on the first SIGTERM, SIGINT or SIGHUP, so that the command drains. A
+// terminal that closes sends SIGHUP. A second signal ends the process at once, because a person who
+// asks twice does not want to wait for a slow receiver.
+func untilSignal(parent context.Context) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitFailed)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}
+
+// hangUps returns the SIGHUPs that a server receives. To a server, SIGHUP means "read your files
+// again" and never "stop".
+func hangUps() (received <-chan os.Signal, release func()) {
+	signal.Ignore(syscall.SIGHUP) // takes it from untilSignal
+	c := make(chan os.Signal, 1)  // one stands for all that arrive while the server is busy
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() {
+		signal.Stop(c)
+		close(c)
+	}
+}

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
+)
+
+// TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
+// connections, and half open a new one for each request. Every client that gets a connection gets an
+// answer, and the process exits with 0. A refused connection afterwards is no failure.
+func TestTerminateUnderLoad(t *testing.T) {
+	t.Parallel()
+	sink := newEvents(t)
+	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL, "--log-level", "warn")
+	sink.trust(dev.WebhookSecret)
+
+	var requests, walks atomic.Int64
+	var clients sync.WaitGroup
+	for n := range 8 {
+		client := newPublisher(dev.readyFile) // with connections of its own
+		client.http.Transport.(*http.Transport).DisableKeepAlives = n%2 == 1
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			// 600 calls a minute are allowed; two of a walk's four requests count.
+			for range 30 {
+				id, redirect, err := client.start(client.IntegrationID)
+				if refused(err) {
+					return
+				}
+				if err != nil {
+					t.Errorf("start: %v", err)
+					return
+				}
+				requests.Add(1)
+				token, err := client.approve(redirect)
+				if refused(err) {
+					return
+				}
+				if err != nil {
+					t.Errorf("approve %s: %v", id, err)
+					return
+				}
+				requests.Add(2)
+				status, _, body, err := client.api("POST", "/api/v1/verify/validate",
+					map[string]string{"result_token": token})
+				if refused(err) {
+					return
+				}
+				if err != nil || status != 200 {
+					t.Errorf("validate: %d %s %v", status, body, err)
+					return
+				}
+				requests.Add(1)
+				walks.Add(1)
+			}
+		}()
+	}
+	wait.Until(t, "load", func() bool { return walks.Load() >= 20 })
+	before := requests.Load()
+	if err := dev.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	clients.Wait()
+	if err := dev.cmd.Wait(); err != nil {
+		t.Errorf("exit: %v: %s", err, dev.logs)
+	}
+	t.Logf("%d requests answered, %d of them after SIGTERM was sent", requests.Load(), requests.Load()-before)
+}
+
+// refused reports whether there was no connection, so that the server never had the request. If the
+// listener closes in the middle of a handshake, the kernel resets the connection instead of refusing
+// it.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" &&
+		(errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))
+}
+
+// TestSecondSignal shows that a second signal ends the process, even if a receiver hangs.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	sink := newEvents(t)
+	sink.hang = make(chan struct{})
+	defer close(sink.hang)
+	dev := startDev(t, t.TempDir(), "--webhook-url", sink.URL)
+	sink.trust(dev.WebhookSecret)
+	if _, _, err := dev.start(dev.IntegrationID); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "a delivery that hangs", func() bool { return sink.hanging.Load() > 0 })
+	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- dev.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("the first signal does not wait for the job in hand: %v", err)
+	case <-time.After(1500 * time.Millisecond): // longer than the server waits for idle connections
+	}
+	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	wait.For(ended)
+	if code := dev.cmd.ProcessState.ExitCode(); code != exitFailed {
+		t.Errorf("exit code %d says that the process drained, but the second signal cut it off", code)
+	}
+}
+
+// TestHangUp shows that SIGHUP makes dev drain, as when a terminal closes, and that a server goes on.
+func TestHangUp(t *testing.T) {
+	dev := startDev(t, t.TempDir())
+	if err := dev.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.cmd.Wait(); err != nil {
+		t.Errorf("dev: %v", err)
+	}
+
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": configFor("test", "memory", "https://hooks.publisher.example/", "HOOK"),
+	})
+	at, stop := serveHere(t, p, "--config", "/verge.toml")
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	// if the signal were not ignored, it would have ended this process by now
+	time.Sleep(50 * time.Millisecond)
+	if code, out := asOperator(p, at, "integration", "list"); code != exitOK {
+		t.Errorf("after the signal: exit code %d: %s", code, out)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the
+// file drops continues to work and is logged, archived = true archives, and a file that is wrong changes
+// nothing.
+func TestHangUpReadsTheSite(t *testing.T) {
+	t.Parallel()
+	site := newSite(t, "memory", newEvents(t).URL, unlimited)
+	whole, err := os.ReadFile(site.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := site.start()
+	read := func(written, says string) {
+		t.Helper()
+		if err := config.WritePrivate(afero.NewOsFs(), site.config, []byte(written)); err != nil {
+			t.Fatal(err)
+		}
+		before := strings.Count(in.logs.String(), says)
+		in.hangUp(t)
+		wait.Until(t, says, func() bool { return strings.Count(in.logs.String(), says) > before })
+	}
+	starts := func(want bool, when string) {
+		t.Helper()
+		_, _, err := in.publisher.start(testIntegration)
+		if got := err == nil; got != want {
+			t.Errorf("contract 46: %s it starts sessions: %v, %v", when, got, err)
+		}
+	}
+	head, rest, _ := strings.Cut(string(whole), "[[integrations]]")
+	_, limits, _ := strings.Cut(rest, "[limits]")
+	starts(true, "at first")
+	const gone = `"msg":"no longer in the configuration, continues to work","what":"integration","id":"` +
+		testIntegration
+	read(head+"\n[limits]\n"+limits, gone)
+	starts(true, "dropped")
+	read(head+"\n[limits]\n"+limits, gone) // each time
+	archived := "[[integrations]]\nid = \"" + testIntegration +
+		"\"\npublisher = \"pub_example\"\narchived = true\n"
+	read(head+archived+"\n[limits]\n"+limits, `publishers and integrations were read again","changes":1`)
+	starts(false, "archived by the file")
+	read("mode = ", "publishers and integrations were not read again")
+	read(strings.Replace(string(whole), `method = "sandbox"`, `method = "palm"`, 1), "were not read again")
+	starts(false, "after a file that is wrong")
+	read(string(whole), `publishers and integrations were read again","changes":1`)
+	starts(true, "named again")
+	read(string(whole), `publishers and integrations were read again","changes":0`)
+	if strings.Contains(in.logs.String(), testSecret) {
+		t.Errorf("contract 13: the log holds a secret: %s", in.logs)
+	}
+}
+
+// A SIGHUP during an outage of the store is carried out once the store is back, or a newer one takes its
+// place.
+func TestHangUps_StoreAway(t *testing.T) {
+	for _, c := range []struct {
+		rule    string
+		fails   int  // so many attempts fail
+		newer   int  // before this attempt, another SIGHUP comes; 0: none does
+		stops   bool // the server stops at the attempt that fails last
+		actions string
+		pauses  []time.Duration
+	}{
+		{"the store is there", 0, 0, false, "F", nil},
+		{"away for a while", 7, 0, false, "Faaaaaaa", []time.Duration{1, 2, 4, 8, 16, 30, 30}},
+		{"a newer one", 3, 2, false, "FaFa", []time.Duration{1, 1}},
+		{"the server stops", 2, 0, true, "Fa", []time.Duration{1}},
+	} {
+		hangUps, actions := make(chan os.Signal, 1), ""
+		var pauses []time.Duration
+		hangUps <- syscall.SIGHUP
+		after := func(d time.Duration) <-chan time.Time {
+			if c.newer == len(actions) && c.newer > 0 {
+				hangUps <- syscall.SIGHUP
+				return nil
+			}
+			if c.stops && len(actions) == c.fails {
+				close(hangUps)
+				return nil
+			}
+			pauses = append(pauses, d/time.Second)
+			passed := make(chan time.Time, 1)
+			passed <- time.Time{}
+			return passed
+		}
+		onHangUps(hangUps, after, func(first bool) bool {
+			actions += map[bool]string{true: "F", false: "a"}[first]
+			again := len(actions) <= c.fails
+			if !again && !c.stops {
+				close(hangUps)
+			}
+			return again
+		})
+		if actions != c.actions || !slices.Equal(pauses, c.pauses) {
+			t.Errorf("%s: %s with pauses %v, want %s with %v", c.rule, actions, pauses, c.actions, c.pauses)
+		}
+	}
+}
+
+// A server that gets SIGHUP while Redis is away puts the changed file into the store afterwards.
+func TestServe_HangUpWhileStoreAway(t *testing.T) {
+	t.Parallel()
+	redis := stores.StartRedis(t, stores.Durable...)
+	s := newSite(t, redis.URL(), "https://shop.example.com/hooks", unlimited)
+	in := s.start()
+	config := readText(t, s.config)
+	changed := strings.Replace(config, "challenge_age = 25", "challenge_age = 30", 1)
+	redis.Kill()
+	if err := os.WriteFile(s.config, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in.hangUp(t)
+	wait.Until(t, "the first attempt", func() bool {
+		return strings.Contains(in.logs.String(), "SIGHUP: the store is away")
+	})
+	redis.Start()
+	wait.Until(t, "the change", func() bool {
+		return strings.Contains(in.logs.String(), "SIGHUP: publishers and integrations were read again")
+	})
+	code, out := asOperator(operator(), in.at, "integration", "list", "--json")
+	if code != exitOK || !strings.Contains(strings.ReplaceAll(out, " ", ""), `"challenge_age":30`) {
+		t.Errorf("the integration: exit code %d: %s", code, out)
+	}
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/verge-id/verge/core/integration"
+)
+
+// apply puts the site into the store and archives nothing that the file does not name. It warns of
+// integrations that start no session because their webhook has not passed its test.
+func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
+	if err := d.Put(ctx, pl.Site, integration.KeepRemoved, sideBySide); err != nil {
+		return err
+	}
+	var looks []func() error
+	for _, i := range pl.Site.Integrations {
+		if i.Archived {
+			continue
+		}
+		looks = append(looks, func() error {
+			kept, err := d.Integration(ctx, i.ID)
+			if err != nil {
+				return fmt.Errorf("integration %s: %w", i.ID, err)
+			}
+			ready, err := d.Ready(ctx, kept)
+			if err != nil {
+				return fmt.Errorf("integration %s: %w", i.ID, err)
+			}
+			if !ready && !pl.Core.Dev {
+				pl.log.Warn("integration is not ready and starts no session", "integration", i.ID,
+					"do", "verge integration test "+i.ID)
+			}
+			return nil
+		})
+	}
+	return sideBySide(looks)
+}
+
+// sideBySide runs all, at most 64 at once, and returns the first error.
+func sideBySide(all []func() error) error {
+	var group errgroup.Group
+	group.SetLimit(64)
+	for _, do := range all {
+		group.Go(do)
+	}
+	return group.Wait()
+}

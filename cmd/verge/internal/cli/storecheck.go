@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyset"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/bolt"
+)
+
+// storeCheckTime bounds how long `serve --check` waits for a store.
+const storeCheckTime = 5 * time.Second
+
+// compareStore prints which key of the ring seals, and whether a bolt store is there yet. If the store is
+// there, it compares the ring with the store's set of keys, and store.partitions with the number that the
+// store's sessions use, and lists the removals from the file. It only reads there. A store that does not
+// respond, or that another process has open, is not an error of the configuration: compareStore prints it and
+// returns nil.
+func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
+	seals := pl.Keyring.Keys[pl.Keyring.Sealing(pl.now())]
+	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
+	if !pl.storeExists(p) {
+		if pl.Store.Kind == kvadapters.Bolt {
+			fmt.Fprintf(p.stdout, "store: there is no file %s yet; the first start makes it\n", pl.Store.Path)
+		}
+		fmt.Fprintln(p.stdout, said)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeCheckTime)
+	defer cancel()
+	store, ring, closeStore, err := pl.storeRing(ctx)
+	if err == nil {
+		defer closeStore()
+		err = ring.Meet(ctx)
+	}
+	if err == nil {
+		if err := pl.misplaced(ring.Ready()); err != nil {
+			return err
+		}
+		err = edge.CheckPartitions(ctx, store, pl.Core.Partitions)
+	}
+	if few := (*edge.PartitionsError)(nil); errors.As(err, &few) {
+		return usageError{err}
+	}
+	if errors.Is(err, bolt.ErrLocked) {
+		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a "+
+			"process has %s open; if that is your server, let it run: its next start compares them. "+
+			"\"verge apply %s --dry-run\" lists the difference\n", said, pl.Store.Path,
+			file)
+		return nil
+	}
+	if err != nil {
+		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys: %v\n", said, err)
+		return nil
+	}
+	if err := ring.Lags(); err != nil {
+		fmt.Fprintln(p.stdout, "key ring:", err)
+	}
+	if ring.Unused() {
+		fmt.Fprintln(p.stdout, said+"; the store has no set of keys yet, and the first start puts it there")
+	} else {
+		fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
+	}
+	if err := pl.listRemoved(ctx, p, store, ring, file); err != nil {
+		fmt.Fprintf(p.stdout, "publishers and integrations were not compared with the store's: %v\n", err)
+	}
+	return nil
+}
+
+// listRemoved warns of removals from the file. A start leaves their integrations in use (contract 46).
+func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring host.Sealer,
+	file string) error {
+	d := integration.NewDirectory(host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random})
+	all, err := d.Plan(ctx, pl.Site, integration.KeepRemoved)
+	for _, each := range all {
+		if each.Removed {
+			fmt.Fprintf(p.stderr, "warning: %s %s is no longer in the file and continues to work; "+
+				"put it back, or archive it with \"verge apply %s\"\n", each.Kind, each.ID, file)
+		}
+	}
+	return err
+}
+
+// storeExists reports whether there may be a store. To look into a bolt file that does not exist, or that is
+// empty, would make one.
+func (pl *plan) storeExists(p *program) bool {
+	if pl.Store.Kind == kvadapters.Bolt {
+		file, err := p.FS.Stat(pl.Store.Path)
+		return err == nil && file.Size() > 0
+	}
+	return pl.Store.Shared()
+}
+
+// misplaced turns the error that the key ring does not fit the store into a mistake of the
+// configuration. It returns every other error as it is.
+func (pl *plan) misplaced(err error) error {
+	if errors.Is(err, keyset.ErrUnfit) {
+		return usagef("%s is no place for this key ring: %w", pl.Store, err)
+	}
+	return err
+}
+
+// storeRing opens the plan's store and returns it with the ring on it.
+func (pl *plan) storeRing(ctx context.Context) (kv.KV, *keyset.Ring, func() error, error) {
+	store, closeStore, err := pl.Store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("store: %w", err)
+	}
+	ring, err := keyset.New(keyset.Config{
+		Host:    host.Host{KV: store, Now: pl.now, Random: pl.random, Log: slog.New(slog.DiscardHandler)},
+		Keyring: pl.Keyring,
+	})
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, closeStore())
+	}
+	return store, ring, closeStore, nil
+}
+
+type keyringAdoptCmd struct {
+	Config string `type:"path" required:"" placeholder:"FILE" env:"VERGE_CONFIG" help:"The configuration of the service, as for serve."`
+}
+
+// Help is shown by `verge keyring adopt --help`.
+func (keyringAdoptCmd) Help() string {
+	return `The store remembers which keys its instances use, and an instance with another
+ring does not start. If the ring is lost, this command makes the store accept a
+new one. Stop every instance first.
+
+What the old ring sealed or signed is lost with it: sessions under way, events
+that wait, outcomes, and API keys, which have to be created again. Publishers,
+integrations and webhook secrets come from the configuration again. The log then
+names what the store still holds of the old ring.
+
+Example:
+
+    verge keyring adopt --config /etc/verge/verge.toml`
+}
+
+func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
+	pl, _, err := (&configFlags{config.Flags{Config: c.Config}}).plan(p)
+	if err != nil {
+		return err
+	}
+	_, ring, closeStore, err := pl.storeRing(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	if err := ring.Meet(ctx); err != nil {
+		return err
+	}
+	if ring.Ready() == nil {
+		fmt.Fprintf(p.stdout, "%s is used with this key ring already; nothing was changed.\n", pl.Store)
+		return nil
+	}
+	if err := ring.Adopt(ctx); err != nil {
+		return fmt.Errorf("the store's set of keys: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "%s now takes this key ring, and refuses the one before.\n", pl.Store)
+	return nil
+}

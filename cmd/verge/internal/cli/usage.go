@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/core/host"
+)
+
+type usageCmd struct {
+	Integration string `required:"" placeholder:"UUID" help:"The integration, as \"verge integration list\" shows it."`
+	From        string `placeholder:"DAY" help:"First day, such as 2026-11-20 (UTC). Default: 29 days before the last."`
+	To          string `placeholder:"DAY" help:"Last day. Default: today."`
+	CSV         bool   `name:"csv" xor:"form" help:"Print CSV."`
+	JSON        bool   `xor:"form" help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge usage --help`.
+func (usageCmd) Help() string {
+	return `Says how many sessions of an integration started and how they ended, day by day.
+What happened less than a minute ago may be missing. Days are kept for 400 days.
+
+Examples:
+
+    verge usage --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9
+    verge usage --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 --from 2026-10-01 --csv`
+}
+
+func (c *usageCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	if c.CSV {
+		text, err := client.UsageCSV(ctx, c.Integration, c.From, c.To)
+		if err == nil {
+			_, err = p.stdout.Write(text)
+		}
+		return err
+	}
+	days, err := client.Usage(ctx, c.Integration, c.From, c.To)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, days)
+	}
+	total := map[string]uint64{}
+	var rows [][]string
+	for _, day := range days {
+		row, some := []string{day.Day}, false
+		for _, outcome := range host.Outcomes() {
+			n := day.Counts[outcome]
+			total[outcome] += n
+			some = some || n > 0
+			row = append(row, strconv.FormatUint(n, 10))
+		}
+		if some {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(p.stdout, "No session started or ended in these days.")
+		return nil
+	}
+	sum := []string{"all"}
+	for _, outcome := range host.Outcomes() {
+		sum = append(sum, strconv.FormatUint(total[outcome], 10))
+	}
+	return printTable(p, usageHeads(), append(rows, sum))
+}
+
+// usageHeads has the outcomes as the API names them, without the word that would make the table too wide.
+func usageHeads() string {
+	heads := "DAY"
+	for _, outcome := range host.Outcomes() {
+		heads += "|" + strings.ToUpper(strings.TrimPrefix(outcome, "failed_"))
+	}
+	return heads
+}
+
+// counted says how often each outcome occurred.
+func counted(by map[string]uint64) string {
+	said := ""
+	for _, outcome := range host.Outcomes() {
+		if n := by[outcome]; n > 0 {
+			if said != "" {
+				said += ", "
+			}
+			said += strconv.FormatUint(n, 10) + " " + outcome
+		}
+	}
+	if said == "" {
+		return "none"
+	}
+	return said
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+)
+
+// variables are those of Verge's variables that belong to no flag.
+var variables = append([]string{
+	secretKeyVariable,
+
+	// Of the tests, which start this command with the variables that they were given.
+	"VERGE_BEFORE", "VERGE_BOLT_FULL_CHILD", "VERGE_BOLT_KILL_CHILD", "VERGE_FAULT_TIMES",
+	"VERGE_HARNESS_ENGINE", "VERGE_HARNESS_KV", "VERGE_HARNESS_TURN", "VERGE_HARNESS_URL", "VERGE_LONG",
+	"VERGE_ONLY", "VERGE_PICTURES", "VERGE_PROGRAMS", "VERGE_REQUIRE_REAL", "VERGE_SCRATCH_CHILD",
+	"VERGE_SEED",
+}, config.Variables...)
+
+// knownVariables returns the names of all variables, in order.
+func knownVariables() ([]string, error) {
+	parser, err := kong.New(new(cli), kong.ExplicitGroups(groups))
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, name := range variables {
+		known[name] = true
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		for _, flag := range leaf.Flags {
+			for _, name := range flag.Envs {
+				known[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(known)), nil
+}

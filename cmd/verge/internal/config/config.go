@@ -1,0 +1,298 @@
+package config
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/pemfile"
+	"github.com/verge-id/verge/core/problem"
+)
+
+// Example is a configuration that explains each setting.
+//
+//go:embed example.toml
+var Example string
+
+// File is the configuration as people write it: the settings of the file, overridden by the environment
+// and by flags. example.toml explains each member. A member that is not set has its zero value, and
+// plan gives that its meaning. A number or a duration whose zero means the default is a pointer, so
+// that plan can recognise a 0 that a person wrote (see given).
+type File struct {
+	Mode              string   `toml:"mode"`
+	BaseURL           string   `toml:"base_url"`
+	KV                string   `toml:"kv"`
+	Keyring           string   `toml:"keyring"`
+	OperatorTokenFile string   `toml:"operator_token_file"`
+	TrustedProxies    []string `toml:"trusted_proxies"`
+	ProxyHeader       string   `toml:"proxy_header"`
+	LogLevel          string   `toml:"log_level"`
+	LogClient         string   `toml:"log_client"`
+	SecurityContact   string   `toml:"security_contact"`
+	Attempts          *int     `toml:"attempts"`
+	OutcomeLife       *span    `toml:"outcome_life"`
+	PasskeyDays       *int     `toml:"passkey_days"`
+
+	Listen struct {
+		Public string `toml:"public"`
+		Admin  string `toml:"admin"`
+		Ops    string `toml:"ops"`
+	} `toml:"listen"`
+
+	Console struct {
+		Listener string `toml:"listener"`
+	} `toml:"console"`
+
+	TLS struct {
+		Cert string `toml:"cert"`
+		Key  string `toml:"key"`
+
+		ACME          bool   `toml:"acme"`
+		ACMEEmail     string `toml:"acme_email"`
+		ACMEStorage   string `toml:"acme_storage"`
+		ACMEDirectory string `toml:"acme_directory"`
+		ACMECA        string `toml:"acme_ca"`
+		ACMEHTTP      string `toml:"acme_http"`
+	} `toml:"tls"`
+
+	Engine struct {
+		Name          string `toml:"name"`
+		Module        string `toml:"module"`
+		ModuleSHA256  string `toml:"module_sha256"`
+		ModuleKey     string `toml:"module_key"`
+		MinVersion    int64  `toml:"module_min_version"`
+		ModuleCache   string `toml:"module_cache"`
+		Interruptible bool   `toml:"interruptible"`
+	} `toml:"engine"`
+
+	Store struct {
+		PasswordFile string `toml:"password_file"`
+		CA           string `toml:"ca"`
+		Cert         string `toml:"cert"`
+		Key          string `toml:"key"`
+		Prefix       string `toml:"prefix"`
+		Replicas     int    `toml:"replicas"`
+		Wait         *span  `toml:"wait"`
+		Partitions   *int   `toml:"partitions"`
+		Budget       *span  `toml:"budget"`
+
+		TrustedNetwork bool `toml:"trusted_network"`
+	} `toml:"store"`
+
+	Limits struct {
+		PublicPerIP        *int `toml:"public_per_ip"`
+		PublicPerKey       *int `toml:"public_per_key"`
+		PublicPerNetwork   *int `toml:"public_per_network"`
+		StartsPerPublisher *int `toml:"starts_per_publisher"`
+		SecretPerIP        *int `toml:"secret_per_ip"`
+		ReconcilePerKey    *int `toml:"reconcile_per_key"`
+
+		PreflightsPerIP      *int `toml:"preflights_per_ip"`
+		PagesPerIP           *int `toml:"pages_per_ip"`
+		BoxesPerIP           *int `toml:"boxes_per_ip"`
+		BoxesPerHandle       *int `toml:"boxes_per_handle"`
+		FailedOperatorsPerIP *int `toml:"failed_operators_per_ip"`
+
+		Connections      *int `toml:"connections"`
+		ConnectionsPerIP *int `toml:"connections_per_ip"`
+	} `toml:"limits"`
+
+	Webhooks struct {
+		Retries        []span `toml:"retries"`
+		JitterPercent  *int   `toml:"jitter_percent"`
+		ConnectTimeout *span  `toml:"connect_timeout"`
+		Timeout        *span  `toml:"timeout"`
+		MaxAnswer      *int   `toml:"max_answer"`
+	} `toml:"webhooks"`
+
+	Traces struct {
+		Endpoint string   `toml:"endpoint"`
+		Sample   *float64 `toml:"sample"`
+	} `toml:"traces"`
+
+	Drain struct {
+		Delay   span  `toml:"delay"`
+		Timeout *span `toml:"timeout"`
+	} `toml:"drain"`
+
+	// Methods are tables whose members depend on the kind (planmethod.go).
+	Methods      []map[string]any    `toml:"methods"`
+	Publishers   []publisherConfig   `toml:"publishers"`
+	Integrations []integrationConfig `toml:"integrations"`
+}
+
+type publisherConfig struct {
+	ID       string `toml:"id"`
+	Name     string `toml:"name"`
+	Archived bool   `toml:"archived"`
+}
+
+type integrationConfig struct {
+	ID              string   `toml:"id"`
+	Publisher       string   `toml:"publisher"`
+	Name            string   `toml:"name"`
+	Level           string   `toml:"level"`
+	ChallengeAge    int      `toml:"challenge_age"`
+	Method          string   `toml:"method"`
+	Methods         []string `toml:"methods"` // in place of Method
+	CallbackOrigins []string `toml:"callback_origins"`
+	BrowserOrigins  []string `toml:"browser_origins"`
+
+	// The secret itself is never in this file, which people put under version control.
+	WebhookURL string `toml:"webhook_url"`
+	SecretFile string `toml:"secret_file"`
+	SecretEnv  string `toml:"secret_env"`
+	WebhookOff bool   `toml:"webhook_off"`
+
+	MinimumAge     *int                      `toml:"minimum_age"`
+	Attempts       *int                      `toml:"attempts"`
+	Passkeys       string                    `toml:"passkeys"`
+	MethodSettings map[string]map[string]any `toml:"method_settings"`
+
+	Archived bool `toml:"archived"`
+}
+
+// span is a duration as the file has it. It is a text, so that a number without a unit is refused.
+type span string
+
+// problems collects everything that is wrong, so that a person can correct all of it at once.
+type problems []string
+
+func (ps *problems) add(format string, args ...any) {
+	*ps = append(*ps, fmt.Sprintf(format, args...))
+}
+
+// addLines adds each line of err as a problem of its own that begins with about. err may be nil.
+func (ps *problems) addLines(about string, err error) {
+	if err == nil {
+		return
+	}
+	if about != "" {
+		about += ": "
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		ps.add("%s%s", about, line)
+	}
+}
+
+// take adds the problems that the owner of some settings found in them. keys maps the owner's names
+// to those of the file. Of a method's setting whose file could not be read, the owner knows nothing, so what
+// it says about that is left out.
+func (ps *problems) take(wrong problem.List, keys map[string]string) {
+	before := slices.Clone(*ps)
+	for _, p := range wrong.Rename(keys) {
+		unread := strings.HasPrefix(p.Member, "methods.") &&
+			slices.ContainsFunc(before, func(text string) bool {
+				return strings.HasPrefix(text, p.Member+": ")
+			})
+		if !unread {
+			ps.add("%s", p.Error())
+		}
+	}
+}
+
+// err returns one error with all problems of the configuration that came from source. It returns
+// nil if there are none.
+func (ps problems) err(source string) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s\n  - %s", source, words.HowMany(len(ps), "problem"), strings.Join(ps, "\n  - "))
+}
+
+// readConfig reads the file into c.
+func readConfig(fsys afero.Fs, path string, c *File, ps *problems) error {
+	return readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
+}
+
+// readTOML reads a file into a configuration or a part of one. An unknown key is a problem like others and
+// does not hide them; others says where the known ones are. A file that is not TOML, or that has a value of a
+// wrong type, is an error, because other problems may only follow from it.
+func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems) error {
+	b, err := afero.ReadFile(fsys, path)
+	if err != nil {
+		return err
+	}
+	if b, err = pemfile.Text(b); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(into)
+	var unknown *toml.StrictMissingError
+	var malformed *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown):
+		for _, e := range unknown.Errors {
+			line, _ := e.Position()
+			ps.add("line %d: there is no setting %q%s", line, strings.Join(e.Key(), "."), others)
+		}
+		return nil
+	case errors.As(err, &malformed):
+		line, column := malformed.Position()
+		why := strings.TrimPrefix(malformed.Error(), "toml: ")
+		if want := wanted(malformed.Key()); want != "" && toml.Unmarshal(b, new(map[string]any)) == nil {
+			why = strings.Join(malformed.Key(), ".") + " must be " + want
+		}
+		return fmt.Errorf("%s: line %d, column %d: %s", path, line, column, why)
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// wanted says what the value of a setting must be. It returns "" if there is no such setting.
+func wanted(key toml.Key) string {
+	t := reflect.TypeFor[File]()
+	for _, name := range key {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() == reflect.Map {
+			t = t.Elem()
+			continue
+		}
+		if t.Kind() != reflect.Struct {
+			return ""
+		}
+		field, ok := t.FieldByNameFunc(func(n string) bool {
+			f, _ := t.FieldByName(n)
+			return strings.EqualFold(f.Tag.Get("toml"), name)
+		})
+		if !ok {
+			return ""
+		}
+		t = field.Type
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Slice {
+		return valueOf(t)
+	}
+	if k := t.Elem().Kind(); k == reflect.Struct || k == reflect.Map {
+		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
+	}
+	return "a list, of which each value is " + valueOf(t.Elem())
+}
+
+// valueOf names a kind of value.
+func valueOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[span]():
+		return `a duration in quotes, such as "90d", "12h" or "5s"`
+	case t.Kind() == reflect.String:
+		return "a text in quotes"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
+		return "a table"
+	}
+	return "a whole number"
+}

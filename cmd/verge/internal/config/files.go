@@ -1,0 +1,221 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/secret"
+)
+
+// WritePrivate writes b to path, readable by its owner only, as a whole or not at all: a reader gets the old
+// file or the new one.
+func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
+	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			fsys.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return fsys.Rename(f.Name(), path)
+}
+
+// ReadPrivate reads a file that holds a secret. It refuses a file that is too open: others may know the
+// secret, so it has to be replaced.
+func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
+	f, err := fsys.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w: the user that verge runs as must be able to read it; "+
+			"for a user of the group verge, run `chown root:verge %s && chmod 640 %s`", err, path, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	if tooOpen(info.Mode(), ownedByRoot(info), inSecretMount(f)) {
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, or, to "+
+			"let a group read it, have root own it with mode 640; and replace what is in it if others could",
+			path, info.Mode().Perm(), path)
+	}
+	return io.ReadAll(f)
+}
+
+// tooOpen is the rule for files with secrets. The owner may read such a file. Others may read it in two
+// cases:
+//
+//   - Its group may, if root owns the file. Only an administrator can have arranged that.
+//   - Everybody may, if the file is in a mount that a container platform has made for secrets. Only this
+//     container sees the mount. Docker gives such files mode 0444, and Kubernetes 0644.
+//
+// Nobody but the owner may write to it.
+func tooOpen(mode fs.FileMode, byRoot, secretMount bool) bool {
+	switch open := mode.Perm() & 0o077; {
+	case open == 0:
+		return false
+	case secretMount:
+		return open&^0o044 != 0
+	case byRoot:
+		return open&^0o040 != 0
+	}
+	return true
+}
+
+// isSecretMount reports whether a mount is one that a container platform has made for secrets. path is where
+// the file is, with no symbolic link in it. inMemory and readOnly tell of the mount:
+//
+//   - Kubernetes mounts secrets at any path, in memory and read-only.
+//   - Docker and Podman mount them below /run/secrets, in memory or read-only.
+//
+// A directory in memory that everybody can write to, such as /dev/shm, is none.
+func isSecretMount(path string, inMemory, readOnly bool) bool {
+	if strings.HasPrefix(path, "/run/secrets/") {
+		return inMemory || readOnly
+	}
+	return inMemory && readOnly
+}
+
+// credentials is the variable by which systemd tells a service where its credentials are.
+const credentials = "CREDENTIALS_DIRECTORY"
+
+// Locate returns where the file of a setting is. A bare name means one of systemd's credentials, if there is
+// one of that name.
+func (sys *System) Locate(name string) string {
+	dir, _ := sys.Getenv(credentials)
+	if dir == "" || name != filepath.Base(name) {
+		return name
+	}
+	credential := filepath.Join(dir, name)
+	if _, err := sys.FS.Stat(credential); isMissing(err) {
+		return name
+	}
+	return credential
+}
+
+// ReadSecretFile reads the file with a secret that a setting names.
+func (sys *System) ReadSecretFile(name string) ([]byte, error) {
+	return ReadPrivate(sys.FS, sys.Locate(name))
+}
+
+// secretFrom returns the secret in the file that a setting names.
+func (sys *System) secretFrom(name string) (string, error) {
+	b, err := sys.ReadSecretFile(name)
+	if err != nil {
+		return "", err
+	}
+	value, why := secret.Read(string(b))
+	if why != "" {
+		return "", fmt.Errorf("%s: %s", sys.Locate(name), why)
+	}
+	return value, nil
+}
+
+// SecretIn returns the secret in an environment variable. isSet is false if the variable is not set or empty.
+func (sys *System) SecretIn(variable string) (value string, isSet bool, err error) {
+	text, _ := sys.Getenv(variable)
+	if text == "" {
+		return "", false, nil
+	}
+	value, why := secret.Read(text)
+	if why != "" {
+		return "", true, errors.New(why)
+	}
+	return value, true, nil
+}
+
+// SecretFile is a flag that names a file with a secret. Its environment variable may hold the secret itself,
+// and a bare name may mean a credential of systemd, so neither is made an absolute path.
+type SecretFile string
+
+// Decode reads the value of the flag.
+func (s *SecretFile) Decode(c *kong.DecodeContext) error {
+	var word string
+	if err := c.Scan.PopValueInto("file", &word); err != nil {
+		return err
+	}
+	if !isInline(word) && word != filepath.Base(word) {
+		word = kong.ExpandPath(word)
+	}
+	*s = SecretFile(word)
+	return nil
+}
+
+// isInline reports whether the value of a setting is the secret itself and not the name of a file.
+func isInline(value string) bool {
+	value = strings.TrimSpace(strings.TrimPrefix(value, "\ufeff"))
+	return strings.HasPrefix(value, "{") || strings.HasPrefix(value, "-----BEGIN ")
+}
+
+// readFileOr reads a secret from the file that value names. If value is the secret itself, it must be from
+// that environment variable. name is for messages, and never has the secret in it.
+func (sys *System) readFileOr(variable, value string) (b []byte, name string, err error) {
+	if !isInline(value) {
+		name = sys.Locate(value)
+		b, err = ReadPrivate(sys.FS, name)
+		return b, name, err
+	}
+	if held, _ := sys.Getenv(variable); held != value {
+		return nil, variable, fmt.Errorf("the secret itself belongs neither into a flag nor into the "+
+			"configuration: name a file, or put the secret into %s", variable)
+	}
+	return []byte(value), variable, nil
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// writable tries to write into dir. If dir does not exist, it tries the nearest directory above it
+// that does, because the store makes missing directories itself.
+func writable(fsys afero.Fs, dir string) error {
+	for {
+		info, err := fsys.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return errors.New("it is not a directory")
+		}
+		if err == nil {
+			break
+		}
+		if !isMissing(err) || dir == filepath.Dir(dir) {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := afero.TempFile(fsys, dir, ".verge-check-*")
+	if err != nil {
+		return WithAdvice(err)
+	}
+	return errors.Join(f.Close(), fsys.Remove(f.Name()))
+}
+
+// WithAdvice adds to an error that a directory cannot be written what to do about it.
+func WithAdvice(err error) error {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w; mount a volume there, name a directory on one, or let the unit of systemd "+
+			"write to it (ReadWritePaths=)", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w; free some space, or name a directory on another disk", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w; let the user that verge runs as own it", err)
+	}
+	return err
+}

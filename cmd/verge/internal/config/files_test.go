@@ -1,0 +1,117 @@
+package config
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/spf13/afero"
+)
+
+// TestTooOpen is the rule for the modes of files with secrets.
+func TestTooOpen(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mode                fs.FileMode
+		byRoot, secretMount bool
+		want                bool
+	}{
+		{mode: 0o600}, {mode: 0o400}, {mode: 0o700},
+		{mode: 0o640, want: true}, {mode: 0o604, want: true}, {mode: 0o444, want: true},
+		{mode: 0o640, byRoot: true}, {mode: 0o440, byRoot: true},
+		{mode: 0o660, byRoot: true, want: true}, {mode: 0o644, byRoot: true, want: true},
+		{mode: 0o604, byRoot: true, want: true}, {mode: 0o650, byRoot: true, want: true},
+		{mode: 0o444, secretMount: true}, {mode: 0o644, secretMount: true}, {mode: 0o440, secretMount: true},
+		{mode: 0o646, secretMount: true, want: true}, {mode: 0o664, secretMount: true, want: true},
+		{mode: 0o777, byRoot: true, secretMount: true, want: true},
+	} {
+		if got := tooOpen(c.mode, c.byRoot, c.secretMount); got != c.want {
+			t.Errorf("mode %04o, owned by root: %v, in a mount for secrets: %v: too open is %v, want %v",
+				c.mode, c.byRoot, c.secretMount, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		path               string
+		inMemory, readOnly bool
+		want               bool
+	}{
+		{"/etc/secrets/..2026_11_22/ring", true, true, true}, // Kubernetes
+		{"/run/secrets/ring", true, true, true},              // Docker Swarm
+		{"/run/secrets/ring", true, false, true},             // Podman
+		{"/run/secrets/ring", false, true, true},             // Docker Compose: a file of the host
+		{"/run/secrets/ring", false, false, false},
+		{"/run/secrets-of-mine/ring", true, false, false},
+		{"/dev/shm/ring", true, false, false},
+		{"/tmp/ring", true, false, false},
+		{"/etc/verge/ring", false, true, false}, // a machine whose system is read-only has users, too
+		{"/etc/verge/ring", false, false, false},
+	} {
+		if got := isSecretMount(c.path, c.inMemory, c.readOnly); got != c.want {
+			t.Errorf("%s, in memory: %v, read-only: %v: a mount for secrets is %v, want %v",
+				c.path, c.inMemory, c.readOnly, got, c.want)
+		}
+	}
+}
+
+// TestReadPrivateOfRoot: a file of root may be read by its group, and by nobody else.
+func TestReadPrivateOfRoot(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("only root on Linux can make a file of root")
+	}
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mode  fs.FileMode
+		owner int
+		good  bool
+	}{
+		{0o640, 0, true}, {0o440, 0, true}, {0o600, 4711, true},
+		{0o640, 4711, false}, {0o644, 0, false}, {0o660, 0, false},
+	} {
+		if err := os.Chown(path, c.owner, 4711); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadPrivate(afero.NewOsFs(), path)
+		if (err == nil) != c.good || err != nil &&
+			!strings.Contains(err.Error(), "have root own it with mode 640") {
+			t.Errorf("mode %04o of user %d: %v", c.mode, c.owner, err)
+		}
+	}
+}
+
+// TestWritePrivate shows that a failed write leaves the old file and no other.
+func TestWritePrivate(t *testing.T) {
+	fs := afero.NewMemMapFs()
+	if err := WritePrivate(fs, "/d/f", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WritePrivate(fs, "/d/f", []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := ReadPrivate(fs, "/d/f")
+	if err != nil || string(b) != "new" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := WritePrivate(afero.NewReadOnlyFs(fs), "/d/f", []byte("newer")); err == nil {
+		t.Error("writing to a read-only file system succeeded")
+	}
+	names, err := afero.ReadDir(fs, "/d")
+	if err != nil || len(names) != 1 {
+		t.Errorf("%d files are left, %v", len(names), err)
+	}
+	if err := fs.Chmod("/d/f", 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPrivate(fs, "/d/f"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("ReadPrivate accepted a secret that others can read: %v", err)
+	}
+}

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
+	taken := map[string]string{}
+	for _, l := range []struct {
+		name, given, standard string
+		Plan                  *string
+	}{
+		{"listen.public", c.Listen.Public, "127.0.0.1:8080", &pl.Listen.Public},
+		{"listen.admin", c.Listen.Admin, "127.0.0.1:8081", &pl.Listen.Admin},
+		{"listen.ops", c.Listen.Ops, "127.0.0.1:8082", &pl.Listen.Ops},
+	} {
+		addr := l.given
+		if addr == "" {
+			addr = l.standard
+		}
+		if addr == Off && l.name != "listen.public" {
+			continue
+		}
+		if err := CheckAddress(addr); err != nil {
+			ps.add("%s: %v", l.name, err)
+			continue
+		}
+		if other := taken[addr]; other != "" && !strings.HasSuffix(addr, ":0") {
+			ps.add("%s: %s is already %s; give it another port", l.name, addr, other)
+		}
+		taken[addr], *l.Plan = l.name, addr
+	}
+	if addr := pl.Listen.Ops; addr != "" && isPublic(addr) {
+		pl.warn("listen.ops: %s may be reached from the Internet, and metrics and health ask for no "+
+			"credential; use a loopback or private address, or see that a firewall is in front", addr)
+	}
+	t := c.TLS
+	if !t.ACME && (t.ACMEEmail != "" || t.ACMEStorage != "" || t.ACMEDirectory != "" || t.ACMECA != "" ||
+		t.ACMEHTTP != "") {
+		ps.add("tls: acme_email, acme_storage, acme_directory, acme_ca and acme_http are for acme = true")
+	}
+	switch cert, key := t.Cert, t.Key; {
+	case t.ACME:
+		c.checkACME(sys, pl, ps)
+	case (cert == "") != (key == ""):
+		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
+	case cert != "":
+		c.checkTLS(sys, pl, ps)
+	case pl.Listen.Admin != "" && !IsLoopback(pl.Listen.Admin):
+		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the "+
+			"operator token would go there in the clear; use a loopback address, or set tls.cert and "+
+			"tls.key, or tls.acme", pl.Listen.Admin)
+	}
+}
+
+// CheckAddress returns an error unless addr has the form HOST:PORT. The port is a number, or a name such as
+// https.
+func CheckAddress(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		return fmt.Errorf("%q is not HOST:PORT", addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: there is no port %s; give a number from 0 to 65535", addr, port)
+	}
+	return nil
+}
+
+// isPublic reports whether the Internet may reach addr. It is so unless addr is loopback, private
+// or link-local; the address that stands for all addresses is public.
+func isPublic(addr string) bool {
+	if IsLoopback(addr) {
+		return false
+	}
+	name, _, _ := net.SplitHostPort(addr)
+	ip, err := netip.ParseAddr(name)
+	ip = ip.Unmap()
+	return err != nil || !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
+}
+
+// IsLoopback reports whether only this machine can reach addr.
+func IsLoopback(addr string) bool {
+	name, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}

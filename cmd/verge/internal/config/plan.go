@@ -1,0 +1,342 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/certs"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/otlp"
+	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/signing"
+	"github.com/verge-id/verge/kvadapters"
+	wasmsettings "github.com/verge-id/verge/wasm/settings"
+)
+
+// Plan is a checked configuration: what the server serves, where, and with which settings.
+type Plan struct {
+	Core    core.Config
+	Egress  egress.Config
+	Server  server.Config // limits, TLS and proxies
+	Store   kvadapters.Address
+	Engine  Engine
+	Keyring token.Keyring
+	Budget  time.Duration   // of a request with the store; zero: edge's
+	Signer  *signing.Signer // has the private keys of methods; nil: there are none
+	Traces  otlp.Config     // an empty endpoint: there are none
+
+	// KeyringFile reads the file of Keyring again. Nil: it never changes.
+	KeyringFile func() ([]byte, error)
+
+	Listen   struct{ Public, Admin, Ops string } // "" admin or ops: none
+	Site     integration.Site
+	Warnings []string // about what is allowed but may be a mistake
+
+	TrustsNobody bool // the system has no certificates of authorities
+
+	Certificate *certs.Files     // of the listeners; nil: they speak plain HTTP, or an authority makes it
+	Authority   *certs.Authority // makes the certificate of the listeners; nil: none does
+}
+
+// warn adds a warning.
+func (pl *Plan) warn(format string, args ...any) {
+	pl.Warnings = append(pl.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Off is the address of a listener that is switched off.
+const Off = "off"
+
+// check turns a configuration into a plan. It adds to ps everything that is wrong or not safe. It
+// changes nothing in the world.
+//
+// The packages that use a value judge it, in a method Validate or a function Check. This file judges
+// only how a value is written, and which files and addresses it names.
+func (c *File) check(sys *System, ps *problems) Plan {
+	var pl Plan
+	c.checkMode(&pl, ps)
+	c.checkListeners(sys, &pl, ps)
+	c.checkConsole(&pl, ps)
+	token := c.readOperatorToken(sys, &pl, ps)
+	c.checkKeyring(sys, &pl, ps)
+	c.checkStore(sys, &pl, ps)
+	pl.Engine = c.checkEngine(sys, ps)
+	if at := pl.Engine; at.Module != "" && at.Trust.SHA256 == "" && at.Trust.Key == nil {
+		pl.warn("engine.module: it is not pinned, so whoever can write %s or has the operator token decides "+
+			"what runs; set engine.module_sha256 or engine.module_key", at.Module)
+	}
+	c.checkAuthorities(sys, &pl)
+	c.checkProxies(&pl, ps)
+	c.checkTraces(sys, &pl, ps)
+	c.checkNumbers(&pl, ps)
+	c.checkWebhooks(&pl, ps)
+	c.checkMethods(sys, &pl, ps)
+	c.checkSite(sys, &pl, ps)
+	pl.judge(token, ps)
+	return pl
+}
+
+// judge calls the checks of the packages that use the settings. token is the name that the
+// configuration has for the operator token.
+func (pl *Plan) judge(token string, ps *problems) {
+	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
+		"Console":    "console.listener",
+		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
+		"PasskeyDays": "passkey_days", "SecurityContact": "security_contact",
+		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
+		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
+	ps.take(pl.Core.Validate(), keys)
+	if pl.Engine.Name == engine.WASM {
+		var unsayable problem.List
+		if _, err := wasmsettings.Pack(pl.Core); errors.As(err, &unsayable) {
+			ps.take(unsayable, keys)
+		}
+	}
+	ps.take(pl.Egress.Validate(), map[string]string{"ConnectTimeout": "webhooks.connect_timeout",
+		"Timeout": "webhooks.timeout", "MaxBody": "webhooks.max_answer"})
+	ps.take(pl.Server.Validate(), map[string]string{
+		"TrustedProxies": "trusted_proxies", "ProxyHeader": "proxy_header",
+		"MaxConns": "limits.connections", "MaxConnsPerIP": "limits.connections_per_ip",
+		"DrainDelay": "drain.delay", "DrainTimeout": "drain.timeout"})
+}
+
+func (c *File) checkMode(pl *Plan, ps *problems) {
+	pl.Core.BaseURL, pl.Core.SecurityContact = c.BaseURL, c.SecurityContact
+	switch c.Mode {
+	case "", "production":
+	case "test":
+		pl.Core.Test = true
+	case "dev":
+		pl.Core.Dev, pl.Egress.Dev = true, true
+	default:
+		ps.add("mode: %q is none of production, test, dev", c.Mode)
+		pl.Core.Test = true // so that the other settings can be judged
+	}
+}
+
+func (c *File) checkConsole(pl *Plan, ps *problems) {
+	pl.Core.Console = c.Console.Listener
+	if pl.Core.Console == core.ConsoleOperators && pl.Listen.Admin == "" {
+		ps.add("console.listener: %s has no listener, since listen.admin is %q; choose %s or %s",
+			core.ConsoleOperators, Off, core.ConsolePublic, core.ConsoleOff)
+	}
+}
+
+// OperatorTokenVariable is the environment variable with the operator token.
+const OperatorTokenVariable = "VERGE_OPERATOR_TOKEN"
+
+// readOperatorToken reads the operator token. source is the name that the configuration has for it.
+func (c *File) readOperatorToken(sys *System, pl *Plan, ps *problems) (source string) {
+	if pl.Listen.Admin == "" {
+		return ""
+	}
+	const how = "`openssl rand -hex 32` makes a good one"
+	source = OperatorTokenVariable
+	token, isSet, err := sys.SecretIn(source)
+	switch {
+	case isSet:
+	case c.OperatorTokenFile != "":
+		source = "operator_token_file"
+		token, err = sys.secretFrom(c.OperatorTokenFile)
+	default:
+		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by "+
+			"operator_token_file (%s), or set listen.admin = \"off\"", how)
+		return source
+	}
+	if pl.Core.OperatorToken = token; err != nil {
+		ps.add("%s: %v (%s)", source, err, how)
+	}
+	return source
+}
+
+// keyringVariable names the file of the key ring, or holds the ring itself.
+const keyringVariable = "VERGE_KEYRING"
+
+func (c *File) checkKeyring(sys *System, pl *Plan, ps *problems) {
+	if c.Keyring == "" {
+		ps.add("keyring: not set; `verge keyring generate FILE` makes one")
+		return
+	}
+	b, path, err := sys.readFileOr(keyringVariable, c.Keyring)
+	ring, err := parseKeyring(b, path, err)
+	if err != nil {
+		ps.add("keyring: %v", err)
+		return
+	}
+	pl.Keyring = ring
+	if path != keyringVariable { // the environment of a process does not change
+		pl.KeyringFile = func() ([]byte, error) { return sys.ReadSecretFile(c.Keyring) }
+	}
+}
+
+// checkEngine checks the engine's settings and reads its module.
+func (c *File) checkEngine(sys *System, ps *problems) Engine {
+	e := c.Engine
+	at := Engine{
+		Name:          cmp.Or(e.Name, engine.Native),
+		Module:        e.Module,
+		Cache:         e.ModuleCache,
+		interruptible: e.Interruptible,
+	}
+	switch at.Name {
+	case engine.WASM:
+	case engine.Native:
+		if e.Module != "" || e.ModuleSHA256 != "" || e.ModuleKey != "" || e.MinVersion != 0 ||
+			e.ModuleCache != "" || e.Interruptible {
+			ps.add("engine: module, module_sha256, module_key, module_min_version, "+
+				"module_cache and interruptible are for name = %q; it is %s", engine.WASM, at.Name)
+		}
+		return at
+	default:
+		ps.add("engine.name: %q is neither %s nor %s", at.Name, engine.Native, engine.WASM)
+		return at
+	}
+	before := len(*ps)
+	at.Trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
+	at.Trust.Pinned = c.Mode != "dev"
+	if len(*ps) == before { // otherwise the pins are not known
+		if err := at.Load(sys); err != nil {
+			ps.add("engine.module: %v", err)
+		}
+	}
+	switch at.Cache {
+	case Off:
+		at.Cache = ""
+	case "":
+		at.Cache = defaultModuleCache(sys.Getenv)
+	default:
+		err := modules.CheckCache(sys.FS, at.Cache)
+		if _, none := sys.FS.Stat(at.Cache); isMissing(none) {
+			err = errors.Join(writable(sys.FS, at.Cache), err)
+		}
+		if err != nil {
+			ps.add("engine.module_cache: %v", err)
+		}
+	}
+	return at
+}
+
+// ReadTrust reads the pins of a module from flags, each of which may be empty. command names the command in
+// errors.
+func ReadTrust(command, sha256, key string, minVersion int64) (modules.Trust, error) {
+	var ps problems
+	t := parseTrust(sha256, key, minVersion, &ps)
+	return t, ps.err(command)
+}
+
+// parseTrust reads the pins of a module. Each of them may be empty.
+func parseTrust(sha256, key string, minVersion int64, ps *problems) (t modules.Trust) {
+	var err error
+	if sha256 != "" {
+		if t.SHA256, err = modules.ParseDigest(sha256); err != nil {
+			ps.add("module_sha256: %v", err)
+		}
+	}
+	if key != "" {
+		if t.Key, err = modules.ParsePublicKey(key); err != nil {
+			ps.add("module_key: %v", err)
+		}
+	}
+	switch {
+	case minVersion < 0 || minVersion > modules.MaxVersion:
+		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(modules.MaxVersion))
+	case minVersion > 0 && key == "":
+		ps.add("module_min_version: a version is what a signature says; set module_key as well, or neither")
+	}
+	t.MinVersion = minVersion
+	return t
+}
+
+func (c *File) checkProxies(pl *Plan, ps *problems) {
+	for _, s := range c.TrustedProxies {
+		prefix, err := netip.ParsePrefix(s)
+		if addr, addrErr := netip.ParseAddr(s); addrErr == nil {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			ps.add("trusted_proxies: %q is neither an address nor a prefix like 10.0.0.0/8", s)
+			continue
+		}
+		pl.Server.TrustedProxies = append(pl.Server.TrustedProxies, prefix.Masked())
+	}
+	pl.Server.ProxyHeader = c.ProxyHeader
+	switch c.LogLevel {
+	case "", "debug", "info", "warn", "error":
+	default:
+		ps.add("log_level: %q is none of debug, info, warn, error", c.LogLevel)
+	}
+	switch c.LogClient {
+	case "", server.ClientWhole, server.ClientCut, server.ClientOff:
+		pl.Server.LogClient = c.LogClient
+	default:
+		ps.add("log_client: %q is none of whole, cut, off", c.LogClient)
+	}
+}
+
+// checkNumbers reads the numbers that may be left out. One that is left out stays zero: the default
+// is the core's or, where a module runs, the module's own.
+func (c *File) checkNumbers(pl *Plan, ps *problems) {
+	pl.Core.Attempts = given(ps, "attempts", c.Attempts)
+	pl.Core.OutcomeLife = givenSpan(ps, "outcome_life", c.OutcomeLife)
+	pl.Core.PasskeyDays = given(ps, "passkey_days", c.PasskeyDays)
+	limits := &pl.Core.Limits
+	for _, l := range []struct {
+		name    string
+		written *int
+		limit   *ratelimit.Limit
+	}{
+		{"limits.public_per_ip", c.Limits.PublicPerIP, &limits.PublicPerIP},
+		{"limits.public_per_key", c.Limits.PublicPerKey, &limits.PublicPerKey},
+		{"limits.public_per_network", c.Limits.PublicPerNetwork, &limits.PublicPerNetwork},
+		{"limits.starts_per_publisher", c.Limits.StartsPerPublisher, &limits.StartsPerPublisher},
+		{"limits.secret_per_ip", c.Limits.SecretPerIP, &limits.SecretPerIP},
+		{"limits.reconcile_per_key", c.Limits.ReconcilePerKey, &limits.ReconcilePerKey},
+		{"limits.preflights_per_ip", c.Limits.PreflightsPerIP, &limits.PreflightsPerIP},
+		{"limits.pages_per_ip", c.Limits.PagesPerIP, &limits.PagesPerIP},
+		{"limits.boxes_per_ip", c.Limits.BoxesPerIP, &limits.BoxesPerIP},
+		{"limits.boxes_per_handle", c.Limits.BoxesPerHandle, &limits.BoxesPerHandle},
+		{"limits.failed_operators_per_ip", c.Limits.FailedOperatorsPerIP, &limits.FailedOperatorsPerIP},
+	} {
+		if n := given(ps, l.name, l.written); n > 0 {
+			*l.limit = ratelimit.PerMinute(n)
+		}
+	}
+	pl.Server.MaxConns = given(ps, "limits.connections", c.Limits.Connections)
+	pl.Server.MaxConnsPerIP = given(ps, "limits.connections_per_ip", c.Limits.ConnectionsPerIP)
+	if c.Drain.Delay != "" {
+		pl.Server.DrainDelay, _ = readSpan(ps, "drain.delay", c.Drain.Delay)
+	}
+	pl.Server.DrainTimeout = givenSpan(ps, "drain.timeout", c.Drain.Timeout)
+}
+
+func (c *File) checkWebhooks(pl *Plan, ps *problems) {
+	w := c.Webhooks
+	if w.Retries != nil {
+		pl.Core.Schedule.Delays = make([]time.Duration, len(w.Retries))
+		for n, r := range w.Retries {
+			pl.Core.Schedule.Delays[n], _ = readSpan(ps, "webhooks.retries", r)
+		}
+	}
+	if j := w.JitterPercent; j != nil {
+		pl.Core.Schedule.JitterPercent = *j
+		if notNegative(ps, "webhooks.jitter_percent", *j) && *j == 0 {
+			pl.Core.Schedule.JitterPercent = -1 // there, 0 means the standard and negative means none
+		}
+	}
+	pl.Egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxAnswer)
+	pl.Egress.ConnectTimeout = givenSpan(ps, "webhooks.connect_timeout", w.ConnectTimeout)
+	pl.Egress.Timeout = givenSpan(ps, "webhooks.timeout", w.Timeout)
+	if t := pl.Egress.Timeout; t > 0 {
+		pl.Core.FetchesWithin(t)
+		pl.Server.AdminTimeout = server.AdminTimeoutFor(t)
+	}
+}

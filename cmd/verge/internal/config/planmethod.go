@@ -1,0 +1,297 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/signing"
+)
+
+// methodFiles is what a method of the configuration has beside the core's part of it.
+type methodFiles struct {
+	name           string
+	ca             string             // file of a private CA; "": none
+	privateNetwork bool               // its servers may have private addresses
+	keys           map[string]keyFile // by what Host.Sign calls them
+}
+
+// keyFile is a file or an environment variable with a private key.
+type keyFile struct {
+	path, setting string // setting names it in the configuration
+	read          func() ([]byte, error)
+}
+
+// checkMethods reads the methods of a configuration:
+//
+//	[[methods]]
+//	name = "bankid"        # as integrations name it
+//	kind = "oidc"
+//	level = "L2"           # the highest level that it proves here
+//	title = "BankID"       # what users read; or title.de, title.fr and so on, by language
+//	ca = "ca.pem"          # a private CA of its servers
+//	private_network = true # its servers have private addresses
+//	[methods.oidc]         # named after the kind, with the kind's own settings
+//	client_secret_file = "secret"
+//
+// The kinds judge their settings (core.Config.Validate).
+func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
+	keys := map[string]keyFile{}
+	for n, table := range c.Methods {
+		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
+		name := t.text("name")
+		if name != "" {
+			t.about = "methods." + name
+		}
+		m := method.Config{Name: name, Kind: t.text("kind"), Level: t.text("level")}
+		m.Title, m.Titles = t.titles("title")
+		files := methodFiles{name: name, ca: t.text("ca"), privateNetwork: t.flag("private_network"),
+			keys: map[string]keyFile{}}
+		at := slices.IndexFunc(kinds.All, func(k method.Kind) bool { return k.Name == m.Kind })
+		if at >= 0 {
+			t.settings(sys, kinds.All[at], &m, &files)
+		}
+		for _, key := range slices.Sorted(maps.Keys(t.table)) {
+			if _, isTable := t.table[key].(map[string]any); isTable && at < 0 {
+				continue // the kind is mistyped, and this may be its table
+			}
+			ps.add("%s: there is no setting %q; the settings of a kind stand in a table of its "+
+				"name, [methods.%s]",
+				t.about, key, m.Kind)
+		}
+		pl.Core.Methods = append(pl.Core.Methods, m)
+		maps.Copy(keys, files.keys)
+		pl.allow(sys, files, ps)
+	}
+	if pl.Signer = openKeys(keys, ps); pl.Signer != nil {
+		pl.checkKeys(ps)
+	}
+}
+
+// openKeys reads the files of private keys. It returns nil if one cannot be read.
+func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
+	reads := map[string]func() ([]byte, error){}
+	read := func(path string) ([]byte, error) { return reads[path]() }
+	files := map[string]string{}
+	before := len(*ps)
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		k := keys[name]
+		reads[k.path] = k.read
+		if _, err := signing.Open(map[string]string{name: k.path}, read); err != nil {
+			ps.add("%s: %v", k.setting, err)
+		}
+		files[name] = k.path
+	}
+	if len(*ps) > before {
+		return nil
+	}
+	signer, err := signing.Open(files, read)
+	ps.addLines("", err)
+	return signer
+}
+
+// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is
+// found now.
+func (pl *Plan) checkKeys(ps *problems) {
+	catalog, wrong := pl.Core.Catalog()
+	if len(wrong) > 0 {
+		return // what the algorithms depend on is not known
+	}
+	for _, e := range catalog {
+		for _, key := range e.Keys {
+			algorithm := e.Of.Signs(e.Config)[key]
+			if _, err := pl.Signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
+				ps.add("methods.%s.%s.%s_file: the method signs by %s: %v", e.Name, e.Kind, key, algorithm,
+					err)
+			}
+		}
+	}
+}
+
+// allow lets a method's requests go where the operator says.
+func (pl *Plan) allow(sys *System, files methodFiles, ps *problems) {
+	allowed := egress.Allowance{PrivateNetwork: files.privateNetwork}
+	if files.ca != "" {
+		b, err := afero.ReadFile(sys.FS, files.ca)
+		if err == nil {
+			allowed.RootCAs, err = egress.ParseRoots(b)
+		}
+		if err != nil {
+			ps.add("methods.%s.ca: %v", files.name, err)
+		}
+	}
+	if pl.Egress.Methods == nil {
+		pl.Egress.Methods = map[string]egress.Allowance{}
+	}
+	pl.Egress.Methods[files.name] = allowed
+}
+
+// methodTable takes members out of a table, so that what is left is not known.
+type methodTable struct {
+	table map[string]any
+	about string
+	ps    *problems
+}
+
+func (t *methodTable) text(key string) string {
+	return taken[string](t, t.table, key, "a text in quotes")
+}
+
+// titles takes a text, or a table with a text for each language.
+func (t *methodTable) titles(key string) (title string, titles map[string]string) {
+	table, isTable := t.table[key].(map[string]any)
+	if !isTable {
+		return taken[string](t, t.table, key, "a text in quotes, or a table with one for each language"), nil
+	}
+	delete(t.table, key)
+	titles = map[string]string{}
+	for _, lang := range slices.Sorted(maps.Keys(table)) {
+		text, ok := table[lang].(string)
+		if !ok {
+			t.ps.add("%s: %s.%s must be a text in quotes", t.about, key, lang)
+			continue
+		}
+		titles[lang] = text
+	}
+	return "", titles
+}
+
+func (t *methodTable) flag(key string) bool { return taken[bool](t, t.table, key, "true or false") }
+
+func taken[T any](t *methodTable, table map[string]any, key, kind string) (v T) {
+	given, has := table[key]
+	delete(table, key)
+	v, ok := given.(T)
+	if has && !ok {
+		t.ps.add("%s: %s must be %s", t.about, key, kind)
+	}
+	return v
+}
+
+// settings takes the table of the kind: what it says of secrets and keys, and the rest as JSON.
+func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, files *methodFiles) {
+	table := taken[map[string]any](t, t.table, kind.Name, "a table")
+	about := t.about + "." + kind.Name
+	for _, name := range kind.Secrets {
+		file := taken[string](t, table, name+"_file", "a text in quotes")
+		env := taken[string](t, table, name+"_env", "a text in quotes")
+		_, clear := table[name]
+		if clear {
+			t.ps.add("%s.%s: a secret does not belong into this file; name a file by %s_file or a "+
+				"variable by %s_env",
+				about, name, name, name)
+			delete(table, name)
+		}
+		secret, err := ReadSecret(sys, name, file, env)
+		if err != nil {
+			t.ps.add("%s.%v", about, err)
+		}
+		if err != nil || clear {
+			secret = "unknown" // so that the kind finds only other problems
+		}
+		if secret != "" {
+			if m.Secrets == nil {
+				m.Secrets = map[string]string{}
+			}
+			m.Secrets[name] = secret
+		}
+	}
+	for _, name := range kind.Keys {
+		file := taken[string](t, table, name+"_file", "a text in quotes")
+		env := taken[string](t, table, name+"_env", "a text in quotes")
+		switch {
+		case file != "" && env != "":
+			t.ps.add("%s.%s_file and %s_env are both set; choose one", about, name, name)
+		case file != "":
+			m.Keys = append(m.Keys, name)
+			files.keys[m.KeyName(name)] = keyFile{file, about + "." + name + "_file",
+				func() ([]byte, error) { return sys.ReadSecretFile(file) }}
+		case env != "":
+			m.Keys = append(m.Keys, name)
+			files.keys[m.KeyName(name)] = keyFile{"$" + env, about + "." + name + "_env",
+				func() ([]byte, error) {
+					key, isSet := sys.Getenv(env)
+					if !isSet || key == "" {
+						return nil, fmt.Errorf("the environment has no %s", env)
+					}
+					return []byte(key), nil
+				}}
+		}
+	}
+	for _, name := range kind.Files {
+		t.file(sys, table, about, name)
+	}
+	if len(table) == 0 {
+		return
+	}
+	var err error
+	if m.Settings, err = json.Marshal(table); err != nil {
+		t.ps.add("%s: %v", about, err)
+	}
+}
+
+// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a
+// list of files.
+func (t *methodTable) file(sys *System, table map[string]any, about, name string) {
+	read := func(setting, path string) string {
+		b, err := afero.ReadFile(sys.FS, path)
+		if err != nil {
+			t.ps.add("%s.%s: %v", about, setting, err)
+		}
+		return string(b)
+	}
+	if path := taken[string](t, table, name+"_file", "a text in quotes"); path != "" {
+		if _, both := table[name]; both {
+			t.ps.add("%s: %s and %s_file are both set; choose one", about, name, name)
+		}
+		table[name] = read(name+"_file", path)
+		return
+	}
+	if _, has := table[name]; !has {
+		return
+	}
+	var texts []string
+	for _, v := range taken[[]any](t, table, name, "a list of files") {
+		path, ok := v.(string)
+		if !ok {
+			t.ps.add("%s.%s: it must be a list of files", about, name)
+			return
+		}
+		if text := read(name, path); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	table[name] = texts
+}
+
+// ReadSecret reads a secret from the file or the environment variable that the configuration names. Without
+// either it returns "".
+func ReadSecret(sys *System, name, file, env string) (string, error) {
+	switch {
+	case file != "" && env != "":
+		return "", fmt.Errorf("%s_file and %s_env are both set; choose one", name, name)
+	case env != "":
+		value, isSet, err := sys.SecretIn(env)
+		if !isSet {
+			return "", fmt.Errorf("%s_env: the environment has no %s", name, env)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s_env: %s: %w", name, env, err)
+		}
+		return value, nil
+	case file != "":
+		value, err := sys.secretFrom(file)
+		if err != nil {
+			return "", fmt.Errorf("%s_file: %w", name, err)
+		}
+		return value, nil
+	}
+	return "", nil
+}

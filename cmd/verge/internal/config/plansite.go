@@ -1,0 +1,116 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/edge/egress"
+)
+
+func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
+	pl.Site = c.site(sys, ps)
+	for _, i := range pl.Site.Integrations {
+		pl.checkReach(i.ID, i.WebhookURL, ps)
+	}
+	judged := pl.Core
+	if len(judged.Methods) == 0 {
+		judged.Test = true // judge says that there is no method, so it is not said of each integration
+	}
+	methods, _ := judged.Catalog()
+	ps.addLines("", pl.Site.Validate(methods, pl.Core.Dev))
+}
+
+// ReadSite returns the publishers and integrations of a file, whose other settings are not used.
+func ReadSite(sys *System, path string) (integration.Site, error) {
+	var c File
+	var ps problems
+	if err := readConfig(sys.FS, path, &c, &ps); err != nil {
+		return integration.Site{}, fmt.Errorf("configuration: %w", err)
+	}
+	site := c.site(sys, &ps)
+	return site, ps.err(path)
+}
+
+// site returns the publishers and integrations of the file, with the secrets of their webhooks.
+func (c *File) site(sys *System, ps *problems) (s integration.Site) {
+	for _, given := range c.Publishers {
+		s.Publishers = append(s.Publishers,
+			integration.SitePublisher{ID: given.ID, Name: given.Name, Archived: given.Archived})
+	}
+	for _, given := range c.Integrations {
+		if given.Archived { // its secret may be gone
+			s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
+				Publisher: given.Publisher, Archived: true})
+			continue
+		}
+		secret, err := given.secret(sys)
+		if err != nil {
+			ps.add("integration %q: %v", given.ID, err)
+			// A good secret takes its place, so that Validate finds only the other problems.
+			secret, err = integration.GenerateSecret(sys.Random)
+			ps.addLines("", err)
+		}
+		s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
+			Publisher: given.Publisher, Name: given.Name, Level: given.Level,
+			ChallengeAge: given.ChallengeAge, Method: given.Method, Methods: given.Methods,
+			MinimumAge:      givenOr(ps, given.ID, "minimum_age", given.MinimumAge),
+			Attempts:        givenOr(ps, given.ID, "attempts", given.Attempts),
+			Passkeys:        given.Passkeys,
+			MethodSettings:  given.methodSettings(ps),
+			CallbackOrigins: given.CallbackOrigins, BrowserOrigins: given.BrowserOrigins,
+			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
+	}
+	return s
+}
+
+// givenOr returns a number that may be left out, as 0. It refuses a 0 that is written.
+func givenOr(ps *problems, id, key string, n *int) int {
+	if n == nil {
+		return 0
+	}
+	if *n == 0 {
+		ps.add("integration %q: %s is 0; give at least 1, or leave it out for the default", id, key)
+	}
+	return *n
+}
+
+// methodSettings returns the integration's settings for single methods as JSON.
+func (i integrationConfig) methodSettings(ps *problems) map[string]json.RawMessage {
+	if len(i.MethodSettings) == 0 {
+		return nil
+	}
+	all := map[string]json.RawMessage{}
+	for name, settings := range i.MethodSettings {
+		b, err := json.Marshal(settings)
+		if err != nil {
+			ps.add("integration %q: method_settings.%s: %v", i.ID, name, err)
+		}
+		all[name] = b
+	}
+	return all
+}
+
+// checkReach refuses a webhook URL that no event would ever reach. It ignores a URL that is not
+// https, because Site.Validate refuses that. Only dev mode allows http.
+func (pl *Plan) checkReach(id, webhookURL string, ps *problems) {
+	if u, err := url.Parse(webhookURL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
+		return
+	}
+	if err := egress.New(pl.Egress).Check(webhookURL); err != nil {
+		ps.add("integration %q: no event would ever reach its webhook_url: %v", id, err)
+	}
+}
+
+// secret reads the webhook's secret from the place that the configuration names. Without a webhook
+// it returns "".
+func (i integrationConfig) secret(sys *System) (string, error) {
+	secret, err := ReadSecret(sys, "secret", i.SecretFile, i.SecretEnv)
+	if err == nil && secret == "" && i.WebhookURL != "" {
+		return "", errors.New("its webhook has no secret; set secret_file or secret_env " +
+			"(`verge webhook secret` makes one)")
+	}
+	return secret, err
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge/storewatch"
+	"github.com/verge-id/verge/kvadapters"
+)
+
+func (c *File) checkStore(sys *System, pl *Plan, ps *problems) {
+	if c.KV == "" {
+		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
+		return
+	}
+	at, err := kvadapters.ParseAddress(c.KV)
+	if err != nil {
+		ps.add("%v", err)
+		return
+	}
+	switch at.Kind {
+	case kvadapters.Miniredis:
+		ps.add("kv: miniredis is for `verge dev`; %s", kvadapters.Choices)
+	case kvadapters.Memory:
+		if !pl.Core.Dev && !pl.Core.Test {
+			ps.add("kv: memory forgets at every restart which result tokens were used, so they could " +
+				"be used again; take bolt:FILE in production")
+		} else if pl.Core.Test {
+			pl.warn("kv: memory loses everything at a restart, API keys and webhook events too; set " +
+				"kv = \"bolt:FILE\" to keep them")
+		}
+	case kvadapters.Bolt:
+		if err := writable(sys.FS, filepath.Dir(at.Path)); err != nil {
+			ps.add("kv: %s cannot be written: %v", filepath.Dir(at.Path), err)
+		}
+	}
+	c.checkStoreOptions(sys, at, pl, ps)
+}
+
+// These hold what store.password_file and store.key name.
+const (
+	kvPasswordVariable = "VERGE_KV_PASSWORD"
+	kvKeyVariable      = "VERGE_KV_KEY"
+)
+
+// checkStoreOptions checks the settings of the store other than its URL.
+func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, ps *problems) {
+	s := c.Store
+	held, isHeld, heldErr := sys.SecretIn(kvPasswordVariable)
+	if key, _ := sys.Getenv(kvKeyVariable); key != "" && at.Shared() {
+		s.Key = key
+	}
+	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
+		ps.add("store: password_file, ca, cert and key are for redis:// and postgres:// URLs; "+
+			"kv is %s", at)
+	}
+	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
+		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
+	}
+	switch {
+	case !at.Shared():
+	case isHeld:
+		if heldErr == nil {
+			at, heldErr = at.WithPassword(held)
+		}
+		if heldErr != nil {
+			ps.add("%s: %v", kvPasswordVariable, heldErr)
+		}
+	case s.PasswordFile != "":
+		password, err := sys.secretFrom(s.PasswordFile)
+		if err == nil {
+			at, err = at.WithPassword(password)
+		}
+		if err != nil {
+			ps.add("store.password_file: %v", err)
+		}
+	}
+	var err error
+	at.TLS, err = clientTLS(sys, s.CA, s.Cert, s.Key)
+	ps.addLines("store", err)
+	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, givenSpan(ps, "store.wait", s.Wait)
+	if !notNegative(ps, "store.replicas", s.Replicas) {
+		// The number is refused already, so the store is not judged with it.
+	} else if err := at.Valid(); err != nil {
+		ps.add("kv: %v", err)
+	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {
+		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach "+
+			"that network, set store.trusted_network = true", at, open, at.AskForTLS())
+	}
+	if at.Kind == kvadapters.Redis && s.Wait != nil && s.Replicas == 0 {
+		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
+	}
+	pl.Core.Partitions = at.Partitions()
+	if n := given(ps, "store.partitions", s.Partitions); n > 0 {
+		if err := runner.CheckPartitions(n); err != nil {
+			ps.add("store.partitions: %v", err)
+		} else {
+			pl.Core.Partitions = n
+		}
+	}
+	pl.Store = at
+	if b := s.Budget; b != nil {
+		var ok bool
+		if pl.Budget, ok = readSpan(ps, "store.budget", *b); ok {
+			if err := storewatch.CheckBudget(pl.Budget); err != nil {
+				ps.add("store.budget: %v", err)
+			}
+		}
+	}
+}
+
+// StoreFlags name a store, and override the settings of a configuration for it. Each command that checks or
+// restores a store uses them.
+type StoreFlags struct {
+	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// (rediss for TLS), postgres://, unix://, or bolt:FILE. Default: the configuration's kv. Put a URL with a password into the variable."`
+
+	Config       string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file, whose kv and [store] are taken."`
+	PasswordFile string `type:"path" placeholder:"FILE" help:"File with the password, mode 0600."`
+	CA           string `name:"ca" type:"path" placeholder:"FILE" help:"Certificates of a private CA, PEM."`
+	Cert         string `type:"path" placeholder:"FILE" help:"Client certificate, PEM."`
+	Key          string `type:"path" placeholder:"FILE" help:"Its key, PEM."`
+	Prefix       string `placeholder:"NAME" help:"Redis: what begins every key. Default: verge."`
+	Replicas     int    `placeholder:"N" help:"Redis: replicas that must have a write before it counts."`
+}
+
+// Read returns the store that the flags and the configuration name together.
+func (c *StoreFlags) Read(sys *System) (kvadapters.Address, error) {
+	var conf File
+	var ps problems
+	source := "kv check"
+	if c.Config != "" {
+		source = c.Config
+		if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
+			return kvadapters.Address{}, fmt.Errorf("configuration: %w", err)
+		}
+	}
+	for _, o := range []struct {
+		given string
+		value *string
+	}{
+		{c.URL, &conf.KV}, {c.PasswordFile, &conf.Store.PasswordFile}, {c.CA, &conf.Store.CA},
+		{c.Cert, &conf.Store.Cert}, {c.Key, &conf.Store.Key}, {c.Prefix, &conf.Store.Prefix},
+	} {
+		if o.given != "" {
+			*o.value = o.given
+		}
+	}
+	if c.Replicas != 0 {
+		conf.Store.Replicas = c.Replicas
+	}
+	switch conf.KV {
+	case "":
+		return kvadapters.Address{}, errors.New("name the store to check, " +
+			"as in `verge kv check redis://10.0.0.5:6379`, or a --config file")
+	case "memory", "miniredis":
+		return kvadapters.Address{},
+			fmt.Errorf("kv %s: it is part of Verge itself and there is nothing of yours "+
+				"to check; name a redis:// or postgres:// URL or bolt:FILE", conf.KV)
+	}
+	var pl Plan
+	conf.checkStore(sys, &pl, &ps)
+	return pl.Store, ps.err(source)
+}
