@@ -21,15 +21,26 @@ func TestServe_BlockRemovedFromTheFile(t *testing.T) {
 		in.cmd.Process.Signal(syscall.SIGTERM)
 		wait.For(in.ended)
 	}
-	end(s.start())
 	whole, err := os.ReadFile(s.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, _ := strings.Cut(string(whole), "[[publishers]]")
-	if err := os.WriteFile(s.config, []byte(head+unlimited), 0o600); err != nil {
-		t.Fatal(err)
+	write := func(text string) {
+		if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	const methods = "[[methods]]\nname = \"other\"\nkind = \"sandbox\"\n"
+	write(strings.Replace(string(whole), `method = "sandbox"`, `method = "other"`, 1) + methods)
+	end(s.start())
+	head, _, _ := strings.Cut(string(whole), "[[publishers]]")
+	head += unlimited
+	write(head)
+	if code, out, stderr := s.check(); code != exitOK || !strings.Contains(stderr, "warning: integration "+
+		testIntegration+` uses the method "other", which this configuration does not have`) {
+		t.Errorf("contract 46: --check without the method ends with %d: %s%s", code, out, stderr)
+	}
+	write(head + methods)
 	code, out, stderr := s.check()
 	for _, id := range []string{"publisher pub_example", "integration " + testIntegration} {
 		if want := "warning: " + id + " is no longer in the file and continues to work"; code != exitOK ||

@@ -11,7 +11,7 @@ import (
 )
 
 type sessionShowCmd struct {
-	ID   string `arg:"" help:"The session_id, ses_…, that the publisher got when it started the session."`
+	ID   string `arg:"" help:"The session_id, svc_sess_…, that the publisher got when it started the session."`
 	JSON bool   `help:"Print JSON."`
 	serverFlags
 }

@@ -87,6 +87,24 @@ func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring h
 				"put it back, or archive it with \"verge apply %s\"\n", each.Kind, each.ID, file)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	return pl.listUnusable(ctx, p, d)
+}
+
+// listUnusable warns of integrations in the store with methods that the configuration lacks.
+func (pl *plan) listUnusable(ctx context.Context, p *program, d *integration.Directory) error {
+	stored, err := d.Integrations(ctx)
+	catalog, _ := pl.Core.Catalog() // the plan has no problems by now
+	for _, i := range stored {
+		for _, name := range i.Offers() {
+			if _, known := catalog.Find(name); !known && i.Archived == nil {
+				fmt.Fprintf(p.stderr, "warning: integration %s uses the method %q, which this configuration "+
+					"does not have: users cannot use it; add the method or change the integration\n", i.ID, name)
+			}
+		}
+	}
 	return err
 }
 
