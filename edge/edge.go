@@ -60,8 +60,8 @@ import (
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/edge/internal/keyring"
-	"github.com/verge-id/verge/edge/internal/kvmerge"
 	"github.com/verge-id/verge/edge/internal/tallies"
 	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/edge/runner"
@@ -146,8 +146,8 @@ type Store struct {
 	KV kv.KV
 
 	// Shared says that other processes may use the store, too. Then the service looks for their tasks and
-	// exchanges signals with them. It also merges reads that are asked for at the same time, since each
-	// costs a round trip.
+	// exchanges signals with them. It also coalesces concurrent reads of the configuration, because each
+	// read costs a round trip.
 	Shared bool
 
 	// Close is called when the KV is not used any more. May be nil.
@@ -295,8 +295,8 @@ func (s *Service) watchStore() {
 	c := &s.config
 	notifier, notifies := c.Store.KV.(HealthNotifier)
 	store := c.Store.KV
-	if c.Store.Shared { // across a network a read costs more than merging it
-		store = kvmerge.Over(store, integration.Partition)
+	if c.Store.Shared { // a read across a network costs more than coalescing it
+		store = coalesce.Reads(store, integration.Partition)
 	}
 	s.watch = storewatch.New(store,
 		storewatch.Config{Log: c.Log, Metrics: c.Server.Metrics, ReportsHealth: notifies})

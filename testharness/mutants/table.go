@@ -1420,26 +1420,26 @@ o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))`,
 	},
 	{
 		breaks: "a merged read shows what was there before a commit that has returned",
-		pkg:    "edge/internal/kvmerge",
+		pkg:    "edge/internal/coalesce",
 		old:    `case rs.next == nil:`,
 		new: `case true:
 		return rs.sent
 	case rs.next == nil:`,
-		ask: []string{"./edge/internal/kvmerge"},
+		ask: []string{"./edge/internal/coalesce"},
 	},
 	{
 		breaks: "one read of the configuration that hangs holds up all that come later",
-		pkg:    "edge/internal/kvmerge",
-		old:    `case <-patient.C:`,
+		pkg:    "edge/internal/coalesce",
+		old:    `case <-delay.C:`,
 		new:    ``,
-		ask:    []string{"./edge/internal/kvmerge TestAReadThatHangs"},
+		ask:    []string{"./edge/internal/coalesce TestReads_Hanging"},
 	},
 	{
 		breaks: "misses at once ask the store once each (contract 30)",
-		pkg:    "edge/internal/kvmerge",
+		pkg:    "edge/internal/coalesce",
 		old:    `key.Partition != m.partition`,
 		new:    `key.Partition != m.partition || m.partition != ""`,
-		ask:    []string{"./edge/internal/kvmerge"},
+		ask:    []string{"./edge/internal/coalesce"},
 	},
 	{
 		breaks: "hosted pages are asked for without a limit (contract 30)",

@@ -1,4 +1,4 @@
-package kvmerge_test
+package coalesce_test
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/edge/internal/kvmerge"
+	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// TestKV: the merged store must keep all promises, whichever partition is merged.
+// TestKV runs the suite for stores with every partition coalesced.
 func TestKV(t *testing.T) {
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		clock := kvtest.NewClock()
 		store := kv.KV(memory.New(memory.Config{Now: clock.Now}))
 		for n := range 4 {
-			store = kvmerge.Over(store, kv.Partition(fmt.Sprint("p", n)))
+			store = coalesce.Reads(store, kv.Partition(fmt.Sprint("p", n)))
 		}
 		return kvtest.Harness{KV: store, Now: clock.Now, Advance: clock.Advance}
 	})
@@ -80,10 +80,10 @@ func put(t *testing.T, store kv.KV, p kv.Partition, value string) {
 
 func open() (*slow, kv.KV) {
 	s := &slow{KV: memory.New(memory.Config{Now: time.Now})}
-	return s, kvmerge.Over(s, "c")
+	return s, coalesce.Reads(s, "c")
 }
 
-func TestReadsAtOnceAreTwo(t *testing.T) {
+func TestReads_Concurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := open()
 		put(t, store, "c", "1")
@@ -118,7 +118,7 @@ func TestReadsAtOnceAreTwo(t *testing.T) {
 }
 
 // A read must see every commit that has returned before it, even if an older read is under way.
-func TestAReadSeesWhatWasCommittedBeforeIt(t *testing.T) {
+func TestReads_EarlierCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store := open()
 		put(t, store, "c", "0")
@@ -147,7 +147,7 @@ func TestAReadSeesWhatWasCommittedBeforeIt(t *testing.T) {
 
 // A read that hangs must not hold up later reads. A caller that gives up must not harm others that wait
 // for the same read.
-func TestAReadThatHangs(t *testing.T) {
+func TestReads_Hanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := open()
 		put(t, store, "c", "1")
@@ -158,14 +158,14 @@ func TestAReadThatHangs(t *testing.T) {
 		wait.Go(func() {
 			_, err := store.Get(short, name)
 			if !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("who gives up is told: %v", err)
+				t.Errorf("a caller that stops waiting: %v", err)
 			}
 		})
 		synctest.Wait()
 		began := time.Now()
 		wait.Go(func() {
 			if _, err := store.Get(short, name); !errors.Is(err, kv.ErrUnavailable) {
-				t.Errorf("who gives up is told: %v", err)
+				t.Errorf("a caller that stops waiting: %v", err)
 			}
 		})
 		for range 10 {
@@ -179,14 +179,14 @@ func TestAReadThatHangs(t *testing.T) {
 		if took := time.Since(began); took > 1200*time.Millisecond || s.gets.Load() != 2 {
 			t.Errorf("%d reads, %s", s.gets.Load(), took)
 		}
-		time.Sleep(time.Minute) // the read that hung has been given up
+		time.Sleep(time.Minute) // the read that hung has timed out
 		if it, err := store.Get(ctx, name); err != nil || string(it.Value) != "1" {
 			t.Errorf("%q, %v", it.Value, err)
 		}
 	})
 }
 
-func TestOtherPartitionsAndErrorsPass(t *testing.T) {
+func TestReads_OtherPartitionAndError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := open()
 		other := kv.Key{Partition: "p0", Name: name.Name}
@@ -209,13 +209,13 @@ func TestOtherPartitionsAndErrorsPass(t *testing.T) {
 			t.Errorf("%d reads, want 7", got)
 		}
 	})
-	if _, ok := kvmerge.Over(&slow{}, "c").(kv.Meter); ok {
-		t.Error("the merged store is a meter, though the store is none")
+	if _, ok := coalesce.Reads(&slow{}, "c").(kv.Meter); ok {
+		t.Error("the store is a meter, though the store is none")
 	}
-	if _, ok := kvmerge.Over(struct {
+	if _, ok := coalesce.Reads(struct {
 		kv.KV
 		kv.Meter
 	}{}, "c").(kv.Meter); !ok {
-		t.Error("the merged store is no meter, though the store is one")
+		t.Error("the store is no meter, though the store is one")
 	}
 }

@@ -1,13 +1,12 @@
-// Package kvmerge merges reads of one partition that are asked for at the same time. It is for the
-// configuration. Every five seconds every instance reads a key or an integration again
-// (core/integration), and all requests that come meanwhile miss the cache. Without this package each of
-// them would ask the store.
+// Package coalesce lets concurrent reads of one partition share a read of the store. Verge uses it for the
+// configuration: every instance reads a key or an integration again after five seconds (core/integration),
+// and all requests in that moment miss the cache. Without coalescing, each of them would read the store.
 //
-// A merged read keeps kv.Get's promise: it sees every commit that returned before it was called. The
-// reason is that its answer comes from a read that was sent after it was called, never from one that is
-// under way. Callers that come during a read wait for its end and then share the next read. So two of
-// any number of concurrent reads reach the store.
-package kvmerge
+// A shared read keeps the guarantee of kv.Get: it sees every commit that returned before the call. A caller
+// never joins a read that is already in progress, because that read may have begun before the commit.
+// Callers that arrive during a read wait for its end and then share the next read. Therefore any number of
+// concurrent callers cause at most two reads of the store.
+package coalesce
 
 import (
 	"bytes"
@@ -21,33 +20,33 @@ import (
 )
 
 const (
-	// patience is how long a read under way keeps the next from being sent. A read that hangs must not
-	// hold up reads on other connections.
-	patience = 100 * time.Millisecond
-	// longest is how long a read may take, because no caller's context ends it.
-	longest = 10 * time.Second
+	// maxDelay is the maximum time that a read in progress delays the next read. A read that hangs must
+	// not block reads on other connections.
+	maxDelay = 100 * time.Millisecond
+	// readTimeout is the timeout of a read. The read needs one because no caller's context ends it.
+	readTimeout = 10 * time.Second
 )
 
-// Over returns the store with its reads of the partition merged. It is a kv.Meter if the store is one.
-func Over(store kv.KV, p kv.Partition) kv.KV {
-	m := merging{KV: store, partition: p, gets: &group[kv.Key, kv.Item]{}, lists: &group[page, []kv.Item]{}}
+// Reads returns the store with coalesced reads of the partition. The result is a kv.Meter if the store is one.
+func Reads(store kv.KV, p kv.Partition) kv.KV {
+	m := coalescing{KV: store, partition: p, gets: &group[kv.Key, kv.Item]{}, lists: &group[page, []kv.Item]{}}
 	if meter, ok := store.(kv.Meter); ok {
 		return struct {
-			merging
+			coalescing
 			kv.Meter
 		}{m, meter}
 	}
 	return m
 }
 
-type merging struct {
+type coalescing struct {
 	kv.KV
 	partition kv.Partition
 	gets      *group[kv.Key, kv.Item]
 	lists     *group[page, []kv.Item]
 }
 
-// page holds the arguments of a List.
+// page contains the arguments of List.
 type page struct {
 	prefix kv.Key
 	after  string
@@ -55,7 +54,7 @@ type page struct {
 }
 
 // Get implements kv.KV.
-func (m merging) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
+func (m coalescing) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	if key.Partition != m.partition {
 		return m.KV.Get(ctx, key)
 	}
@@ -64,7 +63,7 @@ func (m merging) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 }
 
 // List implements kv.KV.
-func (m merging) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
+func (m coalescing) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
 	if prefix.Partition != m.partition {
 		return m.KV.List(ctx, prefix, after, n)
 	}
@@ -78,33 +77,33 @@ func (m merging) List(ctx context.Context, prefix kv.Key, after string, n int) (
 	return items, err
 }
 
-// own returns a copy of the item, which its caller may change.
+// own returns a copy of the item that its caller may change.
 func own(it kv.Item) kv.Item {
 	it.Value = bytes.Clone(it.Value)
 	return it
 }
 
-// group merges reads of the same key.
+// group coalesces reads of the same key.
 type group[K comparable, V any] struct {
 	mu   sync.Mutex
 	keys map[K]*reads[V]
 }
 
-// reads are the reads of one key that have not ended: sent, next, or both.
+// reads contains the unfinished reads of one key: sent, next, or both.
 type reads[V any] struct {
-	sent *read[V] // the latest that was sent to the store
-	next *read[V] // the read that new callers share; nil: nobody waits
+	sent *read[V] // the latest read that was sent to the store
+	next *read[V] // the read that new callers share; nil if no caller waits
 }
 
-// read is one read for all callers that share it.
+// read is one read of the store and its result, for all callers that share it.
 type read[V any] struct {
 	done  chan struct{} // closed when value and err are set
 	value V
 	err   error
 }
 
-// do returns the result of a fetch that begins after do was called. This caller or another one begins
-// it.
+// do returns the result of a fetch that begins after the call of do. This caller or another caller starts
+// the fetch. If ctx ends first, do returns kv.ErrUnavailable.
 func (g *group[K, V]) do(ctx context.Context, key K, fetch func(context.Context) (V, error)) (V, error) {
 	r := g.join(key, fetch)
 	select {
@@ -116,8 +115,7 @@ func (g *group[K, V]) do(ctx context.Context, key K, fetch func(context.Context)
 	}
 }
 
-// join returns the read that a new caller shares. It has not been sent yet, or this caller has just
-// sent it.
+// join returns the read that a new caller shares: the next read, or one that join has just sent.
 func (g *group[K, V]) join(key K, fetch func(context.Context) (V, error)) *read[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,13 +136,13 @@ func (g *group[K, V]) join(key K, fetch func(context.Context) (V, error)) *read[
 	return rs.next
 }
 
-// sendAfter sends next when before has ended or has taken too long.
+// sendAfter sends next when before has ended or maxDelay has passed.
 func (g *group[K, V]) sendAfter(key K, before, next *read[V], fetch func(context.Context) (V, error)) {
-	patient := time.NewTimer(patience)
-	defer patient.Stop()
+	delay := time.NewTimer(maxDelay)
+	defer delay.Stop()
 	select {
 	case <-before.done:
-	case <-patient.C:
+	case <-delay.C:
 	}
 	g.mu.Lock()
 	rs := g.keys[key] // the entry exists as long as a caller waits
@@ -153,14 +151,14 @@ func (g *group[K, V]) sendAfter(key K, before, next *read[V], fetch func(context
 	g.send(key, next, fetch)
 }
 
-// send reads for all callers that wait. A caller that gives up does not end the read.
+// send reads the store for all waiting callers. The read continues even if a caller stops waiting.
 func (g *group[K, V]) send(key K, r *read[V], fetch func(context.Context) (V, error)) {
 	late := errors.New("the store did not answer")
-	ctx, cancel := context.WithTimeoutCause(context.Background(), longest, late)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), readTimeout, late)
 	defer cancel()
 	r.value, r.err = fetch(ctx)
 	g.mu.Lock()
-	// otherwise another read removes the entry
+	// Otherwise another read removes the entry.
 	if rs := g.keys[key]; rs != nil && rs.sent == r && rs.next == nil {
 		delete(g.keys, key)
 	}
