@@ -62,11 +62,11 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/edge/internal/keyring"
+	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/internal/tallies"
 	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/edge/storewatch"
 )
 
 // Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
@@ -210,7 +210,7 @@ func (c Config) withDefaults() Config {
 // Service is Verge, put together. Its methods may be called concurrently.
 type Service struct {
 	config Config
-	watch  *storewatch.Watch
+	health *storehealth.Monitor
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
@@ -246,11 +246,11 @@ func (s *Service) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("base URL: %w", err)
 	}
-	s.watchStore()
+	s.monitorStore()
 	// A token is bound to the host's name without the port, because in dev the port may change with
 	// a restart.
 	s.ring, err = keyring.Open(ctx, keyring.Config{
-		Host: host.Host{KV: s.watch.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
+		Host: host.Host{KV: s.health.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
 		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, Observe: c.Server.Metrics.Keyring,
 	})
 	if err != nil {
@@ -290,24 +290,24 @@ func (s *Service) open(ctx context.Context) error {
 	return nil
 }
 
-// watchStore makes storewatch observe the store.
-func (s *Service) watchStore() {
+// monitorStore wraps the store with read coalescing, if it is shared, and with the health monitor.
+func (s *Service) monitorStore() {
 	c := &s.config
 	notifier, notifies := c.Store.KV.(HealthNotifier)
 	store := c.Store.KV
 	if c.Store.Shared { // a read across a network costs more than coalescing it
 		store = coalesce.Reads(store, integration.Partition)
 	}
-	s.watch = storewatch.New(store,
-		storewatch.Config{Log: c.Log, Metrics: c.Server.Metrics, ReportsHealth: notifies})
+	s.health = storehealth.New(store,
+		storehealth.Config{Log: c.Log, Metrics: c.Server.Metrics, ReportsHealth: notifies})
 	if notifies {
-		notifier.NotifyHealth(s.watch.ReportHealth)
+		notifier.NotifyHealth(s.health.ReportHealth)
 	}
 }
 
 func (s *Service) serverConfig() server.Config {
 	c := s.config.Server
-	c.Engine, c.Store, c.Log, c.Trace = s.engine, s.watch, s.config.Log, s.trace
+	c.Engine, c.Store, c.Log, c.Trace = s.engine, s.health, s.config.Log, s.trace
 	c.ReadyAlone = func(context.Context) error { return s.ring.Ready() }
 	c.Public, c.Ops = s.config.Public, s.config.Ops
 	c.Admin, c.AdminListener = nil, nil

@@ -3,8 +3,8 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/runner"
-	"github.com/verge-id/verge/edge/storewatch"
 	"github.com/verge-id/verge/kvadapters"
 )
 
@@ -103,7 +103,7 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 	if b := s.Budget; b != nil {
 		var ok bool
 		if pl.budget, ok = readSpan(ps, "store.budget", *b); ok {
-			if err := storewatch.CheckBudget(pl.budget); err != nil {
+			if err := edge.CheckStoreBudget(pl.budget); err != nil {
 				ps.add("store.budget: %v", err)
 			}
 		}

@@ -127,7 +127,7 @@ func (l *Live) Look(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 	case kv.Failed(err):
-		// The store fails, and package storewatch reports that once.
+		// Package storehealth reports a failure of the store.
 		l.cfg.Log.Debug("key ring", "error", err.Error())
 	case err != nil && err.Error() != l.said:
 		l.said = err.Error()

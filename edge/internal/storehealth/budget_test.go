@@ -1,4 +1,4 @@
-package storewatch
+package storehealth
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package storewatch
+package storehealth
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func (r *recorded) StoreDone(operation, result string, took time.Duration) {
 func (r *recorded) StoreFailing(what string, failing bool) { r.failing[what] = failing }
 func (r *recorded) StoreRefused(what string)               { r.refused[what]++ }
 
-func watching(store kv.KV, reportsHealth bool) (w *Watch, log *bytes.Buffer, m *recorded) {
+func newMonitor(store kv.KV, reportsHealth bool) (w *Monitor, log *bytes.Buffer, m *recorded) {
 	log, m = new(bytes.Buffer), &recorded{failing: map[string]bool{}, refused: map[string]int{}}
 	w = New(store,
 		Config{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m, ReportsHealth: reportsHealth})
@@ -81,10 +81,10 @@ func watching(store kv.KV, reportsHealth bool) (w *Watch, log *bytes.Buffer, m *
 
 func lines(log *bytes.Buffer) int { return strings.Count(log.String(), "\n") }
 
-func TestOneBudgetForAllThatARequestAsks(t *testing.T) {
+func TestWithBudget_SharedByCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: 2 * time.Second}
-		w, _, _ := watching(counting{f}, false)
+		w, _, _ := newMonitor(counting{f}, false)
 		store := w.KV()
 		begin, ctx := time.Now(), WithBudget(t.Context(), 5*time.Second)
 		if _, err := store.Get(ctx, kv.Key{}); err != nil {
@@ -126,11 +126,11 @@ func TestOneBudgetForAllThatARequestAsks(t *testing.T) {
 	})
 }
 
-func TestAStoreThatHangsIsLeftWhenTheBudgetIsOver(t *testing.T) {
+func TestWithBudget_HangingStore(t *testing.T) {
 	for name, raw := range map[string]bool{"errors of package kv": false, "errors of the context": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _, _ := watching(&fake{takes: time.Hour, raw: raw}, false)
+				w, _, _ := newMonitor(&fake{takes: time.Hour, raw: raw}, false)
 				begin := time.Now()
 				err := w.KV().Commit(WithBudget(t.Context(), 5*time.Second), kv.Tx{})
 				if !errors.Is(err, kv.ErrUnknown) {
@@ -156,7 +156,7 @@ func (a asked) Get(ctx context.Context, _ kv.Key) (kv.Item, error) {
 }
 
 // A store may wait for its context, look at it now and then, or derive others from it.
-func TestAStoreLearnsInEveryWayThatTheBudgetIsOver(t *testing.T) {
+func TestWithBudget_Context(t *testing.T) {
 	type key struct{}
 	for name, waits := range map[string]func(t *testing.T, ctx context.Context){
 		"it waits": func(_ *testing.T, ctx context.Context) { <-ctx.Done() },
@@ -181,7 +181,7 @@ func TestAStoreLearnsInEveryWayThatTheBudgetIsOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				request := context.WithValue(t.Context(), key{}, "of the request")
 				begin, asks := time.Now(), 0
-				w, _, _ := watching(asked{get: func(ctx context.Context) {
+				w, _, _ := newMonitor(asked{get: func(ctx context.Context) {
 					asks++
 					if end, ok := ctx.Deadline(); !ok || !end.Equal(begin.Add(5*time.Second)) {
 						t.Errorf("the deadline is %v, want 5 s after %v", end, begin)
@@ -212,12 +212,12 @@ func TestAStoreLearnsInEveryWayThatTheBudgetIsOver(t *testing.T) {
 	}
 }
 
-func TestARequestThatEndsEndsItsCallToTheStore(t *testing.T) {
+func TestWithBudget_RequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the client is gone")
 		request, cancel := context.WithCancelCause(t.Context())
 		asks := 0
-		w, _, _ := watching(asked{get: func(ctx context.Context) {
+		w, _, _ := newMonitor(asked{get: func(ctx context.Context) {
 			asks++
 			cancel(gone)
 			if ctx.Err() != context.Canceled || context.Cause(ctx) != gone {
@@ -235,7 +235,7 @@ func TestARequestThatEndsEndsItsCallToTheStore(t *testing.T) {
 	})
 }
 
-func TestTheWatchIsAMeterOnlyIfTheStoreIsOne(t *testing.T) {
+func TestKV_Meter(t *testing.T) {
 	if _, ok := New(&fake{}, Config{}).KV().(kv.Meter); ok {
 		t.Error("the watch of a store without counters is a meter: instances would not share limits")
 	}
@@ -244,10 +244,10 @@ func TestTheWatchIsAMeterOnlyIfTheStoreIsOne(t *testing.T) {
 	}
 }
 
-func TestOneLineForEachStateAndNotForEachRequest(t *testing.T) {
+func TestMonitor_LogsStateChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		w, log, m := watching(f, false)
+		w, log, m := newMonitor(f, false)
 		store := w.KV()
 		full := fmt.Errorf("%w: the disk is full", kv.ErrUnavailable)
 		for range 1000 {
@@ -294,9 +294,9 @@ func TestOneLineForEachStateAndNotForEachRequest(t *testing.T) {
 	})
 }
 
-func TestACallerThatGivesUpDoesNotMakeTheStoreFail(t *testing.T) {
+func TestMonitor_CanceledCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, log, _ := watching(&fake{takes: time.Hour}, false)
+		w, log, _ := newMonitor(&fake{takes: time.Hour}, false)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := w.KV().Get(gone, kv.Key{}); err == nil {
@@ -308,10 +308,10 @@ func TestACallerThatGivesUpDoesNotMakeTheStoreFail(t *testing.T) {
 	})
 }
 
-func TestAnOldErrorNoLongerCountsIfNobodyAsksTheStore(t *testing.T) {
+func TestMonitor_StaleError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{err: kv.ErrUnavailable}
-		w, _, _ := watching(f, false)
+		w, _, _ := newMonitor(f, false)
 		w.KV().Commit(t.Context(), kv.Tx{})
 		time.Sleep(stale + time.Second)
 		if err := w.Failing(); err != nil {
@@ -320,10 +320,10 @@ func TestAnOldErrorNoLongerCountsIfNobodyAsksTheStore(t *testing.T) {
 	})
 }
 
-func TestTheReportOfAStoreCountsAtOnce(t *testing.T) {
+func TestReportHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		w, log, _ := watching(f, true)
+		w, log, _ := newMonitor(f, true)
 		w.ReportHealth(errors.New("the disk is full"))
 		time.Sleep(time.Hour)
 		w.KV().Commit(t.Context(), kv.Tx{})
@@ -356,23 +356,23 @@ func (m *meanwhile) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 }
 
 // A store that reports its state refuses readers for a moment while it opens its file anew.
-func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
+func TestReportHealth_RejectedReads(t *testing.T) {
 	refused := errors.New("the file is opened anew")
 	for _, c := range []struct {
 		name   string
-		during func(w *Watch)
+		during func(w *Monitor)
 		failed bool // whether reads count as failing, besides what was reported
 	}{
-		{"the trouble has begun and goes on", func(w *Watch) { w.ReportHealth(refused) }, false},
+		{"the trouble has begun and goes on", func(w *Monitor) { w.ReportHealth(refused) }, false},
 		{"the trouble began and ended during the call",
-			func(w *Watch) { w.ReportHealth(refused); w.ReportHealth(nil) },
+			func(w *Monitor) { w.ReportHealth(refused); w.ReportHealth(nil) },
 			false},
-		{"there was no trouble", func(*Watch) {}, true},
+		{"there was no trouble", func(*Monitor) {}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &fake{err: fmt.Errorf("%w: %w", kv.ErrUnavailable, refused)}
 			store := &meanwhile{fake: f}
-			w, _, m := watching(store, true)
+			w, _, m := newMonitor(store, true)
 			store.does = func() { c.during(w) }
 			if _, err := w.KV().Get(t.Context(), kv.Key{}); err == nil {
 				t.Fatal("the error was swallowed")
@@ -384,7 +384,7 @@ func TestReadsRefusedDuringAReportedTroubleAreNoFailure(t *testing.T) {
 	}
 }
 
-func TestEachCallIsMeasured(t *testing.T) {
+func TestMonitor_Metrics(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		err    error
@@ -401,7 +401,7 @@ func TestEachCallIsMeasured(t *testing.T) {
 		{"a caller who went away", nil, true, "commit gave_up 0s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, _, m := watching(counting{&fake{err: c.err, takes: 2 * time.Second}}, false)
+			w, _, m := newMonitor(counting{&fake{err: c.err, takes: 2 * time.Second}}, false)
 			store := w.KV()
 			ctx, goAway := context.WithCancel(t.Context())
 			defer goAway()

@@ -1,4 +1,4 @@
-package storewatch
+package storehealth
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// budget holds how much longer a request may wait for the store.
+// budget is the remaining time that a request may wait for the store.
 type budget struct {
 	whole time.Duration
 
@@ -19,14 +19,14 @@ type budget struct {
 
 type budgetKey struct{}
 
-// The shortest and the longest budget. A slow commit takes longer than minBudget. A whole request has
-// 15 s, so maxBudget leaves time for an answer.
+// The limits of a budget. A slow commit takes longer than minBudget. A request has 15 s, so maxBudget leaves
+// time for a response.
 const (
 	minBudget = 100 * time.Millisecond
 	maxBudget = 12 * time.Second
 )
 
-// CheckBudget refuses a budget that is too short or too long for a request.
+// CheckBudget returns an error if a budget is too short or too long for a request.
 func CheckBudget(d time.Duration) error {
 	if d < minBudget || d > maxBudget {
 		return fmt.Errorf("%s is not from %s to %s", d, minBudget, maxBudget)
@@ -34,13 +34,13 @@ func CheckBudget(d time.Duration) error {
 	return nil
 }
 
-// WithBudget returns the context of a request whose calls to the store may together take no longer than
-// d. A call that uses up the budget ends as if its deadline were over: a read with kv.ErrUnavailable, a
-// commit that may have reached the store with kv.ErrUnknown. Later calls are not begun and return
-// kv.ErrUnavailable. The request itself goes on, so that it can answer.
+// WithBudget returns the context of a request whose calls to the store may together take up to d. A call that
+// exceeds the budget ends as with a deadline: a read with kv.ErrUnavailable, a commit that may have reached
+// the store with kv.ErrUnknown. Later calls return kv.ErrUnavailable without reaching the store. The context
+// of the request itself stays active, so that the request can return a response.
 //
-// WithBudget relies on the store to return when its context is done. All stores do, except for a read
-// of bolt's file from a disk that hangs.
+// The store must return when its context is done. All stores do, except for a read of bolt's file from a
+// disk that hangs.
 func WithBudget(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, budgetKey{}, &budget{whole: d, left: d})
 }
@@ -50,8 +50,8 @@ func (b *budget) err() error {
 		b.whole, context.DeadlineExceeded)
 }
 
-// spend begins one call; done ends it. A context without a budget has no limit here, because background
-// jobs have limits of their own.
+// spend begins one call; done ends it. A context without a budget is not limited, because background jobs
+// have their own limits.
 func spend(ctx context.Context) (within context.Context, done func(), err error) {
 	b, ok := ctx.Value(budgetKey{}).(*budget)
 	if !ok {
@@ -73,16 +73,15 @@ func spend(ctx context.Context) (within context.Context, done func(), err error)
 	}, nil
 }
 
-// call is the context of one call to the store. It is done when the budget is used up. A timer for that
-// costs more than an answer from memory does. So the timer starts when the store asks for the channel to
-// wait on, and not before.
+// call is the context of one call to the store. It is done when the budget is used up. Its timer starts when
+// the store calls Done, because a timer costs more than a response from memory.
 type call struct {
 	context.Context // of the request
 	budget          *budget
 	end             time.Time
 
 	mu     sync.Mutex
-	timed  context.Context // the request's with the timer; nil: no timer has started
+	timed  context.Context // the request's context with the timer; nil until the timer starts
 	cancel context.CancelFunc
 }
 
@@ -96,7 +95,7 @@ func (c *call) Done() <-chan struct{} {
 	return c.timed.Done()
 }
 
-// Err needs no timer to tell whether the budget is used up.
+// Err returns an error if the budget is used up, even if no timer has started.
 func (c *call) Err() error {
 	if !time.Now().Before(c.end) {
 		c.Done() // the timer ends as it starts
@@ -112,7 +111,7 @@ func (c *call) Deadline() (time.Time, bool) {
 	return c.end, true
 }
 
-// Value lets context.Cause find the cause, and contexts that a store derives from c end with it.
+// Value lets context.Cause find the cause. Contexts that a store derives from c end with c.
 func (c *call) Value(key any) any { return c.current().Value(key) }
 
 func (c *call) current() context.Context {
