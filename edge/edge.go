@@ -21,7 +21,7 @@
 //   - A request that waits for the store for longer than its budget is answered 503. If the store fails,
 //     the log has one line, and one more when the store works again. If the store is lost for good, Run
 //     ends with an error.
-//   - If the store is a runner.Signaler, instances that share it wake each other for tasks that one of them
+//   - If the store is a [Signaler], instances that share it wake each other for tasks that one of them
 //     cannot run now.
 //   - What the core notes as usage is added up in memory and recorded at intervals, and a last time by Close.
 //     While the store fails, it waits. A process that is killed loses what it has not recorded.
@@ -62,10 +62,10 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/edge/internal/keyring"
+	"github.com/verge-id/verge/edge/internal/runner"
 	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/internal/tallies"
 	"github.com/verge-id/verge/edge/internal/tracing"
-	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/edge/server"
 )
 
@@ -88,8 +88,8 @@ type Config struct {
 	// never changes.
 	KeyringFile func() ([]byte, error)
 
-	// KeyringByHand says that the program calls Service.Tend itself. False: Serve does so every few
-	// seconds, as instances that share a store need it.
+	// KeyringByHand is set if the program calls Service.RefreshKeyring itself. Otherwise Serve calls it every
+	// few seconds, as instances that share a store need it.
 	KeyringByHand bool
 
 	// Egress configures the client for requests to webhook receivers and providers. The zero value
@@ -117,10 +117,8 @@ type Config struct {
 	// tracing. Nil: there are none.
 	Tracer trace.TracerProvider
 
-	// Runner says how many jobs run at once and how long they may wait, and how often the service looks for
-	// tasks of other instances (PollInterval; zero: every two seconds times the number of partitions, at
-	// most 30 s). Open fills in the rest.
-	Runner runner.Config
+	// Runner configures how jobs run, and how often the service looks for tasks of other instances.
+	Runner RunnerConfig
 
 	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
 	StoreBudget time.Duration
@@ -140,7 +138,7 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a runner.Signaler, Open
+// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a Signaler, Open
 // uses it as such.
 type Store struct {
 	KV kv.KV
@@ -186,9 +184,10 @@ func (c Config) withDefaults() Config {
 		c.Random = rand.Reader
 	}
 	if c.Fetch == nil {
-		// A connection comes back a moment after its job has ended. The lane's next job, which may have
-		// begun by then, would make a new one if there was none to spare.
-		c.Egress.IdlePerHost = cmp.Or(c.Egress.IdlePerHost, c.Runner.Lane()*4/3)
+		// A connection becomes idle a moment after its job has ended. The next job of the destination may
+		// have begun by then and would open a new connection if none were idle.
+		places := cmp.Or(c.Runner.PerDestination, DefaultPerDestination)
+		c.Egress.IdlePerHost = cmp.Or(c.Egress.IdlePerHost, places*4/3)
 		c.Fetch = egress.New(c.Egress)
 	}
 	if c.Engine == nil {
@@ -335,11 +334,15 @@ const (
 
 func (s *Service) runnerConfig() runner.Config {
 	c := s.config.Runner
-	c.Engine, c.Exclusive = s.trace.Engine(s.opened), !s.config.Store.Shared
-	c.PollInterval = cmp.Or(c.PollInterval, min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost))
-	c.Signaler, _ = s.config.Store.KV.(runner.Signaler)
-	c.Now, c.Log, c.Metrics = s.config.Now, s.config.Log, s.config.Server.Metrics
-	return c
+	signaler, _ := s.config.Store.KV.(Signaler)
+	return runner.Config{
+		Engine: s.trace.Engine(s.opened), Exclusive: !s.config.Store.Shared, Signaler: signaler,
+		Concurrency: c.Concurrency, PerDestination: c.PerDestination, MaxWait: c.MaxWait,
+		PollInterval: cmp.Or(c.PollInterval,
+			min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost)),
+		DrainTimeout: c.DrainTimeout,
+		Now:          s.config.Now, Log: s.config.Log, Metrics: s.config.Server.Metrics,
+	}
 }
 
 // tally counts what the core notes as usage.
@@ -431,12 +434,12 @@ func (s *Service) Serve(ctx context.Context) error {
 	return s.server.Run(ctx)
 }
 
-// Tend reads the key ring's file again and compares the ring with the store now, for a program that knows
-// that the file has changed, or that has set KeyringByHand.
-func (s *Service) Tend(ctx context.Context) error { return s.ring.Look(ctx) }
+// RefreshKeyring reads the key ring's file again and compares the ring with the store. It is for programs
+// that know that the file has changed, or that have set KeyringByHand.
+func (s *Service) RefreshKeyring(ctx context.Context) error { return s.ring.Look(ctx) }
 
-// Work runs tasks as they fall due until ctx is done, and then drains; see runner.Runner.Run. It is the
-// other half of Run. After it has returned, it may be called again.
+// Work runs tasks as they fall due until ctx is done, and then drains. It is the other half of
+// Run. After it has returned, it may be called again.
 func (s *Service) Work(ctx context.Context) error {
 	r := runner.New(s.runnerConfig())
 	s.runner.Store(r)

@@ -434,7 +434,7 @@ func TestAKeyRingThatIsTendedByHand(t *testing.T) {
 	if file, err = next.Marshal(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Tend(t.Context()); err != nil {
+	if err := s.RefreshKeyring(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := reads.Load() - opened; n != 1 {

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 
 	"github.com/verge-id/verge/edge"
-	"github.com/verge-id/verge/edge/runner"
 	"github.com/verge-id/verge/kvadapters"
 )
 
@@ -93,7 +92,7 @@ func (c *config) checkStoreOptions(p *program, at kvadapters.Address, pl *plan, 
 	}
 	pl.core.Partitions = at.Partitions()
 	if n := given(ps, "store.partitions", s.Partitions); n > 0 {
-		if err := runner.CheckPartitions(n); err != nil {
+		if err := edge.CheckPartitionCount(n); err != nil {
 			ps.add("store.partitions: %v", err)
 		} else {
 			pl.core.Partitions = n

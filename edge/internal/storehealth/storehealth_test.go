@@ -81,7 +81,7 @@ func newMonitor(store kv.KV, reportsHealth bool) (w *Monitor, log *bytes.Buffer,
 
 func lines(log *bytes.Buffer) int { return strings.Count(log.String(), "\n") }
 
-func TestWithBudget_SharedByCalls(t *testing.T) {
+func TestBudget_SharedByCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: 2 * time.Second}
 		w, _, _ := newMonitor(counting{f}, false)
@@ -126,7 +126,7 @@ func TestWithBudget_SharedByCalls(t *testing.T) {
 	})
 }
 
-func TestWithBudget_HangingStore(t *testing.T) {
+func TestBudget_HangingStore(t *testing.T) {
 	for name, raw := range map[string]bool{"errors of package kv": false, "errors of the context": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,7 +156,7 @@ func (a asked) Get(ctx context.Context, _ kv.Key) (kv.Item, error) {
 }
 
 // A store may wait for its context, look at it now and then, or derive others from it.
-func TestWithBudget_Context(t *testing.T) {
+func TestBudget_Context(t *testing.T) {
 	type key struct{}
 	for name, waits := range map[string]func(t *testing.T, ctx context.Context){
 		"it waits": func(_ *testing.T, ctx context.Context) { <-ctx.Done() },
@@ -212,7 +212,7 @@ func TestWithBudget_Context(t *testing.T) {
 	}
 }
 
-func TestWithBudget_RequestEnds(t *testing.T) {
+func TestBudget_RequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("the client is gone")
 		request, cancel := context.WithCancelCause(t.Context())

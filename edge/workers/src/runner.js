@@ -1,4 +1,4 @@
-// Runs what is due in one partition, in one alarm. It does what edge/runner does, for
+// Runs what is due in one partition, in one alarm. It does what edge/internal/runner does, for
 // a host that is woken and sleeps again.
 
 const concurrency = 6; // deliveries at once: one event of the platform waits on at most 6 connections

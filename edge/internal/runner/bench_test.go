@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// endless is an outbox that always has another job. Each job takes 4 ms. The jobs are in 8 lanes.
+// endless is an outbox that always has another job. Each job takes 4 ms. The jobs are in 8 destinations.
 type endless struct {
 	engine.Engine // nil
 

@@ -79,7 +79,7 @@ func (w *wire) signals() (n int, last time.Time) {
 }
 
 // A runner asks for help only while it has no place for what is due, and once a second at most.
-func TestAFullRunnerSignals(t *testing.T) {
+func TestSignals_FullRunner(t *testing.T) {
 	for _, c := range []struct {
 		rule        string
 		exclusive   bool
@@ -87,7 +87,7 @@ func TestAFullRunnerSignals(t *testing.T) {
 		told        time.Duration // how often another instance signals; 0: never
 		least, most int
 	}{
-		{"a backlog of 2.5 s", false, 625 * perLane, 0, 3, 3},
+		{"a backlog of 2.5 s", false, 625 * perDestination, 0, 3, 3},
 		{"a backlog that another instance tells of", false, 10_000, 500 * time.Millisecond, 0, 1},
 		{"what has places", false, 32, 0, 0, 0},
 		{"a store of its own", true, 10_000, 0, 0, 0},
@@ -123,7 +123,7 @@ func TestAFullRunnerSignals(t *testing.T) {
 }
 
 // A signal leads to a claim soon, whatever the PollInterval, and a flood of them to few.
-func TestASignalIsFollowed(t *testing.T) {
+func TestSignals_Followed(t *testing.T) {
 	w := &wire{}
 	bubble(t, Config{Signaler: w, PollInterval: time.Hour}, func(t *testing.T, o *outbox, r *Runner) {
 		time.Sleep(time.Minute)
@@ -157,20 +157,20 @@ func TestASignalIsFollowed(t *testing.T) {
 }
 
 // A runner that drains tells of what it gives back when that can be claimed, while its own jobs still run.
-func TestADrainHandsOver(t *testing.T) {
+func TestSignals_Drain(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		tasks   int           // due now, of 5 s each
 		later   time.Duration // until one more falls due; 0: there is none
 		spawns  bool          // a job schedules another one when it ends
-		defers  time.Duration // to give back a lease takes so long
+		defers  time.Duration // to return a lease takes so long
 		hangs   bool
 		signals int
 		after   time.Duration // the last signal, after the drain began
 		ends    time.Duration
 	}{
-		{rule: "leases that are given back", tasks: 40, signals: 1, ends: 4 * time.Second},
-		{rule: "leases that are given back slowly", tasks: 40, defers: time.Second, signals: 1,
+		{rule: "leases that are returned", tasks: 40, signals: 1, ends: 4 * time.Second},
+		{rule: "leases that are returned slowly", tasks: 40, defers: time.Second, signals: 1,
 			after: time.Second, ends: 4 * time.Second},
 		{rule: "a task that falls due soon", later: 30 * time.Minute, signals: 1},
 		{rule: "a task that others find by polling", later: 3 * time.Hour},
@@ -230,7 +230,7 @@ func (s *spawning) Run(ctx context.Context, j host.Job) error {
 }
 
 // An instance without a runner tells others of each task, if only by one signal a second.
-func TestWithoutARunnerOthersAreWoken(t *testing.T) {
+func TestSignals_WithoutRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		r := New(Config{Engine: newOutbox(), Signaler: w, PollInterval: time.Minute})
@@ -274,7 +274,7 @@ func TestWithoutARunnerOthersAreWoken(t *testing.T) {
 
 // Listening is tried again for ever, with growing pauses, and the log has one line when it fails and one when
 // it works.
-func TestListeningIsTriedAgain(t *testing.T) {
+func TestSignals_ListeningFails(t *testing.T) {
 	var text bytes.Buffer
 	w := &wire{fails: errors.New("no way through")}
 	cfg := Config{Signaler: w, PollInterval: 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&text, nil))}
@@ -330,7 +330,7 @@ func (c *counted) Run(ctx context.Context, j host.Job) error {
 
 // Two runners share an outbox, and polling is an hour away. A backlog that one of them has no places for is
 // shared, and what one leaves behind when it drains is taken up by the other at once.
-func TestTwoRunnersShareABacklog(t *testing.T) {
+func TestSignals_TwoRunners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
 		o.takes["quick"], o.takes["slow"] = 4*time.Millisecond, 5*time.Second
@@ -356,7 +356,7 @@ func TestTwoRunnersShareABacklog(t *testing.T) {
 		runs[0].runner.Wake("p", begin)
 		time.Sleep(time.Minute)
 		n, last := o.done("quick")
-		if alone := 10_000 * 4 * time.Millisecond / perLane; n != 10_000 || last.Sub(begin) > alone*6/10 {
+		if alone := 10_000 * 4 * time.Millisecond / perDestination; n != 10_000 || last.Sub(begin) > alone*6/10 {
 			t.Errorf("%d done after %v; one runner alone takes %v", n, last.Sub(begin), alone)
 		}
 		if share := runs[1].ran.Load(); share < 4000 {
@@ -370,8 +370,8 @@ func TestTwoRunnersShareABacklog(t *testing.T) {
 		ends[0]()
 		time.Sleep(signalSpread)
 		synctest.Wait()
-		if n := runs[1].ran.Load() - before; n != perLane {
-			t.Errorf("%d jobs of the runner that drains have begun elsewhere, want %d", n, perLane)
+		if n := runs[1].ran.Load() - before; n != perDestination {
+			t.Errorf("%d jobs of the runner that drains have begun elsewhere, want %d", n, perDestination)
 		}
 		time.Sleep(10 * time.Minute)
 		if n, _ := o.done("slow"); n != 64 {

@@ -9,43 +9,36 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Signaler is a store over which instances tell each other that a partition has tasks that fall due and that
-// the sender does not run. A signal is a hint. It may be lost or come twice, so no task may depend on it.
+// Signaler is edge.Signaler, which describes the methods.
 type Signaler interface {
-	// Signal tells the other instances to look at the partition.
 	Signal(ctx context.Context, p kv.Partition) error
-
-	// Signals calls heard with the partition of each signal of another instance, one after the other. It
-	// calls heard with "" when it begins to hear, because it may have missed signals before. It returns nil
-	// soon after ctx is done, and an error if it can hear no more or not yet. If it returns nil before ctx
-	// is done, there will never be signals.
 	Signals(ctx context.Context, heard func(p kv.Partition)) error
 }
 
 const (
-	// signalEach is the least time between two signals for a partition. One signal leads to a claim by each
-	// instance, and a backlog that lasts shorter is worked off without help.
+	// signalEach is the minimum time between two signals for a partition. One signal leads to a claim by each
+	// instance, and a shorter backlog needs no help.
 	signalEach = time.Second
 
-	// signalSpread is how long an instance waits at most before it follows a signal, so that a fleet does
-	// not claim in the same moment. It waits half of it at least, so that a flood of signals costs no more
-	// than a hundred claims a second.
+	// signalSpread is the maximum delay before an instance follows a signal, so that the instances do not
+	// claim in the same moment. The minimum is half of it, so that a flood of signals causes at most a
+	// hundred claims a second.
 	signalSpread = 20 * time.Millisecond
 
 	signalTimeout = 2 * time.Second // a drain waits for its signals, so they must not take long
-	listenMost    = time.Minute     // the longest pause before the runner tries again to hear signals
+	listenMost    = time.Minute     // the maximum pause before the runner listens for signals again
 )
 
 // listen follows the signals of other instances until ctx is done.
 func (r *Runner) listen(ctx context.Context) {
 	var pause time.Duration
-	told := false
+	reported := false
 	heard := func(p kv.Partition) {
 		if p == "" {
-			if told {
+			if reported {
 				r.cfg.Log.Info("signals of other instances are heard again")
 			}
-			pause, told = 0, false
+			pause, reported = 0, false
 		}
 		r.onSignal(p)
 	}
@@ -57,8 +50,8 @@ func (r *Runner) listen(ctx context.Context) {
 		case err == nil:
 			r.cfg.Log.Info("signals are off, so tasks that other instances leave are found by polling")
 			return
-		case !told:
-			told = true
+		case !reported:
+			reported = true
 			r.cfg.Log.Info("signals of other instances are not heard, so tasks that they leave are found by "+
 				"polling", "error", err.Error())
 		}
@@ -72,7 +65,7 @@ func (r *Runner) listen(ctx context.Context) {
 	}
 }
 
-// onSignal follows a signal of another instance; "" is one for each partition.
+// onSignal schedules a claim after a signal of another instance; "" stands for all partitions.
 func (r *Runner) onSignal(p kv.Partition) {
 	now := r.cfg.Now()
 	if p != "" {
@@ -91,22 +84,22 @@ func (r *Runner) onSignal(p kv.Partition) {
 	}
 }
 
-// soon reports whether the other instances should be told of a task, because their next poll may come too
-// late for it.
+// soon reports whether the other instances should be notified of a task, because their next poll may be too
+// late.
 func (r *Runner) soon(now, due time.Time) bool {
 	return !due.IsZero() && !due.After(now.Add(r.cfg.PollInterval))
 }
 
-// ask tells the other instances that this one has no place for tasks that are due. If any instance has just
-// told them of the partition, they know.
+// ask notifies the other instances that this instance has no place for tasks that are due, unless an
+// instance has just signaled for the partition.
 func (w *watch) ask(now time.Time) { w.askWithin(now, 0) }
 
-// leave tells the other instances of a task that this one does not run. If they were just told of the
-// partition, it waits, because they may have looked before the task was there.
+// leave notifies the other instances of a task that this instance does not run. If they were just notified
+// of the partition, leave waits, because they may have claimed before the task existed.
 func (w *watch) leave(now time.Time) { w.askWithin(now, signalEach) }
 
-// askWithin signals as soon as signalEach allows it, if that is not later than patience.
-func (w *watch) askWithin(now time.Time, patience time.Duration) {
+// askWithin signals as soon as signalEach allows it, if that is within maxDelay.
+func (w *watch) askWithin(now time.Time, maxDelay time.Duration) {
 	if w.cfg.Signaler == nil {
 		return
 	}
@@ -116,13 +109,13 @@ func (w *watch) askWithin(now time.Time, patience time.Duration) {
 	if since := now.Sub(w.asked); since >= 0 && since < signalEach { // below 0 the clock was set back
 		wait = signalEach - since
 	}
-	if w.asking == nil && wait <= patience {
+	if w.asking == nil && wait <= maxDelay {
 		w.asking = time.AfterFunc(wait, w.signal)
 	}
 }
 
-// signal tells the other instances to look at the partition, if that was asked for. It returns when that is
-// done, even if another goroutine does it.
+// signal sends the signal that ask or leave has scheduled, if any. It returns when the signal is sent, even
+// if another goroutine sends it.
 func (w *watch) signal() {
 	w.sending.Lock()
 	defer w.sending.Unlock()
@@ -147,14 +140,14 @@ func (w *watch) signal() {
 	w.cfg.Metrics.SignalSent()
 }
 
-// handOver tells the other instances at once of the partitions with tasks that the drained runner leaves to
-// them: those that it gave back, and those that fall due soon.
-func (r *Runner) handOver(given []deferral) {
+// handOver signals immediately for partitions with tasks that the drained runner leaves: tasks that it
+// returned, and tasks that fall due soon.
+func (r *Runner) handOver(given []postponedJob) {
 	now := r.cfg.Now()
 	for _, w := range r.watches {
 		w.mu.Lock()
 		leaves := r.soon(now, earliest(w.next, w.wakeAt)) ||
-			slices.ContainsFunc(given, func(d deferral) bool { return d.job.Partition == w.partition })
+			slices.ContainsFunc(given, func(d postponedJob) bool { return d.job.Partition == w.partition })
 		switch {
 		case !leaves || r.cfg.Signaler == nil:
 		case w.asking == nil:
@@ -166,7 +159,7 @@ func (r *Runner) handOver(given []deferral) {
 	}
 }
 
-// lastSignals sends what waits for its turn, and waits until all signals are sent.
+// lastSignals sends all scheduled signals and waits until they are sent.
 func (r *Runner) lastSignals() {
 	var all sync.WaitGroup
 	for _, w := range r.watches {

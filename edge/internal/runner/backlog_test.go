@@ -2,10 +2,11 @@ package runner
 
 import (
 	"context"
-	"github.com/verge-id/verge/testharness/wait"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // An alarm on the age of the oldest task must see tasks that wait for a place, and tasks that are still in
@@ -13,7 +14,7 @@ import (
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
-		r := New(Config{Engine: o, Concurrency: 1, PerLane: 1, MaxWait: time.Hour})
+		r := New(Config{Engine: o, Concurrency: 1, PerDestination: 1, MaxWait: time.Hour})
 		if waiting, oldest := r.Backlog(); waiting != 0 || oldest != 0 {
 			t.Errorf("before anything is due: %d tasks, %v", waiting, oldest)
 		}

@@ -18,16 +18,16 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// outbox is a store of tasks in memory. How long a job takes depends on its lane.
+// outbox is a store of tasks in memory. How long a job takes depends on its destination.
 type outbox struct {
 	engine.Engine // nil: the runner needs no more of it than the methods below
 
 	mu     sync.Mutex
 	tasks  map[string]*task
-	takes  map[string]time.Duration // by lane
+	takes  map[string]time.Duration // by destination
 	down   bool                     // Claim fails
 	dead   bool                     // there is a second partition, whose claims hang and then fail
-	fail   map[string]bool          // lanes whose outcome the store refuses
+	fail   map[string]bool          // destinations whose outcome the store refuses
 	panics map[string]bool
 	lease  time.Duration // 0: for ever
 	off    time.Duration // added to the clock by which tasks fall due
@@ -42,10 +42,10 @@ type outbox struct {
 }
 
 type task struct {
-	lane   string
-	due    time.Time
-	leased bool
-	until  time.Time // end of the lease; zero: never
+	destination string
+	due         time.Time
+	leased      bool
+	until       time.Time // end of the lease; zero: never
 }
 
 func (t *task) free(now time.Time) bool { return !t.leased || !t.until.IsZero() && !t.until.After(now) }
@@ -63,12 +63,12 @@ func newOutbox() *outbox {
 	}
 }
 
-func (o *outbox) add(n int, lane string, due time.Time) {
+func (o *outbox) add(n int, destination string, due time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for range n {
 		o.added++
-		o.tasks[fmt.Sprintf("%s-%06d", lane, o.added)] = &task{lane: lane, due: due}
+		o.tasks[fmt.Sprintf("%s-%06d", destination, o.added)] = &task{destination: destination, due: due}
 	}
 }
 
@@ -110,7 +110,7 @@ func (o *outbox) Claim(
 		if o.lease > 0 {
 			t.until = time.Now().Add(o.lease)
 		}
-		jobs = append(jobs, host.Job{Partition: p, Task: kv.Task{ID: id, Due: t.due}, Lane: t.lane,
+		jobs = append(jobs, host.Job{Partition: p, Task: kv.Task{ID: id, Due: t.due}, Lane: t.destination,
 			Until: t.until})
 	}
 	for _, t := range o.tasks {
@@ -160,12 +160,12 @@ func (o *outbox) Defer(_ context.Context, j host.Job, until time.Time) error {
 	return nil
 }
 
-// done counts the lane's finished tasks. worst is the time of the latest one.
-func (o *outbox) done(lane string) (n int, worst time.Time) {
+// done counts the destination's finished tasks. worst is the time of the latest one.
+func (o *outbox) done(destination string) (n int, worst time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id, at := range o.ended {
-		if id[:len(lane)+1] == lane+"-" {
+		if id[:len(destination)+1] == destination+"-" {
 			n++
 			if at.After(worst) {
 				worst = at
@@ -198,18 +198,18 @@ func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) 
 }
 
 // Contract 27: a receiver that hangs never delays another's events.
-func TestHangingLaneDelaysNobody(t *testing.T) {
+func TestRunner_HangingDestination(t *testing.T) {
 	for _, hanging := range []int{1, 20} {
-		t.Run(fmt.Sprintf("%d hanging lanes", hanging), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d hanging destinations", hanging), func(t *testing.T) {
 			bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 				o.takes["good"] = 5 * time.Millisecond
 				for i := range hanging {
-					lane := fmt.Sprintf("dead%02d", i)
-					o.takes[lane] = 10 * time.Second
-					o.add(200, lane, time.Now())
+					destination := fmt.Sprintf("dead%02d", i)
+					o.takes[destination] = 10 * time.Second
+					o.add(200, destination, time.Now())
 				}
 				r.Wake("p", time.Now())
-				time.Sleep(2 * time.Second) // so that the runner knows the dead lanes
+				time.Sleep(2 * time.Second) // so that the runner knows the dead destinations
 
 				sent := 0
 				for end := time.Now().Add(15 * time.Second); time.Now().Before(end); sent++ {
@@ -223,9 +223,9 @@ func TestHangingLaneDelaysNobody(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				for lane, most := range o.most {
-					if most > perLane {
-						t.Errorf("%d jobs of lane %s ran at once", most, lane)
+				for destination, most := range o.most {
+					if most > perDestination {
+						t.Errorf("%d jobs of destination %s ran at once", most, destination)
 					}
 				}
 			})
@@ -233,8 +233,8 @@ func TestHangingLaneDelaysNobody(t *testing.T) {
 	}
 }
 
-// A lane that hangs from the first moment on may delay the others only once.
-func TestLaneThatTurnsOutToHang(t *testing.T) {
+// A destination that hangs from the first moment on may delay the others only once.
+func TestRunner_NewHangingDestination(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
 		o.add(1000, "dead", time.Now())
@@ -248,17 +248,17 @@ func TestLaneThatTurnsOutToHang(t *testing.T) {
 }
 
 // A dead receiver with a large backlog must cost few leases, and fewer and fewer.
-func TestBacklogOfADeadLaneIsCheap(t *testing.T) {
+func TestRunner_BacklogOfHangingDestination(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
-		o.fail["dead"] = true // so that the job keeps its lease, and only jobs that were put off come back
+		o.fail["dead"] = true // so that the job keeps its lease, and only jobs that were postponed come back
 		o.add(1000, "dead", time.Now())
 		r.Wake("p", time.Now())
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		// Rounds of about 5, 10, 20, … 300 s: 8 in ten minutes at most.
 		if n := o.count(&o.defers); n < 1000 || n > 8*1000 {
-			t.Errorf("%d leases given back in ten minutes", n)
+			t.Errorf("%d leases returned in ten minutes", n)
 		}
 		before := o.count(&o.claims)
 		time.Sleep(time.Minute)
@@ -269,7 +269,7 @@ func TestBacklogOfADeadLaneIsCheap(t *testing.T) {
 }
 
 // Once the receiver is back, its backlog must be delivered at full speed.
-func TestLaneRecovers(t *testing.T) {
+func TestRunner_DestinationRecovers(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
 		o.add(1000, "dead", time.Now())
@@ -281,16 +281,16 @@ func TestLaneRecovers(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
 		if n, _ := o.done("dead"); n != 1000 {
-			t.Errorf("%d of 1000 done, %d leases given back", n, o.defers)
+			t.Errorf("%d of 1000 done, %d leases returned", n, o.defers)
 		}
 	})
 }
 
-// perLane is how many jobs of a lane run at once if nobody says otherwise.
-const perLane = 24
+// perDestination is how many jobs of a destination run at once if nobody says otherwise.
+const perDestination = 24
 
-// A burst of a quick lane must be run and not put off.
-func TestQuickLaneIsNotPutOff(t *testing.T) {
+// A burst of a quick destination must be run and not postponed.
+func TestRunner_QuickDestination(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["quick"] = 4 * time.Millisecond
 		begin := time.Now()
@@ -299,21 +299,22 @@ func TestQuickLaneIsNotPutOff(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		n, last := o.done("quick")
-		if want := 10_000 * 4 * time.Millisecond / perLane; n != 10_000 || last.Sub(begin) > want+want/10 {
+		if want := 10_000 * 4 * time.Millisecond / perDestination; n != 10_000 || last.Sub(begin) > want+want/10 {
 			t.Errorf("%d done in %v, want 10000 in about %v", n, last.Sub(begin), want)
 		}
-		if o.defers != 0 || o.most["quick"] != perLane {
-			t.Errorf("%d leases given back, %d ran at once", o.defers, o.most["quick"])
+		if o.defers != 0 || o.most["quick"] != perDestination {
+			t.Errorf("%d leases returned, %d ran at once", o.defers, o.most["quick"])
 		}
 	})
 }
 
-func TestTimersNeverWaitForLanes(t *testing.T) {
-	bubble(t, Config{Exclusive: true, Concurrency: 8, PerLane: 8}, func(t *testing.T, o *outbox, r *Runner) {
+func TestRunner_Timers(t *testing.T) {
+	conf := Config{Exclusive: true, Concurrency: 8, PerDestination: 8}
+	bubble(t, conf, func(t *testing.T, o *outbox, r *Runner) {
 		for i := range 8 {
-			lane := fmt.Sprintf("dead%d", i)
-			o.takes[lane] = 10 * time.Second
-			o.add(2, lane, time.Now())
+			destination := fmt.Sprintf("dead%d", i)
+			o.takes[destination] = 10 * time.Second
+			o.add(2, destination, time.Now())
 		}
 		r.Wake("p", time.Now())
 		time.Sleep(time.Second)
@@ -327,7 +328,7 @@ func TestTimersNeverWaitForLanes(t *testing.T) {
 	})
 }
 
-func TestWake(t *testing.T) {
+func TestRunner_Wake(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		cfg  Config
@@ -359,7 +360,7 @@ func TestWake(t *testing.T) {
 
 // A clock may be set, and a machine may sleep. A task that is due by the new time must run soon, and
 // none may wait for the old time to come again.
-func TestAClockThatJumps(t *testing.T) {
+func TestRunner_ClockJumps(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		for _, c := range []struct {
 			rule string
@@ -402,7 +403,7 @@ func TestAClockThatJumps(t *testing.T) {
 }
 
 // An idle runner may make one claim in a PollInterval, and none if it is exclusive.
-func TestIdleIsCheap(t *testing.T) {
+func TestRunner_Idle(t *testing.T) {
 	for exclusive, most := range map[bool]int{true: 1, false: 61} {
 		bubble(t, Config{Exclusive: exclusive}, func(t *testing.T, o *outbox, r *Runner) {
 			o.add(1, "a", time.Now().Add(time.Hour))
@@ -416,7 +417,7 @@ func TestIdleIsCheap(t *testing.T) {
 
 // A job whose result the store refused comes free with its lease. No wake reports that, and the claim
 // that took the job did not return the time.
-func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
+func TestRunner_OutcomeNotRecorded(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.lease, o.fail["a"] = time.Minute, true
 		o.add(1, "a", time.Now())
@@ -434,7 +435,7 @@ func TestAnOutcomeThatWasNotRecordedRunsAgain(t *testing.T) {
 }
 
 // A partition whose claims hang must not hold up the others.
-func TestADeadPartitionDelaysNoOther(t *testing.T) {
+func TestRunner_FailingPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
 		o.dead = true
@@ -456,7 +457,7 @@ func TestADeadPartitionDelaysNoOther(t *testing.T) {
 }
 
 // I10: full recovery within 30 s of the store's return, without a restart.
-func TestStoreFailsAndReturns(t *testing.T) {
+func TestRunner_StoreFailsAndReturns(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.mu.Lock()
 		o.down = true
@@ -484,7 +485,7 @@ func TestStoreFailsAndReturns(t *testing.T) {
 	})
 }
 
-func TestAPanicInAJobHarmsNoOtherJob(t *testing.T) {
+func TestRunner_Panic(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.panics["bad"] = true
 		o.add(50, "bad", time.Now())
@@ -492,13 +493,13 @@ func TestAPanicInAJobHarmsNoOtherJob(t *testing.T) {
 		r.Wake("p", time.Now())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n, _ := o.done("good"); n != 50 || r.lanes.running() != 0 {
-			t.Errorf("%d of 50 done, %d still count as running", n, r.lanes.running())
+		if n, _ := o.done("good"); n != 50 || r.destinations.running() != 0 {
+			t.Errorf("%d of 50 done, %d still count as running", n, r.destinations.running())
 		}
 	})
 }
 
-func TestDrain(t *testing.T) {
+func TestRunner_Drain(t *testing.T) {
 	for _, c := range []struct {
 		rule      string
 		takes     time.Duration
@@ -509,7 +510,7 @@ func TestDrain(t *testing.T) {
 		{
 			"running jobs finish, and the leases of the others are returned",
 			10 * time.Second,
-			perLane,
+			perDestination,
 			false,
 			9 * time.Second,
 		},
@@ -535,7 +536,7 @@ func TestDrain(t *testing.T) {
 						leased++
 					}
 				}
-				if n, _ := o.done("a"); n != c.done || len(o.began) != perLane || leased != perLane-c.done {
+				if n, _ := o.done("a"); n != c.done || len(o.began) != perDestination || leased != perDestination-c.done {
 					t.Errorf("%d done, %d begun, %d still leased", n, len(o.began), leased)
 				}
 			})
@@ -544,12 +545,12 @@ func TestDrain(t *testing.T) {
 }
 
 // Jobs that fall due at one instant must run once each, whatever the batch.
-func TestEachJobRunsOnce(t *testing.T) {
-	bubble(t, Config{Concurrency: 20, PerLane: 3}, func(t *testing.T, o *outbox, r *Runner) {
+func TestRunner_EachJobRunsOnce(t *testing.T) {
+	bubble(t, Config{Concurrency: 20, PerDestination: 3}, func(t *testing.T, o *outbox, r *Runner) {
 		for i := range 30 {
-			lane := fmt.Sprintf("lane%d", i)
-			o.takes[lane] = time.Duration(i) * 10 * time.Millisecond
-			o.add(40, lane, time.Now())
+			destination := fmt.Sprintf("destination%d", i)
+			o.takes[destination] = time.Duration(i) * 10 * time.Millisecond
+			o.add(40, destination, time.Now())
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -25,7 +25,7 @@ func (s slow) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job, tim
 }
 
 // The claim has not seen the task, and only its wake reports it.
-func TestAWakeDuringAClaimIsHeard(t *testing.T) {
+func TestRunner_WakeDuringClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *Runner
 		var once sync.Once

@@ -1,25 +1,25 @@
-// Package runner drives an outbox. It claims tasks when they fall due and runs them side by side, so
-// that one task's trouble does not become another's.
+// Package runner claims tasks when they fall due and runs them concurrently, so that a failing task does not
+// delay the others.
 //
-// Give [New] an engine and the core [Runner.Wake] as host.Host.Wake. Then call [Runner.Run] with a
+// Pass an engine to [New] and [Runner.Wake] to the core as host.Host.Wake. Then call [Runner.Run] with a
 // context that ends on SIGTERM.
 //
-// # What is promised
+// # Guarantees
 //
-//   - If a lane (see host.Job) hangs, fails or has a large backlog, it costs the others at most PerLane
-//     running jobs and a small queue. Jobs that a slow lane cannot take go back to the store, for
-//     longer and longer.
-//   - Jobs without a lane, the timers, never wait for a lane.
-//   - If Wake reports a task that falls due now, it is claimed now. Apart from one claim of each
-//     partition in a PollInterval and after a signal, nothing is claimed before it is due.
-//   - A partition that fails is asked again, with growing pauses and without end. When it answers
-//     again, the runner goes on. It does not hold up the other partitions.
-//   - With a [Signaler], a runner that is full or drains tells the other instances of the tasks that it
-//     leaves, and they look at once. If a signal is lost, they find the tasks in a PollInterval.
-//   - During a drain no job begins, no running job is cut before DrainTimeout, and the leases of jobs
-//     that have not begun are returned at once.
+//   - A destination (host.Job.Lane) that hangs, fails or has a large backlog costs the others at most
+//     PerDestination running jobs and a small queue. Jobs that a slow destination cannot take are postponed,
+//     for longer and longer.
+//   - Jobs without a destination, the timers, never wait for deliveries.
+//   - A task that falls due now is claimed when Wake reports it. Apart from one claim of each partition in
+//     a PollInterval and after a signal, no task is claimed before it is due.
+//   - A partition that fails is claimed again, with growing pauses, until it works. It does not delay
+//     the other partitions.
+//   - With a [Signaler], a runner that is full or drains notifies the other instances of the tasks that it
+//     leaves. If a signal is lost, they find the tasks in a PollInterval.
+//   - During a drain no job begins, a running job has until DrainTimeout to end, and the leases of waiting
+//     jobs are returned immediately.
 //
-// Not promised: an order, and exactly one run per task. If a process is killed, its leases run out, and
+// Not guaranteed: an order, and exactly one run per task. If a process is killed, its leases expire, and
 // another process runs the jobs again.
 package runner
 
@@ -39,7 +39,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Metrics is told what happens. Methods are called concurrently.
+// Metrics receives events of the runner. Its methods are called concurrently.
 type Metrics interface {
 	JobStarted(lag time.Duration) // since the task fell due
 	JobDone(took time.Duration, err error)
@@ -53,50 +53,45 @@ type Metrics interface {
 type Config struct {
 	Engine engine.Engine // whose tasks are claimed and run
 
-	Concurrency int // how many jobs with lanes run at once, and how many timers; 0: 256
-	PerLane     int // how many jobs of one lane run at once; 0: 24
+	Concurrency    int // maximum number of running deliveries, and of running timers; 0: 256
+	PerDestination int // maximum number of running jobs of one destination; 0: 24
 
-	// MaxWait is how long a claimed job may wait for its turn before its lease is returned. A lease
-	// must be longer than MaxWait and a run together. Otherwise another instance takes over a job that
+	// MaxWait is the maximum time that a claimed job waits for its turn. After that its lease is returned. A
+	// lease must be longer than MaxWait and a run together. Otherwise another instance takes over a job that
 	// is running here. 0: 5 s.
 	MaxWait time.Duration
 
-	// PollInterval limits the sleep between claims of one partition, because other instances schedule
-	// tasks too. They run what they schedule themselves. A killed instance wakes nobody, and a signal can
-	// be lost. So PollInterval is how long tasks that others leave wait at most. 0: 1 s.
+	// PollInterval is the maximum time between two claims of one partition. Other instances run the tasks that
+	// they schedule, but a killed instance wakes no other, and a signal can be lost. Then a task waits for up
+	// to PollInterval. 0: 1 s.
 	PollInterval time.Duration
 
-	// Signaler is how instances wake each other. Nil: they do not.
+	// Signaler, if not nil, notifies the other instances.
 	Signaler Signaler
 
-	// Exclusive says that no other process schedules into the store, so that the runner may sleep until
-	// the next task falls due. There are no signals then.
+	// Exclusive is set if no other process schedules into the store. The runner then sleeps until the next
+	// task falls due, and sends no signals.
 	Exclusive bool
 
-	// Gap is the least time between two claims of a partition while nothing is overdue. A busy service
-	// schedules many tasks in the time of one claim, and one claim for several tasks is cheaper. 0: 2
-	// ms.
+	// Gap is the minimum time between two claims of a partition while no task is overdue. A busy service
+	// schedules many tasks during one claim, and one claim for several tasks is cheaper. 0: 2 ms.
 	Gap time.Duration
 
 	DrainTimeout time.Duration // for jobs that still run when Run's context ends; 0: 15 s
 
 	Now     func() time.Time // nil: time.Now
-	Rand    func() float64   // in [0,1), spreads jobs that are put off; nil: math/rand
+	Rand    func() float64   // in [0,1), spreads postponed jobs; nil: math/rand
 	Log     *slog.Logger     // nil discards
-	Metrics Metrics          // nil: none
+	Metrics Metrics          // nil discards
 }
 
-// Lane returns how many jobs of one lane run at once.
-//
-// The default keeps two processors busy with one quick receiver, and five receivers that hang still take less
-// than half of all places.
-func (c Config) Lane() int { return cmp.Or(c.PerLane, 24) }
+// DefaultPerDestination is the default of Config.PerDestination.
+const DefaultPerDestination = 24
 
-// maxPartitions limits the load of an idle runner, which makes claims of each partition even if nothing
-// is due.
+// maxPartitions limits the load of an idle runner, which claims tasks of each partition even if no task is due.
 const maxPartitions = 256
 
-// CheckPartitions refuses more partitions than a runner can look after.
+// CheckPartitions returns an error if n is not a number of partitions that a runner supports.
 func CheckPartitions(n int) error {
 	if n < 1 || n > maxPartitions {
 		return fmt.Errorf("%d is not from 1 to %d", n, maxPartitions)
@@ -110,26 +105,26 @@ const (
 	claimTimeout = 10 * time.Second
 	backoffMin   = 100 * time.Millisecond
 	backoffMax   = 5 * time.Second
-	deferring    = 64 // how many leases are returned at once
+	maxReturning = 64 // maximum number of leases that are returned concurrently
 	emptyGap     = 10 * time.Millisecond
 
-	// clockLook is how often a sleeper looks at the clock. A timer does not notice a clock that was set
-	// ahead or a machine that slept.
+	// clockLook is the maximum sleep before the clock is read again. A timer does not notice that the clock
+	// was set ahead or that the machine slept.
 	clockLook = 5 * time.Second
 )
 
-// Runner runs jobs. Make it with New.
+// Runner runs jobs. Create it with New.
 type Runner struct {
-	cfg     Config
-	watches []*watch
-	gaveUp  chan struct{} // limits how many leases are returned at once
-	claims  atomic.Bool   // whether the watches run
+	cfg       Config
+	watches   []*watch
+	returning chan struct{} // limits the number of leases that are returned concurrently
+	claims    atomic.Bool   // whether the watches run
 
-	mu     sync.Mutex
-	lanes  lanes
-	jobCtx context.Context
-	wg     sync.WaitGroup // goroutines of jobs and deferrals
-	leases sync.WaitGroup // goroutines of deferrals
+	mu           sync.Mutex
+	destinations destinations
+	jobCtx       context.Context
+	wg           sync.WaitGroup // goroutines of jobs and of returned leases
+	leases       sync.WaitGroup // goroutines of returned leases
 }
 
 // watch claims the tasks of one partition as they fall due.
@@ -155,7 +150,7 @@ func New(c Config) *Runner {
 		panic("runner: Config.Engine is nil")
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
-	c.PerLane = c.Lane()
+	c.PerDestination = cmp.Or(c.PerDestination, DefaultPerDestination)
 	c.MaxWait = cmp.Or(c.MaxWait, 5*time.Second)
 	c.PollInterval = cmp.Or(c.PollInterval, time.Second)
 	c.Gap = cmp.Or(c.Gap, 2*time.Millisecond)
@@ -176,9 +171,9 @@ func New(c Config) *Runner {
 		c.Signaler = nil
 	}
 	r := &Runner{
-		cfg:    c,
-		gaveUp: make(chan struct{}, deferring),
-		lanes:  newLanes(c.Concurrency, c.PerLane, c.MaxWait, c.Rand),
+		cfg:          c,
+		returning:    make(chan struct{}, maxReturning),
+		destinations: newDestinations(c.Concurrency, c.PerDestination, c.MaxWait, c.Rand),
 	}
 	partitions := c.Engine.Partitions()
 	for _, p := range partitions {
@@ -190,15 +185,15 @@ func New(c Config) *Runner {
 	return r
 }
 
-// Wake can be used as host.Host.Wake: it says that a task of p falls due at due. It never blocks. It may
-// be called before Run and after it. Then the other instances are told.
+// Wake implements host.Host.Wake: a task of p falls due at due. It never blocks. Before and after Run, it
+// notifies the other instances.
 func (r *Runner) Wake(p kv.Partition, due time.Time) {
 	for _, w := range r.watches {
 		if w.partition != p {
 			continue
 		}
 		w.wake(due)
-		// This order matters: when the watches have ended, drain looks at all wakes that came before.
+		// This order matters: when the watches have ended, drain considers all earlier wakes.
 		if now := r.cfg.Now(); !r.claims.Load() && r.soon(now, due) {
 			w.leave(now)
 		}
@@ -224,15 +219,15 @@ func (w *watch) look() {
 	}
 }
 
-// lookAll makes all watches look again. It is called after room was made.
+// lookAll makes all watches claim again, after places have become free.
 func (r *Runner) lookAll() {
 	for _, w := range r.watches {
 		w.look()
 	}
 }
 
-// Run claims and runs jobs until ctx is done, and then drains. It returns nil, or an error if jobs
-// still ran when DrainTimeout was over. It can be called once.
+// Run claims and runs jobs until ctx is done, and then drains. It returns an error if jobs still run after
+// DrainTimeout. It can be called once.
 func (r *Runner) Run(ctx context.Context) error {
 	// Jobs outlive ctx: if a delivery is cut in the middle, the receiver may get it twice. Claims
 	// outlive ctx too: otherwise their leases would be lost until they run out.
@@ -270,15 +265,14 @@ func (w *watch) run(ctx context.Context) {
 			due, floor = now, now
 		}
 		last = now.Round(0)
-		n, again := r.tend(now)
+		n, again := r.postponeLate(now)
 		n = min(n, w.most)
 		at := w.woken(due)
 		if !at.IsZero() && at.Before(floor) {
 			at = floor
 		}
 		if n == 0 {
-			// The runner is full. A job that ends nudges this watch, and jobs that wait too long are
-			// put off.
+			// The runner is full. A job that ends nudges this watch, and jobs that wait too long are postponed.
 			if !at.IsZero() && !at.After(now) {
 				w.ask(now)
 			}
@@ -333,27 +327,26 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// woken returns the time of the next claim, with the wakes since the last claim taken into account.
+// woken returns the time of the next claim. It considers the wakes since the last claim.
 func (w *watch) woken(due time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return earliest(due, w.wakeAt)
 }
 
-// leaves notes when the earliest task falls due that a claim has left.
+// leaves records when the earliest task falls due that a claim has left.
 func (w *watch) leaves(next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next = next
 }
 
-// Backlog returns how many claimed tasks wait for their turn, and for how long the oldest task has been due
-// that has not begun. It knows of tasks that nobody has claimed only the oldest one of each partition, as of
-// the last claim.
+// Backlog returns the number of claimed tasks that wait, and for how long the oldest task that has not begun
+// has been due. It knows only the oldest unclaimed task of each partition, as of the last claim.
 func (r *Runner) Backlog() (waiting int, oldest time.Duration) {
 	now := r.cfg.Now()
 	r.mu.Lock()
-	waiting, due := r.lanes.waits()
+	waiting, due := r.destinations.waits()
 	r.mu.Unlock()
 	if r.claims.Load() { // otherwise they are for the other instances
 		for _, w := range r.watches {
@@ -379,28 +372,28 @@ func (w *watch) claim(n int) ([]host.Job, time.Time, error) {
 	return w.cfg.Engine.Claim(ctx, w.partition, n)
 }
 
-// tend puts off jobs that have waited too long. It returns how many jobs to claim, and when to tend
-// again at the latest.
-func (r *Runner) tend(now time.Time) (n int, again time.Time) {
+// postponeLate postpones jobs that have waited too long. It returns how many jobs to claim, and when to call
+// it again at the latest.
+func (r *Runner) postponeLate(now time.Time) (n int, again time.Time) {
 	r.mu.Lock()
-	late := r.lanes.late(now)
-	n, again = r.lanes.room(now), r.lanes.nextLate(now)
+	late := r.destinations.late(now)
+	n, again = r.destinations.room(now), r.destinations.nextLate(now)
 	r.mu.Unlock()
-	r.putOff(late)
+	r.postpone(late)
 	return n, again
 }
 
 func (r *Runner) admit(now time.Time, jobs []host.Job) {
 	r.mu.Lock()
-	var over []deferral
+	var over []postponedJob
 	for _, j := range jobs {
-		if d, ok := r.lanes.add(now, j); !ok {
+		if d, ok := r.destinations.add(now, j); !ok {
 			over = append(over, d)
 		}
 	}
-	start := r.lanes.start(now)
+	start := r.destinations.start(now)
 	r.mu.Unlock()
-	r.putOff(over)
+	r.postpone(over)
 	r.begin(now, start)
 }
 
@@ -411,8 +404,8 @@ func (r *Runner) begin(now time.Time, jobs []host.Job) {
 	}
 }
 
-// work does a job, and then one of those for which it made place, until there is none. A goroutine that
-// goes on has the stack that it needs. A new one would have to grow its stack for each job.
+// work runs a job, and then jobs that can begin because it has ended. Reusing the goroutine avoids growing a
+// new stack for each job.
 func (r *Runner) work(began time.Time, j host.Job) {
 	for {
 		next := r.run(began, j)
@@ -425,7 +418,7 @@ func (r *Runner) work(began time.Time, j host.Job) {
 	}
 }
 
-// run does one job and returns those for which it made place.
+// run runs one job and returns the jobs that can begin because it has ended.
 func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 	err := r.guard(j)
 	now := r.cfg.Now()
@@ -436,9 +429,9 @@ func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 			err.Error())
 	}
 	r.mu.Lock()
-	r.lanes.done(now, j.Lane, took)
-	next = r.lanes.start(now)
-	tight := r.lanes.tight
+	r.destinations.done(now, j.Lane, took)
+	next = r.destinations.start(now)
+	tight := r.destinations.tight
 	r.mu.Unlock()
 	if tight {
 		r.lookAll()
@@ -446,8 +439,8 @@ func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 	return next
 }
 
-// warn logs what could not be done. If the store fails, the store's watch logs that once, so it is not
-// logged for every partition and job.
+// warn logs a failed operation. Package storehealth reports a failure of the store once, so warn does not
+// log it for each partition and job.
 func (r *Runner) warn(err error, message string, args ...any) {
 	level := slog.LevelWarn
 	if kv.Failed(err) {
@@ -467,21 +460,21 @@ func (r *Runner) guard(j host.Job) (err error) {
 	return r.cfg.Engine.Run(r.jobCtx, j)
 }
 
-func (r *Runner) putOff(ds []deferral) {
+func (r *Runner) postpone(ds []postponedJob) {
 	for _, d := range ds {
 		r.cfg.Metrics.JobDeferred()
 		r.leases.Add(1)
 		r.wg.Go(func() {
 			defer r.leases.Done()
-			r.gaveUp <- struct{}{}
-			defer func() { <-r.gaveUp }()
+			r.returning <- struct{}{}
+			defer func() { <-r.returning }()
 			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
 				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "error",
 					err.Error())
 			}
 			r.mu.Lock()
-			r.lanes.deferring--
-			tight := r.lanes.tight
+			r.destinations.returning--
+			tight := r.destinations.tight
 			r.mu.Unlock()
 			if tight {
 				r.lookAll()
@@ -490,7 +483,7 @@ func (r *Runner) putOff(ds []deferral) {
 	}
 }
 
-// wait sleeps until the given time (zero: for ever), a nudge, or the end of ctx, but at most for
+// wait sleeps until the given time (zero: no limit), a nudge, or the end of ctx, but at most for
 // clockLook.
 func (w *watch) wait(ctx context.Context, now, until time.Time) {
 	var c <-chan time.Time
@@ -508,11 +501,11 @@ func (w *watch) wait(ctx context.Context, now, until time.Time) {
 
 func (r *Runner) drain(cut context.CancelFunc) error {
 	r.mu.Lock()
-	waiting := r.lanes.close(r.cfg.Now())
-	running := r.lanes.running()
+	waiting := r.destinations.close(r.cfg.Now())
+	running := r.destinations.running()
 	r.mu.Unlock()
 	r.cfg.Log.Info("draining jobs", "running", running, "given_back", len(waiting))
-	r.putOff(waiting)
+	r.postpone(waiting)
 	r.wg.Go(func() {
 		r.leases.Wait()
 		r.handOver(waiting)
@@ -525,7 +518,7 @@ func (r *Runner) drain(cut context.CancelFunc) error {
 		return nil
 	}
 	cut()
-	// The jobs' contexts have ended. Those that react should still find the store open.
+	// The jobs' contexts have ended. Jobs that react should still find the store open.
 	within(done, time.Second)
 	return fmt.Errorf("runner: jobs still running after %v were cut and will run again: "+
 		"raise DrainTimeout, or find out what holds them up", r.cfg.DrainTimeout)
