@@ -64,8 +64,8 @@ import (
 	"github.com/verge-id/verge/edge/internal/keyring"
 	"github.com/verge-id/verge/edge/internal/runner"
 	"github.com/verge-id/verge/edge/internal/storehealth"
-	"github.com/verge-id/verge/edge/internal/tallies"
 	"github.com/verge-id/verge/edge/internal/tracing"
+	"github.com/verge-id/verge/edge/internal/usagecounter"
 	"github.com/verge-id/verge/edge/server"
 )
 
@@ -213,7 +213,7 @@ type Service struct {
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
-	usage  *tallies.Aggregator
+	usage  *usagecounter.Counter
 	trace  *tracing.Tracer               // nil: there are no spans
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
@@ -260,7 +260,7 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	c.Server.Metrics.Tasks(s.backlog)
-	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log,
+	s.usage = usagecounter.New(usagecounter.Config{Now: c.Now, Log: c.Log,
 		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
@@ -345,7 +345,7 @@ func (s *Service) runnerConfig() runner.Config {
 	}
 }
 
-// tally counts what the core notes as usage.
+// tally counts usage that the core reports.
 func (s *Service) tally(t host.Tally) {
 	s.usage.Add(t)
 	s.config.Server.Metrics.Tally(t)

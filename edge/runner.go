@@ -8,7 +8,7 @@ import (
 	"github.com/verge-id/verge/edge/internal/runner"
 )
 
-// DefaultPerDestination is the default of [RunnerConfig.PerDestination]. It keeps two processors busy with one
+// DefaultPerDestination is the default of [RunnerConfig.PerDestination]. It keeps two CPUs busy with one
 // quick receiver, and five receivers that hang use less than half of the default Concurrency.
 const DefaultPerDestination = runner.DefaultPerDestination
 

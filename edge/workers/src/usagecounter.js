@@ -1,9 +1,9 @@
-// Adds up what the core notes as usage, and has it record the sums. It does what
-// edge/internal/tallies does, for a host that is woken and sleeps again.
+// Adds up the usage that the core reports, and has the core record the sums. It is the
+// counterpart of edge/internal/usagecounter for a host that sleeps between requests.
 //
-// The sums are in this isolate's memory. They are recorded soon after the first tally
-// and then at most every 20 s. What an isolate has not recorded when the platform ends
-// it is lost.
+// The sums are in this isolate's memory. They are recorded soon after the first report
+// and then at most every 20 s. Unrecorded sums are lost when the platform ends the
+// isolate.
 
 import * as abi from "./abi.js";
 
@@ -19,7 +19,7 @@ const outcomes = new Set([
 const integration = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const key = /^key_[0-9a-f]{16}$/;
 
-export class Tallies {
+export class UsageCounter {
   #days = new Map(); // by integration and day
   #keys = new Map(); // the day of the last use, and the one that is recorded
   #name = newName();
@@ -33,8 +33,7 @@ export class Tallies {
     Object.assign(this, { now, log, each });
   }
 
-  // note adds one tally, {integration, outcome, key}. What the core does not note is
-  // ignored.
+  // note counts one report, {integration, outcome, key}. Invalid reports are ignored.
   note({ integration: id, outcome, key: of }) {
     const today = Number(this.now() / day);
     if (of !== "") {

@@ -1,4 +1,4 @@
-package tallies
+package usagecounter
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func (s *store) started(day host.Day) (n uint64) {
 }
 
 type world struct {
-	*Aggregator
+	*Counter
 	kept *store
 	now  time.Time
 	log  bytes.Buffer
@@ -80,7 +80,7 @@ type world struct {
 
 func newWorld(most int) *world {
 	w := &world{kept: newStore(), now: time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)}
-	w.Aggregator = New(Config{Now: func() time.Time { return w.now }, Most: most,
+	w.Counter = New(Config{Now: func() time.Time { return w.now }, Most: most,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil))})
 	return w
 }
@@ -105,7 +105,7 @@ func (w *world) want(t *testing.T, day host.Day, started uint64) {
 	}
 }
 
-func TestSumsAreRecorded(t *testing.T) {
+func TestRecord(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)
 	w.start(3)
@@ -127,7 +127,7 @@ func TestSumsAreRecorded(t *testing.T) {
 }
 
 // An untimed session counts when its life is over. This instance reports it as expired unless it sees an end.
-func TestUntimedSessions(t *testing.T) {
+func TestCounter_UntimedSessions(t *testing.T) {
 	w := newWorld(0)
 	w.now = w.now.Add(-time.Hour)
 	day := host.DayOf(w.now)
@@ -173,7 +173,7 @@ func TestUntimedSessions(t *testing.T) {
 }
 
 // Ends of sessions that other instances began are no sessions of this one.
-func TestUntimedSessions_OthersEnds(t *testing.T) {
+func TestCounter_UntimedEndElsewhere(t *testing.T) {
 	w := newWorld(2)
 	w.config.Expired = func(string, int) { t.Error("a session that never was has expired") }
 	for n := range 5 {
@@ -187,7 +187,7 @@ func TestUntimedSessions_OthersEnds(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsLosesNothing(t *testing.T) {
+func TestRecord_StoreFails(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)
 	for n := range 6 {
@@ -206,7 +206,7 @@ func TestAStoreThatFailsLosesNothing(t *testing.T) {
 	w.want(t, day, 6)
 }
 
-func TestMidnight(t *testing.T) {
+func TestCounter_Midnight(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)
 	w.start(3)
@@ -225,8 +225,8 @@ func TestMidnight(t *testing.T) {
 	}
 	// The day before is forgotten. A clock that is set back begins another sum, and does not replace the
 	// first.
-	if len(w.Aggregator.days) != 1 {
-		t.Errorf("%d sums are kept", len(w.Aggregator.days))
+	if len(w.Counter.days) != 1 {
+		t.Errorf("%d sums are kept", len(w.Counter.days))
 	}
 	w.now = w.now.Add(-2 * time.Minute)
 	w.start(1)
@@ -236,7 +236,7 @@ func TestMidnight(t *testing.T) {
 }
 
 // A module that notes a million names takes bounded memory, and the log says so once.
-func TestAMillionNames(t *testing.T) {
+func TestCounter_Limit(t *testing.T) {
 	w := newWorld(100)
 	day := host.DayOf(w.now)
 	name := func(n int) string { return fmt.Sprintf("%08x%s", n, integration[8:]) }
@@ -244,8 +244,8 @@ func TestAMillionNames(t *testing.T) {
 		w.Add(host.Tally{Integration: name(n), Outcome: host.OutcomeStarted})
 		w.Add(host.Tally{Key: fmt.Sprintf("key_%016x", n)})
 	}
-	if len(w.Aggregator.days) != 100 || len(w.Aggregator.keys) != 100 {
-		t.Errorf("%d sums and %d keys are kept, want 100", len(w.Aggregator.days), len(w.Aggregator.keys))
+	if len(w.Counter.days) != 100 || len(w.Counter.keys) != 100 {
+		t.Errorf("%d sums and %d keys are kept, want 100", len(w.Counter.days), len(w.Counter.keys))
 	}
 	w.must(t)
 	w.want(t, day, 100)
@@ -261,7 +261,7 @@ func TestAMillionNames(t *testing.T) {
 	w.want(t, day, 200)
 }
 
-func TestManySumsAreRecordedInParts(t *testing.T) {
+func TestRecord_Batches(t *testing.T) {
 	w := newWorld(0)
 	for n := range 2*batch + 1 {
 		w.Add(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
@@ -274,7 +274,7 @@ func TestManySumsAreRecordedInParts(t *testing.T) {
 }
 
 // What an old module cannot record waits for a new one, and the old one is not asked again and again.
-func TestAModuleWithoutUsage(t *testing.T) {
+func TestRecord_ModuleWithoutUsage(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)
 	w.start(2)
@@ -294,7 +294,7 @@ func TestAModuleWithoutUsage(t *testing.T) {
 	w.want(t, day, 3)
 }
 
-func TestTalliesComeWhileSumsAreRecorded(t *testing.T) {
+func TestRecord_Concurrent(t *testing.T) {
 	w := newWorld(0)
 	day := host.DayOf(w.now)
 	var all sync.WaitGroup
@@ -351,7 +351,7 @@ func TestRun(t *testing.T) {
 }
 
 // Two instances that began at the same instant have different names.
-func TestInstancesHaveNamesOfTheirOwn(t *testing.T) {
+func TestNew_InstanceName(t *testing.T) {
 	a, b := newWorld(0), newWorld(0)
 	b.kept = a.kept
 	day := host.DayOf(a.now)

@@ -1,10 +1,9 @@
-// Package tallies adds up what the core notes as usage, and has the core record the sums from time to time.
-// So no request waits for a counter, and no counter is written by two instances.
+// Package usagecounter adds up the usage that the core reports, and has the core record the sums at
+// intervals. So no request waits for a counter, and no two instances write the same counter.
 //
-// The sums stay in memory until the core has recorded them, however long the store fails and whichever engine
-// takes the requests meanwhile. Memory is bounded: a module that notes a million names is counted up to a
-// limit, and the log says that it went beyond.
-package tallies
+// The sums stay in memory until the core has recorded them, even if the store fails or the engine changes.
+// Memory is limited: if a module reports too many names, the names beyond the limit are logged, not counted.
+package usagecounter
 
 import (
 	"cmp"
@@ -24,22 +23,23 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Config says what an Aggregator works with. All fields but Most are needed.
+// Config configures a Counter. All fields except Most and Expired are required.
 type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
 
-	// Most is how many integrations, and how many keys, are counted between two times when all is recorded.
-	// Each takes about 300 bytes. 0: 65,536.
+	// Most is the maximum number of integrations, and of keys, that are counted between two complete
+	// recordings. Each takes about 300 bytes. 0: 65,536.
 	Most int
 
-	// Expired is called, from Record, with how many untimed sessions of an integration have expired, as far
-	// as this instance can tell: their life is over, and it has seen no end for each. Nil discards it.
+	// Expired, if not nil, is called from Record with the number of untimed sessions of an integration that
+	// have expired, as far as this instance can tell: their lifetime is over, and the instance has seen no
+	// end of them.
 	Expired func(integration string, n int)
 }
 
-// Aggregator adds tallies up. Its methods may be called concurrently.
-type Aggregator struct {
+// Counter adds up usage. Its methods may be called concurrently.
+type Counter struct {
 	config Config
 
 	recording sync.Mutex // held while sums are recorded
@@ -49,8 +49,8 @@ type Aggregator struct {
 	days     map[dayOf]*sum
 	keys     map[string]*use
 	untimed  map[string]*untimed // by integration
-	refused  int                 // tallies since the last time when all was recorded
-	unusable bool                // the module keeps no usage, and nothing has been noted since it said so
+	refused  int                 // number of uncounted reports since the last complete recording
+	unusable bool                // the module does not record usage, and has reported none since
 }
 
 type dayOf struct {
@@ -58,44 +58,44 @@ type dayOf struct {
 	day         host.Day
 }
 
-// sum is what this instance has counted of an integration on a day since the sum began.
+// sum contains what this instance has counted for an integration and day since the sum began.
 type sum struct {
-	name             string // the instance's when the sum began
+	name             string // the name of the instance when the sum began
 	counts, recorded host.Counts
 }
 
 type use struct{ last, recorded host.Day }
 
-// untimed are the untimed sessions of an integration: those whose life is not over, by the minute in which it
-// will be, and how many ends of others this instance has seen.
+// untimed contains the untimed sessions of an integration: the number of active sessions by the minute in
+// which their lifetime ends, and the number of ends that this instance has seen.
 type untimed struct {
 	due   map[int64]int
 	ended int
 }
 
-// sessionLife is how long a session lives (spec, Limits), to the next full minute.
+// sessionLife is the lifetime of a session (spec, Limits), rounded up to the next minute.
 const sessionLife = 11 * time.Minute
 
 // never is before any day on which a key can be used.
 const never host.Day = -1 << 31
 
-// New returns an Aggregator that has counted nothing.
-func New(c Config) *Aggregator {
+// New returns an empty Counter.
+func New(c Config) *Counter {
 	c.Most = cmp.Or(c.Most, 1<<16)
-	a := &Aggregator{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{},
+	a := &Counter{config: c, days: map[dayOf]*sum{}, keys: map[string]*use{},
 		untimed: map[string]*untimed{}}
 	a.rename()
 	return a
 }
 
-func (a *Aggregator) rename() {
+func (a *Counter) rename() {
 	var random [8]byte
 	rand.Read(random[:]) // it never fails
 	a.name = hex.EncodeToString(random[:])
 }
 
-// Add adds one tally. It is host.Host's Tally.
-func (a *Aggregator) Add(t host.Tally) {
+// Add counts one report. It implements host.Host.Tally.
+func (a *Counter) Add(t host.Tally) {
 	today := host.DayOf(a.config.Now())
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,11 +116,11 @@ func (a *Aggregator) Add(t host.Tally) {
 	if t.Outcome != host.OutcomeUntimed {
 		a.count(t.Integration, today, t.Outcome, 1)
 	}
-	a.noteUntimed(t)
+	a.countUntimed(t)
 }
 
 // count adds to the sum of an integration and day. a.mu is held.
-func (a *Aggregator) count(integration string, day host.Day, outcome string, n int) {
+func (a *Counter) count(integration string, day host.Day, outcome string, n int) {
 	s := a.days[dayOf{integration, day}]
 	if s == nil && len(a.days) >= a.config.Most {
 		a.refused += n
@@ -133,8 +133,8 @@ func (a *Aggregator) count(integration string, day host.Day, outcome string, n i
 	s.counts.Add(outcome, uint64(n))
 }
 
-// noteUntimed notes the start or end of an untimed session. a.mu is held.
-func (a *Aggregator) noteUntimed(t host.Tally) {
+// countUntimed counts the start or end of an untimed session. a.mu is held.
+func (a *Counter) countUntimed(t host.Tally) {
 	if t.Outcome != host.OutcomeUntimed && t.Outcome != host.OutcomeUntimedEnded {
 		return
 	}
@@ -156,9 +156,10 @@ func (a *Aggregator) noteUntimed(t host.Tally) {
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-// Expire counts the untimed sessions whose life is over before a time. Record does it by the clock. A process
-// that ends counts those that still live, too, because no other instance would count them.
-func (a *Aggregator) Expire(before time.Time) {
+// Expire counts the untimed sessions whose lifetime ends before the given time. Record calls it with the
+// current time. A process that ends calls it with a later time, because no other instance would count its
+// sessions.
+func (a *Counter) Expire(before time.Time) {
 	expired := a.expire(minuteOf(before))
 	if a.config.Expired != nil {
 		for integration, n := range expired {
@@ -167,8 +168,8 @@ func (a *Aggregator) Expire(before time.Time) {
 	}
 }
 
-// expire returns how many sessions have expired, by integration.
-func (a *Aggregator) expire(now int64) map[string]int {
+// expire removes the expired sessions and returns their number by integration.
+func (a *Counter) expire(now int64) map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	today := host.DayOf(a.config.Now())
@@ -190,18 +191,18 @@ func (a *Aggregator) expire(now int64) map[string]int {
 			expired[integration] = over - ended
 		}
 		if len(u.due) == 0 {
-			delete(a.untimed, integration) // ends without starts are other instances'
+			delete(a.untimed, integration) // the starts were counted by other instances
 		}
 	}
 	return expired
 }
 
-// batch is how many sums one call records. Each costs the core a read, and a commit holds 32.
+// batch is the maximum number of sums per call. Each costs the core a read, and a commit has room for 32.
 const batch = 256
 
-// Record has record write all sums that have changed since they were last written. What could not be written
-// stays for the next time.
-func (a *Aggregator) Record(ctx context.Context, record func(context.Context, host.Totals) error) error {
+// Record passes all sums that have changed since the last recording to record. Sums that could not be
+// written stay for the next call.
+func (a *Counter) Record(ctx context.Context, record func(context.Context, host.Totals) error) error {
 	a.Expire(a.config.Now())
 	a.recording.Lock()
 	defer a.recording.Unlock()
@@ -230,13 +231,13 @@ func (a *Aggregator) Record(ctx context.Context, record func(context.Context, ho
 	return err
 }
 
-// row is a sum or a use as it was when the recording began.
+// row is a sum, or the use of a key, as it was when the recording began.
 type row struct {
-	day host.DayTotal // without an instance: the row is a use
+	day host.DayTotal // if Instance is "", the row is the use of a key
 	key host.KeyUse
 }
 
-func (a *Aggregator) changed() (rows []row, usable bool) {
+func (a *Counter) changed() (rows []row, usable bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for of, s := range a.days {
@@ -265,8 +266,8 @@ func totalsOf(rows []row) (t host.Totals) {
 	return t
 }
 
-// recorded marks rows as written. More may have been counted since they were read.
-func (a *Aggregator) recorded(rows []row) {
+// recorded marks rows as written. Their sums may have grown in the meantime.
+func (a *Counter) recorded(rows []row) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range rows {
@@ -278,9 +279,9 @@ func (a *Aggregator) recorded(rows []row) {
 	}
 }
 
-// prune forgets what is written and belongs to an earlier day. If that leaves too little room, it forgets
-// everything that is written. A sum that begins anew begins at zero, so it gets another name.
-func (a *Aggregator) prune() {
+// prune removes sums of earlier days that are written. If that leaves too little room, it removes all sums
+// that are written. A new sum begins at zero, so it needs a new instance name.
+func (a *Counter) prune() {
 	today := host.DayOf(a.config.Now())
 	written := func(of dayOf, s *sum) bool { return s.counts == s.recorded }
 	used := func(_ string, u *use) bool { return u.last == u.recorded }
@@ -303,13 +304,13 @@ func (a *Aggregator) prune() {
 	}
 }
 
-// Run records the sums at intervals until ctx is done. The caller then records the rest itself, while the
-// store is still there. timeout bounds one recording.
-func (a *Aggregator) Run(ctx context.Context, every, timeout time.Duration,
+// Run records the sums at intervals until ctx is done. After that, the caller records the rest while the
+// store is still open. timeout limits one recording.
+func (a *Counter) Run(ctx context.Context, every, timeout time.Duration,
 	record func(context.Context, host.Totals) error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	said := false
+	reported := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -317,14 +318,14 @@ func (a *Aggregator) Run(ctx context.Context, every, timeout time.Duration,
 		case <-tick.C:
 		}
 		err := a.within(ctx, timeout, record)
-		if err != nil && !said && !kv.Failed(err) { // the watcher of the store reports its failures
+		if err != nil && !reported && !kv.Failed(err) { // storehealth logs failures of the store
 			a.config.Log.Warn("usage is not recorded; it will be tried again", "error", err.Error())
 		}
-		said = err != nil
+		reported = err != nil
 	}
 }
 
-func (a *Aggregator) within(ctx context.Context, timeout time.Duration,
+func (a *Counter) within(ctx context.Context, timeout time.Duration,
 	record func(context.Context, host.Totals) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
