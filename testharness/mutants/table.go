@@ -3557,24 +3557,24 @@ func (g *groupState) unlock() {}`,
 	// The module.
 	{
 		breaks: "a guest traps where a function goes on after a recovered panic",
-		pkg:    "wasm/internal/reloop",
+		pkg:    "wasm/internal/loopopt",
 		old:    `f.block(max(back, 1) - 1).entered = true`,
 		new:    `_ = max(back, 1)`,
-		ask:    []string{"./wasm/internal/reloop"},
+		ask:    []string{"./wasm/internal/loopopt"},
 	},
 	{
 		breaks: "a guest comes back into the middle of a loop by its head",
-		pkg:    "wasm/internal/reloop",
+		pkg:    "wasm/internal/loopopt",
 		old:    `if b.entered {`,
 		new:    `if b.entered && b == first {`,
-		ask:    []string{"./wasm/internal/reloop"},
+		ask:    []string{"./wasm/internal/loopopt"},
 	},
 	{
 		breaks: "a guest's loop is entered where another block falls into it",
-		pkg:    "wasm/internal/reloop",
+		pkg:    "wasm/internal/loopopt",
 		old:    `first.at == 0 || f.blocks[first.at-1].falls()`,
 		new:    `first.at == 0`,
-		ask:    []string{"./wasm/internal/reloop"},
+		ask:    []string{"./wasm/internal/loopopt"},
 	},
 
 	// Rate limits at the edge.

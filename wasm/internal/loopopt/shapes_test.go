@@ -1,4 +1,4 @@
-package reloop
+package loopopt
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write what the functions become into testdata/shapes")
 
-// The function at 0x10000 of each file must become what the file says. Labels have names. In the result
-// the names follow the order in which the labels open.
-func TestShapes(t *testing.T) {
+// TestModule_Shapes compares the function at 0x10000 of each file with the expected result in the file.
+// Labels have names. In the result the names follow the order in which the labels open.
+func TestModule_Shapes(t *testing.T) {
 	files, err := filepath.Glob("testdata/shapes/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -140,7 +140,7 @@ func moduleOf(code ...byte) []byte {
 	return append(append(module, codeSection, byte(len(code))), code...)
 }
 
-func TestMalformed(t *testing.T) {
+func TestModule_Malformed(t *testing.T) {
 	huge := "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
 	for _, c := range []struct {
 		name  string

@@ -1,4 +1,4 @@
-package finish
+package postlink
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	errSegments = errors.New("finish: the data section is not written as Go's linker does")
-	errOverlap  = errors.New("finish: two segments of data overlap")
+	errSegments = errors.New("postlink: the data section is not written as Go's linker does")
+	errOverlap  = errors.New("postlink: two segments of data overlap")
 )
 
 // segment is data and its address in memory.

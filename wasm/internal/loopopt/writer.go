@@ -1,4 +1,4 @@
-package reloop
+package loopopt
 
 import (
 	"errors"

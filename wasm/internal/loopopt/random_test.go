@@ -1,4 +1,4 @@
-package reloop
+package loopopt
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// Random functions of Go's shape, with jumps from anywhere to anywhere, must do the same before and
-// after. That must hold for any result of the conditions and wherever a goroutine comes back to them.
-func TestRandomFunctions(t *testing.T) {
+// TestModule_RandomFunctions compares random functions of Go's shape, with jumps from anywhere to anywhere,
+// before and after. They must do the same for all conditions and at any place where a goroutine returns to
+// them.
+func TestModule_RandomFunctions(t *testing.T) {
 	t.Parallel()
 	const functions, runs = 2000, 6
 	h := newMachine(t)
@@ -31,7 +32,7 @@ func TestRandomFunctions(t *testing.T) {
 			t.Fatalf("function %d is not of Go's shape (%v)\n%s", seed, err, text)
 		}
 		written := slices.Clone(f.blocks)
-		f.reloop(1)
+		f.findLoops(1)
 		if slices.ContainsFunc(f.blocks, func(b *basic) bool { return b.loop > 0 }) {
 			loops++
 		}

@@ -1,4 +1,4 @@
-package finish_test
+package postlink_test
 
 import (
 	"bytes"
@@ -15,69 +15,69 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/wasm/finish"
-	"github.com/verge-id/verge/wasm/internal/reloop"
+	"github.com/verge-id/verge/wasm/internal/loopopt"
+	"github.com/verge-id/verge/wasm/postlink"
 )
 
-// A finished program must print what it printed before. The stack of its panic has the lines of its own
-// functions, and only the names of others.
-func TestProgram(t *testing.T) {
+// TestModule_Program compares the output of a program before and after. The stack of its panic contains the
+// lines of its own functions, and only the names of others.
+func TestModule_Program(t *testing.T) {
 	t.Parallel()
 	written := build(t)
-	relooped, err := reloop.Module(written)
+	optimized, err := loopopt.Module(written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	finished, err := finish.Module(written)
+	shipped, err := postlink.Module(written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before, after := packed(t, relooped), packed(t, finished); after > before*9/10 {
+	if before, after := packed(t, optimized), packed(t, shipped); after > before*9/10 {
 		t.Errorf("it has %d bytes with gzip and had %d before, want a tenth less", after, before)
 	}
-	before, after := run(t, relooped), run(t, finished)
+	before, after := run(t, optimized), run(t, shipped)
 	if !strings.Contains(before, "main.go:20") || !strings.Contains(before, "zsortanyfunc.go:") {
 		t.Fatalf("the program prints\n%s", before)
 	}
 	for _, want := range []string{"true true true", "index out of range [3]", "main.compare(", "main.go:20",
 		"main.go:15", "slices.insertionSortCmpFunc", "\t?:0"} {
 		if !strings.Contains(after, want) {
-			t.Errorf("the finished program does not print %q:\n%s", want, after)
+			t.Errorf("the shipped program does not print %q:\n%s", want, after)
 		}
 	}
 	for _, no := range []string{"zsortanyfunc.go", "panic.go"} {
 		if strings.Contains(after, no) {
-			t.Errorf("the finished program prints %q", no)
+			t.Errorf("the shipped program prints %q", no)
 		}
 	}
 	place := regexp.MustCompile(`(?m)^\t\S+`)
 	if a, b := place.ReplaceAllString(before, "\tplace"), place.ReplaceAllString(after, "\tplace"); a != b {
 		t.Errorf("more than places has changed:\n%s\nbefore:\n%s", b, a)
 	}
-	t.Run("a finished module does not change again", func(t *testing.T) {
-		again, err := finish.Module(finished)
+	t.Run("a shipped module does not change again", func(t *testing.T) {
+		again, err := postlink.Module(shipped)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := run(t, again); got != after {
-			t.Errorf("finished twice it prints\n%s", got)
+			t.Errorf("after a second pass it prints\n%s", got)
 		}
 	})
 	t.Run("a table of another version keeps its lines", func(t *testing.T) {
 		// The runtime does not start with it, so only the bytes are compared.
-		other := bytes.Replace(relooped, []byte("\xf1\xff\xff\xff\x00\x00\x01\x08"),
+		other := bytes.Replace(optimized, []byte("\xf1\xff\xff\xff\x00\x00\x01\x08"),
 			[]byte("\xf2\xff\xff\xff\x00\x00\x01\x08"), 1)
-		kept, err := finish.Module(other)
+		kept, err := postlink.Module(other)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(kept) < len(finished) || packed(t, kept) < packed(t, finished)+10_000 {
-			t.Errorf("its lines are gone: %d bytes, and %d without lines", len(kept), len(finished))
+		if len(kept) < len(shipped) || packed(t, kept) < packed(t, shipped)+10_000 {
+			t.Errorf("its lines are gone: %d bytes, and %d without lines", len(kept), len(shipped))
 		}
 	})
 }
 
-func TestDataSections(t *testing.T) {
+func TestModule_DataSections(t *testing.T) {
 	t.Parallel()
 	const header = "\x00asm\x01\x00\x00\x00"
 	far := strings.Repeat("\x00", 300)
@@ -99,7 +99,7 @@ func TestDataSections(t *testing.T) {
 		{"one that is cut", "\x07\x01\x00\x41\x08\x0b\x02a", "", "truncated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := finish.Module([]byte(header + "\x0b" + c.section))
+			got, err := postlink.Module([]byte(header + "\x0b" + c.section))
 			if c.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), c.wrong) {
 					t.Errorf("%x, %v, want an error with %q", got, err, c.wrong)

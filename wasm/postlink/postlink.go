@@ -1,25 +1,25 @@
-// Package finish makes the module that is shipped out of the one that `go build` made for wasip1. Use
-// [Module] wherever a module is built, so that tests run on what is shipped.
+// Package postlink rewrites a module that `go build` made for wasip1 into the module that is shipped. Use
+// [Module] after every build of a module, so that tests run the code that is shipped.
 //
-// Package reloop rewrites the code. This package makes the data smaller. A module that came out of [Module]
-// answers, calls and stores what the input did. The one difference is in the text of a panic: for functions
-// that are not the product's own, it has their names and no lines.
-package finish
+// Package loopopt optimizes the code; this package reduces the size of the data. The rewritten module
+// returns, calls and stores the same as its input, except for the text of a panic: for functions of other
+// modules, the stack contains names and no lines.
+package postlink
 
 import (
 	"errors"
 
 	"github.com/verge-id/verge/wasm/cursor"
-	"github.com/verge-id/verge/wasm/internal/reloop"
+	"github.com/verge-id/verge/wasm/internal/loopopt"
 )
 
 const dataSection = 11
 
-var errTruncated = errors.New("finish: the module is truncated")
+var errTruncated = errors.New("postlink: the module is truncated")
 
-// Module returns the module that is shipped.
+// Module returns the module to ship. It returns an error if Go did not make the module for wasip1.
 func Module(wasm []byte) ([]byte, error) {
-	wasm, err := reloop.Module(wasm) // it has read the header and the sections
+	wasm, err := loopopt.Module(wasm) // it has checked the header and the sections
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func Module(wasm []byte) ([]byte, error) {
 	return out, nil
 }
 
-// smaller returns a data section that fills memory with the same bytes, except for lines of the program that
-// nobody asks for.
+// smaller returns a smaller data section that fills memory with the same bytes, except for unused line
+// tables.
 func smaller(body []byte) ([]byte, error) {
 	segments, err := readSegments(body)
 	if err != nil {

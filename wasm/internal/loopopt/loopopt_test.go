@@ -1,4 +1,4 @@
-package reloop_test
+package loopopt_test
 
 import (
 	"bytes"
@@ -12,13 +12,14 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/wasm/internal/reloop"
+	"github.com/verge-id/verge/wasm/internal/loopopt"
 )
 
-// A program with every kind of control flow must print the same natively, as a module, and as a
-// relooped module.
-func TestFlow(t *testing.T) {
+// TestModule_Flow runs a program with every kind of control flow natively, as a module, and as an optimized
+// module. The output must be the same.
+func TestModule_Flow(t *testing.T) {
 	t.Parallel()
 	kit.Source(t)
 	want, err := exec.Command("go", "run", "./testdata/flow").Output()
@@ -38,15 +39,15 @@ func TestFlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	relooped, err := reloop.Module(written)
+	optimized, err := loopopt.Module(written)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(relooped) >= len(written) {
-		t.Errorf("the relooped module has %d bytes, the original %d: its jumps have not changed",
-			len(relooped), len(written))
+	if len(optimized) >= len(written) {
+		t.Errorf("the optimized module has %d bytes, the original %d: its jumps have not changed",
+			len(optimized), len(written))
 	}
-	for name, wasm := range map[string][]byte{"as Go wrote it": written, "relooped": relooped} {
+	for name, wasm := range map[string][]byte{"as Go wrote it": written, "optimized": optimized} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := run(t, wasm)
@@ -58,13 +59,13 @@ func TestFlow(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a relooped module does not change again", func(t *testing.T) {
-		again, err := reloop.Module(relooped)
+	t.Run("an optimized module does not change again", func(t *testing.T) {
+		again, err := loopopt.Module(optimized)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := run(t, again); got != string(want) {
-			t.Errorf("relooped twice it prints\n%s", got)
+			t.Errorf("after a second pass it prints\n%s", got)
 		}
 	})
 }

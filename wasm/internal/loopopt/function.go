@@ -1,4 +1,4 @@
-package reloop
+package loopopt
 
 import (
 	"math"
@@ -188,9 +188,9 @@ func (f *function) jumps(yield func(from *basic, j *jump) bool) {
 	}
 }
 
-// reloop finds out which blocks can be entered and which jumps are loops. It orders the blocks so that
-// those of a loop are side by side, with its head first.
-func (f *function) reloop(pc uint64) {
+// findLoops finds the blocks that can be entered and the jumps that are loops. It orders the blocks so that
+// those of a loop are adjacent, with its head first.
+func (f *function) findLoops(pc uint64) {
 	f.blocks[0].entered = true
 	for _, b := range f.blocks {
 		for _, i := range b.code {

@@ -1,4 +1,4 @@
-package reloop
+package loopopt
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ const (
 )
 
 var (
-	errTruncated = errors.New("reloop: the module is truncated")
-	errElements  = errors.New("reloop: the table of functions is not written as Go's linker does")
+	errTruncated = errors.New("loopopt: the module is truncated")
+	errElements  = errors.New("loopopt: the table of functions is not written as Go's linker does")
 )
 
 type section struct {
@@ -49,7 +49,7 @@ func functionPCs(sections []section) (map[int]uint64, error) {
 				r.bytes(r.uint())
 				r.bytes(r.uint())
 				if r.Byte() != 0 {
-					return nil, errors.New("reloop: the module imports something other than functions")
+					return nil, errors.New("loopopt: the module imports something other than functions")
 				}
 				r.uint()
 				imported++
