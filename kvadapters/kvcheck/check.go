@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/kvadapters"
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
 // Config says how to run a check. The zero value is good.

@@ -1,6 +1,6 @@
-// Package promises holds what package kv promises, sentence by sentence, each with its proof. Adapters'
-// tests run all of them through package kvtest. The command "verge kv check" runs those that are safe
-// on an operator's own store, so this package must not import package testing.
+// Package promises contains the promises of package kv, each with its proof. The tests of adapters run all
+// of them through package kvtest. The command "verge kv check" runs those that are safe on an operator's own
+// store, so this package must not import package testing.
 package promises
 
 import (
@@ -23,7 +23,7 @@ type T interface {
 	Failed() bool
 }
 
-// Harness is one empty store with its clock.
+// Harness is an empty store with its clock. Its fields are those of kvtest.Harness, which describes them.
 type Harness struct {
 	KV kv.KV
 
