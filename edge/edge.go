@@ -155,12 +155,12 @@ type Store struct {
 // HealthNotifier is a KV that knows whether it can be written.
 type HealthNotifier interface {
 	// NotifyHealth makes the store call notify with the reason when it can no longer be written, and with nil
-	// when it can be written again. notify returns at once.
+	// when it can be written again. notify does not block.
 	NotifyHealth(notify func(failing error))
 
-	// GaveUp is closed when the store can never be written again. Failing returns the reason why it
-	// cannot be written now.
-	GaveUp() <-chan struct{}
+	// Lost returns a channel that is closed when the store can never be written again. Failing returns the
+	// reason why it cannot be written now.
+	Lost() <-chan struct{}
 	Failing() error
 }
 
@@ -411,7 +411,7 @@ func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
 		return
 	}
 	select {
-	case <-store.GaveUp():
+	case <-store.Lost():
 		end(lostError{fmt.Errorf("store: %w", store.Failing())})
 	case <-ctx.Done():
 	}

@@ -1774,7 +1774,7 @@ func (g *groupState) unlock() {}`,
 	{
 		breaks: "I14: a store that has given up does not end the process",
 		pkg:    "edge",
-		old:    `	case <-store.GaveUp():`,
+		old:    `	case <-store.Lost():`,
 		new:    `	case <-make(chan struct{}):`,
 		ask:    []string{"./cmd/verge TestAStoreThatLostWhatItAcknowledged"},
 	},

@@ -50,9 +50,9 @@ type Live struct {
 	cfg     Config
 	awaited chan struct{}
 
-	mu   sync.Mutex
-	last []byte // the file's content when it was last used
-	said string // the last complaint
+	mu        sync.Mutex
+	last      []byte // the file's content when it was last used
+	lastError string // the last reported error
 }
 
 // Open returns the ring after it has been compared with the store. It fails if the ring does not belong
@@ -129,11 +129,11 @@ func (l *Live) Look(ctx context.Context) error {
 	case kv.Failed(err):
 		// Package storehealth reports a failure of the store.
 		l.cfg.Log.Debug("key ring", "error", err.Error())
-	case err != nil && err.Error() != l.said:
-		l.said = err.Error()
-		l.cfg.Log.Error("key ring", "error", l.said, "ready", l.Ready() == nil)
-	case err == nil && l.said != "":
-		l.said = ""
+	case err != nil && err.Error() != l.lastError:
+		l.lastError = err.Error()
+		l.cfg.Log.Error("key ring", "error", l.lastError, "ready", l.Ready() == nil)
+	case err == nil && l.lastError != "":
+		l.lastError = ""
 		l.cfg.Log.Info("key ring is as it should be again", "was", before)
 	}
 	if now := l.SealingKey(); now != sealed {
