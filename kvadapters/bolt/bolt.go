@@ -84,7 +84,7 @@ type Store struct {
 	notifying sync.Mutex              // guards notify, and trouble while it changes
 	notify    func(failing error)     // set by NotifyHealth; may be nil
 	lost      chan struct{}
-	wedged    atomic.Bool // closing the file would wait for ever
+	wedged    atomic.Bool // closing the file would block
 
 	pause     time.Duration // before the next attempt to recover; only the writer uses it
 	recovered time.Time     // when the last attempt succeeded

@@ -29,7 +29,7 @@ import (
 type Harness struct {
 	KV kv.KV
 
-	// Now is the clock by which the store expires items.
+	// Now returns the time of the clock that the store uses to expire items.
 	Now func() time.Time
 
 	// Advance moves that clock. If the clock cannot be moved, Advance sleeps and ClockRuns is true.
@@ -39,8 +39,8 @@ type Harness struct {
 	// tested.
 	ClockRuns bool
 
-	// Reopen, if not nil, discards everything that the store does not promise to keep and returns the store
-	// again: it closes and opens the store, or restarts its server. If nil, durability is not tested.
+	// Reopen, if not nil, closes and opens the store, or restarts its server, and returns the store again.
+	// Data that the store does not promise to keep is lost. If nil, durability is not tested.
 	Reopen func() kv.KV
 }
 

@@ -1,4 +1,4 @@
-// Command finish rewrites the file of a WebAssembly module that `go build` made. Package wasm/postlink says
+// Command finish rewrites the file of a WebAssembly module that `go build` made. Package wasm/postlink explains
 // how. It is a build tool that make wasm runs.
 package main
 

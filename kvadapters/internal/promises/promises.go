@@ -23,7 +23,7 @@ type T interface {
 	Failed() bool
 }
 
-// Harness is an empty store with its clock. Its fields are those of kvtest.Harness, which describes them.
+// Harness is an empty store with its clock. It has the fields of kvtest.Harness.
 type Harness struct {
 	KV kv.KV
 
