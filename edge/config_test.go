@@ -5,14 +5,15 @@ import (
 	"testing"
 )
 
-// TestConfig_IdleConnections requires more idle connections than jobs of a destination. Otherwise a job that begins
-// before the last connection is idle opens a new one.
+// TestConfig_IdleConnections requires more idle connections than jobs of a destination. Otherwise a job that
+// begins before the last connection is idle opens a new one.
 func TestConfig_IdleConnections(t *testing.T) {
 	for _, places := range []int{0, 3, 100} {
 		var c Config
 		c.Runner.PerDestination = places
-		if c = c.withDefaults(); c.Egress.IdlePerHost <= cmp.Or(places, DefaultPerDestination) {
-			t.Errorf("%d connections are kept for %d jobs", c.Egress.IdlePerHost, cmp.Or(places, DefaultPerDestination))
+		jobs := cmp.Or(places, DefaultPerDestination)
+		if c = c.withDefaults(); c.Egress.IdlePerHost <= jobs {
+			t.Errorf("%d connections are kept for %d jobs", c.Egress.IdlePerHost, jobs)
 		}
 	}
 	var c Config

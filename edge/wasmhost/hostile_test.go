@@ -704,8 +704,8 @@ func (r hostility) body(k abi.Kind) []byte {
 			Message: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
-		return abi.AppendMethodEvent(nil, abi.MethodEvent{Method: r.text(), Event: events[r.IntN(len(events))],
-			Reason: r.text()})
+		return abi.AppendMethodEvent(nil,
+			abi.MethodEvent{Method: r.text(), Event: events[r.IntN(len(events))], Reason: r.text()})
 	case abi.Respond:
 		p := &web.Response{Status: r.count(), Header: web.Header{}, Body: []byte(r.text())}
 		r.some(func() { p.Header[r.text()] = []string{r.text(), r.text()} })

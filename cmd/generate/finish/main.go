@@ -1,5 +1,5 @@
-// Command finish rewrites the file of a WebAssembly module that `go build` made. Package wasm/postlink explains
-// how. It is a build tool that make wasm runs.
+// Command finish rewrites the file of a WebAssembly module that `go build` made, see package wasm/postlink.
+// It is a build tool that make wasm runs.
 package main
 
 import (

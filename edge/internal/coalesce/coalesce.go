@@ -27,9 +27,11 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// Reads returns the store with coalesced reads of the partition. The result is a kv.Meter if the store is one.
+// Reads returns the store with coalesced reads of the partition. If the store is a kv.Meter, the result is
+// one, too.
 func Reads(store kv.KV, p kv.Partition) kv.KV {
-	m := coalescing{KV: store, partition: p, gets: &group[kv.Key, kv.Item]{}, lists: &group[page, []kv.Item]{}}
+	m := coalescing{KV: store, partition: p,
+		gets: &group[kv.Key, kv.Item]{}, lists: &group[page, []kv.Item]{}}
 	if meter, ok := store.(kv.Meter); ok {
 		return struct {
 			coalescing

@@ -55,7 +55,7 @@ type postponedJob struct {
 }
 
 const (
-	quickPlace = time.Second / 640 // times the number of places: the maximum time of a quick destination's job
+	quickPlace = time.Second / 640 // times the number of places: maximum time of a quick destination's job
 	quickAlive = 250 * time.Millisecond
 	quickNew   = 25 * time.Millisecond
 	delayMin   = 5 * time.Second

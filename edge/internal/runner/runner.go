@@ -61,9 +61,9 @@ type Config struct {
 	// is running here. 0: 5 s.
 	MaxWait time.Duration
 
-	// PollInterval is the maximum time between two claims of one partition. Other instances run the tasks that
-	// they schedule, but a killed instance wakes no other, and a signal can be lost. Then a task waits for up
-	// to PollInterval. 0: 1 s.
+	// PollInterval is the maximum time between two claims of one partition. Other instances run the tasks
+	// that they schedule, but a killed instance wakes no other, and a signal can be lost. Then a task waits
+	// for up to PollInterval. 0: 1 s.
 	PollInterval time.Duration
 
 	// Signaler, if not nil, notifies the other instances.
@@ -88,7 +88,8 @@ type Config struct {
 // DefaultPerDestination is the default of Config.PerDestination.
 const DefaultPerDestination = 24
 
-// maxPartitions limits the load of an idle runner, which claims tasks of each partition even if no task is due.
+// maxPartitions limits the load of an idle runner, which claims tasks of each partition even if none are
+// due.
 const maxPartitions = 256
 
 // CheckPartitions returns an error if n is not a number of partitions that a runner supports.
@@ -272,7 +273,8 @@ func (w *watch) run(ctx context.Context) {
 			at = floor
 		}
 		if n == 0 {
-			// The runner is full. A job that ends nudges this watch, and jobs that wait too long are postponed.
+			// The runner is full. A job that ends nudges this watch. Jobs that wait too long are
+			// postponed.
 			if !at.IsZero() && !at.After(now) {
 				w.ask(now)
 			}

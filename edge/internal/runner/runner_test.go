@@ -224,7 +224,7 @@ func TestRunner_HangingDestination(t *testing.T) {
 				}
 				synctest.Wait()
 				for destination, most := range o.most {
-					if most > perDestination {
+					if most > places {
 						t.Errorf("%d jobs of destination %s ran at once", most, destination)
 					}
 				}
@@ -286,8 +286,8 @@ func TestRunner_DestinationRecovers(t *testing.T) {
 	})
 }
 
-// perDestination is how many jobs of a destination run at once if nobody says otherwise.
-const perDestination = 24
+// places is the default number of concurrent jobs of a destination.
+const places = 24
 
 // A burst of a quick destination must be run and not postponed.
 func TestRunner_QuickDestination(t *testing.T) {
@@ -299,10 +299,10 @@ func TestRunner_QuickDestination(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		n, last := o.done("quick")
-		if want := 10_000 * 4 * time.Millisecond / perDestination; n != 10_000 || last.Sub(begin) > want+want/10 {
+		if want := 10_000 * 4 * time.Millisecond / places; n != 10_000 || last.Sub(begin) > want+want/10 {
 			t.Errorf("%d done in %v, want 10000 in about %v", n, last.Sub(begin), want)
 		}
-		if o.defers != 0 || o.most["quick"] != perDestination {
+		if o.defers != 0 || o.most["quick"] != places {
 			t.Errorf("%d leases returned, %d ran at once", o.defers, o.most["quick"])
 		}
 	})
@@ -510,7 +510,7 @@ func TestRunner_Drain(t *testing.T) {
 		{
 			"running jobs finish, and the leases of the others are returned",
 			10 * time.Second,
-			perDestination,
+			places,
 			false,
 			9 * time.Second,
 		},
@@ -536,7 +536,7 @@ func TestRunner_Drain(t *testing.T) {
 						leased++
 					}
 				}
-				if n, _ := o.done("a"); n != c.done || len(o.began) != perDestination || leased != perDestination-c.done {
+				if n, _ := o.done("a"); n != c.done || len(o.began) != places || leased != places-c.done {
 					t.Errorf("%d done, %d begun, %d still leased", n, len(o.began), leased)
 				}
 			})

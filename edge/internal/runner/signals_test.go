@@ -87,7 +87,7 @@ func TestSignals_FullRunner(t *testing.T) {
 		told        time.Duration // how often another instance signals; 0: never
 		least, most int
 	}{
-		{"a backlog of 2.5 s", false, 625 * perDestination, 0, 3, 3},
+		{"a backlog of 2.5 s", false, 625 * places, 0, 3, 3},
 		{"a backlog that another instance tells of", false, 10_000, 500 * time.Millisecond, 0, 1},
 		{"what has places", false, 32, 0, 0, 0},
 		{"a store of its own", true, 10_000, 0, 0, 0},
@@ -356,7 +356,7 @@ func TestSignals_TwoRunners(t *testing.T) {
 		runs[0].runner.Wake("p", begin)
 		time.Sleep(time.Minute)
 		n, last := o.done("quick")
-		if alone := 10_000 * 4 * time.Millisecond / perDestination; n != 10_000 || last.Sub(begin) > alone*6/10 {
+		if alone := 10_000 * 4 * time.Millisecond / places; n != 10_000 || last.Sub(begin) > alone*6/10 {
 			t.Errorf("%d done after %v; one runner alone takes %v", n, last.Sub(begin), alone)
 		}
 		if share := runs[1].ran.Load(); share < 4000 {
@@ -370,8 +370,8 @@ func TestSignals_TwoRunners(t *testing.T) {
 		ends[0]()
 		time.Sleep(signalSpread)
 		synctest.Wait()
-		if n := runs[1].ran.Load() - before; n != perDestination {
-			t.Errorf("%d jobs of the runner that drains have begun elsewhere, want %d", n, perDestination)
+		if n := runs[1].ran.Load() - before; n != places {
+			t.Errorf("%d jobs of the runner that drains have begun elsewhere, want %d", n, places)
 		}
 		time.Sleep(10 * time.Minute)
 		if n, _ := o.done("slow"); n != 64 {

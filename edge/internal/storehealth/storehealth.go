@@ -154,8 +154,8 @@ func (m *Monitor) Failing() error {
 	return errors.Join(errs...)
 }
 
-// RetryAfter returns the delay in seconds for a caller that is rejected now: half the duration of the failure,
-// from 1 to 30, or zero if the store does not fail.
+// RetryAfter returns the delay in seconds for a caller that is rejected now: half the duration of the
+// failure, from 1 to 30, or zero if the store does not fail.
 func (m *Monitor) RetryAfter() int {
 	seconds := 0
 	for _, s := range m.all() {
@@ -232,7 +232,9 @@ func (s monitored) Get(ctx context.Context, key kv.Key) (item kv.Item, err error
 	return item, err
 }
 
-func (s monitored) List(ctx context.Context, prefix kv.Key, after string, n int) (items []kv.Item, err error) {
+func (s monitored) List(
+	ctx context.Context, prefix kv.Key, after string, n int,
+) (items []kv.Item, err error) {
 	err = s.m.ask(ctx, &s.m.reads, list, func(ctx context.Context) (bool, error) {
 		items, err = s.m.store.List(ctx, prefix, after, n)
 		return true, err
