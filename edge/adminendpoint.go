@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/edge/storewatch"
 )
 
 // AdminEndpoint is a path of the operators' API that this process answers itself, because the core knows
@@ -67,7 +67,7 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 		if c.Changed != "" {
 			// It has happened even if the caller is gone. The core of this process enters it, and not the
 			// engine: that may be a module of an earlier release, or one that fails and was just replaced.
-			s.native.TellDone(storewatch.WithBudget(context.WithoutCancel(ctx), s.config.StoreBudget), who,
+			s.native.TellDone(storehealth.WithBudget(context.WithoutCancel(ctx), s.config.StoreBudget), who,
 				op, c.Changed)
 		}
 		if e != nil {

@@ -1,14 +1,19 @@
 package edge
 
-import "testing"
+import (
+	"cmp"
+	"testing"
+)
 
-// With as many connections as jobs, a job that begins before the last connection is back makes a new one.
-func TestThereIsAConnectionToSpareForEachLane(t *testing.T) {
+// TestConfig_IdleConnections requires more idle connections than jobs of a destination. Otherwise a job that
+// begins before the last connection is idle opens a new one.
+func TestConfig_IdleConnections(t *testing.T) {
 	for _, places := range []int{0, 3, 100} {
 		var c Config
-		c.Runner.PerLane = places
-		if c = c.withDefaults(); c.Egress.IdlePerHost <= c.Runner.Lane() {
-			t.Errorf("%d connections are kept for %d jobs", c.Egress.IdlePerHost, c.Runner.Lane())
+		c.Runner.PerDestination = places
+		jobs := cmp.Or(places, DefaultPerDestination)
+		if c = c.withDefaults(); c.Egress.IdlePerHost <= jobs {
+			t.Errorf("%d connections are kept for %d jobs", c.Egress.IdlePerHost, jobs)
 		}
 	}
 	var c Config

@@ -21,7 +21,7 @@
 //   - A request that waits for the store for longer than its budget is answered 503. If the store fails,
 //     the log has one line, and one more when the store works again. If the store is lost for good, Run
 //     ends with an error.
-//   - If the store is a runner.Signaler, instances that share it wake each other for tasks that one of them
+//   - If the store is a [Signaler], instances that share it wake each other for tasks that one of them
 //     cannot run now.
 //   - What the core notes as usage is added up in memory and recorded at intervals, and a last time by Close.
 //     While the store fails, it waits. A process that is killed loses what it has not recorded.
@@ -60,13 +60,13 @@ import (
 	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/edge/internal/keyring"
-	"github.com/verge-id/verge/edge/internal/kvmerge"
-	"github.com/verge-id/verge/edge/internal/tallies"
+	"github.com/verge-id/verge/edge/internal/runner"
+	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/internal/tracing"
-	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge/internal/usagecounter"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/edge/storewatch"
 )
 
 // Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
@@ -88,8 +88,8 @@ type Config struct {
 	// never changes.
 	KeyringFile func() ([]byte, error)
 
-	// KeyringByHand says that the program calls Service.Tend itself. False: Serve does so every few
-	// seconds, as instances that share a store need it.
+	// KeyringByHand is set if the program calls Service.RefreshKeyring itself. Otherwise Serve calls it every
+	// few seconds, as instances that share a store need it.
 	KeyringByHand bool
 
 	// Egress configures the client for requests to webhook receivers and providers. The zero value
@@ -117,10 +117,8 @@ type Config struct {
 	// tracing. Nil: there are none.
 	Tracer trace.TracerProvider
 
-	// Runner says how many jobs run at once and how long they may wait, and how often the service looks for
-	// tasks of other instances (PollInterval; zero: every two seconds times the number of partitions, at
-	// most 30 s). Open fills in the rest.
-	Runner runner.Config
+	// Runner configures how jobs run, and how often the service looks for tasks of other instances.
+	Runner RunnerConfig
 
 	// StoreBudget is how long all calls of one request to the store may take together. Zero: 5 s.
 	StoreBudget time.Duration
@@ -140,14 +138,14 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a runner.Signaler, Open
+// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a Signaler, Open
 // uses it as such.
 type Store struct {
 	KV kv.KV
 
 	// Shared says that other processes may use the store, too. Then the service looks for their tasks and
-	// exchanges signals with them. It also merges reads that are asked for at the same time, since each
-	// costs a round trip.
+	// exchanges signals with them. It also coalesces concurrent reads of the configuration, because each
+	// read costs a round trip.
 	Shared bool
 
 	// Close is called when the KV is not used any more. May be nil.
@@ -157,12 +155,12 @@ type Store struct {
 // HealthNotifier is a KV that knows whether it can be written.
 type HealthNotifier interface {
 	// NotifyHealth makes the store call notify with the reason when it can no longer be written, and with nil
-	// when it can be written again. notify returns at once.
+	// when it can be written again. notify does not block.
 	NotifyHealth(notify func(failing error))
 
-	// GaveUp is closed when the store can never be written again. Failing returns the reason why it
-	// cannot be written now.
-	GaveUp() <-chan struct{}
+	// Lost returns a channel that is closed when the store can never be written again. Failing returns the
+	// reason why it cannot be written now.
+	Lost() <-chan struct{}
 	Failing() error
 }
 
@@ -186,9 +184,10 @@ func (c Config) withDefaults() Config {
 		c.Random = rand.Reader
 	}
 	if c.Fetch == nil {
-		// A connection comes back a moment after its job has ended. The lane's next job, which may have
-		// begun by then, would make a new one if there was none to spare.
-		c.Egress.IdlePerHost = cmp.Or(c.Egress.IdlePerHost, c.Runner.Lane()*4/3)
+		// A connection becomes idle a moment after its job has ended. The next job of the destination may
+		// have begun by then and would open a new connection if none were idle.
+		places := cmp.Or(c.Runner.PerDestination, DefaultPerDestination)
+		c.Egress.IdlePerHost = cmp.Or(c.Egress.IdlePerHost, places*4/3)
 		c.Fetch = egress.New(c.Egress)
 	}
 	if c.Engine == nil {
@@ -210,11 +209,11 @@ func (c Config) withDefaults() Config {
 // Service is Verge, put together. Its methods may be called concurrently.
 type Service struct {
 	config Config
-	watch  *storewatch.Watch
+	health *storehealth.Monitor
 	ring   *keyring.Live
 	host   host.Host
 	native *core.Service
-	usage  *tallies.Aggregator
+	usage  *usagecounter.Counter
 	trace  *tracing.Tracer               // nil: there are no spans
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
@@ -246,11 +245,11 @@ func (s *Service) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("base URL: %w", err)
 	}
-	s.watchStore()
+	s.monitorStore()
 	// A token is bound to the host's name without the port, because in dev the port may change with
 	// a restart.
 	s.ring, err = keyring.Open(ctx, keyring.Config{
-		Host: host.Host{KV: s.watch.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
+		Host: host.Host{KV: s.health.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
 		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, Observe: c.Server.Metrics.Keyring,
 	})
 	if err != nil {
@@ -261,7 +260,7 @@ func (s *Service) open(ctx context.Context) error {
 		return err
 	}
 	c.Server.Metrics.Tasks(s.backlog)
-	s.usage = tallies.New(tallies.Config{Now: c.Now, Log: c.Log,
+	s.usage = usagecounter.New(usagecounter.Config{Now: c.Now, Log: c.Log,
 		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
@@ -290,24 +289,24 @@ func (s *Service) open(ctx context.Context) error {
 	return nil
 }
 
-// watchStore makes storewatch observe the store.
-func (s *Service) watchStore() {
+// monitorStore wraps the store with read coalescing, if it is shared, and with the health monitor.
+func (s *Service) monitorStore() {
 	c := &s.config
 	notifier, notifies := c.Store.KV.(HealthNotifier)
 	store := c.Store.KV
-	if c.Store.Shared { // across a network a read costs more than merging it
-		store = kvmerge.Over(store, integration.Partition)
+	if c.Store.Shared { // a read across a network costs more than coalescing it
+		store = coalesce.Reads(store, integration.Partition)
 	}
-	s.watch = storewatch.New(store,
-		storewatch.Config{Log: c.Log, Metrics: c.Server.Metrics, ReportsHealth: notifies})
+	s.health = storehealth.New(store,
+		storehealth.Config{Log: c.Log, Metrics: c.Server.Metrics, ReportsHealth: notifies})
 	if notifies {
-		notifier.NotifyHealth(s.watch.ReportHealth)
+		notifier.NotifyHealth(s.health.ReportHealth)
 	}
 }
 
 func (s *Service) serverConfig() server.Config {
 	c := s.config.Server
-	c.Engine, c.Store, c.Log, c.Trace = s.engine, s.watch, s.config.Log, s.trace
+	c.Engine, c.Store, c.Log, c.Trace = s.engine, s.health, s.config.Log, s.trace
 	c.ReadyAlone = func(context.Context) error { return s.ring.Ready() }
 	c.Public, c.Ops = s.config.Public, s.config.Ops
 	c.Admin, c.AdminListener = nil, nil
@@ -335,14 +334,18 @@ const (
 
 func (s *Service) runnerConfig() runner.Config {
 	c := s.config.Runner
-	c.Engine, c.Exclusive = s.trace.Engine(s.opened), !s.config.Store.Shared
-	c.PollInterval = cmp.Or(c.PollInterval, min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost))
-	c.Signaler, _ = s.config.Store.KV.(runner.Signaler)
-	c.Now, c.Log, c.Metrics = s.config.Now, s.config.Log, s.config.Server.Metrics
-	return c
+	signaler, _ := s.config.Store.KV.(Signaler)
+	return runner.Config{
+		Engine: s.trace.Engine(s.opened), Exclusive: !s.config.Store.Shared, Signaler: signaler,
+		Concurrency: c.Concurrency, PerDestination: c.PerDestination, MaxWait: c.MaxWait,
+		PollInterval: cmp.Or(c.PollInterval,
+			min(pollEach*time.Duration(len(s.opened.Partitions())), pollMost)),
+		DrainTimeout: c.DrainTimeout,
+		Now:          s.config.Now, Log: s.config.Log, Metrics: s.config.Server.Metrics,
+	}
 }
 
-// tally counts what the core notes as usage.
+// tally counts usage that the core reports.
 func (s *Service) tally(t host.Tally) {
 	s.usage.Add(t)
 	s.config.Server.Metrics.Tally(t)
@@ -408,7 +411,7 @@ func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
 		return
 	}
 	select {
-	case <-store.GaveUp():
+	case <-store.Lost():
 		end(lostError{fmt.Errorf("store: %w", store.Failing())})
 	case <-ctx.Done():
 	}
@@ -431,12 +434,12 @@ func (s *Service) Serve(ctx context.Context) error {
 	return s.server.Run(ctx)
 }
 
-// Tend reads the key ring's file again and compares the ring with the store now, for a program that knows
-// that the file has changed, or that has set KeyringByHand.
-func (s *Service) Tend(ctx context.Context) error { return s.ring.Look(ctx) }
+// RefreshKeyring reads the key ring's file again and compares the ring with the store. It is for programs
+// that know that the file has changed, or that have set KeyringByHand.
+func (s *Service) RefreshKeyring(ctx context.Context) error { return s.ring.Look(ctx) }
 
-// Work runs tasks as they fall due until ctx is done, and then drains; see runner.Runner.Run. It is the
-// other half of Run. After it has returned, it may be called again.
+// Work runs tasks as they fall due until ctx is done, and then drains. It is the other half of
+// Run. After it has returned, it may be called again.
 func (s *Service) Work(ctx context.Context) error {
 	r := runner.New(s.runnerConfig())
 	s.runner.Store(r)

@@ -51,16 +51,16 @@ func (n *notes) String() string {
 type notifying struct {
 	kv.KV
 	notify func(error)
-	gaveUp chan struct{}
+	lost   chan struct{}
 	cause  error
 }
 
 func (s *notifying) NotifyHealth(notify func(error)) { s.notify = notify }
-func (s *notifying) GaveUp() <-chan struct{}         { return s.gaveUp }
+func (s *notifying) Lost() <-chan struct{}           { return s.lost }
 func (s *notifying) Failing() error                  { return s.cause }
 
 func newNotifying() *notifying {
-	return &notifying{KV: memory.New(memory.Config{}), gaveUp: make(chan struct{})}
+	return &notifying{KV: memory.New(memory.Config{}), lost: make(chan struct{})}
 }
 
 func listen(t testing.TB) net.Listener {
@@ -267,7 +267,7 @@ func TestAStoreThatIsLostEndsTheService(t *testing.T) {
 	go func() { ended <- s.Run(t.Context()) }()
 	get(t, conf.Public, "/healthz")
 	store.cause = errors.New("the file is another one")
-	close(store.gaveUp)
+	close(store.lost)
 	if err := wait.For(ended); !errors.Is(err, store.cause) || !strings.HasPrefix(err.Error(), "store: ") {
 		t.Errorf("%v, want the store's cause", err)
 	}
@@ -434,7 +434,7 @@ func TestAKeyRingThatIsTendedByHand(t *testing.T) {
 	if file, err = next.Marshal(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Tend(t.Context()); err != nil {
+	if err := s.RefreshKeyring(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := reads.Load() - opened; n != 1 {

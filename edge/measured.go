@@ -12,7 +12,7 @@ import (
 // answers. It is in front of the client of every engine, so that a guest cannot report anything else.
 type measured struct {
 	host.Fetcher
-	tell func(m host.Measurement)
+	report func(m host.Measurement)
 }
 
 // Fetch implements host.Fetcher.
@@ -32,6 +32,6 @@ func (f measured) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	} else if resp.Status >= 500 {
 		m.Event, m.Reason = host.MethodFetchFailed, host.FetchUnavailable
 	}
-	f.tell(m)
+	f.report(m)
 	return resp, err
 }

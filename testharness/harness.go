@@ -415,7 +415,7 @@ func (h *Harness) Now() time.Time { return h.clock.Now() }
 // Engine.RunDue instead.
 func (h *Harness) Settle() (next time.Time) {
 	h.t.Helper()
-	h.must(h.service.Tend(context.Background()))
+	h.must(h.service.RefreshKeyring(context.Background()))
 	next, err := h.Engine.RunDue(context.Background())
 	h.must(err)
 	return next

@@ -39,13 +39,13 @@ type Config struct {
 	// From says where URL was set, for error messages. "": they do not say it.
 	From string
 
-	// HTTP sends the requests; redirects are not followed. Nil: a client that gives up after DefaultTimeout.
+	// HTTP sends the requests; redirects are not followed. Nil: a client with a timeout of 15 minutes.
 	HTTP *http.Client
 }
 
-// DefaultTimeout is longer than any answer takes: a test of a webhook sends five requests, each of
-// which may take as long as the server's webhook timeout.
-const DefaultTimeout = 15 * time.Minute
+// defaultTimeout exceeds the time of any response: a webhook test sends five requests, each of which may
+// take the server's webhook timeout.
+const defaultTimeout = 15 * time.Minute
 
 // ErrNoToken is New's error if Config.Token is empty.
 var ErrNoToken = errors.New("adminclient: there is no operator token")
@@ -76,7 +76,7 @@ func New(c Config) (*Client, error) {
 	if c.Token == "" {
 		return nil, ErrNoToken
 	}
-	client := &http.Client{Timeout: DefaultTimeout}
+	client := &http.Client{Timeout: defaultTimeout}
 	if c.HTTP != nil {
 		*client = *c.HTTP
 	}

@@ -103,7 +103,7 @@ func TestAgainstAService(t *testing.T) {
 	h.Sink.Next(testharness.Answer(400)) // a receiver that refuses an event
 	h.Start(nil)
 	h.Settle()
-	dead, err := c.DeadDeliveries(ctx)
+	dead, err := c.DeadLetters(ctx)
 	if err != nil || len(dead) != 1 {
 		t.Fatalf("dead %+v, %v", dead, err)
 	}
@@ -142,7 +142,7 @@ func TestPages(t *testing.T) {
 		}
 		io.WriteString(w, pages[r.FormValue("after")])
 	}), "t")
-	dead, err := c.DeadDeliveries(t.Context())
+	dead, err := c.DeadLetters(t.Context())
 	var events []string
 	for _, d := range dead {
 		events = append(events, d.Event)

@@ -146,8 +146,8 @@ func (c *Client) Undelivered(ctx context.Context) (*operate.Undelivered, error) 
 	return read[operate.Undelivered](ctx, c, admin.UndeliveredPath)
 }
 
-// DeadDeliveries lists the events of all publishers that were given up.
-func (c *Client) DeadDeliveries(ctx context.Context) ([]outbox.Dead, error) {
+// DeadLetters lists the dead letters of all publishers: events that were not delivered.
+func (c *Client) DeadLetters(ctx context.Context) ([]outbox.Dead, error) {
 	return list[outbox.Dead](ctx, c, admin.DeliveriesPath, "deliveries", of("state", operate.DeliveryDead))
 }
 

@@ -83,7 +83,7 @@ func TestEveryMethod(t *testing.T) {
 		{"TestIntegration", func() error { return told(c.TestIntegration(ctx, i.ID, false)) }},
 		{"Keys", func() error { return holds(c.Keys(ctx, p.ID)) }},
 		{"Undelivered", func() error { return told(c.Undelivered(ctx)) }},
-		{"DeadDeliveries", func() error { return told(c.DeadDeliveries(ctx)) }},
+		{"DeadLetters", func() error { return told(c.DeadLetters(ctx)) }},
 		{"WaitingDeliveries", func() error { return told(c.WaitingDeliveries(ctx)) }},
 		{"Deliveries", func() error {
 			return told(c.Deliveries(ctx, operate.DeliveryFilter{Integration: i.ID,

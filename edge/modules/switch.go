@@ -38,12 +38,12 @@ type Config struct {
 // an operator's request by the module that comes with it. NewSwitch makes one. It serves one
 // edge.Service.
 type Switch struct {
-	config Config
-	host   *wasmhost.Engine  // nil: the engine is native
-	tells  wasmhost.Observer // gets the refusals that the host does not see
-	cache  *Cache
-	log    *slog.Logger
-	now    func() time.Time
+	config   Config
+	host     *wasmhost.Engine  // nil: the engine is native
+	observer wasmhost.Observer // receives rejections that the host does not see
+	cache    *Cache
+	log      *slog.Logger
+	now      func() time.Time
 
 	// receiving is held by the one upload that is under way. An upload has megabytes, and its sender
 	// decides how long it takes.
@@ -97,7 +97,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
 	metrics := at.Metrics.Guests(wasmhost.Causes())
-	s.tells = metrics
+	s.observer = metrics
 	s.cache = OpenCache(s.config.Cache, h.Now, h.Log)
 	s.cache.before(first.Digest)
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
@@ -218,7 +218,7 @@ func (s *Switch) follow() {
 
 // refuse records and counts a refusal that the host does not see.
 func (s *Switch) refuse(refused Module, source string, why error) {
-	s.tells.ModuleActivated(refused.Digest, why)
+	s.observer.ModuleActivated(refused.Digest, why)
 	s.reject(refused, source, why)
 }
 

@@ -79,7 +79,7 @@ func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	t.Helper()
 	told.activated, told.rolledBack = func(string) {}, func() {}
 	s := NewSwitch(Config{Module: &first})
-	s.log, s.now, s.tells = slog.New(slog.DiscardHandler), time.Now, told
+	s.log, s.now, s.observer = slog.New(slog.DiscardHandler), time.Now, told
 	var err error
 	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{
 		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: compiledHere(),

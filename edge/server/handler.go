@@ -139,7 +139,7 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 }
 
 // callHandler has a request handled in one of the places. It returns nil if none is free.
-func (l *listener) callHandler(ctx context.Context, req *web.Request, handle Handler) *web.Response {
+func (l *listener) callHandler(ctx context.Context, req *web.Request, handle handler) *web.Response {
 	select {
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()

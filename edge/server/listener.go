@@ -20,7 +20,7 @@ type listener struct {
 	s         *Server
 	socket    net.Listener
 	http      *http.Server
-	handle    Handler
+	handle    handler
 	timeout   time.Duration // for handle
 	routes    web.Listing
 	pathWords map[string]bool // which the log may hold; nil: by the route
@@ -50,7 +50,7 @@ const (
 	frameSize = 16 << 10
 )
 
-func (s *Server) newListener(name string, socket net.Listener, handle Handler, timeout time.Duration,
+func (s *Server) newListener(name string, socket net.Listener, handle handler, timeout time.Duration,
 	secure *tls.Config) *listener {
 	l := &listener{name: name, s: s, socket: socket, handle: handle, timeout: timeout, tls: secure,
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}

@@ -241,7 +241,7 @@ func (m *Metrics) CertificateRefused(refused bool) {
 	m.certRefused.Set(v)
 }
 
-// StoreFailing and StoreRefused are what the watch of a store reports.
+// StoreFailing and StoreRefused implement storehealth.Metrics.
 func (m *Metrics) StoreFailing(what string, failing bool) {
 	v := 0.0
 	if failing {

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/edge/storewatch"
+	"github.com/verge-id/verge/edge/internal/storehealth"
 )
 
 // A name that a module makes up does no harm, and becomes no time series.
@@ -115,8 +115,8 @@ func TestAScrapeEndsAFailureOfTheStoreThatNoLongerCounts(t *testing.T) {
 	defer public.Close()
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics()
-		watch := storewatch.New(full{}, storewatch.Config{Metrics: m})
-		s := New(Config{Engine: fake{}, Public: public, Routes: core.Routes(), Metrics: m, Store: watch})
+		health := storehealth.New(full{}, storehealth.Config{Metrics: m})
+		s := New(Config{Engine: fake{}, Public: public, Routes: core.Routes(), Metrics: m, Store: health})
 		failing := func() string {
 			w := httptest.NewRecorder()
 			s.ops.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -124,7 +124,7 @@ func TestAScrapeEndsAFailureOfTheStoreThatNoLongerCounts(t *testing.T) {
 			value, _, _ := strings.Cut(line, "\n")
 			return value
 		}
-		if err := watch.KV().Commit(t.Context(), kv.Tx{}); err == nil {
+		if err := health.KV().Commit(t.Context(), kv.Tx{}); err == nil {
 			t.Fatal("the store did not fail")
 		}
 		if got := failing(); got != "1" {

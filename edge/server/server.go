@@ -19,21 +19,19 @@ import (
 	"github.com/verge-id/verge/edge/internal/tracing"
 )
 
-// Store tells health checks, metrics and refused callers about the state of the engine's store. Its methods
-// are called concurrently and return at once.
-type Store interface {
-	// Failing returns why the store cannot do all of its work, nil if it can. It first sets the metric of a
-	// failure that no longer counts to 0.
+// storeHealth reports the state of the store. Its methods are called concurrently and do not block.
+type storeHealth interface {
+	// Failing returns the reason why the store cannot do all of its work, or nil. It first resets the metric
+	// of a failure that no longer counts.
 	Failing() error
 
-	// RetryAfter is how many seconds a refused caller should wait. Zero: as long
-	// as the engine says.
+	// RetryAfter returns the delay in seconds for a rejected caller. Zero: the delay that the engine
+	// returned.
 	RetryAfter() int
 }
 
-// Handler answers requests of the admin listener. It checks the operator's
-// credential itself.
-type Handler func(ctx context.Context, req *web.Request) *web.Response
+// handler handles requests of the admin listener. It checks the operator's credential itself.
+type handler func(ctx context.Context, req *web.Request) *web.Response
 
 // Stream answers a request of the admin listener and reads the body itself, as far
 // as it wants to: req.Body is nil, and body has no limit. It checks the operator's
@@ -54,12 +52,12 @@ type Config struct {
 	// instance is ready.
 	ReadyAlone func(context.Context) error
 
-	// Store is asked by health checks, by /metrics and at every 503. Nil: none is asked.
-	Store Store
+	// Store, if not nil, is the health of the store for health checks, /metrics and every 503.
+	Store storeHealth
 
 	// Admin answers the requests to AdminListener, and AdminRoutes are its routes.
 	// All nil: no admin API.
-	Admin         Handler
+	Admin         handler
 	AdminRoutes   web.Listing
 	AdminListener net.Listener
 

@@ -33,7 +33,7 @@ func newSessionMetrics() sessionMetrics {
 		}, []string{"integration", "outcome"})}
 }
 
-// Tally counts a session that has started or ended. It fits host.Host.Tally, and takes what is Valid.
+// Tally counts a session that has started or ended. It expects a valid tally, as host.Host.Tally does.
 func (m *Metrics) Tally(t host.Tally) {
 	if t.Key != "" || !slices.Contains(host.Outcomes(), t.Outcome) { // a key's use, or of an untimed session
 		return
@@ -41,7 +41,7 @@ func (m *Metrics) Tally(t host.Tally) {
 	m.sessions.total.WithLabelValues(m.sessions.known.of(t.Integration), t.Outcome).Inc()
 }
 
-// Expired counts n sessions without a timer that have expired. It fits tallies.Config.Expired.
+// Expired counts n sessions without a timer that have expired. It fits usagecounter.Config.Expired.
 func (m *Metrics) Expired(integration string, n int) {
 	m.sessions.total.WithLabelValues(m.sessions.known.of(integration), host.OutcomeExpired).Add(float64(n))
 }

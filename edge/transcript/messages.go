@@ -112,7 +112,7 @@ var kinds = map[abi.Kind]kind{
 	abi.Log:     {"log", text, nil},
 	abi.Count:   {"count", text, nil},
 	abi.Wake:    {"wake", of(readWake), nil},
-	abi.Measure: {"measure", of(abi.ReadTold), nil},
+	abi.Measure: {"measure", of(abi.ReadMethodEvent), nil},
 	abi.Tally:   {"tally", of(abi.ReadTally), nil},
 	abi.About:   {"about", of(abi.ReadAbout), nil},
 }

@@ -61,7 +61,8 @@ func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.App
 // or a reason that is not in its lists.
 func (s *stage) measure(m host.Measurement) {
 	m = host.Told(m.Method, m.Event, m.Reason)
-	s.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))
+	s.notice(abi.Measure, abi.AppendMethodEvent(nil,
+		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
 func (s *stage) about(_ context.Context, a host.About) { s.notice(abi.About, abi.AppendAbout(nil, a)) }

@@ -49,8 +49,8 @@ type Event struct {
 	Reply  []byte
 }
 
-// ErrFormat says that what was read is not a transcript of this version.
-var ErrFormat = errors.New("no transcript")
+// errFormat reports input that is not a transcript of this version.
+var errFormat = errors.New("no transcript")
 
 type head struct {
 	Transcript int        `json:"transcript"`
@@ -97,14 +97,14 @@ func (t *Transcript) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads a transcript, packed or not. An error that wraps ErrFormat says which line is wrong and why. Any
-// other error comes from r.
+// Read reads a transcript, compressed or not. If the format is invalid, the error names the line and the
+// reason. Any other error comes from r.
 func Read(r io.Reader) (*Transcript, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, fmt.Errorf("%w: gzip: %w", ErrFormat, err)
+			return nil, fmt.Errorf("%w: gzip: %w", errFormat, err)
 		}
 		defer z.Close()
 		in = bufio.NewReaderSize(z, 64<<10)
@@ -113,7 +113,7 @@ func Read(r io.Reader) (*Transcript, error) {
 	for n := 1; ; n++ {
 		line, err := readLine(in)
 		if err == io.EOF && n == 1 {
-			return nil, fmt.Errorf("%w: it is empty", ErrFormat)
+			return nil, fmt.Errorf("%w: it is empty", errFormat)
 		}
 		if err == io.EOF {
 			return t, nil
@@ -124,7 +124,7 @@ func Read(r io.Reader) (*Transcript, error) {
 			err = t.readStep(line)
 		}
 		if damaged(err) {
-			err = fmt.Errorf("%w: %w", ErrFormat, err)
+			err = fmt.Errorf("%w: %w", errFormat, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
@@ -147,7 +147,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > maxLine:
-			return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrFormat, maxLine)
+			return nil, fmt.Errorf("%w: it is longer than %d bytes", errFormat, maxLine)
 		case err == nil, err == io.EOF && len(line) > 0:
 			return bytes.TrimSuffix(line, []byte("\n")), nil
 		case err != bufio.ErrBufferFull:
@@ -164,10 +164,10 @@ func decode(line []byte, v any) error {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			err = errors.New("it is cut short")
 		}
-		return fmt.Errorf("%w: %w", ErrFormat, err)
+		return fmt.Errorf("%w: %w", errFormat, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%w: something follows the object", ErrFormat)
+		return fmt.Errorf("%w: something follows the object", errFormat)
 	}
 	return nil
 }
@@ -180,17 +180,17 @@ func (t *Transcript) readHead(line []byte) error {
 	switch err := json.Unmarshal(line, &version); {
 	case err != nil || version.Transcript == 0:
 		return fmt.Errorf("%w: it must be a head like {\"transcript\":%d,\"abi\":%d,\"config\":{…}}",
-			ErrFormat, formatVersion, abi.Version)
+			errFormat, formatVersion, abi.Version)
 	case version.Transcript != formatVersion || version.ABI != abi.Version:
 		return fmt.Errorf("%w: version %d of ABI %d, and this program reads version %d of ABI %d",
-			ErrFormat, version.Transcript, version.ABI, formatVersion, abi.Version)
+			errFormat, version.Transcript, version.ABI, formatVersion, abi.Version)
 	}
 	var h head
 	if err := decode(line, &h); err != nil {
 		return err
 	}
 	if _, err := token.ParseKeyring(h.Config.Keyring); err != nil {
-		return fmt.Errorf("%w: config.keyring: %w", ErrFormat, err)
+		return fmt.Errorf("%w: config.keyring: %w", errFormat, err)
 	}
 	t.Config = h.Config
 	return nil
@@ -202,7 +202,7 @@ func (t *Transcript) readStep(line []byte) error {
 	if err := decode(line, &l); err != nil {
 		return err
 	}
-	wrong := func(where string, err error) error { return fmt.Errorf("%w: %s: %w", ErrFormat, where, err) }
+	wrong := func(where string, err error) error { return fmt.Errorf("%w: %s: %w", errFormat, where, err) }
 	s := Step{Name: l.Name, Now: l.Now.UTC(), Seed: l.Seed}
 	var err error
 	if s.Now.Year() < 1970 || s.Now.Year() > 2200 {

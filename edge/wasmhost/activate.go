@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Reasons why an activation has done nothing.
+// Errors of an activation that has changed nothing.
 var (
 	ErrActive = errors.New("wasmhost: this module is active already")
-	ErrClosed = errors.New("wasmhost: the engine is closed")
+	errClosed = errors.New("wasmhost: the engine is closed")
 )
 
 // Activate makes a new module take all requests from now on, after it has passed its tests. Requests
@@ -66,7 +66,7 @@ func (e *Engine) Renew(ctx context.Context) error {
 	switch {
 	case e.closed():
 		go next.drain()
-		return ErrClosed
+		return errClosed
 	case e.generation.Load() != now:
 		go next.drain()
 		return errors.New("wasmhost: the module failed while its guests were renewed")
@@ -90,7 +90,7 @@ func (e *Engine) install(next *generation) error {
 	defer e.mu.Unlock()
 	if e.closed() {
 		go next.drain()
-		return ErrClosed
+		return errClosed
 	}
 	now := e.generation.Load()
 	e.take(next)

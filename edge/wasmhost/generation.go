@@ -83,7 +83,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	}
 	in := e.newInstance(g.module, mod, stderr, uint32(cmp.Or(e.cfg.MemoryFull, g.module.memoryMax/4)))
 	ctx, in.interrupt = context.WithCancel(context.WithoutCancel(ctx))
-	in.stuck = func() { g.failed(slot, in, &failure{CauseDeadline, errors.New("it does not return")}) }
+	in.stuck = func() { g.failed(slot, in, &failure{causeDeadline, errors.New("it does not return")}) }
 	in.full = func() {
 		e.cfg.Observer.GuestRecycled()
 		g.replace(slot, in)
@@ -175,10 +175,10 @@ func (g *generation) replace(slot int, old *instance) {
 			if err == nil {
 				break
 			}
-			g.engine.cfg.Observer.GuestFailed(CauseStart)
+			g.engine.cfg.Observer.GuestFailed(causeStart)
 			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again",
 				moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
-			g.engine.guestFailed(g, CauseStart)
+			g.engine.guestFailed(g, causeStart)
 			select {
 			case <-time.After(pause):
 			case <-g.over:

@@ -88,7 +88,8 @@ func wake(p string, due time.Time) []byte {
 }
 
 func told(method, event, reason string) []byte {
-	return record(abi.Measure, abi.AppendTold(nil, abi.Told{Method: method, Event: event, Reason: reason}))
+	return record(abi.Measure, abi.AppendMethodEvent(nil,
+		abi.MethodEvent{Method: method, Event: event, Reason: reason}))
 }
 
 func tally(t host.Tally) []byte { return record(abi.Tally, abi.AppendTally(nil, t)) }
@@ -703,8 +704,8 @@ func (r hostility) body(k abi.Kind) []byte {
 			Message: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
-		return abi.AppendTold(nil, abi.Told{Method: r.text(), Event: events[r.IntN(len(events))],
-			Reason: r.text()})
+		return abi.AppendMethodEvent(nil,
+			abi.MethodEvent{Method: r.text(), Event: events[r.IntN(len(events))], Reason: r.text()})
 	case abi.Respond:
 		p := &web.Response{Status: r.count(), Header: web.Header{}, Body: []byte(r.text())}
 		r.some(func() { p.Header[r.text()] = []string{r.text(), r.text()} })

@@ -125,7 +125,7 @@ func (in *instance) run(ctx context.Context) (err error) {
 			e.call.asking = false
 			switch {
 			case e.err != nil:
-				err = &failure{CauseProtocol, e.err}
+				err = &failure{causeProtocol, e.err}
 			case in.calls[e.call.id] == e.call:
 				err = in.message(ctx, e.call, e.body, func(n uint64) ([]uint64, error) {
 					return in.complete.Call(ctx, uint64(e.call.id), uint64(e.op), uint64(e.status), n)
@@ -137,7 +137,7 @@ func (in *instance) run(ctx context.Context) (err error) {
 				results, err = in.cancel.Call(ctx, uint64(e.call.id), uint64(reasonOf(e.call.ctx)))
 				err = in.export(e.call, results, err)
 				if err == nil && in.calls[e.call.id] == e.call {
-					err = &failure{CauseProtocol, errNoReaction}
+					err = &failure{causeProtocol, errNoReaction}
 				}
 			}
 		}
@@ -282,7 +282,7 @@ func (in *instance) message(
 		return in.trapped(err)
 	}
 	if at[0] == 0 || !in.module.Memory().Write(uint32(at[0]), b) {
-		return &failure{CauseProtocol, fmt.Errorf("it grants no room for %d bytes", len(b))}
+		return &failure{causeProtocol, fmt.Errorf("it grants no room for %d bytes", len(b))}
 	}
 	results, err := export(uint64(len(b)))
 	return in.export(c, results, err)
@@ -298,7 +298,7 @@ func (in *instance) export(c *call, results []uint64, err error) error {
 		err = in.handleOutbox(c, out)
 	}
 	if err != nil {
-		return &failure{CauseProtocol, err}
+		return &failure{causeProtocol, err}
 	}
 	return nil
 }

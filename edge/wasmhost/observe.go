@@ -20,19 +20,19 @@ type Observer interface {
 	ModuleRolledBack(from, to, cause string)
 }
 
-// Causes of a guest's failure.
+// The causes of a guest's failure, as in metrics and logs.
 const (
-	CauseMemory   = "out_of_memory"
-	CauseTrap     = "trap"     // a panic without recover, or an operation that WebAssembly forbids
-	CauseDeadline = "deadline" // an export did not return
-	CauseProtocol = "protocol" // it said something that cannot be relied on
-	CauseHost     = "host"     // a function that it imports failed
-	CauseStart    = "start"    // it could not be started to replace another guest
+	causeMemory   = "out_of_memory"
+	causeTrap     = "trap"     // a panic without recover, or an operation that WebAssembly forbids
+	causeDeadline = "deadline" // an export did not return
+	causeProtocol = "protocol" // it sent an invalid message
+	causeHost     = "host"     // a function that it imports failed
+	causeStart    = "start"    // it could not be started to replace another guest
 )
 
-// Causes returns all of them.
+// Causes returns all causes of a guest's failure.
 func Causes() []string {
-	return []string{CauseMemory, CauseTrap, CauseDeadline, CauseProtocol, CauseHost, CauseStart}
+	return []string{causeMemory, causeTrap, causeDeadline, causeProtocol, causeHost, causeStart}
 }
 
 // Stats is the state of an engine at one moment.
@@ -44,7 +44,7 @@ type Stats struct {
 	Memory    int64  // bytes of their linear memories
 }
 
-// failure is why an instance is given up.
+// failure is the reason why an instance is closed.
 type failure struct {
 	cause string
 	err   error
@@ -57,7 +57,7 @@ func causeOf(err error) string {
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return f.cause
 	}
-	return CauseTrap
+	return causeTrap
 }
 
 // hostPanic is a panic in a function of the host that guests import.
@@ -67,12 +67,12 @@ func (hostPanic) Error() string { return "a function of the host panicked" }
 
 // trapped returns why an export did not return.
 func (in *instance) trapped(err error) error {
-	f := &failure{CauseTrap, err}
+	f := &failure{causeTrap, err}
 	switch {
 	case errors.As(err, new(hostPanic)):
-		f.cause = CauseHost
+		f.cause = causeHost
 	case in.stderr.contains("out of memory"), in.stderr.contains("cannot allocate memory"):
-		f.cause = CauseMemory
+		f.cause = causeMemory
 	}
 	return f
 }

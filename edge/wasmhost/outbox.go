@@ -25,16 +25,16 @@ import (
 // probation, but nothing else suffers. So the host reads the outbox under recover and by the rules of
 // the ABI, and accepts no more than the core would ever say.
 const (
-	maxNotices = 256      // of one export
-	maxMessage = 4 << 10  // bytes of a log line's message, and of a failure's text
-	maxAttrs   = 64       // of a log line
-	maxKey     = 64       // bytes of an attribute's name, and of a method's
-	maxValue   = 8 << 10  // bytes of an attribute's value
-	maxLine    = 32 << 10 // bytes of a line's attributes together
-	maxHeaders = 128      // values of an answer's header
-	maxHeader  = 64 << 10 // bytes of an answer's header
-	maxID      = 128      // bytes of X-Request-Id, which access logs repeat
-	maxLane    = kv.MaxName
+	maxNotices     = 256      // of one export
+	maxMessage     = 4 << 10  // bytes of a log line's message, and of a failure's text
+	maxAttrs       = 64       // of a log line
+	maxKey         = 64       // bytes of an attribute's name, and of a method's
+	maxValue       = 8 << 10  // bytes of an attribute's value
+	maxLine        = 32 << 10 // bytes of a line's attributes together
+	maxHeaders     = 128      // values of an answer's header
+	maxHeader      = 64 << 10 // bytes of an answer's header
+	maxID          = 128      // bytes of X-Request-Id, which access logs repeat
+	maxDestination = kv.MaxName
 )
 
 // errPanicked means that a guest's record has met a bug in the host.
@@ -110,7 +110,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 	case abi.Count:
 		p.count(host.CountName(string(rec.Body)))
 	case abi.Measure:
-		t, err := abi.ReadTold(rec.Body)
+		t, err := abi.ReadMethodEvent(rec.Body)
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func checkJobs(j abi.Jobs, p kv.Partition, n int) error {
 	}
 	for _, job := range j.Jobs {
 		timed := effect.Plausible(job.Until) && effect.Plausible(job.Task.Due)
-		if job.Partition != p || len(job.Lane) > maxLane || !timed ||
+		if job.Partition != p || len(job.Lane) > maxDestination || !timed ||
 			len(job.Task.ID) > kv.MaxName || len(job.Task.Payload) > kv.MaxValue {
 			return fmt.Errorf("%w: a job that no store has", abi.ErrMalformed)
 		}

@@ -24,7 +24,7 @@
 //   - no task can be claimed, because the result of its work could not be recorded.
 //
 // A Store gives up if it finds another file in the place of its own, a damaged file, a file that lacks
-// an acknowledged commit, or a file that another process holds: see GaveUp. The process should then end
+// an acknowledged commit, or a file that another process holds: see Lost. The process should then end
 // with an error.
 package bolt
 
@@ -79,12 +79,12 @@ type Store struct {
 	committed atomic.Uint64
 	written   atomic.Pointer[chan struct{}]
 
-	queue   queue
-	trouble atomic.Pointer[trouble] // nil: writes go well
-	telling sync.Mutex              // guards told, and trouble while it changes
-	told    func(failing error)     // nil: nobody
-	gaveUp  chan struct{}
-	wedged  atomic.Bool // closing the file would wait for ever
+	queue     queue
+	trouble   atomic.Pointer[trouble] // nil: writes go well
+	notifying sync.Mutex              // guards notify, and trouble while it changes
+	notify    func(failing error)     // set by NotifyHealth; may be nil
+	lost      chan struct{}
+	wedged    atomic.Bool // closing the file would block
 
 	pause     time.Duration // before the next attempt to recover; only the writer uses it
 	recovered time.Time     // when the last attempt succeeded

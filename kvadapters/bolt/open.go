@@ -64,7 +64,7 @@ func Open(path string, c Config) (*Store, error) {
 		identity:    identity,
 		db:          db,
 		tasks:       make(map[kv.Partition]*tasks),
-		gaveUp:      make(chan struct{}),
+		lost:        make(chan struct{}),
 		closing:     make(chan struct{}),
 	}
 	s.committed.Store(txid)

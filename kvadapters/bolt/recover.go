@@ -63,42 +63,40 @@ func (s *Store) Failing() error {
 
 func (s *Store) failing(t *trouble) error { return fmt.Errorf("%s: %w", s.path, t.err()) }
 
-// GaveUp returns a channel that is closed once the Store can never write again: the file was replaced,
-// is damaged, has lost acknowledged commits, or is held by another process. Failing says which. The
+// Lost returns a channel that is closed when the Store can never write again: the file was replaced, is
+// damaged, has lost acknowledged commits, or is held by another process. Failing returns the reason. The
 // process should end.
-func (s *Store) GaveUp() <-chan struct{} { return s.gaveUp }
+func (s *Store) Lost() <-chan struct{} { return s.lost }
 
-// NotifyHealth has the Store call told when writes begin to fail, with the reason, and
-// with nil when they go well again. If they fail already, it is called at once.
-// told must return soon and call no method of the Store. There is one told: the
-// last.
-func (s *Store) NotifyHealth(told func(failing error)) {
-	s.telling.Lock()
-	defer s.telling.Unlock()
-	s.told = told
+// NotifyHealth makes the Store call notify with the reason when writes begin to fail, and with nil when they
+// work again. If they fail now, notify is called immediately. It must not block or call a method of the
+// Store. A later call replaces notify.
+func (s *Store) NotifyHealth(notify func(failing error)) {
+	s.notifying.Lock()
+	defer s.notifying.Unlock()
+	s.notify = notify
 	if failing := s.Failing(); failing != nil {
-		told(failing)
+		notify(failing)
 	}
 }
 
-// stop is called by the writer alone. Whoever is refused for a trouble can rely
-// on it having been told before.
+// stop is called by the writer alone. The failure is reported before any caller is rejected because of it.
 func (s *Store) stop(t *trouble) {
-	s.telling.Lock()
-	tell := s.told
-	if (s.trouble.Load() == nil) == (t == nil) || tell == nil {
-		tell = func(error) {}
+	s.notifying.Lock()
+	notify := s.notify
+	if (s.trouble.Load() == nil) == (t == nil) || notify == nil {
+		notify = func(error) {}
 	}
 	if t != nil {
-		tell(s.failing(t))
+		notify(s.failing(t))
 	}
 	s.trouble.Store(t)
 	if t == nil {
-		tell(nil)
+		notify(nil)
 	}
-	s.telling.Unlock()
+	s.notifying.Unlock()
 	if t != nil && t.final {
-		close(s.gaveUp)
+		close(s.lost)
 	}
 }
 

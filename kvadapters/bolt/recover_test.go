@@ -266,7 +266,7 @@ func TestRecoveryRefusesAReplacedOlderOrDamagedFile(t *testing.T) {
 			c.change(t, path, early)
 			d.set(nil, nil)
 			select {
-			case <-s.GaveUp():
+			case <-s.Lost():
 			case <-time.After(5 * time.Minute):
 				t.Fatalf("it does not give up: %v", s.Failing())
 			}

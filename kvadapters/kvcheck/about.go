@@ -94,7 +94,7 @@ func (s *redisServers) restart() string {
 // failover says what a replica that is promoted may lack.
 func (s *redisServers) failover() string {
 	none := len(s.attached) == 1 && s.attached["0"]
-	untold := s.attached[""]
+	unknown := s.attached[""]
 	remains := "Replicas are connected: set store.replicas and min-replicas-to-write to narrow that."
 	switch {
 	case none:
@@ -102,11 +102,11 @@ func (s *redisServers) failover() string {
 	case s.replicas > 0:
 		remains = fmt.Sprintf("Every write here waited for replicas (%d), "+
 			"which narrows that and does not close it.", s.replicas)
-	case untold:
+	case unknown:
 		remains = "The servers do not tell whether they have replicas; with some, " +
 			"set store.replicas and min-replicas-to-write."
 	}
-	if !none && s.replicas == 0 && !untold {
+	if !none && s.replicas == 0 && !unknown {
 		s.warn("replicas are connected, but no write waits for them: set store.replicas to 1 or more, " +
 			"or a failover can forget what was acknowledged")
 	}

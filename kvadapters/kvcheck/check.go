@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/kvadapters"
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
 // Config says how to run a check. The zero value is good.
@@ -24,16 +24,16 @@ type Config struct {
 	// Random makes the name of the scratch place unique. Nil: crypto/rand.Reader.
 	Random io.Reader
 
-	// Timeout is when a check gives up and cleans up, counted from when the store is open. Zero:
-	// DefaultTimeout.
+	// Timeout is the maximum time of a check after the store is open, without the cleanup. Zero: three
+	// minutes.
 	Timeout time.Duration
 
-	// Progress is told what the check finds. Nil: nobody is told.
+	// Progress, if not nil, receives the findings of the check.
 	Progress Progress
 }
 
-// DefaultTimeout is enough for a store at the other end of the world.
-const DefaultTimeout = 3 * time.Minute
+// defaultTimeout is long enough for a store on another continent.
+const defaultTimeout = 3 * time.Minute
 
 // Progress is told what a check finds, while the check goes on. Its methods are called one at a
 // time. A check that stops early skips those that it does not reach, but always calls Ended. The
@@ -57,7 +57,7 @@ func Run(ctx context.Context, at kvadapters.Address, c Config) (*Report, error) 
 		c.Random = rand.Reader
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = defaultTimeout
 	}
 	if c.Progress == nil {
 		c.Progress = NewText(io.Discard)

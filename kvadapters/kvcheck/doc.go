@@ -12,5 +12,5 @@
 // check of Bolt does not open the file: it makes a directory beside it, and so shows what that disk can do. A
 // check sends some thousand small requests and takes about five seconds, or longer if the store is far away.
 //
-// The proofs themselves are in package kvtest/promises. Adapters run the same ones in their tests.
+// The proofs are in package kvadapters/internal/promises. Adapters run the same ones in their tests.
 package kvcheck

@@ -139,12 +139,12 @@ func watchExpiry(ctx context.Context, store kv.KV, name string, expires time.Tim
 	for ctx.Err() == nil {
 		asked := now()
 		_, err := store.Get(ctx, kv.Key{Partition: p, Name: name})
-		told := now()
+		seen := now()
 		switch {
-		case errors.Is(err, kv.ErrNotFound) && told.Before(expires.Add(-slack)):
-			return 0, fmt.Sprintf("an item was gone %.1f ms before its time", milliseconds(expires.Sub(told)))
+		case errors.Is(err, kv.ErrNotFound) && seen.Before(expires.Add(-slack)):
+			return 0, fmt.Sprintf("an item was gone %.1f ms before its time", milliseconds(expires.Sub(seen)))
 		case errors.Is(err, kv.ErrNotFound):
-			return max(0, told.Sub(expires)), ""
+			return max(0, seen.Sub(expires)), ""
 		case err != nil:
 			return 0, fmt.Sprintf("get: %v", err)
 		case asked.After(expires.Add(slack)):

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
 // proof tries one promise and returns what speaks against it, or "".

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )

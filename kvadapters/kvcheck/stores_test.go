@@ -12,7 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters"
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/stores"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
 // text writes what a check finds, line by line, for a terminal.

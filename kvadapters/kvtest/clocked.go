@@ -44,7 +44,7 @@ func (c *clocked) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	if err != nil {
 		return kv.Item{}, err
 	}
-	it = told(it)
+	it = withCallerExpiry(it)
 	if expired(it, c.now()) {
 		return kv.Item{}, kv.ErrNotFound
 	}
@@ -63,7 +63,7 @@ func (c *clocked) List(ctx context.Context, prefix kv.Key, after string, n int) 
 		}
 		for _, it := range page {
 			after = it.Key.Name
-			if it = told(it); !expired(it, now) {
+			if it = withCallerExpiry(it); !expired(it, now) {
 				items = append(items, it)
 			}
 		}
@@ -95,7 +95,7 @@ func (c *clocked) Commit(ctx context.Context, tx kv.Tx) error {
 		if errors.Is(err, kv.ErrNotFound) {
 			continue
 		}
-		if err == nil && expired(told(it), now) {
+		if err == nil && expired(withCallerExpiry(it), now) {
 			err = c.remove(ctx, it)
 		}
 		if err != nil {
@@ -111,7 +111,7 @@ func (c *clocked) Commit(ctx context.Context, tx kv.Tx) error {
 		shown := &kv.Conflict{Lost: conflict.Lost}
 		var past []kv.Item
 		for _, it := range conflict.Items {
-			if it = told(it); expired(it, now) {
+			if it = withCallerExpiry(it); expired(it, now) {
 				past = append(past, it)
 			} else {
 				shown.Items = append(shown.Items, it)
@@ -150,8 +150,8 @@ func (c *clocked) Claim(
 	return c.store.Claim(ctx, p, now, lease, n)
 }
 
-// told returns the item with the expiry that the caller of Commit gave.
-func told(it kv.Item) kv.Item {
+// withCallerExpiry returns the item with the expiry that the caller of Commit gave.
+func withCallerExpiry(it kv.Item) kv.Item {
 	if !it.Expires.IsZero() {
 		it.Expires = it.Expires.Add(-beyond)
 	}

@@ -1,7 +1,7 @@
-// Package kvtest checks that a store keeps the promises of package kv. Use Run in an adapter's test.
-// Use Faulty to give other tests a store that fails in every way a store can.
+// Package kvtest checks that a store keeps the promises of package kv. Use [Run] in the test of an adapter.
+// Use [Faulty] to give other tests a store with faults.
 //
-// An adapter's own test is a few lines:
+// The test of an adapter is a few lines:
 //
 //	func TestKV(t *testing.T) {
 //		kvtest.Run(t, func(t *testing.T) kvtest.Harness {
@@ -11,8 +11,8 @@
 //		})
 //	}
 //
-// Each subtest has the name of the promise that it checks; the texts are in package promises. The suite
-// uses only times of whole milliseconds, because a store may keep no finer ones.
+// Each subtest has the name of the promise that it checks. The suite uses only times of whole milliseconds,
+// because a store may not keep finer ones.
 package kvtest
 
 import (
@@ -21,11 +21,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/kvadapters/kvtest/promises"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
-// Harness is one empty store with its clock.
-type Harness = promises.Harness
+// Harness is an empty store with its clock.
+type Harness struct {
+	KV kv.KV
+
+	// Now returns the time of the clock that the store uses to expire items.
+	Now func() time.Time
+
+	// Advance moves that clock. If the clock cannot be moved, Advance sleeps and ClockRuns is true.
+	Advance func(time.Duration)
+
+	// ClockRuns is set if the clock moves between calls of Advance. Then the exact time of expiry is not
+	// tested.
+	ClockRuns bool
+
+	// Reopen, if not nil, closes and opens the store, or restarts its server, and returns the store again.
+	// Data that the store does not promise to keep is lost. If nil, durability is not tested.
+	Reopen func() kv.KV
+}
 
 // Clock is a clock that moves only when Advance is called.
 type Clock struct {
@@ -59,7 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		t.Run(group.Name, func(t *testing.T) {
 			for _, p := range group.Promises {
 				t.Run(p.Name, func(t *testing.T) {
-					h := open(t)
+					h := promises.Harness(open(t))
 					if lacking := p.Lacking(h); lacking != "" {
 						t.Skip(lacking)
 					}

@@ -82,7 +82,7 @@
 //
 // # Signals
 //
-// An instance that is full or ends tells the others of the tasks that it leaves, see package edge/runner.
+// An instance that is full or ends notifies the others of the tasks that it leaves, see edge.Signaler.
 // It does so by NOTIFY, in a transaction of its own that waits for no disk. Commits contain no NOTIFY, so
 // they never wait for signals. A signal takes a connection of the pool for a moment, and all signals of an
 // instance together never take two.

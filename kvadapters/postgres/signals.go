@@ -38,7 +38,7 @@ func newInstance(random io.Reader) (string, error) {
 	return hex.EncodeToString(drawn[:]), nil
 }
 
-// Signal tells the other instances to look at the tasks of a partition. It is for package edge/runner. At
+// Signal asks the other instances to claim the tasks of a partition. It implements edge.Signaler. At
 // most one connection of the pool is in use for signals.
 func (s *Store) Signal(ctx context.Context, p kv.Partition) error {
 	if !s.signals {

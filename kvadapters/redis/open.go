@@ -274,13 +274,13 @@ func (s *Store) Check(ctx context.Context) error {
 
 // unfit returns why a server with this INFO is unfit.
 func unfit(info string, cluster bool) error {
-	said := make(map[string]string)
+	fields := make(map[string]string)
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
 		if name, value, ok := strings.Cut(strings.TrimSpace(lines.Text()), ":"); ok {
-			said[name] = value
+			fields[name] = value
 		}
 	}
-	if v, ok := said["redis_version"]; ok {
+	if v, ok := fields["redis_version"]; ok {
 		major, rest, _ := strings.Cut(v, ".")
 		minor, _, _ := strings.Cut(rest, ".")
 		a, errA := strconv.Atoi(major)
@@ -289,13 +289,13 @@ func unfit(info string, cluster bool) error {
 			return fmt.Errorf("the server is Redis %s: Verge needs 6.2 or later", v)
 		}
 	}
-	if said["role"] == "slave" {
+	if fields["role"] == "slave" {
 		return errors.New("the server is a replica: point the URL at the primary, or at Sentinel")
 	}
-	if !cluster && said["cluster_enabled"] == "1" {
+	if !cluster && fields["cluster_enabled"] == "1" {
 		return errors.New("the server belongs to a Cluster: " + clusterHint)
 	}
-	if policy, ok := said["maxmemory_policy"]; ok && policy != "noeviction" && said["maxmemory"] != "0" {
+	if policy, ok := fields["maxmemory_policy"]; ok && policy != "noeviction" && fields["maxmemory"] != "0" {
 		return fmt.Errorf("maxmemory-policy is %s, which removes the marks of used tokens when memory runs "+
 			"out: set it to noeviction", policy)
 	}

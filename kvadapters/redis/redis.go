@@ -289,16 +289,16 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// MaxClaim is the most tasks that one Claim returns, because the server does nothing else during a
-// claim. If more are due, next is a time that has passed.
-const MaxClaim = 1000
+// maxClaim is the maximum number of tasks that one Claim returns, because the server does nothing else
+// during a claim. If more tasks are due, next is in the past.
+const maxClaim = 1000
 
 // Claim implements kv.KV. If the reply is lost, the error is kv.ErrUnavailable and the tasks stay
 // leased until the lease ends.
 func (s *Store) Claim(
 	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
 ) ([]kv.Task, time.Time, error) {
-	n = min(max(n, 0), MaxClaim)
+	n = min(max(n, 0), maxClaim)
 	var fence [16]byte
 	if _, err := io.ReadFull(s.config.Random, fence[:]); err != nil {
 		return nil, time.Time{}, fmt.Errorf("redis: %w: reading randomness for a lease: %w",

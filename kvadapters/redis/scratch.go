@@ -191,13 +191,13 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	// the question and the answer.
 	for range 9 {
 		asked := now()
-		said, err := node.Time(ctx).Result()
+		serverTime, err := node.Time(ctx).Result()
 		took := now().Sub(asked)
 		if err != nil {
 			return server, s.root.answered(probe, err)
 		}
 		if within := took / 2; server.Within < 0 || within < server.Within {
-			server.Ahead, server.Within = said.Sub(asked.Add(within)), within
+			server.Ahead, server.Within = serverTime.Sub(asked.Add(within)), within
 		}
 	}
 
@@ -229,11 +229,11 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 		server.Product = product + " " + version
 	}
 	for _, name := range AskedSettings {
-		said, err := node.ConfigGet(ctx, name).Result()
+		settings, err := node.ConfigGet(ctx, name).Result()
 		if err != nil && !isAnswer(err) {
 			return server, s.root.answered(probe, err)
 		}
-		if value, ok := said[name]; ok && err == nil {
+		if value, ok := settings[name]; ok && err == nil {
 			server.Settings[name] = value
 		}
 	}

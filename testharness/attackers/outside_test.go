@@ -649,7 +649,7 @@ var receiver = foothold{"A webhook receiver", []row{
 		tries: "to hang or fail for a thousand events",
 		gets:  "a backlog of its own; other publishers' events go out as without it",
 		proof: []string{"testharness/invariants:TestI9ADeadEndpointDelaysNobody",
-			"edge/runner:TestHangingLaneDelaysNobody"},
+			"edge/internal/runner:TestRunner_HangingDestination"},
 	},
 	{
 		tries: "an answer without end, compressed to almost nothing, or no HTTP",

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge"
 )
 
 // I9: an endpoint that hangs does not noticeably delay the others. Two services
@@ -27,7 +27,7 @@ func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	for range 200 { // more than one receiver may have under way
 		dead.start(otherID)
 	}
-	if !within(recovery, func() bool { return len(hole.all()) >= runner.Config{}.Lane() }) {
+	if !within(recovery, func() bool { return len(hole.all()) >= edge.DefaultPerDestination }) {
 		t.Fatal("the dead endpoint is not tried")
 	}
 	var without, with []time.Duration

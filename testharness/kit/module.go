@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/verge-id/verge/wasm/finish"
+	"github.com/verge-id/verge/wasm/postlink"
 )
 
 // Module returns the core as a WASM guest. It is built from this source by the Go
@@ -93,7 +93,7 @@ func build(pkg string, more ...string) ([]byte, error) {
 	if err := openSource(); err != nil {
 		return nil, err
 	}
-	args := append(append([]string{"-buildmode=c-shared", "-trimpath"}, finish.Gcflags()...), more...)
+	args := append(append([]string{"-buildmode=c-shared", "-trimpath"}, postlink.Gcflags()...), more...)
 	key, err := buildIDs(pkg, args)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func build(pkg string, more ...string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		if wasm, err = finish.Module(wasm); err != nil {
+		if wasm, err = postlink.Module(wasm); err != nil {
 			return err
 		}
 		return os.WriteFile(out, wasm, 0o600)
@@ -131,7 +131,7 @@ func buildIDs(pkg string, args []string) (string, error) {
 		return "", err
 	}
 	finisher, err := exec.Command("go", "list", "-deps", "-export", "-f={{.BuildID}}", "-trimpath",
-		"github.com/verge-id/verge/wasm/finish").Output()
+		"github.com/verge-id/verge/wasm/postlink").Output()
 	return guest + string(finisher), err
 }
 

@@ -77,7 +77,7 @@ const (
 	Log     Kind = 17 // a line for the log: LogRecord
 	Count   Kind = 18 // an event worth a metric: its name, the whole body
 	Wake    Kind = 19 // a task now falls due: Wake
-	Measure Kind = 20 // an event of a verification method: Told
+	Measure Kind = 20 // an event of a verification method: MethodEvent
 	Tally   Kind = 21 // what counts as usage: Tally
 	About   Kind = 22 // what the request is about, for the host's log: About
 )

@@ -557,11 +557,12 @@ func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
 	return p, due, r.end()
 }
 
-// Told is an event of a verification method, as a guest tells it. host.Told says what a host makes of it.
-type Told struct{ Method, Event, Reason string }
+// MethodEvent is an event of a verification method: the message "told" of ABI.md. host.Told limits it to the
+// known events and reasons.
+type MethodEvent struct{ Method, Event, Reason string }
 
-// AppendTold appends the notice Measure.
-func AppendTold(b []byte, t Told) []byte {
+// AppendMethodEvent appends the notice Measure.
+func AppendMethodEvent(b []byte, t MethodEvent) []byte {
 	w := writer{b}
 	w.str(t.Method)
 	w.str(t.Event)
@@ -569,10 +570,10 @@ func AppendTold(b []byte, t Told) []byte {
 	return w.b
 }
 
-// ReadTold reads the notice Measure.
-func ReadTold(b []byte) (Told, error) {
+// ReadMethodEvent reads the notice Measure.
+func ReadMethodEvent(b []byte) (MethodEvent, error) {
 	r := read(b)
-	return Told{Method: r.str(), Event: r.str(), Reason: r.str()}, r.end()
+	return MethodEvent{Method: r.str(), Event: r.str(), Reason: r.str()}, r.end()
 }
 
 // AppendTally appends the notice Tally.
@@ -601,7 +602,7 @@ func AppendAbout(b []byte, a host.About) []byte {
 	return w.b
 }
 
-// ReadAbout reads the notice About. host.About's Told leaves out what no core says.
+// ReadAbout reads the notice About. host.About's MethodEvent leaves out what no core says.
 func ReadAbout(b []byte) (host.About, error) {
 	r := read(b)
 	return host.About{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(),

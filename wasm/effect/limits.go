@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// ErrExcessive says that an effect asks for more than the core ever does, whatever request it serves.
-// So the guest is not the core, or it is broken.
-var ErrExcessive = errors.New("effect: asks for more than is granted")
+// errExcessive reports an effect that exceeds what the core ever requests. Then the guest is not the core,
+// or it is broken.
+var errExcessive = errors.New("effect: asks for more than is granted")
 
 // The most that an effect may ask for. A Tx has limits of its own, which every store checks.
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 func excessive(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrExcessive, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errExcessive, fmt.Sprintf(format, args...))
 }
 
 // Plausible reports whether a time is the zero time or lies between 1970 and 9999. Other times overflow

@@ -165,12 +165,12 @@ func (g *guest) tend(ctx context.Context) {
 	if g.ring.Ready() != nil {
 		g.notice(abi.Count, []byte(host.CountKeyMissing))
 	}
-	if text != g.said && text != "" {
+	if text != g.lastError && text != "" {
 		g.log(abi.LogRecord{
 			Level:   int8(level),
 			Message: "key ring",
 			Attrs:   []abi.LogAttr{{Key: "error", Value: quoted(text)}},
 		})
 	}
-	g.said = text
+	g.lastError = text
 }

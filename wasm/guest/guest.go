@@ -43,10 +43,10 @@ type guest struct {
 	out     []byte // the outbox
 	scratch []byte // memory for the body of the next record
 
-	ring   *keyset.Ring // nil: the host seals, or no other guest uses the ring
-	met    time.Time    // when the ring was last compared with the store's set of keys
-	tended time.Time    // when that was last tried
-	said   string       // the last complaint about the ring
+	ring      *keyset.Ring // nil: the host seals, or no other guest uses the ring
+	met       time.Time    // when the ring was last compared with the store's set of keys
+	tended    time.Time    // when that was last tried
+	lastError string       // the last reported error of the ring
 }
 
 // task is a request under way.
@@ -288,5 +288,6 @@ func (g *guest) about(_ context.Context, a host.About) {
 }
 
 func (g *guest) measure(m host.Measurement) {
-	g.notice(abi.Measure, abi.AppendTold(nil, abi.Told{Method: m.Method, Event: m.Event, Reason: m.Reason}))
+	g.notice(abi.Measure, abi.AppendMethodEvent(nil,
+		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }

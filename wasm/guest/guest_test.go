@@ -579,8 +579,8 @@ func TestMeasure(t *testing.T) {
 	if len(all) != 2 || all[0].Kind != abi.Measure || all[0].Request != 4 || all[0].Op != 0 {
 		t.Fatalf("%+v", all)
 	}
-	got, err := abi.ReadTold(all[0].Body)
-	want := abi.Told{Method: "bankid", Event: "attempt_failed", Reason: "below"}
+	got, err := abi.ReadMethodEvent(all[0].Body)
+	want := abi.MethodEvent{Method: "bankid", Event: "attempt_failed", Reason: "below"}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

@@ -1,12 +1,12 @@
-// Command finish rewrites the file of a WebAssembly module that `go build` made. Package wasm/finish says
-// how. It is a build tool that make wasm runs.
+// Command finish rewrites the file of a WebAssembly module that `go build` made, see package wasm/postlink.
+// It is a build tool that make wasm runs.
 package main
 
 import (
 	"fmt"
 	"os"
 
-	"github.com/verge-id/verge/wasm/finish"
+	"github.com/verge-id/verge/wasm/postlink"
 )
 
 func main() {
@@ -24,7 +24,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if wasm, err = finish.Module(wasm); err != nil {
+	if wasm, err = postlink.Module(wasm); err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	return os.WriteFile(args[0], wasm, 0o644)

@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 		{"two are", "", []string{file, file}, "usage: finish MODULE"},
 		{"it is not there", "", []string{file + "x"}, "no such file"},
 		{"it is something else", "#!/bin/sh\nexit", []string{file},
-			"x.wasm: reloop: not a WebAssembly module"},
+			"x.wasm: loopopt: not a WebAssembly module"},
 		{"an empty module stays one", "\x00asm\x01\x00\x00\x00", []string{file}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/verge-id/verge/wasm/finish"
+	"github.com/verge-id/verge/wasm/postlink"
 )
 
 // list is the file with the list of kinds, seen from the root of the repository.
@@ -98,7 +98,7 @@ func build(dir string, kinds []byte) ([]byte, error) {
 	}
 	// As make wasm does it.
 	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
-		"-overlay", overlay, "-o", wasm}, finish.Gcflags()...)
+		"-overlay", overlay, "-o", wasm}, postlink.Gcflags()...)
 	cmd := exec.Command("go", append(args, "./wasm/guest")...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -108,7 +108,7 @@ func build(dir string, kinds []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finish.Module(b)
+	return postlink.Module(b)
 }
 
 // packed is how many bytes gzip makes of b.

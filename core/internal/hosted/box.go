@@ -97,8 +97,9 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 	})
 }
 
-// notOffered ends a pending response whose method the integration no longer offers (contract 34). The cache may
-// be older than the box, so the integration is read again; if it offers the method, the response is collected.
+// notOffered ends a pending response whose method the integration no longer offers (contract 34). The cache
+// may be older than the box, so the integration is read again; if it offers the method, the response is
+// collected.
 func (v *visit) notOffered(s token.ProviderClaims, r session.Record,
 	collect func(method.Opened) *web.Response) *web.Response {
 	if err := v.refresh(); err != nil {

@@ -109,8 +109,8 @@ func (c *client) explained(err error) error {
 	case pushRequired:
 		return fmt.Errorf("%w; remove pushed = \"off\"", err)
 	case badDiscovery:
-		return fmt.Errorf("%w; check that %s contains every endpoint that the method uses (userinfo_endpoint only "+
-			"with userinfo = true), or ask the provider to fix it", err, where)
+		return fmt.Errorf("%w; check that %s contains every endpoint that the method uses "+
+			"(userinfo_endpoint only with userinfo = true), or ask the provider to fix it", err, where)
 	}
 	return err
 }

@@ -50,9 +50,9 @@ type Live struct {
 	cfg     Config
 	awaited chan struct{}
 
-	mu   sync.Mutex
-	last []byte // the file's content when it was last used
-	said string // the last complaint
+	mu        sync.Mutex
+	last      []byte // the file's content when it was last used
+	lastError string // the last reported error
 }
 
 // Open returns the ring after it has been compared with the store. It fails if the ring does not belong
@@ -127,13 +127,13 @@ func (l *Live) Look(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 	case kv.Failed(err):
-		// The store fails, and package storewatch reports that once.
+		// Package storehealth reports a failure of the store.
 		l.cfg.Log.Debug("key ring", "error", err.Error())
-	case err != nil && err.Error() != l.said:
-		l.said = err.Error()
-		l.cfg.Log.Error("key ring", "error", l.said, "ready", l.Ready() == nil)
-	case err == nil && l.said != "":
-		l.said = ""
+	case err != nil && err.Error() != l.lastError:
+		l.lastError = err.Error()
+		l.cfg.Log.Error("key ring", "error", l.lastError, "ready", l.Ready() == nil)
+	case err == nil && l.lastError != "":
+		l.lastError = ""
 		l.cfg.Log.Info("key ring is as it should be again", "was", before)
 	}
 	if now := l.SealingKey(); now != sealed {

@@ -1,12 +1,12 @@
-// Runs what is due in one partition, in one alarm. It does what edge/runner does, for
-// a host that is woken and sleeps again.
+// Runs the due jobs of one partition, in one alarm. It is the counterpart of
+// edge/internal/runner for a host that sleeps between requests.
 
-const concurrency = 6; // deliveries at once: one event of the platform waits on at most 6 connections
-const perLane = 2; // deliveries to one destination at once
-const timers = 16; // jobs without a destination at once
-const batch = 32; // the most jobs that are claimed and not begun
+const concurrency = 6; // concurrent deliveries: one event of the platform waits on at most 6 connections
+const perDestination = 2; // concurrent deliveries to one destination
+const timers = 16; // concurrent jobs without a destination
+const batch = 32; // maximum number of claimed jobs that wait
 const maxWait = 4_000; // ms that a claimed job waits for its turn; its lease must outlast this and a run
-const putOff = 5_000; // ms for which a job that has waited too long is put off, or up to half as much more
+const delay = 5_000; // ms by which a job that has waited too long is postponed, plus up to half of it
 const longest = 60_000; // ms after which the rest is left to the next alarm
 
 // most is how many jobs one alarm takes. The platform limits the CPU of an alarm
@@ -26,19 +26,19 @@ const millisecond = 1_000_000n;
 export async function runDue(outbox, log) {
   const waiting = [];
   const running = new Set();
-  const lanes = new Map(); // number of running jobs, by lane
+  const counts = new Map(); // number of running jobs, by destination
   const begin = outbox.now();
   let stop = false, taken = 0;
 
-  const free = (lane) => lane === ""
-    ? (lanes.get("") ?? 0) < timers
-    : (lanes.get(lane) ?? 0) < perLane && running.size - (lanes.get("") ?? 0) < concurrency;
+  const free = (destination) => destination === ""
+    ? (counts.get("") ?? 0) < timers
+    : (counts.get(destination) ?? 0) < perDestination && running.size - (counts.get("") ?? 0) < concurrency;
   const start = (job, work, what) => {
-    lanes.set(job.lane, (lanes.get(job.lane) ?? 0) + 1);
+    counts.set(job.lane, (counts.get(job.lane) ?? 0) + 1);
     const failed = (e) => log({ level: 4, message: what, task: job.task.id, error: e.message });
     const done = work().catch(failed).finally(() => {
       running.delete(done);
-      lanes.set(job.lane, lanes.get(job.lane) - 1);
+      counts.set(job.lane, counts.get(job.lane) - 1);
     });
     running.add(done);
   };
@@ -64,10 +64,10 @@ export async function runDue(outbox, log) {
       if (free(job.lane)) {
         start(job, () => outbox.run(job), "a job's outcome was not recorded, it will run again");
       } else if (stop || outbox.now() - since > BigInt(maxWait) * millisecond) {
-        const wait = stop ? 0 : putOff * (1 + Math.random() / 2);
+        const wait = stop ? 0 : delay * (1 + Math.random() / 2);
         const until = outbox.now() + BigInt(Math.round(wait)) * millisecond;
-        const giveBack = () => outbox.defer(job, until);
-        start({ ...job, lane: "" }, giveBack, "a lease was not given back, it will run out");
+        const returnLease = () => outbox.defer(job, until);
+        start({ ...job, lane: "" }, returnLease, "a lease was not given back, it will run out");
       } else {
         i++;
         continue;

@@ -8,7 +8,7 @@ import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
 import { clientIn, lineOf } from "./lines.js";
 import { signer } from "./signing.js";
-import { Tallies } from "./tallies.js";
+import { UsageCounter } from "./usagecounter.js";
 
 export const handleTime = 15_000; // ms for a public request
 export const adminTime = 75_000; // ms for an operator's request: a webhook test sends five requests
@@ -22,7 +22,7 @@ let config = null;
 let base = null;
 let fetcher = null;
 let signing = null;
-let tallies = null;
+let counter = null;
 let shown = null; // how the log shows clients
 
 export function engineOf(env) {
@@ -34,7 +34,7 @@ export function engineOf(env) {
 }
 
 // usage is what this isolate has counted and the store does not have yet.
-const usage = () => (tallies ??= new Tallies({ now: () => BigInt(Date.now()) * millisecond, log }));
+const usage = () => (counter ??= new UsageCounter({ now: () => BigInt(Date.now()) * millisecond, log }));
 
 // settle records the isolate's usage in time. carryOut carries out the effects of the
 // request that waits for it.

@@ -18,7 +18,7 @@ import { Partition as Production } from "../src/partition.js";
 import { signer } from "../src/signing.js";
 import { adminRoutes, publicRoutes } from "../src/routes.js";
 import { clientIn, lineOf } from "../src/lines.js";
-import { Tallies } from "../src/tallies.js";
+import { UsageCounter } from "../src/usagecounter.js";
 import { Table, logPath, operatorsPath } from "../src/table.js";
 import { WaitLimiter, maxWait, preferredWait } from "../src/longpoll.js";
 import verge from "../src/verge.wasm";
@@ -48,12 +48,12 @@ class Site {
     this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000, measure });
     this.signer = signer(keys ?? {});
     this.settles = Boolean(usage_ms); // by itself
-    this.tallies = new Tallies({ now: () => this.now(), log: (line) => this.log(line), each: usage_ms || 0 });
+    this.usage = new UsageCounter({ now: () => this.now(), log: (line) => this.log(line), each: usage_ms || 0 });
     this.engine = new Engine({
       module: modules[module || "verge"], config: JSON.stringify(guest),
       now: () => this.now(), log: (line) => this.log(line),
       count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; },
-      measure, tally: (t) => this.tallies.note(t),
+      measure, tally: (t) => this.usage.note(t),
       places: places || undefined, memory: memory || undefined,
     });
   }
@@ -80,7 +80,7 @@ class Site {
     return (entry, message, timeout) => this.engine.run(entry, message, this.effects(env), timeout);
   }
   async settle(env) {
-    if (this.settles) await this.tallies.settle(this.recorder(env));
+    if (this.settles) await this.usage.settle(this.recorder(env));
   }
   spender(env) {
     this.leases ??= new Leases(asking(env.LIMITS, this.id + "/"));
@@ -280,7 +280,7 @@ async function control(request, env, ctx) {
       return new Response(out);
     }
     case "logs": return new Response(site.logs.map((line) => line + "\n").join(""));
-    case "record-usage": await site.tallies.record(site.recorder(env)); return new Response();
+    case "record-usage": await site.usage.record(site.recorder(env)); return new Response();
     case "measured": return Response.json(site.measured);
     case "counts": return Response.json(site.counts);
     case "break-alarm": site.broken = true; return new Response();

@@ -59,7 +59,7 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 	if c.Integration != "" {
 		return c.ofIntegration(ctx, p, client)
 	}
-	dead, err := client.DeadDeliveries(ctx)
+	dead, err := client.DeadLetters(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.All {
-		dead, err := client.DeadDeliveries(ctx)
+		dead, err := client.DeadLetters(ctx)
 		if err != nil {
 			return err
 		}

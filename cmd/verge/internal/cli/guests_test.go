@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/wasm/finish"
+	"github.com/verge-id/verge/wasm/postlink"
 )
 
 // guests is a directory of modules, with a key that signs them and a cache for compiled ones.
@@ -195,7 +195,7 @@ var hoard [][]byte
 	}
 	args := append([]string{"build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w",
 		"-overlay", filepath.Join(dir, "overlay.json"),
-		"-o", filepath.Join(dir, "failing.wasm")}, finish.Gcflags()...)
+		"-o", filepath.Join(dir, "failing.wasm")}, postlink.Gcflags()...)
 	cmd := exec.Command("go", append(args, "github.com/verge-id/verge/wasm/guest")...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -205,5 +205,5 @@ var hoard [][]byte
 	if err != nil {
 		return nil, err
 	}
-	return finish.Module(wasm)
+	return postlink.Module(wasm)
 })

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/edge/runner"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -193,7 +193,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			site := newSite(t, c.open(t), sink.URL,
 				unlimited+"[webhooks]\nretries = [\"1s\", \"5s\", \"30s\"]\n")
 			instances := site.startAll(2)
-			lane := runner.Config{}.Lane() // so many are sent at once to one receiver
+			lane := edge.DefaultPerDestination // so many are sent at once to one receiver
 			each := lane + 9
 			for _, in := range instances {
 				for range each {

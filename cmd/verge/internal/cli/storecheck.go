@@ -100,8 +100,9 @@ func (pl *plan) listUnusable(ctx context.Context, p *program, d *integration.Dir
 	for _, i := range stored {
 		for _, name := range i.Offers() {
 			if _, known := catalog.Find(name); !known && i.Archived == nil {
-				fmt.Fprintf(p.stderr, "warning: integration %s uses the method %q, which this configuration "+
-					"does not have: users cannot use it; add the method or change the integration\n", i.ID, name)
+				fmt.Fprintf(p.stderr, "warning: integration %s uses the method %q, which this "+
+					"configuration does not have: users cannot use it; add the method or change the "+
+					"integration\n", i.ID, name)
 			}
 		}
 	}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/verge-id/verge/edge/runner"
-	"github.com/verge-id/verge/edge/storewatch"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 )
 
@@ -94,7 +93,7 @@ func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, p
 	}
 	pl.Core.Partitions = at.Partitions()
 	if n := given(ps, "store.partitions", s.Partitions); n > 0 {
-		if err := runner.CheckPartitions(n); err != nil {
+		if err := edge.CheckPartitionCount(n); err != nil {
 			ps.add("store.partitions: %v", err)
 		} else {
 			pl.Core.Partitions = n
@@ -104,7 +103,7 @@ func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, p
 	if b := s.Budget; b != nil {
 		var ok bool
 		if pl.Budget, ok = readSpan(ps, "store.budget", *b); ok {
-			if err := storewatch.CheckBudget(pl.Budget); err != nil {
+			if err := edge.CheckStoreBudget(pl.Budget); err != nil {
 				ps.add("store.budget: %v", err)
 			}
 		}
