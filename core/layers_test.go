@@ -27,7 +27,7 @@ var floors = []string{
 	"core/internal/coretest",
 	"core/internal/strict64",
 	"core/uuid",
-	"core/instant",
+	"core/timestamp",
 	"core/internal/weburl",
 	"core/kv",
 	"core/host",
@@ -41,7 +41,7 @@ var floors = []string{
 	"core/language",
 	"core/problem",
 	"core/webhook",
-	"core/internal/mend",
+	"core/internal/troubleshooting",
 	"core/webhook/snippet",
 	"core/internal/verdict",
 	"core/token",
@@ -78,17 +78,17 @@ var assemblies = []string{"edge", "edge/modules"}
 var leaves = map[string][]string{
 	"core/uuid":              nil,
 	"core/internal/strict64": nil,
-	"core/instant":           nil,
+	"core/timestamp":         nil,
 	"core/internal/weburl":   nil,
 	"core/kv":                nil,
 	"core/host":              {"core/kv"},
-	"core/web":               {"core/instant"},
+	"core/web":               {"core/timestamp"},
 	"core/cbor":              nil,
 	"core/internal/webauthn": {"core/cbor", "core/internal/strict64", "core/web", "core/internal/weburl"},
 	"core/internal/templrt":  nil,
 	"core/language":          {"core/web"},
 	"core/problem":           nil,
-	"core/webhook":           {"core/instant", "core/problem", "core/uuid"}, // publishers import it
+	"core/webhook":           {"core/timestamp", "core/problem", "core/uuid"}, // publishers import it
 	"core/internal/verdict":  nil,
 	"core/secret":            nil,
 	"core/pemfile":           nil,
@@ -100,8 +100,6 @@ var leaves = map[string][]string{
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
 var aboveLeaves = map[string][]string{
-	// It reads what core/admin answers.
-	"edge/adminclient": {"core/admin", "core/operate", "core/outbox"},
 	// It applies the core's rules for key rings.
 	"edge/internal/keyring": {"core/keyset", "core/token"},
 	// It runs a core, natively or as a guest.

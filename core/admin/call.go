@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -259,7 +259,7 @@ func (in *input) moment(name string) *time.Time {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339, *text)
-	if err != nil || !instant.Fits(t) {
+	if err != nil || !timestamp.Fits(t) {
 		in.fail(name, "format", "Must be an RFC 3339 time, such as 2027-01-31T12:00:00Z.")
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -94,13 +94,13 @@ const maxID = 256
 // view is what publishers see of a record (contract 20).
 func view(text string, id session.ID, r session.Record) reconcileResponse {
 	v := reconcileResponse{SessionID: text, Status: r.State.Status(), Level: id.Level.String(),
-		ChallengeAge: id.ChallengeAge, ExpiresAt: instant.Text(id.Expires()),
+		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp.Text(id.Expires()),
 		ResultAvailable: r.State == session.Completed}
 	if !r.Terminal() {
 		return v
 	}
 	verified := r.State == session.Completed
-	at := instant.Text(r.At)
+	at := timestamp.Text(r.At)
 	v.Verified, v.CompletedAt = &verified, &at
 	if r.FailureCode != "" {
 		reason := webhook.FailureMessage(r.FailureCode)

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
@@ -221,7 +221,7 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	return web.JSONBytes(200, startResponse{
 		SessionID:   text,
 		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
-		ExpiresAt:   instant.Text(id.Expires()),
+		ExpiresAt:   timestamp.Text(id.Expires()),
 	}.marshal()), nil, nil
 }
 

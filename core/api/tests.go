@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
@@ -48,7 +48,7 @@ func TestEvents(c *call) (*web.Response, error) {
 	if c.req.Header.Matches(tag) {
 		return web.NotModified(tag), nil
 	}
-	answer := testEventsResponse{Events: []json.RawMessage{}, Now: instant.Text(c.now), More: more}
+	answer := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.now), More: more}
 	for _, d := range found {
 		answer.Events = append(answer.Events, d.Body)
 	}

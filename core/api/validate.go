@@ -3,7 +3,7 @@ package api
 import (
 	"errors"
 
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/web"
@@ -61,7 +61,7 @@ func Validate(c *call) (*web.Response, error) {
 	}
 	return web.JSONBytes(200, validateResponse{
 		Valid: true, Verified: true, Level: t.Session.Level.String(), ChallengeAge: t.Session.ChallengeAge,
-		SessionID: t.Text, IntegrationID: t.Session.Integration, ValidatedAt: instant.Text(at),
+		SessionID: t.Text, IntegrationID: t.Session.Integration, ValidatedAt: timestamp.Text(at),
 	}.marshal()), nil
 }
 

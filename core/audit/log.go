@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/kv"
 )
 
@@ -137,7 +137,7 @@ func (s *logged) write(ctx context.Context, id string, value []byte, of string) 
 	if json.Unmarshal(value, &e) != nil {
 		return // cannot happen: Puts wrote it
 	}
-	l := line{ID: id, At: instant.Text(e.At), ActorKind: e.Actor.Kind, ActorID: e.Actor.ID,
+	l := line{ID: id, At: timestamp.Text(e.At), ActorKind: e.Actor.Kind, ActorID: e.Actor.ID,
 		ActorName: e.Actor.Name, Publisher: e.Publisher, Operation: e.Operation, Target: e.Target, Of: of}
 	if len(e.Changes) > 0 {
 		b, err := json.Marshal(e.Changes)

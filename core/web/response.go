@@ -1,6 +1,6 @@
 package web
 
-import "github.com/verge-id/verge/core/instant"
+import "github.com/verge-id/verge/core/timestamp"
 
 // JSON returns v as a JSON response with the headers of contract 1.
 func JSON(status int, v any) *Response { return JSONBytes(status, marshal(v)) }
@@ -24,7 +24,7 @@ func NotModified(tag string) *Response {
 }
 
 func marshal(v any) []byte {
-	b, err := instant.JSON(v)
+	b, err := timestamp.JSON(v)
 	if err != nil {
 		panic(err) // our own structs of strings, numbers and times always marshal
 	}

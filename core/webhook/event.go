@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/uuid"
 )
 
@@ -167,7 +167,7 @@ func (h Head) event(typ string, data Data) Event {
 	return Event{
 		ID:             h.ID,
 		Type:           typ,
-		CreatedAt:      instant.Text(h.CreatedAt),
+		CreatedAt:      timestamp.Text(h.CreatedAt),
 		SchemaVersion:  SchemaVersion,
 		PublisherID:    h.PublisherID,
 		IntegrationID:  IntegrationPrefix + h.IntegrationID,
@@ -192,6 +192,6 @@ func (e Event) Body() []byte {
 }
 
 func written(t time.Time) *string {
-	s := instant.Text(t)
+	s := timestamp.Text(t)
 	return &s
 }

@@ -134,7 +134,7 @@ var Table = []Entry{
 		Short: "every 31st bit of each",
 	},
 	{
-		Package: "core/internal/mend", Test: "TestReceiversPassTheProbes",
+		Package: "core/internal/troubleshooting", Test: "TestReceiversPassTheProbes",
 		Only:  "receivers in Node, Python and PHP",
 		Short: "the receiver in Go",
 	},

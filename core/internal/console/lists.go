@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/usage"
@@ -40,7 +40,7 @@ func (v *visit) until(name string) *time.Time {
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	t = t.Add(24 * time.Hour)
-	if err != nil || !instant.Fits(t) {
+	if err != nil || !timestamp.Fits(t) {
 		v.cannotRead(name, "Write a day, such as 2026-11-20.")
 		return nil
 	}

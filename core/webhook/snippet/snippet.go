@@ -8,7 +8,7 @@ package snippet
 import (
 	"embed"
 
-	"github.com/verge-id/verge/core/internal/mend"
+	"github.com/verge-id/verge/core/internal/troubleshooting"
 )
 
 // Snippet is the check in one language: a function that returns what is wrong with a request, or nothing.
@@ -24,7 +24,7 @@ var checks embed.FS
 // All returns the snippets, in the order in which they are shown.
 func All() []Snippet {
 	var all []Snippet
-	for _, l := range mend.Languages() {
+	for _, l := range troubleshooting.Languages() {
 		all = append(all, Snippet{ID: l.ID, Name: l.Name, Code: l.Check()})
 	}
 	for _, s := range []struct{ id, name, file string }{

@@ -17,7 +17,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/edge/adminclient"
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/passkeytest"
 	"github.com/verge-id/verge/testharness/wait"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/edge/adminclient"
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/testharness/long"
 )
 

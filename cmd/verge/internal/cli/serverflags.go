@@ -5,7 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/edge/adminclient"
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 )
 
 // serverFlags say where the admin listener is. Each of the operators' commands embeds them.

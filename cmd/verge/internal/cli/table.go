@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/core/instant"
+	"github.com/verge-id/verge/core/timestamp"
 )
 
 // printJSON prints what the API answered, on one line, with times as the API has them.
 func printJSON(p *program, v any) error {
-	text, err := instant.JSON(v)
+	text, err := timestamp.JSON(v)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/instant"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/timestamp"
 )
 
 // at writes a time for people, to the second.
@@ -30,7 +30,7 @@ func dayOf(text string) string {
 }
 
 // machine writes a time as programs read it.
-func machine(t time.Time) string { return instant.Text(t) }
+func machine(t time.Time) string { return timestamp.Text(t) }
 
 // ago says how long t is in the past, or how far ahead.
 func ago(now, t time.Time) string {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/internal/mend"
+	"github.com/verge-id/verge/core/internal/troubleshooting"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -145,11 +145,11 @@ func TestContrast(t *testing.T) {
 // Every probe of the signed test has a name for people, and lines of code in every language.
 func TestEveryProbeIsExplained(t *testing.T) {
 	for _, p := range webhook.Probes("a secret that is long enough", []byte("{}"), at0) {
-		a, ok := mend.For(p.Name)
+		a, ok := troubleshooting.For(p.Name)
 		if asked[p.Name] == "" || !ok {
 			t.Errorf("the probe %s has no words", p.Name)
 		}
-		for _, l := range mend.Languages() {
+		for _, l := range troubleshooting.Languages() {
 			if a.Code(l) == "" {
 				t.Errorf("the probe %s has no lines in %s", p.Name, l.Name)
 			}

@@ -9,7 +9,7 @@ import templ "github.com/verge-id/verge/core/internal/templrt"
 import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
 import (
-	"github.com/verge-id/verge/core/internal/mend"
+	"github.com/verge-id/verge/core/internal/troubleshooting"
 	"github.com/verge-id/verge/core/operate"
 	"time"
 )
@@ -990,7 +990,7 @@ func mending(r *operate.TestReport, p operate.ProbeReport) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for _, l := range mend.Languages() {
+			for _, l := range troubleshooting.Languages() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 79, "<details class=\"snippet\" name=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1085,7 +1085,7 @@ func receivers() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, l := range mend.Languages() {
+		for _, l := range troubleshooting.Languages() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "<details class=\"snippet\" name=\"receivers\"><summary>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -1,9 +1,9 @@
-// Package mend says what to mend in a receiver of webhooks whose readiness test has failed: for each probe
-// of package webhook a few sentences, and lines of code in several languages.
+// Package troubleshooting explains how to fix a webhook receiver whose readiness test failed. For each probe
+// of package webhook it has a text and example code. Use [For] for the text and [Languages] for the code.
 //
-// The code is data. Each language has one whole receiver, which passes the test, and the lines for a probe
-// are a section of it. So a developer can take the section or the whole.
-package mend
+// Each language has one complete receiver, which passes the test. The code for a probe is a section of it, so
+// a developer can copy the section or the whole file.
+package troubleshooting
 
 import (
 	"embed"
@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Language is a language that the advice is given in.
+// Language is a programming language of the example code.
 type Language struct {
 	ID   string // for addresses and options, such as "node"
 	Name string // for people

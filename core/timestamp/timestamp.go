@@ -1,6 +1,6 @@
-// Package instant writes times as every answer has them: RFC 3339, in UTC, with milliseconds (contract 2).
-// Use Text for one time, and JSON for a value that has times in it.
-package instant
+// Package timestamp formats the times in responses: RFC 3339, in UTC, with milliseconds (contract 2). Use
+// [Text] for one time, and [JSON] for a value that contains times.
+package timestamp
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 
 const layout = "2006-01-02T15:04:05.000Z"
 
-// Text returns a time as answers have it. Less than a millisecond is cut off. It uses RFC 3339 and adds the
-// milliseconds itself, since package time formats any other layout 5 µs more slowly in a guest.
+// Text returns a time in the form of responses, without fractions of a millisecond. It formats RFC 3339 and
+// adds the milliseconds, because package time takes 5 µs more for any other layout in a guest.
 func Text(t time.Time) string {
 	t = t.UTC()
 	b := t.AppendFormat(make([]byte, 0, len(layout)), time.RFC3339)
@@ -23,7 +23,7 @@ func Text(t time.Time) string {
 	return string(append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z'))
 }
 
-// Fits reports whether Text can write a time: RFC 3339 has years of four digits.
+// Fits reports whether Text can format a time: RFC 3339 has years of four digits.
 func Fits(t time.Time) bool {
 	const lastYear = 9999
 	year := t.UTC().Year()

@@ -1,7 +1,7 @@
 package pages
 
 import (
-	"github.com/verge-id/verge/core/internal/mend"
+	"github.com/verge-id/verge/core/internal/troubleshooting"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -29,7 +29,7 @@ func elsewhere(r *operate.TestReport, p operate.ProbeReport) string {
 		return causeAdvice(operate.Attempt{Cause: p.Reason})
 	}
 	good := r.Probes[0] // the others come after it
-	text := mend.Unreached(good.Status)
+	text := troubleshooting.Unreached(good.Status)
 	switch {
 	case text == "" || p.Status != good.Status:
 		return ""
@@ -40,8 +40,8 @@ func elsewhere(r *operate.TestReport, p operate.ProbeReport) string {
 }
 
 // adviceFor is what to do about a probe that failed.
-func adviceFor(p operate.ProbeReport) mend.Advice {
-	a, ok := mend.For(p.Name)
+func adviceFor(p operate.ProbeReport) troubleshooting.Advice {
+	a, ok := troubleshooting.For(p.Name)
 	if !ok {
 		a.Text = "The answer was not the one that is wanted."
 	}
