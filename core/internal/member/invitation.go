@@ -30,7 +30,7 @@ type Invitation struct {
 // invitation is what the store has of it.
 type invitation struct {
 	Invitation
-	By voucher `json:"by"`
+	By granter `json:"by"`
 }
 
 const invitationIDs = "inv_"
@@ -56,7 +56,7 @@ func (r *Registry) Invite(
 	made = Invitation{ID: hashID(invitationIDs, hash), Publisher: publisher, Name: name, Role: role,
 		Created: now, Expires: now.Add(invitationLife)}
 	tx := kv.Tx{Puts: []kv.Put{{Name: ofInvitation(publisher, hash), Value: mark, Expires: made.Expires}}}
-	err = create(ctx, r, invitationItems+hash, invitation{made, r.vouch(by, secret)}, made.Expires, tx,
+	err = create(ctx, r, invitationItems+hash, invitation{made, r.granterOf(by, secret)}, made.Expires, tx,
 		func(i invitation) ([]kv.Put, error) { return along.puts(i.Invitation) })
 	if err != nil {
 		return "", Invitation{}, err
@@ -82,7 +82,7 @@ func (r *Registry) invitation(ctx context.Context, secret string) (i invitation,
 	if err != nil {
 		return invitation{}, "", err
 	}
-	by, err := r.voucher(ctx, i.By, secret)
+	by, err := r.findGranter(ctx, i.By, secret)
 	if err == nil && !mayInvite(by, i.Publisher) {
 		err = ErrSpent
 	}

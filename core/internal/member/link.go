@@ -30,7 +30,7 @@ type Link struct {
 // link is what the store has of it.
 type link struct {
 	Link
-	By voucher `json:"by"`
+	By granter `json:"by"`
 }
 
 const linkIDs = "link_"
@@ -59,7 +59,7 @@ func (r *Registry) MakeLink(
 	hash := hashOf(secret)
 	made = Link{ID: hashID(linkIDs, hash), Publisher: publisher, Name: name, Role: role,
 		Expires: r.now().UTC().Add(linkLife)}
-	err = create(ctx, r, linkItems+hash, link{made, r.vouch(by, secret)}, made.Expires, kv.Tx{},
+	err = create(ctx, r, linkItems+hash, link{made, r.granterOf(by, secret)}, made.Expires, kv.Tx{},
 		func(l link) ([]kv.Put, error) { return along.puts(l.Link) })
 	if err != nil {
 		return "", Link{}, err
@@ -83,7 +83,7 @@ func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, v
 		err = ErrSpent
 	}
 	if err == nil {
-		by, err = r.voucher(ctx, l.By, secret)
+		by, err = r.findGranter(ctx, l.By, secret)
 	}
 	if err == nil && (by.Kind != KindOperator || by.Role != RoleOperator) {
 		err = ErrSpent // only an operator makes links

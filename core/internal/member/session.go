@@ -52,7 +52,7 @@ type session struct {
 	Opened    time.Time `json:"opened"`
 	Seen      time.Time `json:"seen"`
 
-	By      *voucher `json:"by,omitempty"`      // of operators and links
+	By      *granter `json:"by,omitempty"`      // of operators and links
 	Passkey string   `json:"passkey,omitempty"` // of members
 	Epoch   int      `json:"epoch,omitempty"`   // of members
 }
@@ -77,7 +77,7 @@ func (r *Registry) open(
 	s.Opened = r.now().UTC()
 	s.Seen = s.Opened
 	if by != nil {
-		v := r.vouch(*by, cookie)
+		v := r.granterOf(*by, cookie)
 		s.By = &v
 	}
 	actor := s.actor()
@@ -162,7 +162,7 @@ func (r *Registry) holder(ctx context.Context, s session, cookie string) (actor 
 	if s.By == nil {
 		return Actor{}, ErrNoSession
 	}
-	by, err := r.voucher(ctx, *s.By, cookie)
+	by, err := r.findGranter(ctx, *s.By, cookie)
 	switch {
 	case errors.Is(err, ErrSpent) || err == nil && by.Kind != KindOperator:
 		return Actor{}, ErrNoSession

@@ -9,26 +9,25 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// voucher names the actor who made an invitation, a link or a session. What they made ends when they lose the
-// right to make it.
-type voucher struct {
+// granter is the actor that created a grant: an invitation, a sign-in link or a session. The grant ends when
+// the actor loses the right to create it.
+type granter struct {
 	Kind string `json:"kind"` // of the actor
 	ID   string `json:"id"`
 
-	// Mark is a MAC of the configured operator token, if that token made it. Its key is the secret of what
-	// was made. So another token in the configuration ends it. The store does not have that secret, so who
-	// reads the store cannot check a guess at the token.
+	// Mark, for the operator token of the configuration, is a MAC of the token under the secret of the grant,
+	// so another token ends the grant. The store lacks the secret, so a reader of the store cannot test
+	// guesses of the token.
 	Mark []byte `json:"mark,omitempty"`
 }
 
-// vouch returns the voucher of an actor for something that has the secret. What is made in the session of a
-// link stands on the operator token that made the link. Nothing else ends it, since no record says who used
-// the link.
-func (r *Registry) vouch(by Actor, secret string) voucher {
+// granterOf returns the granter for a grant with this secret. A grant from the session of a link depends on
+// the operator token that created the link: no record names the person who used the link.
+func (r *Registry) granterOf(by Actor, secret string) granter {
 	if by.Kind == KindLink {
 		by = Actor{Kind: KindOperator, ID: by.Token}
 	}
-	v := voucher{Kind: by.Kind, ID: by.ID}
+	v := granter{Kind: by.Kind, ID: by.ID}
 	if by.Kind == KindOperator && by.ID == Configured {
 		v.Mark = r.markOf(secret)
 	}
@@ -41,9 +40,9 @@ func (r *Registry) markOf(secret string) []byte {
 	return h.Sum(nil)
 }
 
-// voucher returns the actor who made something that has the secret, as they are now. The error is ErrSpent if
-// they may make nothing any more.
-func (r *Registry) voucher(ctx context.Context, v voucher, secret string) (Actor, error) {
+// findGranter returns the current actor of a grant with this secret. It returns ErrSpent if the actor may no
+// longer create grants.
+func (r *Registry) findGranter(ctx context.Context, v granter, secret string) (Actor, error) {
 	switch v.Kind {
 	case KindOperator:
 		o := configured
