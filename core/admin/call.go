@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )

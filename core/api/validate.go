@@ -3,9 +3,9 @@ package api
 import (
 	"errors"
 
-	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 )
 

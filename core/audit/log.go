@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/timestamp"
 )
 
 // LogMessage is the message of the log's lines that have an entry.

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/testharness"
 )
 

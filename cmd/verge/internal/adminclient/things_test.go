@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/testharness"
 )
 

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/passkeytest"
 	"github.com/verge-id/verge/testharness/wait"

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 )
 
 type deliveryListCmd struct {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 )
 
 // ofIntegration lists one page of the events of an integration.

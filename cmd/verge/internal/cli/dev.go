@@ -13,12 +13,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
 )

@@ -17,10 +17,10 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/testharness/wait"
 )
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // serverFlags say where the admin listener is. Each of the operators' commands embeds them.
