@@ -212,6 +212,8 @@ func (v *visit) leaving(r session.Record, handle string, code bool) *web.Respons
 	}
 	page := v.hop(pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.TitleIn(v.lang),
 		RetryURL: v.url()}, s.Leave)
-	page.Header["Set-Cookie"] = []string{v.cookie(handle+leftMark, "1", v.secondsLeft())}
+	if v.acts() {
+		page.Header["Set-Cookie"] = []string{v.cookie(handle+leftMark, "1", v.secondsLeft())}
+	}
 	return page
 }

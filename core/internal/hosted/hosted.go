@@ -132,8 +132,8 @@ type visit struct {
 	outdated bool // a phone has brought a verdict that no longer counts
 }
 
-// acts reports whether the request may change something. HEAD may not (contract 5): it returns a waiting page
-// even if a response is there.
+// acts reports whether the request may change the session or the browser. HEAD may not (contract 5): it
+// returns a waiting page even if the response has arrived.
 func (v *visit) acts() bool { return v.req.Method != "HEAD" }
 
 // Show answers GET on the hosted path.
@@ -179,12 +179,12 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 			if asked && r.IsAsked(v.now) {
 				return v.wait(m.Kind, v.waitURL(m, text))
 			}
-			// A picture that has brought nothing is a failure of the estimator. Any other form has at most
-			// sent its browser elsewhere.
-			asked = asked && m.Show(v.told(m, r), s.State).Camera
 			if asked && !r.AskedUntil.IsZero() && v.acts() {
 				v.interrupted(m)
 			}
+			// A picture that has brought nothing is a failure of the estimator. Any other form has at most
+			// sent its browser elsewhere.
+			asked = asked && m.Show(v.told(m, r), s.State).Camera
 			return v.addressed(r, s, text, pages.Notice{Trouble: asked})
 		}
 	}

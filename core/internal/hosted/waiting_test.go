@@ -7,7 +7,9 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -60,6 +62,48 @@ func TestHead_CollectsNothing(t *testing.T) {
 				t.Errorf("GET after it: the session is %s, want %s", r.State, c.end)
 			}
 		})
+	}
+}
+
+// The page of a form whose instance ended logs the step once, whatever the form sent.
+func TestAsked_Interrupted(t *testing.T) {
+	w := newPostWorld(t)
+	a := &asked{w.browser(t), w, w.session(session.L2, 25), ""}
+	page := a.open("/verify?" + here(a.flow))
+	claims, _, err := token.OpenFlow(w.Sealer, a.flow)
+	coretest.Must(t, err)
+	id, err := session.ParseID(w.Sealer, claims.Session)
+	coretest.Must(t, err)
+	_, err = w.Lifecycle.Claim(ctx, lifecycle.Session{ID: id, Text: claims.Session,
+		Integration: &integration.Integration{ID: testUUID}}, lifecycle.Asking{}, claimLife)
+	coretest.Must(t, err)
+	w.Clock.Advance(claimLife)
+	waits := "/verify?" + here(a.flow) + "&show=asked&method=post&provider=" +
+		url.QueryEscape(hidden(page, "provider"))
+	for n, load := range []func(string) *web.Response{a.head, a.open, a.open} {
+		load(waits)
+		if lines := strings.Count(w.Logged.String(), "reason=interrupted"); lines != min(n, 1) {
+			t.Errorf("contract 48: load %d leaves %d lines", n, lines)
+		}
+	}
+	if steps := w.record(a.flow).Steps.All(); len(steps) != 1 || steps[0].Method != "post" {
+		t.Errorf("contract 48: the record has the steps %+v", steps)
+	}
+}
+
+// A browser leaves once, and HEAD does not count as leaving.
+func TestHead_OfLeavingPage(t *testing.T) {
+	w, _, _ := bankWorld(t, "bank")
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	page := b.open("/verify?" + here(flow))
+	leaves := b.submit(flow, page, "outcome", "begin", tabField, "1").Header.Get("Location")
+	a := &asked{b, nil, flow, ""}
+	if resp := a.head(leaves); resp.Status != 200 || len(resp.Header["Set-Cookie"]) != 0 {
+		t.Errorf("contract 5: HEAD: %d %q", resp.Status, resp.Header["Set-Cookie"])
+	}
+	if resp := b.open(leaves); len(resp.Header["Set-Cookie"]) != 1 {
+		t.Errorf("contract 34: GET: %d %q", resp.Status, resp.Header["Set-Cookie"])
 	}
 }
 
