@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Role is what an actor may do. The roles of operators see every publisher, those of members see one.
@@ -153,7 +154,7 @@ func (a Actor) May(op Operation) bool {
 func (a Actor) may(op Operation, publisher string) error {
 	switch {
 	case !a.Operator() && publisher != a.Publisher:
-		return ErrNotFound
+		return web.ErrNotFound
 	case !a.May(op):
 		return RoleForbids(op, a.Role)
 	}

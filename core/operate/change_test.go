@@ -388,7 +388,7 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 
 func TestThereIsNoOverviewOfNobody(t *testing.T) {
 	w := newWorld(t)
-	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, ErrNotFound) {
+	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, web.ErrNotFound) {
 		t.Errorf("contract 5, 404: the overview of a publisher that is not there: %+v, %v", o, err)
 	}
 }

@@ -65,7 +65,7 @@ func (o *Operations) Delivery(ctx context.Context, who Actor, integration, place
 func (o *Operations) logged(ctx context.Context, integration, place string) (outbox.Delivery, error) {
 	found, err := o.Outbox.Find(ctx, integration, place)
 	if errors.Is(err, outbox.ErrNoEntry) {
-		err = ErrNotFound
+		err = web.ErrNotFound
 	}
 	return found, err
 }
@@ -107,7 +107,7 @@ func (o *Operations) Resend(ctx context.Context, who Actor, integration, place s
 // ResendEvent sends a dead event again, which it finds by its id alone. It looks into every partition.
 func (o *Operations) ResendEvent(ctx context.Context, who Actor, event string) error {
 	if !who.Operator() {
-		return ErrNotFound
+		return web.ErrNotFound
 	}
 	if err := who.may(DeliveryResend, ""); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (o *Operations) ResendEvent(ctx context.Context, who Actor, event string) e
 			return err
 		}
 	}
-	return ErrNotFound
+	return web.ErrNotFound
 }
 
 // tell enters an operation into the audit whose commit is in another partition, or that has none. If that

@@ -2,9 +2,9 @@
 // one function for each operation. Package admin is its JSON face and package console its pages. Neither of
 // them decides anything.
 //
-// Every function takes the Actor who asks. It begins by asking the table of operations whether that actor's
-// role may do it. Another publisher's things do not exist for a member: the error is ErrNotFound, and never
-// Forbidden. What changes something writes an audit entry in the same commit.
+// Every function takes an [Actor] and first checks the actor's right in the table of operations. Another
+// publisher's things do not exist for a member: the error is web.ErrNotFound, never Forbidden. A change and
+// its audit entry are one commit.
 //
 // No answer holds a secret, except the one answer of the function that made it.
 package operate

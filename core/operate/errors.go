@@ -7,12 +7,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Operations return these errors, and others of type [web.Error], for the caller. Compare one with errors.Is:
-// with its code, such as web.PreconditionFailed for a stale version, or with one of these.
+// Operations return these errors, [web.ErrNotFound] and others of type [web.Error]. Compare them with
+// errors.Is: with one of these, or with a code such as web.PreconditionFailed for a stale version.
 var (
-	// ErrNotFound has no message: only the route knows what it names.
-	ErrNotFound = web.ErrNotFound
-
 	// ErrManaged rejects a change of something that the configuration file manages (contract 46).
 	ErrManaged = &web.Error{Code: web.Forbidden,
 		Message: "The service's configuration names this, so it is changed there."}

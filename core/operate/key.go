@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Keys lists a publisher's keys.
@@ -72,7 +73,7 @@ func (o *Operations) keyOwner(ctx context.Context, in KeyInput) error {
 	case err != nil:
 		return o.apiError(err)
 	case i.Value.PublisherID != in.Publisher:
-		return ErrNotFound
+		return web.ErrNotFound
 	case i.Value.Archived != nil:
 		return ErrArchived
 	case !i.Value.AllowsPublicKeys(o.Dev):
@@ -85,7 +86,7 @@ func (o *Operations) keyOwner(ctx context.Context, in KeyInput) error {
 func (o *Operations) RevokeKey(ctx context.Context, who Actor, id string) (Key, error) {
 	k, err := o.Directory.FindKey(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
-		return Key{}, ErrNotFound
+		return Key{}, web.ErrNotFound
 	}
 	if err != nil {
 		return Key{}, err

@@ -99,7 +99,7 @@ func (o *Operations) apiError(err error) error {
 	var list problem.List
 	switch {
 	case errors.Is(err, integration.ErrNotFound):
-		return ErrNotFound
+		return web.ErrNotFound
 	case errors.Is(err, integration.ErrStale):
 		return errStale("")
 	case errors.Is(err, integration.ErrManaged):

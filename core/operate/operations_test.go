@@ -139,7 +139,7 @@ type row struct {
 	operation Operation
 	may       string // of operator, overseer, admin, developer, viewer: the first letters
 	call      func(w *world, who Actor, s sample) error
-	missing   bool // what the call names is not there, so who may gets ErrNotFound
+	missing   bool // what the call names is not there, so who may gets web.ErrNotFound
 }
 
 // calls has every function of Operations, by its name.
@@ -355,7 +355,7 @@ var calls = map[string]row{
 }
 
 // TestWhoMayDoWhat calls every function as every kind of actor (contract 43). Another publisher's member gets
-// ErrNotFound everywhere, whatever their role.
+// web.ErrNotFound everywhere, whatever their role.
 func TestWhoMayDoWhat(t *testing.T) {
 	actors := []struct {
 		letter string
@@ -369,13 +369,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 				forbidden := (*Forbidden)(nil)
 				may := slices.Contains(strings.Fields(c.may), actor.letter)
 				switch {
-				case may && c.missing && !errors.Is(err, ErrNotFound), may && !c.missing && err != nil:
+				case may && c.missing && !errors.Is(err, web.ErrNotFound), may && !c.missing && err != nil:
 					t.Errorf("%v", err)
-				case !may && actor.letter == "s" && !errors.Is(err, ErrNotFound):
+				case !may && actor.letter == "s" && !errors.Is(err, web.ErrNotFound):
 					t.Errorf("contract 43: another publisher's things exist for a stranger: %v", err)
 				case !may && err == nil:
 					t.Error("contract 43: the role does what it may not")
-				case !may && !errors.As(err, &forbidden) && !errors.Is(err, ErrNotFound):
+				case !may && !errors.As(err, &forbidden) && !errors.Is(err, web.ErrNotFound):
 					t.Errorf("%v, want a refusal", err)
 				case !may && forbidden != nil && forbidden.Operation != c.operation:
 					t.Errorf("the refusal is of %s, want %s", forbidden.Operation, c.operation)
@@ -431,7 +431,7 @@ func TestTheHostsOperations(t *testing.T) {
 				t.Errorf("contract 42: %s by %s: %v", op, who.Name, err)
 			case !let && who.Operator() && (!errors.As(err, &forbidden) || forbidden.Operation != op):
 				t.Errorf("contract 42: %s by %s: %v, want a refusal", op, who.Name, err)
-			case !let && !who.Operator() && !errors.Is(err, ErrNotFound):
+			case !let && !who.Operator() && !errors.Is(err, web.ErrNotFound):
 				t.Errorf("contract 43: %s by %s: %v, want that there is no such thing", op, who.Name, err)
 			}
 		}

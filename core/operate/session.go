@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Session returns a session by its id: the facts in the id, the outcome, the last steps without success, and
@@ -18,7 +19,7 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 		return Session{}, err
 	}
 	if err != nil {
-		return Session{}, ErrNotFound
+		return Session{}, web.ErrNotFound
 	}
 	i, err := o.integration(ctx, who, SessionRead, id.Integration)
 	if err != nil {
@@ -26,7 +27,7 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 	}
 	now := o.Now()
 	if !now.Before(id.Expires().Add(o.Lifecycle.OutcomeLife)) {
-		return Session{}, ErrNotFound
+		return Session{}, web.ErrNotFound
 	}
 	r, _, err := o.Lifecycle.Load(ctx, id)
 	if err != nil {

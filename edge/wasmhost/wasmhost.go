@@ -148,12 +148,16 @@ func (c *Config) guest() ([]byte, error) {
 var epoch = time.Now()
 
 func (c Clock) wall() (sec int64, nsec int32) {
-	now := time.Now
-	if c.Wall != nil {
-		now = c.Wall
-	}
-	t := now()
+	t := c.now()
 	return t.Unix(), int32(t.Nanosecond())
+}
+
+// now returns the wall time, without the monotonic reading that a guest's time lacks.
+func (c Clock) now() time.Time {
+	if c.Wall != nil {
+		return c.Wall().Round(0)
+	}
+	return time.Now().Round(0)
 }
 
 func (c Clock) nano() int64 {

@@ -340,7 +340,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
 		}, "takes the answer that there is no such key for another one"},
 		{"a clock that is off", func(c *wasmhost.Config) {
-			c.Clock.Wall = hasty(2 * time.Second)
+			c.Clock.Wall = moving(-2 * time.Second)
 		}, "its clock is off by -"},
 		{"randomness that is always the same", func(c *wasmhost.Config) { c.Random = zeros{} },
 			"repeats itself"},
@@ -374,9 +374,9 @@ func (sameForAll) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hasty is a clock that moves on by d each time it is read. So the guest's time is no longer right when
-// the host looks.
-func hasty(by time.Duration) func() time.Time {
+// moving is a clock that moves at each read. If it moves backwards, the guest reads a time before that of the
+// host's earlier read.
+func moving(by time.Duration) func() time.Time {
 	var reads atomic.Int64
 	begin := time.Now()
 	return func() time.Time { return begin.Add(time.Duration(reads.Add(1)) * by) }

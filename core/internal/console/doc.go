@@ -11,7 +11,7 @@
 //	console.go     the table of pages, and how a request finds its page
 //	ports.go       what the console needs: Operations and Access
 //	visit.go       one request of one person
-//	reply.go       how pages are sent, and pages instead of errors
+//	response.go    how pages are sent, and pages instead of errors
 //	note.go        what a form did, kept for the page after it
 //	signin.go      sign-in, invitations, links, sign-out
 //	publisher.go   publishers, the overview

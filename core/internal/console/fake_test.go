@@ -213,7 +213,7 @@ func (o *fake) may(who operate.Actor, op operate.Operation, publisher string) er
 	case o.down != nil:
 		return o.down
 	case !who.Operator() && who.Publisher != publisher:
-		return operate.ErrNotFound
+		return web.ErrNotFound
 	case !who.May(op):
 		return operate.RoleForbids(op, who.Role)
 	}
@@ -287,7 +287,7 @@ func (o *fake) Publisher(_ context.Context, who operate.Actor, id string) (opera
 			return p, nil
 		}
 	}
-	return operate.Publisher{}, operate.ErrNotFound
+	return operate.Publisher{}, web.ErrNotFound
 }
 
 func (o *fake) CreatePublisher(_ context.Context, who operate.Actor, in operate.PublisherInput) (
@@ -356,7 +356,7 @@ func (o *fake) Integration(_ context.Context, who operate.Actor, id string) (ope
 			return i, o.may(who, operate.IntegrationRead, i.PublisherID)
 		}
 	}
-	return operate.Integration{}, operate.ErrNotFound
+	return operate.Integration{}, web.ErrNotFound
 }
 
 func (o *fake) CreateIntegration(_ context.Context, who operate.Actor, in operate.IntegrationInput) (
@@ -498,7 +498,7 @@ func (o *fake) RevokeKey(_ context.Context, who operate.Actor, id string) (opera
 			return k, o.does(who, operate.KeyRevoke, k.PublisherID)
 		}
 	}
-	return operate.Key{}, operate.ErrNotFound
+	return operate.Key{}, web.ErrNotFound
 }
 
 func (o *fake) Deliveries(ctx context.Context, who operate.Actor, f operate.DeliveryFilter,
@@ -540,7 +540,7 @@ func (o *fake) Delivery(ctx context.Context, who operate.Actor, integration, pla
 			return e, nil
 		}
 	}
-	return operate.Delivery{}, operate.ErrNotFound
+	return operate.Delivery{}, web.ErrNotFound
 }
 
 func (o *fake) Resend(ctx context.Context, who operate.Actor, integration, place string) (operate.Delivery,
@@ -558,7 +558,7 @@ func (o *fake) Session(_ context.Context, who operate.Actor, id string) (operate
 			return s, o.may(who, operate.SessionRead, s.Publisher)
 		}
 	}
-	return operate.Session{}, operate.ErrNotFound
+	return operate.Session{}, web.ErrNotFound
 }
 
 func (o *fake) Usage(ctx context.Context, who operate.Actor, id, from, to string) ([]usage.Day, error) {
@@ -875,7 +875,7 @@ func (a *access) Sessions(context.Context, string) ([]pages.SignedIn, error) {
 
 func (a *access) EndSession(_ context.Context, _, id string) error {
 	if id != "con_1" {
-		return operate.ErrNotFound
+		return web.ErrNotFound
 	}
 	a.did = append(a.did, "end "+id)
 	return nil

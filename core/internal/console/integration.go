@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
 )
 
 func showIntegrations(v *visit) (view, error) {
@@ -27,7 +28,7 @@ func showIntegrations(v *visit) (view, error) {
 func (v *visit) integration(id string) (operate.Integration, error) {
 	i, err := v.Operations.Integration(v.ctx, v.who(), id)
 	if err == nil && i.PublisherID != v.publisher.ID {
-		return operate.Integration{}, operate.ErrNotFound
+		return operate.Integration{}, web.ErrNotFound
 	}
 	return i, err
 }
@@ -97,7 +98,7 @@ func (v *visit) input(present operate.Integration) (operate.IntegrationInput, er
 		}
 	}
 	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
-		return in, operate.ErrNotFound
+		return in, web.ErrNotFound
 	}
 	return in, nil
 }

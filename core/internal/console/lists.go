@@ -50,7 +50,7 @@ func (v *visit) until(name string) *time.Time {
 func createKey(v *visit) (next, error) {
 	expires := v.until("expires")
 	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
-		return next{}, operate.ErrNotFound
+		return next{}, web.ErrNotFound
 	}
 	in := operate.KeyInput{Publisher: v.publisher.ID, Integration: v.must("integration_id"), Expires: expires}
 	if in.Integration != "" {
@@ -150,7 +150,7 @@ func showSessions(v *visit) (view, error) {
 func (v *visit) sessionOf(id string) (operate.Session, error) {
 	s, err := v.Operations.Session(v.ctx, v.who(), id)
 	if err == nil && s.Publisher != v.publisher.ID {
-		return operate.Session{}, operate.ErrNotFound
+		return operate.Session{}, web.ErrNotFound
 	}
 	return s, err
 }
@@ -158,7 +158,7 @@ func (v *visit) sessionOf(id string) (operate.Session, error) {
 func findSession(v *visit) (next, error) {
 	s, err := v.sessionOf(v.must("session_id"))
 	if err != nil {
-		if errors.Is(err, operate.ErrNotFound) {
+		if errors.Is(err, web.ErrNotFound) {
 			err = &web.Error{
 				Code: web.InvalidRequest,
 				Details: []web.FieldError{{Field: "session_id", Code: "not_found",
@@ -225,7 +225,7 @@ func showUsageCSV(v *visit) (view, error) {
 		return view{}, err
 	}
 	if d.Integration.ID == "" {
-		return view{}, operate.ErrNotFound
+		return view{}, web.ErrNotFound
 	}
 	var out bytes.Buffer
 	if err := usage.WriteCSV(&out, d.Integration.ID, d.Days); err != nil {

@@ -65,7 +65,7 @@ func apiError(err error) error {
 	var rejected *webauthn.Refusal
 	switch {
 	case errors.Is(err, integration.ErrNotFound):
-		return operate.ErrNotFound
+		return web.ErrNotFound
 	case errors.As(err, &rejected):
 		return unauthorized("What your device answered cannot be accepted. Try again, or use another device.")
 	case errors.As(err, &list):

@@ -139,7 +139,7 @@ type Access interface {
 	// Sessions returns the sessions of the member who has the session, the latest first.
 	Sessions(ctx context.Context, cookie string) ([]pages.SignedIn, error)
 
-	// EndSession ends one of them. The error is operate.ErrNotFound if there is no such session.
+	// EndSession ends one of them. The error is web.ErrNotFound if there is no such session.
 	EndSession(ctx context.Context, cookie, id string) error
 }
 

@@ -173,7 +173,7 @@ func endSession(v *visit) (next, error) {
 		return next{}, err
 	}
 	err := v.Access.EndSession(v.ctx, v.cookie, v.form.Get("session"))
-	if errors.Is(err, operate.ErrNotFound) {
+	if errors.Is(err, web.ErrNotFound) {
 		err = &web.Error{Code: web.InvalidRequest, Message: "This session has ended already."}
 	}
 	return next{path: pages.Path("account"), note: done("The session is signed out.")}, err

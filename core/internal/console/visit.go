@@ -56,7 +56,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		}
 	}
 	if v.page == nil {
-		return nil, v.problem(operate.ErrNotFound)
+		return nil, v.problem(web.ErrNotFound)
 	}
 	if v.page.open {
 		return v, nil
@@ -71,7 +71,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		}
 		v.publisher = &p
 	} else if !v.who().Operator() && v.page.op != "" {
-		return nil, v.problem(operate.ErrNotFound) // the service as a whole is not there for a member
+		return nil, v.problem(web.ErrNotFound) // the service as a whole is not there for a member
 	}
 	if v.page.op != "" && !v.who().May(v.page.op) {
 		return nil, v.problem(operate.RoleForbids(v.page.op, v.who().Role))
