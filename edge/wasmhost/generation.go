@@ -227,7 +227,7 @@ func (g *generation) drain() error {
 	select {
 	case <-returned:
 		return nil
-	case <-time.After(grace):
+	case <-time.After(g.engine.cfg.Grace):
 		// The code that it still runs stays in memory, because its owner holds the module.
 		return fmt.Errorf("wasmhost: a guest of module %s does not return; it ends with this process",
 			short(g.module.digest))

@@ -112,7 +112,8 @@ func TestNoEffectBeginsAfterTheCallerIsGone(t *testing.T) {
 			store.KV = memory.New(memory.Config{Now: now})
 			return store
 		},
-		Engine: inGuest(t, shared(t, goodGuest), func(*wasmhost.Config) {}),
+		// Within the grace a guest hears that its caller is gone. A slow machine needs more than a second.
+		Engine: inGuest(t, shared(t, goodGuest), func(c *wasmhost.Config) { c.Grace = patience }),
 	})
 	const requests = 300
 	for n := range requests {

@@ -170,10 +170,6 @@ func (in *instance) countMemory(size uint32) {
 	}
 }
 
-// grace is how long a request may take to answer after its context is done. So it is also the longest
-// time for an export.
-const grace = time.Second
-
 // do makes the instance work on a call. It returns shortly after the end of the call's context at the
 // latest. errNoGuest means that the instance has not begun.
 func (in *instance) do(c *call) ([]byte, error) {
@@ -209,7 +205,7 @@ func (in *instance) do(c *call) ([]byte, error) {
 				in.abandonIfStuck()
 				return nil, errLate
 			}
-			over, late = nil, time.After(grace)
+			over, late = nil, time.After(in.engine.cfg.Grace)
 		case <-late:
 			in.abandonIfStuck()
 			return nil, errLate
@@ -229,7 +225,7 @@ func (in *instance) withdraw(c *call) bool {
 // abandonIfStuck gives up an instance whose export does not return.
 func (in *instance) abandonIfStuck() {
 	since := in.since.Load()
-	if since == 0 || time.Since(epoch)-time.Duration(since) < grace {
+	if since == 0 || time.Since(epoch)-time.Duration(since) < in.engine.cfg.Grace {
 		return
 	}
 	select {

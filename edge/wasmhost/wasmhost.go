@@ -78,6 +78,10 @@ type Config struct {
 	// Negative: no probation.
 	Probation time.Duration
 
+	// Grace is how long a guest may take to respond after its request's context is done. So it is also the
+	// longest time for an export. 0: 1 s.
+	Grace time.Duration
+
 	Observer Observer // nil: none
 
 	// Effect is called before each effect, with the context of its request. The effect is carried out with
@@ -98,6 +102,7 @@ type Clock struct {
 func (c Config) withDefaults() Config {
 	c.Instances = cmp.Or(c.Instances, runtime.GOMAXPROCS(0))
 	c.Probation = cmp.Or(c.Probation, 30*time.Second)
+	c.Grace = cmp.Or(c.Grace, time.Second)
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
