@@ -832,6 +832,18 @@ func TestALinkFromElsewhere(t *testing.T) {
 	}
 }
 
+// Contract 34: another host of the domain can set a cookie whose name begins with Unicode white space.
+func TestCookie_Planted(t *testing.T) {
+	for _, white := range []string{"\u2000", "\u00a0", "\u3000", "\u0085"} {
+		w := newWorld(t)
+		planted := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
+			"Cookie": {white + cookieName + "=operator"}}}
+		if got := w.Show(context.Background(), planted); got.Status != 303 {
+			t.Errorf("contract 34: a cookie with the name %q: %d, want none to count", white+cookieName, got.Status)
+		}
+	}
+}
+
 func TestTheStoreIsDown(t *testing.T) {
 	w := newWorld(t)
 	w.access.down = kv.ErrUnavailable

@@ -135,3 +135,24 @@ func TestFrenchKeepsItsSigns(t *testing.T) {
 		}
 	}
 }
+
+// Wordings that native readers stumbled over.
+func TestMessages_Wording(t *testing.T) {
+	for lang, wordings := range map[string][]string{
+		"en": {"make a passkey", "made a passkey", "picture"},
+		"de": {"ob sie aussehen wie", "nicht genau ein gesicht"},
+		"fr": {"un regard vers la caméra", "exactement un visage"},
+	} {
+		table, err := readMessages(lang)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, text := range table {
+			for _, wording := range wordings {
+				if strings.Contains(strings.ToLower(text), wording) {
+					t.Errorf("contract 10: %s: %q has %q: %s", lang, key, wording, text)
+				}
+			}
+		}
+	}
+}
