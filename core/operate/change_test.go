@@ -384,6 +384,10 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	if got := done(); got != "integration webhook key session method" {
 		t.Errorf("with a method that verifies people: %q", got)
 	}
+	w.Operations.Dev = true // where methods pretend
+	if got := done(); got != "integration webhook key session" {
+		t.Errorf("contract 44: with the same method in development: %q", got)
+	}
 }
 
 func TestThereIsNoOverviewOfNobody(t *testing.T) {

@@ -157,6 +157,15 @@ func TestParseOrigin(t *testing.T) {
 			}
 		}
 	}
+	for typed, says := range map[string]string{
+		"https://bücher.example:8443": "write it as https://xn--bcher-kva.example:8443",
+		"https://*.a.example":         "there are no wildcards",
+		"https://a.example:0":         "a number from 1 to 65535",
+	} {
+		if _, problem := ParseOrigin(typed, false); !strings.Contains(problem, says) {
+			t.Errorf("contract 7, 8: %q: %s, want %s", typed, problem, says)
+		}
+	}
 	list := []string{"https://a.example:443", "nonsense", "http://b.example:80"}
 	if got := Origins(list); !slices.Equal(got, []string{"https://a.example", "nonsense",
 		"http://b.example"}) ||

@@ -32,6 +32,11 @@ func TestTheGuideIsRight(t *testing.T) {
 	if len(shown) < 3 {
 		t.Fatalf("the guide shows %d configurations", len(shown))
 	}
+	for _, block := range shown {
+		if strings.Contains(block, "claim =") && !strings.Contains(block, "scope =") {
+			t.Errorf("contract 36: most providers return a claim only with its scope, and none is in %s", block)
+		}
+	}
 	complete := shown[0]
 	walletKey := newECKey(t)
 	from, to := strings.Index(complete, "[[methods]]"), strings.Index(complete, "[[publishers]]")

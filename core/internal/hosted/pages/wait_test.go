@@ -74,6 +74,25 @@ func TestWalletPage_Device(t *testing.T) {
 	}
 }
 
+// A page that waits has one way to respond and at most three others.
+func TestWaitingPage_WaysOut(t *testing.T) {
+	for _, name := range []string{"box", "box, with its code on a phone", "box, answered", "phone awaited",
+		"phone at it"} {
+		v := views()[name]
+		v.AnotherURL = "/verify?flow=a&method="
+		doc, raw := render(t, v)
+		ways := len(find(doc, "button"))
+		for _, a := range find(doc, "a") {
+			if attr(a, "href") != againURL { // which a browser without script has
+				ways++
+			}
+		}
+		if ways > 4 || strings.Contains(raw, html.EscapeString(v.AnotherURL)) {
+			t.Errorf("contract 34: %s has %d ways out, or leads to another method", name, ways)
+		}
+	}
+}
+
 // A page that waits gives its script and a browser without script the same values.
 func TestWaitingPage_Script(t *testing.T) {
 	all := views()
