@@ -165,6 +165,10 @@ func TestCertificates(t *testing.T) {
 			c.UnknownExtKeyUsage = []asn1.ObjectIdentifier{{1, 3, 130, 2, 0, 0, 1, 2}}
 		}), ""},
 
+		{"contract 39: a signer of another country than its authority's", on(0, func(c *x509.Certificate) {
+			c.Subject.Country = []string{"AA"}
+		}), ""},
+
 		// Keys' ids, where both sides name one.
 		{"a key's id that differs", on(0, authorityKeyID(0x30, 3, 0x80, 1, 1)), "untrusted"},
 		{"no key's id", on(0, authorityKeyID(0x30, 0)), ""},

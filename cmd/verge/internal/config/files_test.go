@@ -1,11 +1,13 @@
 package config
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -113,5 +115,23 @@ func TestWritePrivate(t *testing.T) {
 	}
 	if _, err := ReadPrivate(fs, "/d/f"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("ReadPrivate accepted a secret that others can read: %v", err)
+	}
+}
+
+// TestWithAdvice: the advice fits the cause.
+func TestWithAdvice(t *testing.T) {
+	for _, c := range []struct {
+		rule string
+		err  error
+		want string
+	}{
+		{"a read-only file system", &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EROFS},
+			"mount a volume there"},
+		{"a full disk", &fs.PathError{Op: "write", Path: "/etc/x", Err: syscall.ENOSPC}, "free some space"},
+		{"no permission", &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EACCES}, "own it"},
+	} {
+		if got := WithAdvice(c.err); !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.rule, got, c.want)
+		}
 	}
 }
