@@ -6,12 +6,15 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
@@ -373,5 +376,31 @@ func TestServePortInUse(t *testing.T) {
 		"--listen", "127.0.0.1:0", "--admin-listen", taken.Addr().String()}, p)
 	if code != exitFailed || !strings.Contains(stderr.String(), "listen.admin (--admin-listen)") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// TestServe_SecurityText: the binary serves the contact of its file to those who found a weakness (RFC 9116).
+func TestServe_SecurityText(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "bolt:"+filepath.Join(t.TempDir(), "verge.db"), "https://shop.example.com/hooks", "")
+	config := readText(t, s.config)
+	for contact, status := range map[string]int{"mailto:security@example.com": 200, "": 404} {
+		text := fmt.Sprintf("security_contact = %q\n", contact) + config
+		if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in := s.start()
+		resp, err := http.Get("http://" + in.at.Public + "/.well-known/security.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != status ||
+			status == 200 && !strings.HasPrefix(string(body), "Contact: "+contact+"\nExpires: ") {
+			t.Errorf("contact %q: %d %s, %v", contact, resp.StatusCode, body, err)
+		}
+		in.cmd.Process.Signal(syscall.SIGTERM)
+		wait.For(in.ended)
 	}
 }

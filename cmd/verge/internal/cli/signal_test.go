@@ -233,14 +233,23 @@ func TestHangUps_StoreAway(t *testing.T) {
 			passed <- time.Time{}
 			return passed
 		}
-		onHangUps(hangUps, after, func(first bool) bool {
-			actions += map[bool]string{true: "F", false: "a"}[first]
-			again := len(actions) <= c.fails
-			if !again && !c.stops {
-				close(hangUps)
-			}
-			return again
-		})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			onHangUps(hangUps, after, func(first bool) bool {
+				actions += map[bool]string{true: "F", false: "a"}[first]
+				again := len(actions) <= c.fails
+				if !again && !c.stops {
+					close(hangUps)
+				}
+				return again
+			})
+		}()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: the server waits for nothing", c.rule)
+		}
 		if actions != c.actions || !slices.Equal(pauses, c.pauses) {
 			t.Errorf("%s: %s with pauses %v, want %s with %v", c.rule, actions, pauses, c.actions, c.pauses)
 		}
