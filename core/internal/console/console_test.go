@@ -839,7 +839,8 @@ func TestCookie_Planted(t *testing.T) {
 		planted := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 			"Cookie": {white + cookieName + "=operator"}}}
 		if got := w.Show(context.Background(), planted); got.Status != 303 {
-			t.Errorf("contract 34: a cookie with the name %q: %d, want none to count", white+cookieName, got.Status)
+			t.Errorf("contract 34: a cookie with the name %q: %d, want none to count", white+cookieName,
+				got.Status)
 		}
 	}
 }

@@ -446,7 +446,9 @@ func TestListenRefuses(t *testing.T) {
 		args       []string
 		key        string
 	}{
-		{"no service", "no server to ask", []string{"--forward", "http://localhost:3000/"}, "k"},
+		{"contract 49: verge dev runs in another directory",
+			"there is no /none); change to the directory where",
+			[]string{"--forward", "http://localhost:3000/"}, "k"},
 		{"no key", "no secret key", []string{"--forward", "http://localhost:3000/", "--url",
 			"https://v.example"}, ""},
 		{"no integration", "no integration", []string{"--forward", "http://localhost:3000/", "--url",

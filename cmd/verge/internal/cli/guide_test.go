@@ -34,7 +34,8 @@ func TestTheGuideIsRight(t *testing.T) {
 	}
 	for _, block := range shown {
 		if strings.Contains(block, "claim =") && !strings.Contains(block, "scope =") {
-			t.Errorf("contract 36: most providers return a claim only with its scope, and none is in %s", block)
+			t.Errorf("contract 36: most providers return a claim only with its scope, which is not in %s",
+				block)
 		}
 	}
 	complete := shown[0]
