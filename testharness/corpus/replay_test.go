@@ -1,8 +1,6 @@
-package main
+package corpus
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/verge-id/verge/edge/transcript"
@@ -14,10 +12,6 @@ import (
 // request of the corpus with the same bytes as natively and asks for the same
 // effects, byte for byte.
 func TestEnginesAreTheSame(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.gz")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no corpus: %v", err)
-	}
 	module := kit.Module(t)
 	guest, err := wasmhost.Compile(t.Context(), module,
 		wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
@@ -27,17 +21,9 @@ func TestEnginesAreTheSame(t *testing.T) {
 	t.Cleanup(func() { guest.Close() })
 	engines := []transcript.Engine{{}, {Guest: guest}, {Guest: guest, HostSeals: true}}
 	totals := make([]transcript.Summary, len(engines))
-	for _, path := range files {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			recorded, err := transcript.Read(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+	for _, p := range recordings {
+		t.Run(p.name, func(t *testing.T) {
+			recorded := read(t, p.name)
 			for n, e := range engines {
 				sum, differs, err := recorded.Replay(t.Context(), e)
 				if err != nil {
