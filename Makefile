@@ -11,6 +11,7 @@ RACE   += $(if $(RACE),$(foreach p,engine/wazevo/backend/... engine/wazevo/front
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-all mutants bench build wasm module check generate fuzz clean
@@ -47,8 +48,15 @@ endif
 mutants: ## break the code, one small way at a time, and see that a test notices each
 	$(GO) run ./testharness/mutants
 
-bench: build ## measure beside a bare net/http server, and guests beside the native core, in one run
-	$(GO) run ./testharness/bench -verge $(VERGE) -module dist/verge.wasm
+# BENCH is a pattern of names, as in: make bench BENCH=Endpoint/validate. VERGE_LONG=1 adds a large publisher to
+# the console. benchstat compares two runs: go run $(BENCHSTAT) before.txt after.txt
+BENCH ?= .
+bench: build ## measure next to a bare net/http server, and guests next to the native core, in one run
+	@mkdir -p dist
+	$(GO) test ./testharness/bench -run '^$$' -bench '$(BENCH)' -count 6 -timeout 3h $(if $(VERGE_LONG),,-short) \
+		| tee dist/bench.txt
+	@! grep -q '^FAIL' dist/bench.txt
+	$(GO) run $(BENCHSTAT) dist/bench.txt
 
 # step prints a name, the seconds every 10 s while the command runs, and its output if it fails. The first build
 # takes minutes.

@@ -24,7 +24,7 @@ const suffix = ".jsonl.gz"
 
 var update = flag.Bool("update", false, "write the recordings that differ to testdata")
 
-// stored returns the text of a recording in testdata, or "" if there is none.
+// stored returns the text of a recording in testdata, or "" if -update has to create it.
 func stored(t *testing.T, name string) string {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name+suffix))

@@ -115,7 +115,8 @@ func (s *source) add(path string, text []byte) error {
 	}
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+		if ok && f.Recv == nil && (strings.HasPrefix(f.Name.Name, "Test") ||
+			strings.HasPrefix(f.Name.Name, "Benchmark")) {
 			s.tests = append(s.tests, f.Name.Name)
 		}
 	}

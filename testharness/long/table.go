@@ -209,6 +209,11 @@ var Table = []Entry{
 		Short: "every answer of the tests fits the description",
 	},
 	{
+		Package: "testharness/bench", Test: "BenchmarkConsole",
+		Only:  "the console's pages with 1,000,000 deliveries, which take minutes to create",
+		Short: "10,000 deliveries",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
 		Short: "all on miniredis; all but seven on every engine, and these on one more each " +

@@ -37,8 +37,26 @@ type Postgres struct {
 // args, which come last on its command line, say otherwise.
 func StartPostgres(t testing.TB, args ...string) *Postgres {
 	t.Helper()
+	return startPostgres(t, kit.Scratch, args)
+}
+
+// StartPostgresOnDisk runs a server that writes as PostgreSQL does by default, for measurements.
+func StartPostgresOnDisk(t testing.TB) *Postgres {
+	t.Helper()
+	onDisk := func(name string) (string, func(), error) {
+		dir, err := os.MkdirTemp("", "verge-"+name+"-")
+		return dir, func() { os.RemoveAll(dir) }, err
+	}
+	return startPostgres(t, onDisk, []string{"fsync=on", "shared_buffers=128MB", "min_wal_size=80MB"})
+}
+
+// scratch makes a directory for a server, and returns a function that removes it.
+type scratch func(name string) (dir string, remove func(), err error)
+
+func startPostgres(t testing.TB, in scratch, args []string) *Postgres {
+	t.Helper()
 	postgresProgram(t, "postgres")
-	p := newPostgres(t, args)
+	p := newPostgres(t, in, args)
 	if out, err := exec.Command("cp", "-a", emptyPostgres(t, p.as), p.data()).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -49,7 +67,7 @@ func StartPostgres(t testing.TB, args ...string) *Postgres {
 // Replica runs a server that follows p under the given name.
 func (p *Postgres) Replica(name string, args ...string) *Postgres {
 	p.t.Helper()
-	r := newPostgres(p.t, args)
+	r := newPostgres(p.t, kit.Scratch, args)
 	backup := exec.Command(postgresProgram(p.t, "pg_basebackup"), "-D", r.data(), "-R", "-X", "stream",
 		"-c", "fast", "--no-sync", "-d", p.URL("")+"?application_name="+name)
 	backup.SysProcAttr = &syscall.SysProcAttr{Credential: r.as}
@@ -61,10 +79,10 @@ func (p *Postgres) Replica(name string, args ...string) *Postgres {
 	return r
 }
 
-func newPostgres(t testing.TB, args []string) *Postgres {
+func newPostgres(t testing.TB, in scratch, args []string) *Postgres {
 	t.Helper()
-	// Nobody but the test's own user may enter t.TempDir.
-	dir, remove, err := kit.Scratch("postgres")
+	// Other users may not enter t.TempDir.
+	dir, remove, err := in("postgres")
 	if err != nil {
 		t.Fatal(err)
 	}

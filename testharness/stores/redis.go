@@ -104,6 +104,9 @@ func (r *Redis) signal(s syscall.Signal) {
 	}
 }
 
+// PID is the number of the process, another one after Start.
+func (r *Redis) PID() int { return r.cmd.Process.Pid }
+
 // Addr is host and port.
 func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.Port) }
 

@@ -151,15 +151,6 @@ var shared struct {
 	err    error
 }
 
-// Open is Start where there is no test: the program, the module and the
-// directory are the caller's, and so is Close.
-func Open(program string, module []byte, dir string, o *Options) (*Server, error) {
-	return start(program, module, dir, *o)
-}
-
-// Close ends the process.
-func (s *Server) Close() { s.kill() }
-
 // PID is the number of the process, another one after Restart.
 func (s *Server) PID() int { return s.pid }
 

@@ -1,15 +1,14 @@
-package main
+package bench
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -20,7 +19,6 @@ import (
 // signs, retries nor records.
 type forwarder struct {
 	addr string
-	stop func()
 
 	redis         *goredis.Client // nil: the store is another one
 	client        *http.Client
@@ -30,33 +28,23 @@ type forwarder struct {
 	names         atomic.Int64
 }
 
-// newForwarder serves a forwarder whose events are like the one that the sink
-// got last, and whose answers have as many bytes as size.
-func newForwarder(receiver *sink, server *redisServer, size int) (*forwarder, error) {
+// newForwarder serves a forwarder whose events are like the last one of the sink, and whose responses have as
+// many bytes as size.
+func newForwarder(b *testing.B, receiver *sink, server *redisServer, size int) *forwarder {
 	before, after, err := receiver.around()
 	if err != nil {
-		return nil, err
+		b.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	f := &forwarder{addr: l.Addr().String(), sink: receiver.url, before: before, after: after,
+	f := &forwarder{sink: receiver.url, before: before, after: after,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}},
 		answer: bytes.Repeat([]byte("x"), size)}
+	b.Cleanup(f.client.CloseIdleConnections)
 	if server != nil {
 		f.redis = server.client()
+		b.Cleanup(func() { f.redis.Close() })
 	}
-	s := &http.Server{Handler: f}
-	f.stop = func() {
-		s.Close()
-		f.client.CloseIdleConnections()
-		if f.redis != nil {
-			f.redis.Close()
-		}
-	}
-	go s.Serve(l)
-	return f, nil
+	f.addr = serve(b, f.ServeHTTP)
+	return f
 }
 
 // ServeHTTP answers, and then posts an event of the session that is the body.
@@ -75,31 +63,12 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // drain marks and posts n events, many at a time.
 func (f *forwarder) drain(n int) error {
-	var left, session atomic.Int64
-	left.Store(int64(n))
-	errs := make(chan error, connections)
-	var wg sync.WaitGroup
-	for range connections {
-		wg.Go(func() {
-			for left.Add(-1) >= 0 {
-				err := f.mark(context.Background())
-				if err == nil {
-					err = f.post("backlog" + strconv.FormatInt(session.Add(1), 10))
-				}
-				if err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
+	return parallel(connections, n, func(_, i int) error {
+		if err := f.mark(context.Background()); err != nil {
+			return err
+		}
+		return f.post("backlog" + strconv.Itoa(i))
+	})
 }
 
 func (f *forwarder) mark(ctx context.Context) error {
@@ -119,22 +88,6 @@ func (f *forwarder) post(session string) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent {
 		return fmt.Errorf("the sink answered %s", resp.Status)
-	}
-	return nil
-}
-
-// start has one event posted, as a start has.
-func (f *forwarder) start(session string) error {
-	resp, err := http.Post("http://"+f.addr, "text/plain", stringReader(session))
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the forwarder answered %s", resp.Status)
 	}
 	return nil
 }

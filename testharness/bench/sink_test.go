@@ -1,13 +1,13 @@
-package main
+package bench
 
 import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
@@ -16,8 +16,7 @@ import (
 // sink is a webhook receiver that answers 204 and notes when each session's
 // event arrived.
 type sink struct {
-	url  string
-	stop func()
+	url string
 
 	mu      sync.Mutex
 	arrived map[string]time.Time
@@ -27,16 +26,10 @@ type sink struct {
 	want    int
 }
 
-func newSink() (*sink, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &sink{url: "http://" + l.Addr().String() + "/", arrived: make(map[string]time.Time)}
-	server := &http.Server{Handler: s}
-	s.stop = func() { server.Close() }
-	go server.Serve(l)
-	return s, nil
+func newSink(b *testing.B) *sink {
+	s := &sink{arrived: make(map[string]time.Time)}
+	s.url = "http://" + serve(b, s.ServeHTTP) + "/"
+	return s
 }
 
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,176 @@
+package bench
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/otlp"
+	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/kvadapters/postgres"
+	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// storage opens an empty store that is closed when the benchmark ends.
+type storage func(b *testing.B) kv.KV
+
+func onMemory(*testing.B) kv.KV { return memory.New(memory.Config{}) }
+
+func onBolt(b *testing.B) kv.KV {
+	store, err := bolt.Open(filepath.Join(b.TempDir(), "verge.db"), bolt.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stats := store.Stats()
+		b.ReportMetric(stats.Mean(), "commits/write")
+		b.ReportMetric(float64(stats.Largest), "commits/largest-write")
+		store.Close()
+	})
+	return store
+}
+
+// onPostgres opens a database of a server that writes to the disk by PostgreSQL's defaults.
+func onPostgres(b *testing.B) storage {
+	url := stores.StartPostgresOnDisk(b).URL("verge")
+	return func(b *testing.B) kv.KV {
+		store, err := postgres.Open(b.Context(), url, postgres.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { store.Close() })
+		return store
+	}
+}
+
+// endpoint is a request that is measured.
+type endpoint struct {
+	name     string // with the goal of its ratio, if it has one
+	open     storage
+	sink     string
+	requests func(*service, *testing.B) func(i int) []byte
+	change   func(*testing.B, *edge.Config) // nil: none
+}
+
+func starts(s *service, _ *testing.B) func(int) []byte { return always(s.startRequest()) }
+
+// run measures the endpoint and a floor that writes as many bytes.
+func (e endpoint) run(
+	b *testing.B, floor func(b *testing.B, n int) (addr string), busy func() time.Duration,
+) {
+	b.Run(e.name, func(b *testing.B) {
+		s := newService(b, e.open(b), e.sink, func(c *edge.Config) {
+			if e.change != nil {
+				e.change(b, c)
+			}
+		})
+		requests := e.requests(s, b)
+		sample := requests(b.N)
+		addr := floor(b, len(askOnce(b, s.addr, sample)))
+		compare(b, busy, load(connections, addr, always(sample)), load(connections, s.addr, requests))
+	})
+}
+
+func BenchmarkEndpoint(b *testing.B) {
+	for _, e := range []endpoint{
+		{"start, no webhook, memory/goal=0.60", onMemory, "", starts, nil},
+		{"validate, memory/goal=0.60", onMemory, "", (*service).validations, nil},
+		{"reconcile, memory/goal=0.70", onMemory, "", (*service).reconcile, nil},
+		{"start with webhook, memory", onMemory, noSink, starts, nil},
+		{"start with webhook, 1 % traced", onMemory, noSink, starts, traced},
+		{"start with webhook, bolt", onBolt, noSink, starts, nil},
+		{"validate, bolt", onBolt, "", (*service).validations, nil},
+	} {
+		e.run(b, floor, busy)
+	}
+}
+
+func BenchmarkEndpointPostgres(b *testing.B) {
+	// validate is not measured: preparing as many tokens takes a minute each time.
+	endpoint{"start with webhook, postgres", onPostgres(b), noSink, starts, nil}.run(b, floor, busy)
+}
+
+func BenchmarkEndpointRedis(b *testing.B) {
+	r, aof := startRedis(b), startRedis(b, "--appendonly", "yes", "--appendfsync", "everysec")
+	endpoint{"validate, redis/goal=0.80", r.open, "", (*service).validations, nil}.run(b, r.floor, r.busy)
+	endpoint{"start with webhook, redis", r.open, noSink, starts, nil}.run(b, r.floor, r.busy)
+	endpoint{
+		"validate, redis, everysec",
+		aof.open,
+		"",
+		(*service).validations,
+		nil,
+	}.run(
+		b,
+		aof.floor,
+		aof.busy,
+	)
+}
+
+// traced records 1 % of the requests and sends them to a collector that discards them. The collector runs on
+// the same processors.
+func traced(b *testing.B, c *edge.Config) {
+	addr := serve(b, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // an error means that the exporter has ended
+	})
+	provider, err := otlp.Open(context.Background(), otlp.Config{Endpoint: "http://" + addr, Sample: 0.01})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Tracer = provider
+	c.Store.Close = func() error { return provider.Shutdown(context.Background()) }
+}
+
+// BenchmarkEndpointWasm measures the core in guests and, for a floor, natively. It uses a store in memory,
+// which hides least of the difference.
+func BenchmarkEndpointWasm(b *testing.B) {
+	for _, e := range []endpoint{
+		{"start, wasm/goal=0.50", onMemory, "", starts, nil},
+		{"validate, wasm/goal=0.50", onMemory, "", (*service).validations, nil},
+		{"reconcile, wasm/goal=0.50", onMemory, "", (*service).reconcile, nil},
+	} {
+		b.Run(e.name, func(b *testing.B) {
+			of := func(changes ...func(*edge.Config)) func(n int) error {
+				s := newService(b, e.open(b), e.sink, changes...)
+				return load(connections, s.addr, e.requests(s, b))
+			}
+			compare(b, busy, of(), of(guests(b)))
+		})
+	}
+}
+
+// guests runs the core in guests, with changes of their host's configuration.
+func guests(b *testing.B, changes ...func(*wasmhost.Config)) func(*edge.Config) {
+	b.Helper()
+	module := kit.Module(b)
+	cache := kit.Compiled(b, module)
+	return func(c *edge.Config) {
+		c.Engine = func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
+			packed, err := settings.Pack(at.Core)
+			if err != nil {
+				return nil, err
+			}
+			h := at.Host
+			config := wasmhost.Config{Module: module, Guest: packed, KV: h.KV,
+				Meter: ratelimit.NewLocal(0).
+					Meter(),
+				Fetch: h.Fetch, Sign: h.Sign, Sealer: h.Sealer, Log: h.Log,
+				Tally: h.Tally, Wake: h.Wake, Cache: cache}
+			for _, change := range changes {
+				change(&config)
+			}
+			return wasmhost.New(ctx, config)
+		}
+	}
+}
