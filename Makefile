@@ -77,7 +77,7 @@ wasm: module ## build the core as a WebAssembly module into dist/, and say its s
 module:
 	@mkdir -p dist
 	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" $(shell cat wasm/postlink/gcflags.txt) -o dist/verge.wasm ./wasm/guest)
-	$(call step,'Finishing the module ...',$(GO) run ./cmd/generate/finish dist/verge.wasm)
+	$(call step,'Optimizing the module ...',$(GO) run ./cmd/generate/postlink dist/verge.wasm)
 	@gzip -9 -n -c dist/verge.wasm > cmd/verge/internal/cli/module/verge.wasm.gz
 	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/internal/cli/module/verge.wasm.gz | tr -d ' ')"
 

@@ -90,8 +90,8 @@ func makesAList(t *testing.T, name string, args []string) {
 	t.Helper()
 	kit.Source(t)
 	dir := t.TempDir()
-	binary, document := filepath.Join(dir, "finish"), filepath.Join(dir, "finish.cdx.json")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/generate/finish")
+	binary, document := filepath.Join(dir, "postlink"), filepath.Join(dir, "postlink.cdx.json")
+	build := exec.Command("go", "build", "-o", binary, "../../cmd/generate/postlink")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

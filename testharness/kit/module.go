@@ -18,7 +18,7 @@ import (
 )
 
 // Module returns the core as a WASM guest. It is built from this source by the Go
-// that runs the test, and finished, as make wasm does it.
+// that runs the test, and optimized by postlink, as make module does it.
 func Module(t testing.TB) []byte {
 	t.Helper()
 	return Build(t, "github.com/verge-id/verge/wasm/guest")
@@ -122,7 +122,7 @@ func build(pkg string, more ...string) ([]byte, error) {
 const moduleFile = "guest.wasm"
 
 // buildIDs returns what Go knows a package and all that it imports by, as they are now. It is quick: what go
-// build links from is in the build cache. The finisher is part of the test itself, so its build ID counts,
+// build links from is in the build cache. Package postlink is part of the test itself, so its build ID counts
 // too.
 func buildIDs(pkg string, args []string) (string, error) {
 	guest, err := guestGo(append(append([]string{"list", "-deps", "-export", "-f={{.BuildID}}"}, args...),
@@ -130,9 +130,9 @@ func buildIDs(pkg string, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	finisher, err := exec.Command("go", "list", "-deps", "-export", "-f={{.BuildID}}", "-trimpath",
+	pass, err := exec.Command("go", "list", "-deps", "-export", "-f={{.BuildID}}", "-trimpath",
 		"github.com/verge-id/verge/wasm/postlink").Output()
-	return guest + string(finisher), err
+	return guest + string(pass), err
 }
 
 // guestGo runs the go command for guests and returns what it prints.

@@ -15,8 +15,8 @@ func TestRun(t *testing.T) {
 		args    []string
 		wrong   string
 	}{
-		{"no module is named", "", nil, "usage: finish MODULE"},
-		{"two are", "", []string{file, file}, "usage: finish MODULE"},
+		{"no module is named", "", nil, "usage: postlink MODULE"},
+		{"two are", "", []string{file, file}, "usage: postlink MODULE"},
 		{"it is not there", "", []string{file + "x"}, "no such file"},
 		{"it is something else", "#!/bin/sh\nexit", []string{file},
 			"x.wasm: loopopt: not a WebAssembly module"},

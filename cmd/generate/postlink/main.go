@@ -1,5 +1,5 @@
-// Command finish rewrites the file of a WebAssembly module that `go build` made, see package wasm/postlink.
-// It is a build tool that make wasm runs.
+// Command postlink optimizes the file of a WebAssembly module that `go build` has written. See wasm/postlink.
+// `make module` runs it.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("usage: finish MODULE, the file that is rewritten")
+		return fmt.Errorf("usage: postlink MODULE, the file that is rewritten")
 	}
 	wasm, err := os.ReadFile(args[0])
 	if err != nil {
