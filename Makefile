@@ -14,7 +14,8 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants bench build wasm module check generate fuzz clean
+.PHONY: help run test check-all mutants bench build wasm module check generate fuzz clean \
+	check-build check-vet check-lint check-vulnerabilities check-generated
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,13 +85,25 @@ module:
 check-all: check ## what CI runs: check, then all tests at their full length
 	VERGE_LONG=1 $(MAKE) test
 
-check: ## build for both platforms, vet, lint, known vulnerabilities, generated files
+check: check-build check-vet check-lint check-vulnerabilities check-generated ## build, vet, lint, known vulnerabilities, generated files
+
+# The parts of check, each of which can run alone. make -j check runs them in parallel.
+check-build:
 	$(GO) build ./...
 	GOOS=wasip1 GOARCH=wasm $(GO) build ./core/... ./wasm/...
+
+check-vet:
 	$(GO) vet ./...
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+
+# staticcheck.conf lists the checks.
+check-lint:
 	$(GO) run $(STATICCHECK) ./...
+
+check-vulnerabilities:
 	.ci/vulnerabilities $(GO) run $(GOVULNCHECK) ./...
+
+check-generated:
 	.ci/generated
 
 generate: ## make the generated files again
