@@ -65,3 +65,50 @@ func hasHeading(t *testing.T, path, anchor string) bool {
 	}
 	return false
 }
+
+// Each row of "Find your way" has a link, and the file or folder has the name that the row lists.
+func TestFindYourWay(t *testing.T) {
+	b, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(b), "## Find your way")
+	rows := 0
+	for line := range strings.Lines(section) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "| ") || strings.Contains(line, "| name there |") ||
+			strings.HasPrefix(line, "| folder |") {
+			continue
+		}
+		rows++
+		m := mdLink.FindAllStringSubmatch(line, -1)
+		if len(m) != 1 {
+			t.Errorf("%d links, want 1: %s", len(m), line)
+			continue
+		}
+		cells := strings.Split(line, "|")
+		name := strings.Trim(cells[len(cells)-2], " `")
+		if len(cells) == 5 && name != "" && !contains(t, filepath.Join("..", m[0][1]), name) {
+			t.Errorf("%s does not contain %s: %s", m[0][1], name, line)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("%d rows, want at least 20", rows)
+	}
+}
+
+// contains reports whether a file, or a file of a folder, has the text in its contents or its name.
+func contains(t *testing.T, path, name string) bool {
+	t.Helper()
+	files := []string{path}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		files, _ = filepath.Glob(filepath.Join(path, "*"))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(filepath.Base(file)+"\n"+string(text), name) {
+			return true
+		}
+	}
+	return false
+}
