@@ -153,9 +153,9 @@ func question(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 }
 
 // boxOf returns the box whose address a request has. A handle of no box is the zero one.
-func boxOf(req *web.Request) (handle session.BoxHandle, same bool) {
+func boxOf(req *web.Request) (handle session.PendingHandle, same bool) {
 	text, same := strings.CutSuffix(strings.TrimPrefix(req.Path, api.BoxPath), method.SameDevice)
-	handle, _ = session.ParseBoxHandle(text)
+	handle, _ = session.ParsePendingHandle(text)
 	return handle, same
 }
 

@@ -212,11 +212,8 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if err := l.addOutcome(&tx, s, next, version); err != nil {
 			return session.Record{}, false, err
 		}
-		if r.Box != "" { // it ends with the attempt
-			tx.Deletes = append(tx.Deletes, session.BoxName(r.Box))
-		}
-		if r.Hand != "" { // so does this
-			tx.Deletes = append(tx.Deletes, session.HandName(r.Hand))
+		for _, p := range r.Pending() { // they end with the attempt
+			tx.Deletes = append(tx.Deletes, session.PendingName(p))
 		}
 		if err := l.identify(&tx); err != nil {
 			return session.Record{}, false, err
@@ -422,18 +419,6 @@ func (l *Lifecycle) addEvent(tx *kv.Tx, s Session, r session.Record, now time.Ti
 func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
 	tx.ID, err = kv.NewTxID(l.Random)
 	return err
-}
-
-// replace writes a value in place of the item that was read as version, unless another write came first. It
-// returns the version that it has written. The error may be kv.Conflict.
-func (l *Lifecycle) replace(ctx context.Context, key kv.Key, version string, value []byte,
-	expires token.Time) (string, error) {
-	tx := kv.Tx{Partition: key.Partition, Checks: []kv.Check{{Name: key.Name, Tx: version}},
-		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: expires.Time()}}}
-	if err := l.identify(&tx); err != nil {
-		return "", err
-	}
-	return tx.ID, kv.CommitSurely(ctx, l.KV, tx)
 }
 
 // announce tells the runner when the tasks fall due that tx has scheduled.

@@ -156,13 +156,13 @@ func TestSessionEnded_Line(t *testing.T) {
 }
 
 // A verdict of a phone has the same attributes as one of the computer.
-func TestEndHand_KeepsWhy(t *testing.T) {
+func TestBring_KeepsWhy(t *testing.T) {
 	w := newWorld(t)
 	s, h := w.handed(t)
 	d := method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven, Setting: "trust_anchors",
 		Detail: "issuer", Refusal: &method.Refusal{Reason: "untrusted"}}
-	coretest.Must(t, w.EndHand(ctx, h, d, token.At(s.ID.Expires())))
-	h, err := w.Hand(ctx, h.Handle)
+	coretest.Must(t, w.Bring(ctx, h, d, token.At(s.ID.Expires())))
+	h, err := w.Pending(ctx, h.Pending)
 	coretest.Must(t, err)
 	got := []string{h.Reason, h.Cause, h.Setting, h.Detail}
 	if want := []string{"unproven", "untrusted", "trust_anchors", "issuer"}; !reflect.DeepEqual(got, want) {

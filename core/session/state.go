@@ -74,13 +74,9 @@ type Record struct {
 	// it. Its Method may be passkey.Name. Zero: they may not.
 	Proven verdict.Basis
 
-	// Box is the handle of the attempt's box, the last one that was opened. An answer to another one does not
-	// count. "": none is open.
-	Box string
-
-	// Hand is the handle of the attempt's hand-off to a phone, the last one that was opened. What came of
-	// another one does not count. "": none is open.
-	Hand string
+	// Response is the handle of the attempt's pending response that a program posts, and HandOff that of its
+	// cross-device hand-off: the last ones that were opened. Earlier ones no longer count. "": none is open.
+	Response, HandOff string
 
 	// Steps are the last ones that did not succeed, at most MaxSteps.
 	Steps Steps
@@ -137,7 +133,7 @@ func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Rec
 		return end(Failed, webhook.FailureUnknown)
 	case AttemptFailed:
 		r.Attempts++
-		r.AskedUntil, r.Box, r.Hand = time.Time{}, "", ""
+		r.AskedUntil, r.Response, r.HandOff = time.Time{}, "", ""
 		if r.Attempts >= attempts {
 			return end(Failed, webhook.FailureMaxAttempts)
 		}

@@ -175,7 +175,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		{State: Started},
 		{State: Started, Attempts: 2},
 		{State: Started, AskedUntil: testTime},
-		{State: Started, Box: "b", Hand: "h"},
+		{State: Started, Response: "b", HandOff: "h"},
 		{State: Started, Steps: stepsOf(Step{testTime, "bank", "unavailable", "timeout", "", ""},
 			Step{testTime, "bank", "cancelled", "cancelled", "", ""})},
 		{State: Failed, FailureCode: webhook.FailureUnknown, At: testTime,

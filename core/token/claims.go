@@ -12,9 +12,9 @@ import (
 
 // Text prefixes of the three kinds.
 const (
-	FlowPrefix     = "svc_ft_"
-	ProviderPrefix = "svc_pt_"
-	ResultPrefix   = "svc_rt_"
+	FlowPrefix   = "svc_ft_"
+	StepPrefix   = "svc_pt_"
+	ResultPrefix = "svc_rt_"
 )
 
 // FlowClaims is what redirect_url carries: ids, the way back, and nothing that can be looked up
@@ -81,9 +81,9 @@ func optional(b []byte, has bool) *string {
 	return &s
 }
 
-// ProviderClaims is a step of a method: what the method gets back with the user's next step. A browser
-// carries it in a form or, while it is at another site, in a cookie.
-type ProviderClaims struct {
+// StepClaims are a step of a method: the data that the method receives with the user's next step. A browser
+// carries them in a form or, while it is at another site or waits, in a cookie.
+type StepClaims struct {
 	Session string `json:"sid"`
 	Attempt int    `json:"at,omitempty"` // of the step: how many attempts failed before it
 	State   []byte `json:"st"`
@@ -91,65 +91,81 @@ type ProviderClaims struct {
 
 	// Method is the method's name. "" in tokens of an earlier release: the integration's first.
 	Method string `json:"mt,omitempty"`
-	// Handle is random text that only the browser with this token knows. "" where nothing real is proven.
+	// Handle is random text that only the browser with this token knows. "" if the method proves nothing real.
 	Handle string `json:"hd,omitempty"`
 	// Leave is the address of another site for which the browser leaves, in a cookie. "": it stays.
 	Leave string `json:"go,omitempty"`
-	// Box is the handle of a box for whose answer the browser waits, in a cookie. "": it does not.
-	Box string `json:"bx,omitempty"`
-	// Hand is the handle of a hand-off to a phone for which the browser waits, in a cookie. "": it does not.
-	Hand string `json:"hn,omitempty"`
+
+	Pending // the response for which the browser waits, in a cookie. Zero: it does not wait
 }
 
-// BoxClaims is what the store holds of a box: where somebody answers who is not the browser (contract 34). It
-// belongs to this session, method, attempt and handle.
-type BoxClaims struct {
-	Handle  string `json:"bx"`
+// Waits reports whether the step belongs in a cookie: its browser is at another site, or waits for a pending
+// response.
+func (c StepClaims) Waits() bool { return c.Leave != "" || c.Pending != Pending{} }
+
+// Pending names a pending response: a response to a step that does not arrive through the browser that began
+// it. That browser collects the response. At most one field is set.
+type Pending struct {
+	// Response is the handle of a response that another program, such as a wallet, posts to its response_uri
+	// (contract 34).
+	Response string `json:"bx,omitempty"`
+	// HandOff is the handle of a cross-device hand-off: a phone does the step (contract 40).
+	HandOff string `json:"hn,omitempty"`
+}
+
+// Handle returns the handle, or "" for the zero Pending.
+func (p Pending) Handle() string { return p.Response + p.HandOff }
+
+func (p Pending) purpose() string {
+	if p.HandOff != "" {
+		return handOff
+	}
+	return response
+}
+
+// PendingClaims are the KV item of a pending response. It belongs to this session, method, attempt and handle.
+type PendingClaims struct {
+	Pending
 	Session string `json:"sid"`
 	Method  string `json:"mt"`
 	Attempt int    `json:"at,omitempty"`
-	State   []byte `json:"st"`
-	Issued  Time   `json:"iat"` // when this was written
 
-	// Answered says that the box is closed. The others say by what.
-	Answered bool   `json:"an,omitempty"`
-	Kept     []byte `json:"kp,omitempty"` // what the method keeps of the answer
-	Same     bool   `json:"sd,omitempty"` // it came from the browser's own device
-	Code     string `json:"rc,omitempty"` // the response_code for that device
-	Digest   []byte `json:"dg,omitempty"` // of the whole answer, to know it again if it is repeated
+	State []byte `json:"st,omitzero"` // of the method, for a posted response
 
-	// Basis is the basis of the verdict. Zero in boxes of an earlier release.
-	Basis verdict.Basis `json:"by,omitzero"`
-}
+	// Of a hand-off: the origin of the publisher's callback, the language as given at start, and a number
+	// that both screens show.
+	Site     string `json:"or,omitempty"`
+	Language string `json:"lg,omitempty"`
+	Number   string `json:"no,omitempty"`
 
-// HandClaims is what the store holds of a hand-off: a step that another device does for the browser that
-// began (contract 40). It belongs to this session, method, attempt and handle.
-type HandClaims struct {
-	Handle   string `json:"hn"`
-	Session  string `json:"sid"`
-	Method   string `json:"mt"`
-	Attempt  int    `json:"at,omitempty"`
-	Site     string `json:"or"`           // the origin of the publisher's callback
-	Language string `json:"lg,omitempty"` // as given at start
-	Number   string `json:"no"`           // both screens show it
-	Issued   Time   `json:"iat"`          // when this was written
+	Issued Time `json:"iat"` // when this was written
 
-	// Device names the one device that does the step (session.Proof). "": none has begun.
+	// Posted reports that the response has been posted.
+	Posted bool   `json:"an,omitempty"`
+	Kept   []byte `json:"kp,omitempty"` // the part of the response that the method needs
+	Same   bool   `json:"sd,omitempty"` // the response came from the browser's own device
+	Code   string `json:"rc,omitempty"` // the response_code for that device
+	Digest []byte `json:"dg,omitempty"` // of the whole response, to recognise it if it is repeated
+
+	// Device names the one device that does the step of a hand-off (session.Proof). "": none has begun.
 	Device string `json:"dv,omitempty"`
 
-	// Done says that the step has ended. The others say how.
+	// Done reports that the step of a hand-off has ended.
 	Done    bool   `json:"dn,omitempty"`
 	Verdict int    `json:"vd,omitempty"` // a method.Verdict
 	Reason  string `json:"wy,omitempty"` // a method.Reason
 
-	// Basis is the basis of the verdict. Zero in those of an earlier release.
+	// Basis is the basis of the verdict. Zero in items of an earlier release.
 	Basis verdict.Basis `json:"by,omitzero"`
 
-	// For the log, as method.Decision has them.
+	// For the log, as in method.Decision.
 	Cause   string `json:"cs,omitempty"`
 	Setting string `json:"sg,omitempty"`
 	Detail  string `json:"dt,omitempty"`
 }
+
+// Arrived reports whether the response has arrived.
+func (c PendingClaims) Arrived() bool { return c.Posted || c.Done }
 
 // ResultClaims name a completed session. There is no separate token id, because the session is the
 // identity: all result tokens of a session count as one when one of them is used (contract 17).
@@ -194,34 +210,34 @@ func OpenFlow(s host.Sealer, text string) (claims FlowClaims, until time.Time, e
 	return open[FlowClaims](s, Flow, FlowPrefix, text)
 }
 
-// SealProvider returns the provider token of c.
-func SealProvider(s host.Sealer, c ProviderClaims) (string, error) {
-	return seal(s, Provider, ProviderPrefix, c)
+// SealStep returns the step token of c.
+func SealStep(s host.Sealer, c StepClaims) (string, error) {
+	return seal(s, Step, StepPrefix, c)
 }
 
-// OpenProvider returns the claims of an authentic provider token. The error is one of Sealer.Open's.
-func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
-	c, until, err := open[ProviderClaims](s, Provider, ProviderPrefix, text)
+// OpenStep returns the claims of an authentic step token. The error is one of Sealer.Open's.
+func OpenStep(s host.Sealer, text string) (StepClaims, error) {
+	c, until, err := open[StepClaims](s, Step, StepPrefix, text)
 	if err == nil && !host.Dated(c.Issued.Time(), until) {
-		return ProviderClaims{}, host.ErrNotAuthentic
+		return StepClaims{}, host.ErrNotAuthentic
 	}
 	return c, err
 }
 
-// SealBox returns the store's value of c.
-func SealBox(s host.Sealer, c BoxClaims) ([]byte, error) { return sealBytes(s, Box, c) }
+// SealPending returns the KV value of c.
+func SealPending(s host.Sealer, c PendingClaims) ([]byte, error) { return sealBytes(s, c.purpose(), c) }
 
-// OpenBox returns the claims of an authentic value of the store. The error is one of Sealer.Open's.
-func OpenBox(s host.Sealer, value []byte) (BoxClaims, error) {
-	return openBytes[BoxClaims](s, Box, value)
-}
-
-// SealHand returns the store's value of c.
-func SealHand(s host.Sealer, c HandClaims) ([]byte, error) { return sealBytes(s, Hand, c) }
-
-// OpenHand returns the claims of an authentic value of the store. The error is one of Sealer.Open's.
-func OpenHand(s host.Sealer, value []byte) (HandClaims, error) {
-	return openBytes[HandClaims](s, Hand, value)
+// OpenPending returns the claims of the authentic KV value of p. The error is one of Sealer.Open's. The key of
+// the value must have been in use when the value was written.
+func OpenPending(s host.Sealer, p Pending, value []byte) (c PendingClaims, err error) {
+	b, until, err := s.Open(p.purpose(), value)
+	if err != nil {
+		return c, err
+	}
+	if json.Unmarshal(b, &c) != nil || c.Pending != p || !host.Dated(c.Issued.Time(), until) {
+		return PendingClaims{}, host.ErrNotAuthentic
+	}
+	return c, nil
 }
 
 // SealResult returns the result token of c.
@@ -261,23 +277,6 @@ func sealBytes(s host.Sealer, purpose string, claims any) ([]byte, error) {
 	}
 	return s.Seal(purpose, b)
 }
-
-// openBytes opens a value of the store. Its key must have been in use when the value was written.
-func openBytes[C interface{ issued() time.Time }](
-	s host.Sealer, purpose string, value []byte,
-) (c C, err error) {
-	b, until, err := s.Open(purpose, value)
-	if err != nil {
-		return c, err
-	}
-	if json.Unmarshal(b, &c) != nil || !host.Dated(c.issued(), until) {
-		return *new(C), host.ErrNotAuthentic
-	}
-	return c, nil
-}
-
-func (c BoxClaims) issued() time.Time  { return c.Issued.Time() }
-func (c HandClaims) issued() time.Time { return c.Issued.Time() }
 
 func sealText(s host.Sealer, purpose, prefix string, claims []byte) (string, error) {
 	sealed, err := s.Seal(purpose, claims)

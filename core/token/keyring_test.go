@@ -326,11 +326,11 @@ func TestAReplacedKeyForgesNothingNew(t *testing.T) {
 			if _, err := OpenResult(now, result); err != c.want {
 				t.Errorf("a result token: %v, want %v", err, c.want)
 			}
-			pending, err := SealProvider(leaked, ProviderClaims{Session: "svc_sess_x", Issued: At(c.at)})
+			pending, err := SealStep(leaked, StepClaims{Session: "svc_sess_x", Issued: At(c.at)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := OpenProvider(now, pending); err != c.want {
+			if _, err := OpenStep(now, pending); err != c.want {
 				t.Errorf("a provider token: %v, want %v", err, c.want)
 			}
 		})

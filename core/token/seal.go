@@ -18,7 +18,7 @@ import (
 // Purposes. Each has keys of its own and is bound into what it seals.
 const (
 	Flow      = "flow"           // redirect_url
-	Provider  = "provider"       // what a provider carries through the browser
+	Step      = "provider"       // svc_pt_: a step of a method
 	Result    = "result"         // svc_rt_
 	SessionID = "session-id"     // MAC of svc_sess_
 	TestID    = "test-id"        // MAC of the svc_sess_ of a webhook test, for which there is no session
@@ -26,15 +26,15 @@ const (
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
 	Ceremony  = "ceremony"       // what a form of the console carries while a passkey answers
-	Box       = "box"            // what the store holds of a box
-	Hand      = "hand"           // what the store holds of a hand-off to a phone
+	response  = "box"            // KV items of pending responses that are posted
+	handOff   = "hand"           // KV items of hand-offs to a phone
 	recordMAC = "record"         // MAC of what the store holds
 
 	MethodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
 
-var purposes = []string{Flow, Provider, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
-	MethodSecret, Ceremony, Box, Hand}
+var purposes = []string{Flow, Step, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
+	MethodSecret, Ceremony, response, handOff}
 
 // HKDF labels. A new format version needs new ones.
 const (

@@ -230,18 +230,18 @@ func TestTypedTokens(t *testing.T) {
 		}
 		// The prefix names the kind. The purpose must match as well.
 		body := strings.TrimPrefix(text, FlowPrefix)
-		if _, err := OpenProvider(ring, ProviderPrefix+body); err != host.ErrNotAuthentic {
+		if _, err := OpenStep(ring, StepPrefix+body); err != host.ErrNotAuthentic {
 			t.Errorf("contract 15: a flow token opens as a provider token: %v", err)
 		}
 		if _, err := OpenResult(ring, ResultPrefix+body); err != host.ErrNotAuthentic {
 			t.Errorf("contract 15: a flow token opens as a result token: %v", err)
 		}
 	}
-	text, err := SealProvider(ring, ProviderClaims{Session: "s", State: []byte{0, 255}, Issued: 1})
+	text, err := SealStep(ring, StepClaims{Session: "s", State: []byte{0, 255}, Issued: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenProvider(ring, text)
+	c, err := OpenStep(ring, text)
 	if err != nil || c.Session != "s" || !bytes.Equal(c.State, []byte{0, 255}) || c.Issued != 1 {
 		t.Errorf("provider claims came back as %+v, %v", c, err)
 	}

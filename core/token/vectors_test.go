@@ -227,9 +227,9 @@ func (f *vectorFile) addValid(t *testing.T) {
 		{"flow token whose state and user are given and empty", Flow, FlowPrefix, blank, 0},
 		{
 			"provider token",
-			Provider,
-			ProviderPrefix,
-			ProviderClaims{Session: session, State: []byte{0, 1, 0xff}, Issued: At(completed)},
+			Step,
+			StepPrefix,
+			StepClaims{Session: session, State: []byte{0, 1, 0xff}, Issued: At(completed)},
 			0,
 		},
 		{"result token", Result, ResultPrefix, ResultClaims{Session: session, Completed: At(completed)}, 0},

@@ -27,7 +27,7 @@ const (
 
 // ask has the method decide. The error is Method.Act's, or one of Lifecycle.Claim's. The caller defers
 // giveBack.
-func (v *visit) ask(m method.Opened, r session.Record, s token.ProviderClaims, step method.Step) (
+func (v *visit) ask(m method.Opened, r session.Record, s token.StepClaims, step method.Step) (
 	method.Decision, error) {
 	asking := lifecycle.Asking{Attempt: r.Attempts, Picture: step.File != nil}
 	if s.Handle != "" {

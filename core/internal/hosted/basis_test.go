@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -116,7 +117,7 @@ func (w *postWorld) begins() *asked {
 // answered sends a letter as response.
 func (a *asked) answered(sender string, same bool) {
 	a.t.Helper()
-	handle, _ := session.ParseBoxHandle(a.w.record(a.flow).Box)
+	handle, _ := session.ParsePendingHandle(a.w.record(a.flow).Response)
 	resp, err := a.Answer(ctx,
 		&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle, same)
 	if err != nil || resp.Status != 200 {
@@ -218,7 +219,7 @@ func TestBox_DiscardedForGood(t *testing.T) {
 	w.letters.settings = "b"
 	a.goes(a.wait)
 	w.letters.settings = "a"
-	if page := a.goes(a.wait); hop(t, page) != nil || w.record(a.flow).Box != "" {
+	if page := a.goes(a.wait); hop(t, page) != nil || w.record(a.flow).Response != "" {
 		t.Errorf("contract 34: the box still exists: %s", kind(page))
 	}
 }
@@ -275,7 +276,7 @@ func (a *asked) phone() (p *asked, waits string) {
 	page := a.open("/verify?" + here(a.flow))
 	resp := a.submit(a.flow, page, "hand", "1")
 	waits = resp.Header.Get("Location")
-	handle := a.w.record(a.flow).Hand
+	handle := a.w.record(a.flow).HandOff
 	p = &asked{a.w.browser(a.t), a.w, phonePrefix + handle, ""}
 	asks := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle, Header: web.Header{}},
 		handle)
@@ -296,13 +297,13 @@ func (a *asked) phone() (p *asked, waits string) {
 // brings has the phone bring the verdict of a letter.
 func (p *asked) brings(computer *asked, sender string) {
 	p.t.Helper()
-	handle, _ := session.ParseBoxHandle(p.w.record(computer.flow).Box)
+	handle, _ := session.ParsePendingHandle(p.w.record(computer.flow).Response)
 	_, err := p.Answer(ctx, &web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle,
 		false)
 	coretest.Must(p.t, err)
 	p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + p.w.lastPhone, Query: p.wait,
 		Header: p.header()}, p.w.lastPhone)
-	hand, err := p.Lifecycle.Hand(ctx, p.w.lastPhone)
+	hand, err := p.Lifecycle.Pending(ctx, token.Pending{HandOff: p.w.lastPhone})
 	if err != nil || !hand.Done {
 		p.t.Fatalf("contract 40: the hand-off is %+v, %v", hand, err)
 	}
@@ -323,7 +324,7 @@ func TestHand_ChangedMeanwhile(t *testing.T) {
 			if holds != (r.State == session.Completed) || holds != (hop(t, page) != nil) {
 				t.Fatalf("the session is %+v, the page %s: %s", r, kind(page), page.Body)
 			}
-			if !holds && (r.Terminal() || r.Attempts != 0 || kind(page) != "method" || r.Hand != "") {
+			if !holds && (r.Terminal() || r.Attempts != 0 || kind(page) != "method" || r.HandOff != "") {
 				t.Errorf("the session is %+v, the page %s", r, kind(page))
 			}
 		})
@@ -388,7 +389,7 @@ func TestHand_NoChangedMeanwhile(t *testing.T) {
 				return
 			}
 			if resp := a.submit(a.flow, page, "hand", "1"); resp.Status != 303 ||
-				w.record(a.flow).Hand == "" {
+				w.record(a.flow).HandOff == "" {
 				t.Errorf("contract 40: no other hand-off opens: %d", resp.Status)
 			}
 		})

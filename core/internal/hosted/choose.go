@@ -57,7 +57,7 @@ func (v *visit) methodPage(r session.Record, query url.Values) *web.Response {
 	if !known {
 		m = v.offers[0]
 	}
-	return v.stepPage(r, token.ProviderClaims{Attempt: r.Attempts, Method: m.Name}, "", n)
+	return v.stepPage(r, token.StepClaims{Attempt: r.Attempts, Method: m.Name}, "", n)
 }
 
 // options returns the methods as the page offers them. The one that has just failed to begin is marked.

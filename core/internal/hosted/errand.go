@@ -73,28 +73,28 @@ var errNoErrand = errors.New("hosted: no such errand in this browser")
 
 // errandIn opens the errand of that handle, if the request has its cookie. flow is its flow token, which is
 // not checked yet. The error is errNoErrand or host.ErrKeyAwaited.
-func (h *Hosted) errandIn(req *web.Request, handle string) (s token.ProviderClaims, flow string, err error) {
+func (h *Hosted) errandIn(req *web.Request, handle string) (s token.StepClaims, flow string, err error) {
 	text, flow, ok := strings.Cut(h.errandsOf(req)[handle], ".")
 	if !ok {
 		return s, "", errNoErrand
 	}
-	s, err = token.OpenProvider(h.Sealer, text)
+	s, err = token.OpenStep(h.Sealer, text)
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return s, flow, err
 	}
-	if err != nil || s.Handle != handle || s.Leave == "" && s.Box == "" && s.Hand == "" {
+	if err != nil || s.Handle != handle || !s.Waits() {
 		return s, "", errNoErrand
 	}
 	return s, flow, nil
 }
 
 // openErrand is errandIn for the visit's own request.
-func (v *visit) openErrand(handle string) (token.ProviderClaims, string, error) {
+func (v *visit) openErrand(handle string) (token.StepClaims, string, error) {
 	return v.errandIn(v.req, handle)
 }
 
 // leave sends the browser to another site, by the hop page.
-func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
+func (v *visit) leave(s token.StepClaims, to method.Leave) *web.Response {
 	if len(to.Handle) != handleLength || !weburl.IsLeave(to.URL, v.Dev) {
 		return v.unavailable(errors.New("hosted: " + s.Method + " sends the browser to a bad address"))
 	}
@@ -103,7 +103,7 @@ func (v *visit) leave(s token.ProviderClaims, to method.Leave) *web.Response {
 }
 
 // sendErrand gives the browser the cookie of an errand, and sends it to the errand's page (leaving).
-func (v *visit) sendErrand(s token.ProviderClaims) *web.Response {
+func (v *visit) sendErrand(s token.StepClaims) *web.Response {
 	text, err := v.sealStep(s)
 	if err != nil {
 		return v.unavailable(err)
@@ -191,21 +191,19 @@ func (v *visit) leaving(r session.Record, handle string, code bool) *web.Respons
 		return v.unavailable(err)
 	case err != nil || s.Session != v.session.Text:
 		return v.page(403, pages.View{Kind: pages.Elsewhere, RetryURL: v.url()})
-	case s.Attempt != r.Attempts && (s.Hand == "" || v.brought == ""):
+	case s.Attempt != r.Attempts && (s.HandOff == "" || v.brought == ""):
 		return v.seeOther(v.url())
 	}
 	m, ok := v.offered(s.Method)
 	switch {
-	case !ok && s.Box != "" && s.Attempt == r.Attempts:
+	case !ok && s.Response != "" && s.Attempt == r.Attempts:
 		return v.notOffered(s, r, func(m method.Opened) *web.Response { return v.waiting(m, s, r, code) })
 	case !ok:
 		return v.seeOther(v.url())
 	case s.Attempt != r.Attempts: // as the phone has just brought
 		return v.seeOther(v.failedURL(m, v.brought))
-	case s.Box != "":
+	case s.Leave == "":
 		return v.waiting(m, s, r, code)
-	case s.Hand != "":
-		return v.waitForPhone(m, s, r)
 	}
 	if v.hasLeft(handle) {
 		return v.seeOther(v.methodURL(m))

@@ -154,7 +154,7 @@ func TestAMethodIsToldOfFailedAttempts(t *testing.T) {
 type awaiting struct{ host.Sealer }
 
 func (a awaiting) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
-	if purpose == token.Provider {
+	if purpose == token.Step {
 		return nil, time.Time{}, host.ErrKeyAwaited
 	}
 	return a.Sealer.Open(purpose, sealed)

@@ -46,7 +46,7 @@ func (v *visit) handOff(r session.Record, form url.Values) *web.Response {
 	}
 	site, _ := weburl.Site(string(v.claims.Callback))
 	s.Method, s.State, s.Issued = m.Name, nil, token.At(v.now)
-	s.Hand, err = v.Lifecycle.OpenHand(v.ctx, v.session, token.HandClaims{Method: m.Name, Attempt: s.Attempt,
+	s.Pending, err = v.Lifecycle.OpenHandOff(v.ctx, v.session, token.PendingClaims{Method: m.Name, Attempt: s.Attempt,
 		Site: site, Language: v.claims.Language})
 	switch {
 	case errors.Is(err, lifecycle.ErrAsked):
@@ -59,38 +59,21 @@ func (v *visit) handOff(r session.Record, form url.Values) *web.Response {
 	return v.sendErrand(s)
 }
 
-// waitForPhone returns the page that waits for a phone. If the phone is done, its verdict is applied.
-func (v *visit) waitForPhone(m method.Opened, s token.ProviderClaims, r session.Record) *web.Response {
-	hand, err := v.Lifecycle.Hand(v.ctx, s.Hand)
-	switch {
-	case v.outdated:
-		return v.seeOther(v.againURL(m, shownOutdated))
-	case errors.Is(err, lifecycle.ErrNoHand), err == nil && !isHandOf(hand, s, r), v.isHere(m, r):
-		return v.seeOther(v.methodURL(m)) // another hand-off has replaced it, or none is allowed any longer
-	case err != nil:
-		return v.unavailable(err)
-	case hand.Done && v.acts():
-		return v.decided(m, s, "", hand.Outcome())
-	}
-	view := pages.View{Kind: pages.PhoneWait, Number: hand.Number, Taken: hand.Device != "",
+// waitForPhone returns the page that waits for a phone.
+func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pending) *web.Response {
+	view := pages.View{Kind: pages.PhoneWait, Number: p.Number, Taken: p.Device != "",
 		AgainURL: v.url(errandParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
 	if !view.Taken {
-		view.Code = v.BaseURL + api.PhonePath + hand.Handle
+		view.Code = v.BaseURL + api.PhonePath + p.HandOff
 	}
 	return v.page(200, view)
-}
-
-// isHandOf reports whether a hand-off is the one of an errand, and still the one of its attempt.
-func isHandOf(h lifecycle.Hand, s token.ProviderClaims, r session.Record) bool {
-	return h.Session == s.Session && h.Method == s.Method && h.Attempt == s.Attempt && r.Hand == h.Handle &&
-		h.Attempt == r.Attempts
 }
 
 // settle applies a no that a phone has brought, and returns the record that holds then. A yes belongs to the
 // browser that waits for it. An outdated verdict ends the hand-off (contract 34).
 func (v *visit) settle(r session.Record) (session.Record, error) {
-	hand, err := v.Lifecycle.Hand(v.ctx, r.Hand)
-	if errors.Is(err, lifecycle.ErrNoHand) {
+	hand, err := v.Lifecycle.Pending(v.ctx, token.Pending{HandOff: r.HandOff})
+	if errors.Is(err, lifecycle.ErrNoPending) {
 		return r, nil
 	}
 	if err != nil || r.Terminal() || !hand.Done || hand.Attempt != r.Attempts {
@@ -103,7 +86,7 @@ func (v *visit) settle(r session.Record) (session.Record, error) {
 	if m, ok := v.offered(hand.Method); !ok || !m.Holds(v.told(m, r), d) || v.isHere(m, r) {
 		v.outdated = true
 		v.stepEnded(whyFailed(hand.Method, method.ErrOutdated), method.ErrOutdated)
-		return v.Lifecycle.Discard(v.ctx, v.session, hand.Handle)
+		return v.Lifecycle.Discard(v.ctx, v.session, hand.Pending)
 	}
 	if d.Verdict == method.Approved {
 		return r, nil

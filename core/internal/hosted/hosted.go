@@ -124,7 +124,7 @@ type visit struct {
 
 	// phone is the hand-off of which this is the phone (phone.go), which has no flow token: flow names the
 	// hand-off. Nil: it is the browser that began.
-	phone *lifecycle.Hand
+	phone *lifecycle.Pending
 
 	// brought is why the attempt failed of which the visit has learned from a phone (hand.go).
 	brought method.Reason
@@ -297,7 +297,7 @@ func (v *visit) act(r session.Record, form url.Values, file []byte) *web.Respons
 
 // formStep returns the step of a form and its method, or the page in its place.
 func (v *visit) formStep(r session.Record, form url.Values) (
-	m method.Opened, s token.ProviderClaims, refused *web.Response) {
+	m method.Opened, s token.StepClaims, refused *web.Response) {
 	attempt, ok := attemptOf(form)
 	if !ok {
 		return m, s, v.page(400, pages.View{Kind: pages.Damaged})
@@ -365,7 +365,7 @@ func whatOf(name string, d method.Decision) session.Step {
 
 // decided applies a decision about a step. text is the step as the browser has it, or "" if it has it in a
 // cookie.
-func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
+func (v *visit) decided(m method.Opened, s token.StepClaims, text string,
 	d method.Decision) *web.Response {
 	if len(d.State) > method.MaxState {
 		return v.unavailable(errors.New("hosted: " + m.Name + " gave a state that is too long"))
@@ -373,7 +373,7 @@ func (v *visit) decided(m method.Opened, s token.ProviderClaims, text string,
 	trigger, ends := triggers[d.Verdict]
 	if !ends { // Pending: nothing has happened yet
 		s.State, s.Issued = d.State, token.At(v.now)
-		s.Leave, s.Box, s.Hand = "", "", "" // after a return the browser is back
+		s.Leave, s.Pending = "", token.Pending{} // after a return the browser is back
 		switch {
 		case d.Leave != nil:
 			s.Method = m.Name // a step of the sandbox does not name it
@@ -511,7 +511,7 @@ func (v *visit) record() (session.Record, error) {
 	r, version, err := v.Lifecycle.Load(v.ctx, v.session.ID)
 	v.version = version
 	r = r.As(v.now, v.session.ID.Expires())
-	if err == nil && v.phone == nil && r.Hand != "" && v.acts() {
+	if err == nil && v.phone == nil && r.HandOff != "" && v.acts() {
 		return v.settle(r)
 	}
 	return r, err
@@ -589,7 +589,7 @@ func (v *visit) told(m method.Opened, r session.Record) method.Session {
 func (v *visit) url(params ...string) string {
 	u, next := api.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
 	if v.phone != nil {
-		u, next = api.PhonePath+v.phone.Handle, "?"
+		u, next = api.PhonePath+v.phone.HandOff, "?"
 	}
 	for n := 0; n < len(params); n += 2 {
 		u += next + params[n] + "=" + url.QueryEscape(params[n+1])

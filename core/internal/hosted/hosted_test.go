@@ -577,7 +577,7 @@ func TestAProviderTokenBelongsToOneSession(t *testing.T) {
 		t.Fatalf("pending: %d to %s, %d commits", resp.Status, u, w.commits)
 	}
 	w.provider.decision.Verdict = method.Approved
-	for _, stolen := range []string{pending, "x", flow, token.ProviderPrefix} {
+	for _, stolen := range []string{pending, "x", flow, token.StepPrefix} {
 		if resp := w.post(other, nil, "provider", stolen); resp.Status != 400 || w.provider.acts != 1 {
 			t.Errorf("contract 15: another session's provider token: %d", resp.Status)
 		}

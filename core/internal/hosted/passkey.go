@@ -104,7 +104,7 @@ func (v *visit) offerPasskey(r session.Record, view *pages.View) error {
 	if err != nil {
 		return err
 	}
-	s := token.ProviderClaims{Attempt: r.Attempts, Method: toUse, State: challenge}
+	s := token.StepClaims{Attempt: r.Attempts, Method: toUse, State: challenge}
 	if s.Handle, err = method.NewHandle(v.Random); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 	if err != nil {
 		return err
 	}
-	text, err := v.sealStep(token.ProviderClaims{Method: toEnrol, State: challenge})
+	text, err := v.sealStep(token.StepClaims{Method: toEnrol, State: challenge})
 	if err != nil {
 		return err
 	}
@@ -395,7 +395,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *we
 
 // sealOwn returns a step that belongs to no session.
 func (h *Hosted) sealOwn(to string, state []byte) (string, error) {
-	return token.SealProvider(h.Sealer, token.ProviderClaims{Method: to, State: state,
+	return token.SealStep(h.Sealer, token.StepClaims{Method: to, State: state,
 		Issued: token.At(h.Now())})
 }
 
@@ -428,7 +428,7 @@ func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int)
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
 	}
-	s, err := token.OpenProvider(h.Sealer, form.Get(stepParam))
+	s, err := token.OpenStep(h.Sealer, form.Get(stepParam))
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return h.passkeysFailed(req, err)
 	}
@@ -448,7 +448,7 @@ func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int)
 }
 
 // look shows what is kept of the passkey that has answered.
-func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderClaims,
+func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
 	answer string) *web.Response {
 	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
 	var refusal *webauthn.Refusal

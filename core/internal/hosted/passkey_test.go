@@ -475,7 +475,7 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 }
 
 // answersStep makes a form of a step of the service's own, whose State the device has signed as a challenge.
-func (w *pkWorld) answersStep(flow string, form url.Values, s token.ProviderClaims) url.Values {
+func (w *pkWorld) answersStep(flow string, form url.Values, s token.StepClaims) url.Values {
 	w.t.Helper()
 	claims, _, err := token.OpenFlow(w.Host.Sealer, flow)
 	coretest.Must(w.t, err)
@@ -486,7 +486,7 @@ func (w *pkWorld) answersStep(flow string, form url.Values, s token.ProviderClai
 	coretest.Must(w.t, err)
 	answer, err := w.device.Get(options)
 	coretest.Must(w.t, err)
-	text, err := token.SealProvider(w.Host.Sealer, s)
+	text, err := token.SealStep(w.Host.Sealer, s)
 	coretest.Must(w.t, err)
 	form.Set("provider", text)
 	form.Set("credential", string(answer.JSON()))
@@ -515,16 +515,16 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 			return form
 		}, 400},
 		{"a good answer in the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
-			return w.answersStep(flow, form, token.ProviderClaims{Method: "face",
+			return w.answersStep(flow, form, token.StepClaims{Method: "face",
 				Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 		}, 400},
 		{"a good answer in the step of a new passkey",
 			func(w *pkWorld, flow string, form url.Values) url.Values {
-				return w.answersStep(flow, form, token.ProviderClaims{Method: toEnrol,
+				return w.answersStep(flow, form, token.StepClaims{Method: toEnrol,
 					Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 			}, 400},
 		{"a good answer in a step of no browser", func(w *pkWorld, flow string, form url.Values) url.Values {
-			return w.answersStep(flow, form, token.ProviderClaims{Method: toUse})
+			return w.answersStep(flow, form, token.StepClaims{Method: toUse})
 		}, 400},
 		{"no step", func(_ *pkWorld, _ string, form url.Values) url.Values {
 			form.Del("provider")

@@ -61,16 +61,16 @@ func (h *Hosted) openPhone(ctx context.Context, req *web.Request, handle string)
 // lookAt returns the visit of somebody who has the link of a hand-off that its session still waits for.
 func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*visit, *web.Response) {
 	over := func() (*visit, *web.Response) { return nil, h.plain(410, pages.PhoneOver, req) }
-	parsed, ok := session.ParseBoxHandle(handle)
+	parsed, ok := session.ParsePendingHandle(handle)
 	if !ok || int(parsed.Partition) >= h.Partitions {
 		return over()
 	}
 	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: phonePrefix + handle,
 		lang: languageOf(req)}
-	hand, err := h.Lifecycle.Hand(ctx, handle)
+	hand, err := h.Lifecycle.Pending(ctx, token.Pending{HandOff: handle})
 	v.phone = &hand
-	v.phone.Handle = handle
-	if errors.Is(err, lifecycle.ErrNoHand) {
+	v.phone.HandOff = handle
+	if errors.Is(err, lifecycle.ErrNoPending) {
 		return over()
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 		return nil, v.unavailable(err)
 	}
 	v.findOffers()
-	if r.Terminal() || r.Hand != handle || r.Attempts != hand.Attempt || len(v.offers) == 0 ||
+	if r.Terminal() || r.HandOff != handle || r.Attempts != hand.Attempt || len(v.offers) == 0 ||
 		v.isHere(v.offers[0], r) {
 		return over()
 	}
@@ -110,7 +110,7 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 
 // hasTaken reports whether this is the device that has the hand-off.
 func (v *visit) hasTaken() bool {
-	secret := v.cookiesOf(v.req)[v.phone.Handle]
+	secret := v.cookiesOf(v.req)[v.phone.HandOff]
 	return secret != "" && session.Proof(secret) == v.phone.Device
 }
 
@@ -135,10 +135,10 @@ func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device stri
 	if _, err := base64.RawURLEncoding.DecodeString(device); err != nil || len(device) != handleLength {
 		return v.page(400, pages.View{Kind: pages.Damaged})
 	}
-	_, err := v.Lifecycle.TakeHand(ctx, *v.phone, session.Proof(device), token.At(v.session.ID.Expires()))
+	_, err := v.Lifecycle.Take(ctx, *v.phone, session.Proof(device), token.At(v.session.ID.Expires()))
 	resp := v.seeOther(v.url()) // which says what holds if another device was first
 	switch {
-	case errors.Is(err, lifecycle.ErrHandTaken), errors.Is(err, lifecycle.ErrNoHand):
+	case errors.Is(err, lifecycle.ErrHandTaken), errors.Is(err, lifecycle.ErrNoPending):
 		return resp
 	case err != nil:
 		return v.unavailable(err)
@@ -153,8 +153,8 @@ func (v *visit) bring(d method.Decision) *web.Response {
 	if d.Verdict == method.Cancelled {
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
-	err := v.Lifecycle.EndHand(v.ctx, *v.phone, d, token.At(v.session.ID.Expires()))
-	if err != nil && !errors.Is(err, lifecycle.ErrNoHand) {
+	err := v.Lifecycle.Bring(v.ctx, *v.phone, d, token.At(v.session.ID.Expires()))
+	if err != nil && !errors.Is(err, lifecycle.ErrNoPending) {
 		return v.unavailable(err)
 	}
 	return v.seeOther(v.url())

@@ -67,7 +67,7 @@ func hereWith(req *web.Request, query url.Values) string { return req.Path + "?"
 
 // returned asks the method what it means that a browser has come back, or comes for an answer. If another
 // request asks just now, the browser waits and then loads the address again.
-func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Record, step method.Step,
+func (v *visit) returned(m method.Opened, s token.StepClaims, r session.Record, step method.Step,
 	address string) *web.Response {
 	if step.Kept != nil {
 		if err := v.refresh(); err != nil {
@@ -101,7 +101,7 @@ func (v *visit) returned(m method.Opened, s token.ProviderClaims, r session.Reco
 	if !errors.Is(err, method.ErrOutdated) {
 		return v.seeOther(v.againURL(m, shownTrouble))
 	}
-	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Box); err != nil {
+	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Pending); err != nil {
 		return v.unavailable(err)
 	}
 	return v.seeOther(v.againURL(m, shownOutdated))

@@ -21,13 +21,13 @@ func isBound(m method.Opened) bool { return !m.Of.Sandbox }
 
 // stepPage shows the page of a step. text is the step as the browser has it. If it is "" and the form needs a
 // step, stepPage seals one.
-func (v *visit) stepPage(r session.Record, s token.ProviderClaims, text string,
+func (v *visit) stepPage(r session.Record, s token.StepClaims, text string,
 	n pages.Notice) *web.Response {
 	return v.stepView(r, s, text, n, func(*pages.View, method.View) {})
 }
 
 // stepView is stepPage with something more on the page.
-func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, n pages.Notice,
+func (v *visit) stepView(r session.Record, s token.StepClaims, text string, n pages.Notice,
 	more func(*pages.View, method.View)) *web.Response {
 	m, ok := v.offered(s.Method)
 	if !ok {
@@ -71,7 +71,7 @@ func (v *visit) stepView(r session.Record, s token.ProviderClaims, text string, 
 // the address knows the step, too, and may have sent it to another person. So the form of a real method gets
 // a new handle here, and its proof belongs to this page's browser (contract 34). A step without a handle is
 // the sandbox's.
-func (v *visit) addressed(r session.Record, s token.ProviderClaims, text string,
+func (v *visit) addressed(r session.Record, s token.StepClaims, text string,
 	n pages.Notice) *web.Response {
 	if s.Handle != "" {
 		text = ""
@@ -88,17 +88,17 @@ func (v *visit) newHandle(m method.Opened) (string, error) {
 }
 
 // sealStep returns the text of a step of this session.
-func (v *visit) sealStep(s token.ProviderClaims) (string, error) {
+func (v *visit) sealStep(s token.StepClaims) (string, error) {
 	s.Session = v.session.Text
 	if s.Issued == 0 {
 		s.Issued = token.At(v.now)
 	}
-	return token.SealProvider(v.Sealer, s)
+	return token.SealStep(v.Sealer, s)
 }
 
 // openStep opens the text of a step. The error is one of Sealer.Open's.
-func (v *visit) openStep(text string) (token.ProviderClaims, error) {
-	s, err := token.OpenProvider(v.Sealer, text)
+func (v *visit) openStep(text string) (token.StepClaims, error) {
+	s, err := token.OpenStep(v.Sealer, text)
 	if err == nil && s.Session != v.session.Text {
 		err = host.ErrNotAuthentic
 	}
@@ -106,23 +106,23 @@ func (v *visit) openStep(text string) (token.ProviderClaims, error) {
 }
 
 // stepOf returns the step of a form of that attempt. The error is one of Sealer.Open's.
-func (v *visit) stepOf(form url.Values, attempt int) (token.ProviderClaims, error) {
+func (v *visit) stepOf(form url.Values, attempt int) (token.StepClaims, error) {
 	if text := form.Get(stepParam); text != "" {
 		s, err := v.openStep(text)
 		// It belongs in a cookie, where only its errand uses it.
-		if err == nil && (s.Leave != "" || s.Box != "" || s.Hand != "") {
+		if err == nil && s.Waits() {
 			err = host.ErrNotAuthentic
 		}
 		return s, err
 	}
 	if len(v.offers) > 1 || isBound(v.offers[0]) {
-		return token.ProviderClaims{}, host.ErrNotAuthentic
+		return token.StepClaims{}, host.ErrNotAuthentic
 	}
-	return token.ProviderClaims{Attempt: attempt}, nil
+	return token.StepClaims{Attempt: attempt}, nil
 }
 
 // goOn answers a step that has not decided. It sends the browser to the page of the next step.
-func (v *visit) goOn(s token.ProviderClaims) *web.Response {
+func (v *visit) goOn(s token.StepClaims) *web.Response {
 	text, err := v.sealStep(s)
 	if err != nil {
 		return v.unavailable(err)

@@ -53,8 +53,8 @@ func TestHead_CollectsNothing(t *testing.T) {
 			if resp := a.head(waits); resp.Status != 200 {
 				t.Errorf("HEAD: %d", resp.Status)
 			}
-			if after := a.w.record(a.flow); after.State != before.State || after.Box != before.Box ||
-				after.Hand != before.Hand {
+			if after := a.w.record(a.flow); after.State != before.State || after.Response != before.Response ||
+				after.HandOff != before.HandOff {
 				t.Fatalf("HEAD changes the session from %+v to %+v", before, after)
 			}
 			a.goes(waits)
@@ -116,7 +116,7 @@ func TestBox_MethodNoLongerOffered(t *testing.T) {
 		w.asks(func(i *integration.Integration) { i.Method, i.Methods = "scripted", nil })
 		page := a.goes(a.wait)
 		if !strings.Contains(string(page.Body), "Please do this step again") ||
-			!strings.Contains(w.Logged.String(), "reason=outdated") || w.record(a.flow).Box != "" {
+			!strings.Contains(w.Logged.String(), "reason=outdated") || w.record(a.flow).Response != "" {
 			t.Errorf("contract 34: the page is %s\n%s", page.Body, w.Logged.String())
 		}
 		w.asks(func(*integration.Integration) {})

@@ -12,21 +12,21 @@ import (
 )
 
 // handed is a session with an open hand-off.
-func (w *world) handed(t *testing.T) (Session, Hand) {
+func (w *world) handed(t *testing.T) (Session, Pending) {
 	t.Helper()
 	s := w.session(t, withWebhook)
 	return s, w.hand(t, s)
 }
 
-func (w *world) hand(t *testing.T, s Session) Hand {
+func (w *world) hand(t *testing.T, s Session) Pending {
 	t.Helper()
-	handle, err := w.OpenHand(ctx, s, token.HandClaims{Method: "camera", Site: "https://shop.example"})
+	opened, err := w.OpenHandOff(ctx, s, token.PendingClaims{Method: "camera", Site: "https://shop.example"})
 	coretest.Must(t, err)
-	h, err := w.Hand(ctx, handle)
+	h, err := w.Pending(ctx, opened)
 	coretest.Must(t, err)
-	if h.Handle != handle || h.Session != s.Text || h.Method != "camera" || len(h.Number) != 2 ||
-		h.Device != "" || h.Done || w.record(t, s).Hand != handle {
-		t.Fatalf("contract 40: the hand-off is %+v", h.HandClaims)
+	if h.Pending != opened || h.Session != s.Text || h.Method != "camera" || len(h.Number) != 2 ||
+		h.Device != "" || h.Done || w.record(t, s).HandOff != opened.HandOff {
+		t.Fatalf("contract 40: the hand-off is %+v", h.PendingClaims)
 	}
 	return h
 }
@@ -34,84 +34,85 @@ func (w *world) hand(t *testing.T, s Session) Hand {
 var approved, failed = method.Decision{Verdict: method.Approved},
 	method.Decision{Verdict: method.AttemptFailed, Reason: method.Below}
 
-func TestOneDeviceHasAHandOff(t *testing.T) {
+func TestHandOff_OneDevice(t *testing.T) {
 	w := newWorld(t)
 	s, open := w.handed(t)
 	expires := token.At(s.ID.Expires())
-	taken, err := w.TakeHand(ctx, open, "one", expires)
+	taken, err := w.Take(ctx, open, "one", expires)
 	if err != nil || taken.Device != "one" {
-		t.Fatalf("contract 40: %+v, %v", taken.HandClaims, err)
+		t.Fatalf("contract 40: %+v, %v", taken.PendingClaims, err)
 	}
-	for _, read := range []Hand{open, taken} { // before and after the first one
-		if again, err := w.TakeHand(ctx, read, "one", expires); err != nil || again.Device != "one" {
+	for _, read := range []Pending{open, taken} { // before and after the first one
+		if again, err := w.Take(ctx, read, "one", expires); err != nil || again.Device != "one" {
 			t.Errorf("contract 40: the same device once more: %v", err)
 		}
-		if now, err := w.TakeHand(ctx, read, "other", expires); !errors.Is(err, ErrHandTaken) ||
+		if now, err := w.Take(ctx, read, "other", expires); !errors.Is(err, ErrHandTaken) ||
 			now.Device != "one" {
 			t.Errorf("contract 40: another device: %v", err)
 		}
 	}
-	coretest.Must(t, w.EndHand(ctx, taken, approved, expires))
-	coretest.Must(t, w.EndHand(ctx, taken, failed, expires)) // read before the first verdict
-	h, err := w.Hand(ctx, open.Handle)
+	coretest.Must(t, w.Bring(ctx, taken, approved, expires))
+	coretest.Must(t, w.Bring(ctx, taken, failed, expires)) // read before the first verdict
+	h, err := w.Pending(ctx, open.Pending)
 	if err != nil || !h.Done || h.Outcome().Verdict != method.Approved || h.Reason != "" {
-		t.Errorf("contract 40: the first verdict stands: %+v, %v", h.HandClaims, err)
+		t.Errorf("contract 40: the first verdict stands: %+v, %v", h.PendingClaims, err)
 	}
 }
 
-func TestAHandOffEnds(t *testing.T) {
+func TestHandOff_EndsWithAttempt(t *testing.T) {
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed, session.Rejected} {
 		w := newWorld(t)
 		s, h := w.handed(t)
 		_, err := w.Fire(ctx, s, Step{Trigger: trigger})
 		coretest.Must(t, err)
-		if _, err := w.Hand(ctx, h.Handle); !errors.Is(err, ErrNoHand) {
+		if _, err := w.Pending(ctx, h.Pending); !errors.Is(err, ErrNoPending) {
 			t.Errorf("contract 40: after %s the hand-off is there: %v", trigger, err)
 		}
-		if err := w.EndHand(ctx, h, approved, token.At(s.ID.Expires())); !errors.Is(err, ErrNoHand) {
+		if err := w.Bring(ctx, h, approved, token.At(s.ID.Expires())); !errors.Is(err, ErrNoPending) {
 			t.Errorf("contract 40: after %s a verdict finds %v", trigger, err)
 		}
-		if _, err := w.OpenHand(ctx, s, token.HandClaims{}); !errors.Is(err, ErrMovedOn) {
+		if _, err := w.OpenHandOff(ctx, s, token.PendingClaims{}); !errors.Is(err, ErrMovedOn) {
 			t.Errorf("contract 40: after %s another one opens: %v", trigger, err)
 		}
 	}
 	w := newWorld(t)
 	s, before := w.handed(t)
 	after := w.hand(t, s)
-	if _, err := w.Hand(ctx, before.Handle); !errors.Is(err, ErrNoHand) {
+	if _, err := w.Pending(ctx, before.Pending); !errors.Is(err, ErrNoPending) {
 		t.Errorf("contract 40: a hand-off outlives the next one: %v", err)
 	}
-	if _, err := w.TakeHand(ctx, before, "one", token.At(s.ID.Expires())); !errors.Is(err, ErrNoHand) {
+	if _, err := w.Take(ctx, before, "one", token.At(s.ID.Expires())); !errors.Is(err, ErrNoPending) {
 		t.Errorf("contract 40: a device takes one that was replaced: %v", err)
 	}
 	w.Clock.Advance(session.Life)
-	if _, err := w.Hand(ctx, after.Handle); !errors.Is(err, ErrNoHand) {
+	if _, err := w.Pending(ctx, after.Pending); !errors.Is(err, ErrNoPending) {
 		t.Errorf("contract 40: a hand-off outlives its session: %v", err)
 	}
 }
 
-// While somebody asks, and while a no waits to be counted, no other hand-off opens. A yes may be given up.
-func TestNoHandOffOpensWhileSomebodyAsks(t *testing.T) {
+// During a request of the attempt, and until a rejection has counted, no other hand-off opens. An approval may
+// be lost.
+func TestOpenHandOff_WhileAsked(t *testing.T) {
 	w := newWorld(t)
 	s, h := w.handed(t)
 	expires := token.At(s.ID.Expires())
 	claim, err := w.Claim(ctx, s, Asking{}, time.Minute)
 	coretest.Must(t, err)
-	if _, err := w.OpenHand(ctx, s, token.HandClaims{}); !errors.Is(err, ErrAsked) {
+	if _, err := w.OpenHandOff(ctx, s, token.PendingClaims{}); !errors.Is(err, ErrAsked) {
 		t.Errorf("contract 40: while somebody asks: %v", err)
 	}
-	coretest.Must(t, w.EndHand(ctx, h, failed, expires))
+	coretest.Must(t, w.Bring(ctx, h, failed, expires))
 	coretest.Must(t, w.GiveBack(ctx, s, claim))
-	if _, err := w.OpenHand(ctx, s, token.HandClaims{}); !errors.Is(err, ErrAsked) {
+	if _, err := w.OpenHandOff(ctx, s, token.PendingClaims{}); !errors.Is(err, ErrAsked) {
 		t.Errorf("contract 40: while a no waits: %v", err)
 	}
 	w = newWorld(t)
 	s, h = w.handed(t)
-	coretest.Must(t, w.EndHand(ctx, h, approved, token.At(s.ID.Expires())))
+	coretest.Must(t, w.Bring(ctx, h, approved, token.At(s.ID.Expires())))
 	w.hand(t, s)
 }
 
-func TestNumbersHaveTwoDigits(t *testing.T) {
+func TestNewNumber_TwoDigits(t *testing.T) {
 	w := newWorld(t)
 	seen := map[string]bool{}
 	for range 2000 {

@@ -44,7 +44,7 @@ const (
 func (h *Hosted) boxAddress(handle string) string { return h.BaseURL + api.BoxPath + handle }
 
 // openBox opens a box for a step, and sends the browser to the page that waits.
-func (v *visit) openBox(m method.Opened, s token.ProviderClaims) *web.Response {
+func (v *visit) openBox(m method.Opened, s token.StepClaims) *web.Response {
 	if !m.Answers() {
 		return v.unavailable(errors.New("hosted: " + m.Name + " opens a box and takes no answers"))
 	}
@@ -52,7 +52,8 @@ func (v *visit) openBox(m method.Opened, s token.ProviderClaims) *web.Response {
 	if s.Handle, err = method.NewHandle(v.Random); err != nil {
 		return v.unavailable(err)
 	}
-	s.Box, err = v.Lifecycle.OpenBox(v.ctx, v.session, m.Name, s.Attempt, s.State)
+	s.Pending, err = v.Lifecycle.OpenResponse(v.ctx, v.session, token.PendingClaims{Method: m.Name,
+		Attempt: s.Attempt, State: s.State})
 	switch {
 	case errors.Is(err, lifecycle.ErrMovedOn):
 		return v.seeOther(v.url())
@@ -62,29 +63,57 @@ func (v *visit) openBox(m method.Opened, s token.ProviderClaims) *web.Response {
 	return v.sendErrand(s)
 }
 
-// waiting returns the page that waits for an answer. If the answer is there, the method decides.
-// code says that a phone shows the code, too.
-func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Record, code bool) *web.Response {
-	withCode := v.url(errandParam, s.Handle, shownParam, shownCode)
+// waiting returns the page of a browser that waits for a pending response, or collects the response if it has
+// arrived. code says that a phone shows the code of the page, too.
+func (v *visit) waiting(m method.Opened, s token.StepClaims, r session.Record, code bool) *web.Response {
 	again := v.url(errandParam, s.Handle)
 	if code {
-		again = withCode
+		again = v.codeURL(s)
 	}
-	b, err := v.Lifecycle.Box(v.ctx, s.Box)
+	p, err := v.Lifecycle.Pending(v.ctx, s.Pending)
 	switch {
-	case errors.Is(err, lifecycle.ErrNoBox), err == nil && !isBoxOf(b, s, r):
-		return v.seeOther(v.methodURL(m)) // another box has replaced it
+	case s.HandOff != "" && v.outdated:
+		return v.seeOther(v.againURL(m, shownOutdated))
+	case errors.Is(err, lifecycle.ErrNoPending), err == nil && !isOf(p, s, r),
+		s.HandOff != "" && v.isHere(m, r):
+		return v.seeOther(v.methodURL(m)) // another one has replaced it, or none is allowed any longer
 	case err != nil:
 		return v.unavailable(err)
-	case b.Answered && !b.Same && v.acts():
-		return v.returned(m, s, r, keptStep(b, s, url.Values{}, false), again)
+	case p.Arrived() && !p.Same && v.acts():
+		return v.collect(m, s, r, p, url.Values{}, again)
+	case s.HandOff != "":
+		return v.waitForPhone(m, s, p)
 	}
-	v.box = v.boxAddress(s.Box)
-	s.Box = "" // the page's forms do not wait
+	return v.waitForResponse(m, s, r, p, code, again)
+}
+
+// collect applies a pending response that has arrived. A phone has brought a verdict. A posted response is a
+// step, on which the method decides. form is the query of a browser that came back from a program on the same
+// device. address is the request's own.
+func (v *visit) collect(m method.Opened, s token.StepClaims, r session.Record, p lifecycle.Pending,
+	form url.Values, address string) *web.Response {
+	if p.Done {
+		return v.decided(m, s, "", p.Outcome())
+	}
+	step := method.Step{Form: form, Back: p.Same, State: s.State, Basis: p.Basis,
+		Kept: append([]byte{}, p.Kept...)} // not nil, even if it is empty: there is a response
+	return v.returned(m, s, r, step, address)
+}
+
+// codeURL is the address of a page that waits, with its code shown on a phone, too.
+func (v *visit) codeURL(s token.StepClaims) string {
+	return v.url(errandParam, s.Handle, shownParam, shownCode)
+}
+
+// waitForResponse returns the page that waits for a posted response.
+func (v *visit) waitForResponse(m method.Opened, s token.StepClaims, r session.Record, p lifecycle.Pending,
+	code bool, again string) *web.Response {
+	withCode := v.codeURL(s)
+	v.box = v.boxAddress(s.Response)
+	s.Pending = token.Pending{} // the page's forms do not wait
 	return v.stepView(r, s, "", pages.Notice{}, func(view *pages.View, shows method.View) {
-		poll := max(cmp.Or(shows.Poll, usualPoll), leastPoll)
-		view.AgainURL, view.AgainAfter = again, poll
-		if b.Answered {
+		view.AgainURL, view.AgainAfter = again, max(cmp.Or(shows.Poll, usualPoll), leastPoll)
+		if p.Posted {
 			view.Answered, view.RetryURL, view.Choices = true, v.url(), nil
 			return
 		}
@@ -100,7 +129,7 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 // notOffered ends a pending response whose method the integration no longer offers (contract 34). The cache
 // may be older than the box, so the integration is read again; if it offers the method, the response is
 // collected.
-func (v *visit) notOffered(s token.ProviderClaims, r session.Record,
+func (v *visit) notOffered(s token.StepClaims, r session.Record,
 	collect func(method.Opened) *web.Response) *web.Response {
 	if err := v.refresh(); err != nil {
 		return v.unavailable(err)
@@ -108,31 +137,24 @@ func (v *visit) notOffered(s token.ProviderClaims, r session.Record,
 	if m, ok := v.offered(s.Method); ok {
 		return collect(m)
 	}
-	b, err := v.Lifecycle.Box(v.ctx, s.Box)
+	p, err := v.Lifecycle.Pending(v.ctx, s.Pending)
 	switch {
-	case errors.Is(err, lifecycle.ErrNoBox), err == nil && !isBoxOf(b, s, r), !v.acts():
+	case errors.Is(err, lifecycle.ErrNoPending), err == nil && !isOf(p, s, r), !v.acts():
 		return v.seeOther(v.url())
 	case err != nil:
 		return v.unavailable(err)
 	}
 	v.stepEnded(whyFailed(s.Method, method.ErrOutdated), method.ErrOutdated)
-	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Box); err != nil {
+	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Pending); err != nil {
 		return v.unavailable(err)
 	}
 	return v.seeOther(v.url(shownParam, shownOutdated))
 }
 
-// keptStep returns the step of a browser that comes for the answer to a box. Kept is not nil, even if it is
-// empty: there is an answer.
-func keptStep(b lifecycle.Box, s token.ProviderClaims, form url.Values, back bool) method.Step {
-	return method.Step{Form: form, Back: back, State: s.State, Basis: b.Basis,
-		Kept: append([]byte{}, b.Kept...)}
-}
-
-// isBoxOf reports whether a box is the one of an errand, and still the one of its attempt.
-func isBoxOf(b lifecycle.Box, s token.ProviderClaims, r session.Record) bool {
-	return b.Session == s.Session && b.Method == s.Method && b.Attempt == s.Attempt && r.Box == b.Handle &&
-		b.Attempt == r.Attempts
+// isOf reports whether a pending response is the one of a browser's step, and still the one of its attempt.
+func isOf(p lifecycle.Pending, s token.StepClaims, r session.Record) bool {
+	return p.Session == s.Session && p.Method == s.Method && p.Attempt == s.Attempt && r.Awaits(p.Pending) &&
+		p.Attempt == r.Attempts
 }
 
 // methodURL is the address of a method's page.
@@ -158,7 +180,7 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		if errors.Is(err, host.ErrKeyAwaited) {
 			return h.awaited(req, flow)
 		}
-		if err != nil || s.Method != name || s.Box == "" {
+		if err != nil || s.Method != name || s.Response == "" {
 			continue
 		}
 		v, refused := h.open(ctx, req, flow)
@@ -175,16 +197,16 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		if err != nil {
 			return v.unavailable(err)
 		}
-		b, err := v.Lifecycle.Box(ctx, s.Box)
+		p, err := v.Lifecycle.Pending(ctx, s.Pending)
 		m, offered := v.offered(name)
 		switch {
-		case errors.Is(err, lifecycle.ErrNoBox), r.Terminal(), err == nil && !isBoxOf(b, s, r):
+		case errors.Is(err, lifecycle.ErrNoPending), r.Terminal(), err == nil && !isOf(p, s, r):
 			over = v
 		case err != nil:
 			return v.unavailable(err)
-		case b.Returns(code):
+		case p.Returns(code):
 			collect := func(m method.Opened) *web.Response {
-				return v.returned(m, s, r, keptStep(b, s, query, true), hereWith(req, query))
+				return v.collect(m, s, r, p, query, hereWith(req, query))
 			}
 			if !offered {
 				return v.notOffered(s, r, collect)
@@ -227,42 +249,42 @@ type taken struct {
 // Answer answers POST on the address of a box, always in JSON and never by a redirect. same says that it
 // was posted to the address for the browser's own device. Whoever posts is not the browser, so nothing of a
 // browser's headers matters.
-func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.BoxHandle, same bool) (
+func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	if len(req.Body) > method.MaxCall {
 		return nil, errLarge
 	}
-	b, s, m, err := h.asked(ctx, handle)
+	p, s, m, err := h.asked(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
-	answer := lifecycle.Answer{Same: same, Raw: req.Body}
-	if b.Answered && !b.IsAnswer(answer) {
+	answer := lifecycle.Response{Same: same, Raw: req.Body}
+	if p.Posted && !p.Is(answer) {
 		return nil, errOver
 	}
-	if !b.Answered {
-		if b, err = h.close(ctx, req, s, m, b, answer); err != nil {
+	if !p.Posted {
+		if p, err = h.close(ctx, req, s, m, p, answer); err != nil {
 			return nil, err
 		}
 	}
 	if !same {
 		return web.JSON(200, taken{}), nil
 	}
-	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
+	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
 }
 
 // Question answers GET on the address of a box: it serves what is asked there, for as long as an answer is
 // taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose
 // first request fails asks again. Each answer of it is still taken once.
-func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bool) (*web.Response, error) {
-	b, s, m, err := h.asked(ctx, handle)
+func (h *Hosted) Question(ctx context.Context, handle session.PendingHandle, same bool) (*web.Response, error) {
+	p, s, m, err := h.asked(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
-	if b.Answered {
+	if p.Posted {
 		return nil, errOver
 	}
-	q, err := m.Request(ctx, h.tellBox(s, m, b), b.State, same)
+	q, err := m.Request(ctx, h.tellBox(s, m, p), p.State, same)
 	if errors.Is(err, method.ErrStep) {
 		return nil, errNoBox
 	}
@@ -278,32 +300,32 @@ func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bo
 }
 
 // tellBox is what a method is told of the session of a box.
-func (h *Hosted) tellBox(s lifecycle.Session, m method.Opened, b lifecycle.Box) method.Session {
-	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
-	told.Box = h.boxAddress(b.Handle)
+func (h *Hosted) tellBox(s lifecycle.Session, m method.Opened, p lifecycle.Pending) method.Session {
+	told := s.ForMethod(m.Name, "", p.Attempt, h.BaseURL+api.ReturnPath+m.Name)
+	told.Box = h.boxAddress(p.Response)
 	return told
 }
 
 // asked returns the box of a handle whose method still waits for it, with its session and the method.
-func (h *Hosted) asked(ctx context.Context, handle session.BoxHandle) (
-	b lifecycle.Box, s lifecycle.Session, m method.Opened, err error) {
+func (h *Hosted) asked(ctx context.Context, handle session.PendingHandle) (
+	p lifecycle.Pending, s lifecycle.Session, m method.Opened, err error) {
 	if int(handle.Partition) >= h.Partitions {
-		return b, s, m, errNoBox
+		return p, s, m, errNoBox
 	}
-	b, err = h.Lifecycle.Box(ctx, handle.String())
-	if errors.Is(err, lifecycle.ErrNoBox) {
+	p, err = h.Lifecycle.Pending(ctx, token.Pending{Response: handle.String()})
+	if errors.Is(err, lifecycle.ErrNoPending) {
 		err = errNoBox
 	}
 	if err == nil {
-		s, m, err = h.asks(ctx, b)
+		s, m, err = h.asks(ctx, p)
 	}
-	return b, s, m, err
+	return p, s, m, err
 }
 
 // asks returns the session of a box that its method still waits for, and the method.
-func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
+func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 	s lifecycle.Session, m method.Opened, err error) {
-	id, err := session.ParseID(h.Sealer, b.Session)
+	id, err := session.ParseID(h.Sealer, p.Session)
 	if err != nil {
 		return s, m, err
 	}
@@ -314,19 +336,19 @@ func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
 	if err != nil {
 		return s, m, err
 	}
-	s = lifecycle.Session{ID: id, Text: b.Session, Integration: i}
+	s = lifecycle.Session{ID: id, Text: p.Session, Integration: i}
 	h.tell(ctx, s)
 	r, _, err := h.Lifecycle.Load(ctx, id)
 	if err != nil {
 		return s, m, err
 	}
-	m, ok := h.Methods[b.Method]
+	m, ok := h.Methods[p.Method]
 	r = r.As(h.Now(), id.Expires())
 	if r.Terminal() {
 		h.countLate()
 	}
-	if r.Terminal() || r.Attempts != b.Attempt || r.Box != b.Handle || !ok ||
-		!slices.Contains(i.Offers(), b.Method) {
+	if r.Terminal() || r.Attempts != p.Attempt || !r.Awaits(p.Pending) || !ok ||
+		!slices.Contains(i.Offers(), p.Method) {
 		return s, m, errOver
 	}
 	return s, m, nil
@@ -334,39 +356,39 @@ func (h *Hosted) asks(ctx context.Context, b lifecycle.Box) (
 
 // close has the method judge an answer, and closes the box with it.
 func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
-	b lifecycle.Box, a lifecycle.Answer) (lifecycle.Box, error) {
-	told := h.tellBox(s, m, b)
+	p lifecycle.Pending, a lifecycle.Response) (lifecycle.Pending, error) {
+	told := h.tellBox(s, m, p)
 	call := method.Call{Address: told.Box, Same: a.Same, Body: req.Body,
 		ContentType: req.Header.Get("Content-Type")}
 	if a.Same {
 		call.Address += method.SameDevice
 	}
-	kept, basis, err := m.Answer(ctx, told, b.State, call)
+	kept, basis, err := m.Answer(ctx, told, p.State, call)
 	if err != nil {
 		h.answerFailed(ctx, s, m, err)
 		var refusal *method.Refusal
 		if errors.Is(err, method.ErrMediaType) {
-			return b, errMedia
+			return p, errMedia
 		}
 		if errors.Is(err, method.ErrStep) || errors.As(err, &refusal) {
-			return b, errAnswer
+			return p, errAnswer
 		}
-		return b, errLater
+		return p, errLater
 	}
 	a.Kept, a.Basis = kept, basis
 	if a.Same {
 		if a.Code, err = method.NewHandle(h.Random); err != nil {
-			return b, err
+			return p, err
 		}
 	}
-	b, err = h.Lifecycle.CloseBox(ctx, b, a, token.At(s.ID.Expires()))
+	p, err = h.Lifecycle.Receive(ctx, p, a, token.At(s.ID.Expires()))
 	switch {
 	case errors.Is(err, lifecycle.ErrAnswered):
 		err = errSecond
-	case errors.Is(err, lifecycle.ErrNoBox):
+	case errors.Is(err, lifecycle.ErrNoPending):
 		err = errOver
 	}
-	return b, err
+	return p, err
 }
 
 // answerFailed logs and stores the reason why a response was rejected. Neither contains data of the response.
