@@ -139,7 +139,7 @@ func answer(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 	*web.Response, api.Lines, error) {
 	handle, same := boxOf(req)
 	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {
-		return s.hosted.Answer(ctx, req, handle, same)
+		return s.hosted.Receive(ctx, req, handle, same)
 	}))
 }
 
@@ -148,7 +148,7 @@ func question(s *Service, ctx context.Context, req *web.Request, maxBody int) (
 	*web.Response, api.Lines, error) {
 	handle, same := boxOf(req)
 	return s.api.Serve(ctx, req, maxBody, api.Box(handle.String(), func() (*web.Response, error) {
-		return s.hosted.Question(ctx, handle, same)
+		return s.hosted.RequestObject(ctx, handle, same)
 	}))
 }
 

@@ -31,8 +31,18 @@ type recordJSON struct {
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
 func (r Record) Marshal() []byte {
-	j := recordJSON{State: r.State, Attempts: r.Attempts, Code: r.FailureCode, Browser: r.Browser, Box: r.Response,
-		Hand: r.HandOff, Forms: r.Forms, Pictures: r.Pictures, Proven: r.Proven, Steps: json.RawMessage(r.Steps)}
+	j := recordJSON{
+		State:    r.State,
+		Attempts: r.Attempts,
+		Code:     r.FailureCode,
+		Browser:  r.Browser,
+		Box:      r.Response,
+		Hand:     r.HandOff,
+		Forms:    r.Forms,
+		Pictures: r.Pictures,
+		Proven:   r.Proven,
+		Steps:    json.RawMessage(r.Steps),
+	}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
 	}
@@ -67,8 +77,18 @@ func ParseRecord(b []byte) (Record, error) {
 	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10 && ok11 && ok12) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
-	r := Record{State: State(state), Attempts: int(attempts), FailureCode: code, Browser: browser, Response: box,
-		HandOff: hand, Forms: forms, Pictures: int(pictures), Proven: proven, Steps: stepsOf(steps...)}
+	r := Record{
+		State:       State(state),
+		Attempts:    int(attempts),
+		FailureCode: code,
+		Browser:     browser,
+		Response:    box,
+		HandOff:     hand,
+		Forms:       forms,
+		Pictures:    int(pictures),
+		Proven:      proven,
+		Steps:       stepsOf(steps...),
+	}
 	switch r.State {
 	case Started:
 		if asked != 0 {

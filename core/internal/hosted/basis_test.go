@@ -118,7 +118,7 @@ func (w *postWorld) begins() *asked {
 func (a *asked) answered(sender string, same bool) {
 	a.t.Helper()
 	handle, _ := session.ParsePendingHandle(a.w.record(a.flow).Response)
-	resp, err := a.Answer(ctx,
+	resp, err := a.Receive(ctx,
 		&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle, same)
 	if err != nil || resp.Status != 200 {
 		a.t.Fatalf("the letter: %+v, %v", resp, err)
@@ -298,7 +298,7 @@ func (a *asked) phone() (p *asked, waits string) {
 func (p *asked) brings(computer *asked, sender string) {
 	p.t.Helper()
 	handle, _ := session.ParsePendingHandle(p.w.record(computer.flow).Response)
-	_, err := p.Answer(ctx, &web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle,
+	_, err := p.Receive(ctx, &web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle,
 		false)
 	coretest.Must(p.t, err)
 	p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + p.w.lastPhone, Query: p.wait,

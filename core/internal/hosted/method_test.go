@@ -511,7 +511,7 @@ func TestABrowserKeepsFewErrands(t *testing.T) {
 			t.Fatalf("tab %s: a %s page", tab, kind(page))
 		}
 	}
-	if errands := w.errandsOf(&web.Request{Header: b.header()}); len(errands) != maxErrands ||
+	if errands := w.requestsOf(&web.Request{Header: b.header()}); len(errands) != maxRequests ||
 		errands[handleOf("5")] == "" || errands[handleOf("3")] == "" ||
 		len(b.header().Get("Cookie")) > 12<<10 {
 		t.Errorf("contract 34: %d errands in %d bytes", len(errands), len(b.header().Get("Cookie")))

@@ -68,15 +68,6 @@ func (v *visit) wants() passkey.Want {
 	return w
 }
 
-// proves returns the basis of a decision that completes the session. It is zero where the integration allows
-// no passkeys.
-func (v *visit) proves(d method.Decision) verdict.Basis {
-	if !v.allowsPasskeys() {
-		return verdict.Basis{}
-	}
-	return d.Basis
-}
-
 // standing reports whether the trust behind a passkey still holds. A sandbox verifies no user, so outside of
 // dev no passkey counts by it.
 func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Standing, err error) {
@@ -96,7 +87,7 @@ func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Stan
 }
 
 // offerPasskey adds to a page the choice to go on with a passkey.
-func (v *visit) offerPasskey(r session.Record, view *pages.View) error {
+func (v *visit) offerPasskey(view *pages.View) error {
 	if !v.allowsPasskeys() {
 		return nil
 	}
@@ -104,7 +95,7 @@ func (v *visit) offerPasskey(r session.Record, view *pages.View) error {
 	if err != nil {
 		return err
 	}
-	s := token.StepClaims{Attempt: r.Attempts, Method: toUse, State: challenge}
+	s := token.StepClaims{Attempt: v.record.Attempts, Method: toUse, State: challenge}
 	if s.Handle, err = method.NewHandle(v.Random); err != nil {
 		return err
 	}
@@ -113,38 +104,38 @@ func (v *visit) offerPasskey(r session.Record, view *pages.View) error {
 		return err
 	}
 	options, err := v.Passkeys.Request(challenge)
-	view.Passkey = &pages.Passkey{Options: string(options), Fields: []pages.Field{attemptField(r),
+	view.Passkey = &pages.Passkey{Options: string(options), Fields: []pages.Field{v.attemptField(),
 		{Name: methodParam, Value: passkey.Name}, {Name: stepParam, Value: text}}}
 	return err
 }
 
 // pageWithPasskey is page, with the choice to go on with a passkey where the integration allows it.
-func (v *visit) pageWithPasskey(r session.Record, status int, view pages.View) *web.Response {
-	if err := v.offerPasskey(r, &view); err != nil {
+func (v *visit) pageWithPasskey(view pages.View) page {
+	if err := v.offerPasskey(&view); err != nil {
 		return v.unavailable(err)
 	}
-	return v.page(status, view)
+	return v.page(200, view)
 }
 
 // usePasskey answers the form of a passkey that has answered. If it is not accepted, nothing has happened: no
 // attempt is counted, and the page says why.
-func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
+func (v *visit) usePasskey(form url.Values) page {
 	attempt, ok := attemptOf(form)
 	text, answer := form.Get(stepParam), form.Get(credentialParam)
 	if !ok || answer == "" {
-		return v.page(400, pages.View{Kind: pages.Damaged})
+		return v.damaged()
 	}
 	s, err := v.openStep(text)
 	switch {
 	case errors.Is(err, host.ErrKeyAwaited):
 		return v.unavailable(err)
 	case err != nil || s.Method != toUse || s.Handle == "":
-		return v.page(400, pages.View{Kind: pages.Damaged})
+		return v.damaged()
 	}
 	if err := v.refresh(); err != nil {
 		return v.unavailable(err)
 	}
-	if attempt != r.Attempts || s.Attempt != r.Attempts || !v.allowsPasskeys() {
+	if attempt != v.record.Attempts || s.Attempt != v.record.Attempts || !v.allowsPasskeys() {
 		return v.seeOther(v.url())
 	}
 	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(answer))
@@ -155,11 +146,8 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 		if errors.Is(err, webauthn.ErrCounter) {
 			return v.overtaken(text)
 		}
-		page := v.methodPage(r, url.Values{shownParam: {shownPasskey}, reasonParam: {string(badAnswer)}})
-		if page.Status == 200 {
-			page.Status = 400
-		}
-		return page
+		return v.methodPage(url.Values{shownParam: {shownPasskey}, reasonParam: {string(badAnswer)}}).
+			with(400)
 	case errors.Is(err, passkey.ErrUnknown):
 		return v.notAccepted(passkey.Unknown)
 	case err != nil:
@@ -172,23 +160,28 @@ func (v *visit) usePasskey(r session.Record, form url.Values) *web.Response {
 	if reason := passkey.Accept(record, v.wants(), st, v.now); reason != "" {
 		return v.notAccepted(reason)
 	}
-	r, err = v.Lifecycle.Fire(v.ctx, v.session, lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
-		Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name},
-		What: whatOf(passkey.Name, method.Decision{Verdict: method.Approved})})
+	r, err := v.Lifecycle.Fire(
+		v.ctx,
+		v.session,
+		lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
+			Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name},
+			What: whatOf(passkey.Name, method.Decision{Verdict: method.Approved})},
+	)
 	if err != nil {
 		return v.unavailable(err)
 	}
 	if !r.Terminal() {
 		return v.seeOther(v.url())
 	}
+	v.record = r
 	v.tellPasskey(host.MethodApproved, "", "")
-	return v.seeOther(v.endURL(r, text))
+	return v.seeOther(v.endURL(text))
 }
 
 // overtaken answers a form whose passkey was used after the form was made, most likely by the same form: a
 // browser has sent it twice at once. It proves nothing. The browser waits for a moment, in which the first
 // form completes the session, and goes on to the page that holds then.
-func (v *visit) overtaken(step string) *web.Response {
+func (v *visit) overtaken(step string) page {
 	return v.seeOther(v.url(shownParam, shownAsked, stepParam, step))
 }
 
@@ -200,7 +193,7 @@ func (v *visit) overtakenURL(step string) string {
 }
 
 // notAccepted sends the browser back to the page that says why its passkey is not enough.
-func (v *visit) notAccepted(reason passkey.Reason) *web.Response {
+func (v *visit) notAccepted(reason passkey.Reason) page {
 	v.tellPasskey(host.MethodCancelled, reason, "")
 	return v.seeOther(v.url(shownParam, shownPasskey, reasonParam, string(reason)))
 }
@@ -236,8 +229,8 @@ func passkeyNotice(query url.Values) string {
 // offerEnrolment adds to the hop page of a completed session the choice to make a passkey, where the
 // integration allows it, nobody has made one of this session, and it was not a passkey that completed it: a
 // passkey never gives another one, so none lives longer than what it stands for. step is the browser's own.
-func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) error {
-	if may, err := v.mayEnrol(r); !may || err != nil {
+func (v *visit) offerEnrolment(step string, view *pages.View) error {
+	if may, err := v.mayEnrol(); !may || err != nil {
 		return err
 	}
 	if made, err := v.Lifecycle.Enrolled(v.ctx, v.session); made || err != nil {
@@ -266,20 +259,21 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 
 // mayEnrol reports whether the user may create a passkey from a session's verdict. A passkey that would not
 // count is not made.
-func (v *visit) mayEnrol(r session.Record) (bool, error) {
-	if !v.allowsPasskeys() || r.State != session.Completed || r.Proven.Fingerprint == "" ||
-		!v.now.Before(r.At.Add(token.ResultLife)) {
+func (v *visit) mayEnrol() (bool, error) {
+	if !v.allowsPasskeys() || v.record.State != session.Completed ||
+		v.record.Proven.Fingerprint == "" ||
+		!v.now.Before(v.record.At.Add(token.ResultLife)) {
 		return false, nil // nothing was kept, or a passkey has completed the session
 	}
-	p := v.proof(r)
+	p := v.proof()
 	st, err := v.standing(v.ctx, p)
 	return err == nil && p.Counts(st), err
 }
 
 // proof is the proof of a passkey that is created from a completed session. Its time is rounded to the
 // minute, because the exact time would name the session to those who read the store.
-func (v *visit) proof(r session.Record) passkey.Proof {
-	return passkey.Proof{Basis: r.Proven, Proven: r.At.Truncate(time.Minute),
+func (v *visit) proof() passkey.Proof {
+	return passkey.Proof{Basis: v.record.Proven, Proven: v.record.At.Truncate(time.Minute),
 		Publisher: v.session.Integration.PublisherID}
 }
 
@@ -295,57 +289,53 @@ func (v *visit) passkeyName() string {
 
 // enrol answers the form of a passkey that was made. Whatever becomes of it, the browser goes on to the
 // callback.
-func (v *visit) enrol(r session.Record, form url.Values) *web.Response {
+func (v *visit) enrol(form url.Values) page {
 	step := form.Get(stepParam)
 	s, err := v.openStep(form.Get(enrolParam))
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return v.unavailable(err)
 	}
-	if err != nil || s.Method != toEnrol || r.State != session.Completed {
-		return v.page(400, pages.View{Kind: pages.Damaged})
+	if err != nil || s.Method != toEnrol || v.record.State != session.Completed {
+		return v.damaged()
 	}
-	proven, err := v.hasProven(r, step)
+	proven, err := v.hasProven(step)
 	switch {
 	case err != nil:
 		return v.unavailable(err)
 	case !proven:
 		return v.page(403, pages.View{Kind: pages.Elsewhere, Confirmed: true})
 	}
-	if may, err := v.mayEnrol(r); err != nil {
-		return v.notKept(r, err)
+	if may, err := v.mayEnrol(); err != nil {
+		return v.notKept(err)
 	} else if !may {
-		return v.seeOther(v.endURL(r, step))
+		return v.seeOther(v.endURL(step))
 	}
-	err = v.keep(r, s.State, form.Get(credentialParam))
+	err = v.keep(s.State, form.Get(credentialParam))
 	var refusal *webauthn.Refusal
 	switch {
 	case err == nil:
 		v.tellPasskey(host.MethodBegun, "", "")
-		return v.seeOther(v.endURL(r, step))
+		return v.seeOther(v.endURL(step))
 	case errors.As(err, &refusal):
 		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
 	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
 		v.tellPasskey(host.MethodRefused, badAnswer, "made_before")
 	default:
-		return v.notKept(r, err)
+		return v.notKept(err)
 	}
-	page := v.completed(r, nil)
-	if page.Status == 200 {
-		page.Status = 400
-	}
-	return page
+	return v.completed(nil).with(400)
 }
 
 // notKept answers the form where the service fails. The way to the callback does not depend on it.
-func (v *visit) notKept(r session.Record, err error) *web.Response {
+func (v *visit) notKept(err error) page {
 	v.Log.LogAttrs(v.ctx, slog.LevelError, "passkey not kept", slog.String("session", v.session.Text),
 		slog.String("error", err.Error()))
-	return v.completed(r, nil)
+	return v.completed(nil)
 }
 
 // keep keeps the passkey that has answered a challenge. One session makes one passkey, so the session is
 // marked first.
-func (v *visit) keep(r session.Record, challenge []byte, answer string) error {
+func (v *visit) keep(challenge []byte, answer string) error {
 	made, err := v.Passkeys.Read(challenge, []byte(answer))
 	if err != nil {
 		return err
@@ -356,7 +346,7 @@ func (v *visit) keep(r session.Record, challenge []byte, answer string) error {
 	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
 		return err
 	}
-	return v.Passkeys.Keep(v.ctx, made, v.proof(r))
+	return v.Passkeys.Keep(v.ctx, made, v.proof())
 }
 
 // lookLife is how long the forms of the page of one's own passkey can be sent.
@@ -364,17 +354,17 @@ const lookLife = 10 * time.Minute
 
 // ShowPasskeys answers GET on the page where users see and delete what is kept of a passkey.
 func (h *Hosted) ShowPasskeys(_ context.Context, req *web.Request, _ int) *web.Response {
-	return h.passkeysPage(req, 200, pages.Kept{})
+	return h.passkeysPage(req, 200, pages.Kept{}).response()
 }
 
 // passkeysPage returns that page before a passkey has answered. kept says what has happened so far.
-func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *web.Response {
+func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) page {
 	if h.Passkeys == nil {
-		return h.plain(404, pages.NotFound, req)
+		return plain(404, pages.NotFound, req)
 	}
 	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath, Kept: kept}
 	if kept.Deleted {
-		return render(status, view) // there is nothing left to see of it
+		return page{status: status, view: view} // there is nothing left to see of it
 	}
 	challenge, err := h.Passkeys.NewChallenge()
 	if err != nil {
@@ -390,7 +380,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *we
 	}
 	view.Passkey = &pages.Passkey{Options: string(options),
 		Fields: []pages.Field{{Name: stepParam, Value: text}}}
-	return render(status, view)
+	return page{status: status, view: view}
 }
 
 // sealOwn returns a step that belongs to no session.
@@ -399,34 +389,36 @@ func (h *Hosted) sealOwn(to string, state []byte) (string, error) {
 		Issued: token.At(h.Now())})
 }
 
-func (h *Hosted) passkeysFailed(req *web.Request, err error) *web.Response {
+func (h *Hosted) passkeysFailed(req *web.Request, err error) page {
 	level := slog.LevelError
 	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 		level = slog.LevelDebug
 	}
 	h.Log.LogAttrs(context.Background(), level, "page of passkeys unavailable",
 		slog.String("error", err.Error()))
-	resp := h.plain(503, pages.Unavailable, req)
-	resp.Header.Set("Retry-After", "2")
-	return resp
+	return plain(503, pages.Unavailable, req)
 }
 
 // ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted. maxBody is
 // the most bytes of a body.
 func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int) *web.Response {
+	return h.actOnPasskeys(ctx, req, maxBody).response()
+}
+
+func (h *Hosted) actOnPasskeys(ctx context.Context, req *web.Request, maxBody int) page {
 	switch {
 	case h.Passkeys == nil:
-		return h.plain(404, pages.NotFound, req)
+		return plain(404, pages.NotFound, req)
 	case len(req.Body) > maxBody:
-		return h.plain(413, pages.TooLarge, req)
+		return plain(413, pages.TooLarge, req)
 	case web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded":
-		return h.plain(415, pages.NotAForm, req)
+		return plain(415, pages.NotAForm, req)
 	case !h.sameSite(req):
-		return h.plain(403, pages.NotAllowed, req)
+		return plain(403, pages.NotAllowed, req)
 	}
 	form, err := web.ReadParameters(string(req.Body), formParams...)
 	if err != nil {
-		return h.plain(400, pages.Damaged, req)
+		return plain(400, pages.Damaged, req)
 	}
 	s, err := token.OpenStep(h.Sealer, form.Get(stepParam))
 	if errors.Is(err, host.ErrKeyAwaited) {
@@ -435,7 +427,7 @@ func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int)
 	age := h.Now().Sub(s.Issued.Time())
 	switch {
 	case err != nil || s.Session != "" || s.Method != toLook && s.Method != toDelete:
-		return h.plain(400, pages.Damaged, req)
+		return plain(400, pages.Damaged, req)
 	case age >= lookLife || age < -host.ClockMargin:
 		return h.passkeysPage(req, 400, pages.Kept{Late: true})
 	case s.Method == toDelete:
@@ -448,8 +440,7 @@ func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int)
 }
 
 // look shows what is kept of the passkey that has answered.
-func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
-	answer string) *web.Response {
+func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims, answer string) page {
 	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
 	var refusal *webauthn.Refusal
 	switch {
@@ -480,6 +471,9 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
 	if err != nil {
 		return h.passkeysFailed(req, err)
 	}
-	return render(200, pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath,
-		Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}})
+	return page{
+		status: 200,
+		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath,
+			Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}},
+	}
 }

@@ -1,14 +1,12 @@
 package hosted
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
@@ -21,116 +19,68 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// A box is where somebody answers who is not the browser, such as a wallet (contract 34). The browser that
-// opens it has an errand with the box's handle, and waits on a page that loads itself again. Whoever knows
-// the box's address may answer once. The answer is kept, and decides nothing until the browser with the
-// errand comes for it:
+// A pending response (contract 34, 40) does not arrive through the browser that began. That browser has a
+// pending authorization request with its handle, and waits on a page that loads itself again. The response is
+// stored once, and decides nothing until this browser collects it:
 //
-//   - An answer from another device is there when the page loads itself.
-//   - An answer from the same device, posted to the address with ".s", is told a redirect_uri. Only the
-//     browser that comes back there with the errand's cookie goes on. So nobody has the answer of a
-//     victim's device come to their own page.
+//   - A program on another device posts to the response_uri, or a phone does the step. The browser collects
+//     the response when the page loads itself.
+//   - A program on the same device posts to the address with ".s", and receives a redirect_uri. Only a browser
+//     that comes back there with the cookie collects the response. So an attacker cannot have the response of a
+//     victim's device collected by their own page.
 
 // codeParam is the parameter of the redirect_uri.
 const codeParam = "response_code"
 
-// Poll intervals of the page that waits.
-const (
-	usualPoll = 3 * time.Second
-	leastPoll = time.Second
-)
-
-// boxAddress is where others post to.
-func (h *Hosted) boxAddress(handle string) string { return h.BaseURL + api.BoxPath + handle }
-
-// openBox opens a box for a step, and sends the browser to the page that waits.
-func (v *visit) openBox(m method.Opened, s token.StepClaims) *web.Response {
-	if !m.Answers() {
-		return v.unavailable(errors.New("hosted: " + m.Name + " opens a box and takes no answers"))
-	}
-	var err error
-	if s.Handle, err = method.NewHandle(v.Random); err != nil {
-		return v.unavailable(err)
-	}
-	s.Pending, err = v.Lifecycle.OpenResponse(v.ctx, v.session, token.PendingClaims{Method: m.Name,
-		Attempt: s.Attempt, State: s.State})
-	switch {
-	case errors.Is(err, lifecycle.ErrMovedOn):
-		return v.seeOther(v.url())
-	case err != nil:
-		return v.unavailable(err)
-	}
-	return v.sendErrand(s)
-}
+// responseURI returns the address to which programs post the response of a handle.
+func (h *Hosted) responseURI(handle string) string { return h.BaseURL + api.BoxPath + handle }
 
 // waiting returns the page of a browser that waits for a pending response, or collects the response if it has
-// arrived. code says that a phone shows the code of the page, too.
-func (v *visit) waiting(m method.Opened, s token.StepClaims, r session.Record, code bool) *web.Response {
-	again := v.url(errandParam, s.Handle)
+// arrived. code requests the code of the page on a phone.
+func (v *visit) waiting(m method.Opened, s token.StepClaims, code bool) page {
+	again := v.url(requestParam, s.Handle)
 	if code {
-		again = v.codeURL(s)
+		again = v.url(requestParam, s.Handle, shownParam, shownCode)
 	}
 	p, err := v.Lifecycle.Pending(v.ctx, s.Pending)
 	switch {
 	case s.HandOff != "" && v.outdated:
 		return v.seeOther(v.againURL(m, shownOutdated))
-	case errors.Is(err, lifecycle.ErrNoPending), err == nil && !isOf(p, s, r),
-		s.HandOff != "" && v.isHere(m, r):
+	case errors.Is(err, lifecycle.ErrNoPending), err == nil && !v.isOf(p, s), s.HandOff != "" && v.isHere(m):
 		return v.seeOther(v.methodURL(m)) // another one has replaced it, or none is allowed any longer
 	case err != nil:
 		return v.unavailable(err)
 	case p.Arrived() && !p.Same && v.acts():
-		return v.collect(m, s, r, p, url.Values{}, again)
+		return v.collect(m, s, p, url.Values{}, again)
 	case s.HandOff != "":
 		return v.waitForPhone(m, s, p)
 	}
-	return v.waitForResponse(m, s, r, p, code, again)
+	return v.waitForResponse(s, p, code, again)
+}
+
+// isOf reports whether a pending response is the one of a browser's step, and still the one of its attempt.
+func (v *visit) isOf(p lifecycle.Pending, s token.StepClaims) bool {
+	return p.Session == s.Session && p.Method == s.Method && p.Attempt == s.Attempt &&
+		v.record.Awaits(p.Pending) && p.Attempt == v.record.Attempts
 }
 
 // collect applies a pending response that has arrived. A phone has brought a verdict. A posted response is a
 // step, on which the method decides. form is the query of a browser that came back from a program on the same
 // device. address is the request's own.
-func (v *visit) collect(m method.Opened, s token.StepClaims, r session.Record, p lifecycle.Pending,
-	form url.Values, address string) *web.Response {
+func (v *visit) collect(m method.Opened, s token.StepClaims, p lifecycle.Pending, form url.Values,
+	address string) page {
 	if p.Done {
-		return v.decided(m, s, "", p.Outcome())
+		return v.commit(m, s, "", p.Outcome())
 	}
 	step := method.Step{Form: form, Back: p.Same, State: s.State, Basis: p.Basis,
 		Kept: append([]byte{}, p.Kept...)} // not nil, even if it is empty: there is a response
-	return v.returned(m, s, r, step, address)
-}
-
-// codeURL is the address of a page that waits, with its code shown on a phone, too.
-func (v *visit) codeURL(s token.StepClaims) string {
-	return v.url(errandParam, s.Handle, shownParam, shownCode)
-}
-
-// waitForResponse returns the page that waits for a posted response.
-func (v *visit) waitForResponse(m method.Opened, s token.StepClaims, r session.Record, p lifecycle.Pending,
-	code bool, again string) *web.Response {
-	withCode := v.codeURL(s)
-	v.box = v.boxAddress(s.Response)
-	s.Pending = token.Pending{} // the page's forms do not wait
-	return v.stepView(r, s, "", pages.Notice{}, func(view *pages.View, shows method.View) {
-		view.AgainURL, view.AgainAfter = again, max(cmp.Or(shows.Poll, usualPoll), leastPoll)
-		if p.Posted {
-			view.Answered, view.RetryURL, view.Choices = true, v.url(), nil
-			return
-		}
-		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
-		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
-		if shows.Credential != nil && v.phone == nil { // its form goes by the flow token, which no phone has
-			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
-				Data: string(shows.Credential.Data), Action: api.WalletPath}
-		}
-	})
+	return v.returned(m, s, step, address)
 }
 
 // notOffered ends a pending response whose method the integration no longer offers (contract 34). The cache
-// may be older than the box, so the integration is read again; if it offers the method, the response is
+// may be older than the response, so the integration is read again; if it offers the method, the response is
 // collected.
-func (v *visit) notOffered(s token.StepClaims, r session.Record,
-	collect func(method.Opened) *web.Response) *web.Response {
+func (v *visit) notOffered(s token.StepClaims, collect func(method.Opened) page) page {
 	if err := v.refresh(); err != nil {
 		return v.unavailable(err)
 	}
@@ -139,44 +89,27 @@ func (v *visit) notOffered(s token.StepClaims, r session.Record,
 	}
 	p, err := v.Lifecycle.Pending(v.ctx, s.Pending)
 	switch {
-	case errors.Is(err, lifecycle.ErrNoPending), err == nil && !isOf(p, s, r), !v.acts():
+	case errors.Is(err, lifecycle.ErrNoPending), err == nil && !v.isOf(p, s), !v.acts():
 		return v.seeOther(v.url())
 	case err != nil:
 		return v.unavailable(err)
 	}
 	v.stepEnded(whyFailed(s.Method, method.ErrOutdated), method.ErrOutdated)
-	if _, err := v.Lifecycle.Discard(v.ctx, v.session, s.Pending); err != nil {
-		return v.unavailable(err)
-	}
-	return v.seeOther(v.url(shownParam, shownOutdated))
+	return v.discard(s, v.url(shownParam, shownOutdated))
 }
 
-// isOf reports whether a pending response is the one of a browser's step, and still the one of its attempt.
-func isOf(p lifecycle.Pending, s token.StepClaims, r session.Record) bool {
-	return p.Session == s.Session && p.Method == s.Method && p.Attempt == s.Attempt && r.Awaits(p.Pending) &&
-		p.Attempt == r.Attempts
-}
-
-// methodURL is the address of a method's page.
-func (v *visit) methodURL(m method.Opened) string {
-	if len(v.offers) > 1 {
-		return v.url(methodParam, m.Name)
-	}
-	return v.url()
-}
-
-// returnWithCode answers GET on the redirect_uri that an answer from the same device was told. Of the
-// errands of this browser, it is the one whose box has that code. Without it nothing is decided.
-func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string,
-	query url.Values) *web.Response {
+// returnWithCode answers GET on the redirect_uri that a program on the same device has received. Of the
+// pending authorization requests of this browser, it is the one whose pending response has that code. Without
+// it nothing is decided.
+func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string, query url.Values) page {
 	code := query.Get(codeParam)
 	if len(code) != handleLength {
-		return h.plain(400, pages.Damaged, req)
+		return plain(400, pages.Damaged, req)
 	}
-	var over *visit        // of an errand whose attempt is decided
-	var done *web.Response // for a phone that has brought its verdict
-	for _, handle := range slices.Sorted(maps.Keys(h.errandsOf(req))) {
-		s, flow, err := h.errandIn(req, handle)
+	other := plain(403, pages.Elsewhere, req) // than the page of a response that was found
+	over := false                             // other is that of an attempt that is decided
+	for _, handle := range slices.Sorted(maps.Keys(h.requestsOf(req))) {
+		s, flow, err := h.requestIn(req, handle)
 		if errors.Is(err, host.ErrKeyAwaited) {
 			return h.awaited(req, flow)
 		}
@@ -184,51 +117,46 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 			continue
 		}
 		v, refused := h.open(ctx, req, flow)
-		if refused != nil && refused.Status == 503 {
-			return refused
-		}
-		if refused != nil && strings.HasPrefix(flow, phonePrefix) {
-			done = refused
-		}
-		if refused != nil || s.Session != v.session.Text {
+		switch {
+		case refused != nil && refused.status == 503:
+			return *refused
+		case refused != nil:
+			if strings.HasPrefix(flow, phonePrefix) && !over { // the phone has brought its verdict
+				other = *refused
+			}
+			continue
+		case s.Session != v.session.Text:
 			continue
 		}
-		r, err := v.record()
-		if err != nil {
+		if err := v.load(); err != nil {
 			return v.unavailable(err)
 		}
 		p, err := v.Lifecycle.Pending(ctx, s.Pending)
 		m, offered := v.offered(name)
 		switch {
-		case errors.Is(err, lifecycle.ErrNoPending), r.Terminal(), err == nil && !isOf(p, s, r):
-			over = v
+		case errors.Is(err, lifecycle.ErrNoPending), v.record.Terminal(), err == nil && !v.isOf(p, s):
+			over, other = true, v.seeOther(v.url())
 		case err != nil:
 			return v.unavailable(err)
 		case p.Returns(code):
-			collect := func(m method.Opened) *web.Response {
-				return v.collect(m, s, r, p, query, hereWith(req, query))
+			collect := func(m method.Opened) page {
+				return v.collect(m, s, p, query, req.Path+"?"+query.Encode())
 			}
 			if !offered {
-				return v.notOffered(s, r, collect)
+				return v.notOffered(s, collect)
 			}
 			return collect(m)
 		case !offered:
-			over = v
+			over, other = true, v.seeOther(v.url())
 		}
 	}
-	switch {
-	case over != nil:
-		return over.seeOther(over.url())
-	case done != nil:
-		return done
-	}
-	return h.plain(403, pages.Elsewhere, req)
+	return other
 }
 
-// Errors of a box. They say nothing of what is or was there.
+// Errors of a response_uri. They do not reveal what is or was there.
 var (
-	errNoBox = &web.Error{Code: web.NotFound, Message: "There is nothing to answer at this address."}
-	errOver  = &web.Error{Code: web.TokenExpired,
+	errNoResponse = &web.Error{Code: web.NotFound, Message: "There is nothing to answer at this address."}
+	errOver       = &web.Error{Code: web.TokenExpired,
 		Message: "There is nothing to answer at this address any more."}
 	errSecond = &web.Error{Code: web.AlreadyUsed,
 		Message: "Another answer came first. This one counts for nothing."}
@@ -241,29 +169,28 @@ var (
 		Message: "The answer could not be checked just now. Send it again."}
 )
 
-// taken is what somebody is told whose answer was taken.
+// taken is the response to a program whose response was stored.
 type taken struct {
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 
-// Answer answers POST on the address of a box, always in JSON and never by a redirect. same says that it
-// was posted to the address for the browser's own device. Whoever posts is not the browser, so nothing of a
-// browser's headers matters.
-func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.PendingHandle, same bool) (
+// Receive answers POST on a response_uri, always in JSON and never by a redirect. same reports that it is the
+// address for the browser's own device. The sender is not the browser, so a browser's headers do not matter.
+func (h *Hosted) Receive(ctx context.Context, req *web.Request, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	if len(req.Body) > method.MaxCall {
 		return nil, errLarge
 	}
-	p, s, m, err := h.asked(ctx, handle)
+	p, s, m, err := h.awaiting(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
-	answer := lifecycle.Response{Same: same, Raw: req.Body}
-	if p.Posted && !p.Is(answer) {
+	posted := lifecycle.Response{Same: same, Raw: req.Body}
+	if p.Posted && !p.Is(posted) {
 		return nil, errOver
 	}
 	if !p.Posted {
-		if p, err = h.close(ctx, req, s, m, p, answer); err != nil {
+		if p, err = h.judge(ctx, req, s, m, p, posted); err != nil {
 			return nil, err
 		}
 	}
@@ -273,23 +200,26 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Pe
 	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
 }
 
-// Question answers GET on the address of a box: it serves what is asked there, for as long as an answer is
-// taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose
-// first request fails asks again. Each answer of it is still taken once.
-func (h *Hosted) Question(ctx context.Context, handle session.PendingHandle, same bool) (*web.Response, error) {
-	p, s, m, err := h.asked(ctx, handle)
+// RequestObject answers GET on a response_uri: it serves the request object until a response is stored. It can
+// be read repeatedly, since a wallet whose first request fails sends it again. One response is still stored.
+func (h *Hosted) RequestObject(
+	ctx context.Context,
+	handle session.PendingHandle,
+	same bool,
+) (*web.Response, error) {
+	p, s, m, err := h.awaiting(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
 	if p.Posted {
 		return nil, errOver
 	}
-	q, err := m.Request(ctx, h.tellBox(s, m, p), p.State, same)
+	q, err := m.Request(ctx, h.sessionOf(s, m, p), p.State, same)
 	if errors.Is(err, method.ErrStep) {
-		return nil, errNoBox
+		return nil, errNoResponse
 	}
 	if err != nil {
-		h.answerFailed(ctx, s, m, err)
+		h.responseFailed(ctx, s, m, err)
 		return nil, errLater
 	}
 	return &web.Response{Status: 200, Body: q.Body, Header: web.Header{
@@ -299,22 +229,23 @@ func (h *Hosted) Question(ctx context.Context, handle session.PendingHandle, sam
 	}}, nil
 }
 
-// tellBox is what a method is told of the session of a box.
-func (h *Hosted) tellBox(s lifecycle.Session, m method.Opened, p lifecycle.Pending) method.Session {
-	told := s.ForMethod(m.Name, "", p.Attempt, h.BaseURL+api.ReturnPath+m.Name)
-	told.Box = h.boxAddress(p.Response)
-	return told
+// sessionOf returns the session of a pending response as its method sees it.
+func (h *Hosted) sessionOf(s lifecycle.Session, m method.Opened, p lifecycle.Pending) method.Session {
+	asked := s.ForMethod(m.Name, "", p.Attempt, h.BaseURL+api.ReturnPath+m.Name)
+	asked.Box = h.responseURI(p.Response)
+	return asked
 }
 
-// asked returns the box of a handle whose method still waits for it, with its session and the method.
-func (h *Hosted) asked(ctx context.Context, handle session.PendingHandle) (
+// awaiting returns the pending response of a handle, with its session and method, if the session still waits
+// for it.
+func (h *Hosted) awaiting(ctx context.Context, handle session.PendingHandle) (
 	p lifecycle.Pending, s lifecycle.Session, m method.Opened, err error) {
 	if int(handle.Partition) >= h.Partitions {
-		return p, s, m, errNoBox
+		return p, s, m, errNoResponse
 	}
 	p, err = h.Lifecycle.Pending(ctx, token.Pending{Response: handle.String()})
 	if errors.Is(err, lifecycle.ErrNoPending) {
-		err = errNoBox
+		err = errNoResponse
 	}
 	if err == nil {
 		s, m, err = h.asks(ctx, p)
@@ -322,7 +253,7 @@ func (h *Hosted) asked(ctx context.Context, handle session.PendingHandle) (
 	return p, s, m, err
 }
 
-// asks returns the session of a box that its method still waits for, and the method.
+// asks returns the session and the method of a pending response, if the session still waits for it.
 func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 	s lifecycle.Session, m method.Opened, err error) {
 	id, err := session.ParseID(h.Sealer, p.Session)
@@ -337,7 +268,7 @@ func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 		return s, m, err
 	}
 	s = lifecycle.Session{ID: id, Text: p.Session, Integration: i}
-	h.tell(ctx, s)
+	h.requestInfo(ctx, s)
 	r, _, err := h.Lifecycle.Load(ctx, id)
 	if err != nil {
 		return s, m, err
@@ -354,18 +285,18 @@ func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 	return s, m, nil
 }
 
-// close has the method judge an answer, and closes the box with it.
-func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
+// judge has the method judge a response, and stores it.
+func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
 	p lifecycle.Pending, a lifecycle.Response) (lifecycle.Pending, error) {
-	told := h.tellBox(s, m, p)
-	call := method.Call{Address: told.Box, Same: a.Same, Body: req.Body,
+	asked := h.sessionOf(s, m, p)
+	call := method.Call{Address: asked.Box, Same: a.Same, Body: req.Body,
 		ContentType: req.Header.Get("Content-Type")}
 	if a.Same {
 		call.Address += method.SameDevice
 	}
-	kept, basis, err := m.Answer(ctx, told, p.State, call)
+	kept, basis, err := m.Answer(ctx, asked, p.State, call)
 	if err != nil {
-		h.answerFailed(ctx, s, m, err)
+		h.responseFailed(ctx, s, m, err)
 		var refusal *method.Refusal
 		if errors.Is(err, method.ErrMediaType) {
 			return p, errMedia
@@ -391,8 +322,8 @@ func (h *Hosted) close(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	return p, err
 }
 
-// answerFailed logs and stores the reason why a response was rejected. Neither contains data of the response.
-func (h *Hosted) answerFailed(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
+// responseFailed logs and stores the reason why a response was rejected. Neither contains data of the response.
+func (h *Hosted) responseFailed(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
 	if step := whyFailed(m.Name, err); errors.Is(err, method.ErrStep) {
 		h.Lifecycle.LogStep(ctx, s, step, err)
 	} else {

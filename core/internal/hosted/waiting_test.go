@@ -53,7 +53,8 @@ func TestHead_CollectsNothing(t *testing.T) {
 			if resp := a.head(waits); resp.Status != 200 {
 				t.Errorf("HEAD: %d", resp.Status)
 			}
-			if after := a.w.record(a.flow); after.State != before.State || after.Response != before.Response ||
+			if after := a.w.record(a.flow); after.State != before.State ||
+				after.Response != before.Response ||
 				after.HandOff != before.HandOff {
 				t.Fatalf("HEAD changes the session from %+v to %+v", before, after)
 			}

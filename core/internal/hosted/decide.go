@@ -1,0 +1,68 @@
+package hosted
+
+import (
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+)
+
+// effect is what a decision of a method does. Exactly one of the fields below step applies.
+type effect struct {
+	step token.StepClaims // as the browser carries it next, if the session continues
+
+	leave bool            // the browser leaves for step.Leave
+	await bool            // a pending response opens, for which the browser waits
+	stay  bool            // the browser goes to the page of step
+	bring bool            // a phone has decided, for the browser that began
+	fire  *lifecycle.Step // the attempt ends
+}
+
+// triggers are the session's triggers by the verdict of a method.
+var triggers = map[method.Verdict]session.Trigger{
+	method.Unclassified:  session.Unclassified,
+	method.Approved:      session.Succeeded,
+	method.Rejected:      session.Rejected,
+	method.AttemptFailed: session.AttemptFailed,
+	method.Withdrawn:     session.Withdrawn,
+	method.Cancelled:     session.Cancelled,
+}
+
+// decide returns the effect of a method's decision about a step. It is pure.
+func (v *visit) decide(m method.Opened, s token.StepClaims, d method.Decision) effect {
+	trigger, ends := triggers[d.Verdict]
+	switch {
+	case !ends: // Pending: nothing has happened yet, and after a return the browser is back
+		s.State, s.Issued, s.Leave, s.Pending = d.State, token.At(v.now), "", token.Pending{}
+		if d.Leave == nil && !d.Box {
+			return effect{step: s, stay: true}
+		}
+		s.Method = m.Name // a step of the sandbox does not name it
+		if d.Leave != nil {
+			s.Handle, s.Leave = d.Leave.Handle, d.Leave.URL
+		}
+		return effect{step: s, leave: d.Leave != nil, await: d.Leave == nil}
+	case v.phone != nil:
+		return effect{bring: true}
+	}
+	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt, What: whatOf(m.Name, d)}
+	if s.Handle != "" {
+		step.Browser = session.Proof(s.Handle)
+	}
+	if trigger == session.Succeeded && v.allowsPasskeys() {
+		step.Proven = d.Basis
+	}
+	return effect{fire: &step}
+}
+
+// whatOf returns a decision for the log and the record.
+func whatOf(name string, d method.Decision) session.Step {
+	result, reason := d.Result()
+	return session.Step{Method: name, Result: result, Reason: reason, Setting: d.Setting, Detail: d.Detail}
+}
+
+// whyFailed returns an error of a method for the log and the record.
+func whyFailed(name string, err error) session.Step {
+	result, reason := method.WhyOf(err)
+	return session.Step{Method: name, Result: result, Reason: reason}
+}

@@ -1,0 +1,165 @@
+package hosted
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/url"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/weburl"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// A cross-device hand-off has a phone do a step that this device cannot, for want of a camera or a wallet
+// (contract 40). It is a pending response: this browser waits on a page that shows the link. The phone does
+// the step and stores the verdict in the hand-off. This browser collects it, so the session completes here, and
+// the attempt counts here. A rejection counts even if this browser never collects it: the next request with the
+// flow token applies it (settle). So users cannot save attempts by leaving the page.
+//
+// The phone has no flow token, so it never gets a result. Its pages are those of the method, and their forms
+// carry the hand-off's handle instead of a flow token.
+//
+// Anyone with the link may look. The first device that takes the hand-off by a form has it: a cookie of that
+// device holds a random text, whose hash the hand-off keeps. Every later request needs the cookie.
+
+// phonePrefix precedes the handle where other pages have a flow token.
+const phonePrefix = "svc_ph_"
+
+// offersHandOff reports whether a page offers to do its step on a phone.
+func (v *visit) offersHandOff(m method.Opened, shows method.View) bool {
+	return v.phone == nil && isBound(m) && shows.Camera && !shows.Here
+}
+
+// handOff answers the form that requests a hand-off.
+func (v *visit) handOff(form url.Values) page {
+	m, s, refused := v.formStep(form)
+	if refused != nil {
+		return *refused
+	}
+	shows := v.shows(m, s)
+	if v.phone != nil || shows.Here || !m.Answers() && !v.offersHandOff(m, shows) {
+		return v.damaged()
+	}
+	s.Method, s.State, s.Issued = m.Name, nil, token.At(v.now)
+	return v.waitFor(s, v.waitURL(m, form.Get(stepParam)), func() (token.Pending, error) {
+		site, _ := weburl.Site(string(v.claims.Callback))
+		return v.Lifecycle.OpenHandOff(v.ctx, v.session, token.PendingClaims{Method: m.Name,
+			Attempt: s.Attempt, Site: site, Language: v.claims.Language})
+	})
+}
+
+// openPhone opens the visit of the phone that has a hand-off. Every other visitor gets a page instead.
+func (h *Hosted) openPhone(ctx context.Context, req *web.Request, handle string) (*visit, *page) {
+	v, refused := h.lookAt(ctx, req, handle)
+	if refused != nil {
+		return nil, refused
+	}
+	switch mine := v.hasTaken(); {
+	case v.phone.Device == "":
+		return nil, refuse(v.introduction())
+	case !mine:
+		return nil, refuse(v.page(409, pages.View{Kind: pages.PhoneTaken}))
+	case v.phone.Done:
+		return nil, refuse(v.page(200, pages.View{Kind: pages.PhoneDone}))
+	}
+	return v, nil
+}
+
+// lookAt returns the visit of a device with the link of a hand-off that its session still waits for.
+func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*visit, *page) {
+	over := plain(410, pages.PhoneOver, req)
+	parsed, ok := session.ParsePendingHandle(handle)
+	if !ok || int(parsed.Partition) >= h.Partitions {
+		return nil, &over
+	}
+	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: phonePrefix + handle,
+		lang: languageOf(req)}
+	p, err := h.Lifecycle.Pending(ctx, token.Pending{HandOff: handle})
+	v.phone = &p
+	v.phone.HandOff = handle
+	if err == nil {
+		v.session.ID, err = session.ParseID(h.Sealer, p.Session)
+		if err != nil && !errors.Is(err, host.ErrKeyAwaited) {
+			return nil, &over
+		}
+	}
+	if err == nil {
+		v.session.Text, v.lang = p.Session, cmp.Or(p.Language, v.lang)
+		v.claims = token.FlowClaims{Session: p.Session, Callback: []byte(p.Site), Language: p.Language}
+		err = v.loadIntegration()
+	}
+	if err == nil {
+		err = v.load()
+	}
+	switch {
+	case errors.Is(err, lifecycle.ErrNoPending), errors.Is(err, integration.ErrNotFound):
+		return nil, &over
+	case err != nil:
+		return nil, refuse(v.unavailable(err))
+	case v.record.Terminal() || v.record.HandOff != handle || v.record.Attempts != p.Attempt ||
+		len(v.offers) == 0 || v.isHere(v.offers[0]):
+		return nil, &over
+	}
+	return v, nil
+}
+
+// hasTaken reports whether this is the device that has the hand-off.
+func (v *visit) hasTaken() bool {
+	secret := v.cookiesOf(v.req)[v.phone.HandOff]
+	return secret != "" && session.Proof(secret) == v.phone.Device
+}
+
+// introduction returns the page with the site for which the phone would do the step. Its form has a new random
+// text each time, so a form that is posted twice takes the hand-off once.
+func (v *visit) introduction() page {
+	device, err := method.NewHandle(v.Random)
+	if err != nil {
+		return v.unavailable(err)
+	}
+	return v.page(200, pages.View{Kind: pages.Phone, Number: v.phone.Number,
+		Choices: []pages.Choice{{Outcome: "begin"}},
+		Extra:   []pages.Field{{Name: deviceParam, Value: device}}})
+}
+
+// take answers the form by which a device takes a hand-off.
+func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device string) page {
+	v, refused := h.lookAt(ctx, req, handle)
+	if refused != nil {
+		return *refused
+	}
+	if _, err := base64.RawURLEncoding.DecodeString(device); err != nil || len(device) != handleLength {
+		return v.damaged()
+	}
+	_, err := v.Lifecycle.Take(ctx, *v.phone, session.Proof(device), token.At(v.session.ID.Expires()))
+	p := v.seeOther(v.url()) // the page of the present state, if another device was first
+	switch {
+	case errors.Is(err, lifecycle.ErrHandTaken), errors.Is(err, lifecycle.ErrNoPending):
+		return p
+	case err != nil:
+		return v.unavailable(err)
+	}
+	p.cookies = []string{v.cookie(handle, device, v.secondsLeft())}
+	return p
+}
+
+// bring stores the phone's decision for the browser that waits. A user who cancels on the phone decides
+// nothing, and may continue there.
+func (v *visit) bring(m method.Opened, d method.Decision) page {
+	if d.Verdict == method.Cancelled {
+		v.stepEnded(whatOf(m.Name, d), nil)
+		return v.seeOther(v.url(shownParam, shownCancelled))
+	}
+	err := v.Lifecycle.Bring(v.ctx, *v.phone, d, token.At(v.session.ID.Expires()))
+	if err != nil && !errors.Is(err, lifecycle.ErrNoPending) {
+		return v.unavailable(err)
+	}
+	return v.seeOther(v.url())
+}

@@ -1,0 +1,467 @@
+package hosted
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/weburl"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// show returns the page of a session.
+func (v *visit) show(query url.Values) page {
+	shown, text := query.Get(shownParam), query.Get(stepParam)
+	if v.record.Terminal() && v.phone == nil {
+		return v.ended(text)
+	}
+	if handle := query.Get(requestParam); handle != "" {
+		return v.away(handle, shown == shownCode)
+	}
+	if shown == shownCancelled {
+		return v.pageWithPasskey(pages.View{Kind: pages.Cancelled, RetryURL: v.url()})
+	}
+	if text == "" {
+		return v.methodPage(query)
+	}
+	s, err := v.openStep(text)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		return v.unavailable(err)
+	case err == nil && s.Method == toUse && shown == shownAsked:
+		return v.wait("", v.overtakenURL(text))
+	case err != nil, s.Attempt != v.record.Attempts, s.Method == toUse: // the step of a passkey has no page
+		return v.methodPage(query)
+	}
+	m, ok := v.offered(s.Method)
+	asked := ok && shown == shownAsked
+	if asked && v.record.IsAsked(v.now) {
+		return v.wait(m.Kind, v.waitURL(m, text))
+	}
+	if asked && !v.record.AskedUntil.IsZero() && v.acts() {
+		v.interrupted(m)
+	}
+	// A picture without a result is a failure of the estimator. Any other form has at most sent its browser
+	// elsewhere.
+	return v.addressed(s, text, pages.Notice{Trouble: asked && v.shows(m, s).Camera})
+}
+
+// ended returns the page of an ended session. step is the step that the browser has, or "".
+func (v *visit) ended(step string) page {
+	switch v.record.State {
+	case session.Completed:
+		proven, err := v.hasProven(step)
+		switch {
+		case err != nil:
+			return v.unavailable(err)
+		case !proven:
+			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
+		}
+		return v.completed(func(view *pages.View) error { return v.offerEnrolment(step, view) })
+	case session.Failed:
+		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: v.record.FailureCode})
+	}
+	return v.page(410, pages.View{Kind: pages.Expired})
+}
+
+// completed returns the hop page to the callback. If the result has been used or has expired, it returns a
+// page with that information. more adds to the hop page, or is nil. If it fails, the page goes without.
+func (v *visit) completed(more func(*pages.View) error) page {
+	text, err := v.Results.Issue(v.ctx, v.session, v.record, v.version, v.now)
+	switch {
+	case errors.Is(err, result.ErrUsed):
+		return v.page(409, pages.View{Kind: pages.Used})
+	case errors.Is(err, result.ErrExpired):
+		return v.page(410, pages.View{Kind: pages.Expired, Confirmed: true})
+	case err != nil:
+		return v.unavailable(err)
+	}
+	params := [][2]string{{"result_token", text}, {"session_id", v.session.Text}}
+	if v.claims.HasState {
+		params = append(params, [2]string{"state", string(v.claims.State)})
+	}
+	view := pages.View{Kind: pages.Completed}
+	if more != nil {
+		if err := more(&view); err != nil {
+			v.Log.LogAttrs(v.ctx, slog.LevelWarn, "no passkey offered",
+				slog.String("session", v.session.Text), slog.String("error", err.Error()))
+			view = pages.View{Kind: pages.Completed}
+		}
+	}
+	view.HopURL = weburl.AppendQuery(string(v.claims.Callback), params)
+	return v.page(200, view)
+}
+
+// methodPage returns the page of a session that has not ended. If there are several methods and the query
+// names none of them, the user chooses.
+func (v *visit) methodPage(query url.Values) page {
+	shown, name := query.Get(shownParam), query.Get(methodParam)
+	n := pages.Notice{
+		AttemptFailed: v.record.Attempts > 0,
+		AttemptsLeft:  v.Lifecycle.AttemptsOf(v.session) - v.record.Attempts,
+		Reason:        query.Get(reasonParam),
+		Trouble:       shown == shownTrouble,
+		Outdated:      shown == shownOutdated,
+		Passkey:       passkeyNotice(query),
+	}
+	m, known := v.offered(name)
+	if len(v.offers) > 1 && (name == "" || !known || shown == shownUnavailable) {
+		return v.pageWithPasskey(pages.View{Kind: pages.Choose, Notice: n, Methods: v.options(shown, name)})
+	}
+	if !known {
+		m = v.offers[0]
+	}
+	return v.stepPage(token.StepClaims{Attempt: v.record.Attempts, Method: m.Name}, "", n)
+}
+
+// options returns the methods as the page offers them. The one that has just failed to begin is marked.
+func (v *visit) options(shown, name string) []pages.Option {
+	options := make([]pages.Option, len(v.offers))
+	for n, m := range v.offers {
+		options[n] = pages.Option{Name: m.Name, Title: m.TitleIn(v.lang), Words: m.Kind,
+			Unavailable: shown == shownUnavailable && m.Name == name}
+	}
+	return options
+}
+
+// stepPage returns the page of a step. text is the step as the browser has it. If it is "" and the form needs
+// a step, stepPage seals one.
+func (v *visit) stepPage(s token.StepClaims, text string, n pages.Notice) page {
+	return v.stepView(s, text, n, func(*pages.View, method.View) {})
+}
+
+// stepView is stepPage with more on the page.
+func (v *visit) stepView(s token.StepClaims, text string, n pages.Notice,
+	more func(*pages.View, method.View)) page {
+	m, ok := v.offered(s.Method)
+	if !ok {
+		return v.pageWithPasskey(pages.View{Kind: pages.Choose, Methods: v.options("", "")})
+	}
+	if text == "" && (isBound(m) || len(v.offers) > 1) {
+		var err error
+		if isBound(m) {
+			s.Handle, err = method.NewHandle(v.Random)
+		} else {
+			s.Handle = "" // nothing real is proven
+		}
+		if err == nil {
+			text, err = v.sealStep(s)
+		}
+		if err != nil {
+			return v.unavailable(err)
+		}
+	}
+	shows := v.shows(m, s)
+	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.TitleIn(v.lang),
+		MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Here: shows.Here,
+		Sandbox: shows.Sandbox, Extra: []pages.Field{v.attemptField()}}
+	if shows.Waiting {
+		view.Kind = pages.Progress
+	}
+	for _, c := range shows.Choices {
+		view.Choices = append(view.Choices, pages.Choice{Outcome: c})
+	}
+	if text != "" {
+		view.Extra = append(view.Extra, pages.Field{Name: stepParam, Value: text})
+	}
+	if len(v.offers) > 1 && !shows.Waiting {
+		view.AnotherURL = v.url()
+	}
+	view.Hand = v.offersHandOff(m, shows)
+	more(&view, shows)
+	// a page that loads itself again would end the dialog
+	if view.Kind == pages.Method && view.AgainURL == "" {
+		return v.pageWithPasskey(view)
+	}
+	return v.page(200, view)
+}
+
+// addressed returns the page of a step that the address has, or that has asked without a result. The author of
+// the address knows the step, too, and may have sent it to another person. So the form of a real method gets
+// a new handle here, and its proof belongs to this page's browser (contract 34). A step without a handle is
+// the sandbox's.
+func (v *visit) addressed(s token.StepClaims, text string, n pages.Notice) page {
+	if s.Handle != "" {
+		text = ""
+	}
+	return v.stepPage(s, text, n)
+}
+
+// away returns the page of a pending authorization request: the one by which the browser leaves for a method's
+// site, or the one on which it waits for a pending response. code requests the code of that page on a phone.
+//
+// The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again,
+// gets the method's page, whose button begins again. Otherwise the page would send them away immediately, and
+// to an address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
+func (v *visit) away(handle string, code bool) page {
+	s, _, err := v.requestIn(v.req, handle)
+	switch {
+	case errors.Is(err, host.ErrKeyAwaited):
+		return v.unavailable(err)
+	case err != nil || s.Session != v.session.Text:
+		return v.page(403, pages.View{Kind: pages.Elsewhere, RetryURL: v.url()})
+	case s.Attempt != v.record.Attempts && (s.HandOff == "" || v.brought == ""):
+		return v.seeOther(v.url())
+	}
+	m, ok := v.offered(s.Method)
+	switch {
+	case !ok && s.Response != "" && s.Attempt == v.record.Attempts:
+		return v.notOffered(s, func(m method.Opened) page { return v.waiting(m, s, code) })
+	case !ok:
+		return v.seeOther(v.url())
+	case s.Attempt != v.record.Attempts: // the phone has just brought the reason
+		return v.seeOther(v.failedURL(m, v.brought))
+	case s.Leave == "":
+		return v.waiting(m, s, code)
+	case v.hasLeft(handle):
+		return v.seeOther(v.methodURL(m))
+	}
+	p := v.page(200, pages.View{Kind: pages.Leaving, Words: m.Kind, Title: m.TitleIn(v.lang),
+		RetryURL: v.url(), HopURL: s.Leave})
+	if v.acts() {
+		p.cookies = []string{v.cookie(handle+leftMark, "1", v.secondsLeft())}
+	}
+	return p
+}
+
+// Poll intervals of the pages that wait.
+const (
+	usualPoll    = 3 * time.Second
+	leastPoll    = time.Second
+	waitInterval = 2 * time.Second // for another request of this browser
+)
+
+// wait returns a page that continues to the address automatically. kind is that of the method that is asked,
+// or "".
+func (v *visit) wait(kind, address string) page {
+	return v.page(200, pages.View{Kind: pages.Asked, Words: kind, AgainURL: address,
+		AgainAfter: waitInterval})
+}
+
+// waitForResponse returns the page that waits for a posted response. again is its address.
+func (v *visit) waitForResponse(s token.StepClaims, p lifecycle.Pending, code bool, again string) page {
+	withCode := v.url(requestParam, s.Handle, shownParam, shownCode)
+	v.responseURI = v.Hosted.responseURI(s.Response)
+	s.Pending = token.Pending{} // the page's forms do not wait
+	return v.stepView(s, "", pages.Notice{}, func(view *pages.View, shows method.View) {
+		view.AgainURL, view.AgainAfter = again, max(cmp.Or(shows.Poll, usualPoll), leastPoll)
+		if p.Posted {
+			view.Answered, view.RetryURL, view.Choices = true, v.url(), nil
+			return
+		}
+		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
+		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
+		if shows.Credential != nil && v.phone == nil { // its form goes by the flow token, which no phone has
+			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
+				Data: string(shows.Credential.Data), Action: api.WalletPath}
+		}
+	})
+}
+
+// waitForPhone returns the page that waits for a phone.
+func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pending) page {
+	view := pages.View{Kind: pages.PhoneWait, Number: p.Number, Taken: p.Device != "",
+		AgainURL: v.url(requestParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
+	if !view.Taken {
+		view.Code = v.BaseURL + api.PhonePath + p.HandOff
+	}
+	return v.page(200, view)
+}
+
+// url returns the address of this flow, with further parameters: name, value, name, value.
+func (v *visit) url(params ...string) string {
+	u, next := api.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
+	if v.phone != nil {
+		u, next = api.PhonePath+v.phone.HandOff, "?"
+	}
+	for n := 0; n < len(params); n += 2 {
+		u += next + params[n] + "=" + url.QueryEscape(params[n+1])
+		next = "&"
+	}
+	return u
+}
+
+// named returns the address of this flow with params, and with the method's name if there are several.
+func (v *visit) named(m method.Opened, params ...string) string {
+	if len(v.offers) > 1 {
+		params = append(params, methodParam, m.Name)
+	}
+	return v.url(params...)
+}
+
+// methodURL returns the address of a method's page.
+func (v *visit) methodURL(m method.Opened) string { return v.named(m) }
+
+// againURL returns the address of a method's page with the reason why the user begins again.
+func (v *visit) againURL(m method.Opened, shown string) string { return v.named(m, shownParam, shown) }
+
+// failedURL returns the address of the page after a failed attempt.
+func (v *visit) failedURL(m method.Opened, why method.Reason) string {
+	if why == "" {
+		return v.named(m)
+	}
+	return v.named(m, reasonParam, string(why))
+}
+
+// waitURL returns the address of the page that waits for the result of another request of this browser.
+func (v *visit) waitURL(m method.Opened, step string) string {
+	return v.url(shownParam, shownAsked, stepParam, step, methodParam, m.Name)
+}
+
+// endURL returns the address of an ended session. It has the browser's step if that may be the one that
+// completed the session (hasProven).
+func (v *visit) endURL(step string) string {
+	if v.record.Browser == "" || step == "" {
+		return v.url()
+	}
+	return v.url(stepParam, step)
+}
+
+// page is what a browser gets: a page, or the address of another one of ours.
+type page struct {
+	status  int
+	view    pages.View
+	to      string   // the address, instead of a page
+	cookies []string // Set-Cookie lines
+}
+
+// with returns the page with that status instead of 200.
+func (p page) with(status int) page {
+	if p.status == 200 {
+		p.status = status
+	}
+	return p
+}
+
+// page returns a page of this visit.
+func (v *visit) page(status int, view pages.View) page {
+	view.Lang = v.lang
+	view.Action, view.FileAction, view.Flow = api.HostedPath, api.FilePath, v.flow
+	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
+	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
+	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
+	view.Sandbox = view.Sandbox || v.onlySandbox()
+	view.Dev = v.Dev
+	view.OnPhone = v.phone != nil
+	return page{status: status, view: view}
+}
+
+// damaged returns the page for a form that this service has not made.
+func (v *visit) damaged() page { return v.page(400, pages.View{Kind: pages.Damaged}) }
+
+// seeOther sends the browser to a page of ours.
+func (v *visit) seeOther(location string) page { return page{to: location} }
+
+// unavailable returns the page for an error that decides nothing. The user may try again.
+func (v *visit) unavailable(err error) page {
+	level := slog.LevelError
+	if kv.Failed(err) {
+		level = slog.LevelDebug
+	}
+	v.Log.LogAttrs(v.ctx, level, "hosted page unavailable",
+		slog.String("session", v.session.Text), slog.String("error", err.Error()))
+	return v.page(503, pages.View{Kind: pages.Unavailable, RetryURL: v.url()})
+}
+
+// awaited returns the page for a link that another instance has sealed with a key that this one has not read
+// yet. The link may be good, and then it works in a moment.
+func (h *Hosted) awaited(req *web.Request, flow string) page {
+	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
+	return page{status: 503, view: pages.View{Kind: pages.Unavailable, Lang: languageOf(req),
+		RetryURL: api.HostedPath + "?flow=" + url.QueryEscape(flow)}}
+}
+
+// plain returns a page for a visitor without a good flow token.
+func plain(status int, kind pages.Kind, req *web.Request) page {
+	return page{status: status, view: pages.View{Kind: kind, Lang: languageOf(req)}}
+}
+
+// response renders the page.
+func (p page) response() *web.Response {
+	var resp *web.Response
+	if p.to != "" {
+		resp = &web.Response{Status: 303, Header: web.PageHeader("")}
+		resp.Header.Set("Location", p.to)
+	} else {
+		resp = render(p.status, p.view)
+	}
+	if p.status == 503 {
+		resp.Header.Set("Retry-After", "2")
+	}
+	if len(p.cookies) > 0 {
+		resp.Header["Set-Cookie"] = p.cookies
+	}
+	return resp
+}
+
+func render(status int, view pages.View) *web.Response {
+	body, err := pages.Render(view)
+	if err != nil {
+		panic(err) // a View that we made ourselves
+	}
+	script := ""
+	if view.Camera || view.Credential != nil || view.Passkey != nil || view.AgainURL != "" {
+		script = "script-src 'self'; "
+	}
+	if view.AgainURL != "" {
+		script += "connect-src 'self'; "
+	}
+	header := web.PageHeader(script)
+	if view.Camera {
+		header.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=(), payment=()")
+	}
+	if view.Credential != nil {
+		header.Set("Permissions-Policy",
+			"camera=(), microphone=(), geolocation=(), payment=(), digital-credentials-get=(self)")
+	}
+	if view.Passkey != nil {
+		header.Set("Permissions-Policy", header.Get("Permissions-Policy")+
+			", publickey-credentials-get=(self), publickey-credentials-create=(self)")
+	}
+	// The hop is the only way by which the browser leaves our site (contract 22): a page that continues to the
+	// address automatically and also has it as a link. A redirect after the POST is no alternative: form-action
+	// would have to allow it, and each further redirect of the publisher as well. The page sends no referrer,
+	// since its own address contains the flow token.
+	if view.HopURL != "" {
+		header.Set("Referrer-Policy", "no-referrer")
+	}
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Language", view.Lang)
+	return &web.Response{Status: status, Header: header, Body: body}
+}
+
+var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(), pages.CredentialScript(),
+	pages.PasskeyScript(), pages.WaitScript()}
+
+// HasAsset reports whether pages load a file from this path.
+func HasAsset(path string) bool {
+	return slices.ContainsFunc(assets, func(a pages.Asset) bool { return a.Path == path })
+}
+
+// Asset answers GET on a file that pages load; nil if there is no such file.
+func Asset(path string) *web.Response {
+	for _, a := range assets {
+		if path == a.Path {
+			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
+				"Content-Type":           {a.ContentType},
+				"Etag":                   {a.ETag},
+				"Cache-Control":          {a.CacheControl},
+				"X-Content-Type-Options": {"nosniff"},
+			}}
+		}
+	}
+	return nil
+}
