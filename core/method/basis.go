@@ -56,7 +56,7 @@ func (o Opened) trusts(trust string) bool {
 // judge lets the method decide, and adds the basis. The error is ErrOutdated for a stored response that no
 // longer counts, and for an approval that proves less than the session asks for.
 func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, error) {
-	kept := step.Kept != nil
+	kept := step.Response != nil
 	if kept && !o.isBehind(step.Basis) { // so the method need not read another method's response
 		return Decision{}, ErrOutdated
 	}

@@ -153,13 +153,12 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
 
 // Act is Method.Act. claim is called before the first request that the attempt sends once. If it returns an
-// error, nothing of that is sent, and Act returns that error. ErrOutdated: an answer that was kept does not
-// count any more.
+// error, nothing of that is sent, and Act returns that error. ErrOutdated: a stored response no longer counts.
 func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
 	if o.Of.Sandbox { // it asks nobody
 		return o.judge(ctx, s, step)
 	}
-	if step.Back || step.Kept != nil {
+	if step.Back || step.Response != nil {
 		o.tell(host.MethodReturned, "")
 	}
 	ctx, run := begin(ctx, claim)
@@ -185,15 +184,15 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	return d, err
 }
 
-// Answer is Answerer.Answer. It also returns the basis of the response, for Step.Basis.
-func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
+// Receive is ResponseReceiver.Receive. It also returns the basis of the response, for Step.Basis.
+func (o Opened) Receive(ctx context.Context, s Session, state []byte, c Call) (
 	kept []byte, by verdict.Basis, err error) {
-	a, ok := o.method.(Answerer)
+	a, ok := o.method.(ResponseReceiver)
 	if !ok {
 		return nil, by, ErrStep
 	}
 	ctx, _ = begin(ctx, nil)
-	kept, err = a.Answer(ctx, s, state, c)
+	kept, err = a.Receive(ctx, s, state, c)
 	if err == nil && len(kept) > MaxKept {
 		err = fmt.Errorf("method: %s keeps %d bytes of an answer; at most %d fit", o.Name, len(kept), MaxKept)
 	}
@@ -204,17 +203,17 @@ func (o Opened) Answer(ctx context.Context, s Session, state []byte, c Call) (
 	return kept, o.basis(s), nil
 }
 
-// Answers reports whether the method is an Answerer, so that it may open boxes.
-func (o Opened) Answers() bool {
-	_, ok := o.method.(Answerer)
+// Receives reports whether the method is a ResponseReceiver.
+func (o Opened) Receives() bool {
+	_, ok := o.method.(ResponseReceiver)
 	return ok
 }
 
 // Request is Requester.Request. Its error is ErrStep if the method is no Requester.
-func (o Opened) Request(ctx context.Context, s Session, state []byte, same bool) (Question, error) {
+func (o Opened) Request(ctx context.Context, s Session, state []byte, same bool) (RequestObject, error) {
 	r, ok := o.method.(Requester)
 	if !ok {
-		return Question{}, ErrStep
+		return RequestObject{}, ErrStep
 	}
 	ctx, _ = begin(ctx, nil)
 	q, err := r.Request(ctx, s, state, same)
@@ -224,7 +223,7 @@ func (o Opened) Request(ctx context.Context, s Session, state []byte, same bool)
 	return q, err
 }
 
-// tellFailed tells of an answer of the other side that is not good, or that did not come.
+// tellFailed measures a response that is missing or was rejected.
 func (o Opened) tellFailed(err error) {
 	if !errors.Is(err, ErrStep) {
 		o.tell(ResultOf(err), ReasonOf(err))

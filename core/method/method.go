@@ -6,7 +6,7 @@
 //
 // A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals
 // a method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method
-// never sees the KV, a cookie or a header. What it answers too late changes nothing.
+// never sees the KV, a cookie or a header. A decision that comes too late changes nothing.
 //
 // The passkeys of users are no method of this port, although a page offers them beside methods. They are
 // records in the KV, which a method never sees, and what they are worth was decided by another method before.
@@ -134,14 +134,14 @@ type Session struct {
 	ReturnURL string          // where another site sends the browser back to
 	Settings  json.RawMessage // the integration's own, which Kind.Narrow has passed; nil: none
 
-	// Box is the address to which somebody else than the browser posts the answer to this step, once a
-	// Decision has opened a box. With SameDevice behind it, it is for an answer from the browser's own
-	// device. "": no box is open.
-	Box string
+	// ResponseURI is the address to which another program posts the response to this step, once a Decision has
+	// opened a pending response. With SameDevice appended, it is for a response from the browser's own device.
+	// "": none is pending.
+	ResponseURI string
 }
 
-// SameDevice is behind the address of a box for an answer from the device on which the browser is. That
-// answer completes nothing until this browser comes back with the response_code that the answer was given.
+// SameDevice ends a ResponseURI for the same-device flow: the program is on the browser's own device. Such a
+// response completes nothing until this browser comes back with the response_code that the program received.
 const SameDevice = ".s"
 
 // Method carries out one configured method. Its functions may be called concurrently. A form that a user
@@ -161,17 +161,17 @@ type Method interface {
 	Act(ctx context.Context, s Session, step Step) (Decision, error)
 }
 
-// Answerer is a Method that somebody else than the browser answers, such as a wallet: its Decision opens a
-// box. An answer says what a Step of the browser has as Kept when the browser comes for it, which is what
-// decides. So what somebody proves belongs to the browser that has asked for it.
-type Answerer interface {
+// ResponseReceiver is a Method whose response another program posts, such as a wallet: its Decision opens a
+// pending response. The response becomes Step.Response when the browser collects it, and Act decides then. So
+// a proof belongs to the browser that requested it.
+type ResponseReceiver interface {
 	Method
 
-	// Answer judges what was posted to the box, and returns what of it Act needs: at most MaxKept bytes.
-	// state is the State of the Decision that opened the box. s has no User and no Language. The first answer
-	// that Answer takes closes the box. ErrStep or a *Refusal says that the answer is not good; the box stays
-	// open. Any other error says that nothing is known, and the other side may send the answer again.
-	Answer(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
+	// Receive checks what was posted to the ResponseURI, and returns the part that Act needs: at most MaxKept
+	// bytes. state is the State of the Decision that opened the pending response. s has no User and no
+	// Language. The first response that Receive accepts counts. After ErrStep or a *Refusal another one may be
+	// posted. After any other error nothing is known, and the program may send the response again.
+	Receive(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
 }
 
 // Fingerprinter is a Method whose verdicts depend on some of its settings only. Fingerprint returns a digest
@@ -183,34 +183,34 @@ type Fingerprinter interface{ Fingerprint() string }
 // Decision.Trust.
 type Truster interface{ Trusts(trust string) bool }
 
-// Requester is an Answerer whose page may name nothing but the address of a box. Whoever answers fetches from
-// there what is asked (GET).
+// Requester is a ResponseReceiver whose page may name the ResponseURI alone. The program fetches the request
+// object from there (GET).
 type Requester interface {
-	Answerer
+	ResponseReceiver
 
-	// Request returns what is asked at the box's address, or at that with SameDevice. It is the same question
-	// for as long as the box is open, however often it is fetched. ErrStep says that there is none to fetch.
-	Request(ctx context.Context, s Session, state []byte, same bool) (Question, error)
+	// Request returns the request object of the ResponseURI, or of that with SameDevice. It stays the same while
+	// the response is pending, however often it is fetched. ErrStep means that there is none.
+	Request(ctx context.Context, s Session, state []byte, same bool) (RequestObject, error)
 }
 
-// Question is what somebody fetches from the address of a box.
-type Question struct {
+// RequestObject is what a program fetches from a ResponseURI.
+type RequestObject struct {
 	ContentType string
 	Body        []byte
 }
 
-// Call is what somebody has posted to a box.
+// Call is what a program has posted to a ResponseURI.
 type Call struct {
-	Address     string // of the box, with SameDevice if it was posted there
-	Same        bool   // it was posted to the address with SameDevice
+	Address     string // the ResponseURI, with SameDevice if the call was posted there
+	Same        bool   // the call was posted to the address with SameDevice
 	ContentType string
 	Body        []byte // at most MaxCall bytes
 }
 
-// Limits of a box, in bytes.
+// Limits of a posted response, in bytes.
 const (
 	MaxCall = 64 << 10 // of what is posted
-	MaxKept = 16 << 10 // of what a method keeps of it
+	MaxKept = 16 << 10 // of the part that Receive returns
 )
 
 // ErrStep says that the method's page offers no such form at this point.
@@ -220,7 +220,7 @@ var ErrStep = errors.New("method: no such step")
 // The verdict does not count, and the user begins the step again.
 var ErrOutdated error = &Refusal{Reason: "outdated"}
 
-// ErrMediaType says that what was posted to a box is not of the type that the method reads. It is an ErrStep.
+// ErrMediaType means that a response has another media type than the method reads. It is an ErrStep.
 var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
 
 // ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep. Methods
@@ -259,13 +259,13 @@ type View struct {
 	Sandbox bool     // the page says that nothing real is verified
 	Here    bool     // this device does the step, so the page does not offer a phone
 
-	// What a page has while a box is open. It loads itself again after Poll, which is 3 s if it is 0.
+	// What a page has while a response is pending. It loads itself again after Poll, which is 3 s if it is 0.
 	Open string // address that opens an app on this device; "": none
-	Code string // what another device needs to answer; "": nothing
+	Code string // what another device needs to respond; "": nothing
 	Poll time.Duration
 
 	// Credential is what the browser itself can ask its user's wallets, where it has the Digital Credentials
-	// API. The answer arrives as a step whose form has it under CredentialField. Nil: nothing.
+	// API. The response arrives as a step whose form has it under CredentialField. Nil: nothing.
 	Credential *Credential
 }
 
@@ -278,19 +278,22 @@ type Credential struct {
 // OutcomeField is the member of a Step's form that has one of View.Choices.
 const OutcomeField = "outcome"
 
-// CredentialField is the member of a Step's form that has what a browser's wallet has answered: a JSON object
-// of at most MaxCall bytes.
+// CredentialField is the field of a Step's form with the response of a browser's wallet: a JSON object of at
+// most MaxCall bytes.
 const CredentialField = "credential"
 
 // Step is what a user did: a POST of the page's form, or, with Back, the return from another site.
 type Step struct {
 	Form  url.Values // OutcomeField and CredentialField, or of the return Kind.Returns; each at most once
 	Back  bool       // the browser came back from the address of a Leave, and it is the same browser
-	Kept  []byte     // what Answer kept: the browser comes for the answer, with Back from the same device
 	File  []byte     // the picture of a page with Camera, at most MaxFile bytes; nil: the form has none
 	State []byte     // of the step before; it was sealed and belongs to this session, method and attempt
 
-	Basis verdict.Basis // by which Answer judged what it kept. Methods do not need it
+	// Response is the result of Receive, not nil, if the browser collects a response. Back is true if the program
+	// is on the same device.
+	Response []byte
+
+	Basis verdict.Basis // of Response, at the time of Receive. Methods do not need it
 }
 
 // MaxFile is the most bytes of a picture (contract 37).
@@ -320,14 +323,14 @@ type Decision struct {
 	// Leave sends the browser to another site. The next step is its return. Only for Pending.
 	Leave *Leave
 
-	// Box opens a box, where the answer to this step is taken. The method is an Answerer, and Show has the
-	// address. The next step has what Answer kept. A box that was opened before is closed. Only for Pending.
-	Box bool
+	// Await opens a pending response. The method is a ResponseReceiver, and Show has the ResponseURI. The next
+	// step has the Response. An earlier pending response is closed. Only for Pending.
+	Await bool
 
 	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
 	Reason Reason
 
-	// Refusal says what was wrong with an answer that has failed the attempt, for logs and metrics. Nil:
+	// Refusal is the error of a response that has failed the attempt, for logs and metrics. Nil:
 	// nothing was. Only for AttemptFailed.
 	Refusal *Refusal
 
@@ -354,7 +357,7 @@ type Decision struct {
 // MaxState is the most bytes of a Decision's State.
 const MaxState = 512
 
-// Leave is an errand of the browser to another site. The browser comes back to Session.ReturnURL with the
+// Leave is an authorization request, for which the browser goes to another site. The browser comes back to Session.ReturnURL with the
 // handle as the query parameter "state". The core lets the return through only in the browser that left
 // (contract 34), and then calls Act with Step.Back.
 type Leave struct {
@@ -362,7 +365,7 @@ type Leave struct {
 	Handle string // of NewHandle
 }
 
-// NewHandle returns a random name of 128 bits for an errand, in base64url.
+// NewHandle returns a random name of 128 bits for an authorization request, in base64url.
 func NewHandle(random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -387,12 +390,12 @@ const (
 	// Unconfirmed: a proof is missing or cannot be read, so the age is not known.
 	Unconfirmed Reason = "unconfirmed"
 
-	Unproven Reason = "unproven"  // what the wallet has answered could not be verified
+	Unproven Reason = "unproven"  // the wallet's response could not be verified
 	Other    Reason = "other_age" // what the wallet has proves another age than the one that was asked for
 )
 
-// Refusal is an error about an answer of the other side that must not be believed, such as a bad signature.
-// The reason is a constant text, for logs and metrics. It repeats nothing of the answer.
+// Refusal is an error about a response that must not be believed, such as a bad signature. The reason is a
+// constant text, for logs and metrics. It repeats nothing of the response.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Reason }

@@ -1,6 +1,6 @@
-// Package courier is a kind of method for tests whose answer does not come from the browser. It is the
-// smallest one that uses all of a box: its page has two addresses, and whoever is asked there posts an
-// answer to one of them. It verifies no user, but counts as real, so that its answers belong to a browser.
+// Package courier is a kind of method for tests whose response does not come from the browser. It is the
+// smallest method.ResponseReceiver: its page has two addresses, and a program posts a response to one of them.
+// It verifies no user, but counts as real, so that its responses belong to a browser.
 //
 // An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a
 // wallet's, it is made for one address, and is refused at another one.
@@ -35,7 +35,7 @@ const (
 	Cancel  = "cancel"
 	Nothing = "nothing" // an answer of which nothing is kept; it cancels
 	Later   = "later"   // an answer that cannot be judged just now
-	Vast    = "vast"    // one of which more is to be kept than a box holds
+	Vast    = "vast"    // one of which more is to be kept than fits
 )
 
 var verdicts = map[string]method.Verdict{Approve: method.Approved, Reject: method.Rejected,
@@ -43,7 +43,7 @@ var verdicts = map[string]method.Verdict{Approve: method.Approved, Reject: metho
 
 type courier struct{ random io.Reader }
 
-var _ method.Answerer = (*courier)(nil)
+var _ method.ResponseReceiver = (*courier)(nil)
 
 // Begin implements method.Method.
 func (*courier) Begin(context.Context, method.Session) error { return nil }
@@ -53,28 +53,28 @@ const Poll = time.Second
 
 // Show implements method.Method.
 func (*courier) Show(s method.Session, state []byte) method.View {
-	if s.Box == "" {
+	if s.ResponseURI == "" {
 		return method.View{Choices: []string{"begin"}}
 	}
 	ask := func(to string) string {
 		return "courier://?" + url.Values{"to": {to}, "nonce": {encoded(state)}}.Encode()
 	}
-	return method.View{Choices: []string{"cancel"}, Open: ask(s.Box + method.SameDevice),
-		Code: ask(s.Box), Poll: Poll}
+	return method.View{Choices: []string{"cancel"}, Open: ask(s.ResponseURI + method.SameDevice),
+		Code: ask(s.ResponseURI), Poll: Poll}
 }
 
 func encoded(state []byte) string { return base64.RawURLEncoding.EncodeToString(state) }
 
 // Act implements method.Method.
 func (c *courier) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
-	if step.Kept != nil {
-		if len(step.Kept) == 0 {
+	if step.Response != nil {
+		if len(step.Response) == 0 {
 			return method.Decision{Verdict: method.Cancelled}, nil
 		}
-		verdict, ok := verdicts[string(step.Kept)]
+		verdict, ok := verdicts[string(step.Response)]
 		if !ok {
 			return method.Decision{}, fmt.Errorf("courier: %d bytes were kept that it never keeps",
-				len(step.Kept))
+				len(step.Response))
 		}
 		return method.Decision{Verdict: verdict}, nil
 	}
@@ -84,15 +84,15 @@ func (c *courier) Act(_ context.Context, _ method.Session, step method.Step) (me
 		if _, err := io.ReadFull(c.random, nonce); err != nil {
 			return method.Decision{}, err
 		}
-		return method.Decision{Verdict: method.Pending, State: nonce, Box: true}, nil
+		return method.Decision{Verdict: method.Pending, State: nonce, Await: true}, nil
 	case "cancel":
 		return method.Decision{Verdict: method.Cancelled}, nil
 	}
 	return method.Decision{}, method.ErrStep
 }
 
-// Answer implements method.Answerer.
-func (*courier) Answer(_ context.Context, _ method.Session, state []byte, c method.Call) ([]byte, error) {
+// Receive implements method.ResponseReceiver.
+func (*courier) Receive(_ context.Context, _ method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != "application/json" {
 		return nil, fmt.Errorf("%w: no JSON", method.ErrStep)
 	}

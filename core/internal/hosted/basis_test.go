@@ -34,7 +34,7 @@ type post struct {
 func (*post) Begin(context.Context, method.Session) error { return nil }
 
 func (p *post) Show(s method.Session, _ []byte) method.View {
-	if s.Box == "" {
+	if s.ResponseURI == "" {
 		return method.View{Choices: []string{"begin"}, Here: p.here}
 	}
 	return method.View{Open: "post://a", Code: "post://a", Here: p.here}
@@ -42,15 +42,15 @@ func (p *post) Show(s method.Session, _ []byte) method.View {
 
 func (p *post) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	switch {
-	case step.Kept == nil:
-		return method.Decision{Verdict: method.Pending, Box: true}, nil
-	case string(step.Kept) == "no":
+	case step.Response == nil:
+		return method.Decision{Verdict: method.Pending, Await: true}, nil
+	case string(step.Response) == "no":
 		return method.Decision{Verdict: method.Rejected}, nil
 	}
-	return method.Decision{Verdict: method.Approved, Trust: string(step.Kept), Age: p.age}, nil
+	return method.Decision{Verdict: method.Approved, Trust: string(step.Response), Age: p.age}, nil
 }
 
-func (*post) Answer(_ context.Context, _ method.Session, _ []byte, c method.Call) ([]byte, error) {
+func (*post) Receive(_ context.Context, _ method.Session, _ []byte, c method.Call) ([]byte, error) {
 	return c.Body, nil
 }
 
@@ -262,7 +262,7 @@ func TestBox_WithoutBasis(t *testing.T) {
 	m := w.Methods["post"]
 	for _, by := range []verdict.Basis{{}, {Method: "post", Kind: "letters", Level: "L2"}} {
 		_, err := m.Act(ctx, method.Session{Level: "L2", MinimumAge: 16},
-			method.Step{Kept: []byte("mint"), Basis: by}, nil)
+			method.Step{Response: []byte("mint"), Basis: by}, nil)
 		if !errors.Is(err, method.ErrOutdated) {
 			t.Errorf("contract 34: an answer kept by %+v: %v", by, err)
 		}

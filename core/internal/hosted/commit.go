@@ -68,7 +68,7 @@ func (v *visit) submit(form url.Values, file []byte) page {
 // the decision. address is the request's own: during another request of the attempt, the browser waits and
 // then loads it again.
 func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, address string) page {
-	if step.Kept != nil {
+	if step.Response != nil {
 		if err := v.refresh(); err != nil {
 			return v.unavailable(err)
 		}
@@ -175,7 +175,7 @@ func (v *visit) leave(s token.StepClaims) page {
 
 // await opens a pending response for a step, and sends the browser to the page that waits.
 func (v *visit) await(m method.Opened, s token.StepClaims) page {
-	if !m.Answers() {
+	if !m.Receives() {
 		return v.unavailable(errors.New("hosted: " + m.Name + " opens a box and takes no answers"))
 	}
 	return v.waitFor(s, v.url(), func() (token.Pending, error) {

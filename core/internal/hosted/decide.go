@@ -34,7 +34,7 @@ func (v *visit) decide(m method.Opened, s token.StepClaims, d method.Decision) e
 	switch {
 	case !ends: // Pending: nothing has happened yet, and after a return the browser is back
 		s.State, s.Issued, s.Leave, s.Pending = d.State, token.At(v.now), "", token.Pending{}
-		if d.Leave == nil && !d.Box {
+		if d.Leave == nil && !d.Await {
 			return effect{step: s, stay: true}
 		}
 		s.Method = m.Name // a step of the sandbox does not name it

@@ -45,7 +45,7 @@ func (v *visit) handOff(form url.Values) page {
 		return *refused
 	}
 	shows := v.shows(m, s)
-	if v.phone != nil || shows.Here || !m.Answers() && !v.offersHandOff(m, shows) {
+	if v.phone != nil || shows.Here || !m.Receives() && !v.offersHandOff(m, shows) {
 		return v.damaged()
 	}
 	s.Method, s.State, s.Issued = m.Name, nil, token.At(v.now)

@@ -116,7 +116,7 @@ func (v *visit) settle() error {
 // sessionFor returns the visit's session as a method sees it.
 func (v *visit) sessionFor(m method.Opened) method.Session {
 	s := v.session.ForMethod(m.Name, v.lang, v.record.Attempts, v.BaseURL+api.ReturnPath+m.Name)
-	s.Box = v.responseURI
+	s.ResponseURI = v.responseURI
 	return s
 }
 

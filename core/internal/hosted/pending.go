@@ -73,7 +73,7 @@ func (v *visit) collect(m method.Opened, s token.StepClaims, p lifecycle.Pending
 		return v.commit(m, s, "", p.Outcome())
 	}
 	step := method.Step{Form: form, Back: p.Same, State: s.State, Basis: p.Basis,
-		Kept: append([]byte{}, p.Kept...)} // not nil, even if it is empty: there is a response
+		Response: append([]byte{}, p.Kept...)} // not nil, even if it is empty: there is a response
 	return v.returned(m, s, step, address)
 }
 
@@ -232,7 +232,7 @@ func (h *Hosted) RequestObject(
 // sessionOf returns the session of a pending response as its method sees it.
 func (h *Hosted) sessionOf(s lifecycle.Session, m method.Opened, p lifecycle.Pending) method.Session {
 	asked := s.ForMethod(m.Name, "", p.Attempt, h.BaseURL+api.ReturnPath+m.Name)
-	asked.Box = h.responseURI(p.Response)
+	asked.ResponseURI = h.responseURI(p.Response)
 	return asked
 }
 
@@ -289,12 +289,12 @@ func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
 	p lifecycle.Pending, a lifecycle.Response) (lifecycle.Pending, error) {
 	asked := h.sessionOf(s, m, p)
-	call := method.Call{Address: asked.Box, Same: a.Same, Body: req.Body,
+	call := method.Call{Address: asked.ResponseURI, Same: a.Same, Body: req.Body,
 		ContentType: req.Header.Get("Content-Type")}
 	if a.Same {
 		call.Address += method.SameDevice
 	}
-	kept, basis, err := m.Answer(ctx, asked, p.State, call)
+	kept, basis, err := m.Receive(ctx, asked, p.State, call)
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
 		var refusal *method.Refusal

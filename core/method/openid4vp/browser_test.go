@@ -78,7 +78,7 @@ func TestAnswersByTheBrowser(t *testing.T) {
 // wantByBrowser fails unless a form of the page has that verdict.
 func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused string) {
 	w.Helper()
-	w.session.Box = "" // a form of the page does not wait
+	w.session.ResponseURI = "" // a form of the page does not wait
 	d := w.act(form, nil)
 	reason := ""
 	if d.Refusal != nil {
@@ -90,7 +90,7 @@ func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused s
 	if verdict == method.AttemptFailed && d.Reason != method.Unproven {
 		w.Errorf("the page says %q", d.Reason)
 	}
-	w.session.Box = box
+	w.session.ResponseURI = box
 }
 
 func TestAttacksByTheBrowser(t *testing.T) {

@@ -4,14 +4,14 @@
 //
 // # The walk
 //
-//  1. The user begins. Act draws a question: a nonce, and keys for answers. The core opens a box for the
-//     answer.
+//  1. The user begins. Act draws a question: a nonce, and keys for responses. The core opens a pending
+//     response.
 //  2. The page has the request three times: as a link that opens a wallet on this device, as a code for a
 //     wallet on another device, and for the browser's own dialog where it has one.
-//  3. A wallet posts its answer to the box (Answer), or the browser posts it with a form (Act).
-//  4. The browser that waits comes for the answer, and Act says what it means.
+//  3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
+//  4. The browser that waits collects the response, and Act decides.
 //
-// The address of the box is in the request, and the wallet signs it. Answers for the same device and for
+// The response_uri is in the request, and the wallet signs it. Answers for the same device and for
 // another one go to two addresses, so neither counts at the other.
 //
 // # What decides
@@ -124,7 +124,7 @@ const (
 // Show implements method.Method.
 func (o *openID) Show(s method.Session, state []byte) method.View {
 	v := method.View{Choices: []string{begin}, Here: !o.settings.crossDevice}
-	if s.Box == "" {
+	if s.ResponseURI == "" {
 		return v
 	}
 	v.Choices = []string{cancel}
@@ -143,11 +143,11 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 
 // Act implements method.Method.
 func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
-	if step.Kept != nil {
+	if step.Response != nil {
 		if !step.Back && !o.settings.crossDevice { // it was kept before the setting changed
 			return method.Decision{}, method.ErrOutdated
 		}
-		return o.decide(s, string(step.Kept))
+		return o.decide(s, string(step.Response))
 	}
 	if step.Form.Has(method.CredentialField) {
 		q, err := readQuestion(step.State)
@@ -162,7 +162,7 @@ func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (met
 		if err != nil {
 			return method.Decision{}, err
 		}
-		return method.Decision{Verdict: method.Pending, State: state, Box: true}, nil
+		return method.Decision{Verdict: method.Pending, State: state, Await: true}, nil
 	case cancel:
 		return method.Decision{Verdict: method.Cancelled}, nil
 	}

@@ -494,7 +494,7 @@ func TestCrossDevice_Off(t *testing.T) {
 				t.Errorf("by default the page has %+v", v)
 			}
 			first := w.session
-			first.Box = ""
+			first.ResponseURI = ""
 			if v := w.shows(); !v.Here || v.Code != "" || v.Open == "" || !w.method.Show(first, nil).Here {
 				t.Errorf("the page has %+v", v)
 			}
@@ -505,7 +505,7 @@ func TestCrossDevice_Off(t *testing.T) {
 			d, err := w.method.Act(
 				t.Context(),
 				w.session,
-				method.Step{Kept: kept, Back: true, State: w.state},
+				method.Step{Response: kept, Back: true, State: w.state},
 			)
 			if err != nil || d.Verdict != method.Approved {
 				t.Errorf("an answer from the same device: %+v, %v", d, err)
@@ -527,7 +527,7 @@ func TestCrossDevice_Off(t *testing.T) {
 			if kept, err = before.send(m); err != nil {
 				t.Fatal(err)
 			}
-			_, err = w.method.Act(t.Context(), w.session, method.Step{Kept: kept, State: w.state})
+			_, err = w.method.Act(t.Context(), w.session, method.Step{Response: kept, State: w.state})
 			w.wantRefused("outdated", nil, err)
 		})
 	}
@@ -749,7 +749,7 @@ func TestErrorsOfWallets(t *testing.T) {
 			if err != nil || strings.Contains(string(kept), "canary") {
 				t.Fatalf("contract 39: %s with the right state: %q, %v", name, kept, err)
 			}
-			return w.method.Act(t.Context(), w.session, method.Step{Kept: kept, State: w.state})
+			return w.method.Act(t.Context(), w.session, method.Step{Response: kept, State: w.state})
 		}
 		if d, err := says("access_denied"); err != nil || d.Verdict != method.Cancelled {
 			t.Errorf("contract 39: a user who declines: %+v, %v", d, err)
@@ -839,7 +839,7 @@ func TestBeginFindsWhatNoWalletWouldAccept(t *testing.T) {
 func TestStepsOfThePage(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", nil))
 	first := w.session
-	first.Box = ""
+	first.ResponseURI = ""
 	if v := w.method.Show(first, nil); !slices.Equal(v.Choices, []string{"begin"}) || v.Open+v.Code != "" ||
 		v.Credential != nil {
 		t.Errorf("the first page has %+v", v)
@@ -856,7 +856,7 @@ func TestStepsOfThePage(t *testing.T) {
 			t.Errorf("the form %v: %v", form, err)
 		}
 	}
-	if d, err := w.method.Act(t.Context(), w.session, method.Step{Kept: []byte("approve")}); err == nil {
+	if d, err := w.method.Act(t.Context(), w.session, method.Step{Response: []byte("approve")}); err == nil {
 		t.Errorf("what is never kept decides: %+v", d)
 	}
 	if openid4vp.Kind.Level != "L2" || openid4vp.Kind.Sandbox || openid4vp.Kind.Estimates {

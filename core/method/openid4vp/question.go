@@ -97,10 +97,10 @@ func decoded(s string) ([]byte, bool) {
 	return b, ok && len(b) > 0
 }
 
-// address returns the address of a box for an answer from the same device, or from another.
-func address(box string, same bool) string {
+// address returns the response_uri for the same device, or for another.
+func address(uri string, same bool) string {
 	if same {
-		return box + method.SameDevice
+		return uri + method.SameDevice
 	}
-	return box
+	return uri
 }

@@ -21,7 +21,7 @@ const keyID = "1"
 // link returns the address that opens a wallet with the request, on this device or, as a QR code, on another.
 // It is "" for a State that is none, which the core never hands out.
 func (o *openID) link(s method.Session, q question, same bool) string {
-	uri := address(s.Box, same)
+	uri := address(s.ResponseURI, same)
 	client, err := o.client(uri)
 	if err != nil {
 		return ""
@@ -136,21 +136,21 @@ func asJSON(v any) []byte {
 	return b
 }
 
-// Request implements method.Requester: it signs the request (RFC 9101). The nonce is the box's, so a request
-// that is fetched twice is the same question, and one answer of it is taken.
+// Request implements method.Requester: it signs the request (RFC 9101). The nonce is the
+// question's, so a request that is fetched twice is the same, and one response counts.
 func (o *openID) Request(ctx context.Context, s method.Session, state []byte, same bool) (
-	method.Question, error) {
+	method.RequestObject, error) {
 	if o.settings.key == "" || !same && !o.settings.crossDevice {
-		return method.Question{}, method.ErrStep
+		return method.RequestObject{}, method.ErrStep
 	}
 	q, err := readQuestion(state)
 	if err != nil {
-		return method.Question{}, err
+		return method.RequestObject{}, err
 	}
-	uri := address(s.Box, same)
+	uri := address(s.ResponseURI, same)
 	client, err := o.client(uri)
 	if err != nil {
-		return method.Question{}, err
+		return method.RequestObject{}, err
 	}
 	var chain []string
 	for _, c := range o.settings.chain {
@@ -168,9 +168,9 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, sa
 	message := encoded(header) + "." + encoded(asJSON(claims))
 	signature, err := o.host.Sign(ctx, o.settings.key, algorithm, []byte(message))
 	if err != nil {
-		return method.Question{}, fmt.Errorf("openid4vp: signing the request: %w", err)
+		return method.RequestObject{}, fmt.Errorf("openid4vp: signing the request: %w", err)
 	}
-	return method.Question{ContentType: "application/oauth-authz-req+jwt",
+	return method.RequestObject{ContentType: "application/oauth-authz-req+jwt",
 		Body: []byte(message + "." + encoded(signature))}, nil
 }
 

@@ -106,8 +106,15 @@ func newWorld(t testing.TB, c method.Config) *world {
 		t.Fatal(err)
 	}
 	w.method = m.(method.Requester)
-	w.session = method.Session{ID: "svc_sess_a", Level: "L2", ChallengeAge: 25, MinimumAge: 18, Box: box,
-		ReturnURL: service + "/verify/return/wallet", ExpiresAt: noon.Add(10 * time.Minute)}
+	w.session = method.Session{
+		ID:           "svc_sess_a",
+		Level:        "L2",
+		ChallengeAge: 25,
+		MinimumAge:   18,
+		ResponseURI:  box,
+		ReturnURL:    service + "/verify/return/wallet",
+		ExpiresAt:    noon.Add(10 * time.Minute),
+	}
 	var o struct{ Profile string }
 	if err := json.Unmarshal(c.Settings, &o); err != nil {
 		t.Fatal(err)
@@ -140,7 +147,7 @@ func (w *world) begin() {
 		w.Fatal(err)
 	}
 	d := w.act(url.Values{"outcome": {"begin"}}, nil)
-	if d.Verdict != method.Pending || !d.Box || len(d.State) == 0 || len(d.State) > method.MaxState {
+	if d.Verdict != method.Pending || !d.Await || len(d.State) == 0 || len(d.State) > method.MaxState {
 		w.Fatalf("begin gives %+v with a state of %d bytes", d, len(d.State))
 	}
 	w.state = d.State
@@ -149,7 +156,7 @@ func (w *world) begin() {
 // act posts a form, or comes for what was kept.
 func (w *world) act(form url.Values, kept []byte) method.Decision {
 	w.Helper()
-	d, err := w.method.Act(w.Context(), w.session, method.Step{Form: form, Kept: kept, State: w.state})
+	d, err := w.method.Act(w.Context(), w.session, method.Step{Form: form, Response: kept, State: w.state})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -202,7 +209,7 @@ const formType = "application/x-www-form-urlencoded"
 
 // post posts to an address of the box, and returns what is kept.
 func (w *world) post(address, contentType, body string) (kept []byte, err error) {
-	return w.method.Answer(w.Context(), w.session, w.state, method.Call{Address: address,
+	return w.method.Receive(w.Context(), w.session, w.state, method.Call{Address: address,
 		Same: strings.HasSuffix(address, method.SameDevice), ContentType: contentType, Body: []byte(body)})
 }
 
