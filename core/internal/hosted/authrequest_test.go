@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// A method may need further steps after the return: one on the page, or another errand.
+// A method may need further steps after the return: one on the page, or another request.
 func TestAReturnMayGoOn(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
@@ -56,7 +56,7 @@ func (w *world) longFlow(t testing.TB) string {
 	return flow
 }
 
-// The longest errand comes back. The cookies of the errands that a browser keeps leave room in a header of
+// The longest request comes back. The cookies of the requests that a browser keeps leave room in a header of
 // 48 KiB.
 func TestTheLongestErrands(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
@@ -99,7 +99,7 @@ func TestASandboxMayLeave(t *testing.T) {
 	}
 }
 
-// A cookie needs room for the whole of an errand, so a longer one is refused before the browser leaves.
+// A cookie needs room for the whole of a request, so a longer one is refused before the browser leaves.
 func TestAnErrandThatNoCookieHolds(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	handle := handleOf("1")
@@ -160,7 +160,7 @@ func (a awaiting) Open(purpose string, sealed []byte) ([]byte, time.Time, error)
 	return a.Sealer.Open(purpose, sealed)
 }
 
-// A step or an errand whose key is on its way is asked for again in a moment.
+// A step or a request whose key is on its way is asked for again in a moment.
 func TestStepsWaitForTheirKey(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)

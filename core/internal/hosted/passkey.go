@@ -29,7 +29,7 @@ import (
 // place of a method. It is no method of package method: it has records in the store, which no method sees,
 // and its page is a button on other pages.
 //
-// A challenge is 32 random bytes in a step (step.go), so it belongs to one session, attempt and browser. What
+// A challenge is 32 random bytes in a step, so it belongs to one session, attempt and browser. What
 // says what the step is for is its method, by names that no method can have.
 const (
 	toUse    = passkey.Name             // a step that a passkey completes

@@ -32,12 +32,12 @@ const maxSubject = 255
 //   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud
 //     has others.
 //   - exp is ahead, iat and nbf are not, give or take the leeway. exp and iat are there.
-//   - nonce is the errand's, so that no other login's token fits.
+//   - nonce is the authorization request's, so that no other login's token fits.
 //   - With max_age, auth_time is present and recent enough when the browser left.
 //   - acr is one of those that were asked for, if any were.
 //   - sub is there.
 func (c *client) verifyIDToken(
-	ctx context.Context, meta metadata, raw string, e errand, acr []string,
+	ctx context.Context, meta metadata, raw string, e authRequest, acr []string,
 ) (claims, error) {
 	token, err := c.verify(raw, c.providerKeys(ctx, meta), rules{issuer: c.issuer, dated: true})
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *client) verifyIDToken(
 }
 
 // isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The
-// user can remove max_age from the address, so the provider's word is needed. began is zero for an errand
+// user can remove max_age from the address, so the provider's word is needed. began is zero for a request
 // that began before the operator set max_age.
 func (c *client) isRecent(token claims, began time.Time) bool {
 	at, err := token.date("auth_time")

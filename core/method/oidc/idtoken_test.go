@@ -23,7 +23,7 @@ import (
 
 func raw64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// TestClaimsOfTheIDToken has the rows of tokens that the provider signs and that are not for this errand.
+// TestClaimsOfTheIDToken has the rows of tokens that the provider signs and that are not for this request.
 func TestClaimsOfTheIDToken(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, settings{"acr_values": []string{"substantial"}})
 	now := w.clock().Unix()

@@ -104,7 +104,7 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 	if step.Form.Get("outcome") != begin {
 		return method.Decision{}, method.ErrStep
 	}
-	e, err := newErrand(c.host.Random)
+	e, err := newAuthRequest(c.host.Random)
 	if err != nil {
 		return method.Decision{}, err
 	}
@@ -124,9 +124,9 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 
 // back decides what the browser brings back.
 func (c *client) back(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
-	e, ok := readErrand(step.State)
+	e, ok := readAuthRequest(step.State)
 	if !ok {
-		return method.Decision{}, foreign(badErrand)
+		return method.Decision{}, foreign(badState)
 	}
 	p, err := c.proofFor(s.MinimumAge)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil
 }
 
-// foreign refuses a return that cannot be from this errand: the page has no such step.
+// foreign refuses a return that cannot belong to this request: the page has no such step.
 func foreign(reason string) error {
 	return fmt.Errorf("oidc: the return does not belong to this errand: %w, %w", method.ErrStep,
 		refused(reason))
@@ -219,9 +219,9 @@ func isPrintable(s string, most int) bool {
 // isVisible is isPrintable without spaces.
 func isVisible(s string, most int) bool { return isPrintable(s, most) && !strings.Contains(s, " ") }
 
-// errand is what belongs to one trip of the browser.
-type errand struct {
-	nonce    string // binds the ID token to the errand
+// authRequest is one authorization request.
+type authRequest struct {
+	nonce    string // binds the ID token to the request
 	verifier string // of PKCE: binds the code to it (RFC 7636)
 	handle   string // the state that the browser carries; the core keeps it
 
@@ -231,35 +231,35 @@ type errand struct {
 
 // Lengths in bytes, before base64url. RFC 7636 asks for 43 characters, which are 32 bytes.
 const (
-	nonceSize     = 24
-	verifierSize  = 32
-	dateSize      = 8
-	errandVersion = 1
-	datedVersion  = 2 // with began. Earlier releases cannot read it, and do not know max_age
+	nonceSize          = 24
+	verifierSize       = 32
+	dateSize           = 8
+	authRequestVersion = 1
+	datedVersion       = 2 // with began. Earlier releases cannot read it, and do not know max_age
 )
 
-func newErrand(random io.Reader) (errand, error) {
+func newAuthRequest(random io.Reader) (authRequest, error) {
 	var raw [nonceSize + verifierSize]byte
 	if _, err := io.ReadFull(random, raw[:]); err != nil {
-		return errand{}, fmt.Errorf("oidc: reading randomness: %w", err)
+		return authRequest{}, fmt.Errorf("oidc: reading randomness: %w", err)
 	}
 	handle, err := method.NewHandle(random)
 	if err != nil {
-		return errand{}, err
+		return authRequest{}, err
 	}
-	e, _ := readErrand(append([]byte{errandVersion}, raw[:]...))
+	e, _ := readAuthRequest(append([]byte{authRequestVersion}, raw[:]...))
 	e.handle = handle
 	return e, nil
 }
 
 // state returns the bytes that the method gets back with the return: a version, the nonce, the verifier, and
 // began unless it is zero.
-func (e errand) state() []byte {
-	state := []byte{errandVersion}
+func (e authRequest) state() []byte {
+	state := []byte{authRequestVersion}
 	for _, part := range []string{e.nonce, e.verifier} {
 		raw, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil {
-			panic("oidc: an errand that readErrand has not made") // a fault of ours, so it must be loud
+			panic("oidc: a request that readAuthRequest has not made") // a fault of ours, so it must be loud
 		}
 		state = append(state, raw...)
 	}
@@ -270,14 +270,14 @@ func (e errand) state() []byte {
 	return state
 }
 
-func readErrand(state []byte) (e errand, ok bool) {
+func readAuthRequest(state []byte) (e authRequest, ok bool) {
 	const nonceEnd, end = 1 + nonceSize, 1 + nonceSize + verifierSize
 	switch {
-	case len(state) == end && state[0] == errandVersion:
+	case len(state) == end && state[0] == authRequestVersion:
 	case len(state) == end+dateSize && state[0] == datedVersion:
 		e.began = time.Unix(int64(binary.BigEndian.Uint64(state[end:])), 0)
 	default:
-		return errand{}, false
+		return authRequest{}, false
 	}
 	e.nonce = base64.RawURLEncoding.EncodeToString(state[1:nonceEnd])
 	e.verifier = base64.RawURLEncoding.EncodeToString(state[nonceEnd:end])

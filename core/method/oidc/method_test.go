@@ -134,7 +134,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-func TestEveryErrandHasItsOwnValues(t *testing.T) {
+func TestAuthRequest_OwnValues(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	seen := map[string]bool{}
 	for range 10 {
@@ -308,7 +308,7 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
-// TestMaxAge_NewSetting: an errand that began before max_age was set cannot show that the sign-in is recent.
+// TestMaxAge_NewSetting: a request that began before max_age was set cannot show that the sign-in is recent.
 func TestMaxAge_NewSetting(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	d := w.mustLeave()
@@ -321,9 +321,9 @@ func TestMaxAge_NewSetting(t *testing.T) {
 	w.config.Settings = encode(t, all)
 	w.open()
 	got, err := w.back(d.State, query)
-	wantRefusal(t, "the errand has no time", got, err, "jwt_auth_time")
+	wantRefusal(t, "the request has no time", got, err, "jwt_auth_time")
 	got, err = w.login()
-	wantVerdict(t, "a new errand", got, err, method.Approved)
+	wantVerdict(t, "a new request", got, err, method.Approved)
 }
 
 // TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed
@@ -397,7 +397,7 @@ func TestReturnOfAnError(t *testing.T) {
 	wantVerdict(t, "contract 35: access_denied is the user's cancelling", d, err, method.Cancelled)
 }
 
-// TestForeignCodes has the rows of codes that belong to another errand.
+// TestForeignCodes has the rows of codes that belong to another request.
 func TestForeignCodes(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	mine, theirs := w.mustLeave(), w.mustLeave()
@@ -412,7 +412,7 @@ func TestForeignCodes(t *testing.T) {
 	wantRefusal(t, "a code that was used", d, err, "token_error_invalid_grant")
 
 	// The provider that does not look at PKCE: the nonce still tells.
-	w.provider.Tamper(func(_, claims map[string]any) { claims["nonce"] = "of-another-errand" })
+	w.provider.Tamper(func(_, claims map[string]any) { claims["nonce"] = "of-another-request" })
 	d, err = w.login()
 	wantRefusal(t, "an ID token of another session: nonce", d, err, "jwt_nonce")
 	w.provider.Tamper(nil)

@@ -225,7 +225,7 @@ func (c *client) probeCredential(ctx context.Context, r *method.Report) {
 
 // probeRequest is the request of a login that nobody takes part in.
 func (c *client) probeRequest(returnURL string) (url.Values, error) {
-	e, err := newErrand(c.host.Random)
+	e, err := newAuthRequest(c.host.Random)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +264,7 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 
 // probeClient exchanges a code that does not exist. A provider that says so has accepted the client.
 func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
-	e, err := newErrand(c.host.Random)
+	e, err := newAuthRequest(c.host.Random)
 	if err == nil {
 		_, err = c.exchange(ctx, meta, returnURL, "verge-check-"+e.handle, e.verifier)
 	}

@@ -4,11 +4,11 @@ import "github.com/verge-id/verge/core/method"
 
 // Reasons to refuse what the provider or the browser sends. They are constants, for logs and metrics.
 const (
-	// Of the browser's return. These say that the return is not from the errand that it carries.
+	// Of the browser's return. These say that the return does not belong to the request that it carries.
 	badIssuer   = "return_iss_differs"  // a mix-up of two providers (RFC 9207)
 	noIssuer    = "return_iss_missing"  // though the provider announces it
 	badReturn   = "return_malformed"    // neither a code nor an error, or both, or too long
-	badErrand   = "return_state_unread" // a state that this release has not made
+	badState    = "return_state_unread" // a state that this release has not made
 	otherAnswer = "return_error"        // an error that OAuth does not know
 
 	// Of the provider's documents.

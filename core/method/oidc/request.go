@@ -19,7 +19,7 @@ const maxAddress = 2048
 
 // leave returns the address that the browser goes to. Where the provider takes pushed requests (RFC 9126),
 // the address has nothing but a reference, so that the user can neither read nor change what is asked.
-func (c *client) leave(ctx context.Context, s method.Session, e errand) (string, error) {
+func (c *client) leave(ctx context.Context, s method.Session, e authRequest) (string, error) {
 	p, err := c.proofFor(s.MinimumAge)
 	if err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func (c *client) leave(ctx context.Context, s method.Session, e errand) (string,
 }
 
 // request is the authorization request (OpenID Connect Core, 3.1.2.1).
-func (c *client) request(s method.Session, e errand, p proof, acr []string) url.Values {
+func (c *client) request(s method.Session, e authRequest, p proof, acr []string) url.Values {
 	challenge := sha256.Sum256([]byte(e.verifier))
 	request := url.Values{
 		"response_type":         {"code"},

@@ -197,12 +197,12 @@ func (w *walk) sign(_ context.Context, name, algorithm string, message []byte) (
 	return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...), nil
 }
 
-// leave begins an errand.
+// leave begins an authorization request.
 func (w *walk) leave() (method.Decision, error) {
 	return w.method.Act(context.Background(), w.session, method.Step{Form: url.Values{"outcome": {"begin"}}})
 }
 
-// mustLeave begins an errand that must begin.
+// mustLeave begins an authorization request that must begin.
 func (w *walk) mustLeave() method.Decision {
 	w.t.Helper()
 	d, err := w.leave()
