@@ -90,8 +90,8 @@ func TestHandOff_EndsWithAttempt(t *testing.T) {
 	}
 }
 
-// During a request of the attempt, and until a rejection has counted, no other hand-off opens. An approval may
-// be lost.
+// During a request of the attempt, and until a rejection has counted, no other hand-off opens. An approval
+// may be lost.
 func TestOpenHandOff_WhileAsked(t *testing.T) {
 	w := newWorld(t)
 	s, h := w.handed(t)

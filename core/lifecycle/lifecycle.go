@@ -263,7 +263,7 @@ var (
 // Asking describes the request that needs a claim.
 type Asking struct {
 	Attempt int
-	Form    string // session.Proof of the handle of the form or authorization request that asks; "": it has none
+	Form    string // session.Proof of the handle of the form or authorization request; "": none
 	Picture bool   // the request contains a photo
 }
 

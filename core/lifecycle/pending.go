@@ -19,8 +19,8 @@ import (
 
 // Pending is a pending response (token.Pending): one sealed item in the session's partition. The commit that
 // opens it also writes its handle to the session's record, which has one of each kind. It goes one way: open,
-// then, for a hand-off, taken by one device, then arrived. Each write is a compare-and-set of the item, so the
-// first response counts. The commit that ends the attempt deletes it.
+// then, for a hand-off, taken by one device, then arrived. Each write is a compare-and-set of the item, so
+// the first response counts. The commit that ends the attempt deletes it.
 type Pending struct {
 	token.PendingClaims
 	key     kv.Key
@@ -125,7 +125,8 @@ func (l *Lifecycle) openPending(ctx context.Context, s Session, c token.PendingC
 	return errRaces
 }
 
-// pendingLike returns the pending response of a record that has p's kind. It is zero if there is none.
+// pendingLike returns the pending response of a record that has p's kind. It is zero if the record has no
+// such response.
 func pendingLike(r session.Record, p token.Pending) (before token.Pending) {
 	for _, before = range r.Pending() {
 		if (before.HandOff != "") == (p.HandOff != "") {

@@ -134,9 +134,9 @@ type Session struct {
 	ReturnURL string          // where another site sends the browser back to
 	Settings  json.RawMessage // the integration's own, which Kind.Narrow has passed; nil: none
 
-	// ResponseURI is the address to which another program posts the response to this step, once a Decision has
-	// opened a pending response. With SameDevice appended, it is for a response from the browser's own device.
-	// "": none is pending.
+	// ResponseURI is the address to which another program posts the response to this step, once a Decision
+	// has opened a pending response. With SameDevice appended, it is for a response from the browser's own
+	// device. "": none is pending.
 	ResponseURI string
 }
 
@@ -167,10 +167,10 @@ type Method interface {
 type ResponseReceiver interface {
 	Method
 
-	// Receive checks what was posted to the ResponseURI, and returns the part that Act needs: at most MaxKept
-	// bytes. state is the State of the Decision that opened the pending response. s has no User and no
-	// Language. The first response that Receive accepts counts. After ErrStep or a *Refusal another one may be
-	// posted. After any other error nothing is known, and the program may send the response again.
+	// Receive checks a response that was posted to the ResponseURI, and returns the part that Act needs: at
+	// most MaxKept bytes. state is the State of the Decision that opened the pending response. s has no User
+	// and no Language. The first response that Receive accepts counts. After ErrStep or a *Refusal another
+	// one may be posted. After any other error nothing is known, and the program may send the response again.
 	Receive(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
 }
 
@@ -188,18 +188,19 @@ type Truster interface{ Trusts(trust string) bool }
 type Requester interface {
 	ResponseReceiver
 
-	// Request returns the request object of the ResponseURI, or of that with SameDevice. It stays the same while
-	// the response is pending, however often it is fetched. ErrStep means that there is none.
+	// Request returns the request object of the ResponseURI, or of that with SameDevice. It stays the same
+	// while the response is pending, however often it is fetched. ErrStep means that the method has no
+	// request object.
 	Request(ctx context.Context, s Session, state []byte, same bool) (RequestObject, error)
 }
 
-// RequestObject is what a program fetches from a ResponseURI.
+// RequestObject is the content that a program fetches from a ResponseURI.
 type RequestObject struct {
 	ContentType string
 	Body        []byte
 }
 
-// Call is what a program has posted to a ResponseURI.
+// Call is a POST of a program to a ResponseURI.
 type Call struct {
 	Address     string // the ResponseURI, with SameDevice if the call was posted there
 	Same        bool   // the call was posted to the address with SameDevice
@@ -259,7 +260,7 @@ type View struct {
 	Sandbox bool     // the page says that nothing real is verified
 	Here    bool     // this device does the step, so the page does not offer a phone
 
-	// What a page has while a response is pending. It loads itself again after Poll, which is 3 s if it is 0.
+	// For a page while a response is pending. It loads itself again after Poll, which is 3 s if it is 0.
 	Open string // address that opens an app on this device; "": none
 	Code string // what another device needs to respond; "": nothing
 	Poll time.Duration
@@ -289,8 +290,8 @@ type Step struct {
 	File  []byte     // the picture of a page with Camera, at most MaxFile bytes; nil: the form has none
 	State []byte     // of the step before; it was sealed and belongs to this session, method and attempt
 
-	// Response is the result of Receive, not nil, if the browser collects a response. Back is true if the program
-	// is on the same device.
+	// Response is the result of Receive, not nil, if the browser collects a response. Back is true if the
+	// program is on the same device.
 	Response []byte
 
 	Basis verdict.Basis // of Response, at the time of Receive. Methods do not need it
@@ -323,8 +324,8 @@ type Decision struct {
 	// Leave sends the browser to another site. The next step is its return. Only for Pending.
 	Leave *Leave
 
-	// Await opens a pending response. The method is a ResponseReceiver, and Show has the ResponseURI. The next
-	// step has the Response. An earlier pending response is closed. Only for Pending.
+	// Await opens a pending response. The method is a ResponseReceiver, and Show has the ResponseURI. The
+	// next step has the Response. An earlier pending response is closed. Only for Pending.
 	Await bool
 
 	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
@@ -357,9 +358,9 @@ type Decision struct {
 // MaxState is the most bytes of a Decision's State.
 const MaxState = 512
 
-// Leave is an authorization request, for which the browser goes to another site. The browser comes back to Session.ReturnURL with the
-// handle as the query parameter "state". The core lets the return through only in the browser that left
-// (contract 34), and then calls Act with Step.Back.
+// Leave is an authorization request, for which the browser goes to another site. The browser comes back to
+// Session.ReturnURL with the handle as the query parameter "state". The core lets the return through only in
+// the browser that left (contract 34), and then calls Act with Step.Back.
 type Leave struct {
 	URL    string // https, or http to a loopback host in dev; at most 2,048 bytes
 	Handle string // of NewHandle
@@ -395,7 +396,7 @@ const (
 )
 
 // Refusal is an error about a response that must not be believed, such as a bad signature. The reason is a
-// constant text, for logs and metrics. It repeats nothing of the response.
+// constant text, for logs and metrics. It has no part of the response.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Reason }

@@ -91,7 +91,7 @@ type StepClaims struct {
 
 	// Method is the method's name. "" in tokens of an earlier release: the integration's first.
 	Method string `json:"mt,omitempty"`
-	// Handle is random text that only the browser with this token knows. "" if the method proves nothing real.
+	// Handle is random text that only the browser with this token knows. "" for a sandbox.
 	Handle string `json:"hd,omitempty"`
 	// Leave is the address of another site for which the browser leaves, in a cookie. "": it stays.
 	Leave string `json:"go,omitempty"`
@@ -123,7 +123,8 @@ func (p Pending) purpose() string {
 	return response
 }
 
-// PendingClaims are the KV item of a pending response. It belongs to this session, method, attempt and handle.
+// PendingClaims are the KV item of a pending response. It belongs to this session, method, attempt and
+// handle.
 type PendingClaims struct {
 	Pending
 	Session string `json:"sid"`
@@ -227,8 +228,8 @@ func OpenStep(s host.Sealer, text string) (StepClaims, error) {
 // SealPending returns the KV value of c.
 func SealPending(s host.Sealer, c PendingClaims) ([]byte, error) { return sealBytes(s, c.purpose(), c) }
 
-// OpenPending returns the claims of the authentic KV value of p. The error is one of Sealer.Open's. The key of
-// the value must have been in use when the value was written.
+// OpenPending returns the claims of the authentic KV value of p. The error is one of Sealer.Open's. The key
+// of the value must have been in use when the value was written.
 func OpenPending(s host.Sealer, p Pending, value []byte) (c PendingClaims, err error) {
 	b, until, err := s.Open(p.purpose(), value)
 	if err != nil {

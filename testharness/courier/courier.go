@@ -1,6 +1,6 @@
 // Package courier is a kind of method for tests whose response does not come from the browser. It is the
-// smallest method.ResponseReceiver: its page has two addresses, and a program posts a response to one of them.
-// It verifies no user, but counts as real, so that its responses belong to a browser.
+// smallest method.ResponseReceiver: its page has two addresses, and a program posts a response to one of
+// them. It verifies no user, but counts as real, so that its responses belong to a browser.
 //
 // An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a
 // wallet's, it is made for one address, and is refused at another one.

@@ -17,9 +17,9 @@ import (
 )
 
 // A pending authorization request is the step of a browser that is at another site, or that waits for a
-// pending response (contract 34). Its cookie holds the step and the flow token, so nothing is kept in the KV
-// meanwhile. The cookie's name has the handle, which the other site gets as "state" and sends back. So each
-// request has its own cookie, and two tabs do not disturb each other.
+// pending response (contract 34). Its cookie holds the step and the flow token, so the KV has no record of
+// it. The cookie's name has the handle, which the other site gets as "state" and sends back. So each request
+// has its own cookie, and two tabs do not disturb each other.
 //
 // A cookie has at most about 4,096 bytes. A long flow token needs several.
 const (
@@ -42,8 +42,9 @@ const MaxReturnURL = 26 << 10
 
 // Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,
 // although it is a GET, and only in the browser that left: a link scanner or another browser has no cookie.
-// It returns a redirect to the flow, so a reload of the next page asks nobody again. If the address of the
-// return itself is loaded again, the provider rejects the second use, and the page shows the present state.
+// It returns a redirect to the flow, so a reload of the next page sends no request to the provider. If the
+// address of the return itself is loaded again, the provider rejects the second use, and the page shows the
+// present state.
 func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
 	return h.comeBack(ctx, req, name).response()
 }
@@ -117,8 +118,8 @@ func (h *Hosted) requestsOf(req *web.Request) map[string]string {
 // errNoRequest means that this browser has no such pending authorization request.
 var errNoRequest = errors.New("hosted: no such authorization request in this browser")
 
-// requestIn opens the pending authorization request of that handle, if the browser has its cookie. flow is its
-// flow token, which is not checked yet. The error is errNoRequest or host.ErrKeyAwaited.
+// requestIn opens the pending authorization request of that handle, if the browser has its cookie. flow is
+// its flow token, which is not checked yet. The error is errNoRequest or host.ErrKeyAwaited.
 func (h *Hosted) requestIn(req *web.Request, handle string) (s token.StepClaims, flow string, err error) {
 	text, flow, ok := strings.Cut(h.requestsOf(req)[handle], ".")
 	if !ok {
@@ -134,8 +135,8 @@ func (h *Hosted) requestIn(req *web.Request, handle string) (s token.StepClaims,
 	return s, flow, nil
 }
 
-// keepRequest gives the browser the cookie of a pending authorization request, and sends it to the page of the
-// request (away).
+// keepRequest gives the browser the cookie of a pending authorization request, and sends it to the page of
+// the request (away).
 func (v *visit) keepRequest(s token.StepClaims) page {
 	text, err := v.sealStep(s)
 	if err != nil {

@@ -99,7 +99,7 @@ func TestASandboxMayLeave(t *testing.T) {
 	}
 }
 
-// A cookie needs room for the whole of a request, so a longer one is refused before the browser leaves.
+// A cookie needs room for the whole of a request, so a longer one is rejected before the browser leaves.
 func TestAnErrandThatNoCookieHolds(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	handle := handleOf("1")

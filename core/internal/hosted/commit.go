@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// choose answers the form by which the user chooses a method. One that cannot begin counts no attempt
-// (contract 33).
+// choose answers the form with the method that the user has chosen. A method that cannot begin counts no
+// attempt (contract 33).
 func (v *visit) choose(name string) page {
 	m, ok := v.offered(name)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// effect is what a decision of a method does. Exactly one of the fields below step applies.
+// effect is the consequence of a method's decision. Exactly one of the fields below step applies.
 type effect struct {
 	step token.StepClaims // as the browser carries it next, if the session continues
 

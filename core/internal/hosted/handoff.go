@@ -20,11 +20,11 @@ import (
 
 // A cross-device hand-off has a phone do a step that this device cannot, for want of a camera or a wallet
 // (contract 40). It is a pending response: this browser waits on a page that shows the link. The phone does
-// the step and stores the verdict in the hand-off. This browser collects it, so the session completes here, and
-// the attempt counts here. A rejection counts even if this browser never collects it: the next request with the
-// flow token applies it (settle). So users cannot save attempts by leaving the page.
+// the step and stores the verdict in the hand-off. This browser collects it, so the session completes here,
+// and the attempt counts here. A rejection counts even if this browser never collects it: the next request
+// with the flow token applies it (settle). So users cannot save attempts by leaving the page.
 //
-// The phone has no flow token, so it never gets a result. Its pages are those of the method, and their forms
+// The phone has no flow token, so it never gets a result. It gets the pages of the method, and their forms
 // carry the hand-off's handle instead of a flow token.
 //
 // Anyone with the link may look. The first device that takes the hand-off by a form has it: a cookie of that
@@ -117,8 +117,8 @@ func (v *visit) hasTaken() bool {
 	return secret != "" && session.Proof(secret) == v.phone.Device
 }
 
-// introduction returns the page with the site for which the phone would do the step. Its form has a new random
-// text each time, so a form that is posted twice takes the hand-off once.
+// introduction returns the page with the site for which the phone would do the step. Its form has a new
+// random text each time, so a form that is posted twice takes the hand-off once.
 func (v *visit) introduction() page {
 	device, err := method.NewHandle(v.Random)
 	if err != nil {
@@ -129,7 +129,7 @@ func (v *visit) introduction() page {
 		Extra:   []pages.Field{{Name: deviceParam, Value: device}}})
 }
 
-// take answers the form by which a device takes a hand-off.
+// take answers the form of a device that takes a hand-off.
 func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device string) page {
 	v, refused := h.lookAt(ctx, req, handle)
 	if refused != nil {
@@ -150,8 +150,8 @@ func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device stri
 	return p
 }
 
-// bring stores the phone's decision for the browser that waits. A user who cancels on the phone decides
-// nothing, and may continue there.
+// bring stores the phone's decision for the browser that waits. A user who cancels on the phone may continue
+// there.
 func (v *visit) bring(m method.Opened, d method.Decision) page {
 	if d.Verdict == method.Cancelled {
 		v.stepEnded(whatOf(m.Name, d), nil)

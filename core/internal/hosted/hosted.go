@@ -19,13 +19,13 @@
 //	handoff.go     from a phone, which does the step for the browser that began
 //	passkey.go     from a passkey of the user
 //
-// GET shows and POST acts, so a link scanner that follows every link changes nothing. The exceptions are the
-// return from another site and the page that collects a pending response. Both act only with the cookie of
-// the browser that began.
+// GET shows and POST acts, so a link scanner that follows every link does not change a session. The
+// exceptions are the return from another site and the page that collects a pending response. Both act only
+// with the cookie of the browser that began.
 //
-// A browser carries the flow token, in the address and in each form, and the step of a method. Neither decides
-// anything: the KV decides about attempts and the outcome. What a real method has proven in one browser is not
-// handed to another that has the same flow token (contract 34).
+// A browser carries the flow token, in the address and in each form, and the step of a method. Neither
+// decides anything: the KV decides about attempts and the outcome. What a real method has proven in one
+// browser is not handed to another that has the same flow token (contract 34).
 //
 // Every POST returns a page or a redirect to this flow's own address. A browser leaves our site only by the
 // hop page.
@@ -137,7 +137,7 @@ func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Re
 const MaxCredentialBody = method.MaxCall + web.MaxBody
 
 // ActCredential answers POST on the path of forms with the response of a browser's wallet, where bodies have
-// at most maxBody bytes. Apart from that limit it is Act, and it takes no other forms.
+// at most maxBody bytes. Apart from that limit it is Act, and it rejects other forms.
 func (h *Hosted) ActCredential(ctx context.Context, req *web.Request, maxBody int) *web.Response {
 	return h.actOn(ctx, req, maxBody, func(form url.Values) bool {
 		return form.Has(method.CredentialField)
@@ -212,7 +212,8 @@ func (v *visit) act(form url.Values, file []byte) page {
 	case form.Has(enrolParam):
 		return v.enrol(form)
 	case v.record.Terminal():
-		// This is a second click, the Back button or another browser. The outcome is final and is shown again.
+		// This is a second click, the Back button or another browser. The outcome is final and is shown
+		// again.
 		v.countLate()
 		return v.seeOther(v.endURL(form.Get(stepParam)))
 	case name == passkey.Name:

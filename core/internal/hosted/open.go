@@ -38,8 +38,8 @@ type visit struct {
 	responseURI string // of the pending response whose page this is; "": of none
 	claim       string // of the attempt, for a request that is sent once; "": this visit has none
 
-	// phone is the hand-off of which this is the phone, which has no flow token: flow names the hand-off.
-	// Nil: it is the browser that began.
+	// phone, if not nil, is the hand-off that this phone has. A phone has no flow token: flow names the
+	// hand-off.
 	phone *lifecycle.Pending
 
 	brought  method.Reason // the reason of a failed attempt that a phone has brought
@@ -92,8 +92,8 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 
 func refuse(p page) *page { return &p }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today
-// send Sec-Fetch-Site, over https and on loopback. Without it, "Origin: null" says nothing: an extension or
+// sameSite reports whether a POST came from our own page, by the headers of the browser. Current browsers
+// send Sec-Fetch-Site, over https and on loopback. Without it, "Origin: null" is no evidence: an extension or
 // a proxy that withholds referrers (Referrer-Policy: no-referrer) makes browsers send it with our own forms,
 // too. A browser that sends neither is let through: it has the flow token, which no other site knows.
 func (h *Hosted) sameSite(req *web.Request) bool {
@@ -104,8 +104,8 @@ func (h *Hosted) sameSite(req *web.Request) bool {
 	return origin == "" || origin == "null" || origin == h.BaseURL
 }
 
-// notAllowed returns the page for a form of another site, which has no effect. If its flow token is authentic,
-// the page offers the user the way back.
+// notAllowed returns the page for a form of another site, which has no effect. If its flow token is
+// authentic, the page offers the user the way back.
 func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) page {
 	v, refused := h.open(ctx, req, flow)
 	if refused != nil {
@@ -189,8 +189,8 @@ func (v *visit) attemptField() pages.Field {
 	return pages.Field{Name: attemptParam, Value: strconv.Itoa(v.record.Attempts)}
 }
 
-// attemptOf reads that input. A form without it was made by an older version of ours, and a browser still
-// shows it. It belongs to the first attempt.
+// attemptOf reads that input. A form without it was made by an older release, and a browser still shows it.
+// It belongs to the first attempt.
 func attemptOf(form url.Values) (attempt int, ok bool) {
 	text := form.Get(attemptParam)
 	if !form.Has(attemptParam) {
@@ -200,7 +200,7 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 	return int(n), err == nil
 }
 
-// hasProven reports whether this browser is the one that has completed the session: it has the step that did,
+// hasProven reports whether this browser has completed the session: it has the step that did,
 // in its address or in a cookie. The only error is host.ErrKeyAwaited.
 func (v *visit) hasProven(step string) (bool, error) {
 	if v.record.Browser == "" {

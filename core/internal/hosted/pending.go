@@ -21,13 +21,13 @@ import (
 
 // A pending response (contract 34, 40) does not arrive through the browser that began. That browser has a
 // pending authorization request with its handle, and waits on a page that loads itself again. The response is
-// stored once, and decides nothing until this browser collects it:
+// stored once, and has no effect until this browser collects it:
 //
 //   - A program on another device posts to the response_uri, or a phone does the step. The browser collects
 //     the response when the page loads itself.
-//   - A program on the same device posts to the address with ".s", and receives a redirect_uri. Only a browser
-//     that comes back there with the cookie collects the response. So an attacker cannot have the response of a
-//     victim's device collected by their own page.
+//   - A program on the same device posts to the address with ".s", and receives a redirect_uri. Only a
+//     browser that comes back there with the cookie collects the response. So an attacker cannot have the
+//     response of a victim's device collected by their own page.
 
 // codeParam is the parameter of the redirect_uri.
 const codeParam = "response_code"
@@ -98,16 +98,15 @@ func (v *visit) notOffered(s token.StepClaims, collect func(method.Opened) page)
 	return v.discard(s, v.url(shownParam, shownOutdated))
 }
 
-// returnWithCode answers GET on the redirect_uri that a program on the same device has received. Of the
-// pending authorization requests of this browser, it is the one whose pending response has that code. Without
-// it nothing is decided.
+// returnWithCode answers GET on the redirect_uri that a program on the same device has received. It collects
+// the pending response with that code, if this browser has its pending authorization request.
 func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string, query url.Values) page {
 	code := query.Get(codeParam)
 	if len(code) != handleLength {
 		return plain(400, pages.Damaged, req)
 	}
 	other := plain(403, pages.Elsewhere, req) // than the page of a response that was found
-	over := false                             // other is that of an attempt that is decided
+	over := false                             // other is the page of an attempt that is decided
 	for _, handle := range slices.Sorted(maps.Keys(h.requestsOf(req))) {
 		s, flow, err := h.requestIn(req, handle)
 		if errors.Is(err, host.ErrKeyAwaited) {
@@ -153,7 +152,7 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 	return other
 }
 
-// Errors of a response_uri. They do not reveal what is or was there.
+// Errors of a response_uri. They do not reveal whether a pending response existed.
 var (
 	errNoResponse = &web.Error{Code: web.NotFound, Message: "There is nothing to answer at this address."}
 	errOver       = &web.Error{Code: web.TokenExpired,
@@ -200,8 +199,9 @@ func (h *Hosted) Receive(ctx context.Context, req *web.Request, handle session.P
 	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
 }
 
-// RequestObject answers GET on a response_uri: it serves the request object until a response is stored. It can
-// be read repeatedly, since a wallet whose first request fails sends it again. One response is still stored.
+// RequestObject answers GET on a response_uri: it serves the request object until a response is stored. It
+// can be read repeatedly, since a wallet whose first request fails sends it again. One response is still
+// stored.
 func (h *Hosted) RequestObject(
 	ctx context.Context,
 	handle session.PendingHandle,
@@ -322,7 +322,8 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	return p, err
 }
 
-// responseFailed logs and stores the reason why a response was rejected. Neither contains data of the response.
+// responseFailed logs and stores the reason why a response was rejected. Neither contains data of the
+// response.
 func (h *Hosted) responseFailed(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
 	if step := whyFailed(m.Name, err); errors.Is(err, method.ErrStep) {
 		h.Lifecycle.LogStep(ctx, s, step, err)

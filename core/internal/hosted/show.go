@@ -189,10 +189,10 @@ func (v *visit) stepView(s token.StepClaims, text string, n pages.Notice,
 	return v.page(200, view)
 }
 
-// addressed returns the page of a step that the address has, or that has asked without a result. The author of
-// the address knows the step, too, and may have sent it to another person. So the form of a real method gets
-// a new handle here, and its proof belongs to this page's browser (contract 34). A step without a handle is
-// the sandbox's.
+// addressed returns the page of a step that the address has, or that has asked without a result. The author
+// of the address knows the step, too, and may have sent it to another person. So the form of a real method
+// gets a new handle here, and its proof belongs to this page's browser (contract 34). A step without a handle
+// is the sandbox's.
 func (v *visit) addressed(s token.StepClaims, text string, n pages.Notice) page {
 	if s.Handle != "" {
 		text = ""
@@ -200,12 +200,12 @@ func (v *visit) addressed(s token.StepClaims, text string, n pages.Notice) page 
 	return v.stepPage(s, text, n)
 }
 
-// away returns the page of a pending authorization request: the one by which the browser leaves for a method's
-// site, or the one on which it waits for a pending response. code requests the code of that page on a phone.
+// away returns the page of a pending authorization request: the page that leaves for a method's site, or the
+// page that waits for a pending response. code requests the code of that page on a phone.
 //
 // The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again,
 // gets the method's page, whose button begins again. Otherwise the page would send them away immediately, and
-// to an address that may be good for one use, as that of a pushed request is (RFC 9126, 2.2).
+// to an address that may be good for one use, as with a pushed request (RFC 9126, 2.2).
 func (v *visit) away(handle string, code bool) page {
 	s, _, err := v.requestIn(v.req, handle)
 	switch {
@@ -244,8 +244,7 @@ const (
 	waitInterval = 2 * time.Second // for another request of this browser
 )
 
-// wait returns a page that continues to the address automatically. kind is that of the method that is asked,
-// or "".
+// wait returns a page that continues to the address automatically. kind is the kind of the method, or "".
 func (v *visit) wait(kind, address string) page {
 	return v.page(200, pages.View{Kind: pages.Asked, Words: kind, AgainURL: address,
 		AgainAfter: waitInterval})
@@ -321,8 +320,8 @@ func (v *visit) waitURL(m method.Opened, step string) string {
 	return v.url(shownParam, shownAsked, stepParam, step, methodParam, m.Name)
 }
 
-// endURL returns the address of an ended session. It has the browser's step if that may be the one that
-// completed the session (hasProven).
+// endURL returns the address of an ended session. It has the browser's step if the step may have completed
+// the session (hasProven).
 func (v *visit) endURL(step string) string {
 	if v.record.Browser == "" || step == "" {
 		return v.url()
@@ -330,7 +329,7 @@ func (v *visit) endURL(step string) string {
 	return v.url(stepParam, step)
 }
 
-// page is what a browser gets: a page, or the address of another one of ours.
+// page is the response to a browser: a page, or a redirect to another page of this service.
 type page struct {
 	status  int
 	view    pages.View
@@ -362,10 +361,10 @@ func (v *visit) page(status int, view pages.View) page {
 // damaged returns the page for a form that this service has not made.
 func (v *visit) damaged() page { return v.page(400, pages.View{Kind: pages.Damaged}) }
 
-// seeOther sends the browser to a page of ours.
+// seeOther sends the browser to another page of this service.
 func (v *visit) seeOther(location string) page { return page{to: location} }
 
-// unavailable returns the page for an error that decides nothing. The user may try again.
+// unavailable returns the page for an internal error or one of the store. The user may try again.
 func (v *visit) unavailable(err error) page {
 	level := slog.LevelError
 	if kv.Failed(err) {
@@ -431,10 +430,10 @@ func render(status int, view pages.View) *web.Response {
 		header.Set("Permissions-Policy", header.Get("Permissions-Policy")+
 			", publickey-credentials-get=(self), publickey-credentials-create=(self)")
 	}
-	// The hop is the only way by which the browser leaves our site (contract 22): a page that continues to the
-	// address automatically and also has it as a link. A redirect after the POST is no alternative: form-action
-	// would have to allow it, and each further redirect of the publisher as well. The page sends no referrer,
-	// since its own address contains the flow token.
+	// The browser leaves our site only by the hop (contract 22): a page that continues to the address
+	// automatically and also has it as a link. A redirect after the POST is no alternative: form-action would
+	// have to allow it, and each further redirect of the publisher as well. The page sends no referrer, since
+	// its own address contains the flow token.
 	if view.HopURL != "" {
 		header.Set("Referrer-Policy", "no-referrer")
 	}

@@ -19,9 +19,9 @@ var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope",
 	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data",
 	"wallet_unavailable"}
 
-// Receive implements method.ResponseReceiver: it reads what a wallet has posted. It accepts a proof, a refusal
-// by its user, and an error, each with the state of this request. After anything else, the response is still
-// pending.
+// Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a
+// refusal by its user, and an error, each with the state of this request. After anything else, the response
+// is still pending.
 func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != "application/x-www-form-urlencoded" {
 		return nil, method.ErrMediaType
