@@ -93,7 +93,7 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 // commit, Begin does not touch the KV.
 //
 // A *kv.Conflict is about the caller's checks alone. Without any check a lost reply cannot be resolved, since
-// a second commit could send an event twice. There may then be a session that nobody was told of. It expires.
+// a second commit could send an event twice. There may then be a session that no one uses. It expires.
 func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, checks []kv.Check,
 	extra []kv.Put) error {
 	initiated := failed == nil
@@ -246,9 +246,9 @@ var errRaces = fmt.Errorf("%w: session changed %d times under one request", kv.E
 
 var errLeaseLost = errors.New("lifecycle: lease lost")
 
-// Errors of Claim that say why there is nobody to ask.
+// Errors of Claim. The request is not sent.
 var (
-	// ErrAsked: somebody else asks about this attempt just now.
+	// ErrAsked means that another request about this attempt is in progress.
 	ErrAsked = errors.New("lifecycle: the attempt is being asked about")
 	// ErrRepeated: the form has asked before, and asks once.
 	ErrRepeated = errors.New("lifecycle: the form has asked before")
@@ -421,7 +421,7 @@ func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
 	return err
 }
 
-// announce tells the runner when the tasks fall due that tx has scheduled.
+// announce reports to the runner when the scheduled tasks of tx are due.
 func (l *Lifecycle) announce(tx kv.Tx) {
 	if l.Wake == nil {
 		return

@@ -2,7 +2,7 @@ package lifecycle
 
 import "github.com/verge-id/verge/core/method"
 
-// ForMethod returns what a method is told of the session. language is the page's, attempts how many have
+// ForMethod returns the session as a method sees it. language is the page's, attempts how many have
 // failed, and returnURL where another site sends the browser back to.
 func (s Session) ForMethod(name, language string, attempts int, returnURL string) method.Session {
 	return method.Session{ID: s.Text, Level: s.ID.Level.String(), ChallengeAge: s.ID.ChallengeAge,

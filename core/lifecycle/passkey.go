@@ -14,7 +14,7 @@ import (
 var ErrEnrolled = errors.New("lifecycle: a passkey was made of this session")
 
 // Enrol notes that a passkey is made of what a completed session has proven, which happens once. mark names
-// the passkey and tells nobody which it is. The same mark may come again. The error is ErrEnrolled or the
+// the passkey without identifying it. The same mark may come again. The error is ErrEnrolled or the
 // store's.
 func (l *Lifecycle) Enrol(ctx context.Context, s Session, mark []byte) error {
 	key := s.ID.PasskeyKey()

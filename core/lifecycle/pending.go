@@ -104,7 +104,7 @@ func (l *Lifecycle) openPending(ctx context.Context, s Session, c token.PendingC
 		if err != nil {
 			return err
 		}
-		now, before := l.Now(), pendingLike(r, c.Pending)
+		now, before := l.Now(), c.Pending.Like(*r.Slot(c.Pending))
 		r = r.As(now, s.ID.Expires())
 		switch {
 		case r.Terminal() || r.Attempts != c.Attempt:
@@ -123,17 +123,6 @@ func (l *Lifecycle) openPending(ctx context.Context, s Session, c token.PendingC
 		}
 	}
 	return errRaces
-}
-
-// pendingLike returns the pending response of a record that has p's kind. It is zero if the record has no
-// such response.
-func pendingLike(r session.Record, p token.Pending) (before token.Pending) {
-	for _, before = range r.Pending() {
-		if (before.HandOff != "") == (p.HandOff != "") {
-			return before
-		}
-	}
-	return token.Pending{}
 }
 
 // replacePending adds to tx the deletion of a pending response. It returns ErrAsked for a hand-off with a

@@ -156,7 +156,7 @@ func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, sta
 // error, nothing of that is sent, and Act returns that error. ErrOutdated: a stored response no longer
 // counts.
 func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
-	if o.Of.Sandbox { // it asks nobody
+	if o.Of.Sandbox { // it sends no request
 		return o.judge(ctx, s, step)
 	}
 	if step.Back || step.Response != nil {

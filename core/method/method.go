@@ -66,7 +66,7 @@ type Kind struct {
 	// wrong type is found before it is needed. The Config has passed Check. Nil: the kind has no keys.
 	Signs func(c Config) map[string]string
 
-	// Open returns the method. Its Config has passed Check. Open asks nobody.
+	// Open returns the method. Its Config has passed Check. Open sends no request.
 	Open func(c Config, h Host) (Method, error)
 }
 
@@ -120,7 +120,7 @@ type Host struct {
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 }
 
-// Session is what a method is told of a session.
+// Session is a session as a method sees it.
 type Session struct {
 	ID           string // svc_sess_…
 	Level        string // L1 or L2
@@ -152,7 +152,7 @@ type Method interface {
 	// to the log.
 	Begin(ctx context.Context, s Session) error
 
-	// Show is what the page of this step offers. It asks nobody and changes nothing. state is the State of
+	// Show returns the page of this step. It sends no request and has no effect. state is the State of
 	// the step before, or nil on the first step.
 	Show(s Session, state []byte) View
 
@@ -303,7 +303,7 @@ const MaxFile = 1 << 20
 // Verdict is what a method decides.
 type Verdict int
 
-// Verdicts. The zero Verdict is Unclassified, so that what nobody has decided is denied.
+// Verdicts. The zero Verdict is Unclassified, so that an undecided step is denied.
 const (
 	Unclassified  Verdict = iota // ended, for no reason that we know
 	Approved                     // verified

@@ -59,8 +59,8 @@ type Record struct {
 	// it knows. Only that browser is taken to the callback (contract 34). "": any that has the link.
 	Browser string
 
-	// AskedUntil is until when somebody asks the other side of a method about this attempt. Until then nobody
-	// else does. Zero: nobody asks.
+	// AskedUntil is the time until which a request about this attempt is in progress. No other request is
+	// sent before that time. Zero: none is in progress.
 	AskedUntil time.Time
 
 	// Forms names the forms that have asked last, by Proof of their handles, one behind the other. Each asks

@@ -116,6 +116,14 @@ type Pending struct {
 // Handle returns the handle, or "" for the zero Pending.
 func (p Pending) Handle() string { return p.Response + p.HandOff }
 
+// Like returns the pending response of p's kind with that handle.
+func (p Pending) Like(handle string) Pending {
+	if p.HandOff != "" {
+		return Pending{HandOff: handle}
+	}
+	return Pending{Response: handle}
+}
+
 func (p Pending) purpose() string {
 	if p.HandOff != "" {
 		return handOff

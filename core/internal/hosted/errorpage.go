@@ -43,7 +43,7 @@ func refusalKind(status int) pages.Kind {
 	return pages.Refused
 }
 
-// Home is the front page. It tells a person who opens the host what this is.
+// Home returns the front page, for a person who opens the host.
 func Home(req *web.Request) *web.Response {
 	return render(200, pages.View{Kind: pages.Home, Lang: languageOf(req)})
 }

@@ -199,7 +199,7 @@ func (v *visit) notAccepted(reason passkey.Reason) page {
 }
 
 // tellPasskey says in the metrics what became of a passkey, and in the log if it did not do. why is more
-// about the reason. Nothing in it tells one passkey from another.
+// about the reason. No part of it distinguishes two passkeys.
 func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 	if v.Measure != nil {
 		m := host.Measurement{Method: passkey.Name, Event: event}
@@ -227,7 +227,7 @@ func passkeyNotice(query url.Values) string {
 }
 
 // offerEnrolment adds to the hop page of a completed session the choice to make a passkey, where the
-// integration allows it, nobody has made one of this session, and it was not a passkey that completed it: a
+// integration allows it, the session has made none, and it was not a passkey that completed it: a
 // passkey never gives another one, so none lives longer than what it stands for. step is the browser's own.
 func (v *visit) offerEnrolment(step string, view *pages.View) error {
 	if may, err := v.mayEnrol(); !may || err != nil {
@@ -340,8 +340,8 @@ func (v *visit) keep(challenge []byte, answer string) error {
 	if err != nil {
 		return err
 	}
-	// It is known again if the form comes twice. The challenge is kept nowhere, so the mark tells nobody
-	// which passkey it was.
+	// It is known again if the form comes twice. The challenge is kept nowhere, so the mark does not
+	// identify the passkey.
 	mark := sha256.Sum256(append(slices.Clip(challenge), made.ID()...))
 	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
 		return err
