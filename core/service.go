@@ -114,7 +114,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	guard := &operate.TokenGuard{Limiter: limiter, Limit: cfg.Limits.FailedOperatorsPerIP,
 		Operations: s.operations}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}
-	s.console = &console.Console{Operations: console.On(s.operations), Host: h, BaseURL: cfg.BaseURL,
+	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL,
 		Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}

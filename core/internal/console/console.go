@@ -14,7 +14,7 @@ import (
 
 // Console serves the pages. All fields but Dev are needed.
 type Console struct {
-	Operations Operations
+	Operations *operate.Operations
 	Access     Access
 	Host       host.Host // KV, Sealer, Now, Random and Log
 
