@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -115,9 +114,9 @@ const engineTime = 2 * time.Second
 func (s *Service) askWho(
 	ctx context.Context, req *web.Request, op operate.Operation, briefly bool,
 ) *web.Response {
-	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
+	ask := &web.Request{Method: "GET", Path: operate.ReadSelf.Path, Client: req.Client, Header: web.Header{}}
 	if op != "" {
-		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()
+		ask.Query = url.Values{operate.MayParameter: {string(op)}}.Encode()
 	}
 	for _, name := range []string{"Authorization", "X-Correlation-Id"} {
 		if req.Header.Has(name) {

@@ -1,6 +1,6 @@
-// Package admin is the API of operators: package operate as JSON. It decides nothing itself. The commands of
-// `verge` use it. It is served on a listener of its own. Every request but those for the front page and for
-// openapi.yaml, which describes the API for machines, needs an operator token.
+// Package admin serves the operators' API: the endpoints of package operate, for callers with an operator
+// token. The commands of `verge` use it. It has a separate listener. Only the front page and openapi.yaml,
+// which describes the API for machines, need no token.
 package admin
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -52,8 +53,8 @@ The command line speaks it: verge publisher, verge integration, verge key and ot
 	}}
 }
 
-// handler answers the requests to one route.
-type handler func(a *Admin, c *call) (*web.Response, error)
+// handler carries out the operation of a route.
+type handler func(context.Context, *operate.Operations, operate.Actor, operate.Request) (*web.Response, error)
 
 // label counts all requests of operators together.
 const label = "admin"
@@ -84,33 +85,17 @@ func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, er
 	case route != nil && len(req.Body) > route.BodyLimit():
 		return nil, &web.Error{Code: web.PayloadTooLarge, Message: web.LargerThan(route.BodyLimit())}
 	case route != nil:
-		c, err := newCall(ctx, req, who, id)
+		query, err := url.ParseQuery(req.Query)
 		if err != nil {
-			return nil, err
+			return nil, &web.Error{Code: web.InvalidRequest, Message: "The query is not well formed."}
 		}
-		resp, err := route.Handle(a, c)
-		return resp, named(err, resource(route.Pattern))
+		return route.Handle(ctx, a.Operations, who, operate.Request{ID: id, Query: query,
+			Match: req.Header.Get("If-Match"), Body: req.Body})
 	case allow != nil:
 		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: allow,
 			Message: "This path does not take that method."}
 	}
 	return nil, web.ErrNoPath
-}
-
-// resource returns the name of the resource of a route, for a 404.
-func resource(pattern string) string {
-	switch name, _, _ := strings.Cut(strings.TrimPrefix(pattern, prefix), "/"); name {
-	case "deliveries":
-		return "event"
-	case "operators":
-		return "operator token"
-	case "audit", "usage", "links":
-		return "publisher or integration"
-	case "passkeys": // of a publisher's users
-		return "publisher"
-	default:
-		return strings.TrimSuffix(name, "s")
-	}
 }
 
 // minToken is the length from which on a token counts as one that nobody can guess.

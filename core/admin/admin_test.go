@@ -182,7 +182,8 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 			headers = append(headers, web.Header{"Authorization": {value}})
 		}
 		for _, header := range headers {
-			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
+			for _, path := range []string{operate.ListKeys.Path, operate.ListIntegrations.Path,
+				operate.ListDeliveries.Path, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
 				var e *web.Error
 				if !errors.As(err, &e) || e.Code != web.Unauthorized || resp != nil {
@@ -206,7 +207,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 		if token != "none" {
 			header.Set("Authorization", "Bearer "+token)
 		}
-		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: header,
+		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: operate.ListKeys.Path, Header: header,
 			Client: netip.MustParseAddr(from)})
 		var e *web.Error
 		if errors.As(err, &e) {
@@ -254,7 +255,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	}
 	entries := func() (n int) {
 		var page struct{ Audit []operate.AuditEntry }
-		if e := w.ask(t, "GET", AuditPath, "", &page); e != nil {
+		if e := w.ask(t, "GET", operate.ListAudit.Path, "", &page); e != nil {
 			t.Fatal(e)
 		}
 		for _, entry := range page.Audit {
@@ -292,7 +293,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	lines := 0
 	for _, r := range Routes() {
 		for _, method := range r.Methods {
-			if method == "HEAD" || !strings.HasPrefix(r.Pattern, prefix) {
+			if method == "HEAD" || !strings.HasPrefix(r.Pattern, operate.Prefix) {
 				continue
 			}
 			lines++
@@ -302,7 +303,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(string(resp.Body), prefix); n != lines || n < 40 {
+	if n := strings.Count(string(resp.Body), operate.Prefix); n != lines || n < 40 {
 		t.Errorf("the index has %d routes, want %d:\n%s", n, lines, resp.Body)
 	}
 	if w.Store.Calls() != calls {
@@ -362,14 +363,14 @@ func TestABodyMustBeSentAsJSON(t *testing.T) {
 		types      []string
 		refused    bool
 	}{
-		{KeysPath, key, nil, false},
-		{KeysPath, key, []string{"application/json"}, false},
-		{KeysPath, key, []string{"Application/JSON; charset=utf-8"}, false},
-		{KeysPath, key, []string{"application/problem+json"}, false},
-		{KeysPath, key, []string{"application/x-www-form-urlencoded"}, true},
-		{KeysPath, key, []string{"text/plain"}, true},
-		{KeysPath, key, []string{""}, true},
-		{KeysPath, key, []string{"application/json", "text/plain"}, true},
+		{operate.ListKeys.Path, key, nil, false},
+		{operate.ListKeys.Path, key, []string{"application/json"}, false},
+		{operate.ListKeys.Path, key, []string{"Application/JSON; charset=utf-8"}, false},
+		{operate.ListKeys.Path, key, []string{"application/problem+json"}, false},
+		{operate.ListKeys.Path, key, []string{"application/x-www-form-urlencoded"}, true},
+		{operate.ListKeys.Path, key, []string{"text/plain"}, true},
+		{operate.ListKeys.Path, key, []string{""}, true},
+		{operate.ListKeys.Path, key, []string{"application/json", "text/plain"}, true},
 		{testPath, "{}", []string{"text/plain"}, true},
 		{"/admin/v1/keys/key_0000000000000000/revoke", "{}", []string{"text/plain"}, true},
 		{event, "{}", []string{"text/plain"}, true},

@@ -3,12 +3,13 @@ package adminclient_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness"
 )
@@ -32,23 +33,59 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 		}
 	}
 	var err error
-	m.p, err = c.CreatePublisher(ctx, admin.PublisherRequest{Name: &name})
+	m.p, err = adminclient.Do(ctx, c, operate.CreatePublisher, operate.PublisherInput{Name: &name})
 	must(err)
-	m.i, err = c.CreateIntegration(ctx, admin.IntegrationRequest{PublisherID: m.p.ID, Name: &name,
-		WebhookRequest: admin.WebhookRequest{URL: &url}})
+	m.i, err = adminclient.Do(
+		ctx,
+		c,
+		operate.CreateIntegration,
+		operate.IntegrationInput{
+			Publisher:    m.p.ID,
+			Name:         &name,
+			WebhookInput: &operate.WebhookInput{URL: &url},
+		},
+	)
 	must(err)
-	silent, err := c.CreateIntegration(ctx, admin.IntegrationRequest{PublisherID: m.p.ID, Name: &name,
-		WebhookRequest: admin.WebhookRequest{Off: &off}})
+	silent, err := adminclient.Do(
+		ctx,
+		c,
+		operate.CreateIntegration,
+		operate.IntegrationInput{
+			Publisher:    m.p.ID,
+			Name:         &name,
+			WebhookInput: &operate.WebhookInput{Off: &off},
+		},
+	)
 	must(err)
-	key, err := c.CreateKey(ctx, admin.KeyRequest{PublisherID: m.p.ID})
+	key, err := adminclient.Do(ctx, c, operate.CreateKey, operate.KeyInput{Publisher: m.p.ID})
 	must(err)
-	invited, err := c.Invite(ctx, admin.InvitationRequest{PublisherID: m.p.ID, Role: operate.RoleViewer})
+	invited, err := adminclient.Do(
+		ctx,
+		c,
+		operate.Invite,
+		operate.InvitationInput{Publisher: m.p.ID, Role: operate.RoleViewer},
+	)
 	must(err)
-	token, err := c.CreateOperatorToken(ctx, admin.OperatorRequest{Name: name, Role: operate.RoleViewer})
+	token, err := adminclient.Do(
+		ctx,
+		c,
+		operate.CreateOperator,
+		operate.OperatorInput{Name: name, Role: operate.RoleViewer},
+	)
 	must(err)
-	session, err := c.StartTestSession(ctx, silent.ID, testharness.Callback)
+	session, err := adminclient.Do(
+		ctx,
+		c,
+		operate.StartTestSession,
+		operate.TestSessionInput{Integration: silent.ID, CallbackURL: testharness.Callback},
+	)
 	must(err)
-	sent, err := c.SendTestEvent(ctx, m.i.ID, "verification.completed")
+	sent, err := adminclient.Do(
+		ctx,
+		c,
+		operate.SendTestEvent,
+		operate.TestEventInput{Integration: m.i.ID, Type: "verification.completed"},
+	)
 	must(err)
 	events, err := c.Deliveries(ctx, operate.DeliveryFilter{Integration: m.i.ID}, "")
 	must(err)
@@ -63,102 +100,176 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 // TestEveryMethod calls every method of the client.
 func TestEveryMethod(t *testing.T) {
 	h := testharness.New(t, nil)
-	c, ctx := client(t, listen(t, h.Service), h.OperatorToken), t.Context()
+	var sent recorder
+	c, err := adminclient.New(adminclient.Config{URL: listen(t, h.Service), Token: h.OperatorToken,
+		HTTP: &http.Client{Transport: &sent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
 	m := newThings(t, c, h.Publisher.L1.WebhookURL)
 	p, i, name, other := m.p, m.i, "New", "Other"
 	const nobody = "mem_00000000000000000000000000000000"
-	asked := map[string]bool{"Module": true, "ActivateModule": true, "Backup": true,
-		"CreatePublisher": true, "CreateIntegration": true,
-		"CreateKey": true, "Invite": true, "CreateOperatorToken": true, "StartTestSession": true,
-		"SendTestEvent": true}
 	for _, one := range []struct {
 		name string
 		call func() error
 	}{
-		{"Publishers", func() error { return holds(c.Publishers(ctx, "")) }},
-		{"Publisher", func() error { return told(c.Publisher(ctx, p.ID)) }},
-		{"Overview", func() error { return told(c.Overview(ctx, p.ID)) }},
-		{"Integrations", func() error { return holds(c.Integrations(ctx, p.ID, "")) }},
-		{"Integration", func() error { return told(c.Integration(ctx, i.ID)) }},
-		{"TestIntegration", func() error { return told(c.TestIntegration(ctx, i.ID, false)) }},
-		{"Keys", func() error { return holds(c.Keys(ctx, p.ID)) }},
-		{"Undelivered", func() error { return told(c.Undelivered(ctx)) }},
+		{"Publishers", func() error {
+			return holds(adminclient.All(ctx, c, operate.ListPublishers, operate.Cursor{}))
+		}},
+		{"Publisher", func() error { return told(adminclient.Do(ctx, c, operate.ReadPublisher, p.ID)) }},
+		{"Overview", func() error { return told(adminclient.Do(ctx, c, operate.ReadOverview, p.ID)) }},
+		{"Integrations", func() error {
+			return holds(adminclient.All(ctx, c, operate.ListIntegrations, operate.Search{Publisher: p.ID}))
+		}},
+		{"Integration", func() error { return told(adminclient.Do(ctx, c, operate.ReadIntegration, i.ID)) }},
+		{"TestIntegration", func() error {
+			return told(adminclient.Do(ctx, c, operate.TestWebhook,
+				operate.WebhookTestInput{Integration: i.ID}))
+		}},
+		{"Keys", func() error {
+			return holds(adminclient.All(ctx, c, operate.ListKeys, operate.Search{Publisher: p.ID}))
+		}},
+		{"Undelivered", func() error {
+			return told(adminclient.Do(ctx, c, operate.ListUndelivered, struct{}{}))
+		}},
 		{"DeadLetters", func() error { return told(c.DeadLetters(ctx)) }},
 		{"WaitingDeliveries", func() error { return told(c.WaitingDeliveries(ctx)) }},
 		{"Deliveries", func() error {
 			return told(c.Deliveries(ctx, operate.DeliveryFilter{Integration: i.ID,
 				State: operate.DeliveryDead}, ""))
 		}},
-		{"Delivery", func() error { return told(c.Delivery(ctx, i.ID, m.place)) }},
-		{"Session", func() error { return told(c.Session(ctx, m.session)) }},
-		{"Usage", func() error { return holds(c.Usage(ctx, i.ID, "", "")) }},
+		{"Delivery", func() error {
+			return told(adminclient.Do(ctx, c, operate.ReadDelivery,
+				operate.EventAt{Integration: i.ID, Place: m.place}))
+		}},
+		{"Session", func() error { return told(adminclient.Do(ctx, c, operate.ReadSession, m.session)) }},
+		{"Usage", func() error {
+			return told(adminclient.Do(ctx, c, operate.ReadUsage, operate.UsageQuery{Integration: i.ID}))
+		}},
 		{"UsageCSV", func() error {
-			text, err := c.UsageCSV(ctx, i.ID, "", "")
+			text, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i.ID})
 			if err == nil && !strings.HasPrefix(string(text), "integration_id,") {
 				err = fmt.Errorf("it is no CSV: %s", text)
 			}
 			return err
 		}},
-		{"Members", func() error { return told(c.Members(ctx, p.ID)) }},
-		{"Invitations", func() error { return holds(c.Invitations(ctx, p.ID)) }},
+		{"Members", func() error {
+			return told(adminclient.All(ctx, c, operate.ListMembers, operate.Search{Publisher: p.ID}))
+		}},
+		{"Invitations", func() error {
+			return holds(adminclient.All(ctx, c, operate.ListInvitations, operate.Search{Publisher: p.ID}))
+		}},
 		{"CreateLink", func() error {
 			return told(
-				c.CreateLink(ctx, admin.LinkRequest{Role: operate.RoleViewer}))
+				adminclient.Do(ctx, c, operate.CreateLink, operate.LinkInput{Role: operate.RoleViewer}))
 		}},
-		{"OperatorTokens", func() error { return holds(c.OperatorTokens(ctx)) }},
+		{"OperatorTokens", func() error {
+			return holds(adminclient.All(ctx, c, operate.ListOperators, operate.Cursor{}))
+		}},
 		{"Audit", func() error { return told(c.Audit(ctx, p.ID, "")) }},
-		{"Methods", func() error { return holds(c.Methods(ctx)) }},
-		{"ApplySite", func() error { return told(c.ApplySite(ctx, []byte(`{}`), true)) }},
-		{"Passkeys", func() error { return told(c.Passkeys(ctx, p.ID)) }},
-		{"EndPasskeys", func() error { return told(c.EndPasskeys(ctx, p.ID)) }},
-		{"Resend", func() error { return wants(c.Resend(ctx, "evt_"+i.ID), 404) }},
-		{"ResendAt", func() error { return wants(c.ResendAt(ctx, i.ID, m.place), 400) }}, // of a test event
+		{"Methods", func() error { return holds(adminclient.All(ctx, c, operate.ListMethods, struct{}{})) }},
+		{"ApplySite", func() error {
+			return told(adminclient.Do(ctx, c, operate.ApplySite,
+				operate.SiteInput{Text: []byte(`{}`), DryRun: true}))
+		}},
+		{"Passkeys", func() error {
+			return told(adminclient.Do(ctx, c, operate.CountPasskeys, operate.Search{Publisher: p.ID}))
+		}},
+		{"EndPasskeys", func() error {
+			return told(adminclient.Do(ctx, c, operate.EndPasskeys, operate.OfPublisher{Publisher: p.ID}))
+		}},
+		{"Resend", func() error {
+			return wants(told(adminclient.Do(ctx, c, operate.Resend,
+				operate.EventAt{Place: "evt_" + i.ID})), 404)
+		}},
+		{"ResendAt", func() error {
+			return wants(told(adminclient.Do(ctx, c, operate.Resend,
+				operate.EventAt{Integration: i.ID, Place: m.place})), 400)
+		}}, // of a test event
 		{"ChangeRole", func() error {
-			return wants(told(c.ChangeRole(ctx, nobody, operate.RoleViewer)),
+			return wants(told(adminclient.Do(ctx, c, operate.ChangeRole,
+				operate.RoleInput{Member: nobody, Role: operate.RoleViewer})),
 				404)
 		}},
-		{"SignOutMember", func() error { return wants(told(c.SignOutMember(ctx, nobody)), 404) }},
-		{"RemoveMember", func() error { return wants(c.RemoveMember(ctx, nobody), 404) }},
+		{"SignOutMember", func() error {
+			return wants(told(adminclient.Do(ctx, c, operate.SignOutMember, nobody)), 404)
+		}},
+		{"RemoveMember", func() error {
+			return wants(told(adminclient.Do(ctx, c, operate.RemoveMember, nobody)), 404)
+		}},
 		{"ChangePublisher", func() error {
-			return told(c.ChangePublisher(ctx, p.ID, p.Version, admin.PublisherRequest{Name: &other}))
+			return told(adminclient.Do(ctx, c, operate.ChangePublisher,
+				operate.PublisherUpdate{Versioned: operate.Versioned{ID: p.ID, Version: p.Version},
+					PublisherInput: operate.PublisherInput{Name: &other}}))
 		}},
 		{"ChangeIntegration", func() error {
-			change := admin.IntegrationRequest{Name: &other}
-			if err := told(c.ChangeIntegration(ctx, i.ID, i.Version, change)); err != nil {
+			change := operate.IntegrationInput{Name: &other}
+			if err := told(adminclient.Do(ctx, c, operate.ChangeIntegration,
+				operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i.ID, Version: i.Version},
+					IntegrationInput: change})); err != nil {
 				return err
 			}
-			return wants(told(c.ChangeIntegration(ctx, i.ID, i.Version,
-				admin.IntegrationRequest{Name: &name})), 412)
+			return wants(told(adminclient.Do(ctx, c, operate.ChangeIntegration,
+				operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i.ID, Version: i.Version},
+					IntegrationInput: operate.IntegrationInput{Name: &name}})), 412)
 		}},
 		{"UsageCSV", func() error {
-			b, err := c.UsageCSV(ctx, i.ID, "", "")
+			b, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i.ID})
 			if err == nil && !strings.HasPrefix(string(b), "integration") {
 				t.Errorf("the CSV begins %.40q", b)
 			}
 			return err
 		}},
 		{"StageWebhook", func() error {
-			return told(c.StageWebhook(ctx, i.ID, "", admin.WebhookRequest{NewSecret: true}))
+			return told(adminclient.Do(ctx, c, operate.StageWebhook,
+				operate.StagedWebhook{Versioned: operate.Versioned{ID: i.ID},
+					WebhookInput: operate.WebhookInput{NewSecret: true}}))
 		}},
-		{"RotateSecret", func() error { return told(c.RotateSecret(ctx, i.ID, "", true)) }},
-		{"DropStaged", func() error { return told(c.DropStaged(ctx, i.ID, "")) }},
-		{"RevokeKey", func() error { return told(c.RevokeKey(ctx, m.key)) }},
-		{"RevokeOperatorToken", func() error { return told(c.RevokeOperatorToken(ctx, m.token)) }},
-		{"WithdrawInvitation", func() error { return c.WithdrawInvitation(ctx, p.ID, m.invitation) }},
-		{"ArchiveIntegration", func() error { return told(c.ArchiveIntegration(ctx, i.ID, "")) }},
-		{"ArchivePublisher", func() error { return told(c.ArchivePublisher(ctx, p.ID, "")) }},
+		{"RotateSecret", func() error {
+			return told(adminclient.Do(ctx, c, operate.RotateSecret,
+				operate.Rotation{Versioned: operate.Versioned{ID: i.ID}, Staged: true}))
+		}},
+		{"DropStaged", func() error {
+			return told(adminclient.Do(ctx, c, operate.DropStaged, operate.Versioned{ID: i.ID}))
+		}},
+		{"RevokeKey", func() error { return told(adminclient.Do(ctx, c, operate.RevokeKey, m.key)) }},
+		{"RevokeOperatorToken", func() error {
+			return told(adminclient.Do(ctx, c, operate.RevokeOperator, m.token))
+		}},
+		{"WithdrawInvitation", func() error {
+			return told(adminclient.Do(ctx, c, operate.WithdrawInvitation,
+				operate.InvitationOf{Publisher: p.ID, ID: m.invitation}))
+		}},
+		{"ArchiveIntegration", func() error {
+			return told(adminclient.Do(ctx, c, operate.ArchiveIntegration, operate.Versioned{ID: i.ID}))
+		}},
+		{"ArchivePublisher", func() error {
+			return told(adminclient.Do(ctx, c, operate.ArchivePublisher, operate.Versioned{ID: p.ID}))
+		}},
 	} {
-		asked[one.name] = true
 		if err := one.call(); err != nil {
 			t.Errorf("%s: %v", one.name, err)
 		}
 	}
-	methods := reflect.TypeFor[*adminclient.Client]()
-	for n := range methods.NumMethod() {
-		if name := methods.Method(n).Name; !asked[name] {
-			t.Errorf("this test does not call %s", name)
+	for _, e := range operate.Endpoints() {
+		method, path, _ := e.Route()
+		request := regexp.MustCompile(
+			"^" + method + " " + regexp.MustCompile(`\{.*\}`).ReplaceAllString(path, "[^/]+") + "$",
+		)
+		if !slices.ContainsFunc(sent.requests, request.MatchString) && path != operate.ReadSelf.Path {
+			t.Errorf("this test does not call %s %s", method, path)
 		}
 	}
+}
+
+// recorder keeps the methods and paths of requests.
+type recorder struct{ requests []string }
+
+// RoundTrip implements http.RoundTripper.
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.requests = append(r.requests, req.Method+" "+req.URL.Path)
+	return http.DefaultTransport.RoundTrip(req)
 }
 
 // told reads an error and forgets the answer.
