@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
@@ -15,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -65,7 +65,7 @@ type Config struct {
 	PasskeyDays int
 
 	// Limits are the rates. A rate that is zero has the value of the specification or of the contract.
-	Limits api.Limits
+	Limits web.Limits
 
 	// Schedule is when webhooks are tried again.
 	Schedule webhook.Schedule

@@ -33,14 +33,13 @@ type Admin struct {
 // Root begins every path but that of the front page.
 const Root = "/admin/"
 
-// index tells whoever opens this listener in a browser what it is. It needs no
-// token and tells nothing of the service.
-func index() *web.Response {
+// index serves the front page, for a browser on this listener. It has no data of the service.
+func index(context.Context, *web.Call) *web.Response {
 	text := `Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
 The command line speaks it: verge publisher, verge integration, verge key and others, each with --help.
 
 `
-	for _, r := range routes {
+	for _, r := range (*Admin)(nil).Routes() {
 		if r.Pattern == indexPath || len(r.Methods) == 0 {
 			continue
 		}
@@ -53,46 +52,42 @@ The command line speaks it: verge publisher, verge integration, verge key and ot
 	}}
 }
 
-// handler carries out the operation of a route.
-type handler func(context.Context, *operate.Operations, operate.Actor, operate.Request) (*web.Response, error)
-
 // label counts all requests of operators together.
 const label = "admin"
 
 // isGet limits the index to GET, so that a caller without a token learns nothing else.
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
-// Routes lists the routes of operators, for the server in front of an engine.
-func Routes() web.Listing { return routes.Listing() }
-
-// Handle answers one request; an *web.Error among the errors is for the caller.
-func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
-	route, id, allow := routes.Find(req)
-	switch {
-	case route != nil && route.Pattern == indexPath:
-		return index(), nil
-	case route != nil && route.Pattern == openAPIPath:
-		return document(), nil
-	}
-	who, err := a.caller(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case route != nil && len(req.Body) > 0 && !req.TakenAsJSON():
-		return nil, &web.Error{Code: web.UnsupportedMediaType,
-			Message: "Send the body as application/json; with curl: -H 'Content-Type: application/json'."}
-	case route != nil && len(req.Body) > route.BodyLimit():
-		return nil, &web.Error{Code: web.PayloadTooLarge, Message: web.LargerThan(route.BodyLimit())}
-	case route != nil:
-		query, err := url.ParseQuery(req.Query)
+// operator serves an operation: it checks the operator token, then the body and the query.
+func (a *Admin) operator(e operate.Served) web.Handler {
+	return func(ctx context.Context, r *web.Call) (*web.Response, error) {
+		who, err := a.caller(ctx, r.Request)
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Body) > 0 && !r.TakenAsJSON() {
+			return nil, &web.Error{Code: web.UnsupportedMediaType, Message: "Send the body as " +
+				"application/json; with curl: -H 'Content-Type: application/json'."}
+		}
+		if err := r.CheckSize(); err != nil {
+			return nil, err
+		}
+		query, err := url.ParseQuery(r.Query)
 		if err != nil {
 			return nil, &web.Error{Code: web.InvalidRequest, Message: "The query is not well formed."}
 		}
-		return route.Handle(ctx, a.Operations, who, operate.Request{ID: id, Query: query,
-			Match: req.Header.Get("If-Match"), Body: req.Body})
-	case allow != nil:
-		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: allow,
+		return e.Serve(ctx, a.Operations, who, operate.Request{ID: r.Text, Query: query,
+			Match: r.Header.Get("If-Match"), Body: r.Body})
+	}
+}
+
+// NoRoute serves the requests without a route. Without a token, they do not even learn that.
+func (a *Admin) NoRoute(ctx context.Context, c *web.Call) (*web.Response, error) {
+	if _, err := a.caller(ctx, c.Request); err != nil {
+		return nil, err
+	}
+	if c.Allow != nil {
+		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: c.Allow,
 			Message: "This path does not take that method."}
 	}
 	return nil, web.ErrNoPath

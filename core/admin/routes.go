@@ -14,11 +14,11 @@ const (
 
 var get = []string{"GET", "HEAD"}
 
-// routes has every route of operators. Handle answers the first two itself, since they need no token.
-var routes = func() web.Table[handler] {
-	table := web.Table[handler]{
-		{Methods: get, Pattern: indexPath, Label: label, Only: isGet},
-		{Methods: get, Pattern: openAPIPath, Label: label},
+// Routes returns the routes of operators. Package web describes how to add one. The first two need no token.
+func (a *Admin) Routes() web.Table {
+	table := web.Table{
+		{Methods: get, Pattern: indexPath, Label: label, Only: isGet, Handle: web.Page(index)},
+		{Methods: get, Pattern: openAPIPath, Label: label, Handle: web.Page(document)},
 	}
 	for _, e := range operate.Endpoints() {
 		method, path, maxBody := e.Route()
@@ -26,8 +26,8 @@ var routes = func() web.Table[handler] {
 		if method == "GET" {
 			methods = get
 		}
-		table = append(table, web.Route[handler]{Methods: methods, Pattern: path, Label: label,
-			MaxBody: maxBody, Handle: e.Serve})
+		table = append(table, web.Route{Methods: methods, Pattern: path, Label: label, MaxBody: maxBody,
+			Handle: a.operator(e)})
 	}
-	return append(table, web.Route[handler]{Pattern: "{...}", Label: label})
-}()
+	return append(table, web.Route{Pattern: "{...}", Label: label})
+}

@@ -285,9 +285,12 @@ func TestTheAnswerSaysWhatIsMissing(t *testing.T) {
 func TestEveryRouteHasItsRow(t *testing.T) {
 	asked := map[string]bool{}
 	for _, r := range routes {
+		if r.Pattern == indexPath || r.Pattern == openAPIPath {
+			continue // these need no token
+		}
 		for _, method := range r.Methods {
 			name := method + " " + r.Pattern
-			if r.Handle != nil && method != "HEAD" && rows[name].does == "" {
+			if method != "HEAD" && rows[name].does == "" {
 				t.Errorf("TestWhoMayDoWhat does not ask for %s", name)
 			}
 			asked[rows[name].does] = true
@@ -710,7 +713,7 @@ func FuzzRequests(f *testing.F) {
 			}
 			return
 		}
-		if e := web.AsError(err, kv.Failed(err)); e.Code == web.Internal || e.Code == web.Unavailable {
+		if e := web.AsError(err); e.Code == web.Internal || e.Code == web.Unavailable {
 			t.Errorf("%s %s?%s %q: %v", method, path, query, body, err)
 		}
 	})

@@ -24,7 +24,7 @@ const maxIdempotencyKey = 255
 // every value is bad (contract 11). All visitors have that key, so one visitor could get the flow token of
 // another.
 func (c *call) idempotencyKey(f *fields, public bool) string {
-	values := c.req.Header["Idempotency-Key"]
+	values := c.Header["Idempotency-Key"]
 	if len(values) == 0 {
 		return ""
 	}
@@ -62,7 +62,7 @@ type kept struct {
 func (c *call) once(key *integration.Key, idempotency string,
 	begin func(*replay) (*web.Response, error)) (*web.Response, error) {
 	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
-	request := sha256.Sum256(c.req.Body)
+	request := sha256.Sum256(c.Body)
 	r := &replay{call: c, request: request[:], name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:]),
 		partition: session.Partition(binary.BigEndian.Uint16(slot[:]) % c.Partitions)}
 	item, err := c.KV.Get(c.ctx, kv.Key{Partition: r.partition.Name(), Name: r.name})

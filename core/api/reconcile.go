@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -47,12 +48,16 @@ func (r reconcileResponse) marshal() []byte {
 var errNoSession = &web.Error{Code: web.NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
-func Reconcile(c *call) (*web.Response, error) {
+func (a *API) Reconcile(ctx context.Context, r *web.Call) (*web.Response, error) {
+	return a.serve(ctx, r, (*call).reconcile)
+}
+
+func (c *call) reconcile() (*web.Response, error) {
 	key, err := c.secretCaller(c.reconcileKey)
 	if err != nil {
 		return nil, err
 	}
-	text := strings.TrimPrefix(c.req.Path, SessionsPath)
+	text := c.Text
 	id, err := session.ParseID(c.Sealer, text)
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
 		return nil, &web.Error{Code: web.InvalidRequest,

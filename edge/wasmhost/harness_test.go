@@ -182,7 +182,7 @@ func TestEngine_FailureAfterCommit(t *testing.T) {
 			func(t *testing.T, h *testharness.Harness, sealer *breaking, _ deadline) {
 				sealer.now.Store(true)
 				flow := token.FlowPrefix + strings.Repeat("A", 200)
-				if r := h.Do("GET", api.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
+				if r := h.Do("GET", web.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
 					t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
 				}
 			}},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
@@ -121,7 +120,7 @@ func TestEnginesShareAModule(t *testing.T) {
 	}
 	engines[1].Handle(t.Context(), &web.Request{
 		Method: "GET",
-		Path:   api.HostedPath,
+		Path:   web.HostedPath,
 		Query:  "flow=" + token.FlowPrefix + strings.Repeat("A", 200),
 		Header: web.Header{},
 	})

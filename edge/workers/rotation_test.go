@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
@@ -330,7 +331,7 @@ func idle(t *testing.T) (*gate, *service, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := s.base + api.HostedPath + "?flow=" + flow
+	link := s.base + web.HostedPath + "?flow=" + flow
 	if got := sealedWith(t, link); got != after.Keys[0].ID {
 		t.Fatalf("the other isolate seals with %s", got)
 	}

@@ -388,7 +388,7 @@ func (s *recording) session(r *web.Response) (v started) {
 
 // page asks for a session's page.
 func (s *recording) page(name string, v started, more ...string) *web.Response {
-	target := api.HostedPath + "?flow=" + v.flow
+	target := web.HostedPath + "?flow=" + v.flow
 	for i := 0; i < len(more); i += 2 {
 		target += "&" + more[i] + "=" + more[i+1]
 	}
@@ -403,7 +403,7 @@ func (s *recording) act(name string, v started, outcome string, more ...string) 
 	for i := 0; i < len(more); i += 2 {
 		fields.Set(more[i], more[i+1])
 	}
-	return s.ask(name, "POST", api.HostedPath, form, fields.Encode())
+	return s.ask(name, "POST", web.HostedPath, form, fields.Encode())
 }
 
 // approve approves a session and returns the result token.

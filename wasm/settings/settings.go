@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -104,7 +104,7 @@ func Unpack(a abi.Config) core.Config {
 		OutcomeLife: a.OutcomeLife.Duration(),
 		AttemptTime: a.AttemptTime.Duration(),
 		Lease:       a.Lease.Duration(),
-		Limits: api.Limits{
+		Limits: web.Limits{
 			PublicPerIP:          perMinute(a.PublicPerIP),
 			PublicPerKey:         perMinute(a.PublicPerKey),
 			PublicPerNetwork:     perMinute(a.PublicPerNetwork),

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/settings"
@@ -23,7 +23,7 @@ var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
 	Partitions: 3, Attempts: 2, PasskeyDays: 90, SecurityContact: "mailto:security@example.com",
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
-	Limits: api.Limits{
+	Limits: web.Limits{
 		PublicPerIP:          ratelimit.PerMinute(1),
 		PublicPerKey:         ratelimit.PerMinute(2),
 		SecretPerIP:          ratelimit.PerMinute(3),
@@ -91,7 +91,7 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	}
 	wrong := core.Config{Partitions: -1, OperatorToken: "short", Console: "x",
 		Attempts: -1, OutcomeLife: 1, AttemptTime: -1, PasskeyDays: -1,
-		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
+		Limits: web.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
 			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none,
 			BoxesPerIP: none, BoxesPerHandle: none},
 		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true}

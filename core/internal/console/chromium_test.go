@@ -16,7 +16,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/verge-id/verge/core/internal/console"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
@@ -74,12 +73,16 @@ func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.who != "" {
 		req.Header.Set("Cookie", "verge-console="+b.who)
 	}
-	route, _, _ := console.Routes.Find(req)
+	route, text, _ := b.Console.Routes().Find(req)
 	if route == nil {
 		http.NotFound(w, r)
 		return
 	}
-	resp := route.Handle(b.Console, r.Context(), req)
+	resp, err := route.Handle(r.Context(), &web.Call{Request: req, Route: route, Text: text})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	for name, values := range resp.Header {
 		w.Header()[name] = values
 	}
@@ -246,7 +249,7 @@ func (b *browser) posted(t *testing.T, s sight) string {
 	}
 	req.Header.Set("Cookie", "verge-console="+s.who)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp := b.Act(context.Background(), req)
+	resp := b.Act(context.Background(), &web.Call{Request: req, Route: &web.Route{}})
 	if resp.Status != 303 {
 		t.Fatalf("%s: the form was answered %d:\n%s", s.name, resp.Status, resp.Body)
 	}

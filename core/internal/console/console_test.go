@@ -841,7 +841,7 @@ func TestALinkFromElsewhere(t *testing.T) {
 	}
 	two := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 		"Cookie": {cookieName + "=operator; " + cookieName + "=admin"}}}
-	if got := w.Show(context.Background(), two); got.Status != 303 {
+	if got := w.Show(context.Background(), &web.Call{Request: two}); got.Status != 303 {
 		t.Errorf("two cookies of the name: %d, want none to count", got.Status)
 	}
 }
@@ -852,7 +852,7 @@ func TestCookie_Planted(t *testing.T) {
 		w := newWorld(t)
 		planted := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 			"Cookie": {white + cookieName + "=operator"}}}
-		if got := w.Show(context.Background(), planted); got.Status != 303 {
+		if got := w.Show(context.Background(), &web.Call{Request: planted}); got.Status != 303 {
 			t.Errorf("contract 34: a cookie with the name %q: %d, want none to count", white+cookieName,
 				got.Status)
 		}

@@ -543,9 +543,13 @@ func (w *world) ask(method, path, who, form string, header ...string) *web.Respo
 	for n := 0; n < len(header); n += 2 {
 		req.Header[header[n]] = slices.Compact([]string{header[n+1]})
 	}
-	route, _, _ := console.Routes.Find(req)
+	route, text, _ := w.Console.Routes().Find(req)
 	if route == nil {
 		return &web.Response{Status: 404, Header: web.Header{}}
 	}
-	return route.Handle(w.Console, context.Background(), req)
+	resp, err := route.Handle(context.Background(), &web.Call{Request: req, Route: route, Text: text})
+	if err != nil {
+		panic(err) // errors of the console are pages
+	}
+	return resp
 }

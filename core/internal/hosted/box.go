@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
@@ -41,7 +40,7 @@ const (
 )
 
 // boxAddress is where others post to.
-func (h *Hosted) boxAddress(handle string) string { return h.BaseURL + api.BoxPath + handle }
+func (h *Hosted) boxAddress(handle string) string { return h.BaseURL + web.BoxPath + handle }
 
 // openBox opens a box for a step, and sends the browser to the page that waits.
 func (v *visit) openBox(m method.Opened, s token.ProviderClaims) *web.Response {
@@ -92,7 +91,7 @@ func (v *visit) waiting(m method.Opened, s token.ProviderClaims, r session.Recor
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
 		if shows.Credential != nil && v.phone == nil { // its form goes by the flow token, which no phone has
 			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
-				Data: string(shows.Credential.Data), Action: api.WalletPath}
+				Data: string(shows.Credential.Data), Action: web.WalletPath}
 		}
 	})
 }
@@ -227,9 +226,10 @@ type taken struct {
 // Answer answers POST on the address of a box, always in JSON and never by a redirect. same says that it
 // was posted to the address for the browser's own device. Whoever posts is not the browser, so nothing of a
 // browser's headers matters.
-func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.BoxHandle, same bool) (
+func (h *Hosted) Answer(ctx context.Context, c *web.Call, handle session.BoxHandle, same bool) (
 	*web.Response, error) {
-	if len(req.Body) > method.MaxCall {
+	req := c.Request
+	if c.CheckSize() != nil {
 		return nil, errLarge
 	}
 	b, s, m, err := h.asked(ctx, handle)
@@ -248,13 +248,14 @@ func (h *Hosted) Answer(ctx context.Context, req *web.Request, handle session.Bo
 	if !same {
 		return web.JSON(200, taken{}), nil
 	}
-	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
+	return web.JSON(200, taken{h.BaseURL + web.ReturnPath + m.Name + "?" + codeParam + "=" + b.Code}), nil
 }
 
 // Question answers GET on the address of a box: it serves what is asked there, for as long as an answer is
 // taken. It is read as often as somebody asks, since who has the address may read it, and a wallet whose
 // first request fails asks again. Each answer of it is still taken once.
-func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bool) (*web.Response, error) {
+func (h *Hosted) Question(ctx context.Context, _ *web.Call, handle session.BoxHandle, same bool) (
+	*web.Response, error) {
 	b, s, m, err := h.asked(ctx, handle)
 	if err != nil {
 		return nil, err
@@ -279,7 +280,7 @@ func (h *Hosted) Question(ctx context.Context, handle session.BoxHandle, same bo
 
 // tellBox is what a method is told of the session of a box.
 func (h *Hosted) tellBox(s lifecycle.Session, m method.Opened, b lifecycle.Box) method.Session {
-	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+api.ReturnPath+m.Name)
+	told := s.ForMethod(m.Name, "", b.Attempt, h.BaseURL+web.ReturnPath+m.Name)
 	told.Box = h.boxAddress(b.Handle)
 	return told
 }

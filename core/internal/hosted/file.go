@@ -12,10 +12,10 @@ import (
 // MaxFileBody is the most bytes of a form with a picture: the picture, and room for the other fields.
 const MaxFileBody = method.MaxFile + web.MaxBody
 
-// ActFile answers POST on the path of forms with a picture, where bodies have at most maxBody bytes. Apart
-// from how the form is written it is Act.
-func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	if len(req.Body) > maxBody {
+// ActFile answers POST on the path of forms with a picture. Apart from how the form is written it is Act.
+func (h *Hosted) ActFile(ctx context.Context, c *web.Call) *web.Response {
+	req := c.Request
+	if c.CheckSize() != nil {
 		return h.plain(413, pages.PhotoTooLarge, req)
 	}
 	contentType := req.Header.Get("Content-Type")
@@ -33,8 +33,8 @@ func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *we
 // spells it, and room for the other fields.
 const MaxCredentialBody = method.MaxCall + web.MaxBody
 
-// ActCredential answers POST on the path of forms with the answer of a browser's wallet, where bodies have at
-// most maxBody bytes. Apart from that limit it is Act, and it takes no other forms.
-func (h *Hosted) ActCredential(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	return h.actOn(ctx, req, maxBody, func(form url.Values) bool { return form.Has(method.CredentialField) })
+// ActCredential answers POST on the path of forms with the response of a browser's wallet. It is Act with
+// another limit of the body, and rejects other forms.
+func (h *Hosted) ActCredential(ctx context.Context, c *web.Call) *web.Response {
+	return h.actOn(ctx, c, func(form url.Values) bool { return form.Has(method.CredentialField) })
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/url"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/lifecycle"
@@ -75,7 +74,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.ProviderClaims, r session.
 	view := pages.View{Kind: pages.PhoneWait, Number: hand.Number, Taken: hand.Device != "",
 		AgainURL: v.url(errandParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
 	if !view.Taken {
-		view.Code = v.BaseURL + api.PhonePath + hand.Handle
+		view.Code = v.BaseURL + web.PhonePath + hand.Handle
 	}
 	return v.page(200, view)
 }

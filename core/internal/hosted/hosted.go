@@ -38,7 +38,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
@@ -137,7 +136,8 @@ type visit struct {
 func (v *visit) acts() bool { return v.req.Method != "HEAD" }
 
 // Show answers GET on the hosted path.
-func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
+func (h *Hosted) Show(ctx context.Context, c *web.Call) *web.Response {
+	req := c.Request
 	query, err := web.ReadParameters(req.Query, linkParams...)
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
@@ -191,15 +191,15 @@ func (v *visit) show(r session.Record, query url.Values) *web.Response {
 	return v.methodPage(r, query)
 }
 
-// Act answers POST on the hosted path, where bodies have at most maxBody bytes.
-func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	return h.actOn(ctx, req, maxBody, func(url.Values) bool { return true })
+// Act answers POST on the hosted path.
+func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
+	return h.actOn(ctx, c, func(url.Values) bool { return true })
 }
 
 // actOn is Act for the forms that a path takes.
-func (h *Hosted) actOn(ctx context.Context, req *web.Request, maxBody int,
-	takes func(url.Values) bool) *web.Response {
-	if len(req.Body) > maxBody {
+func (h *Hosted) actOn(ctx context.Context, c *web.Call, takes func(url.Values) bool) *web.Response {
+	req := c.Request
+	if c.CheckSize() != nil {
 		return h.plain(413, pages.TooLarge, req)
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
@@ -580,16 +580,16 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 
 // told is what the visit's session tells a method.
 func (v *visit) told(m method.Opened, r session.Record) method.Session {
-	s := v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+api.ReturnPath+m.Name)
+	s := v.session.ForMethod(m.Name, v.lang, r.Attempts, v.BaseURL+web.ReturnPath+m.Name)
 	s.Box = v.box
 	return s
 }
 
 // url is the address of this flow, with further parameters: name, value, name, value.
 func (v *visit) url(params ...string) string {
-	u, next := api.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
+	u, next := web.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
 	if v.phone != nil {
-		u, next = api.PhonePath+v.phone.Handle, "?"
+		u, next = web.PhonePath+v.phone.Handle, "?"
 	}
 	for n := 0; n < len(params); n += 2 {
 		u += next + params[n] + "=" + url.QueryEscape(params[n+1])
@@ -616,7 +616,7 @@ func (v *visit) unavailable(err error) *web.Response {
 func (h *Hosted) awaited(req *web.Request, flow string) *web.Response {
 	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
 	resp := render(503, pages.View{Kind: pages.Unavailable, Lang: languageOf(req),
-		RetryURL: api.HostedPath + "?flow=" + url.QueryEscape(flow)})
+		RetryURL: web.HostedPath + "?flow=" + url.QueryEscape(flow)})
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }

@@ -3,7 +3,6 @@ package hosted
 import (
 	"slices"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/web"
@@ -12,7 +11,7 @@ import (
 // page renders a page of this visit.
 func (v *visit) page(status int, view pages.View) *web.Response {
 	view.Lang = v.lang
-	view.Action, view.FileAction, view.Flow = api.HostedPath, api.FilePath, v.flow
+	view.Action, view.FileAction, view.Flow = web.HostedPath, web.FilePath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))

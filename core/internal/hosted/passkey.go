@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
@@ -260,7 +259,7 @@ func (v *visit) offerEnrolment(r session.Record, step string, view *pages.View) 
 		fields = append(fields, pages.Field{Name: stepParam, Value: step})
 	}
 	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
-		LookURL: api.PasskeysPath}
+		LookURL: web.PasskeysPath}
 	return nil
 }
 
@@ -363,8 +362,8 @@ func (v *visit) keep(r session.Record, challenge []byte, answer string) error {
 const lookLife = 10 * time.Minute
 
 // ShowPasskeys answers GET on the page where users see and delete what is kept of a passkey.
-func (h *Hosted) ShowPasskeys(_ context.Context, req *web.Request, _ int) *web.Response {
-	return h.passkeysPage(req, 200, pages.Kept{})
+func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
+	return h.passkeysPage(c.Request, 200, pages.Kept{})
 }
 
 // passkeysPage returns that page before a passkey has answered. kept says what has happened so far.
@@ -372,7 +371,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) *we
 	if h.Passkeys == nil {
 		return h.plain(404, pages.NotFound, req)
 	}
-	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath, Kept: kept}
+	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath, Kept: kept}
 	if kept.Deleted {
 		return render(status, view) // there is nothing left to see of it
 	}
@@ -411,13 +410,13 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) *web.Response {
 	return resp
 }
 
-// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted. maxBody is
-// the most bytes of a body.
-func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int) *web.Response {
+// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted.
+func (h *Hosted) ActPasskeys(ctx context.Context, c *web.Call) *web.Response {
+	req := c.Request
 	switch {
 	case h.Passkeys == nil:
 		return h.plain(404, pages.NotFound, req)
-	case len(req.Body) > maxBody:
+	case c.CheckSize() != nil:
 		return h.plain(413, pages.TooLarge, req)
 	case web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded":
 		return h.plain(415, pages.NotAForm, req)
@@ -480,6 +479,6 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.ProviderCla
 	if err != nil {
 		return h.passkeysFailed(req, err)
 	}
-	return render(200, pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath,
+	return render(200, pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath,
 		Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}})
 }

@@ -25,12 +25,13 @@ import (
 const phonePrefix = "svc_ph_"
 
 // ShowPhone answers GET on the link of a hand-off.
-func (h *Hosted) ShowPhone(ctx context.Context, req *web.Request, handle string) *web.Response {
+func (h *Hosted) ShowPhone(ctx context.Context, c *web.Call) *web.Response {
+	req := c.Request
 	query, err := web.ReadParameters(req.Query, linkParams...)
 	if err != nil {
 		return h.plain(400, pages.Damaged, req)
 	}
-	v, refused := h.openPhone(ctx, req, handle)
+	v, refused := h.openPhone(ctx, req, c.Text)
 	if refused != nil {
 		return refused
 	}

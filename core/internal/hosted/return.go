@@ -24,7 +24,8 @@ const MaxReturnURL = 26 << 10
 // It answers with a redirect to the flow, so a reload of what is then shown asks nobody again. If the address
 // of the return itself is loaded again, the other side refuses the second use, and the page shows what holds
 // now.
-func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
+func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
+	req, name := c.Request, c.Text
 	names := append([]string{"state", codeParam}, h.Methods[name].Of.Returns...)
 	query, err := web.ReadParameters(req.Query, names...)
 	if err == nil && query.Has(codeParam) {
