@@ -64,9 +64,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	if h.Log == nil {
-		h.Log = slog.New(slog.DiscardHandler)
-	}
+	h = h.WithDefaults()
 	limiter := limiterOf(h)
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
@@ -83,16 +81,12 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
-	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
-		Log: h.Log, Count: h.Count, Wake: h.Wake,
-		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule,
+	s.outbox = &outbox.Outbox{Host: h, Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule,
 		AttemptTime: cfg.AttemptTime}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
-	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
-		About: h.About, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
-		Directory: s.directory,
-		Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits, Methods: methods,
+	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
+		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits, Methods: methods,
 		Outbox: s.outbox}
 	s.documents = api.NewDocuments(api.Shown{Limits: cfg.Limits, Schedule: cfg.Schedule,
 		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,

@@ -8,14 +8,10 @@ package api
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/result"
-	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/outbox"
@@ -24,13 +20,7 @@ import (
 
 // API answers publishers. All fields are needed.
 type API struct {
-	KV     kv.KV // for answers that are repeated
-	Sealer host.Sealer
-	Now    func() time.Time
-	Random io.Reader
-	Log    *slog.Logger
-	Tally  func(t host.Tally)                      // as in host.Host, and may be nil
-	About  func(ctx context.Context, a host.About) // as in host.Host, and may be nil
+	host.Host
 
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
@@ -56,16 +46,15 @@ type call struct {
 	*API
 	*web.Call
 	ctx   context.Context
-	now   time.Time
 	about host.About
 }
 
 // serve calls a handler, and then reports what the request was about.
 func (a *API) serve(ctx context.Context, r *web.Call, handle func(*call) (*web.Response, error)) (
 	*web.Response, error) {
-	c := &call{API: a, Call: r, ctx: ctx, now: r.Now}
+	c := &call{API: a, Call: r, ctx: ctx}
 	resp, err := handle(c)
-	if a.About != nil && c.about != (host.About{}) {
+	if c.about != (host.About{}) {
 		a.About(ctx, c.about)
 	}
 	return resp, err

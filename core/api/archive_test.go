@@ -31,7 +31,7 @@ func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
 	w := newWorld(t)
 	page := "https://www.publisher.example"
 	id, result := w.completed(t)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	unknown := strings.Replace(startBody(), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
 	_, missing := w.ask((*API).Start, StartPath, bearer(w.sk), unknown)
@@ -68,7 +68,7 @@ func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
 func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	w := newWorld(t)
 	id, result := w.completed(t)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	_, unknown := w.ask((*API).Start, StartPath, bearer(w.newKey(t, integration.SecretPrefix)), startBody())
 	elsewhere := *w.API

@@ -93,8 +93,6 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 func (c *call) used(key *integration.Key, err error) error {
 	if err == nil {
 		c.about.Key, c.about.Publisher = key.ID, key.PublisherID
-	}
-	if err == nil && c.Tally != nil {
 		c.Tally(host.Tally{Key: key.ID})
 	}
 	return err
@@ -132,7 +130,7 @@ func (c *call) seemsSecret(presented integration.Presented) bool {
 		return false
 	}
 	seen := c.Directory.SeenKey(presented)
-	return seen == nil || seen.Active(c.now)
+	return seen == nil || seen.Active(c.Now)
 }
 
 // seemsPublic reports whether the public key may start this request, as far as this instance has seen. What
@@ -146,7 +144,7 @@ func (c *call) seemsPublic(presented integration.Presented) bool {
 		return true
 	}
 	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	return seen.Active(c.now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
+	return seen.Active(c.Now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
 }
 
 // secretKey returns the key that the Authorization header holds, if it is an active secret key sent by a
@@ -173,7 +171,7 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 // activeKey returns a known key that is neither expired nor revoked, of a publisher that is not archived.
 func (c *call) activeKey(presented integration.Presented) (*integration.Key, error) {
 	key, err := c.Directory.KeyOf(c.ctx, presented)
-	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now) {
+	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.Now) {
 		return nil, errUnauthorized
 	}
 	if err != nil {

@@ -101,7 +101,7 @@ func (r *replay) keep(resp *web.Response, refusal *web.Error) ([]kv.Check, []kv.
 	if err != nil {
 		return nil, nil, err
 	}
-	put := kv.Put{Name: r.name, Value: sealed, Expires: r.now.Add(session.Life)}
+	put := kv.Put{Name: r.name, Value: sealed, Expires: r.Now.Add(session.Life)}
 	return []kv.Check{{Name: r.name}}, []kv.Put{put}, nil
 }
 
@@ -117,7 +117,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	var k kept
 	// It was kept at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
-		!host.Dated(r.now.Add(-session.Life), until) {
+		!host.Dated(r.Now.Add(-session.Life), until) {
 		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
 	}
 	if !bytes.Equal(k.Request, r.request) {

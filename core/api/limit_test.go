@@ -77,7 +77,7 @@ func newMetering(t *testing.T) *metering {
 func (w *metering) session(t *testing.T) (path, result string) {
 	t.Helper()
 	id, result := w.completed(t)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	return SessionsPath + text, result
 }
@@ -262,7 +262,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	c.forget(w)
 	c.reads = 0
 	for n := range 20 {
-		unknown, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
+		unknown, err := integration.GenerateKey(integration.PublicPrefix, w.API.Random)
 		coretest.Must(t, err)
 		if e, _ := ask(unknown); code(e) != web.RateLimited {
 			t.Errorf("contract 30: guess %d at an address that is at its limit: %v", n+1, e)

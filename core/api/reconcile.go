@@ -75,7 +75,7 @@ func (c *call) reconcile() (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if i == nil || !c.now.Before(id.Expires().Add(c.Lifecycle.OutcomeLife)) {
+	if i == nil || !c.Now.Before(id.Expires().Add(c.Lifecycle.OutcomeLife)) {
 		return nil, errNoSession
 	}
 	c.about.Session, c.about.Integration = text, i.ID
@@ -83,7 +83,7 @@ func (c *call) reconcile() (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.JSONBytes(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
+	return web.JSONBytes(200, view(text, id, r.As(c.Now, id.Expires())).marshal()), nil
 }
 
 // looksLikeID reports whether text has the form that openapi.yaml gives a session id. If it has and was not

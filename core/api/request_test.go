@@ -58,8 +58,7 @@ func newWorld(t testing.TB) *world {
 		Attempts:    3,
 		OutcomeLife: 30 * 24 * time.Hour,
 	}
-	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
+	w.API = &API{Host: h.Host, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
 			Lifecycle: life},
 		Limits:  web.Limits{}.WithDefaults(),
@@ -162,12 +161,12 @@ func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultCla
 // completed makes a completed session and its result token.
 func (w *world) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
+	id, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	w.complete(t, id, text)
-	result, err := token.SealResult(w.Sealer, w.claims(t, id, text))
+	result, err := token.SealResult(w.API.Sealer, w.claims(t, id, text))
 	coretest.Must(t, err)
 	return id, result
 }
@@ -276,7 +275,7 @@ func TestWhatPagesMayCall(t *testing.T) {
 // newKey returns a key that is well formed and that nobody has.
 func (w *world) newKey(t *testing.T, prefix string) string {
 	t.Helper()
-	text, err := integration.GenerateKey(prefix, w.Random)
+	text, err := integration.GenerateKey(prefix, w.API.Random)
 	coretest.Must(t, err)
 	return text
 }
@@ -285,9 +284,9 @@ func (w *world) newKey(t *testing.T, prefix string) string {
 func (w *world) calls(t *testing.T, c caller) {
 	// Contract 30 is not what is asked here.
 	w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}
-	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
+	sid, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
-	sidText, err := sid.Format(w.Sealer)
+	sidText, err := sid.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	var public []string
 	if c.public != "" {
@@ -596,19 +595,13 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	}
 	flow, err := url.Parse(resp.RedirectURL)
 	coretest.Must(t, err)
-	claims, _, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow"))
+	claims, _, err := token.OpenFlow(w.API.Sealer, flow.Query().Get("flow"))
 	if err != nil || claims.Session != resp.SessionID {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
 	// Moved under another key, it does not become that key's answer.
-	c := &call{
-		API: w.API,
-		Call: &web.Call{
-			Request: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))},
-		},
-		ctx: ctx,
-		now: w.Clock.Now(),
-	}
+	req := &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}
+	c := &call{API: w.API, Call: &web.Call{Request: req, Now: w.Clock.Now()}, ctx: ctx}
 	sum := sha256.Sum256(c.Body)
 	r := &replay{call: c, name: "r/another", request: sum[:]}
 	if resp, err := r.repeat(kept); err == nil {
@@ -667,9 +660,9 @@ func TestValidateConsumesOnce(t *testing.T) {
 		t.Errorf("spec, validate: %d of 32 consumed it, %d were told", oks.Load(), used.Load())
 	}
 	// Contract 17: a token of the same session that is sealed again is the same token.
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
-	again, err := token.SealResult(w.Sealer, w.claims(t, id, text))
+	again, err := token.SealResult(w.API.Sealer, w.claims(t, id, text))
 	coretest.Must(t, err)
 	if again == result {
 		t.Fatal("sealed twice to the same text")
@@ -919,7 +912,7 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 
 func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	w := newWorld(t)
-	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
+	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.API.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
 		if _, e := w.ask((*API).Validate, ValidatePath, bearer(unknown), "{}"); code(e) != web.Unauthorized {
@@ -989,11 +982,11 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
+			id, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 			coretest.Must(t, err)
-			text, err := id.Format(w.Sealer)
+			text, err := id.Format(w.API.Sealer)
 			coretest.Must(t, err)
-			result, err := token.SealResult(w.Sealer, c.claims(t, w, id, text))
+			result, err := token.SealResult(w.API.Sealer, c.claims(t, w, id, text))
 			coretest.Must(t, err)
 			_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
 			if code(e) != c.want {

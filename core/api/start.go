@@ -154,7 +154,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	if err != nil {
 		return nil, err
 	}
-	id, err := session.NewID(c.Random, i.ID, level, i.ChallengeAge, c.now, partition)
+	id, err := session.NewID(c.Random, i.ID, level, i.ChallengeAge, c.Now, partition)
 	if err != nil {
 		return nil, err
 	}

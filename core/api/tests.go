@@ -53,7 +53,7 @@ func (c *call) testEvents() (*web.Response, error) {
 	if c.Header.Matches(tag) {
 		return web.NotModified(tag), nil
 	}
-	answer := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.now), More: more}
+	answer := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.Now), More: more}
 	for _, d := range found {
 		answer.Events = append(answer.Events, d.Body)
 	}

@@ -32,7 +32,7 @@ func TestWhoHasUsedAKey(t *testing.T) {
 		{"no key", (*API).Start, nil, startBody(), ""},
 	} {
 		var noted []host.Tally
-		w.API.Tally = func(t host.Tally) { noted = append(noted, t) }
+		w.API.Host.Tally = func(t host.Tally) { noted = append(noted, t) }
 		w.ask(c.h, "/", c.header, c.body)
 		if c.want == "" && len(noted) == 0 {
 			continue

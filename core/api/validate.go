@@ -60,7 +60,7 @@ func (c *call) validate() (*web.Response, error) {
 	if idempotency != "" {
 		by = key.PublisherID + "\x00" + idempotency
 	}
-	at, err := c.Results.Redeem(c.ctx, t, by, c.now)
+	at, err := c.Results.Redeem(c.ctx, t, by, c.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host is given to the core once. Fields that are marked optional may be zero.
+// Host is what an engine gives to the core. Sign, Log, About, Count, Measure, Tally and Wake are optional:
+// core.New completes a Host once, by WithDefaults, and packages of the core get it so.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -50,6 +51,30 @@ type Host struct {
 	// Wake hints that a task of p falls due at due, so that a sleeping runner can look again. If a hint
 	// is lost, the task only runs later. Nil: the runner polls.
 	Wake func(p kv.Partition, due time.Time)
+}
+
+// WithDefaults returns h with a function or logger that does nothing for each of Log, About, Count, Measure,
+// Tally and Wake that is nil.
+func (h Host) WithDefaults() Host {
+	if h.Log == nil {
+		h.Log = slog.New(slog.DiscardHandler)
+	}
+	if h.About == nil {
+		h.About = func(context.Context, About) {}
+	}
+	if h.Count == nil {
+		h.Count = func(string) {}
+	}
+	if h.Measure == nil {
+		h.Measure = func(Measurement) {}
+	}
+	if h.Tally == nil {
+		h.Tally = func(Tally) {}
+	}
+	if h.Wake == nil {
+		h.Wake = func(kv.Partition, time.Time) {}
+	}
+	return h
 }
 
 // ErrNotAuthentic is the only answer to a token that was not sealed with this key ring, for this

@@ -124,13 +124,12 @@ func emptyWorld(t testing.TB) *world {
 	w.sessions = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
 	partitions := []kv.Partition{"p0", "p1", "p2", "p3"}
-	starts := &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, BaseURL: base,
-		Partitions: 1, Directory: w.directory, Lifecycle: w.sessions, Methods: h.Opened(catalog)}
+	starts := &api.API{Host: h.Host, BaseURL: base, Partitions: 1,  Directory: w.directory, Lifecycle: w.sessions, Methods: h.Opened(catalog)}
 	operations := &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: base, Catalog: catalog, Partitions: partitions, Directory: w.directory,
 		People: member.New(h.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
-		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: w, Now: h.Now, Random: h.Random,
-			Log: h.Log, Directory: w.directory, AttemptTime: outbox.AttemptTime, Partitions: partitions},
+		Outbox: &outbox.Outbox{Host: h.Host, Directory: w.directory, AttemptTime: outbox.AttemptTime,
+			Partitions: partitions},
 		Lifecycle: w.sessions,
 		StartTest: func(ctx context.Context, i *integration.Integration, callback string) (
 			api.TestSession, error) {
