@@ -81,8 +81,13 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
-	s.outbox = &outbox.Outbox{Host: h, Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule,
-		AttemptTime: cfg.AttemptTime}
+	s.outbox = &outbox.Outbox{
+		Host:        h,
+		Partitions:  s.partitions,
+		Directory:   s.directory,
+		Schedule:    cfg.Schedule,
+		AttemptTime: cfg.AttemptTime,
+	}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
 	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
@@ -242,7 +247,7 @@ func (s *Service) Claim(
 	for _, t := range tasks {
 		job := host.Job{Partition: p, Task: t, Until: until}
 		if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
-			job.Lane = m.Integration
+			job.Destination = m.Integration
 		}
 		jobs = append(jobs, job)
 	}

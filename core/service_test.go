@@ -405,10 +405,10 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Lane != testUUID ||
+			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Destination != testUUID ||
 				j.Task.Lease == "" || j.Partition != p {
 				t.Errorf("%s: job %s of %s until %s, lane %s, lease %q", p, j.Task.ID, j.Partition, j.Until,
-					j.Lane, j.Task.Lease)
+					j.Destination, j.Task.Lease)
 			}
 		}
 		if want := w.Clock.Now().Add(session.Life); !next.Equal(want) {
@@ -468,7 +468,7 @@ func TestTimersHaveNoLane(t *testing.T) {
 	for _, j := range jobs {
 		m, _, err := outbox.Read(j.Task)
 		coretest.Must(t, err)
-		lanes[string(m.Kind)] = j.Lane
+		lanes[string(m.Kind)] = j.Destination
 	}
 	if len(jobs) != 2 || lanes["deliver"] != testUUID || lanes["expire"] != "" {
 		t.Errorf("lanes of %d jobs: %v", len(jobs), lanes)

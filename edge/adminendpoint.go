@@ -147,7 +147,7 @@ func notThatMethod(endpoint AdminEndpoint) *web.Error {
 
 // refuse tells the caller and the request's line in the log (contract 48).
 func refuse(ctx context.Context, req *web.Request, id string, e *web.Error) *web.Response {
-	server.About(ctx, host.About{Code: string(e.Code)})
+	server.About(ctx, host.RequestInfo{Code: string(e.Code)})
 	return withIDs(e.Response(id, web.CorrelationID(req.Header)), req, id)
 }
 

@@ -46,7 +46,7 @@ type call struct {
 	*API
 	*web.Call
 	ctx   context.Context
-	about host.About
+	about host.RequestInfo
 }
 
 // serve calls a handler, and then reports what the request was about.
@@ -54,7 +54,7 @@ func (a *API) serve(ctx context.Context, r *web.Call, handle func(*call) (*web.R
 	*web.Response, error) {
 	c := &call{API: a, Call: r, ctx: ctx}
 	resp, err := handle(c)
-	if c.about != (host.About{}) {
+	if c.about != (host.RequestInfo{}) {
 		a.About(ctx, c.about)
 	}
 	return resp, err

@@ -117,7 +117,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	var k kept
 	// It was kept at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
-		!host.Dated(r.Now.Add(-session.Life), until) {
+		!host.ValidAt(r.Now.Add(-session.Life), until) {
 		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
 	}
 	if !bytes.Equal(k.Request, r.request) {

@@ -188,7 +188,7 @@ func padded(object []byte) []byte {
 }
 
 // OpenFlow returns the claims of an authentic flow token, expired or not, and the time until which its
-// key was in use. The caller compares that with the session's creation (host.Dated). The error is one
+// key was in use. The caller compares that with the session's creation (host.ValidAt). The error is one
 // of Sealer.Open's.
 func OpenFlow(s host.Sealer, text string) (claims FlowClaims, until time.Time, err error) {
 	return open[FlowClaims](s, Flow, FlowPrefix, text)
@@ -202,7 +202,7 @@ func SealProvider(s host.Sealer, c ProviderClaims) (string, error) {
 // OpenProvider returns the claims of an authentic provider token. The error is one of Sealer.Open's.
 func OpenProvider(s host.Sealer, text string) (ProviderClaims, error) {
 	c, until, err := open[ProviderClaims](s, Provider, ProviderPrefix, text)
-	if err == nil && !host.Dated(c.Issued.Time(), until) {
+	if err == nil && !host.ValidAt(c.Issued.Time(), until) {
 		return ProviderClaims{}, host.ErrNotAuthentic
 	}
 	return c, err
@@ -240,7 +240,7 @@ func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
 	session, _, isText := o.String("sid")
 	completed, _, isTime := o.Integer("iat")
 	outcome, _, isTx := o.String("tx")
-	if err != nil || !isText || !isTime || !isTx || !host.Dated(Time(completed).Time(), until) {
+	if err != nil || !isText || !isTime || !isTx || !host.ValidAt(Time(completed).Time(), until) {
 		return ResultClaims{}, host.ErrNotAuthentic
 	}
 	return ResultClaims{session, Time(completed), outcome}, nil
@@ -270,7 +270,7 @@ func openBytes[C interface{ issued() time.Time }](
 	if err != nil {
 		return c, err
 	}
-	if json.Unmarshal(b, &c) != nil || !host.Dated(c.issued(), until) {
+	if json.Unmarshal(b, &c) != nil || !host.ValidAt(c.issued(), until) {
 		return *new(C), host.ErrNotAuthentic
 	}
 	return c, nil

@@ -186,7 +186,7 @@ func (rt *Router) errorResponse(ctx context.Context, req *Request, err error,
 		rt.Host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
 			slog.String("code", string(e.Code)), slog.String("error", err.Error()))
 	}
-	rt.Host.About(ctx, host.About{Code: string(e.Code)})
+	rt.Host.About(ctx, host.RequestInfo{Code: string(e.Code)})
 	resp := e.Response(requestID, correlation)
 	if rt.ErrorPage == nil {
 		return resp

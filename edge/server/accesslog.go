@@ -148,7 +148,7 @@ func (l *listener) logPath(pattern, path string) string {
 // but the two ids. Of refusals that many clients at once may cause, only some have
 // a line.
 func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Addr,
-	resp *web.Response, about host.About, why *refusal, took time.Duration) {
+	resp *web.Response, about host.RequestInfo, why *refusal, took time.Duration) {
 	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}

@@ -57,15 +57,17 @@ func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
 
 func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
-// measure passes on an event of a method in the form in which a guest tells it. host.Told replaces an event
+// measure passes on an event of a method in the form in which a guest tells it. host.NewMeasurement replaces an event
 // or a reason that is not in its lists.
 func (s *stage) measure(m host.Measurement) {
-	m = host.Told(m.Method, m.Event, m.Reason)
+	m = host.NewMeasurement(m.Method, m.Event, m.Reason)
 	s.notice(abi.Measure, abi.AppendMethodEvent(nil,
 		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
-func (s *stage) about(_ context.Context, a host.About) { s.notice(abi.About, abi.AppendAbout(nil, a)) }
+func (s *stage) about(_ context.Context, a host.RequestInfo) {
+	s.notice(abi.About, abi.AppendAbout(nil, a))
+}
 
 func (s *stage) tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
 

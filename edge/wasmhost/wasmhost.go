@@ -55,7 +55,7 @@ type Config struct {
 	Log *slog.Logger // nil discards
 
 	// About gets what the request of ctx is about, see host.Host. Nil discards it.
-	About func(ctx context.Context, a host.About)
+	About func(ctx context.Context, a host.RequestInfo)
 
 	Count   func(event string)                  // nil discards
 	Measure func(m host.Measurement)            // nil discards
@@ -116,7 +116,7 @@ func (c Config) withDefaults() Config {
 		c.Effect = func(ctx context.Context, _ string) (context.Context, func()) { return ctx, func() {} }
 	}
 	if c.About == nil {
-		c.About = func(context.Context, host.About) {}
+		c.About = func(context.Context, host.RequestInfo) {}
 	}
 	if c.Count == nil {
 		c.Count = func(string) {}

@@ -145,7 +145,7 @@ func (g *guest) tend(ctx context.Context) {
 		return
 	}
 	now := time.Now()
-	look := g.ring.Tend
+	look := g.ring.Refresh
 	switch {
 	case g.met.IsZero(): // no request may write before the ring was compared once
 	case now.Sub(g.tended).Abs() >= tendEach:

@@ -58,8 +58,8 @@ type Hosted struct {
 	Sealer host.Sealer
 	Now    func() time.Time
 	Log    *slog.Logger
-	Count  func(event string)                      // as in host.Host
-	About  func(ctx context.Context, a host.About) // as in host.Host
+	Count  func(event string)                            // as in host.Host
+	About  func(ctx context.Context, a host.RequestInfo) // as in host.Host
 
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
@@ -452,7 +452,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	}
 	// A token is as old as its session. If it says otherwise, or if its key was replaced before the session
 	// began, somebody with an old key has made it.
-	if err != nil || claims.Expires != token.At(id.Expires()) || !host.Dated(id.Created, until) {
+	if err != nil || claims.Expires != token.At(id.Expires()) || !host.ValidAt(id.Created, until) {
 		return nil, h.plain(400, pages.Damaged, req)
 	}
 	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: flow, claims: claims,
@@ -501,7 +501,7 @@ func (v *visit) refresh() error {
 // tell says which session a request is about.
 func (h *Hosted) tell(ctx context.Context, s lifecycle.Session) {
 	if h.About != nil {
-		h.About(ctx, host.About{Session: s.Text, Integration: s.Integration.ID,
+		h.About(ctx, host.RequestInfo{Session: s.Text, Integration: s.Integration.ID,
 			Publisher: s.Integration.PublisherID})
 	}
 }
