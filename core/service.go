@@ -91,8 +91,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
 	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
-		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits, Methods: methods,
-		Outbox: s.outbox}
+		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits,
+		Methods: methods, Outbox: s.outbox}
 	s.documents = api.NewDocuments(api.Shown{Limits: cfg.Limits, Schedule: cfg.Schedule,
 		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,
 		Console: cfg.Console == ConsolePublic})

@@ -68,7 +68,8 @@ func newWorld(t testing.TB) *world {
 		Operations: &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 			BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
 			People: people, Lifecycle: l, StartTest: starts.StartTestSession,
-			Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
+			Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
+				Partitions: partitions},
 			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
 				Log: h.Log},
 			Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}

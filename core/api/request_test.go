@@ -58,7 +58,8 @@ func newWorld(t testing.TB) *world {
 		Attempts:    3,
 		OutcomeLife: 30 * 24 * time.Hour,
 	}
-	w.API = &API{Host: h.Host, BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
+	w.API = &API{Host: h.Host, BaseURL: "https://verify.verge.example", Partitions: 4,
+		Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
 			Lifecycle: life},
 		Limits:  web.Limits{}.WithDefaults(),

@@ -1,7 +1,7 @@
 package host
 
-// RequestInfo is the subject of a request or a job, for its line in the host's log (contract 48). A field is ""
-// if it is not known.
+// RequestInfo is the subject of a request or a job, for its line in the host's log (contract 48). A field is
+// "" if it is not known.
 type RequestInfo struct {
 	Session     string // as publishers know it
 	Integration string // UUID

@@ -71,8 +71,9 @@ func newWorld(t testing.TB) *world {
 		Methods: h.Opened(catalog)}
 	w.Operations = &Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
-		People:    member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
-		Outbox:    &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
+		People: member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
+		Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
+			Partitions: partitions},
 		Lifecycle: l, StartTest: starts.StartTestSession,
 		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
 		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}

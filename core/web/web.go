@@ -1,5 +1,5 @@
-// Package web is the HTTP of the core, in plain values: requests, responses, errors, rates, and a [Router] with
-// its table of routes. It has no connections, so an engine can be a process, a WASM guest or a test.
+// Package web is the HTTP of the core, in plain values: requests, responses, errors, rates, and a [Router]
+// with its table of routes. It has no connections, so an engine can be a process, a WASM guest or a test.
 //
 // # How to add a route
 //

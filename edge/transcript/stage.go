@@ -57,8 +57,8 @@ func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
 
 func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
-// measure passes on an event of a method in the form in which a guest tells it. host.NewMeasurement replaces an event
-// or a reason that is not in its lists.
+// measure passes on an event of a method in the form of a guest's notice. host.NewMeasurement replaces an
+// event or a reason that is not in its lists.
 func (s *stage) measure(m host.Measurement) {
 	m = host.NewMeasurement(m.Method, m.Event, m.Reason)
 	s.notice(abi.Measure, abi.AppendMethodEvent(nil,

@@ -134,7 +134,8 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 		{"none", func(j *abi.Jobs) { j.Jobs = nil }, true},
 		{"more jobs than asked for", func(j *abi.Jobs) { j.Jobs = append(j.Jobs, good, good) }, false},
 		{"a job of another partition", func(j *abi.Jobs) { j.Jobs[0].Partition = "p1" }, false},
-		{"a lane of a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Destination = strings.Repeat("l", 1<<10) }, false},
+		{"a destination of a kilobyte",
+			func(j *abi.Jobs) { j.Jobs[0].Destination = strings.Repeat("l", 1<<10) }, false},
 		{"a task named by a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) },
 			false},
 		{"a payload that no store has", func(j *abi.Jobs) {

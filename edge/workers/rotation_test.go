@@ -323,7 +323,8 @@ func idle(t *testing.T) (*gate, *service, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Refresh(t.Context()); err != nil { // it announces the key, and seals no secrets with it yet
+	// It announces the key, and seals no secrets with it yet.
+	if err := other.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	site.Advance(keyset.Settle)
