@@ -124,7 +124,7 @@ func emptyWorld(t testing.TB) *world {
 	w.sessions = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
 	partitions := []kv.Partition{"p0", "p1", "p2", "p3"}
-	starts := &api.API{Host: h.Host, BaseURL: base, Partitions: 1,  Directory: w.directory, Lifecycle: w.sessions, Methods: h.Opened(catalog)}
+	starts := &api.API{Host: h.Host, BaseURL: base, Partitions: 1, Directory: w.directory, Lifecycle: w.sessions, Methods: h.Opened(catalog)}
 	operations := &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: base, Catalog: catalog, Partitions: partitions, Directory: w.directory,
 		People: member.New(h.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
