@@ -52,17 +52,23 @@ func (e Endpoint[In, Out]) Serve(ctx context.Context, o *Operations, who Actor, 
 		return nil, read.err
 	}
 	out, err := e.do(o.WithMisread(read.misread), ctx, who, in)
+	return respond(out, err, e.List, e.thing)
+}
+
+// respond returns the response for an output. It is no method of Endpoint, because the module of guests would
+// have a copy of it for each endpoint.
+func respond(out any, err error, list, thing string) (*web.Response, error) {
 	switch {
 	case errors.Is(err, web.ErrNotFound):
-		return nil, noSuch(e.thing)
+		return nil, noSuch(thing)
 	case err != nil:
 		return nil, err
 	}
-	switch v := any(out).(type) {
+	switch v := out.(type) {
 	case interface {
 		list(name string) map[string]any
 	}:
-		return web.JSON(200, v.list(e.List)), nil
+		return web.JSON(200, v.list(list)), nil
 	case interface{ response() (*web.Response, error) }:
 		return v.response()
 	case interface{ version() string }:
@@ -95,22 +101,26 @@ func (i Integration) version() string { return i.Version }
 
 // Request encodes an input. URL is the path with the query.
 func (e Endpoint[In, Out]) Request(in In) (r Request, URL string, err error) {
+	return encode(in, e.Method, e.Path)
+}
+
+func encode(in any, method, path string) (r Request, URL string, err error) {
 	r.Query = url.Values{}
-	switch in := any(in).(type) {
+	switch in := in.(type) {
 	case string:
 		r.ID = in
 	case interface{ encode(*Request) }:
 		in.encode(&r)
 	}
-	if e.Method != "GET" && r.Body == nil {
+	if method != "GET" && r.Body == nil {
 		r.Body = []byte("{}")
-		if _, isID := any(in).(string); !isID {
+		if _, isID := in.(string); !isID {
 			if r.Body, err = json.Marshal(in); err != nil {
 				return Request{}, "", err
 			}
 		}
 	}
-	URL = e.Path
+	URL = path
 	if before, rest, found := strings.Cut(URL, "{"); found {
 		_, after, _ := strings.Cut(rest, "}")
 		URL = before + url.PathEscape(r.ID) + after

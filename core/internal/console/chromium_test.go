@@ -45,6 +45,7 @@ func newBrowser(t *testing.T) *browser {
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	b.url, b.BaseURL = server.URL, server.URL
+	b.starts.Dev, b.Operations.Dev = true, true // test sessions return to the console, at an http address
 	allocator, stop := chromedp.NewExecAllocator(context.Background(),
 		append(chromedp.DefaultExecAllocatorOptions[:],
 			chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),

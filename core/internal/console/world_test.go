@@ -72,6 +72,7 @@ type world struct {
 	suffix    string // of every name
 	directory *integration.Directory
 	sessions  *lifecycle.Lifecycle
+	starts    *api.API // of test sessions
 	access    *access
 	aliases   map[string]string
 	now       time.Time
@@ -124,7 +125,8 @@ func emptyWorld(t testing.TB) *world {
 	w.sessions = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
 	partitions := []kv.Partition{"p0", "p1", "p2", "p3"}
-	starts := &api.API{Host: h.Host, BaseURL: base, Partitions: 1, Directory: w.directory, Lifecycle: w.sessions, Methods: h.Opened(catalog)}
+	w.starts = &api.API{Host: h.Host, BaseURL: base, Partitions: 1, Directory: w.directory,
+		Lifecycle: w.sessions, Methods: h.Opened(catalog)}
 	operations := &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: base, Catalog: catalog, Partitions: partitions, Directory: w.directory,
 		People: member.New(h.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
@@ -134,7 +136,7 @@ func emptyWorld(t testing.TB) *world {
 		StartTest: func(ctx context.Context, i *integration.Integration, callback string) (
 			api.TestSession, error) {
 			w.started++
-			return starts.StartTestSession(ctx, i, callback)
+			return w.starts.StartTestSession(ctx, i, callback)
 		},
 		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
 		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}

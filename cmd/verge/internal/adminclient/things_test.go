@@ -1,6 +1,7 @@
 package adminclient_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -35,27 +36,11 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 	var err error
 	m.p, err = adminclient.Do(ctx, c, operate.CreatePublisher, operate.PublisherInput{Name: &name})
 	must(err)
-	m.i, err = adminclient.Do(
-		ctx,
-		c,
-		operate.CreateIntegration,
-		operate.IntegrationInput{
-			Publisher:    m.p.ID,
-			Name:         &name,
-			WebhookInput: &operate.WebhookInput{URL: &url},
-		},
-	)
+	m.i, err = adminclient.Do(ctx, c, operate.CreateIntegration, operate.IntegrationInput{
+		Publisher: m.p.ID, Name: &name, WebhookInput: &operate.WebhookInput{URL: &url}})
 	must(err)
-	silent, err := adminclient.Do(
-		ctx,
-		c,
-		operate.CreateIntegration,
-		operate.IntegrationInput{
-			Publisher:    m.p.ID,
-			Name:         &name,
-			WebhookInput: &operate.WebhookInput{Off: &off},
-		},
-	)
+	silent, err := adminclient.Do(ctx, c, operate.CreateIntegration, operate.IntegrationInput{
+		Publisher: m.p.ID, Name: &name, WebhookInput: &operate.WebhookInput{Off: &off}})
 	must(err)
 	key, err := adminclient.Do(ctx, c, operate.CreateKey, operate.KeyInput{Publisher: m.p.ID})
 	must(err)
@@ -97,8 +82,73 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 	return m
 }
 
-// TestEveryMethod calls every method of the client.
-func TestEveryMethod(t *testing.T) {
+// request is a request to the service. It fails if the response is not as expected.
+type request func(ctx context.Context, c *adminclient.Client) error
+
+// do sends one request to an endpoint.
+func do[In, Out any](e operate.Endpoint[In, Out], in In) request {
+	return func(ctx context.Context, c *adminclient.Client) error {
+		_, err := adminclient.Do(ctx, c, e, in)
+		return err
+	}
+}
+
+// all reads a list to its end. It must have at least that number of items.
+func all[In, T any](e operate.Endpoint[In, operate.Page[T]], in In, least int) request {
+	return func(ctx context.Context, c *adminclient.Client) error {
+		list, err := adminclient.All(ctx, c, e, in)
+		if err == nil && len(list) < least {
+			return fmt.Errorf("the list has %d items", len(list))
+		}
+		return err
+	}
+}
+
+// fails is a request that the service rejects with a status.
+func fails(r request, status int) request {
+	return func(ctx context.Context, c *adminclient.Client) error {
+		err := r(ctx, c)
+		var rejected *adminclient.Error
+		if errors.As(err, &rejected) && rejected.Status == status && rejected.RequestID != "" {
+			return nil
+		}
+		return fmt.Errorf("%w, want status %d", err, status)
+	}
+}
+
+// others are the requests for which the client has methods.
+func others(m made) map[string]request {
+	i := m.i.ID
+	return map[string]request{
+		"DeadLetters": func(ctx context.Context, c *adminclient.Client) error {
+			_, err := c.DeadLetters(ctx)
+			return err
+		},
+		"WaitingDeliveries": func(ctx context.Context, c *adminclient.Client) error {
+			_, err := c.WaitingDeliveries(ctx)
+			return err
+		},
+		"Deliveries": func(ctx context.Context, c *adminclient.Client) error {
+			dead := operate.DeliveryFilter{Integration: i, State: operate.DeliveryDead}
+			_, err := c.Deliveries(ctx, dead, "")
+			return err
+		},
+		"UsageCSV": func(ctx context.Context, c *adminclient.Client) error {
+			text, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i})
+			if err == nil && !strings.HasPrefix(string(text), "integration_id,") {
+				err = fmt.Errorf("it is no CSV: %s", text)
+			}
+			return err
+		},
+		"Audit": func(ctx context.Context, c *adminclient.Client) error {
+			_, err := c.Audit(ctx, m.p.ID, "")
+			return err
+		},
+	}
+}
+
+// TestClient_Endpoints sends a request to every endpoint.
+func TestClient_Endpoints(t *testing.T) {
 	h := testharness.New(t, nil)
 	var sent recorder
 	c, err := adminclient.New(adminclient.Config{URL: listen(t, h.Service), Token: h.OperatorToken,
@@ -106,159 +156,70 @@ func TestEveryMethod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := t.Context()
 	m := newThings(t, c, h.Publisher.L1.WebhookURL)
-	p, i, name, other := m.p, m.i, "New", "Other"
+	for name, r := range others(m) {
+		if err := r(t.Context(), c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	name, other := "New", "Other"
+	p, i, version := m.p.ID, m.i.ID, operate.Versioned{ID: m.i.ID}
+	ofPublisher, at := operate.Search{Publisher: p}, operate.EventAt{Integration: i, Place: m.place}
+	renamed := operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i, Version: m.i.Version},
+		IntegrationInput: operate.IntegrationInput{Name: &other}}
+	again := renamed
+	again.Name = &name
 	const nobody = "mem_00000000000000000000000000000000"
-	for _, one := range []struct {
-		name string
-		call func() error
-	}{
-		{"Publishers", func() error {
-			return holds(adminclient.All(ctx, c, operate.ListPublishers, operate.Cursor{}))
-		}},
-		{"Publisher", func() error { return told(adminclient.Do(ctx, c, operate.ReadPublisher, p.ID)) }},
-		{"Overview", func() error { return told(adminclient.Do(ctx, c, operate.ReadOverview, p.ID)) }},
-		{"Integrations", func() error {
-			return holds(adminclient.All(ctx, c, operate.ListIntegrations, operate.Search{Publisher: p.ID}))
-		}},
-		{"Integration", func() error { return told(adminclient.Do(ctx, c, operate.ReadIntegration, i.ID)) }},
-		{"TestIntegration", func() error {
-			return told(adminclient.Do(ctx, c, operate.TestWebhook,
-				operate.WebhookTestInput{Integration: i.ID}))
-		}},
-		{"Keys", func() error {
-			return holds(adminclient.All(ctx, c, operate.ListKeys, operate.Search{Publisher: p.ID}))
-		}},
-		{"Undelivered", func() error {
-			return told(adminclient.Do(ctx, c, operate.ListUndelivered, struct{}{}))
-		}},
-		{"DeadLetters", func() error { return told(c.DeadLetters(ctx)) }},
-		{"WaitingDeliveries", func() error { return told(c.WaitingDeliveries(ctx)) }},
-		{"Deliveries", func() error {
-			return told(c.Deliveries(ctx, operate.DeliveryFilter{Integration: i.ID,
-				State: operate.DeliveryDead}, ""))
-		}},
-		{"Delivery", func() error {
-			return told(adminclient.Do(ctx, c, operate.ReadDelivery,
-				operate.EventAt{Integration: i.ID, Place: m.place}))
-		}},
-		{"Session", func() error { return told(adminclient.Do(ctx, c, operate.ReadSession, m.session)) }},
-		{"Usage", func() error {
-			return told(adminclient.Do(ctx, c, operate.ReadUsage, operate.UsageQuery{Integration: i.ID}))
-		}},
-		{"UsageCSV", func() error {
-			text, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i.ID})
-			if err == nil && !strings.HasPrefix(string(text), "integration_id,") {
-				err = fmt.Errorf("it is no CSV: %s", text)
-			}
-			return err
-		}},
-		{"Members", func() error {
-			return told(adminclient.All(ctx, c, operate.ListMembers, operate.Search{Publisher: p.ID}))
-		}},
-		{"Invitations", func() error {
-			return holds(adminclient.All(ctx, c, operate.ListInvitations, operate.Search{Publisher: p.ID}))
-		}},
-		{"CreateLink", func() error {
-			return told(
-				adminclient.Do(ctx, c, operate.CreateLink, operate.LinkInput{Role: operate.RoleViewer}))
-		}},
-		{"OperatorTokens", func() error {
-			return holds(adminclient.All(ctx, c, operate.ListOperators, operate.Cursor{}))
-		}},
-		{"Audit", func() error { return told(c.Audit(ctx, p.ID, "")) }},
-		{"Methods", func() error { return holds(adminclient.All(ctx, c, operate.ListMethods, struct{}{})) }},
-		{"ApplySite", func() error {
-			return told(adminclient.Do(ctx, c, operate.ApplySite,
-				operate.SiteInput{Text: []byte(`{}`), DryRun: true}))
-		}},
-		{"Passkeys", func() error {
-			return told(adminclient.Do(ctx, c, operate.CountPasskeys, operate.Search{Publisher: p.ID}))
-		}},
-		{"EndPasskeys", func() error {
-			return told(adminclient.Do(ctx, c, operate.EndPasskeys, operate.OfPublisher{Publisher: p.ID}))
-		}},
-		{"Resend", func() error {
-			return wants(told(adminclient.Do(ctx, c, operate.Resend,
-				operate.EventAt{Place: "evt_" + i.ID})), 404)
-		}},
-		{"ResendAt", func() error {
-			return wants(told(adminclient.Do(ctx, c, operate.Resend,
-				operate.EventAt{Integration: i.ID, Place: m.place})), 400)
-		}}, // of a test event
-		{"ChangeRole", func() error {
-			return wants(told(adminclient.Do(ctx, c, operate.ChangeRole,
-				operate.RoleInput{Member: nobody, Role: operate.RoleViewer})),
-				404)
-		}},
-		{"SignOutMember", func() error {
-			return wants(told(adminclient.Do(ctx, c, operate.SignOutMember, nobody)), 404)
-		}},
-		{"RemoveMember", func() error {
-			return wants(told(adminclient.Do(ctx, c, operate.RemoveMember, nobody)), 404)
-		}},
-		{"ChangePublisher", func() error {
-			return told(adminclient.Do(ctx, c, operate.ChangePublisher,
-				operate.PublisherUpdate{Versioned: operate.Versioned{ID: p.ID, Version: p.Version},
-					PublisherInput: operate.PublisherInput{Name: &other}}))
-		}},
-		{"ChangeIntegration", func() error {
-			change := operate.IntegrationInput{Name: &other}
-			if err := told(adminclient.Do(ctx, c, operate.ChangeIntegration,
-				operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i.ID, Version: i.Version},
-					IntegrationInput: change})); err != nil {
-				return err
-			}
-			return wants(told(adminclient.Do(ctx, c, operate.ChangeIntegration,
-				operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i.ID, Version: i.Version},
-					IntegrationInput: operate.IntegrationInput{Name: &name}})), 412)
-		}},
-		{"UsageCSV", func() error {
-			b, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i.ID})
-			if err == nil && !strings.HasPrefix(string(b), "integration") {
-				t.Errorf("the CSV begins %.40q", b)
-			}
-			return err
-		}},
-		{"StageWebhook", func() error {
-			return told(adminclient.Do(ctx, c, operate.StageWebhook,
-				operate.StagedWebhook{Versioned: operate.Versioned{ID: i.ID},
-					WebhookInput: operate.WebhookInput{NewSecret: true}}))
-		}},
-		{"RotateSecret", func() error {
-			return told(adminclient.Do(ctx, c, operate.RotateSecret,
-				operate.Rotation{Versioned: operate.Versioned{ID: i.ID}, Staged: true}))
-		}},
-		{"DropStaged", func() error {
-			return told(adminclient.Do(ctx, c, operate.DropStaged, operate.Versioned{ID: i.ID}))
-		}},
-		{"RevokeKey", func() error { return told(adminclient.Do(ctx, c, operate.RevokeKey, m.key)) }},
-		{"RevokeOperatorToken", func() error {
-			return told(adminclient.Do(ctx, c, operate.RevokeOperator, m.token))
-		}},
-		{"WithdrawInvitation", func() error {
-			return told(adminclient.Do(ctx, c, operate.WithdrawInvitation,
-				operate.InvitationOf{Publisher: p.ID, ID: m.invitation}))
-		}},
-		{"ArchiveIntegration", func() error {
-			return told(adminclient.Do(ctx, c, operate.ArchiveIntegration, operate.Versioned{ID: i.ID}))
-		}},
-		{"ArchivePublisher", func() error {
-			return told(adminclient.Do(ctx, c, operate.ArchivePublisher, operate.Versioned{ID: p.ID}))
-		}},
+	for n, r := range []request{
+		all(operate.ListPublishers, operate.Cursor{}, 1),
+		do(operate.ReadPublisher, p),
+		do(operate.ReadOverview, p),
+		all(operate.ListIntegrations, ofPublisher, 1),
+		do(operate.ReadIntegration, i),
+		do(operate.TestWebhook, operate.WebhookTestInput{Integration: i}),
+		all(operate.ListKeys, ofPublisher, 1),
+		do(operate.ListUndelivered, struct{}{}),
+		do(operate.ReadDelivery, at),
+		do(operate.ReadSession, m.session),
+		do(operate.ReadUsage, operate.UsageQuery{Integration: i}),
+		all(operate.ListMembers, ofPublisher, 0),
+		all(operate.ListInvitations, ofPublisher, 1),
+		do(operate.CreateLink, operate.LinkInput{Role: operate.RoleViewer}),
+		all(operate.ListOperators, operate.Cursor{}, 1),
+		all(operate.ListMethods, struct{}{}, 1),
+		do(operate.ApplySite, operate.SiteInput{Text: []byte(`{}`), DryRun: true}),
+		do(operate.CountPasskeys, ofPublisher),
+		do(operate.EndPasskeys, operate.OfPublisher{Publisher: p}),
+		fails(do(operate.Resend, operate.EventAt{Place: "evt_" + i}), 404),
+		fails(do(operate.Resend, at), 400), // of a test event
+		fails(do(operate.ChangeRole, operate.RoleInput{Member: nobody, Role: operate.RoleViewer}), 404),
+		fails(do(operate.SignOutMember, nobody), 404),
+		fails(do(operate.RemoveMember, nobody), 404),
+		do(operate.ChangePublisher, operate.PublisherUpdate{
+			Versioned:      operate.Versioned{ID: p, Version: m.p.Version},
+			PublisherInput: operate.PublisherInput{Name: &other}}),
+		do(operate.ChangeIntegration, renamed),
+		fails(do(operate.ChangeIntegration, again), 412),
+		do(operate.StageWebhook, operate.StagedWebhook{Versioned: version,
+			WebhookInput: operate.WebhookInput{NewSecret: true}}),
+		do(operate.RotateSecret, operate.Rotation{Versioned: version, Staged: true}),
+		do(operate.DropStaged, version),
+		do(operate.RevokeKey, m.key),
+		do(operate.RevokeOperator, m.token),
+		do(operate.WithdrawInvitation, operate.InvitationOf{Publisher: p, ID: m.invitation}),
+		do(operate.ArchiveIntegration, version),
+		do(operate.ArchivePublisher, operate.Versioned{ID: p}),
 	} {
-		if err := one.call(); err != nil {
-			t.Errorf("%s: %v", one.name, err)
+		if err := r(t.Context(), c); err != nil {
+			t.Errorf("request %d: %v", n, err)
 		}
 	}
 	for _, e := range operate.Endpoints() {
 		method, path, _ := e.Route()
-		request := regexp.MustCompile(
-			"^" + method + " " + regexp.MustCompile(`\{.*\}`).ReplaceAllString(path, "[^/]+") + "$",
-		)
-		if !slices.ContainsFunc(sent.requests, request.MatchString) && path != operate.ReadSelf.Path {
-			t.Errorf("this test does not call %s %s", method, path)
+		pattern := regexp.MustCompile("^" + method + " " +
+			regexp.MustCompile(`\{.*\}`).ReplaceAllString(path, "[^/]+") + "$")
+		if !slices.ContainsFunc(sent.requests, pattern.MatchString) && path != operate.ReadSelf.Path {
+			t.Errorf("no request is sent to %s %s", method, path)
 		}
 	}
 }
@@ -270,24 +231,4 @@ type recorder struct{ requests []string }
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.requests = append(r.requests, req.Method+" "+req.URL.Path)
 	return http.DefaultTransport.RoundTrip(req)
-}
-
-// told reads an error and forgets the answer.
-func told[T any](_ T, err error) error { return err }
-
-// holds is told for a list that must not be empty.
-func holds[T any](list []T, err error) error {
-	if err == nil && len(list) == 0 {
-		return errors.New("the list is empty")
-	}
-	return err
-}
-
-// wants is nil if the server answered with that status.
-func wants(err error, status int) error {
-	var refused *adminclient.Error
-	if errors.As(err, &refused) && refused.Status == status && refused.RequestID != "" {
-		return nil
-	}
-	return fmt.Errorf("%w, want status %d", err, status)
 }
