@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/setting"
 )
 
 // Limits are the rates (spec, Limits; contract 21 and 30).
@@ -23,21 +24,30 @@ type Limits struct {
 	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
 }
 
-// WithDefaults returns l with the contract's rate instead of each rate that is zero.
-func (l Limits) WithDefaults() Limits {
-	for _, d := range []struct {
-		limit *ratelimit.Limit
-		count int
-	}{
-		{&l.PublicPerIP, 60}, {&l.PublicPerNetwork, 240}, {&l.StartsPerPublisher, 10_000},
-		{&l.PublicPerKey, 600}, {&l.SecretPerIP, 600}, {&l.ReconcilePerKey, 120},
-		{&l.PreflightsPerIP, 600}, {&l.PagesPerIP, 600}, {&l.BoxesPerIP, 600}, {&l.BoxesPerHandle, 20},
-		{&l.FailedOperatorsPerIP, 20},
-	} {
-		if *d.limit == (ratelimit.Limit{}) {
-			*d.limit = ratelimit.PerMinute(d.count)
-		}
+// Settings declares the limits.
+func (l *Limits) Settings() []setting.Setting {
+	var all []setting.Setting
+	add := func(name, field string, limit *ratelimit.Limit, standard int) {
+		all = append(all, setting.Setting{Name: name, Field: field, Key: "limits." + name, Value: limit,
+			Standard: ratelimit.PerMinute(standard)})
 	}
+	add("public_per_ip", "PublicPerIP", &l.PublicPerIP, 60)
+	add("public_per_key", "PublicPerKey", &l.PublicPerKey, 600)
+	add("public_per_network", "PublicPerNetwork", &l.PublicPerNetwork, 240)
+	add("starts_per_publisher", "StartsPerPublisher", &l.StartsPerPublisher, 10_000)
+	add("secret_per_ip", "SecretPerIP", &l.SecretPerIP, 600)
+	add("reconcile_per_key", "ReconcilePerKey", &l.ReconcilePerKey, 120)
+	add("preflights_per_ip", "PreflightsPerIP", &l.PreflightsPerIP, 600)
+	add("pages_per_ip", "PagesPerIP", &l.PagesPerIP, 600)
+	add("boxes_per_ip", "BoxesPerIP", &l.BoxesPerIP, 600)
+	add("boxes_per_handle", "BoxesPerHandle", &l.BoxesPerHandle, 20)
+	add("failed_operators_per_ip", "FailedOperatorsPerIP", &l.FailedOperatorsPerIP, 20)
+	return all
+}
+
+// WithDefaults returns l with the standard rate instead of every rate that is zero.
+func (l Limits) WithDefaults() Limits {
+	setting.SetStandards(l.Settings())
 	return l
 }
 
@@ -53,21 +63,11 @@ func (l Limits) LimitPages(serve Handler) Handler {
 	}
 }
 
-// Validate returns the errors of limits of which none is zero.
+// Validate returns the errors in limits of which none is zero.
 func (l Limits) Validate() problem.List {
 	var wrong problem.List
-	for _, m := range []struct {
-		member string
-		limit  ratelimit.Limit
-	}{
-		{"PublicPerIP", l.PublicPerIP}, {"PublicPerKey", l.PublicPerKey},
-		{"PublicPerNetwork", l.PublicPerNetwork}, {"StartsPerPublisher", l.StartsPerPublisher},
-		{"SecretPerIP", l.SecretPerIP}, {"ReconcilePerKey", l.ReconcilePerKey},
-		{"PreflightsPerIP", l.PreflightsPerIP}, {"PagesPerIP", l.PagesPerIP},
-		{"BoxesPerIP", l.BoxesPerIP}, {"BoxesPerHandle", l.BoxesPerHandle},
-		{"FailedOperatorsPerIP", l.FailedOperatorsPerIP},
-	} {
-		wrong.AddError(m.member, m.limit.Validate())
+	for _, s := range l.Settings() {
+		wrong.AddError(s.Field, s.Value.(*ratelimit.Limit).Validate())
 	}
 	return wrong
 }

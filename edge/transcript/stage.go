@@ -91,7 +91,7 @@ func (s *stage) logger() *slog.Logger {
 
 // start starts a core on the stage. end closes it.
 func (e Engine) start(
-	ctx context.Context, c abi.Config, s *stage,
+	ctx context.Context, c settings.Config, s *stage,
 ) (r engine.Engine, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
 	keys, err := token.ParseKeyring(c.Keyring)
@@ -104,7 +104,7 @@ func (e Engine) start(
 	}
 	store, fetch, sign := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect).Sign
 	if e.Guest == nil {
-		r, err = core.New(settings.Unpack(c), host.Host{
+		r, err = core.New(c.Config, host.Host{
 			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
 			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure,
 			Tally: s.tally,

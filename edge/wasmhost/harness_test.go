@@ -63,13 +63,9 @@ func inGuest(
 	t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config),
 ) func(core.Config, host.Host, token.Keyring) testharness.Engine {
 	return func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
-		packed, err := settings.Pack(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := wasmhost.Config{
 			Compiled:  m,
-			Guest:     packed,
+			Guest:     settings.Config{Config: cfg},
 			KV:        on.KV,
 			Meter:     ratelimit.NewLocal(0).Meter(),
 			Fetch:     on.Fetch,

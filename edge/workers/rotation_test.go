@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -23,7 +24,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // generated is a key ring that was made an hour ago.
@@ -151,8 +152,9 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	a := before.Keys[0].ID
 	s, server := deploy(t, in, func(w *workerd.Worker) {
 		w.Secrets["VERGE_KEYRING"] = string(marshalled(t, before))
-		w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500, 1500, 1500}
-		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // what was under way comes free that soon
+		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 5)
+		// Requests in progress become free that soon.
+		w.Config.AttemptTime, w.Config.Lease = time.Second, 2100*time.Millisecond
 	})
 	with := func(ring token.Keyring) {
 		t.Helper()
@@ -310,8 +312,12 @@ func idle(t *testing.T) (*gate, *service, string) {
 	before := generated(t, now)
 	after := rotated(t, before, now)
 	store := &gate{KV: memory.New(memory.Config{Now: func() time.Time { return now }})}
-	guest := abi.Config{Dev: true, OperatorToken: operatorToken, Host: "verge.example",
-		Keyring: marshalled(t, before), KeySet: true}
+	guest := settings.Config{
+		Config:  core.Config{Dev: true, OperatorToken: operatorToken},
+		Host:    "verge.example",
+		Keyring: marshalled(t, before),
+		KeySet:  true,
+	}
 	site := workerd.Shared(t).Site(t, workerd.Config{Store: store, Now: now, Guest: guest})
 	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
 	apply(t, site, shop(newInbox(t), "secret", webhookSecret))

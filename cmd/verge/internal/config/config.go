@@ -261,10 +261,7 @@ func wanted(key toml.Key) string {
 		if t.Kind() != reflect.Struct {
 			return ""
 		}
-		field, ok := t.FieldByNameFunc(func(n string) bool {
-			f, _ := t.FieldByName(n)
-			return strings.EqualFold(f.Tag.Get("toml"), name)
-		})
+		field, ok := fieldOf(t, name)
 		if !ok {
 			return ""
 		}
@@ -280,6 +277,24 @@ func wanted(key toml.Key) string {
 		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
 	}
 	return "a list, of which each value is " + valueOf(t.Elem())
+}
+
+// fieldOf returns the field of a struct that has the setting.
+func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
+	return t.FieldByNameFunc(func(n string) bool {
+		f, _ := t.FieldByName(n)
+		return strings.EqualFold(f.Tag.Get("toml"), name)
+	})
+}
+
+// value returns the value of a setting of the file, such as limits.public_per_ip.
+func (c *File) value(key string) any {
+	v := reflect.ValueOf(c).Elem()
+	for name := range strings.SplitSeq(key, ".") {
+		field, _ := fieldOf(v.Type(), name)
+		v = v.FieldByIndex(field.Index)
+	}
+	return v.Interface()
 }
 
 // valueOf names a kind of value.
