@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,23 +102,23 @@ func milliseconds(out []byte, d time.Duration) ([]byte, error) {
 	return fmt.Append(out, d.Milliseconds()), nil
 }
 
-// Unmarshal reads what Marshal writes. A setting that is absent keeps its value. A name that the list lacks
-// is an error, and so is a number 0 that would mean the default. Errors quote no value.
-func Unmarshal(b []byte, list []Setting) error {
+// ErrTrailing reports that something follows the JSON object.
+var ErrTrailing = errors.New("something follows the configuration")
+
+// Unmarshal reads what Marshal writes. A setting that is absent keeps its value, and an unknown name is an
+// error. zeros are the names of numbers that are 0 where 0 would mean the default.
+func Unmarshal(b []byte, list []Setting) (zeros []string, err error) {
 	var given map[string]json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(b))
 	if err := d.Decode(&given); err != nil {
-		return explain("", err)
+		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("something follows the configuration")
+		return nil, ErrTrailing
 	}
-	names := slices.Sorted(maps.Keys(given))
-	var zeros []string
 	for _, s := range list {
-		for _, name := range names {
-			text, ok := given[name]
-			if !ok || !strings.EqualFold(name, s.Name) { // as encoding/json compares them
+		for name, text := range given {
+			if !strings.EqualFold(name, s.Name) { // as encoding/json compares them
 				continue
 			}
 			delete(given, name)
@@ -128,7 +126,11 @@ func Unmarshal(b []byte, list []Setting) error {
 				continue
 			}
 			if err := decode(text, s.Value); err != nil {
-				return explain(s.Name, err)
+				var kind *json.UnmarshalTypeError
+				if errors.As(err, &kind) {
+					kind.Field = strings.TrimSuffix(s.Name+"."+kind.Field, ".")
+				}
+				return nil, err
 			}
 			isNumber := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
 			if isNumber && !s.Zero && reflect.ValueOf(s.Value).Elem().IsZero() {
@@ -136,14 +138,10 @@ func Unmarshal(b []byte, list []Setting) error {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		return explain("", fmt.Errorf("json: unknown field %q", name))
+	for name := range given {
+		return nil, fmt.Errorf("json: unknown field %q", name)
 	}
-	if len(zeros) > 0 {
-		return fmt.Errorf("the configuration's %s must not be 0: give more, or leave it out for the default "+
-			"(a negative jitter_percent is none)", strings.Join(zeros, ", "))
-	}
-	return nil
+	return zeros, nil
 }
 
 // errRange reports a duration that does not fit.
@@ -182,19 +180,4 @@ func setMilliseconds(d *time.Duration, ms int64) error {
 	}
 	*d = time.Duration(ms) * time.Millisecond
 	return nil
-}
-
-// explain returns an error of the JSON decoder without the values that it quotes. name is the setting, if it
-// is known.
-func explain(name string, err error) error {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("the configuration is no JSON at byte %d", syntax.Offset)
-	case errors.As(err, &kind):
-		return fmt.Errorf("the configuration's %s must not be a %s",
-			strings.Trim(name+"."+kind.Field, "."), kind.Value)
-	}
-	return fmt.Errorf("the configuration cannot be read: %w", err)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/problem"
@@ -46,13 +47,29 @@ func (c *Config) Settings() []setting.Setting {
 func (c Config) MarshalJSON() ([]byte, error) { return setting.Marshal(c.Settings()) }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (c *Config) UnmarshalJSON(b []byte) error { return setting.Unmarshal(b, c.Settings()) }
+func (c *Config) UnmarshalJSON(b []byte) error {
+	_, err := setting.Unmarshal(b, c.Settings())
+	return err
+}
 
 // Read reads the argument of verge_config. An omitted setting has its default. An unknown field is an error,
 // and so is a number that is 0. Errors quote no value.
 func Read(b []byte) (c Config, err error) {
-	if err := setting.Unmarshal(b, c.Settings()); err != nil {
+	zeros, err := setting.Unmarshal(b, c.Settings())
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return c, fmt.Errorf("abi: the configuration is no JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return c, fmt.Errorf("abi: the configuration's %s must not be a %s", kind.Field, kind.Value)
+	case err == setting.ErrTrailing:
 		return c, fmt.Errorf("abi: %w", err)
+	case err != nil:
+		return c, fmt.Errorf("abi: the configuration cannot be read: %w", err)
+	case len(zeros) > 0:
+		return c, fmt.Errorf("abi: the configuration's %s must not be 0: give more, or leave it out for the "+
+			"default (a negative jitter_percent is none)", strings.Join(zeros, ", "))
 	}
 	return c, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 )
@@ -124,40 +125,22 @@ type File struct {
 	} `toml:"drain"`
 
 	// Methods are tables whose members depend on the kind (planmethod.go).
-	Methods      []map[string]any    `toml:"methods"`
-	Publishers   []publisherConfig   `toml:"publishers"`
-	Integrations []integrationConfig `toml:"integrations"`
+	Methods      []map[string]any            `toml:"methods"`
+	Publishers   []integration.SitePublisher `toml:"publishers"`
+	Integrations []integrationConfig         `toml:"integrations"`
 }
 
-type publisherConfig struct {
-	ID       string `toml:"id"`
-	Name     string `toml:"name"`
-	Archived bool   `toml:"archived"`
-}
-
+// integrationConfig is an integration of the file. The secret itself is never in the file, which people put
+// under version control. A number is a pointer, as in File.
 type integrationConfig struct {
-	ID              string   `toml:"id"`
-	Publisher       string   `toml:"publisher"`
-	Name            string   `toml:"name"`
-	Level           string   `toml:"level"`
-	ChallengeAge    int      `toml:"challenge_age"`
-	Method          string   `toml:"method"`
-	Methods         []string `toml:"methods"` // in place of Method
-	CallbackOrigins []string `toml:"callback_origins"`
-	BrowserOrigins  []string `toml:"browser_origins"`
+	integration.SiteIntegration
 
-	// The secret itself is never in this file, which people put under version control.
-	WebhookURL string `toml:"webhook_url"`
 	SecretFile string `toml:"secret_file"`
 	SecretEnv  string `toml:"secret_env"`
-	WebhookOff bool   `toml:"webhook_off"`
 
 	MinimumAge     *int                      `toml:"minimum_age"`
 	Attempts       *int                      `toml:"attempts"`
-	Passkeys       string                    `toml:"passkeys"`
 	MethodSettings map[string]map[string]any `toml:"method_settings"`
-
-	Archived bool `toml:"archived"`
 }
 
 // span is a duration as the file has it. It is a text, so that a number without a unit is refused.
