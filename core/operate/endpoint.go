@@ -38,13 +38,13 @@ type Request struct {
 }
 
 // Route returns the method and the path of e, and the maximum number of bytes of a body; 0: web.MaxBody.
-func (e Endpoint[In, Out]) Route() (method, path string, maxBody int) {
+func (e *Endpoint[In, Out]) Route() (method, path string, maxBody int) {
 	return e.Method, e.Path, e.body
 }
 
 // Serve reads the input from a request and carries out the operation. An error of type [web.Error] is for the
 // caller.
-func (e Endpoint[In, Out]) Serve(ctx context.Context, o *Operations, who Actor, r Request) (
+func (e *Endpoint[In, Out]) Serve(ctx context.Context, o *Operations, who Actor, r Request) (
 	*web.Response, error) {
 	read := &reader{Request: r}
 	in := e.read(read)
@@ -100,7 +100,7 @@ func (p Publisher) version() string   { return p.Version }
 func (i Integration) version() string { return i.Version }
 
 // Request encodes an input. URL is the path with the query.
-func (e Endpoint[In, Out]) Request(in In) (r Request, URL string, err error) {
+func (e *Endpoint[In, Out]) Request(in In) (r Request, URL string, err error) {
 	return encode(in, e.Method, e.Path)
 }
 

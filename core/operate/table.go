@@ -31,17 +31,17 @@ const maxSite = 1 << 20
 
 // The endpoints. Their names are the operationIds of openapi.yaml in package admin, which describes them.
 var (
-	ListPublishers = Endpoint[Cursor, Page[Publisher]]{Method: "GET", Path: publishers, List: "publishers",
+	ListPublishers = &Endpoint[Cursor, Page[Publisher]]{Method: "GET", Path: publishers, List: "publishers",
 		thing: "publisher", do: (*Operations).Publishers,
 		read: func(r *reader) Cursor { return r.search().Cursor }}
-	CreatePublisher = Endpoint[PublisherInput, Publisher]{Method: "POST", Path: publishers,
+	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Method: "POST", Path: publishers,
 		thing: "publisher", do: (*Operations).CreatePublisher,
 		read: func(r *reader) PublisherInput {
 			return PublisherInput{ID: r.given("id"), Name: r.text("name")}
 		}}
-	ReadPublisher = Endpoint[string, Publisher]{Method: "GET", Path: publishers + "/{id}",
+	ReadPublisher = &Endpoint[string, Publisher]{Method: "GET", Path: publishers + "/{id}",
 		thing: "publisher", read: (*reader).id, do: (*Operations).Publisher}
-	ChangePublisher = Endpoint[PublisherUpdate, Publisher]{Method: "PATCH", Path: publishers + "/{id}",
+	ChangePublisher = &Endpoint[PublisherUpdate, Publisher]{Method: "PATCH", Path: publishers + "/{id}",
 		thing: "publisher",
 		read: func(r *reader) PublisherUpdate {
 			return PublisherUpdate{r.versioned(), PublisherInput{Name: r.text("name")}}
@@ -49,67 +49,67 @@ var (
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherUpdate) (Publisher, error) {
 			return o.ChangePublisher(ctx, who, in.Versioned.ID, in.Version, in.PublisherInput)
 		}}
-	ArchivePublisher = Endpoint[Versioned, Publisher]{Method: "POST", Path: publishers + "/{id}/archive",
+	ArchivePublisher = &Endpoint[Versioned, Publisher]{Method: "POST", Path: publishers + "/{id}/archive",
 		thing: "publisher", read: (*reader).versioned,
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Publisher, error) {
 			return o.ArchivePublisher(ctx, who, in.ID, in.Version)
 		}}
-	ReadOverview = Endpoint[string, Overview]{Method: "GET", Path: publishers + "/{id}/overview",
+	ReadOverview = &Endpoint[string, Overview]{Method: "GET", Path: publishers + "/{id}/overview",
 		thing: "publisher", read: (*reader).id, do: (*Operations).Overview}
 
 	// ListIntegrations and ListKeys return everything in one response if the request has no limit, for
 	// earlier releases of the command line.
-	ListIntegrations = Endpoint[Search, Page[Integration]]{Method: "GET", Path: integrations,
+	ListIntegrations = &Endpoint[Search, Page[Integration]]{Method: "GET", Path: integrations,
 		List: "integrations", thing: "integration", read: (*reader).search,
 		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Integration], error) {
 			return part(in.Cursor, func(c Cursor) (Page[Integration], error) {
 				return o.Integrations(ctx, who, in.Publisher, c)
 			})
 		}}
-	CreateIntegration = Endpoint[IntegrationInput, Changed]{Method: "POST", Path: integrations,
+	CreateIntegration = &Endpoint[IntegrationInput, Changed]{Method: "POST", Path: integrations,
 		thing: "publisher", do: (*Operations).CreateIntegration,
 		read: func(r *reader) IntegrationInput {
 			in := r.integration()
 			in.Publisher = r.needed("publisher_id", "It says whose integration it is.")
 			return in
 		}}
-	ReadIntegration = Endpoint[string, Integration]{Method: "GET", Path: integrations + "/{id}",
+	ReadIntegration = &Endpoint[string, Integration]{Method: "GET", Path: integrations + "/{id}",
 		thing: "integration", read: (*reader).id, do: (*Operations).Integration}
-	ChangeIntegration = Endpoint[IntegrationUpdate, Changed]{Method: "PATCH", Path: integrations + "/{id}",
+	ChangeIntegration = &Endpoint[IntegrationUpdate, Changed]{Method: "PATCH", Path: integrations + "/{id}",
 		thing: "integration",
 		read:  func(r *reader) IntegrationUpdate { return IntegrationUpdate{r.versioned(), r.integration()} },
 		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationUpdate) (Changed, error) {
 			return o.ChangeIntegration(ctx, who, in.ID, in.Version, in.IntegrationInput)
 		}}
-	ArchiveIntegration = Endpoint[Versioned, Integration]{Method: "POST",
+	ArchiveIntegration = &Endpoint[Versioned, Integration]{Method: "POST",
 		Path: integrations + "/{id}/archive", thing: "integration", read: (*reader).versioned,
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Integration, error) {
 			return o.ArchiveIntegration(ctx, who, in.ID, in.Version)
 		}}
-	StageWebhook = Endpoint[StagedWebhook, Changed]{Method: "POST", Path: integrations + "/{id}/stage",
+	StageWebhook = &Endpoint[StagedWebhook, Changed]{Method: "POST", Path: integrations + "/{id}/stage",
 		thing: "integration",
 		read:  func(r *reader) StagedWebhook { return StagedWebhook{r.versioned(), r.webhook()} },
 		do: func(o *Operations, ctx context.Context, who Actor, in StagedWebhook) (Changed, error) {
 			return o.StageWebhook(ctx, who, in.ID, in.Version, in.WebhookInput)
 		}}
-	DropStaged = Endpoint[Versioned, Integration]{Method: "POST", Path: integrations + "/{id}/drop",
+	DropStaged = &Endpoint[Versioned, Integration]{Method: "POST", Path: integrations + "/{id}/drop",
 		thing: "integration", read: (*reader).versioned,
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Integration, error) {
 			return o.DropStaged(ctx, who, in.ID, in.Version)
 		}}
-	RotateSecret = Endpoint[Rotation, Changed]{Method: "POST", Path: integrations + "/{id}/rotate",
+	RotateSecret = &Endpoint[Rotation, Changed]{Method: "POST", Path: integrations + "/{id}/rotate",
 		thing: "integration",
 		read:  func(r *reader) Rotation { return Rotation{r.versioned(), r.isTrue("staged")} },
 		do: func(o *Operations, ctx context.Context, who Actor, in Rotation) (Changed, error) {
 			return o.RotateSecret(ctx, who, in.ID, in.Version, in.Staged)
 		}}
-	TestWebhook = Endpoint[WebhookTestInput, TestReport]{Method: "POST", Path: integrations + "/{id}/test",
+	TestWebhook = &Endpoint[WebhookTestInput, TestReport]{Method: "POST", Path: integrations + "/{id}/test",
 		thing: "integration",
 		read:  func(r *reader) WebhookTestInput { return WebhookTestInput{r.ID, r.isSet("staged")} },
 		do: func(o *Operations, ctx context.Context, who Actor, in WebhookTestInput) (TestReport, error) {
 			return o.TestWebhook(ctx, who, in.Integration, in.Staged)
 		}}
-	SendTestEvent = Endpoint[TestEventInput, Exchange]{Method: "POST",
+	SendTestEvent = &Endpoint[TestEventInput, Exchange]{Method: "POST",
 		Path: integrations + "/{id}/test-event", thing: "integration",
 		read: func(r *reader) TestEventInput {
 			return TestEventInput{r.ID,
@@ -118,7 +118,7 @@ var (
 		do: func(o *Operations, ctx context.Context, who Actor, in TestEventInput) (Exchange, error) {
 			return o.SendTestEvent(ctx, who, in.Integration, in.Type)
 		}}
-	StartTestSession = Endpoint[TestSessionInput, TestSession]{Method: "POST",
+	StartTestSession = &Endpoint[TestSessionInput, TestSession]{Method: "POST",
 		Path: integrations + "/{id}/test-session", thing: "integration",
 		read: func(r *reader) TestSessionInput {
 			return TestSessionInput{r.ID,
@@ -128,7 +128,7 @@ var (
 			return o.StartTestSession(ctx, who, in.Integration, in.CallbackURL)
 		}}
 
-	ListKeys = Endpoint[Search, Page[Key]]{Method: "GET", Path: keys, List: "keys", thing: "key",
+	ListKeys = &Endpoint[Search, Page[Key]]{Method: "GET", Path: keys, List: "keys", thing: "key",
 		read: (*reader).ofPublisher,
 		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Key], error) {
 			return part(in.Cursor, func(c Cursor) (Page[Key], error) {
@@ -137,38 +137,38 @@ var (
 		}}
 	// CreateKey does not take a value of another type as absent. Otherwise a request for a public key could
 	// create a secret one, or one that never expires.
-	CreateKey = Endpoint[KeyInput, CreatedKey]{Method: "POST", Path: keys,
+	CreateKey = &Endpoint[KeyInput, CreatedKey]{Method: "POST", Path: keys,
 		thing: "publisher, or it has no such integration", do: (*Operations).CreateKey,
 		read: func(r *reader) KeyInput {
 			return KeyInput{Publisher: r.needed("publisher_id", "It says whose key it is."),
 				Integration: r.given("integration_id"), Expires: r.moment("expires")}
 		}}
-	RevokeKey = Endpoint[string, Key]{Method: "POST", Path: keys + "/{id}/revoke", thing: "key",
+	RevokeKey = &Endpoint[string, Key]{Method: "POST", Path: keys + "/{id}/revoke", thing: "key",
 		read: (*reader).id, do: (*Operations).RevokeKey}
 
-	ListDeliveries = Endpoint[DeliveryQuery, Page[Delivery]]{Method: "GET", Path: deliveries,
+	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Method: "GET", Path: deliveries,
 		List: "deliveries", thing: "event", read: (*reader).deliveries,
 		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[Delivery], error) {
 			return o.Deliveries(ctx, who, in.DeliveryFilter, in.Cursor)
 		}}
 	// ListDead and ListWaiting are ListDeliveries without an integration, of all publishers.
-	ListDead = Endpoint[DeliveryQuery, Page[outbox.Dead]]{Method: "GET", Path: deliveries,
+	ListDead = &Endpoint[DeliveryQuery, Page[outbox.Dead]]{Method: "GET", Path: deliveries,
 		List: "deliveries", thing: "event", read: (*reader).deliveries,
 		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Dead], error) {
 			return o.Dead(ctx, who, in.most())
 		}}
-	ListWaiting = Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Method: "GET", Path: deliveries,
+	ListWaiting = &Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Method: "GET", Path: deliveries,
 		List: "deliveries", thing: "event", read: (*reader).deliveries,
 		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (
 			Page[outbox.Waiting], error) {
 			return o.Waiting(ctx, who, in.most())
 		}}
-	ReadDelivery = Endpoint[EventAt, Delivery]{Method: "GET", Path: deliveries + "/{id}", thing: "event",
+	ReadDelivery = &Endpoint[EventAt, Delivery]{Method: "GET", Path: deliveries + "/{id}", thing: "event",
 		read: (*reader).eventAt,
 		do: func(o *Operations, ctx context.Context, who Actor, in EventAt) (Delivery, error) {
 			return o.Delivery(ctx, who, in.Integration, in.Place)
 		}}
-	Resend = Endpoint[EventAt, Resent]{Method: "POST", Path: deliveries + "/{id}/resend", thing: "event",
+	Resend = &Endpoint[EventAt, Resent]{Method: "POST", Path: deliveries + "/{id}/resend", thing: "event",
 		read: (*reader).eventAt,
 		do: func(o *Operations, ctx context.Context, who Actor, in EventAt) (Resent, error) {
 			if in.Integration != "" {
@@ -184,27 +184,27 @@ var (
 			}
 			return Resent{in.Place, "scheduled"}, err
 		}}
-	ListUndelivered = Endpoint[struct{}, Undelivered]{Method: "GET", Path: Prefix + "undelivered",
+	ListUndelivered = &Endpoint[struct{}, Undelivered]{Method: "GET", Path: Prefix + "undelivered",
 		thing: "undelivered", read: none,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Undelivered, error) {
 			return o.Undelivered(ctx, who)
 		}}
 
-	ReadSession = Endpoint[string, Session]{Method: "GET", Path: Prefix + "sessions/{session}",
+	ReadSession = &Endpoint[string, Session]{Method: "GET", Path: Prefix + "sessions/{session}",
 		thing: "session", read: (*reader).id, do: (*Operations).Session}
-	ReadUsage = Endpoint[UsageQuery, Usage]{Method: "GET", Path: Prefix + "usage",
+	ReadUsage = &Endpoint[UsageQuery, Usage]{Method: "GET", Path: Prefix + "usage",
 		thing: "publisher or integration", read: (*reader).usage,
 		do: func(o *Operations, ctx context.Context, who Actor, in UsageQuery) (Usage, error) {
 			days, err := o.Usage(ctx, who, in.Integration, in.From, in.To)
 			return Usage{query: in, days: days}, err
 		}}
 
-	CountPasskeys = Endpoint[Search, UserPasskeys]{Method: "GET", Path: passkeys, thing: "publisher",
+	CountPasskeys = &Endpoint[Search, UserPasskeys]{Method: "GET", Path: passkeys, thing: "publisher",
 		read: func(r *reader) Search { return Search{Publisher: r.query("publisher_id")} },
 		do: func(o *Operations, ctx context.Context, who Actor, in Search) (UserPasskeys, error) {
 			return o.Passkeys(ctx, who, in.Publisher, passkey.MaxTally)
 		}}
-	EndPasskeys = Endpoint[OfPublisher, UserPasskeys]{Method: "POST", Path: passkeys + "/end",
+	EndPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Method: "POST", Path: passkeys + "/end",
 		thing: "publisher",
 		read: func(r *reader) OfPublisher {
 			return OfPublisher{r.needed("publisher_id", "It says whose users' passkeys are ended.")}
@@ -213,31 +213,31 @@ var (
 			return o.EndPasskeys(ctx, who, in.Publisher)
 		}}
 
-	ListMembers = Endpoint[Search, Page[Member]]{Method: "GET", Path: members, List: "members",
+	ListMembers = &Endpoint[Search, Page[Member]]{Method: "GET", Path: members, List: "members",
 		thing: "member", read: (*reader).ofPublisher,
 		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Member], error) {
 			return o.Members(ctx, who, in.Publisher, in.Cursor)
 		}}
-	ChangeRole = Endpoint[RoleInput, Member]{Method: "POST", Path: members + "/{id}/role", thing: "member",
+	ChangeRole = &Endpoint[RoleInput, Member]{Method: "POST", Path: members + "/{id}/role", thing: "member",
 		read: func(r *reader) RoleInput {
 			return RoleInput{r.ID, Role(r.needed("role", "It is admin, developer or viewer."))}
 		},
 		do: func(o *Operations, ctx context.Context, who Actor, in RoleInput) (Member, error) {
 			return o.ChangeRole(ctx, who, in.Member, in.Role)
 		}}
-	SignOutMember = Endpoint[string, Member]{Method: "POST", Path: members + "/{id}/sign-out",
+	SignOutMember = &Endpoint[string, Member]{Method: "POST", Path: members + "/{id}/sign-out",
 		thing: "member", read: (*reader).id, do: (*Operations).SignOutMember}
-	RemoveMember = Endpoint[string, Done]{Method: "POST", Path: members + "/{id}/remove", thing: "member",
+	RemoveMember = &Endpoint[string, Done]{Method: "POST", Path: members + "/{id}/remove", thing: "member",
 		read: (*reader).id,
 		do: func(o *Operations, ctx context.Context, who Actor, id string) (Done, error) {
 			return Done{"done"}, o.RemoveMember(ctx, who, id)
 		}}
-	ListInvitations = Endpoint[Search, Page[Invitation]]{Method: "GET", Path: invitations,
+	ListInvitations = &Endpoint[Search, Page[Invitation]]{Method: "GET", Path: invitations,
 		List: "invitations", thing: "invitation", read: (*reader).ofPublisher,
 		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Invitation], error) {
 			return o.Invitations(ctx, who, in.Publisher, in.Cursor)
 		}}
-	Invite = Endpoint[InvitationInput, Invitation]{Method: "POST", Path: invitations, thing: "publisher",
+	Invite = &Endpoint[InvitationInput, Invitation]{Method: "POST", Path: invitations, thing: "publisher",
 		read: func(r *reader) InvitationInput {
 			return InvitationInput{r.needed("publisher_id", "It says whose member the person becomes."),
 				r.given("name"), Role(r.needed("role", "It is admin, developer or viewer."))}
@@ -245,13 +245,13 @@ var (
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationInput) (Invitation, error) {
 			return o.Invite(ctx, who, in.Publisher, in.Name, in.Role)
 		}}
-	WithdrawInvitation = Endpoint[InvitationOf, Done]{Method: "POST",
+	WithdrawInvitation = &Endpoint[InvitationOf, Done]{Method: "POST",
 		Path: invitations + "/{id}/withdraw", thing: "invitation",
 		read: func(r *reader) InvitationOf { return InvitationOf{r.query("publisher_id"), r.ID} },
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationOf) (Done, error) {
 			return Done{"done"}, o.WithdrawInvitation(ctx, who, in.Publisher, in.ID)
 		}}
-	CreateLink = Endpoint[LinkInput, SignInLink]{Method: "POST", Path: Prefix + "links", thing: "publisher",
+	CreateLink = &Endpoint[LinkInput, SignInLink]{Method: "POST", Path: Prefix + "links", thing: "publisher",
 		read: func(r *reader) LinkInput {
 			return LinkInput{r.given("publisher_id"), r.given("name"),
 				Role(r.needed("role", "It says what the link's holder may do."))}
@@ -260,9 +260,9 @@ var (
 			return o.CreateLink(ctx, who, in.Publisher, in.Name, in.Role)
 		}}
 
-	ListOperators = Endpoint[Cursor, Page[OperatorToken]]{Method: "GET", Path: operators,
+	ListOperators = &Endpoint[Cursor, Page[OperatorToken]]{Method: "GET", Path: operators,
 		List: "operators", thing: "operator token", read: (*reader).cursor, do: (*Operations).OperatorTokens}
-	CreateOperator = Endpoint[OperatorInput, CreatedOperatorToken]{Method: "POST", Path: operators,
+	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Method: "POST", Path: operators,
 		thing: "operator token",
 		read: func(r *reader) OperatorInput {
 			return OperatorInput{r.needed("name", "It says in the audit whose token it is."),
@@ -275,7 +275,7 @@ var (
 	// ReadSelf returns the token of the request. With MayParameter, it returns the error of that operation.
 	// So the core's host authorizes callers of its own paths, such as admin.ModulePath, by the same rules
 	// and with the same count of wrong tokens.
-	ReadSelf = Endpoint[Operation, OperatorToken]{Method: "GET", Path: operators + "/self",
+	ReadSelf = &Endpoint[Operation, OperatorToken]{Method: "GET", Path: operators + "/self",
 		thing: "operator token",
 		read:  func(r *reader) Operation { return Operation(r.query(MayParameter)) },
 		do: func(o *Operations, _ context.Context, who Actor, may Operation) (t OperatorToken, err error) {
@@ -284,21 +284,21 @@ var (
 			}
 			return OperatorToken{ID: who.ID, Name: who.Name, Role: who.Role}, err
 		}}
-	RevokeOperator = Endpoint[string, OperatorToken]{Method: "POST", Path: operators + "/{id}/revoke",
+	RevokeOperator = &Endpoint[string, OperatorToken]{Method: "POST", Path: operators + "/{id}/revoke",
 		thing: "operator token", read: (*reader).id, do: (*Operations).RevokeOperatorToken}
 
-	ListAudit = Endpoint[Search, Page[AuditEntry]]{Method: "GET", Path: Prefix + "audit", List: "audit",
+	ListAudit = &Endpoint[Search, Page[AuditEntry]]{Method: "GET", Path: Prefix + "audit", List: "audit",
 		thing: "publisher or integration", read: (*reader).ofPublisher,
 		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[AuditEntry], error) {
 			return o.Audit(ctx, who, in.Publisher, in.Cursor)
 		}}
-	ListMethods = Endpoint[struct{}, Page[Method]]{Method: "GET", Path: Prefix + "methods", List: "methods",
+	ListMethods = &Endpoint[struct{}, Page[Method]]{Method: "GET", Path: Prefix + "methods", List: "methods",
 		thing: "method", read: none,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Page[Method], error) {
 			all, err := o.Methods(ctx, who)
 			return Page[Method]{Items: all}, err
 		}}
-	ApplySite = Endpoint[SiteInput, Applied]{Method: "POST", Path: Prefix + "site", thing: "site",
+	ApplySite = &Endpoint[SiteInput, Applied]{Method: "POST", Path: Prefix + "site", thing: "site",
 		body: maxSite,
 		read: func(r *reader) SiteInput {
 			// null is not a configuration.
@@ -336,7 +336,7 @@ func Endpoints() []Served {
 
 // anyDeliveries serves ListDeliveries, ListDead and ListWaiting, which have one path.
 type anyDeliveries struct {
-	Endpoint[DeliveryQuery, Page[Delivery]]
+	*Endpoint[DeliveryQuery, Page[Delivery]]
 }
 
 // Serve implements Served.

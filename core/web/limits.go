@@ -27,21 +27,26 @@ type Limits struct {
 // Settings declares the limits.
 func (l *Limits) Settings() []setting.Setting {
 	var all []setting.Setting
-	add := func(name, field string, limit *ratelimit.Limit, standard int) {
-		all = append(all, setting.Setting{Name: name, Field: field, Key: "limits." + name, Value: limit,
-			Standard: ratelimit.PerMinute(standard)})
+	for _, r := range []struct {
+		name, field string
+		limit       *ratelimit.Limit
+		standard    int
+	}{
+		{"public_per_ip", "PublicPerIP", &l.PublicPerIP, 60},
+		{"public_per_key", "PublicPerKey", &l.PublicPerKey, 600},
+		{"public_per_network", "PublicPerNetwork", &l.PublicPerNetwork, 240},
+		{"starts_per_publisher", "StartsPerPublisher", &l.StartsPerPublisher, 10_000},
+		{"secret_per_ip", "SecretPerIP", &l.SecretPerIP, 600},
+		{"reconcile_per_key", "ReconcilePerKey", &l.ReconcilePerKey, 120},
+		{"preflights_per_ip", "PreflightsPerIP", &l.PreflightsPerIP, 600},
+		{"pages_per_ip", "PagesPerIP", &l.PagesPerIP, 600},
+		{"boxes_per_ip", "BoxesPerIP", &l.BoxesPerIP, 600},
+		{"boxes_per_handle", "BoxesPerHandle", &l.BoxesPerHandle, 20},
+		{"failed_operators_per_ip", "FailedOperatorsPerIP", &l.FailedOperatorsPerIP, 20},
+	} {
+		all = append(all, setting.Setting{Name: r.name, Field: r.field, Key: "limits." + r.name, Value: r.limit,
+			Standard: ratelimit.PerMinute(r.standard)})
 	}
-	add("public_per_ip", "PublicPerIP", &l.PublicPerIP, 60)
-	add("public_per_key", "PublicPerKey", &l.PublicPerKey, 600)
-	add("public_per_network", "PublicPerNetwork", &l.PublicPerNetwork, 240)
-	add("starts_per_publisher", "StartsPerPublisher", &l.StartsPerPublisher, 10_000)
-	add("secret_per_ip", "SecretPerIP", &l.SecretPerIP, 600)
-	add("reconcile_per_key", "ReconcilePerKey", &l.ReconcilePerKey, 120)
-	add("preflights_per_ip", "PreflightsPerIP", &l.PreflightsPerIP, 600)
-	add("pages_per_ip", "PagesPerIP", &l.PagesPerIP, 600)
-	add("boxes_per_ip", "BoxesPerIP", &l.BoxesPerIP, 600)
-	add("boxes_per_handle", "BoxesPerHandle", &l.BoxesPerHandle, 20)
-	add("failed_operators_per_ip", "FailedOperatorsPerIP", &l.FailedOperatorsPerIP, 20)
 	return all
 }
 

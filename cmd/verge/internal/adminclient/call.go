@@ -12,12 +12,12 @@ import (
 )
 
 // Do makes the request of an endpoint.
-func Do[In, Out any](ctx context.Context, c *Client, e operate.Endpoint[In, Out], in In) (*Out, error) {
+func Do[In, Out any](ctx context.Context, c *Client, e *operate.Endpoint[In, Out], in In) (*Out, error) {
 	return doAs[Out](ctx, c, e, in)
 }
 
 // doAs is Do with another type for the response.
-func doAs[T, In, Out any](ctx context.Context, c *Client, e operate.Endpoint[In, Out], in In) (*T, error) {
+func doAs[T, In, Out any](ctx context.Context, c *Client, e *operate.Endpoint[In, Out], in In) (*T, error) {
 	r, target, err := e.Request(in)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func doAs[T, In, Out any](ctx context.Context, c *Client, e operate.Endpoint[In,
 }
 
 // All reads all pages of a list.
-func All[In, T any](ctx context.Context, c *Client, e operate.Endpoint[In, operate.Page[T]], in In) (
+func All[In, T any](ctx context.Context, c *Client, e *operate.Endpoint[In, operate.Page[T]], in In) (
 	[]T, error) {
 	r, target, err := e.Request(in)
 	if err != nil {

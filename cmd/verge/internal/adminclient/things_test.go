@@ -86,7 +86,7 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 type request func(ctx context.Context, c *adminclient.Client) error
 
 // do sends one request to an endpoint.
-func do[In, Out any](e operate.Endpoint[In, Out], in In) request {
+func do[In, Out any](e *operate.Endpoint[In, Out], in In) request {
 	return func(ctx context.Context, c *adminclient.Client) error {
 		_, err := adminclient.Do(ctx, c, e, in)
 		return err
@@ -94,7 +94,7 @@ func do[In, Out any](e operate.Endpoint[In, Out], in In) request {
 }
 
 // all reads a list to its end. It must have at least that number of items.
-func all[In, T any](e operate.Endpoint[In, operate.Page[T]], in In, least int) request {
+func all[In, T any](e *operate.Endpoint[In, operate.Page[T]], in In, least int) request {
 	return func(ctx context.Context, c *adminclient.Client) error {
 		list, err := adminclient.All(ctx, c, e, in)
 		if err == nil && len(list) < least {
