@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
@@ -15,6 +14,8 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/setting"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -65,7 +66,7 @@ type Config struct {
 	PasskeyDays int
 
 	// Limits are the rates. A rate that is zero has the value of the specification or of the contract.
-	Limits api.Limits
+	Limits web.Limits
 
 	// Schedule is when webhooks are tried again.
 	Schedule webhook.Schedule
@@ -88,7 +89,7 @@ const (
 	ConsoleOff       = "off"
 )
 
-// StandardOutcomeLife is how long outcomes are kept if Config.OutcomeLife does not say.
+// StandardOutcomeLife is the default of Config.OutcomeLife.
 const StandardOutcomeLife = 30 * 24 * time.Hour
 
 // minOutcomeLife is the shortest time for which outcomes are kept.
@@ -97,23 +98,47 @@ const minOutcomeLife = time.Hour
 // maxPasskeyDays is ten years.
 const maxPasskeyDays = 3653
 
-// withDefaults gives every field that is zero its standard value.
-func (c Config) withDefaults() Config {
-	setZero(&c.Partitions, 1)
-	setZero(&c.Attempts, 3)
-	setZero(&c.Console, ConsolePublic)
-	setZero(&c.OutcomeLife, StandardOutcomeLife)
-	setZero(&c.PasskeyDays, 365)
-	c.Limits = c.Limits.WithDefaults()
-	setZero(&c.AttemptTime, outbox.AttemptTime)
-	setZero(&c.Lease, leaseFor(outbox.AttemptTime))
-	return c
+// Settings declares the settings of c, except Kinds, which are code. A guest reads its configuration by them
+// (wasm/ABI.md), and the names there are their names.
+func (c *Config) Settings() []setting.Setting {
+	all := []setting.Setting{
+		{Name: "base_url", Field: "BaseURL", Key: "base_url", Value: &c.BaseURL},
+		{Name: "dev", Field: "Dev", Value: &c.Dev},
+		{Name: "test", Field: "Test", Value: &c.Test},
+		{Name: "operator_token", Field: "OperatorToken", Value: &c.OperatorToken},
+		{Name: "console", Field: "Console", Key: "console.listener", Value: &c.Console,
+			Standard: ConsolePublic},
+		{Name: "partitions", Field: "Partitions", Value: &c.Partitions, Standard: 1},
+		{Name: "security_contact", Field: "SecurityContact", Key: "security_contact",
+			Value: &c.SecurityContact},
+		{Name: "attempts", Field: "Attempts", Key: "attempts", Value: &c.Attempts, Standard: 3},
+		{
+			Name:     "passkey_days",
+			Field:    "PasskeyDays",
+			Key:      "passkey_days",
+			Value:    &c.PasskeyDays,
+			Standard: 365,
+		},
+		{Name: "outcome_life_ms", Field: "OutcomeLife", Key: "outcome_life", Value: &c.OutcomeLife,
+			Standard: StandardOutcomeLife},
+		{Name: "attempt_time_ms", Field: "AttemptTime", Value: &c.AttemptTime, Standard: outbox.AttemptTime},
+		{Name: "lease_ms", Field: "Lease", Value: &c.Lease, Standard: leaseFor(outbox.AttemptTime)},
+	}
+	for _, limit := range c.Limits.Settings() {
+		limit.Field = "Limits." + limit.Field
+		all = append(all, limit)
+	}
+	return append(all,
+		setting.Setting{Name: "retries_ms", Field: "Schedule.Delays", Value: &c.Schedule.Delays},
+		setting.Setting{Name: "jitter_percent", Field: "Schedule.JitterPercent",
+			Value: &c.Schedule.JitterPercent},
+		setting.Setting{Name: "methods", Field: "Methods", Value: &c.Methods})
 }
 
-func setZero[T comparable](v *T, standard T) {
-	if *v == *new(T) {
-		*v = standard
-	}
+// withDefaults gives every field that is zero its standard value.
+func (c Config) withDefaults() Config {
+	setting.SetStandards(c.Settings())
+	return c
 }
 
 // FetchesWithin sets AttemptTime and Lease for a Fetcher that gives up after timeout.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 )
 
 func TestZeroConfigIsTheContract(t *testing.T) {
@@ -22,7 +22,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
 	want.PasskeyDays = 365
 	want.AttemptTime, want.Lease, want.Console = 13*time.Second, 27*time.Second, ConsolePublic
-	want.Limits = api.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
+	want.Limits = web.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		PublicPerNetwork: ratelimit.PerMinute(240), StartsPerPublisher: ratelimit.PerMinute(10_000),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),

@@ -28,9 +28,9 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		{"a list", api.StartPath, []string{"identity, gzip"}, "{}", nil, true},
 		{"two lines", api.StartPath, []string{"identity", "br"}, "{}", nil, true},
 		{"unknown", api.StartPath, []string{"x-rot13"}, "{}", nil, true},
-		{"a form", api.HostedPath, []string{"gzip"}, "flow=x", page, true},
-		{"a picture", api.FilePath, []string{"gzip"}, "x", page, true},
-		{"a wallet's response", api.BoxPath + "x", []string{"gzip"}, "x", nil, true},
+		{"a form", web.HostedPath, []string{"gzip"}, "flow=x", page, true},
+		{"a picture", web.FilePath, []string{"gzip"}, "x", page, true},
+		{"a wallet's response", web.BoxPath + "x", []string{"gzip"}, "x", nil, true},
 		{"the console", "/console/sign-in", []string{"gzip"}, "x", page, true},
 	} {
 		header := web.Header{}

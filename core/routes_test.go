@@ -15,7 +15,7 @@ const kib = 1 << 10
 // large a body it takes. A label that changes breaks an operator's dashboard.
 func TestTheTables(t *testing.T) {
 	for name, c := range map[string]struct {
-		routes web.Listing
+		routes web.Table
 		want   []string
 	}{
 		"public": {Routes(), []string{
@@ -119,7 +119,7 @@ func line(methods, pattern, label string, limit int) string {
 // A host may hold the requests of one route, and of no other.
 func TestWhatWaits(t *testing.T) {
 	var waits []string
-	for _, routes := range []web.Listing{Routes(), AdminRoutes()} {
+	for _, routes := range []web.Table{Routes(), AdminRoutes()} {
 		for _, r := range routes {
 			if r.Waits {
 				waits = append(waits, strings.Join(r.Methods, " ")+" "+r.Pattern)
@@ -133,15 +133,16 @@ func TestWhatWaits(t *testing.T) {
 
 // TestTheTablesHold checks what the readers of the tables rely on.
 func TestTheTablesHold(t *testing.T) {
-	for _, r := range public {
+	for _, r := range new(Service).publicRoutes() {
 		if (r.Handle == nil) != (len(r.Methods) == 0) {
 			t.Errorf("%s serves %v, and its handler is nil: %v", r.Pattern, r.Methods, r.Handle == nil)
 		}
 	}
-	for name, routes := range map[string]web.Listing{"public": Routes(), "admin": AdminRoutes()} {
+	for name, routes := range map[string]web.Table{"public": Routes(), "admin": AdminRoutes()} {
 		served := map[string]bool{}
 		for _, r := range routes {
-			if !regexp.MustCompile(`^(/[^{}]*(\{(\w*|(\w*\.\.\.))\}[^{}]*)?|\{\.\.\.\})$`).MatchString(r.Pattern) {
+			if !regexp.MustCompile(`^(/[^{}]*(\{(\w*|(\w*\.\.\.))\}[^{}]*)?|\{\.\.\.\})$`).
+				MatchString(r.Pattern) {
 				t.Errorf("%s: %q is no pattern", name, r.Pattern)
 			}
 			// The server uses "none" for what was no request.

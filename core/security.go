@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
@@ -39,12 +38,12 @@ func checkContact(contact string, wrong *problem.List) {
 	}
 }
 
-// securityText answers GET on security.txt, or returns 404 without a contact.
-func securityText(s *Service, _ context.Context, _ *web.Request, _ int) (*web.Response, api.Lines, error) {
+// securityText serves security.txt, or returns 404 without a contact.
+func (s *Service) securityText(context.Context, *web.Call) (*web.Response, error) {
 	if s.contact == "" {
-		return nil, nil, web.ErrNoPath
+		return nil, web.ErrNoPath
 	}
-	// Until midnight, so that everyone who asks on one day gets the same file.
+	// It expires at midnight, so the file is the same for a whole day.
 	expires := s.host.Now().UTC().Truncate(24 * time.Hour).Add(securityLife)
 	body := "Contact: " + s.contact + "\nExpires: " + expires.Format(time.RFC3339) +
 		"\nCanonical: " + s.baseURL + securityPath + "\n"
@@ -52,5 +51,5 @@ func securityText(s *Service, _ context.Context, _ *web.Request, _ int) (*web.Re
 		"Content-Type":           {"text/plain; charset=utf-8"},
 		"Cache-Control":          {"public, max-age=3600"},
 		"X-Content-Type-Options": {"nosniff"},
-	}}, nil, nil
+	}}, nil
 }

@@ -2,10 +2,8 @@ package core
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"time"
@@ -53,8 +51,11 @@ type Service struct {
 	operations *operate.Operations
 	console    *console.Console
 	consoleOn  string // one of the Console constants
+	limits     web.Limits
 	contact    string // Config.SecurityContact
 	baseURL    string
+
+	public, operators, operatorsConsole *web.Router
 }
 
 // New returns the service that cfg describes on the host h.
@@ -63,9 +64,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	if h.Log == nil {
-		h.Log = slog.New(slog.DiscardHandler)
-	}
+	h = h.WithDefaults()
 	limiter := limiterOf(h)
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
@@ -82,17 +81,18 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
 		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
-	s.outbox = &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
-		Log: h.Log, Count: h.Count, Wake: h.Wake,
-		Partitions: s.partitions, Directory: s.directory, Schedule: cfg.Schedule,
-		AttemptTime: cfg.AttemptTime}
+	s.outbox = &outbox.Outbox{
+		Host:        h,
+		Partitions:  s.partitions,
+		Directory:   s.directory,
+		Schedule:    cfg.Schedule,
+		AttemptTime: cfg.AttemptTime,
+	}
 	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
 	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
-	s.api = &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log, Tally: h.Tally,
-		About: h.About, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
-		Directory: s.directory,
-		Lifecycle: s.lifecycle, Results: results, Limiter: limiter, Limits: cfg.Limits, Methods: methods,
-		Outbox: s.outbox}
+	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
+		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits,
+		Methods: methods, Outbox: s.outbox}
 	s.documents = api.NewDocuments(api.Shown{Limits: cfg.Limits, Schedule: cfg.Schedule,
 		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,
 		Console: cfg.Console == ConsolePublic})
@@ -114,11 +114,18 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	guard := &operate.TokenGuard{Limiter: limiter, Limit: cfg.Limits.FailedOperatorsPerIP,
 		Operations: s.operations}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}
-	s.console = &console.Console{Operations: console.On(s.operations), Host: h, BaseURL: cfg.BaseURL,
+	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL,
 		Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	s.consoleOn, s.contact, s.baseURL = cfg.Console, cfg.SecurityContact, cfg.BaseURL
+	s.limits = cfg.Limits
+	s.public = &web.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: errorPage,
+		Explain: explain}
+	s.operatorsConsole = &web.Router{Host: h, Limiter: limiter, Routes: s.consoleRoutes(ConsoleOperators),
+		ErrorPage: hosted.ErrorPage, Explain: explain}
+	s.operators = &web.Router{Host: h, Limiter: limiter, Routes: s.admin.Routes(), NoRoute: s.admin.NoRoute,
+		Explain: explain}
 	return s, nil
 }
 
@@ -187,102 +194,41 @@ func (s *Service) Ready(ctx context.Context) error {
 	return err
 }
 
-// Handle answers a request to the public API, the hosted pages or the documentation.
+// Handle returns the response to a request to the public API, the hosted pages or the documentation.
 func (s *Service) Handle(ctx context.Context, req *web.Request) *web.Response {
-	return s.answer(ctx, req, s.route, web.AsksForPage(req) && !isBox(req.Path))
+	return s.public.Serve(ctx, req)
 }
 
-// Admin answers a request to the operators' API.
+// Admin returns the response to a request to the operators' API, or to the console if it is on this listener.
 func (s *Service) Admin(ctx context.Context, req *web.Request) *web.Response {
-	if route, _, _ := consoleOfOperators.Find(req); route != nil && s.consoleOn == ConsoleOperators {
-		return s.answer(ctx, req,
-			func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
-				return route.Handle(s, ctx, req, route.BodyLimit())
-			}, true)
+	if s.consoleOn == ConsoleOperators {
+		if route, _, _ := s.operatorsConsole.Routes.Find(req); route != nil {
+			return s.operatorsConsole.Serve(ctx, req)
+		}
 	}
-	return s.answer(ctx, req, func(ctx context.Context, req *web.Request) (*web.Response, api.Lines, error) {
-		resp, err := s.admin.Handle(ctx, req)
-		return resp, nil, err
-	}, false)
+	return s.operators.Serve(ctx, req)
 }
 
-// answer gives a request its id and has it served. An error goes to the log in full, and to the caller as
-// the contract says. A person gets it as a page.
-func (s *Service) answer(ctx context.Context, req *web.Request,
-	serve func(context.Context, *web.Request) (*web.Response, api.Lines, error), person bool) *web.Response {
-	requestID, err := newRequestID(s.host.Random)
-	var resp *web.Response
-	var header api.Lines
-	if err == nil && len(req.Body) > 0 && req.IsEncoded() {
-		err = web.ErrEncoded
-	}
-	if err == nil {
-		resp, header, err = serve(ctx, req)
-	}
-	correlation := web.CorrelationID(req.Header)
+// explain returns the API error for an error of the key ring or of the store's content, or nil.
+func explain(err error) *web.Error {
 	switch {
 	case errors.Is(err, host.ErrKeyAwaited):
-		err = errors.Join(keyAwaited, err)
+		return keyAwaited
 	case errors.Is(err, token.ErrRecord):
-		err = errors.Join(storeNotTrusted, err)
+		return storeNotTrusted
 	}
-	if err != nil {
-		e := web.AsError(err, kv.Failed(err) ||
-			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
-		if e.Code == web.Internal || e.Code == web.Unavailable {
-			level := slog.LevelError
-			if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
-				level = slog.LevelDebug // the watchers of the store and the ring report it once
-			}
-			s.host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
-				slog.String("code", string(e.Code)), slog.String("error", err.Error()))
-		}
-		if s.host.About != nil {
-			s.host.About(ctx, host.About{Code: string(e.Code)})
-		}
-		resp = e.Response(requestID, correlation)
-		if person {
-			resp = asPage(resp, req)
-		}
-	}
-	for _, line := range header {
-		resp.Header.Set(line.Name, line.Value)
-	}
-	resp.Header.Set("X-Request-Id", requestID)
-	if correlation != "" {
-		resp.Header.Set("X-Correlation-Id", correlation)
-	}
-	return resp
+	return nil
 }
 
-// keyAwaited is what a caller is told whose token is sealed with a key that this instance has not read yet.
+// keyAwaited is the error for a token that is sealed with a key that this instance has not read yet.
 var keyAwaited = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 	Message: "This instance has not read the newest key of its key ring yet; nothing was granted. Try again."}
 
-// storeNotTrusted is what a caller is told where the store holds a record that this service did not write. To
-// the caller this is like a store that does not answer: nothing is known, and nothing is granted.
+// storeNotTrusted is the error for a record in the store that this service did not write. To the caller it is
+// like a store that does not respond: nothing is known, and nothing is granted.
 var storeNotTrusted = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 	Message: "The service cannot rely on what its store holds for this request; nothing was granted. " +
 		"If it stays so, tell the operator the request id."}
-
-// asPage returns the page that a person gets instead of a refusal in JSON.
-func asPage(refusal *web.Response, req *web.Request) *web.Response {
-	page := hosted.ErrorPage(refusal.Status, req)
-	for _, name := range []string{"Allow", "Retry-After", "Accept-Encoding"} {
-		if refusal.Header.Has(name) {
-			page.Header.Set(name, refusal.Header.Get(name))
-		}
-	}
-	return page
-}
-
-func newRequestID(random io.Reader) (string, error) {
-	var b [12]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "req_none", fmt.Errorf("reading randomness: %w", err)
-	}
-	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
-}
 
 // Partitions returns the partitions over which sessions, and so tasks, are spread.
 func (s *Service) Partitions() []kv.Partition { return s.partitions }
@@ -301,7 +247,7 @@ func (s *Service) Claim(
 	for _, t := range tasks {
 		job := host.Job{Partition: p, Task: t, Until: until}
 		if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
-			job.Lane = m.Integration
+			job.Destination = m.Integration
 		}
 		jobs = append(jobs, job)
 	}

@@ -277,10 +277,11 @@ func TestWhatCannotBeReadIsUnavailableAndSaysWhy(t *testing.T) {
 		{"a planted record", "cannot rely on what its store holds", token.ErrRecord},
 	} {
 		w := newWorld(t, nil)
-		serve := func(context.Context, *web.Request) (*web.Response, api.Lines, error) {
-			return nil, nil, fmt.Errorf("reading c:c/int/x: %w", c.err)
-		}
-		resp := w.answer(ctx, &web.Request{Method: "GET", Path: "/api/x"}, serve, false)
+		router := web.Router{Host: w.host, Explain: explain, Routes: web.Table{{Methods: get,
+			Pattern: "/api/x", Handle: func(context.Context, *web.Call) (*web.Response, error) {
+				return nil, fmt.Errorf("reading c:c/int/x: %w", c.err)
+			}}}}
+		resp := router.Serve(ctx, &web.Request{Method: "GET", Path: "/api/x"})
 		if resp.Status != 503 || resp.Header.Get("Retry-After") == "" ||
 			!bytes.Contains(resp.Body, []byte(c.says)) || bytes.Contains(resp.Body, []byte("cannot reach")) ||
 			bytes.Contains(resp.Body, []byte("c/int")) {
@@ -404,10 +405,10 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 			t.Errorf("%s: %d jobs, %v", p, len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Lane != testUUID ||
+			if !j.Until.Equal(w.Clock.Now().Add(27*time.Second)) || j.Destination != testUUID ||
 				j.Task.Lease == "" || j.Partition != p {
 				t.Errorf("%s: job %s of %s until %s, lane %s, lease %q", p, j.Task.ID, j.Partition, j.Until,
-					j.Lane, j.Task.Lease)
+					j.Destination, j.Task.Lease)
 			}
 		}
 		if want := w.Clock.Now().Add(session.Life); !next.Equal(want) {
@@ -467,7 +468,7 @@ func TestTimersHaveNoLane(t *testing.T) {
 	for _, j := range jobs {
 		m, _, err := outbox.Read(j.Task)
 		coretest.Must(t, err)
-		lanes[string(m.Kind)] = j.Lane
+		lanes[string(m.Kind)] = j.Destination
 	}
 	if len(jobs) != 2 || lanes["deliver"] != testUUID || lanes["expire"] != "" {
 		t.Errorf("lanes of %d jobs: %v", len(jobs), lanes)
@@ -521,20 +522,20 @@ func TestPagesOverTheirRateAreRefusedWithAPage(t *testing.T) {
 		"Content-Type":    {"application/x-www-form-urlencoded"},
 	}
 	for n, method := range []string{"GET", "POST", "HEAD", "GET"} {
-		r := w.ask(method, api.HostedPath+"?flow=x", german, "flow=x")
+		r := w.ask(method, web.HostedPath+"?flow=x", german, "flow=x")
 		if r.Status != 400 || !strings.HasPrefix(r.Header.Get("Ratelimit-Policy"), `"page-ip";q=4;w=60`) {
 			t.Errorf("contract 30: %s, number %d: %d %v", method, n+1, r.Status, r.Header)
 		}
 	}
 	for _, method := range []string{"GET", "POST", "HEAD"} {
-		r := w.ask(method, api.HostedPath+"?flow=x", german, "flow=x")
+		r := w.ask(method, web.HostedPath+"?flow=x", german, "flow=x")
 		if r.Status != 429 || r.Header.Get("Retry-After") != "15" ||
 			!strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") ||
 			r.Header.Get("Content-Language") != "de" || r.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("contract 22, 30: %s: %d %v", method, r.Status, r.Header)
 		}
 	}
-	r := w.ask("PUT", api.HostedPath, german, "")
+	r := w.ask("PUT", web.HostedPath, german, "")
 	if r.Status != 405 || r.Header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("contract 5, 405: %d %v", r.Status, r.Header)
 	}
@@ -572,7 +573,7 @@ func TestCountersNameNoClientAddress(t *testing.T) {
 	w.ask("OPTIONS", api.StartPath, nil, "")
 	w.ask("POST", api.StartPath, nil, "{}")
 	w.ask("POST", api.ValidatePath, nil, "{}")
-	w.ask("GET", api.HostedPath, nil, "")
+	w.ask("GET", web.HostedPath, nil, "")
 	w.Admin(ctx, &web.Request{Method: "GET", Path: "/admin/v1/keys",
 		Client: netip.MustParseAddr("192.0.2.1"), Header: web.Header{"Authorization": {"Bearer wrong"}}})
 	var policies []string

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -115,9 +114,9 @@ const engineTime = 2 * time.Second
 func (s *Service) askWho(
 	ctx context.Context, req *web.Request, op operate.Operation, briefly bool,
 ) *web.Response {
-	ask := &web.Request{Method: "GET", Path: admin.SelfPath, Client: req.Client, Header: web.Header{}}
+	ask := &web.Request{Method: "GET", Path: operate.ReadSelf.Path, Client: req.Client, Header: web.Header{}}
 	if op != "" {
-		ask.Query = url.Values{admin.MayParameter: {string(op)}}.Encode()
+		ask.Query = url.Values{operate.MayParameter: {string(op)}}.Encode()
 	}
 	for _, name := range []string{"Authorization", "X-Correlation-Id"} {
 		if req.Header.Has(name) {
@@ -148,7 +147,7 @@ func notThatMethod(endpoint AdminEndpoint) *web.Error {
 
 // refuse tells the caller and the request's line in the log (contract 48).
 func refuse(ctx context.Context, req *web.Request, id string, e *web.Error) *web.Response {
-	server.About(ctx, host.About{Code: string(e.Code)})
+	server.About(ctx, host.RequestInfo{Code: string(e.Code)})
 	return withIDs(e.Response(id, web.CorrelationID(req.Header)), req, id)
 }
 

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -179,7 +178,7 @@ func (o *endpointTest) ask(method, path, token, body, from string) (a told) {
 func (o *endpointTest) token(role operate.Role) (text, id string) {
 	o.t.Helper()
 	var made operate.CreatedOperatorToken
-	a := o.ask("POST", admin.OperatorsPath, configured, `{"name":"Olga","role":"`+string(role)+`"}`,
+	a := o.ask("POST", operate.CreateOperator.Path, configured, `{"name":"Olga","role":"`+string(role)+`"}`,
 		"192.0.2.9")
 	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.status != 200 {
 		o.t.Fatalf("%d %s", a.status, a.body)
@@ -193,10 +192,16 @@ func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
 	operator, operatorID := o.token(operate.RoleOperator)
 	viewer, viewerID := o.token(operate.RoleViewer)
 	revoked, revokedID := o.token(operate.RoleOperator)
-	o.ask("POST", strings.Replace(admin.RevokeOperatorPath, "{id}", revokedID, 1), configured, "",
+	o.ask("POST", strings.Replace(operate.RevokeOperator.Path, "{id}", revokedID, 1), configured, "",
 		"192.0.2.9")
-	forbidden := o.ask("POST", admin.OperatorsPath, viewer, `{"name":"x","role":"viewer"}`, "192.0.2.9")
-	unauthorized := o.ask("GET", admin.MethodsPath, "", "", "192.0.2.9")
+	forbidden := o.ask(
+		"POST",
+		operate.CreateOperator.Path,
+		viewer,
+		`{"name":"x","role":"viewer"}`,
+		"192.0.2.9",
+	)
+	unauthorized := o.ask("GET", operate.ListMethods.Path, "", "", "192.0.2.9")
 	for _, c := range []struct {
 		rule, method, token, body string
 		status                    int
@@ -278,7 +283,7 @@ func (o *endpointTest) hasLine(rule, log string, a told) {
 func TestWrongTokensAtAnAdminEndpointAreCounted(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	operator, _ := o.token(operate.RoleOperator)
-	paths := []string{endpointPath, admin.KeysPath}
+	paths := []string{endpointPath, operate.ListKeys.Path}
 	for n := range 20 {
 		if a := o.ask("GET", paths[n%2], "guess", "", "192.0.2.1"); a.status != 401 {
 			t.Fatalf("contract 30: guess %d at %s: %d %s", n+1, paths[n%2], a.status, a.body)
@@ -316,7 +321,7 @@ func TestWrongTokensAtAnAdminEndpointAreCounted(t *testing.T) {
 // audit returns what the audit has of operations that the host carries out, the earliest first.
 func (o *endpointTest) audit() (all []string) {
 	o.t.Helper()
-	a := o.ask("GET", admin.AuditPath, configured, "", "192.0.2.9")
+	a := o.ask("GET", operate.ListAudit.Path, configured, "", "192.0.2.9")
 	var page struct{ Audit []operate.AuditEntry }
 	if err := json.Unmarshal([]byte(a.body), &page); err != nil || a.status != 200 {
 		o.t.Fatalf("%d %s", a.status, a.body)
@@ -407,7 +412,7 @@ type judging struct {
 }
 
 func (j judging) Admin(ctx context.Context, req *web.Request) *web.Response {
-	if req.Path != admin.SelfPath {
+	if req.Path != operate.ReadSelf.Path {
 		return j.Engine.Admin(ctx, req)
 	}
 	return j.says

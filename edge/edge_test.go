@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
@@ -341,7 +341,8 @@ func TestARequestWaitsForTheStoreNoLongerThanItsBudget(t *testing.T) {
 				Header: web.Header{"Authorization": {"Bearer " + key}}})
 		},
 		"an operator's": func() *web.Response {
-			return s.Engine().Admin(t.Context(), &web.Request{Method: "GET", Path: admin.IntegrationsPath,
+			return s.Engine().Admin(t.Context(), &web.Request{Method: "GET",
+				Path:   operate.ListIntegrations.Path,
 				Header: web.Header{"Authorization": {"Bearer " + conf.Core.OperatorToken}}})
 		},
 	} {

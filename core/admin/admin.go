@@ -1,6 +1,6 @@
-// Package admin is the API of operators: package operate as JSON. It decides nothing itself. The commands of
-// `verge` use it. It is served on a listener of its own. Every request but those for the front page and for
-// openapi.yaml, which describes the API for machines, needs an operator token.
+// Package admin serves the operators' API: the endpoints of package operate, for callers with an operator
+// token. The commands of `verge` use it. It has a separate listener. Only the front page and openapi.yaml,
+// which describes the API for machines, need no token.
 package admin
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,14 +33,13 @@ type Admin struct {
 // Root begins every path but that of the front page.
 const Root = "/admin/"
 
-// index tells whoever opens this listener in a browser what it is. It needs no
-// token and tells nothing of the service.
-func index() *web.Response {
+// index serves the front page, for a browser on this listener. It has no data of the service.
+func index(context.Context, *web.Call) *web.Response {
 	text := `Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
 The command line speaks it: verge publisher, verge integration, verge key and others, each with --help.
 
 `
-	for _, r := range routes {
+	for _, r := range (*Admin)(nil).Routes() {
 		if r.Pattern == indexPath || len(r.Methods) == 0 {
 			continue
 		}
@@ -52,65 +52,45 @@ The command line speaks it: verge publisher, verge integration, verge key and ot
 	}}
 }
 
-// handler answers the requests to one route.
-type handler func(a *Admin, c *call) (*web.Response, error)
-
 // label counts all requests of operators together.
 const label = "admin"
 
 // isGet limits the index to GET, so that a caller without a token learns nothing else.
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
-// Routes lists the routes of operators, for the server in front of an engine.
-func Routes() web.Listing { return routes.Listing() }
-
-// Handle answers one request; an *web.Error among the errors is for the caller.
-func (a *Admin) Handle(ctx context.Context, req *web.Request) (*web.Response, error) {
-	route, id, allow := routes.Find(req)
-	switch {
-	case route != nil && route.Pattern == indexPath:
-		return index(), nil
-	case route != nil && route.Pattern == openAPIPath:
-		return document(), nil
-	}
-	who, err := a.caller(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case route != nil && len(req.Body) > 0 && !req.TakenAsJSON():
-		return nil, &web.Error{Code: web.UnsupportedMediaType,
-			Message: "Send the body as application/json; with curl: -H 'Content-Type: application/json'."}
-	case route != nil && len(req.Body) > route.BodyLimit():
-		return nil, &web.Error{Code: web.PayloadTooLarge, Message: web.LargerThan(route.BodyLimit())}
-	case route != nil:
-		c, err := newCall(ctx, req, who, id)
+// operator serves an operation: it checks the operator token, then the body and the query.
+func (a *Admin) operator(e operate.Served) web.Handler {
+	return func(ctx context.Context, r *web.Call) (*web.Response, error) {
+		who, err := a.caller(ctx, r.Request)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := route.Handle(a, c)
-		return resp, named(err, resource(route.Pattern))
-	case allow != nil:
-		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: allow,
+		if len(r.Body) > 0 && !r.TakenAsJSON() {
+			return nil, &web.Error{Code: web.UnsupportedMediaType, Message: "Send the body as " +
+				"application/json; with curl: -H 'Content-Type: application/json'."}
+		}
+		if err := r.CheckSize(); err != nil {
+			return nil, err
+		}
+		query, err := url.ParseQuery(r.Query)
+		if err != nil {
+			return nil, &web.Error{Code: web.InvalidRequest, Message: "The query is not well formed."}
+		}
+		return e.Serve(ctx, a.Operations, who, operate.Request{ID: r.Text, Query: query,
+			Match: r.Header.Get("If-Match"), Body: r.Body})
+	}
+}
+
+// NoRoute serves the requests without a route. Without a token, they do not even learn that.
+func (a *Admin) NoRoute(ctx context.Context, c *web.Call) (*web.Response, error) {
+	if _, err := a.caller(ctx, c.Request); err != nil {
+		return nil, err
+	}
+	if c.Allow != nil {
+		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: c.Allow,
 			Message: "This path does not take that method."}
 	}
 	return nil, web.ErrNoPath
-}
-
-// resource returns the name of the resource of a route, for a 404.
-func resource(pattern string) string {
-	switch name, _, _ := strings.Cut(strings.TrimPrefix(pattern, prefix), "/"); name {
-	case "deliveries":
-		return "event"
-	case "operators":
-		return "operator token"
-	case "audit", "usage", "links":
-		return "publisher or integration"
-	case "passkeys": // of a publisher's users
-		return "publisher"
-	default:
-		return strings.TrimSuffix(name, "s")
-	}
 }
 
 // minToken is the length from which on a token counts as one that nobody can guess.

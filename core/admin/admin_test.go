@@ -60,7 +60,7 @@ func newWorld(t testing.TB) *world {
 	d := integration.NewDirectory(h.Host)
 	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
-	starts := &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+	starts := &api.API{Host: h.Host,
 		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
 		Methods: h.Opened(catalog)}
 	people := member.New(h.Host, member.Config{OperatorToken: operator})
@@ -68,8 +68,8 @@ func newWorld(t testing.TB) *world {
 		Operations: &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 			BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
 			People: people, Lifecycle: l, StartTest: starts.StartTestSession,
-			Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
-				Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
+			Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
+				Partitions: partitions},
 			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
 				Log: h.Log},
 			Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
@@ -102,6 +102,25 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 	return host.FetchResponse{Status: status}, err
 }
 
+// routes are the routes of operators, without a service.
+var routes = (*Admin)(nil).Routes()
+
+// Handle returns the result of the handler of a request.
+func (w *world) Handle(ctx context.Context, req *web.Request) (resp *web.Response, err error) {
+	keep := func(handle web.Handler) web.Handler {
+		return func(ctx context.Context, c *web.Call) (*web.Response, error) {
+			resp, err = handle(ctx, c)
+			return resp, err
+		}
+	}
+	router := web.Router{Host: w.Host.Host, Routes: w.Routes(), NoRoute: keep(w.NoRoute)}
+	for i := range router.Routes {
+		router.Routes[i].Handle = keep(router.Routes[i].Handle)
+	}
+	router.Serve(ctx, req)
+	return resp, err
+}
+
 // question is one request.
 type question struct {
 	token, method, path, body string
@@ -121,7 +140,7 @@ func (w *world) send(t testing.TB, q question) (*web.Response, *web.Error) {
 	resp, err := w.Handle(ctx, req)
 	var e *web.Error
 	if err != nil {
-		e = web.AsError(err, kv.Failed(err))
+		e = web.AsError(err)
 		resp = e.Response("req_x", "")
 	}
 	readOpenAPI(t).hold(t, req, resp)
@@ -182,7 +201,8 @@ func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
 			headers = append(headers, web.Header{"Authorization": {value}})
 		}
 		for _, header := range headers {
-			for _, path := range []string{KeysPath, IntegrationsPath, DeliveriesPath, "/admin/v1/nothing"} {
+			for _, path := range []string{operate.ListKeys.Path, operate.ListIntegrations.Path,
+				operate.ListDeliveries.Path, "/admin/v1/nothing"} {
 				resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: header})
 				var e *web.Error
 				if !errors.As(err, &e) || e.Code != web.Unauthorized || resp != nil {
@@ -206,7 +226,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 		if token != "none" {
 			header.Set("Authorization", "Bearer "+token)
 		}
-		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath, Header: header,
+		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: operate.ListKeys.Path, Header: header,
 			Client: netip.MustParseAddr(from)})
 		var e *web.Error
 		if errors.As(err, &e) {
@@ -254,7 +274,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	}
 	entries := func() (n int) {
 		var page struct{ Audit []operate.AuditEntry }
-		if e := w.ask(t, "GET", AuditPath, "", &page); e != nil {
+		if e := w.ask(t, "GET", operate.ListAudit.Path, "", &page); e != nil {
 			t.Fatal(e)
 		}
 		for _, entry := range page.Audit {
@@ -290,9 +310,9 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
 	coretest.Must(t, err)
 	lines := 0
-	for _, r := range Routes() {
+	for _, r := range routes {
 		for _, method := range r.Methods {
-			if method == "HEAD" || !strings.HasPrefix(r.Pattern, prefix) {
+			if method == "HEAD" || !strings.HasPrefix(r.Pattern, operate.Prefix) {
 				continue
 			}
 			lines++
@@ -302,7 +322,7 @@ func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(string(resp.Body), prefix); n != lines || n < 40 {
+	if n := strings.Count(string(resp.Body), operate.Prefix); n != lines || n < 40 {
 		t.Errorf("the index has %d routes, want %d:\n%s", n, lines, resp.Body)
 	}
 	if w.Store.Calls() != calls {
@@ -362,14 +382,14 @@ func TestABodyMustBeSentAsJSON(t *testing.T) {
 		types      []string
 		refused    bool
 	}{
-		{KeysPath, key, nil, false},
-		{KeysPath, key, []string{"application/json"}, false},
-		{KeysPath, key, []string{"Application/JSON; charset=utf-8"}, false},
-		{KeysPath, key, []string{"application/problem+json"}, false},
-		{KeysPath, key, []string{"application/x-www-form-urlencoded"}, true},
-		{KeysPath, key, []string{"text/plain"}, true},
-		{KeysPath, key, []string{""}, true},
-		{KeysPath, key, []string{"application/json", "text/plain"}, true},
+		{operate.ListKeys.Path, key, nil, false},
+		{operate.ListKeys.Path, key, []string{"application/json"}, false},
+		{operate.ListKeys.Path, key, []string{"Application/JSON; charset=utf-8"}, false},
+		{operate.ListKeys.Path, key, []string{"application/problem+json"}, false},
+		{operate.ListKeys.Path, key, []string{"application/x-www-form-urlencoded"}, true},
+		{operate.ListKeys.Path, key, []string{"text/plain"}, true},
+		{operate.ListKeys.Path, key, []string{""}, true},
+		{operate.ListKeys.Path, key, []string{"application/json", "text/plain"}, true},
 		{testPath, "{}", []string{"text/plain"}, true},
 		{"/admin/v1/keys/key_0000000000000000/revoke", "{}", []string{"text/plain"}, true},
 		{event, "{}", []string{"text/plain"}, true},

@@ -1,10 +1,14 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/verge-id/verge/core/operate"
+)
 
 // BackupPath takes a POST that makes a backup of the store. Like ModulePath it is the host's: the core knows
 // its store by the port only.
-const BackupPath = prefix + "backup"
+const BackupPath = operate.Prefix + "backup"
 
 // BackupMade answers POST BackupPath.
 type BackupMade struct {

@@ -69,7 +69,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 				if pages > 5 {
 					t.Fatal("the pages do not end")
 				}
-				path := DeliveriesPath
+				path := operate.ListDeliveries.Path
 				if cursor != "" {
 					path += "?after=" + cursor
 				}
@@ -110,7 +110,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		waiting[page[0].Event] = p
 	}
 	var shown eventPage[outbox.Waiting]
-	e := w.ask(t, "GET", DeliveriesPath+"?state=waiting", "", &shown)
+	e := w.ask(t, "GET", operate.ListDeliveries.Path+"?state=waiting", "", &shown)
 	if e != nil || len(shown.Deliveries) != 2 {
 		t.Fatalf("contract 27: %+v, %v", shown, e)
 	}
@@ -122,19 +122,19 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 	}
 	for _, state := range []string{"", "?state=dead"} {
 		var shown eventPage[outbox.Dead]
-		if e := w.ask(t, "GET", DeliveriesPath+state, "", &shown); e != nil ||
+		if e := w.ask(t, "GET", operate.ListDeliveries.Path+state, "", &shown); e != nil ||
 			len(shown.Deliveries) != len(dead) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
 		}
 	}
-	w.refused(t, web.InvalidRequest, "GET", DeliveriesPath+"?state=delivered", "")
+	w.refused(t, web.InvalidRequest, "GET", operate.ListDeliveries.Path+"?state=delivered", "")
 }
 
 // Operators learn whose events have not arrived, counted over all partitions.
 func TestUndeliveredIsCounted(t *testing.T) {
 	w := newWorld(t)
 	var none operate.Undelivered
-	if e := w.ask(t, "GET", UndeliveredPath, "", &none); e != nil || none.Publishers == nil ||
+	if e := w.ask(t, "GET", operate.ListUndelivered.Path, "", &none); e != nil || none.Publishers == nil ||
 		len(none.Publishers) > 0 {
 		t.Errorf("contract 27: before there is an event: %+v, %v", none, e)
 	}
@@ -142,7 +142,8 @@ func TestUndeliveredIsCounted(t *testing.T) {
 	w.bury(t, "p2", 1)
 	w.try(t, "p1", 1, func(host.FetchRequest) (int, error) { return 503, nil })
 	var all operate.Undelivered
-	if e := w.ask(t, "GET", UndeliveredPath, "", &all); e != nil || len(all.Publishers) != 1 || all.More {
+	if e := w.ask(t, "GET", operate.ListUndelivered.Path, "", &all); e != nil || len(all.Publishers) != 1 ||
+		all.More {
 		t.Fatalf("contract 27: %+v, %v", all, e)
 	}
 	p := all.Publishers[0]

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -12,50 +13,59 @@ import (
 // with more than one field has a body that mixes what reading finds (a type, an empty text, a member that is
 // missing) with what package operate finds (a value).
 var wrongBodies = map[string][]struct{ body, fields string }{
-	"POST " + PublishersPath: {
+	"POST " + operate.CreatePublisher.Path: {
 		{`{"id":"x","name":5}`, "id name"},
 		{`{"id":"","name":" "}`, "id name"},
 		{`{"id":7}`, "id name"},
 		{`{}`, "name"},
 	},
-	"PATCH " + PublisherPath: {{`{"name":5}`, "name"}, {`{"name":""}`, "name"}},
-	"POST " + EndPasskeysPath: {
-		{`{}`, "publisher_id"}, {`{"publisher_id":""}`, "publisher_id"}, {`{"publisher_id":1}`, "publisher_id"},
+	"PATCH " + operate.ReadPublisher.Path: {{`{"name":5}`, "name"}, {`{"name":""}`, "name"}},
+	"POST " + operate.EndPasskeys.Path: {
+		{
+			`{}`,
+			"publisher_id",
+		}, {`{"publisher_id":""}`, "publisher_id"}, {`{"publisher_id":1}`, "publisher_id"},
 	},
-	"POST " + IntegrationsPath: {
+	"POST " + operate.ListIntegrations.Path: {
 		{`{"name":"","level":1,"challenge_age":0}`, "challenge_age level name publisher_id"},
 		{`{"publisher_id":"","attempts":"3","passkeys":"x","webhook_url":"x"}`,
 			"attempts name passkeys publisher_id webhook_url"},
 		{`{"publisher_id":"pub_a","name":5,"methods":["x"],"callback_origins":["x"],"webhook_off":1}`,
 			"callback_origins methods name webhook_off"},
 	},
-	"PATCH " + IntegrationPath: {
-		{`{"name":"","level":1,"challenge_age":0,"minimum_age":true}`, "challenge_age level minimum_age name"},
+	"PATCH " + operate.ReadIntegration.Path: {
+		{
+			`{"name":"","level":1,"challenge_age":0,"minimum_age":true}`,
+			"challenge_age level minimum_age name",
+		},
 		{`{"webhook_secret":"weak","webhook_url":7,"methods":["x"]}`, "methods webhook_secret webhook_url"},
 	},
-	"POST " + StagePath: {
+	"POST " + operate.StageWebhook.Path: {
 		{`{"webhook_url":"x","webhook_secret":1}`, "webhook_secret webhook_url"},
 		{`{"webhook_secret":"weak","new_webhook_secret":"yes"}`, "new_webhook_secret webhook_secret"},
 	},
-	"POST " + RotatePath:    {{`{"staged":"yes"}`, "staged"}},
-	"POST " + TestEventPath: {{`{}`, "type"}, {`{"type":1}`, "type"}, {`{"type":"x"}`, "type"}},
-	"POST " + TestSessionPath: {
-		{`{}`, "callback_url"}, {`{"callback_url":1}`, "callback_url"}, {`{"callback_url":"x"}`, "callback_url"},
+	"POST " + operate.RotateSecret.Path:  {{`{"staged":"yes"}`, "staged"}},
+	"POST " + operate.SendTestEvent.Path: {{`{}`, "type"}, {`{"type":1}`, "type"}, {`{"type":"x"}`, "type"}},
+	"POST " + operate.StartTestSession.Path: {
+		{
+			`{}`,
+			"callback_url",
+		}, {`{"callback_url":1}`, "callback_url"}, {`{"callback_url":"x"}`, "callback_url"},
 	},
-	"POST " + KeysPath: {
+	"POST " + operate.ListKeys.Path: {
 		{`{"expires":"2001-01-01T00:00:00Z"}`, "expires publisher_id"},
 		{`{"expires":"9999-12-31T23:59:59-23:00"}`, "expires publisher_id"}, // 10000 in UTC
 		{`{"publisher_id":1,"integration_id":"","expires":"soon"}`, "expires integration_id publisher_id"},
 	},
-	"POST " + RolePath: {{`{}`, "role"}, {`{"role":1}`, "role"}, {`{"role":""}`, "role"}},
-	"POST " + InvitationsPath: {
+	"POST " + operate.ChangeRole.Path: {{`{}`, "role"}, {`{"role":1}`, "role"}, {`{"role":""}`, "role"}},
+	"POST " + operate.ListInvitations.Path: {
 		{`{"name":"","role":"x"}`, "name publisher_id role"},
 		{`{"publisher_id":1,"name":"x\ny","role":"operator"}`, "name publisher_id role"},
 		{`{"publisher_id":"pub_a","name":"x\ny"}`, "name role"},
 		{`{"publisher_id":"pub_none","name":"x\ny","role":"x"}`, "name role"},
 		{`{"publisher_id":"pub_a","name":5,"role":"viewer"}`, "name"},
 	},
-	"POST " + LinksPath: {
+	"POST " + operate.CreateLink.Path: {
 		{`{"name":"","role":"x"}`, "name role"},
 		{`{"publisher_id":1,"name":"x\ny","role":"x"}`, "name publisher_id role"},
 		{`{"publisher_id":1,"role":"developer"}`, "publisher_id"},
@@ -63,19 +73,21 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 		{`{"publisher_id":"pub_none","name":1,"role":"operator"}`, "name role"},
 		{`{"publisher_id":"pub_a","name":1,"role":"viewer"}`, "name"},
 	},
-	"POST " + OperatorsPath: {
+	"POST " + operate.ListOperators.Path: {
 		{`{"name":"","role":"x"}`, "name role"},
 		{`{"role":1,"expires":"2001-01-01T00:00:00Z"}`, "expires name role"},
 		{`{"name":"x\ny","expires":"soon"}`, "expires name role"},
 		{`{"name":"x","role":"viewer","expires":"soon"}`, "expires"},
 		{`{"name":"x","role":"viewer","expires":"9999-12-31T23:59:59-23:00"}`, "expires"},
 	},
-	"POST " + SitePath: {
-		{`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +
-			`"level":"L9","challenge_age":0,"method":"sandbox","webhook_url":"http://x","secret":"weak"}]}`,
+	"POST " + operate.ApplySite.Path: {
+		{
+			`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +
+				`"level":"L9","challenge_age":0,"method":"sandbox","webhook_url":"http://x","secret":"weak"}]}`,
 			"integrations.0.challenge_age integrations.0.id integrations.0.level integrations.0.method " +
 				"integrations.0.publisher integrations.0.secret integrations.0.webhook_url " +
-				"publishers.0.id publishers.2.id"},
+				"publishers.0.id publishers.2.id",
+		},
 		{`{"publishers":5}`, "publishers"},
 		{`{"publishers":[{"id":7}],"integrations":[` + inSite + `]}`, "publishers.0.id"},
 		{`{"publishers":[{"id":"pub_f"},"shop"],"integrations":[` + inSite + `]}`, "publishers.1"},
@@ -108,7 +120,7 @@ func TestEveryBodyNamesAllThatIsWrong(t *testing.T) {
 		method, _, _ := strings.Cut(name, " ")
 		path := named.Replace(r.path)
 		for _, c := range wrongBodies[name] {
-			e := w.refused(t, web.InvalidRequest, method, prefix+path, c.body)
+			e := w.refused(t, web.InvalidRequest, method, operate.Prefix+path, c.body)
 			if e == nil {
 				continue
 			}

@@ -15,7 +15,7 @@ import (
 func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	w := newWorld(t)
 	var made operate.CreatedKey
-	if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, &made); e != nil {
+	if e := w.ask(t, "POST", operate.ListKeys.Path, `{"publisher_id":"pub_a"}`, &made); e != nil {
 		t.Fatal(e)
 	}
 	if !integration.WellFormed(integration.SecretPrefix, made.Key) || made.Info.Public() ||
@@ -26,7 +26,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	expires := w.Clock.Now().Add(time.Hour)
 	body := `{"publisher_id":"pub_a","integration_id":"` + testUUID + `",` +
 		`"expires":"` + expires.Format(time.RFC3339) + `"}`
-	if e := w.ask(t, "POST", KeysPath, body, &public); e != nil {
+	if e := w.ask(t, "POST", operate.ListKeys.Path, body, &public); e != nil {
 		t.Fatal(e)
 	}
 	if !integration.WellFormed(integration.PublicPrefix, public.Key) ||
@@ -34,10 +34,10 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 		t.Errorf("contract 12: %+v", public.Info)
 	}
 	var list struct{ Keys []integration.Key }
-	if e := w.ask(t, "GET", KeysPath, "", &list); e != nil || len(list.Keys) != 2 {
+	if e := w.ask(t, "GET", operate.ListKeys.Path, "", &list); e != nil || len(list.Keys) != 2 {
 		t.Errorf("contract 12: listed are %+v, %v", list, e)
 	}
-	raw, err := w.Handle(ctx, &web.Request{Method: "GET", Path: KeysPath,
+	raw, err := w.Handle(ctx, &web.Request{Method: "GET", Path: operate.ListKeys.Path,
 		Header: web.Header{"Authorization": {"Bearer " + operator}}})
 	coretest.Must(t, err)
 	for _, k := range []string{made.Key, public.Key} {
@@ -58,7 +58,7 @@ func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 	w := newWorld(t)
 	var made operate.CreatedKey
 	const body = `{"publisher_id":"pub_a","integration_id":null,"expires":null}`
-	if e := w.ask(t, "POST", KeysPath, body, &made); e != nil {
+	if e := w.ask(t, "POST", operate.ListKeys.Path, body, &made); e != nil {
 		t.Fatal(e)
 	}
 	if made.Info.Public() || made.Info.Expires != nil {
@@ -93,7 +93,10 @@ func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, web.InvalidRequest},
 		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), web.PayloadTooLarge},
 	} {
-		t.Run("contract 12: "+c.name, func(t *testing.T) { w.refused(t, c.code, "POST", KeysPath, c.body) })
+		t.Run(
+			"contract 12: "+c.name,
+			func(t *testing.T) { w.refused(t, c.code, "POST", operate.ListKeys.Path, c.body) },
+		)
 	}
 	if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("contract 12: a refused request has made %+v, %v", keys, err)
@@ -112,20 +115,26 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 		coretest.Must(t, w.Operations.Directory.PutIntegration(ctx, open, ""))
 		const body = `{"publisher_id":"pub_a","integration_id":"` + testUUID + `"}`
 		if dev {
-			if e := w.ask(t, "POST", KeysPath, body, nil); e != nil {
+			if e := w.ask(t, "POST", operate.ListKeys.Path, body, nil); e != nil {
 				t.Errorf("contract 8: dev mode allows any callback, but got %v", e)
 			}
 			continue
 		}
-		e := w.refused(t, web.Forbidden, "POST", KeysPath, body)
+		e := w.refused(t, web.Forbidden, "POST", operate.ListKeys.Path, body)
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not say what to configure", e.Message)
 		}
 		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
-		w.refused(t, web.NotFound, "POST", KeysPath, `{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
-		if e := w.ask(t, "POST", KeysPath, `{"publisher_id":"pub_a"}`, nil); e != nil {
+		w.refused(
+			t,
+			web.NotFound,
+			"POST",
+			operate.ListKeys.Path,
+			`{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`,
+		)
+		if e := w.ask(t, "POST", operate.ListKeys.Path, `{"publisher_id":"pub_a"}`, nil); e != nil {
 			t.Errorf("contract 8: a secret key: %v", e)
 		}
 	}

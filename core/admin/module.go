@@ -1,11 +1,15 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/verge-id/verge/core/operate"
+)
 
 // The module that an engine runs. The core does not know that it is one: its host answers this path, for a
 // server with the engine wasm. The wire form is here because it is part of the operators' API.
 const (
-	ModulePath = prefix + "module" // GET; POST with the module as the body
+	ModulePath = operate.Prefix + "module" // GET; POST with the module as the body
 
 	// ModuleSignatureHeader of a POST has what `verge module sign` writes.
 	ModuleSignatureHeader = "Verge-Module-Signature"

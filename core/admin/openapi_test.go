@@ -60,7 +60,7 @@ func readOpenAPI(t testing.TB) *description {
 func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 	t.Helper()
 	route, _, _ := routes.Find(req)
-	if route == nil || !strings.HasPrefix(route.Pattern, prefix) || strings.Contains(req.Path, "//") {
+	if route == nil || !strings.HasPrefix(route.Pattern, operate.Prefix) || strings.Contains(req.Path, "//") {
 		return // a placeholder may be empty, which no description can say
 	}
 	target := req.Path
@@ -140,7 +140,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true}
 	for _, r := range routes {
 		for _, method := range r.Methods {
-			if method != "HEAD" && strings.HasPrefix(r.Pattern, prefix) {
+			if method != "HEAD" && strings.HasPrefix(r.Pattern, operate.Prefix) {
 				want[method+" "+withoutNames(r.Pattern)] = true
 			}
 		}
@@ -181,12 +181,12 @@ var schemaTypes = map[string]any{
 	"Key": operate.Key{}, "CreatedKey": operate.CreatedKey{}, "Delivery": operate.Delivery{},
 	"Attempt": operate.Attempt{}, "WaitingEvent": outbox.Waiting{}, "Session": operate.Session{},
 	"SessionStep": operate.SessionStep{},
-	"UsageDay":    UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{},
+	"UsageDay":    operate.UsageDay{}, "Overview": operate.Overview{}, "Step": operate.Step{},
 	"Member": operate.Member{}, "MemberSessions": operate.MemberSessions{},
 	"MemberPasskey": operate.Passkey{}, "SignInLink": operate.SignInLink{},
 	"OperatorToken":        operate.OperatorToken{},
 	"CreatedOperatorToken": operate.CreatedOperatorToken{}, "AuditEntry": operate.AuditEntry{},
-	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": SiteAnswer{},
+	"AuditChange": operate.AuditChange{}, "Method": operate.Method{}, "Applied": operate.Applied{},
 	"Difference": operate.Difference{}, "Module": ModuleState{}, "ModuleInUse": ModuleInUse{},
 	"Backup": BackupMade{}, "ModuleRejected": ModuleRejected{}, "ActivatedModule": ModuleActivated{},
 	"ErrorDetail": web.FieldError{},
@@ -194,15 +194,16 @@ var schemaTypes = map[string]any{
 	"IntegrationUndelivered": operate.IntegrationUndelivered{}, "DeadEvent": outbox.Dead{},
 	"CreatedInvitation": operate.Invitation{},
 
-	"UserPasskeys": operate.UserPasskeys{}, "EndPasskeys": PasskeysRequest{},
+	"UserPasskeys": operate.UserPasskeys{}, "EndPasskeys": operate.OfPublisher{},
 
-	"CreatePublisher": PublisherRequest{}, "CreateIntegration": IntegrationRequest{},
-	"StageWebhook": WebhookRequest{},
-	"Rotate":       RotateRequest{}, "TestEvent": TestEventRequest{},
-	"StartTestSession": TestSessionRequest{},
-	"CreateKey":        KeyRequest{}, "ChangeRole": RoleRequest{}, "Invite": InvitationRequest{},
-	"CreateLink":     LinkRequest{},
-	"CreateOperator": OperatorRequest{}, "Site": integration.Site{},
+	"CreatePublisher": operate.PublisherInput{}, "CreateIntegration": operate.IntegrationInput{},
+	"StageWebhook": operate.WebhookInput{},
+	"Rotate":       operate.Rotation{}, "TestEvent": operate.TestEventInput{},
+	"StartTestSession": operate.TestSessionInput{},
+	"CreateKey":        operate.KeyInput{}, "ChangeRole": operate.RoleInput{},
+	"Invite":         operate.InvitationInput{},
+	"CreateLink":     operate.LinkInput{},
+	"CreateOperator": operate.OperatorInput{}, "Site": integration.Site{},
 	"SiteIntegration": integration.SiteIntegration{},
 }
 
@@ -247,6 +248,9 @@ func schema(t testing.TB, name string) *base.Schema {
 
 // members returns the names of the members of a struct's JSON, and those that are always there, sorted.
 func members(of reflect.Type) (all, always []string) {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
 	for n := range of.NumField() {
 		f := of.Field(n)
 		if !f.IsExported() {

@@ -17,14 +17,14 @@ type fields struct {
 
 // body reads the request's body as fields (contract 3).
 func (c *call) body() (*fields, error) {
-	if len(c.req.Body) > c.maxBody {
-		return nil, &web.Error{Code: web.PayloadTooLarge, Message: web.LargerThan(c.maxBody)}
+	if err := c.CheckSize(); err != nil {
+		return nil, err
 	}
-	if !c.req.TakenAsJSON() {
+	if !c.TakenAsJSON() {
 		return nil, &web.Error{Code: web.UnsupportedMediaType,
 			Message: "Send the body as application/json."}
 	}
-	object, err := web.ReadObject(c.req.Body)
+	object, err := web.ReadObject(c.Body)
 	if err != nil {
 		var syntax *web.SyntaxError
 		if !errors.As(err, &syntax) {

@@ -33,17 +33,17 @@ func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
 	text, _ := c.bearer()
 	presented := integration.Present(integration.SecretPrefix, text)
 
-	var rules []ratelimit.Rule
+	rules := []ratelimit.Rule{c.secretIP()}
 	if ofKey != nil && c.seemsSecret(presented) {
-		rules = ofKey(presented.ID(), c.seenPublisher(presented))
+		rules = append(rules, ofKey(presented.ID(), c.seenPublisher(presented))...)
 	}
-	if err := c.take(c.secretIP(), rules...); err != nil {
+	if err := c.Take(c.ctx, rules...); err != nil {
 		return nil, err
 	}
 
 	key, err := c.secretKey(text, presented)
 	if err == nil && ofKey != nil {
-		err = c.takeKey(ofKey(key.ID, key.PublisherID))
+		err = c.TakeKey(c.ctx, ofKey(key.ID, key.PublisherID))
 	}
 	return key, c.used(key, err)
 }
@@ -66,7 +66,7 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	if c.seemsPublic(presented) {
 		rules = append(rules, c.publicKeyRules(presented.ID(), c.seenPublisher(presented))...)
 	}
-	if err := c.takeAll(rules); err != nil {
+	if err := c.Take(c.ctx, rules...); err != nil {
 		return nil, nil, c.readable(err)
 	}
 
@@ -86,15 +86,13 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.used(key, c.takeKey(c.publicKeyRules(key.ID, key.PublisherID)))
+	return key, f, c.used(key, c.TakeKey(c.ctx, c.publicKeyRules(key.ID, key.PublisherID)))
 }
 
 // used notes that a key has authenticated a request, unless err says that it has not. It returns err.
 func (c *call) used(key *integration.Key, err error) error {
 	if err == nil {
 		c.about.Key, c.about.Publisher = key.ID, key.PublisherID
-	}
-	if err == nil && c.Tally != nil {
 		c.Tally(host.Tally{Key: key.ID})
 	}
 	return err
@@ -102,7 +100,7 @@ func (c *call) used(key *integration.Key, err error) error {
 
 // bearer returns the credential of the Authorization header.
 func (c *call) bearer() (text string, present bool) {
-	values := c.req.Header["Authorization"]
+	values := c.Header["Authorization"]
 	if len(values) == 0 {
 		return "", false
 	}
@@ -115,7 +113,7 @@ func (c *call) bearer() (text string, present bool) {
 
 // browser reports whether the request comes from a page.
 func (c *call) browser() bool {
-	return c.req.Header.Has("Origin") || c.req.Header.Has("Sec-Fetch-Site")
+	return c.Header.Has("Origin") || c.Header.Has("Sec-Fetch-Site")
 }
 
 // seenPublisher returns the publisher of a key, or "" if this instance has not read the key yet.
@@ -132,7 +130,7 @@ func (c *call) seemsSecret(presented integration.Presented) bool {
 		return false
 	}
 	seen := c.Directory.SeenKey(presented)
-	return seen == nil || seen.Active(c.now)
+	return seen == nil || seen.Active(c.Now)
 }
 
 // seemsPublic reports whether the public key may start this request, as far as this instance has seen. What
@@ -146,7 +144,7 @@ func (c *call) seemsPublic(presented integration.Presented) bool {
 		return true
 	}
 	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	return seen.Active(c.now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
+	return seen.Active(c.Now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
 }
 
 // secretKey returns the key that the Authorization header holds, if it is an active secret key sent by a
@@ -173,7 +171,7 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 // activeKey returns a known key that is neither expired nor revoked, of a publisher that is not archived.
 func (c *call) activeKey(presented integration.Presented) (*integration.Key, error) {
 	key, err := c.Directory.KeyOf(c.ctx, presented)
-	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.now) {
+	if errors.Is(err, integration.ErrNotFound) || err == nil && !key.Active(c.Now) {
 		return nil, errUnauthorized
 	}
 	if err != nil {
@@ -195,15 +193,15 @@ func (c *call) allowPublic(key *integration.Key) error {
 	if err != nil {
 		return err
 	}
-	if i == nil && !c.req.Header.Has("Origin") {
+	if i == nil && !c.Header.Has("Origin") {
 		return nil // start says that there is no such integration
 	}
 	if i == nil {
 		return errOrigin
 	}
 	err = c.publicRefusal(i)
-	if c.req.Header.Has("Origin") && err != error(errOrigin) {
-		c.corsHeaders(c.req.Header.Get("Origin"))
+	if c.Header.Has("Origin") && err != error(errOrigin) {
+		c.corsHeaders(c.Header.Get("Origin"))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"slices"
 
 	"github.com/verge-id/verge/core/integration"
@@ -10,12 +11,16 @@ import (
 // Preflight is OPTIONS on start, the one endpoint that a browser may call (contract 7). A preflight cannot
 // name the key. So it is answered for every origin that any integration allows. The request itself must come
 // from an origin of its own integration.
-func Preflight(c *call) (*web.Response, error) {
-	if err := c.take(c.preflightIP()); err != nil {
+func (a *API) Preflight(ctx context.Context, r *web.Call) (*web.Response, error) {
+	return a.serve(ctx, r, (*call).preflight)
+}
+
+func (c *call) preflight() (*web.Response, error) {
+	if err := c.Take(c.ctx, c.preflightIP()); err != nil {
 		return nil, err
 	}
-	origin := c.req.Header.Get("Origin")
-	if origin == "" || c.req.Header.Get("Access-Control-Request-Method") != "POST" {
+	origin := c.Header.Get("Origin")
+	if origin == "" || c.Header.Get("Access-Control-Request-Method") != "POST" {
 		return nil, &web.Error{Code: web.MethodNotAllowed, Message: "Use POST.",
 			Allow: []string{"POST", "OPTIONS"}}
 	}
@@ -48,7 +53,7 @@ var errCallbackOrigins = &web.Error{Code: web.Forbidden, Message: "A public key 
 // integration has no callback origins. A request without Origin comes from no page: from an app, for
 // example.
 func (c *call) publicRefusal(i *integration.Integration) error {
-	if c.req.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.req.Header.Get("Origin")) {
+	if c.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.Header.Get("Origin")) {
 		return errOrigin
 	}
 	if !i.AllowsPublicKeys(c.Dev) {
@@ -60,7 +65,7 @@ func (c *call) publicRefusal(i *integration.Integration) error {
 // readable lets a page read an error that came before the page's key was known, and so learn when to try
 // again. As with a preflight, it is for pages of every origin that any integration allows.
 func (c *call) readable(err error) error {
-	origin := c.req.Header.Get("Origin")
+	origin := c.Header.Get("Origin")
 	if origin == "" {
 		return err
 	}
@@ -71,8 +76,8 @@ func (c *call) readable(err error) error {
 }
 
 func (c *call) corsHeaders(origin string) {
-	c.header.set("Access-Control-Allow-Origin", origin)
-	c.header.set("Vary", "Origin")
-	c.header.set("Access-Control-Expose-Headers",
+	c.SetHeader("Access-Control-Allow-Origin", origin)
+	c.SetHeader("Vary", "Origin")
+	c.SetHeader("Access-Control-Expose-Headers",
 		"X-Request-Id, X-Correlation-Id, Retry-After, RateLimit, RateLimit-Policy")
 }

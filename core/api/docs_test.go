@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/core/webhook/snippet"
 )
@@ -52,12 +53,12 @@ func served(t *testing.T, s Shown, path string) string {
 }
 
 // standard is a service for which nothing is set.
-var standard = Shown{Limits: Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
+var standard = Shown{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}
 
 func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 	other := Shown{
-		Limits: Limits{
+		Limits: web.Limits{
 			PublicPerIP: ratelimit.PerMinute(61), PublicPerKey: ratelimit.PerMinute(601),
 			PublicPerNetwork: ratelimit.PerMinute(241), StartsPerPublisher: ratelimit.PerMinute(10_001),
 			SecretPerIP: ratelimit.PerMinute(602), ReconcilePerKey: ratelimit.PerMinute(121),

@@ -24,7 +24,7 @@ const maxIdempotencyKey = 255
 // every value is bad (contract 11). All visitors have that key, so one visitor could get the flow token of
 // another.
 func (c *call) idempotencyKey(f *fields, public bool) string {
-	values := c.req.Header["Idempotency-Key"]
+	values := c.Header["Idempotency-Key"]
 	if len(values) == 0 {
 		return ""
 	}
@@ -62,7 +62,7 @@ type kept struct {
 func (c *call) once(key *integration.Key, idempotency string,
 	begin func(*replay) (*web.Response, error)) (*web.Response, error) {
 	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
-	request := sha256.Sum256(c.req.Body)
+	request := sha256.Sum256(c.Body)
 	r := &replay{call: c, request: request[:], name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:]),
 		partition: session.Partition(binary.BigEndian.Uint16(slot[:]) % c.Partitions)}
 	item, err := c.KV.Get(c.ctx, kv.Key{Partition: r.partition.Name(), Name: r.name})
@@ -101,7 +101,7 @@ func (r *replay) keep(resp *web.Response, refusal *web.Error) ([]kv.Check, []kv.
 	if err != nil {
 		return nil, nil, err
 	}
-	put := kv.Put{Name: r.name, Value: sealed, Expires: r.now.Add(session.Life)}
+	put := kv.Put{Name: r.name, Value: sealed, Expires: r.Now.Add(session.Life)}
 	return []kv.Check{{Name: r.name}}, []kv.Put{put}, nil
 }
 
@@ -117,7 +117,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	var k kept
 	// It was kept at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
-		!host.Dated(r.now.Add(-session.Life), until) {
+		!host.ValidAt(r.Now.Add(-session.Life), until) {
 		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
 	}
 	if !bytes.Equal(k.Request, r.request) {

@@ -58,7 +58,7 @@ func newMetering(t *testing.T) *metering {
 	t.Helper()
 	w := newWorld(t)
 	many := ratelimit.PerMinute(1000)
-	w.Limits = Limits{
+	w.Limits = web.Limits{
 		PublicPerIP:        many,
 		PublicPerNetwork:   many,
 		PublicPerKey:       many,
@@ -77,7 +77,7 @@ func newMetering(t *testing.T) *metering {
 func (w *metering) session(t *testing.T) (path, result string) {
 	t.Helper()
 	id, result := w.completed(t)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	return SessionsPath + text, result
 }
@@ -94,21 +94,11 @@ var (
 	onPage      = []string{"page-ip"}
 )
 
-// get returns the value of a header line, "" if there is none of that name.
-func (l Lines) get(name string) string {
-	for _, line := range l {
-		if line.Name == name {
-			return line.Value
-		}
-	}
-	return ""
-}
-
 // charged is a request, and what it must be charged in one step. On a store that instances share, every step
 // is a round trip.
 type charged struct {
 	name         string
-	handler      Handler
+	handler      endpoint
 	path         string
 	header       web.Header
 	body         string
@@ -129,24 +119,29 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	session, result := w.session(t)
 	asks := web.Header{"Origin": {ownPage}, "Access-Control-Request-Method": {"POST"}}
 	asksElsewhere := web.Header{"Origin": {otherPage}, "Access-Control-Request-Method": {"POST"}}
-	page := Page(func() *web.Response { return &web.Response{Status: 200} })
+	page := func(a *API, ctx context.Context, c *web.Call) (*web.Response, error) {
+		return a.Limits.LimitPages(func(context.Context, *web.Call) (*web.Response, error) {
+			return web.JSON(200, nil), nil
+		})(ctx, c)
+	}
 	for _, x := range []charged{
-		{"a start with a secret key", Start, StartPath, bearer(w.sk), startBody(), "",
+		{"a start with a secret key", (*API).Start, StartPath, bearer(w.sk), startBody(), "",
 			onStart, onStart, onSecret},
-		{"a start with a public key", Start, StartPath, nil, startWith(w.pk), "",
+		{"a start with a public key", (*API).Start, StartPath, nil, startWith(w.pk), "",
 			onPageStart, onPageStart, onBoth},
-		{"a start with a public key from a page", Start, StartPath, web.Header{"Origin": {ownPage}},
+		{"a start with a public key from a page", (*API).Start, StartPath, web.Header{"Origin": {ownPage}},
 			startWith(w.pk), "", onPageStart, onPageStart, onBoth},
-		{"a validation", Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
+		{"a validation", (*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
 			onSecret, onSecret, onSecret},
-		{"a reconciliation", Reconcile, session, bearer(w.sk), "", "", onReconcile, onReconcile, onReconcile},
-		{"a preflight", Preflight, StartPath, asks, "", "",
+		{"a reconciliation", (*API).Reconcile, session, bearer(w.sk), "", "",
+			onReconcile, onReconcile, onReconcile},
+		{"a preflight", (*API).Preflight, StartPath, asks, "", "",
 			onPreflight, onPreflight, onPreflight},
-		{"a preflight from another page", Preflight, StartPath, asksElsewhere, "", web.Forbidden,
+		{"a preflight from another page", (*API).Preflight, StartPath, asksElsewhere, "", web.Forbidden,
 			onPreflight, onPreflight, onPreflight},
-		{"a preflight that is none", Preflight, StartPath, nil, "", web.MethodNotAllowed,
+		{"a preflight that is none", (*API).Preflight, StartPath, nil, "", web.MethodNotAllowed,
 			onPreflight, onPreflight, onPreflight},
-		{"a hosted page", page, HostedPath, nil, "", "", onPage, onPage, onPage},
+		{"a hosted page", page, web.HostedPath, nil, "", "", onPage, onPage, onPage},
 	} {
 		t.Run(x.name, func(t *testing.T) { w.costs(t, x) })
 	}
@@ -160,34 +155,34 @@ func TestARefusedRequestCostsOneStepOfTheLimits(t *testing.T) {
 	coretest.Must(t, err)
 	session, _ := w.session(t)
 	for _, x := range []charged{
-		{"a start with an unknown secret key", Start, StartPath, bearer(unknownSK), startBody(),
+		{"a start with an unknown secret key", (*API).Start, StartPath, bearer(unknownSK), startBody(),
 			web.Unauthorized, onSecret, onSecret, onSecret},
-		{"a validation with an unknown key", Validate, ValidatePath, bearer(unknownSK), "{}",
+		{"a validation with an unknown key", (*API).Validate, ValidatePath, bearer(unknownSK), "{}",
 			web.Unauthorized, onSecret, onSecret, onSecret},
-		{"a validation without a key", Validate, ValidatePath, nil, "{}", web.Unauthorized,
+		{"a validation without a key", (*API).Validate, ValidatePath, nil, "{}", web.Unauthorized,
 			onSecret, onSecret, onSecret},
-		{"a reconciliation with an unknown key", Reconcile, session, bearer(unknownSK), "",
+		{"a reconciliation with an unknown key", (*API).Reconcile, session, bearer(unknownSK), "",
 			web.Unauthorized, onReconcile, onReconcile, onSecret},
-		{"a reconciliation with a mistyped key", Reconcile, session, bearer(w.sk + "x"), "",
+		{"a reconciliation with a mistyped key", (*API).Reconcile, session, bearer(w.sk + "x"), "",
 			web.Unauthorized, onSecret, onSecret, onSecret},
-		{"a reconciliation with a public key", Reconcile, session, bearer(w.pk), "", web.Forbidden,
+		{"a reconciliation with a public key", (*API).Reconcile, session, bearer(w.pk), "", web.Forbidden,
 			onSecret, onSecret, onSecret},
-		{"a reconciliation from a page", Reconcile, session, with(bearer(w.sk), "Origin", ownPage), "",
+		{"a reconciliation from a page", (*API).Reconcile, session, with(bearer(w.sk), "Origin", ownPage), "",
 			web.Forbidden, onSecret, onSecret, onSecret},
-		{"a start without a key", Start, StartPath, nil, startBody(), web.Unauthorized,
+		{"a start without a key", (*API).Start, StartPath, nil, startBody(), web.Unauthorized,
 			onPublic, onPublic, onPublic},
-		{"a start with an unknown public key", Start, StartPath, nil, startWith(unknownPK),
+		{"a start with an unknown public key", (*API).Start, StartPath, nil, startWith(unknownPK),
 			web.Unauthorized, onBoth, onBoth, onPublic},
-		{"a start with a mistyped public key", Start, StartPath, nil, startWith(w.pk + "x"),
+		{"a start with a mistyped public key", (*API).Start, StartPath, nil, startWith(w.pk + "x"),
 			web.Unauthorized, onPublic, onPublic, onPublic},
-		{"a start with a public key that is no text", Start, StartPath, nil, startBody(`"public_key":7`),
+		{"a start with a public key that is no text", (*API).Start, StartPath, nil, startBody(`"public_key":7`),
 			web.InvalidRequest, onPublic, onPublic, onPublic},
-		{"a start whose body is no JSON", Start, StartPath, nil, "{", web.InvalidRequest,
+		{"a start whose body is no JSON", (*API).Start, StartPath, nil, "{", web.InvalidRequest,
 			onPublic, onPublic, onPublic},
-		{"a start with a revoked public key", Start, StartPath, nil, startWith(revoked), web.Unauthorized,
-			onBoth, onPublic, onPublic},
-		{"a start from another page", Start, StartPath, web.Header{"Origin": {otherPage}}, startWith(w.pk),
-			web.Forbidden, onBoth, onPublic, onPublic},
+		{"a start with a revoked public key", (*API).Start, StartPath, nil, startWith(revoked),
+			web.Unauthorized, onBoth, onPublic, onPublic},
+		{"a start from another page", (*API).Start, StartPath, web.Header{"Origin": {otherPage}},
+			startWith(w.pk), web.Forbidden, onBoth, onPublic, onPublic},
 	} {
 		t.Run(x.name, func(t *testing.T) { w.costs(t, x) })
 	}
@@ -202,8 +197,8 @@ func (w *metering) costs(t *testing.T, x charged) {
 		if header == nil {
 			header = web.Header{}
 		}
-		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: x.path, Header: header,
-			Body: []byte(x.body), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, x.handler)
+		_, told, err := w.serve(&web.Request{Method: "POST", Path: x.path, Header: header,
+			Body: []byte(x.body), Client: netip.MustParseAddr("192.0.2.1")}, x.handler)
 		var e *web.Error
 		errors.As(err, &e)
 		if want := x.want; code(e) != want && !(turn == 1 && code(e) == web.AlreadyUsed) {
@@ -218,13 +213,13 @@ func (w *metering) costs(t *testing.T, x charged) {
 			t.Errorf("turn %d: %v is charged, want %v in %d steps", turn+1, w.counted.steps, charged, steps)
 		}
 		var policies []string
-		for _, p := range strings.Split(told.get("Ratelimit-Policy"), ", ") {
+		for _, p := range strings.Split(told.Get("Ratelimit-Policy"), ", ") {
 			name, _, _ := strings.Cut(strings.TrimPrefix(p, `"`), `"`)
 			policies = append(policies, name)
 		}
-		if !slices.Equal(policies, x.told) || strings.Count(told.get("Ratelimit"), ";r=") != len(x.told) {
+		if !slices.Equal(policies, x.told) || strings.Count(told.Get("Ratelimit"), ";r=") != len(x.told) {
 			t.Errorf("contract 30: turn %d: RateLimit-Policy %q, RateLimit %q, want %v",
-				turn+1, told.get("Ratelimit-Policy"), told.get("Ratelimit"), x.told)
+				turn+1, told.Get("Ratelimit-Policy"), told.Get("Ratelimit"), x.told)
 		}
 	}
 }
@@ -234,10 +229,11 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
-	ask := func(key string) (*web.Error, Lines) {
-		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
-			Body: []byte(startBody(`"public_key":"` + key + `"`)), Client: netip.MustParseAddr("192.0.2.1")},
-			web.MaxBody, Start)
+	ask := func(key string) (*web.Error, web.Header) {
+		_, header, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
+			Body: []byte(
+				startBody(`"public_key":"` + key + `"`),
+			), Client: netip.MustParseAddr("192.0.2.1")}, (*API).Start)
 		var e *web.Error
 		errors.As(err, &e)
 		return e, header
@@ -251,9 +247,9 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	for range 3 {
 		e, header := ask(w.pk)
 		if code(e) != web.RateLimited || e.RetryAfter != 30 ||
-			header.get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
+			header.Get("Ratelimit") != `"public-ip";r=2;t=30, "public-key";r=0;t=30` {
 			t.Errorf("want the key refused at its limit and the address not charged: %v, %s",
-				e, header.get("Ratelimit"))
+				e, header.Get("Ratelimit"))
 		}
 	}
 	other := w.key(t, "pub_a", testUUID, nil)
@@ -266,7 +262,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	c.forget(w)
 	c.reads = 0
 	for n := range 20 {
-		unknown, err := integration.GenerateKey(integration.PublicPrefix, w.Random)
+		unknown, err := integration.GenerateKey(integration.PublicPrefix, w.API.Random)
 		coretest.Must(t, err)
 		if e, _ := ask(unknown); code(e) != web.RateLimited {
 			t.Errorf("contract 30: guess %d at an address that is at its limit: %v", n+1, e)
@@ -283,16 +279,21 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	served := 0
-	for name, h := range map[string]Handler{
-		"preflights": Preflight,
-		"pages":      Page(func() *web.Response { served++; return &web.Response{Status: 200} }),
+	for name, h := range map[string]endpoint{
+		"preflights": (*API).Preflight,
+		"pages": func(a *API, ctx context.Context, c *web.Call) (*web.Response, error) {
+			return a.Limits.LimitPages(func(context.Context, *web.Call) (*web.Response, error) {
+				served++
+				return web.JSON(200, nil), nil
+			})(ctx, c)
+		},
 	} {
-		ask := func(from string) (*web.Error, Lines) {
-			_, lines, err := w.Serve(ctx, &web.Request{Method: "OPTIONS", Path: StartPath,
+		ask := func(from string) (*web.Error, web.Header) {
+			_, lines, err := w.serve(&web.Request{Method: "OPTIONS", Path: StartPath,
 				Client: netip.MustParseAddr(from), Header: web.Header{
 					"Origin":                        {"https://www.publisher.example"},
 					"Access-Control-Request-Method": {"POST"},
-				}}, web.MaxBody, h)
+				}}, h)
 			var e *web.Error
 			errors.As(err, &e)
 			return e, lines
@@ -306,7 +307,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		c.reads, served = 0, 0
 		e, lines := ask("192.0.2.1")
 		if code(e) != web.RateLimited || e.RetryAfter < 1 ||
-			!strings.HasSuffix(lines.get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
+			!strings.HasSuffix(lines.Get("Ratelimit-Policy"), `-ip";q=600;w=60`) {
 			t.Errorf("contract 30: %s: number 601: %v %v", name, e, lines)
 		}
 		if c.reads != 0 || served != 0 {
@@ -326,10 +327,10 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
 	const late = "https://late.publisher.example"
-	ask := func() (web.Code, Lines) {
-		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
+	ask := func() (web.Code, web.Header) {
+		_, header, err := w.serve(&web.Request{Method: "POST", Path: StartPath,
 			Header: web.Header{"Origin": {late}}, Client: netip.MustParseAddr("192.0.2.1"),
-			Body: []byte(startBody(`"public_key":"` + w.pk + `"`))}, web.MaxBody, Start)
+			Body: []byte(startBody(`"public_key":"` + w.pk + `"`))}, (*API).Start)
 		var e *web.Error
 		errors.As(err, &e)
 		return code(e), header
@@ -352,7 +353,7 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 		if got != "" || fmt.Sprint(c.steps) != want {
 			t.Errorf("turn %d: %q, charged %v, want %s", turn+1, got, c.steps, want)
 		}
-		if p := header.get("Ratelimit-Policy"); p != `"public-ip";q=60;w=60, "public-key";q=600;w=60` {
+		if p := header.Get("Ratelimit-Policy"); p != `"public-ip";q=60;w=60, "public-key";q=600;w=60` {
 			t.Errorf("turn %d: RateLimit-Policy %s", turn+1, p)
 		}
 	}
@@ -361,11 +362,12 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 // Contract 30: the networks of one IPv6 /48 share a limit, so that no subscriber uses up a key's minute.
 func TestPublicKey_LimitOfNetwork(t *testing.T) {
 	w := newWorld(t)
-	w.Limits = Limits{}.WithDefaults()
+	w.Limits = web.Limits{}.WithDefaults()
 	ask := func(from string) web.Code {
-		_, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
-			Body: []byte(startBody(`"public_key":"` + w.pk + `"`)), Client: netip.MustParseAddr(from)},
-			web.MaxBody, Start)
+		_, _, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
+			Body: []byte(
+				startBody(`"public_key":"` + w.pk + `"`),
+			), Client: netip.MustParseAddr(from)}, (*API).Start)
 		var e *web.Error
 		errors.As(err, &e)
 		return code(e)
@@ -391,7 +393,7 @@ func TestPublicKey_LimitOfNetwork(t *testing.T) {
 // is rejected charges no other limit.
 func TestStart_LimitOfPublisher(t *testing.T) {
 	w := newWorld(t)
-	w.Limits = Limits{StartsPerPublisher: ratelimit.PerMinute(30)}.WithDefaults()
+	w.Limits = web.Limits{StartsPerPublisher: ratelimit.PerMinute(30)}.WithDefaults()
 	another := w.key(t, "pub_a", testUUID, nil)
 	started := 0
 	for n := range 661 {
@@ -402,16 +404,17 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 		case 2:
 			header, body = web.Header{}, startWith(another)
 		}
-		_, told, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: header,
-			Body: []byte(body), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})},
-			web.MaxBody, Start)
+		_, told, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: header,
+			Body: []byte(
+				body,
+			), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})}, (*API).Start)
 		var e *web.Error
 		if errors.As(err, &e); e == nil {
 			started++
 		} else if e.Code != web.RateLimited || e.RetryAfter != 2 {
 			t.Fatalf("contract 30: start %d: %v", n, err)
 		}
-		if policies := told.get("Ratelimit-Policy"); strings.Contains(policies, "starts") {
+		if policies := told.Get("Ratelimit-Policy"); strings.Contains(policies, "starts") {
 			t.Fatalf("contract 30: %s shows how busy the publisher is", policies)
 		}
 	}
@@ -419,8 +422,8 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 		t.Errorf("contract 30: 661 requests start %d sessions, want 30", started)
 	}
 	w.Clock.Advance(2 * time.Second)
-	_, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
-		Body: []byte(startBody()), Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
+	_, _, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
+		Body: []byte(startBody()), Client: netip.MustParseAddr("192.0.2.1")}, (*API).Start)
 	if err != nil {
 		t.Errorf("contract 30: 2 s later: %v", err)
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -47,12 +48,16 @@ func (r reconcileResponse) marshal() []byte {
 var errNoSession = &web.Error{Code: web.NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
-func Reconcile(c *call) (*web.Response, error) {
+func (a *API) Reconcile(ctx context.Context, r *web.Call) (*web.Response, error) {
+	return a.serve(ctx, r, (*call).reconcile)
+}
+
+func (c *call) reconcile() (*web.Response, error) {
 	key, err := c.secretCaller(c.reconcileKey)
 	if err != nil {
 		return nil, err
 	}
-	text := strings.TrimPrefix(c.req.Path, SessionsPath)
+	text := c.Text
 	id, err := session.ParseID(c.Sealer, text)
 	if errors.Is(err, session.ErrMalformed) && !looksLikeID(text) {
 		return nil, &web.Error{Code: web.InvalidRequest,
@@ -70,7 +75,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if i == nil || !c.now.Before(id.Expires().Add(c.Lifecycle.OutcomeLife)) {
+	if i == nil || !c.Now.Before(id.Expires().Add(c.Lifecycle.OutcomeLife)) {
 		return nil, errNoSession
 	}
 	c.about.Session, c.about.Integration = text, i.ID
@@ -78,7 +83,7 @@ func Reconcile(c *call) (*web.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.JSONBytes(200, view(text, id, r.As(c.now, id.Expires())).marshal()), nil
+	return web.JSONBytes(200, view(text, id, r.As(c.Now, id.Expires())).marshal()), nil
 }
 
 // looksLikeID reports whether text has the form that openapi.yaml gives a session id. If it has and was not

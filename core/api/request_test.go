@@ -40,6 +40,8 @@ type world struct {
 	*API
 	*testhost.Host
 
+	Limiter *ratelimit.Limiter
+
 	sk, pk  string // of pub_a, pk of testUUID
 	otherSK string // of pub_b, which has otherUUID
 }
@@ -47,7 +49,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h}
+	w := &world{Host: h, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}}
 	life := &lifecycle.Lifecycle{
 		KV:          h.KV,
 		Sealer:      h.Sealer,
@@ -56,11 +58,11 @@ func newWorld(t testing.TB) *world {
 		Attempts:    3,
 		OutcomeLife: 30 * 24 * time.Hour,
 	}
-	w.API = &API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		BaseURL: "https://verify.verge.example", Partitions: 4, Directory: integration.NewDirectory(h.Host),
+	w.API = &API{Host: h.Host, BaseURL: "https://verify.verge.example", Partitions: 4,
+		Directory: integration.NewDirectory(h.Host),
 		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
 			Lifecycle: life},
-		Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}, Limits: Limits{}.WithDefaults(),
+		Limits:  web.Limits{}.WithDefaults(),
 		Methods: h.Opened(testhost.Catalog(sandbox.Kind))}
 	for n, id := range []string{testUUID, otherUUID} {
 		publisher := []string{"pub_a", "pub_b"}[n]
@@ -96,15 +98,32 @@ func with(h web.Header, name, value string) web.Header {
 	return out
 }
 
+// endpoint is a handler of the API.
+type endpoint func(*API, context.Context, *web.Call) (*web.Response, error)
+
+// serve returns the result of an endpoint, and the header of the response.
+func (w *world) serve(req *web.Request, h endpoint) (resp *web.Response, header web.Header, err error) {
+	handle := func(ctx context.Context, c *web.Call) (*web.Response, error) {
+		resp, err = h(w.API, ctx, c)
+		return resp, err
+	}
+	router := web.Router{Host: w.Host.Host, Limiter: w.Limiter, Routes: web.Table{
+		{Methods: []string{req.Method}, Pattern: SessionsPath + "{...}", Handle: handle},
+		{Methods: []string{req.Method}, Pattern: "{...}", Handle: handle},
+	}}
+	header = router.Serve(ctx, req).Header
+	return resp, header, err
+}
+
 // ask returns the 200's body, or what the caller is told instead.
-func (w *world) ask(h Handler, path string, header web.Header, body string) ([]byte, *web.Error) {
+func (w *world) ask(h endpoint, path string, header web.Header, body string) ([]byte, *web.Error) {
 	if header == nil {
 		header = web.Header{}
 	}
-	resp, _, err := w.Serve(ctx, &web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body),
-		Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, h)
+	resp, _, err := w.serve(&web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body),
+		Client: netip.MustParseAddr("192.0.2.1")}, h)
 	if err != nil {
-		return nil, web.AsError(err, errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown))
+		return nil, web.AsError(err)
 	}
 	return resp.Body, nil
 }
@@ -143,12 +162,12 @@ func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultCla
 // completed makes a completed session and its result token.
 func (w *world) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
+	id, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	w.complete(t, id, text)
-	result, err := token.SealResult(w.Sealer, w.claims(t, id, text))
+	result, err := token.SealResult(w.API.Sealer, w.claims(t, id, text))
 	coretest.Must(t, err)
 	return id, result
 }
@@ -257,7 +276,7 @@ func TestWhatPagesMayCall(t *testing.T) {
 // newKey returns a key that is well formed and that nobody has.
 func (w *world) newKey(t *testing.T, prefix string) string {
 	t.Helper()
-	text, err := integration.GenerateKey(prefix, w.Random)
+	text, err := integration.GenerateKey(prefix, w.API.Random)
 	coretest.Must(t, err)
 	return text
 }
@@ -266,29 +285,29 @@ func (w *world) newKey(t *testing.T, prefix string) string {
 func (w *world) calls(t *testing.T, c caller) {
 	// Contract 30 is not what is asked here.
 	w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}
-	sid, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
+	sid, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
-	sidText, err := sid.Format(w.Sealer)
+	sidText, err := sid.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	var public []string
 	if c.public != "" {
 		public = []string{`"public_key":"` + c.public + `"`}
 	}
-	if _, e := w.ask(Start, StartPath, c.header, startBody(public...)); code(e) != c.start {
+	if _, e := w.ask((*API).Start, StartPath, c.header, startBody(public...)); code(e) != c.start {
 		t.Errorf("start: %v, want %q", e, c.start)
 	}
 	_, result := w.completed(t)
 	body := "{" + strings.Join(append(public, `"result_token":"`+result+`"`), ",") + "}"
-	_, e := w.ask(Validate, ValidatePath, c.header, body)
+	_, e := w.ask((*API).Validate, ValidatePath, c.header, body)
 	if code(e) != c.validate {
 		t.Errorf("validate: %v, want %q", e, c.validate)
 	}
 	if c.validate != ok { // spec, Authentication 6; contract 5: never consumed by the attempt
-		if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); e != nil {
+		if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); e != nil {
 			t.Errorf("the refused attempt has consumed the token: %v", e)
 		}
 	}
-	if _, e := w.ask(Reconcile, SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
+	if _, e := w.ask((*API).Reconcile, SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
 		t.Errorf("reconcile: %v, want %q", e, c.reconcile)
 	}
 }
@@ -300,11 +319,11 @@ func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 			ChallengeAge: 18, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID,
 		"22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != web.Forbidden {
+	if _, e := w.ask((*API).Start, StartPath, nil, body); code(e) != web.Forbidden {
 		t.Errorf("contract 12: %v, want FORBIDDEN", e)
 	}
 	body = strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, otherUUID, 1)
-	if _, e := w.ask(Start, StartPath, nil, body); code(e) != web.NotFound {
+	if _, e := w.ask((*API).Start, StartPath, nil, body); code(e) != web.NotFound {
 		t.Errorf("contract 5, 404: another publisher's: %v", e)
 	}
 }
@@ -344,7 +363,7 @@ func TestBodies(t *testing.T) {
 			if c.contentType != "" {
 				h["Content-Type"] = strings.Split(c.contentType, " and ")
 			}
-			if _, e := w.ask(Start, StartPath, h, c.body); code(e) != c.want {
+			if _, e := w.ask((*API).Start, StartPath, h, c.body); code(e) != c.want {
 				t.Errorf("%v, want %q", e, c.want)
 			}
 		})
@@ -395,7 +414,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 			[]string{"public_key:type"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, e := w.ask(Start, StartPath, bearer(w.sk), c.body)
+			_, e := w.ask((*API).Start, StartPath, bearer(w.sk), c.body)
 			if c.want == nil {
 				if e != nil {
 					t.Errorf("refused: %v %v", e, e.Details)
@@ -424,7 +443,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 // If public_key is no key, the caller stays unknown. The rest of the body is checked anyway.
 func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	w := newWorld(t)
-	_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {""}},
+	_, e := w.ask((*API).Start, StartPath, web.Header{"Idempotency-Key": {""}},
 		`{"public_key":5,"callback_url":"x","state":"\n"}`)
 	if code(e) != web.InvalidRequest {
 		t.Fatalf("%v, want INVALID_REQUEST", e)
@@ -438,7 +457,9 @@ func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":null`)); code(e) != web.Unauthorized {
+	if _, e := w.ask((*API).Start, StartPath, nil, startBody(`"public_key":null`)); code(
+		e,
+	) != web.Unauthorized {
 		t.Errorf("contract 3 and 9: a public_key that is null is no credential; got %v", e)
 	}
 }
@@ -457,7 +478,7 @@ func TestIdempotentStart(t *testing.T) {
 	w := newWorld(t)
 	ask := func(key, idempotency, body string) (string, *web.Error) {
 		t.Helper()
-		b, e := w.ask(Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
+		b, e := w.ask((*API).Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
 		return string(b), e
 	}
 	first, e := ask(w.sk, "key 1", startBody())
@@ -490,7 +511,7 @@ func TestIdempotentStart(t *testing.T) {
 		{"Idempotency-Key": {strings.Repeat("x", 256)}},
 		{"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
-		if _, e := w.ask(Start, StartPath, bad, startBody()); code(e) != web.InvalidRequest {
+		if _, e := w.ask((*API).Start, StartPath, bad, startBody()); code(e) != web.InvalidRequest {
 			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
 		}
 	}
@@ -500,8 +521,8 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	w := newWorld(t)
 	body := startBody(`"external_user_id":"` + sandbox.UserInitError + `"`)
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
-	_, first := w.ask(Start, StartPath, h, body)
-	_, again := w.ask(Start, StartPath, h, body)
+	_, first := w.ask((*API).Start, StartPath, h, body)
+	_, again := w.ask((*API).Start, StartPath, h, body)
 	if code(first) != web.ProviderUnavailable || first.Session == "" ||
 		code(again) != web.ProviderUnavailable || again.Session != first.Session {
 		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
@@ -515,7 +536,7 @@ func TestIdempotentStartInParallel(t *testing.T) {
 	var wait sync.WaitGroup
 	for n := range bodies {
 		wait.Go(func() {
-			b, e := w.ask(Start, StartPath, with(bearer(w.sk), "Idempotency-Key", "k"), startBody())
+			b, e := w.ask((*API).Start, StartPath, with(bearer(w.sk), "Idempotency-Key", "k"), startBody())
 			if e != nil {
 				t.Error(e)
 			}
@@ -539,13 +560,14 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 		if c.Method == "Commit" && !overtaken {
 			overtaken = true
 			var e *web.Error
-			if quicker, e = w.ask(Start, StartPath, h, startBody()); e != nil {
+			if quicker, e = w.ask((*API).Start, StartPath, h, startBody()); e != nil {
 				t.Error(e)
 			}
 		}
 		return kvtest.Pass
 	}
-	if slower, e := w.ask(Start, StartPath, h, startBody()); e != nil || !bytes.Equal(slower, quicker) {
+	if slower, e := w.ask((*API).Start, StartPath, h, startBody()); e != nil ||
+		!bytes.Equal(slower, quicker) {
 		t.Errorf("contract 11: overtaken, it answers %s, %v, want %s", slower, e, quicker)
 	}
 }
@@ -554,7 +576,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 func TestAKeptAnswerShowsNothing(t *testing.T) {
 	w := newWorld(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k1")
-	first, e := w.ask(Start, StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
+	first, e := w.ask((*API).Start, StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
 	if e != nil {
 		t.Fatal(e)
 	}
@@ -574,18 +596,14 @@ func TestAKeptAnswerShowsNothing(t *testing.T) {
 	}
 	flow, err := url.Parse(resp.RedirectURL)
 	coretest.Must(t, err)
-	claims, _, err := token.OpenFlow(w.Sealer, flow.Query().Get("flow"))
+	claims, _, err := token.OpenFlow(w.API.Sealer, flow.Query().Get("flow"))
 	if err != nil || claims.Session != resp.SessionID {
 		t.Fatalf("redirect_url: %+v, %v", claims, err)
 	}
 	// Moved under another key, it does not become that key's answer.
-	c := &call{
-		API: w.API,
-		ctx: ctx,
-		req: &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))},
-		now: w.Clock.Now(),
-	}
-	sum := sha256.Sum256(c.req.Body)
+	req := &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}
+	c := &call{API: w.API, Call: &web.Call{Request: req, Now: w.Clock.Now()}, ctx: ctx}
+	sum := sha256.Sum256(c.Body)
 	r := &replay{call: c, name: "r/another", request: sum[:]}
 	if resp, err := r.repeat(kept); err == nil {
 		t.Errorf("contract 15: a kept answer opens in another place: %s", resp.Body)
@@ -610,9 +628,9 @@ func TestStartUnderLostReplies(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			first, e1 := w.ask(Start, StartPath, h, startBody())
+			first, e1 := w.ask((*API).Start, StartPath, h, startBody())
 			w.Store.Deliver(ctx)
-			again, e2 := w.ask(Start, StartPath, h, startBody())
+			again, e2 := w.ask((*API).Start, StartPath, h, startBody())
 			if e1 != nil || e2 != nil || !bytes.Equal(first, again) {
 				t.Errorf("%v, %v: two sessions of one start", e1, e2)
 			}
@@ -628,7 +646,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 32 {
 		wait.Go(func() {
-			switch _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) {
+			switch _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) {
 			case "":
 				oks.Add(1)
 			case web.AlreadyUsed:
@@ -643,23 +661,23 @@ func TestValidateConsumesOnce(t *testing.T) {
 		t.Errorf("spec, validate: %d of 32 consumed it, %d were told", oks.Load(), used.Load())
 	}
 	// Contract 17: a token of the same session that is sealed again is the same token.
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
-	again, err := token.SealResult(w.Sealer, w.claims(t, id, text))
+	again, err := token.SealResult(w.API.Sealer, w.claims(t, id, text))
 	coretest.Must(t, err)
 	if again == result {
 		t.Fatal("sealed twice to the same text")
 	}
-	_, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
+	_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
 	if code(e) != web.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
+	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
 		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
 	}
 	w.Clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != web.TokenExpired {
+	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != web.TokenExpired {
 		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
 	}
 }
@@ -669,23 +687,23 @@ func TestIdempotentValidate(t *testing.T) {
 	_, result := w.completed(t)
 	body := `{"result_token":"` + result + `"}`
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
-	first, e := w.ask(Validate, ValidatePath, h, body)
+	first, e := w.ask((*API).Validate, ValidatePath, h, body)
 	if e != nil {
 		t.Fatal(e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
-	if again, e := w.ask(Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
+	if again, e := w.ask((*API).Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
-	_, e = w.ask(Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body)
+	_, e = w.ask((*API).Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body)
 	if code(e) != web.AlreadyUsed {
 		t.Errorf("contract 11: another key: %v", e)
 	}
-	if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
+	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
 		t.Errorf("contract 11: no key: %v", e)
 	}
 	w.Clock.Advance(time.Millisecond)
-	if _, e := w.ask(Validate, ValidatePath, h, body); code(e) != web.TokenExpired {
+	if _, e := w.ask((*API).Validate, ValidatePath, h, body); code(e) != web.TokenExpired {
 		t.Errorf("contract 11: longer than the token would have lived: %v", e)
 	}
 }
@@ -718,12 +736,12 @@ func TestValidateUnderLostReplies(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			_, e := w.ask(Validate, ValidatePath, bearer(w.sk), body)
+			_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body)
 			if code(e) != c.first || e != nil && e.RetryAfter < 1 {
 				t.Errorf("first %v, want %q", e, c.first)
 			}
 			w.Store.Deliver(ctx)
-			if _, e := w.ask(Validate, ValidatePath, bearer(w.sk), body); code(e) != c.again {
+			if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != c.again {
 				t.Errorf("again %v, want %q", e, c.again)
 			}
 		})
@@ -741,19 +759,24 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 		}
 		all = append(all, e)
 	}
-	ask := func(h Handler, path string, header web.Header, body string) {
+	ask := func(h endpoint, path string, header web.Header, body string) {
 		_, e := w.ask(h, path, header, body)
 		add(e)
 	}
-	ask(Start, StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`,
+	ask((*API).Start, StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`,
 		`"external_user_id":"`+strings.Repeat(mark, 99)+`"`, `"public_key":"`+mark+`"`))
-	ask(Start, StartPath, bearer(w.sk), `{"integration_id":"`+mark+`","callback_url":"`+mark+`://u:`+mark+`@x"}`)
-	ask(Start, StartPath, bearer(w.sk), `{"`+mark+`":`+mark+`}`)
-	ask(Start, StartPath, with(bearer(w.sk), "Idempotency-Key", mark+"\n"), startBody())
-	ask(Start, StartPath, bearer("svc_sk_"+mark), startBody())
-	ask(Start, StartPath, with(bearer(w.sk), "Content-Type", mark), startBody())
-	ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
-	ask(Reconcile, SessionsPath+mark, bearer(w.sk), "")
+	ask(
+		(*API).Start,
+		StartPath,
+		bearer(w.sk),
+		`{"integration_id":"`+mark+`","callback_url":"`+mark+`://u:`+mark+`@x"}`,
+	)
+	ask((*API).Start, StartPath, bearer(w.sk), `{"`+mark+`":`+mark+`}`)
+	ask((*API).Start, StartPath, with(bearer(w.sk), "Idempotency-Key", mark+"\n"), startBody())
+	ask((*API).Start, StartPath, bearer("svc_sk_"+mark), startBody())
+	ask((*API).Start, StartPath, with(bearer(w.sk), "Content-Type", mark), startBody())
+	ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
+	ask((*API).Reconcile, SessionsPath+mark, bearer(w.sk), "")
 	for _, e := range all {
 		if b := e.Response("req_x", "").Body; bytes.Contains(b, []byte(mark)) {
 			t.Errorf("contract 5: %s", b)
@@ -767,10 +790,10 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 // The address is limited and the body read before any key is known.
 func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
-	ask := func(origin, body string) (web.Code, Lines) {
-		_, header, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
+	ask := func(origin, body string) (web.Code, web.Header) {
+		_, header, err := w.serve(&web.Request{Method: "POST", Path: StartPath,
 			Header: web.Header{"Origin": {origin}}, Body: []byte(body),
-			Client: netip.MustParseAddr("192.0.2.1")}, web.MaxBody, Start)
+			Client: netip.MustParseAddr("192.0.2.1")}, (*API).Start)
 		var e *web.Error
 		errors.As(err, &e)
 		return code(e), header
@@ -780,8 +803,8 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 		t.Helper()
 		for _, origin := range []string{own, other} {
 			got, header := ask(origin, body)
-			if got != want || (header.get("Access-Control-Allow-Origin") != "") != (origin == own) ||
-				(header.get("Vary") != "") != (origin == own) {
+			if got != want || (header.Get("Access-Control-Allow-Origin") != "") != (origin == own) ||
+				(header.Get("Vary") != "") != (origin == own) {
 				t.Errorf("contract 7: %s, from %s: %s %v", rule, origin, got, header)
 			}
 		}
@@ -795,7 +818,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	}
 	check("too many", web.RateLimited, startBody(`"public_key":"`+w.pk+`"`))
 	_, header := ask(own, "{")
-	if !strings.Contains(header.get("Access-Control-Expose-Headers"), "Retry-After") {
+	if !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("contract 7: the page cannot read Retry-After: %v", header)
 	}
 }
@@ -817,11 +840,11 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 				Method: sandbox.Name, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
 				CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
 		body := startBody(`"public_key":"` + w.pk + `"`)
-		_, e := w.ask(Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body)
+		_, e := w.ask((*API).Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body)
 		if code(e) != c.want {
 			t.Errorf("%s: %v, want %q", c.rule, e, c.want)
 		}
-		if _, e := w.ask(Start, StartPath, nil, body); code(e) != "" {
+		if _, e := w.ask((*API).Start, StartPath, nil, body); code(e) != "" {
 			t.Errorf("%s: from no page at all: %v", c.rule, e)
 		}
 	}
@@ -855,8 +878,8 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
-			_, lines, err := w.Serve(ctx, &web.Request{Method: "POST", Path: StartPath,
-				Header: with(header, "X", "x"), Body: []byte(public)}, web.MaxBody, Start)
+			_, lines, err := w.serve(&web.Request{Method: "POST", Path: StartPath,
+				Header: with(header, "X", "x"), Body: []byte(public)}, (*API).Start)
 			var e *web.Error
 			if errors.As(err, &e); code(e) != c.public {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
@@ -864,11 +887,11 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 			if code(e) == web.Forbidden && !strings.Contains(e.Message, "callback_origins") {
 				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
 			}
-			if got := lines.get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
+			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
 				t.Errorf("contract 7: %s: the page that may use the key cannot read why not: %q", c.rule, got)
 			}
 		}
-		if _, e := w.ask(Start, StartPath, bearer(w.sk), body); code(e) != c.private {
+		if _, e := w.ask((*API).Start, StartPath, bearer(w.sk), body); code(e) != c.private {
 			t.Errorf("%s: with the secret key: %v, want %q", c.rule, e, c.private)
 		}
 	}
@@ -879,7 +902,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	w := newWorld(t)
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
-		_, e := w.ask(Start, StartPath, web.Header{"Idempotency-Key": {value}},
+		_, e := w.ask((*API).Start, StartPath, web.Header{"Idempotency-Key": {value}},
 			startBody(`"public_key":"`+w.pk+`"`))
 		if code(e) != web.InvalidRequest || len(e.Details) != 1 ||
 			e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
@@ -890,25 +913,29 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 
 func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	w := newWorld(t)
-	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.Random)
+	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.API.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
-		if _, e := w.ask(Validate, ValidatePath, bearer(unknown), "{}"); code(e) != web.Unauthorized {
+		if _, e := w.ask((*API).Validate, ValidatePath, bearer(unknown), "{}"); code(e) != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %v", n+1, e)
 		}
 	}
 	for _, key := range []string{unknown, w.sk} {
-		_, e := w.ask(Validate, ValidatePath, bearer(key), "{}")
+		_, e := w.ask((*API).Validate, ValidatePath, bearer(key), "{}")
 		if code(e) != web.RateLimited || e.RetryAfter < 1 {
 			t.Errorf("contract 30: guess 601: %v", e)
 		}
 	}
 	for n := range 60 {
-		if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"x"`)); code(e) != web.Unauthorized {
+		if _, e := w.ask((*API).Start, StartPath, nil, startBody(`"public_key":"x"`)); code(
+			e,
+		) != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d of a public key: %v", n+1, e)
 		}
 	}
-	if _, e := w.ask(Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(e) != web.RateLimited {
+	if _, e := w.ask((*API).Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(
+		e,
+	) != web.RateLimited {
 		t.Errorf("contract 30: guess 61 of a public key: %v", e)
 	}
 }
@@ -956,13 +983,13 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
+			id, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 			coretest.Must(t, err)
-			text, err := id.Format(w.Sealer)
+			text, err := id.Format(w.API.Sealer)
 			coretest.Must(t, err)
-			result, err := token.SealResult(w.Sealer, c.claims(t, w, id, text))
+			result, err := token.SealResult(w.API.Sealer, c.claims(t, w, id, text))
 			coretest.Must(t, err)
-			_, e := w.ask(Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
+			_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
 			if code(e) != c.want {
 				t.Errorf("%v, want %q", e, c.want)
 			}

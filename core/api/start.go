@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -47,7 +48,11 @@ type startRequest struct {
 }
 
 // Start is POST /api/v1/verify/start.
-func Start(c *call) (*web.Response, error) {
+func (a *API) Start(ctx context.Context, r *web.Call) (*web.Response, error) {
+	return a.serve(ctx, r, (*call).start)
+}
+
+func (c *call) start() (*web.Response, error) {
 	key, f, err := c.startCaller()
 	if err != nil {
 		return nil, err
@@ -149,7 +154,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	if err != nil {
 		return nil, err
 	}
-	id, err := session.NewID(c.Random, i.ID, level, i.ChallengeAge, c.now, partition)
+	id, err := session.NewID(c.Random, i.ID, level, i.ChallengeAge, c.Now, partition)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +204,7 @@ func (c *call) initiate(s lifecycle.Session, language string) error {
 		return &method.Refusal{Reason: "not_configured"}
 	case 1:
 		name := known[0]
-		return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+ReturnPath+name))
+		return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+web.ReturnPath+name))
 	}
 	return nil
 }
@@ -220,7 +225,7 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 	}
 	return web.JSONBytes(200, startResponse{
 		SessionID:   text,
-		RedirectURL: c.BaseURL + HostedPath + "?flow=" + flow, // base64url needs no escape
+		RedirectURL: c.BaseURL + web.HostedPath + "?flow=" + flow, // base64url needs no escape
 		ExpiresAt:   timestamp.Text(id.Expires()),
 	}.marshal()), nil, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -23,12 +24,16 @@ type testEventsResponse struct {
 
 // TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does. A host may hold a
 // request whose answer is 304.
-func TestEvents(c *call) (*web.Response, error) {
+func (a *API) TestEvents(ctx context.Context, r *web.Call) (*web.Response, error) {
+	return a.serve(ctx, r, (*call).testEvents)
+}
+
+func (c *call) testEvents() (*web.Response, error) {
 	key, err := c.secretCaller(c.reconcileKey)
 	if err != nil {
 		return nil, err
 	}
-	id, since, err := testQuery(c.req.Query)
+	id, since, err := testQuery(c.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +50,10 @@ func TestEvents(c *call) (*web.Response, error) {
 		return nil, err
 	}
 	tag := testsTag(found, more)
-	if c.req.Header.Matches(tag) {
+	if c.Header.Matches(tag) {
 		return web.NotModified(tag), nil
 	}
-	answer := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.now), More: more}
+	answer := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.Now), More: more}
 	for _, d := range found {
 		answer.Events = append(answer.Events, d.Body)
 	}

@@ -21,7 +21,7 @@ type TestSession struct {
 // a start with a secret key otherwise.
 func (a *API) StartTestSession(ctx context.Context, i *integration.Integration, callback string) (
 	TestSession, error) {
-	c := &call{API: a, ctx: ctx, now: a.Now()}
+	c := &call{API: a, Call: &web.Call{Now: a.Now()}, ctx: ctx}
 	resp, err := c.begin(startRequest{integrationID: i.ID, callback: callback}, i, nil)
 	if err != nil {
 		return TestSession{}, err

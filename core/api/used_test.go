@@ -16,23 +16,23 @@ func TestWhoHasUsedAKey(t *testing.T) {
 	secret, public := id(integration.SecretPrefix, w.sk), id(integration.PublicPrefix, w.pk)
 	for _, c := range []struct {
 		name   string
-		h      Handler
+		h      endpoint
 		header web.Header
 		body   string
 		want   string
 	}{
-		{"start with a secret key", Start, bearer(w.sk), startBody(), secret},
-		{"start with a public key", Start, nil, startBody(`"public_key":"` + w.pk + `"`), public},
-		{"validate", Validate, bearer(w.sk), `{"result_token":"x"}`, secret},
-		{"a body that is wrong", Start, bearer(w.sk), `{}`, secret},
-		{"a public key that may not go there", Start, bearer(w.pk), startBody(), ""},
-		{"a secret key from a page", Start, with(bearer(w.sk), "Origin", "https://www.publisher.example"),
-			startBody(), ""},
-		{"an unknown key", Start, bearer(w.newKey(t, integration.SecretPrefix)), startBody(), ""},
-		{"no key", Start, nil, startBody(), ""},
+		{"start with a secret key", (*API).Start, bearer(w.sk), startBody(), secret},
+		{"start with a public key", (*API).Start, nil, startBody(`"public_key":"` + w.pk + `"`), public},
+		{"validate", (*API).Validate, bearer(w.sk), `{"result_token":"x"}`, secret},
+		{"a body that is wrong", (*API).Start, bearer(w.sk), `{}`, secret},
+		{"a public key that may not go there", (*API).Start, bearer(w.pk), startBody(), ""},
+		{"a secret key from a page", (*API).Start,
+			with(bearer(w.sk), "Origin", "https://www.publisher.example"), startBody(), ""},
+		{"an unknown key", (*API).Start, bearer(w.newKey(t, integration.SecretPrefix)), startBody(), ""},
+		{"no key", (*API).Start, nil, startBody(), ""},
 	} {
 		var noted []host.Tally
-		w.API.Tally = func(t host.Tally) { noted = append(noted, t) }
+		w.API.Host.Tally = func(t host.Tally) { noted = append(noted, t) }
 		w.ask(c.h, "/", c.header, c.body)
 		if c.want == "" && len(noted) == 0 {
 			continue

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 
 	"github.com/verge-id/verge/core/integration"
@@ -33,7 +34,11 @@ func (r validateResponse) marshal() []byte {
 }
 
 // Validate is POST /api/v1/verify/validate. It redeems a result token.
-func Validate(c *call) (*web.Response, error) {
+func (a *API) Validate(ctx context.Context, r *web.Call) (*web.Response, error) {
+	return a.serve(ctx, r, (*call).validate)
+}
+
+func (c *call) validate() (*web.Response, error) {
 	key, err := c.secretCaller(nil)
 	if err != nil {
 		return nil, c.publicInBody(err)
@@ -55,7 +60,7 @@ func Validate(c *call) (*web.Response, error) {
 	if idempotency != "" {
 		by = key.PublisherID + "\x00" + idempotency
 	}
-	at, err := c.Results.Redeem(c.ctx, t, by, c.now)
+	at, err := c.Results.Redeem(c.ctx, t, by, c.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -221,7 +221,7 @@ func List(ctx context.Context, store kv.KV, sealer host.Sealer, publisher, after
 // read returns the entry that an item holds. The error is token.ErrRecord if no instance of this service
 // wrote it, and also if a key that was replaced signed it at a date when that key did not sign any more.
 func read(sealer host.Sealer, it kv.Item) (Entry, error) {
-	until, err := token.CheckLasting(sealer, it.Key.String(), it.Value)
+	until, err := token.CheckLongLived(sealer, it.Key.String(), it.Value)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -229,7 +229,7 @@ func read(sealer host.Sealer, it kv.Item) (Entry, error) {
 	if err := json.Unmarshal(it.Value, &e); err != nil {
 		return Entry{}, fmt.Errorf("%w: %s: %w", token.ErrRecord, it.Key, err)
 	}
-	if token.RecordedWith(it.Value) == "" || !host.Dated(e.At, until) {
+	if token.RecordedWith(it.Value) == "" || !host.ValidAt(e.At, until) {
 		return Entry{}, fmt.Errorf("%w: %s", token.ErrRecord, it.Key)
 	}
 	return e, nil

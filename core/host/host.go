@@ -12,7 +12,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host is given to the core once. Fields that are marked optional may be zero.
+// Host is what an engine gives to the core. Sign, Log, About, Count, Measure, Tally and Wake are optional:
+// core.New completes a Host once, by WithDefaults, and packages of the core get it so.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -36,7 +37,7 @@ type Host struct {
 
 	// About gets what the request of ctx is about, as far as the core has found out. It may be called several
 	// times for one request; what is said later adds to what was said before. Nil discards it.
-	About func(ctx context.Context, a About)
+	About func(ctx context.Context, a RequestInfo)
 
 	// Count gets events that are worth a metric: one of the Count constants. Nil discards them.
 	Count func(event string)
@@ -50,6 +51,30 @@ type Host struct {
 	// Wake hints that a task of p falls due at due, so that a sleeping runner can look again. If a hint
 	// is lost, the task only runs later. Nil: the runner polls.
 	Wake func(p kv.Partition, due time.Time)
+}
+
+// WithDefaults returns h with a function or logger that does nothing for each of Log, About, Count, Measure,
+// Tally and Wake that is nil.
+func (h Host) WithDefaults() Host {
+	if h.Log == nil {
+		h.Log = slog.New(slog.DiscardHandler)
+	}
+	if h.About == nil {
+		h.About = func(context.Context, RequestInfo) {}
+	}
+	if h.Count == nil {
+		h.Count = func(string) {}
+	}
+	if h.Measure == nil {
+		h.Measure = func(Measurement) {}
+	}
+	if h.Tally == nil {
+		h.Tally = func(Tally) {}
+	}
+	if h.Wake == nil {
+		h.Wake = func(kv.Partition, time.Time) {}
+	}
+	return h
 }
 
 // ErrNotAuthentic is the only answer to a token that was not sealed with this key ring, for this
@@ -70,11 +95,11 @@ const MethodSecret = "method-secret"
 // ClockMargin is the largest difference that the clocks of instances may have.
 const ClockMargin = 5 * time.Minute
 
-// Dated reports whether something that is dated at can come from a key that sealed until the given
+// ValidAt reports whether something that is dated at can come from a key that sealed until the given
 // time. A zero until means that the key still seals. A replaced key opens what is older than its
 // successor and nothing newer. So an attacker with a ring that leaked and was rotated cannot forge
 // anything new (contract 16).
-func Dated(at, until time.Time) bool {
+func ValidAt(at, until time.Time) bool {
 	return until.IsZero() || !at.After(until.Add(ClockMargin))
 }
 
@@ -91,7 +116,7 @@ type Sealer interface {
 
 	// Open returns the claims of a token that Seal made for this purpose. until is when the successor
 	// of its key began to seal, or zero if there is none. The caller compares that with the token's own
-	// date (Dated). The error is ErrNotAuthentic or ErrKeyAwaited.
+	// date (ValidAt). The error is ErrNotAuthentic or ErrKeyAwaited.
 	Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error)
 
 	// MAC authenticates a message in MACSize bytes, with the key that seals. The result names the key.

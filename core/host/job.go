@@ -17,10 +17,10 @@ type Job struct {
 	// last longer.
 	Until time.Time
 
-	// Lane names the destination where the job spends its time. If the destination hangs or fails, all
-	// jobs of its lane do, so a runner limits how many jobs of one lane run at once. The name is opaque
-	// and the same in all claims and instances. No log may contain it, because a destination's URL can
-	// hold a secret. "" means no destination (an expiry timer): such a job waits only for the store and
-	// is never held back.
-	Lane string
+	// Destination names the server for which the job waits. If that server hangs or fails, all jobs of the
+	// destination do, so a runner limits how many of them run at the same time. The name is opaque and the
+	// same in all claims and instances. No log may contain it, because a destination's URL can hold a
+	// secret. "" means no destination (an expiry timer): such a job waits only for the store and is never
+	// postponed.
+	Destination string
 }

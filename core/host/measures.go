@@ -100,11 +100,11 @@ var methodReasons = []string{
 	"hpke_not_opened",
 }
 
-// Told returns the measurement of an event that a core has told. An event or a reason that is not in the
-// lists becomes "other": a module may be newer than its host, and a hostile one says anything. The events of
-// fetches become "other" too, since a core does not measure them. The name of the method is not checked,
-// because only the metrics know which methods are configured.
-func Told(method, event, reason string) Measurement {
+// NewMeasurement returns the measurement of an event that a core reports. An event or a reason outside the
+// lists becomes "other": a module may be newer than its host, or hostile. The events of fetches become
+// "other" too, since a core does not measure them. The name of the method is not checked, because only the
+// metrics have the list of configured methods.
+func NewMeasurement(method, event, reason string) Measurement {
 	return Measurement{Method: method, Event: among(methodEvents, event), Reason: reasonOf(reason)}
 }
 

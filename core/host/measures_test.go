@@ -61,7 +61,7 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 		if got := c.give.Listed(); got != c.want {
 			t.Errorf("%s: listed as %+v, want %+v", c.name, got, c.want)
 		}
-		if got := Told(c.give.Method, c.give.Event, c.give.Reason); got != c.told {
+		if got := NewMeasurement(c.give.Method, c.give.Event, c.give.Reason); got != c.told {
 			t.Errorf("%s: told as %+v, want %+v", c.name, got, c.told)
 		}
 	}

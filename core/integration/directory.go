@@ -108,10 +108,11 @@ func read[T any](ctx context.Context, d *Directory, name string) (*T, string, er
 
 // decode checks an item's MAC and reads it.
 func decode[T any](d *Directory, item kv.Item) (*T, error) {
-	until, err := token.CheckLasting(d.sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLongLived(d.sealer, item.Key.String(), item.Value)
 	// An item without a MAC is from an earlier release. Reseal has signed all of them by the time when
 	// the first key seals that accepts nothing without a MAC.
-	if err == nil && token.RecordedWith(item.Value) == "" && !host.Dated(d.now().Add(-unsignedLife), until) {
+	if err == nil && token.RecordedWith(item.Value) == "" &&
+		!host.ValidAt(d.now().Add(-unsignedLife), until) {
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	if errors.Is(err, token.ErrRecord) {

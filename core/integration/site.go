@@ -15,40 +15,40 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Site is the publishers and integrations that an operator's configuration
-// names. Its JSON has the names that the configuration file has.
+// Site is the publishers and integrations of an operator's configuration. Its JSON has the names that the
+// configuration file has.
 type Site struct {
 	Publishers   []SitePublisher   `json:"publishers"`
 	Integrations []SiteIntegration `json:"integrations"`
 }
 
-// SitePublisher is a publisher as a configuration has it.
+// SitePublisher is a publisher of a configuration.
 type SitePublisher struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Archived bool   `json:"archived,omitempty"` // its name then does not matter
+	ID       string `json:"id" toml:"id"`
+	Name     string `json:"name" toml:"name"`
+	Archived bool   `json:"archived,omitempty" toml:"archived"` // its name then does not matter
 }
 
-// SiteIntegration is an integration as a configuration has it.
+// SiteIntegration is an integration of a configuration. The file names the place of Secret instead.
 type SiteIntegration struct {
-	ID              string   `json:"id"`
-	Publisher       string   `json:"publisher"`
-	Name            string   `json:"name"`
-	Level           string   `json:"level"`
-	ChallengeAge    int      `json:"challenge_age"`
-	Method          string   `json:"method"`
-	Methods         []string `json:"methods,omitempty"` // in place of Method
-	CallbackOrigins []string `json:"callback_origins"`
-	BrowserOrigins  []string `json:"browser_origins"`
-	WebhookURL      string   `json:"webhook_url"`
-	WebhookOff      bool     `json:"webhook_off"`
-	Secret          string   `json:"secret"`             // of the webhook, as it is
-	Archived        bool     `json:"archived,omitempty"` // its other settings then do not matter
+	ID              string   `json:"id" toml:"id"`
+	Publisher       string   `json:"publisher" toml:"publisher"`
+	Name            string   `json:"name" toml:"name"`
+	Level           string   `json:"level" toml:"level"`
+	ChallengeAge    int      `json:"challenge_age" toml:"challenge_age"`
+	Method          string   `json:"method" toml:"method"`
+	Methods         []string `json:"methods,omitempty" toml:"methods"` // instead of Method
+	CallbackOrigins []string `json:"callback_origins" toml:"callback_origins"`
+	BrowserOrigins  []string `json:"browser_origins" toml:"browser_origins"`
+	WebhookURL      string   `json:"webhook_url" toml:"webhook_url"`
+	WebhookOff      bool     `json:"webhook_off" toml:"webhook_off"`
+	Secret          string   `json:"secret" toml:"-"`                    // of the webhook
+	Archived        bool     `json:"archived,omitempty" toml:"archived"` // its other settings then do not matter
 
-	MinimumAge     int                        `json:"minimum_age,omitempty"`
-	Attempts       int                        `json:"attempts,omitempty"`
-	Passkeys       string                     `json:"passkeys,omitempty"`
-	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty"`
+	MinimumAge     int                        `json:"minimum_age,omitempty" toml:"minimum_age"`
+	Attempts       int                        `json:"attempts,omitempty" toml:"attempts"`
+	Passkeys       string                     `json:"passkeys,omitempty" toml:"passkeys"`
+	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty" toml:"-"`
 }
 
 // Validate reports everything that is wrong with s, one problem a line.

@@ -2,7 +2,7 @@
 // 16). The store holds the set of keys in use: their ids, fingerprints and times. The keys themselves
 // authenticate the set.
 //
-// Call New with the ring's file and the store, Tend every few seconds, and Use when the file has
+// Call New with the ring's file and the store, Refresh every few seconds, and Use when the file has
 // changed. Ring is the host.Sealer of this instance, and its KV is the store that this instance uses.
 //
 // # Promised
@@ -13,11 +13,11 @@
 //     tries again later, and the file is read at once.
 //   - If an instance's ring lacks a key that the fleet seals with, or shares no key with the fleet, the
 //     instance changes nothing in the store: its KV refuses every write.
-//   - A replaced key opens only what is older than its successor (host.Dated). The set's times decide
+//   - A replaced key opens only what is older than its successor (host.ValidAt). The set's times decide
 //     that, not those of a file, which may have come late.
 //   - Webhook secrets are sealed again with a new key once that key seals, and what is kept for long is
 //     signed again with it. After a second time, when every instance seals with it, the key stands alone:
-//     no older key authenticates what is kept for long (token.CheckLasting). A replaced ring that leaked is
+//     no older key authenticates what is kept for long (token.CheckLongLived). A replaced ring that leaked is
 //     then of no use for that.
 //   - A set counts only if every key in it that is not retired has made a MAC of it. So a replaced key makes
 //     no set. An instance that has seen the set brings back what is missing in it later. An instance that

@@ -21,7 +21,7 @@ import (
 
 var ctx = context.Background()
 
-const poll = 3 * time.Second // the interval at which the edge calls Tend
+const poll = 3 * time.Second // the interval at which the edge calls Refresh
 
 // fleet is a store and the instances that share it.
 type fleet struct {
@@ -63,7 +63,7 @@ func (f *fleet) instance(file token.Keyring, skew time.Duration) *instance {
 	i.Ring, err = New(Config{Host: host.Host{KV: f.store, Now: now, Random: f.random}, Name: "verge.example",
 		Keyring: file, Awaited: func() { i.awaited++ }})
 	coretest.Must(f.t, err)
-	coretest.Must(f.t, i.Tend(ctx))
+	coretest.Must(f.t, i.Refresh(ctx))
 	return i
 }
 
@@ -143,7 +143,7 @@ func TestARotationFailsNoRequest(t *testing.T) {
 						coretest.Must(t, i.Use(after))
 					}
 					if (at/time.Second)%3 == time.Duration(n) { // each instance looks in a second of its own
-						coretest.Must(t, i.Tend(ctx))
+						coretest.Must(t, i.Refresh(ctx))
 					}
 				}
 				for n, i := range all {
@@ -186,8 +186,8 @@ func TestAnInstanceThatComesTooLate(t *testing.T) {
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 20*time.Second))
 	coretest.Must(t, first.Use(after))
 	for range 15 {
-		coretest.Must(t, first.Tend(ctx))
-		coretest.Must(t, late.Tend(ctx))
+		coretest.Must(t, first.Refresh(ctx))
+		coretest.Must(t, late.Refresh(ctx))
 		f.clock.Advance(poll)
 	}
 	sealed := first.seal()
@@ -240,7 +240,7 @@ func TestWhatWasSeenLongAgoRefusesNoToken(t *testing.T) {
 	after := token.Keyring{Keys: slices.Clone(before.Keys)}
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 0))
 	coretest.Must(t, first.Use(after))
-	coretest.Must(t, first.Tend(ctx))
+	coretest.Must(t, first.Refresh(ctx))
 	f.clock.Advance(Settle)
 	sealed := first.seal()
 	if got := token.SealedWith(sealed); got != after.Keys[0].ID {
@@ -284,7 +284,7 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 			before := f.everything()
 			s := f.instance(c.make(f, ours), 0)
 			for range 5 {
-				coretest.Must(t, s.Tend(ctx))
+				coretest.Must(t, s.Refresh(ctx))
 				if err := s.Ready(); !errors.Is(err, ErrUnfit) ||
 					!strings.Contains(err.Error(), "another fleet's") {
 					t.Errorf("I13: ready says %v, want whose ring it is", err)
@@ -339,7 +339,7 @@ func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
 				Partition: key.Partition,
 				Puts:      []kv.Put{{Name: key.Name, Value: []byte(altered)}},
 			}))
-			coretest.Must(t, i.Tend(ctx))
+			coretest.Must(t, i.Refresh(ctx))
 			if err := i.Ready(); err == nil {
 				t.Error("contract 16: the altered set was accepted")
 			}
@@ -374,8 +374,8 @@ func TestRetiring(t *testing.T) {
 	coretest.Must(t, without.Retire(ring.Keys[1].ID, f.clock.Now(), time.Hour, true))
 	coretest.Must(t, a.Use(without))
 	for range 4 {
-		coretest.Must(t, a.Tend(ctx))
-		coretest.Must(t, b.Tend(ctx)) // its file still has the key
+		coretest.Must(t, a.Refresh(ctx))
+		coretest.Must(t, b.Refresh(ctx)) // its file still has the key
 		f.clock.Advance(poll)
 	}
 	for n, i := range []*instance{a, b} {
@@ -412,13 +412,13 @@ func TestSecretsAreSealedAgainOnlyWithAKeyThatSeals(t *testing.T) {
 	coretest.Must(t, a.Use(after))
 	coretest.Must(t, b.Use(after))
 	for at := time.Duration(0); at < 90*time.Second; at += poll {
-		coretest.Must(t, a.Tend(ctx))
+		coretest.Must(t, a.Refresh(ctx))
 		want := a.SealingKey()
 		if got := sealedWith(); got != want {
 			t.Fatalf("contract 16: at %s the secret is sealed with %s, and %s seals", at, got, want)
 		}
 		f.clock.Advance(poll)
-		coretest.Must(t, b.Tend(ctx))
+		coretest.Must(t, b.Refresh(ctx))
 	}
 	if got := sealedWith(); got != after.Keys[0].ID {
 		t.Errorf("contract 16: after the rotation the secret is sealed with %s, want %s", got,
@@ -446,14 +446,14 @@ func TestAReplacedKeyEndsWhenItsSuccessorBegins(t *testing.T) {
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 0))
 	f.clock.Advance(20 * time.Minute) // the file comes late
 	coretest.Must(t, i.Use(after))
-	coretest.Must(t, i.Tend(ctx))
+	coretest.Must(t, i.Refresh(ctx))
 	begins := f.clock.Now().Add(Settle)
 	f.clock.Advance(time.Minute)
 	_, until, err := i.Open(token.Flow, sealed)
 	if err != nil || !until.Equal(begins) {
 		t.Errorf("the replaced key ends %s, %v; its successor began to seal at %s", until, err, begins)
 	}
-	if !host.Dated(begins, until) || host.Dated(until.Add(host.ClockMargin+time.Millisecond), until) {
+	if !host.ValidAt(begins, until) || host.ValidAt(until.Add(host.ClockMargin+time.Millisecond), until) {
 		t.Error("contract 16: want that to open what is dated before the replacement, " +
 			"and nothing dated after it and the margin")
 	}

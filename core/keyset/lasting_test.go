@@ -58,7 +58,7 @@ func (w *theft) tend(d time.Duration) {
 	w.t.Helper()
 	for range d / poll {
 		w.clock.Advance(poll)
-		coretest.Must(w.t, w.running.Tend(ctx))
+		coretest.Must(w.t, w.running.Refresh(ctx))
 	}
 }
 
@@ -108,7 +108,7 @@ func (w *theft) fresh() *instance {
 	w.t.Helper()
 	i := w.instance(w.file, 0)
 	w.clock.Advance(poll)
-	coretest.Must(w.t, i.Tend(ctx))
+	coretest.Must(w.t, i.Refresh(ctx))
 	return i
 }
 
@@ -136,8 +136,8 @@ func (w *theft) gainsNothing() {
 	w.finds(w.running, "theirs", false)
 	w.finds(w.running, "ours", true)
 	if _, until, err := w.running.Open(token.Flow, w.sealed()); err != nil || until.IsZero() ||
-		!host.Dated(w.file.Keys[0].SealsFrom, until) ||
-		host.Dated(w.file.Keys[0].SealsFrom.Add(host.ClockMargin+time.Minute), until) {
+		!host.ValidAt(w.file.Keys[0].SealsFrom, until) ||
+		host.ValidAt(w.file.Keys[0].SealsFrom.Add(host.ClockMargin+time.Minute), until) {
 		w.t.Errorf("contract 16: the replaced key opens what is dated until %s, %v", until, err)
 	}
 }
@@ -209,13 +209,13 @@ var thefts = []struct {
 		w.tend(signed)
 		w.plant(w.old, "theirs")
 		w.finds(other, "theirs", true)
-		coretest.Must(t, other.Tend(ctx))
+		coretest.Must(t, other.Refresh(ctx))
 		w.finds(other, "theirs", false)
 	}},
 	{"an instance whose clock is late writes with the old key", func(t *testing.T, w *theft) {
 		late := w.instance(w.file, -4*time.Minute)
 		w.tend(3 * time.Minute)
-		coretest.Must(t, late.Tend(ctx))
+		coretest.Must(t, late.Refresh(ctx))
 		w.store(late, "late")
 		if by := token.RecordedWith(w.read(kv.Key{Partition: "c",
 			Name: "c/pub/late"})); by != w.leaked.Keys[0].ID {
@@ -228,7 +228,7 @@ var thefts = []struct {
 	{"an instance whose clock is wrong by more", func(t *testing.T, w *theft) {
 		late := w.instance(w.file, -time.Hour)
 		w.tend(signed)
-		coretest.Must(t, late.Tend(ctx))
+		coretest.Must(t, late.Refresh(ctx))
 		w.store(late, "late")
 		w.finds(w.running, "late", true)
 	}},
@@ -363,7 +363,9 @@ func TestEverythingThatLasts(t *testing.T) {
 	members := member.New(host.Host{KV: w.running.KV(), Sealer: w.running, Now: w.clock.Now,
 		Random: w.random}, member.Config{})
 	someone := "mem_" + strings.Repeat("0", 32)
-	object := []byte(`{"at":"` + at.Format(time.RFC3339) + `","of":{"id":"` + someone + `","publisher":"ours"}}`)
+	object := []byte(
+		`{"at":"` + at.Format(time.RFC3339) + `","of":{"id":"` + someone + `","publisher":"ours"}}`,
+	)
 	name := kv.Key{Partition: "c", Name: "c/mem/" + someone}
 	for _, signer := range []host.Sealer{w.running, w.old} {
 		value, err = token.SignRecord(signer, name.String(), object)
@@ -420,7 +422,7 @@ func TestASetOfAReplacedRing(t *testing.T) {
 			w.put(key, forged)
 			w.plant(w.old, "theirs")
 			for _, i := range []*instance{w.running, w.instance(w.file, 0)} {
-				coretest.Must(t, i.Tend(ctx))
+				coretest.Must(t, i.Refresh(ctx))
 				if err := i.Ready(); !errors.Is(err, ErrUnfit) ||
 					!strings.Contains(err.Error(), "not believed") {
 					t.Errorf("ready says %v", err)
@@ -446,19 +448,19 @@ func TestAKeyThatWaitsIsRetired(t *testing.T) {
 	coretest.Must(t, w.file.Retire(w.file.Keys[0].ID, w.clock.Now(), time.Hour, false))
 	coretest.Must(t, w.running.Use(w.file))
 	w.tend(poll)
-	coretest.Must(t, other.Tend(ctx))
+	coretest.Must(t, other.Refresh(ctx))
 	if err := other.Ready(); err != nil {
 		t.Errorf("contract 16: %v", err)
 	}
 	w.tend(signed)
-	coretest.Must(t, other.Tend(ctx))
+	coretest.Must(t, other.Refresh(ctx))
 	if err := other.Ready(); err == nil || !strings.Contains(err.Error(),
 		"bring this instance the ring without it") {
 		t.Errorf("contract 16: a key whose time has come by the file, and that the set calls retired: %v",
 			err)
 	}
 	coretest.Must(t, other.Use(w.file))
-	coretest.Must(t, other.Tend(ctx))
+	coretest.Must(t, other.Refresh(ctx))
 	if err := other.Ready(); err != nil {
 		t.Errorf("contract 16: with the file: %v", err)
 	}
@@ -470,7 +472,7 @@ func TestACrashWhileRecordsAreSignedAgain(t *testing.T) {
 	w := newTheft(t)
 	late := w.instance(w.file, -4*time.Minute)
 	w.tend(3 * time.Minute)
-	coretest.Must(t, late.Tend(ctx))
+	coretest.Must(t, late.Refresh(ctx))
 	for n := range 5 {
 		w.store(late, string(rune('a'+n)))
 	}
@@ -487,7 +489,7 @@ func TestACrashWhileRecordsAreSignedAgain(t *testing.T) {
 	crashed, err := New(Config{Host: host.Host{KV: broken, Now: w.clock.Now, Random: w.random},
 		Name: "verge.example", Keyring: w.file})
 	coretest.Must(t, err)
-	if err := crashed.Tend(ctx); err == nil {
+	if err := crashed.Refresh(ctx); err == nil {
 		t.Fatal("the store did not fail")
 	}
 	for n := range 5 {

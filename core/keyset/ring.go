@@ -62,7 +62,7 @@ type state struct {
 	standing Standing
 }
 
-// New returns the ring that cfg describes. Its KV refuses every write until Tend has succeeded once.
+// New returns the ring that cfg describes. Its KV refuses every write until Refresh has succeeded once.
 func New(cfg Config) (*Ring, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -78,7 +78,7 @@ func New(cfg Config) (*Ring, error) {
 	return r, r.Use(cfg.Keyring)
 }
 
-// Use replaces the ring with the current content of its file. Call Tend afterwards.
+// Use replaces the ring with the current content of its file. Call Refresh afterwards.
 func (r *Ring) Use(file token.Keyring) error {
 	return r.change(func(s *state) {
 		s.file = file
@@ -109,11 +109,11 @@ func (r *Ring) change(edit func(*state)) error {
 	return nil
 }
 
-// Tend compares the ring with the store's set. It adds keys to the set that are about to seal, and
+// Refresh compares the ring with the store's set. It adds keys to the set that are about to seal, and
 // marks keys that were retired. It seals the webhook secrets again, and signs the records, if a key has
 // begun to seal. If the set was deleted or put back to an earlier one, it brings it back. Call it every few
 // seconds. An error means that the store did not answer; the next call tries again.
-func (r *Ring) Tend(ctx context.Context) error {
+func (r *Ring) Refresh(ctx context.Context) error {
 	for range maxRaces {
 		set, version, forgot, err := r.meet(ctx)
 		if st := r.Standing(); err != nil || st.Stranger || len(st.Missing) > 0 {
@@ -259,7 +259,7 @@ func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 // signed before is written.
 const aloneAfter = host.ClockMargin + time.Minute
 
-// Standing returns how the ring compared with the store's set when Tend last saw it.
+// Standing returns how the ring compared with the store's set when Refresh last saw it.
 func (r *Ring) Standing() Standing { return r.state.Load().standing }
 
 // SealingKey returns the id of the key that seals now.

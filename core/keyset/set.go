@@ -27,7 +27,7 @@ type Key struct {
 	Resealed bool `json:"resealed,omitempty"`
 
 	// Alone is set once that was done again after the last instance has begun to seal with this key. From
-	// then on no older key authenticates what is kept for long (token.CheckLasting).
+	// then on no older key authenticates what is kept for long (token.CheckLongLived).
 	Alone bool `json:"alone,omitempty"`
 }
 

@@ -78,7 +78,7 @@ func (l *Lifecycle) foreign(as string, err error) error {
 // authentic checks the MAC of a record. Its key must have been in use when the session began.
 func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	until, err := token.CheckRecord(l.Sealer, item.Key.String(), item.Value)
-	if err == nil && !host.Dated(id.Created, until) {
+	if err == nil && !host.ValidAt(id.Created, until) {
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	if errors.Is(err, token.ErrRecord) {

@@ -67,9 +67,9 @@ func TestTheEventsOfASessionAreInTheLog(t *testing.T) {
 
 			directory := integration.NewDirectory(w.Host.Host)
 			coretest.Must(t, directory.PutIntegration(ctx, *s.Integration, "whsec_only_for_tests"))
-			box := &outbox.Outbox{KV: w.Host.KV, Sealer: w.Ring, Fetch: accepting{}, Now: w.Clock.Now,
-				Random: w.Host.Random, Log: w.Host.Log, Directory: directory, AttemptTime: outbox.AttemptTime,
+			box := &outbox.Outbox{Host: w.Host.Host, Directory: directory, AttemptTime: outbox.AttemptTime,
 				Partitions: []kv.Partition{"p3"}}
+			box.Fetch = accepting{}
 			tasks, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 10)
 			coretest.Must(t, err)
 			for _, task := range tasks {

@@ -72,21 +72,21 @@ type Kind struct {
 
 // Config is a method as the operator configures it.
 type Config struct {
-	Name  string // as integrations and pages name it: 1 to 32 lower case letters, digits and -
-	Kind  string // a Kind's name
-	Level string // the highest level that it may prove here: L1 or L2. Empty: the Kind's
-	Title string // what users read. Empty: the words for its kind
+	Name  string `json:"name"`            // 1 to 32 lower case letters, digits and -
+	Kind  string `json:"kind"`            // a Kind's name
+	Level string `json:"level,omitempty"` // the highest level that it may prove: L1 or L2. Empty: the Kind's
+	Title string `json:"-"`               // the text for users. Empty: the words for its kind
 
-	// Titles are what users read in a language, in place of Title. A language that is not there has the
-	// English one.
-	Titles map[string]string
+	// Titles are the texts for users by language, instead of Title. A language without one has the
+	// English one. In JSON, title is Title, or an object with Titles and with Title under "".
+	Titles map[string]string `json:"-"`
 
-	Settings json.RawMessage   // a JSON object with the kind's own members. Empty: none
-	Secrets  map[string]string // by what the kind calls them, such as client_secret. Never logged
-	Keys     []string          // the Kind's Keys that there are; KeyName is what Host.Sign knows them by
+	Settings json.RawMessage   `json:"settings,omitempty"` // an object with the kind's settings. Empty: none
+	Secrets  map[string]string `json:"secrets,omitempty"`  // by name, such as client_secret. Never logged
+	Keys     []string          `json:"keys,omitempty"`     // those of Kind.Keys that exist; see KeyName
 
 	// Dev allows http to a loopback host, as for callbacks. NewCatalog sets it.
-	Dev bool
+	Dev bool `json:"-"`
 }
 
 // TitleIn returns what users read in a language. Empty: the words for its kind.

@@ -102,7 +102,7 @@ func TestWebhookSecretIsOneLine(t *testing.T) {
 		i := &WebhookInput{URL: text("https://hooks.shop.example/a"), Secret: &given}
 		age := 25
 		_, created := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("Shop"),
-			Level: text("L1"), ChallengeAge: &age, Methods: &[]string{"sandbox"}, Webhook: i})
+			Level: text("L1"), ChallengeAge: &age, Methods: &[]string{"sandbox"}, WebhookInput: i})
 		_, staged := w.StageWebhook(ctx, admin, intA, "", *i)
 		for what, err := range map[string]error{"created": created, "staged": staged} {
 			var wrong *web.Error
@@ -150,7 +150,9 @@ func TestEveryWrongValueIsNamed(t *testing.T) {
 	age, attempts := 120, 99
 	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "),
 		Level: text("L9"), ChallengeAge: &age, Attempts: &attempts, Methods: &[]string{"nothing"},
-		CallbackOrigins: &[]string{"ftp://x"}, Webhook: &WebhookInput{URL: text("http://plain.example/")}})
+		CallbackOrigins: &[]string{
+			"ftp://x",
+		}, WebhookInput: &WebhookInput{URL: text("http://plain.example/")}})
 	var wrong *web.Error
 	if !errors.As(err, &wrong) {
 		t.Fatal(err)
@@ -250,7 +252,7 @@ func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	var secrets []string
 	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("New"),
-		Webhook: &WebhookInput{URL: text("https://h.example/path?token=canary-token")}})
+		WebhookInput: &WebhookInput{URL: text("https://h.example/path?token=canary-token")}})
 	coretest.Must(t, err)
 	rotated, err := w.RotateSecret(ctx, admin, made.ID, made.Version, false)
 	coretest.Must(t, err)
@@ -356,7 +358,7 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 		t.Errorf("at first: %q", got)
 	}
 	i, err := w.CreateIntegration(ctx, operator, IntegrationInput{Publisher: p.ID, Name: text("Shop"),
-		Webhook: &WebhookInput{URL: text("https://hooks.publisher.example/")}})
+		WebhookInput: &WebhookInput{URL: text("https://hooks.publisher.example/")}})
 	coretest.Must(t, err)
 	if got := done(); got != "integration" {
 		t.Errorf("with an integration: %q", got)

@@ -92,7 +92,7 @@ func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in Integr
 	if len(i.Offers()[0]) == 0 {
 		o.offerFirst(&i)
 	}
-	secret, made, err := o.applyWebhook(&i, in.Webhook, true, &wrong)
+	secret, made, err := o.applyWebhook(&i, in.WebhookInput, true, &wrong)
 	if err != nil {
 		return Changed{}, err
 	}
@@ -138,7 +138,7 @@ func (o *Operations) ChangeIntegration(
 			wrong := o.wrong()
 			var err error
 			in.applyTo(i, &wrong)
-			if secret, made, err = o.applyWebhook(i, in.Webhook, false, &wrong); err != nil {
+			if secret, made, err = o.applyWebhook(i, in.WebhookInput, false, &wrong); err != nil {
 				return integration.Secrets{}, err
 			}
 			o.judge(*i, &wrong)

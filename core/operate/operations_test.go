@@ -66,14 +66,14 @@ func newWorld(t testing.TB) *world {
 	d := integration.NewDirectory(h.Host)
 	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
-	starts := &api.API{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
+	starts := &api.API{Host: h.Host,
 		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
 		Methods: h.Opened(catalog)}
 	w.Operations = &Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
 		BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
 		People: member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
-		Outbox: &outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random,
-			Log: h.Log, Directory: d, AttemptTime: outbox.AttemptTime, Partitions: partitions},
+		Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
+			Partitions: partitions},
 		Lifecycle: l, StartTest: starts.StartTestSession,
 		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
 		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}

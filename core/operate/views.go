@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/verge-id/verge/core/audit"
@@ -58,48 +57,11 @@ type Readiness struct {
 	At    time.Time `json:"at"`
 }
 
-// PublisherInput makes or changes a publisher. A nil member stays as it is.
-type PublisherInput struct {
-	ID   string  // to create only; "": one is made
-	Name *string // 1 to 100 characters
-}
-
-// IntegrationInput makes or changes an integration. A nil member stays as it is, or has its default.
-type IntegrationInput struct {
-	Publisher       string // to create only
-	Name            *string
-	Level           *string
-	ChallengeAge    *int
-	MinimumAge      *int
-	Attempts        *int
-	Methods         *[]string
-	MethodSettings  *map[string]json.RawMessage
-	Passkeys        *string
-	CallbackOrigins *[]string
-	BrowserOrigins  *[]string
-	Webhook         *WebhookInput // at once, not staged
-}
-
-// WebhookInput is where events go from now on. With NewSecret a secret is made, and the answer has it, once.
-type WebhookInput struct {
-	Off       *bool
-	URL       *string
-	Secret    *string // one of the caller's own; nil: the present one stays
-	NewSecret bool
-}
-
 // Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is
 // the only answer that has it.
 type Changed struct {
 	Integration
 	Secret string `json:"secret,omitempty"`
-}
-
-// KeyInput asks for a key. With an Integration it is a public key.
-type KeyInput struct {
-	Publisher   string
-	Integration string
-	Expires     *time.Time
 }
 
 // CreatedKey is the only answer that has the key itself.

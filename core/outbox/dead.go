@@ -157,7 +157,7 @@ func (o *Outbox) sendAgain(ctx context.Context, tx kv.Tx, due time.Time, gone er
 	case lost && err != nil:
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
 	}
-	if err == nil && o.Wake != nil {
+	if err == nil {
 		o.Wake(tx.Partition, due)
 	}
 	return err

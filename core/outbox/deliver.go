@@ -33,16 +33,9 @@ func AttemptTimeFor(fetch time.Duration) time.Duration { return fetch + recordTi
 // AnswerTime is how long a receiver has to answer, if attempt is how long one attempt may take.
 func AnswerTime(attempt time.Duration) time.Duration { return attempt - recordTime }
 
-// Outbox delivers events. All fields but Count, Wake and Schedule are needed.
+// Outbox delivers events. All fields but Schedule are needed.
 type Outbox struct {
-	KV     kv.KV
-	Sealer host.Sealer
-	Fetch  host.Fetcher
-	Now    func() time.Time
-	Random io.Reader
-	Log    *slog.Logger
-	Count  func(event string)                  // as in host.Host
-	Wake   func(p kv.Partition, due time.Time) // as in host.Host
+	host.Host
 
 	// Partitions are those over which sessions are spread. Only what reads the log needs them.
 	Partitions []kv.Partition
@@ -97,7 +90,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	last := a.String()
 	switch webhook.Classify(resp.Status, fetchErr) {
 	case webhook.Delivered:
-		o.count(host.CountWebhookDelivered)
+		o.Count(host.CountWebhookDelivered)
 		o.say(ctx, slog.LevelInfo, "webhook delivered", e, last, tookOf(a))
 		tx := kv.Tx{Cancel: []string{job.Task.ID}}
 		if e.waited() {
@@ -109,7 +102,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	case webhook.GivenUp:
 		return o.giveUp(ctx, job, e, refused, last)
 	}
-	o.count(host.CountAttemptFailed)
+	o.Count(host.CountAttemptFailed)
 	var rnd [8]byte
 	if _, err := io.ReadFull(o.Random, rnd[:]); err != nil {
 		return fmt.Errorf("outbox: reading randomness: %w", err)
@@ -214,7 +207,7 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 		o.say(ctx, slog.LevelError, "webhook is put off until this service is mended", e, "",
 			slog.String("reason", reason))
 	}
-	o.count(host.CountWebhookPostponed)
+	o.Count(host.CountWebhookPostponed)
 	delay := min(postponeFirst<<min(e.Postponed, 10), postponeMost)
 	e.Postponed++
 	now := o.Now()
@@ -235,7 +228,7 @@ const (
 func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last string) error {
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
-	o.count(host.CountWebhookDead)
+	o.Count(host.CountWebhookDead)
 	o.say(ctx, slog.LevelWarn, "webhook is given up", e, last, slog.String("reason", reason))
 	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
@@ -260,10 +253,10 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	tx.Held = []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	err = kv.CommitSurely(ctx, o.KV, tx)
 	if kv.IsConflict(err) {
-		o.count(host.CountLeaseLost)
+		o.Count(host.CountLeaseLost)
 		err = nil
 	}
-	if err == nil && o.Wake != nil {
+	if err == nil {
 		// The runner looked for the next due task while this one was leased, so it did not see it.
 		// After a conflict the runner is woken too, because the try that applied may be this one's.
 		for _, t := range tx.Schedule {
@@ -276,7 +269,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 // Drop removes a task that can never be run: it is damaged, or the key of its session is retired.
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	o.Log.Error("task is dropped", "task", job.Task.ID, "error", why.Error())
-	o.count(host.CountTaskDropped)
+	o.Count(host.CountTaskDropped)
 	return o.record(ctx, job, kv.Tx{
 		Cancel:  []string{job.Task.ID},
 		Deletes: []string{waitingPrefix + eventID(job)},
@@ -332,9 +325,3 @@ func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e ev
 
 // tookOf says how long an attempt took, as the log of deliveries has it.
 func tookOf(a Attempt) slog.Attr { return slog.Int64("took_ms", a.Took.Milliseconds()) }
-
-func (o *Outbox) count(event string) {
-	if o.Count != nil {
-		o.Count(event)
-	}
-}

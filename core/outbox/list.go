@@ -149,7 +149,7 @@ func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (P
 func (o *Outbox) suspect(key kv.Key) {
 	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item",
 		key.String())
-	o.count(host.CountNotAuthentic)
+	o.Count(host.CountNotAuthentic)
 }
 
 // source is the log of one integration in one partition.

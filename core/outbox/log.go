@@ -336,7 +336,7 @@ func (o *Outbox) read(item kv.Item, name string) (Delivery, error) {
 	}
 	d.Unrecorded = max(0, e.Made-len(d.Attempts))
 	d.Created, err = time.Parse(time.RFC3339, event.CreatedAt)
-	if err != nil || !host.Dated(d.At, until) {
+	if err != nil || !host.ValidAt(d.At, until) {
 		return Delivery{}, errNotAnEntry
 	}
 	return d, nil

@@ -165,7 +165,7 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
 	w := newWorld(t)
 	state, user := "canary-state", "canary-user"
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID:   "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_<b>&amp;'\""}, webhook.FailureUnknown,
 		"<script>alert(1)</script> & \u2028 \\u0041", &user, &state)
@@ -193,7 +193,7 @@ func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
 // What an entry keeps of an event gives the event back byte for byte, whatever its type, and is shorter.
 func TestWhatIsKeptIsTheEvent(t *testing.T) {
 	w := newWorld(t)
-	h := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
+	h := webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("x", 79)}
 	failed := webhook.Failed(h, webhook.FailureUnknown, "a \"0\", null and [0,null]", nil, nil)
 	odd := webhook.Completed(h, "L2", 18, nil, nil)
@@ -225,7 +225,7 @@ func TestWhatIsKeptIsTheEvent(t *testing.T) {
 // A value of another release that looks like a mark would be read as something else, so it makes no entry.
 func TestAValueLikeAMarkIsNotKept(t *testing.T) {
 	w := newWorld(t)
-	e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+	e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		IntegrationID: testUUID}, w.Clock.Now())
 	for from, to := range map[string]string{`"test":false`: `"test":0`, `"status":"started"`: `"status":0`} {
 		body := bytes.Replace(e.Body(), []byte(from), []byte(to), 1)
@@ -365,7 +365,7 @@ func (w *world) fill(t testing.TB, integration string, n int) []string {
 	ids := make([]string, n)
 	for i := range n {
 		at := w.Clock.Now().Add(-time.Duration(i) * time.Minute)
-		h := webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: at, PublisherID: "pub_a",
+		h := webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: at, PublisherID: "pub_a",
 			IntegrationID: integration, SessionID: "svc_sess_x"}
 		e := webhook.Completed(h, "L1", 25, nil, nil)
 		if i%100 == 99 {
@@ -388,8 +388,8 @@ func TestALongLogIsReadByPages(t *testing.T) {
 	const long, size = 10_000, 50
 	ids := w.fill(t, testUUID, long)
 	w.fill(t, testhost.Other, 300)
-	store := &counting{KV: w.KV}
-	w.KV = store
+	store := &counting{KV: w.Outbox.KV}
+	w.Outbox.KV = store
 	for _, at := range []int{0, 40, long/2 + 7, long - size} {
 		*store = counting{KV: store.KV}
 		q := Query{Integrations: []string{testUUID}, Limit: size}
@@ -427,8 +427,8 @@ func TestAFilterReadsABoundedPart(t *testing.T) {
 	w := newWorld(t)
 	const long = 10_000
 	w.fill(t, testUUID, long)
-	store := &counting{KV: w.KV}
-	w.KV = store
+	store := &counting{KV: w.Outbox.KV}
+	w.Outbox.KV = store
 	q := Query{Integrations: []string{testUUID}, Type: webhook.TypeFailed}
 	found, pages := 0, 0
 	for {
@@ -563,7 +563,7 @@ func TestAnEntryWhoseKeyIsAwaitedIsNotLeftOut(t *testing.T) {
 	w.schedule(t)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	place := w.log(t)[0].Place
-	w.Sealer = awaitingMACs{w.Sealer}
+	w.Outbox.Sealer = awaitingMACs{w.Outbox.Sealer}
 	page, err := w.Deliveries(ctx, Query{Integrations: []string{testUUID}})
 	if !errors.Is(err, host.ErrKeyAwaited) {
 		t.Errorf("contract 16: listed %+v, %v", page, err)
@@ -613,7 +613,7 @@ func TestTheLogSaysThatAnEventIsPutOff(t *testing.T) {
 	w.schedule(t)
 	whole := *w.Outbox
 	on := w.Host.Host
-	on.Sealer = secretless{w.Sealer}
+	on.Sealer = secretless{w.Outbox.Sealer}
 	w.Directory = integration.NewDirectory(on)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	got := w.log(t, StateWaiting)
@@ -668,7 +668,7 @@ func TestAttemptsRoundTrip(t *testing.T) {
 func TestTheLongestEntryFits(t *testing.T) {
 	w := newWorld(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID: "pub_" + strings.Repeat("a", 64), IntegrationID: testUUID,
 		SessionID: "svc_sess_" + strings.Repeat("A", 79)},
 		webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
@@ -701,14 +701,14 @@ func TestTheEventsOfASession(t *testing.T) {
 			w.Memory.Commit(ctx, kv.Tx{ID: e.ID, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	}
 	begin := func() (session.ID, webhook.Head) {
-		id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
+		id, err := session.NewID(w.Outbox.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
 		coretest.Must(t, err)
-		text, err := id.Format(w.Sealer)
+		text, err := id.Format(w.Outbox.Sealer)
 		coretest.Must(t, err)
 		return id, webhook.Head{PublisherID: "pub_a", IntegrationID: testUUID, SessionID: text}
 	}
 	event := func(h webhook.Head) webhook.Head {
-		h.ID, h.CreatedAt = webhook.NewID(w.Random), w.Clock.Now()
+		h.ID, h.CreatedAt = webhook.NewID(w.Outbox.Random), w.Clock.Now()
 		return h
 	}
 	id, h := begin()

@@ -52,8 +52,7 @@ func newWorld(t testing.TB) *world {
 	h := testhost.New(t)
 	w := &world{Host: h, counts: map[string]int{}, answer: status(200)}
 	h.Fetch, h.Count = w, func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
-	w.Outbox = &Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: h.Fetch, Now: h.Now, Random: h.Random, Log: h.Log,
-		Count: h.Count, Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime,
+	w.Outbox = &Outbox{Host: h.Host, Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime,
 		Partitions: []kv.Partition{"p0", "p1", part}}
 	w.put(t, integration.Webhook{URL: hookURL}, secret)
 	return w
@@ -86,7 +85,7 @@ func fails(reason string) func(host.FetchRequest) (int, error) {
 // task returns the delivery of e, due now.
 func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 	t.Helper()
-	task, err := Event(w.Sealer, e, testUUID, w.Clock.Now())
+	task, err := Event(w.Outbox.Sealer, e, testUUID, w.Clock.Now())
 	coretest.Must(t, err)
 	return task
 }
@@ -94,7 +93,7 @@ func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 // body opens a sealed body that Read has returned.
 func (w *world) body(t testing.TB, sealed []byte) []byte {
 	t.Helper()
-	b, err := Body(w.Sealer, sealed)
+	b, err := Body(w.Outbox.Sealer, sealed)
 	coretest.Must(t, err)
 	return b
 }
@@ -103,9 +102,9 @@ func (w *world) body(t testing.TB, sealed []byte) []byte {
 func (w *world) schedule(t testing.TB) webhook.Event {
 	t.Helper()
 	state := "line 1\nline 2"
-	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, &state)
-	id, err := kv.NewTxID(w.Random)
+	id, err := kv.NewTxID(w.Outbox.Random)
 	coretest.Must(t, err)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: id, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	return e
@@ -187,7 +186,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 			e := w.schedule(t)
 			w.answer = c.answer
 			var woken []time.Time
-			w.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
+			w.Outbox.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if len(w.posts) != 1 {
 				t.Fatalf("%d posts", len(w.posts))
@@ -364,11 +363,11 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 	}{
 		{"contract 27: the secret does not open", func(w *world) {
 			on := w.Host.Host
-			on.Sealer = secretless{w.Sealer}
+			on.Sealer = secretless{w.Outbox.Sealer}
 			w.Directory = integration.NewDirectory(on)
 		}},
 		{"contract 16: the event's key has not been read yet",
-			func(w *world) { w.Sealer = awaiting{w.Sealer} }},
+			func(w *world) { w.Outbox.Sealer = awaiting{w.Outbox.Sealer} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -696,7 +695,7 @@ func TestResend(t *testing.T) {
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	var woken []time.Time
-	w.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
+	w.Outbox.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
 
 	if err := w.Resend(ctx, "p4", e.ID, ""); !errors.Is(err, ErrNotDead) {
 		t.Errorf("in another partition: %v", err)
@@ -860,7 +859,7 @@ func FuzzRead(f *testing.F) {
 func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
 	w := newWorld(t)
 	state, user := "canary-state", "canary-user"
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		IntegrationID: testUUID, SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part, Schedule: []kv.Task{w.task(t, e)}}))
 	job := w.claimOne(t)
@@ -901,8 +900,8 @@ func TestAReplacedRingSendsNoNewEvent(t *testing.T) {
 	} {
 		t.Run("contract 16: an event dated "+c.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.Sealer = replaced{w.Sealer, w.Clock.Now()}
-			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random),
+			w.Outbox.Sealer = replaced{w.Outbox.Sealer, w.Clock.Now()}
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Outbox.Random),
 				CreatedAt:   w.Clock.Now().Add(c.dated),
 				PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
 			coretest.Must(t,
@@ -936,7 +935,7 @@ func (r replaced) Open(purpose string, sealed []byte) ([]byte, time.Time, error)
 func TestTheLongestEventFits(t *testing.T) {
 	w := newWorld(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
-	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID: "pub_" + strings.Repeat("a", 64), IntegrationID: testUUID,
 		SessionID: "svc_sess_" + strings.Repeat("A", 79)},
 		webhook.FailureUnknown, webhook.FailureMessage(""), &user, &state)
@@ -968,7 +967,7 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 			task.Payload = join(m, sealed)
 		}},
 		{"contract 19: the event lies under another's id", func(w *world, task *kv.Task) {
-			task.ID = taskID(webhook.NewID(w.Random))
+			task.ID = taskID(webhook.NewID(w.Outbox.Random))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -976,7 +975,7 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 			coretest.Must(t, w.Directory.PutIntegration(ctx,
 				integration.Integration{ID: theirs, PublisherID: "pub_b",
 					Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
-			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: w.Clock.Now(),
+			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 				PublisherID: "pub_a", IntegrationID: testUUID, SessionID: "svc_sess_x"}, "L1", 25, nil, nil)
 			task := w.task(t, e)
 			c.alter(w, &task)

@@ -79,7 +79,7 @@ func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
 	}
 	text, _, ok := o.String("created_at")
 	created, err := time.Parse(time.RFC3339, text)
-	if !ok || err != nil || !host.Dated(created, until) {
+	if !ok || err != nil || !host.ValidAt(created, until) {
 		return nil, host.ErrNotAuthentic
 	}
 	return body, nil

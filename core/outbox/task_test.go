@@ -15,9 +15,9 @@ func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
 	w := newWorld(t)
 	for _, fine := range []time.Duration{0, 1, 999_999 * time.Nanosecond} {
 		now := w.Clock.Now().Truncate(time.Millisecond).Add(fine)
-		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Random), CreatedAt: now,
+		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: now,
 			SessionID: "svc_sess_x"}, now.Add(time.Minute))
-		task, err := Event(w.Sealer, e, testUUID, now)
+		task, err := Event(w.Outbox.Sealer, e, testUUID, now)
 		coretest.Must(t, err)
 		up := task.Due.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 		if up.After(now) || now.Sub(task.Due) >= time.Millisecond {

@@ -56,7 +56,7 @@ func TestSendTestOfEveryType(t *testing.T) {
 			e.IntegrationID != "int_"+testUUID {
 			t.Errorf("%s: the event is %s", typ, x.Body)
 		}
-		if _, err := session.ParseID(w.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
+		if _, err := session.ParseID(w.Outbox.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
 			t.Errorf("%s: its session can be asked for: %v", typ, err)
 		}
 		if r := e.Data.Result; r != nil && (r.Level != "L2" || r.ChallengeAge != 18) {

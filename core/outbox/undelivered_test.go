@@ -15,9 +15,9 @@ import (
 // name puts a name of the log into the store, as an event of that time would.
 func (w *world) name(t testing.TB, p kv.Partition, prefix, integration string, at time.Time) {
 	t.Helper()
-	id, err := kv.NewTxID(w.Random)
+	id, err := kv.NewTxID(w.Outbox.Random)
 	coretest.Must(t, err)
-	name := prefix + integration + "/" + placeOf(at, webhook.NewID(w.Random))
+	name := prefix + integration + "/" + placeOf(at, webhook.NewID(w.Outbox.Random))
 	coretest.Must(t, w.Memory.Commit(ctx,
 		kv.Tx{ID: id, Partition: p, Puts: []kv.Put{{Name: name, Value: []byte("x")}}}))
 }

@@ -151,10 +151,10 @@ func (s *Store) readRecord(item kv.Item) (r Record, err error) {
 // authentic checks the MAC of an item, and that its key was in use at the date that read finds in it. No
 // release wrote such items without a MAC.
 func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) error {
-	until, err := token.CheckLasting(s.Sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLongLived(s.Sealer, item.Key.String(), item.Value)
 	if err == nil {
 		at, bad := read()
-		if bad != nil || token.RecordedWith(item.Value) == "" || !host.Dated(at, until) {
+		if bad != nil || token.RecordedWith(item.Value) == "" || !host.ValidAt(at, until) {
 			err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 		}
 	}

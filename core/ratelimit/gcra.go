@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -15,6 +17,24 @@ type Limit struct {
 
 // PerMinute is the limit of count requests a minute.
 func PerMinute(count int) Limit { return Limit{count, time.Minute} }
+
+// MarshalJSON writes a limit per minute as its count. Any other limit is an error.
+func (l Limit) MarshalJSON() ([]byte, error) {
+	if l != (Limit{}) && l.Per != time.Minute {
+		return nil, fmt.Errorf("%d per %s; a guest counts per minute", l.Count, l.Per)
+	}
+	return strconv.AppendInt(nil, int64(l.Count), 10), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	var count int
+	err := json.Unmarshal(b, &count)
+	if *l = (Limit{}); count != 0 {
+		*l = PerMinute(count)
+	}
+	return err
+}
 
 // Validate refuses a limit that would allow nothing, or everything.
 func (l Limit) Validate() error {

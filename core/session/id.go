@@ -199,7 +199,7 @@ func ParseID(sealer host.Sealer, s string) (ID, error) {
 		Partition:    Partition(binary.BigEndian.Uint16(b[25:27])),
 		Random:       [randomSize]byte(b[27:39]),
 	}
-	if !host.Dated(id.Created, until) {
+	if !host.ValidAt(id.Created, until) {
 		return ID{}, ErrForged
 	}
 	return id, nil

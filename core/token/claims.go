@@ -213,7 +213,7 @@ func padded(object []byte) []byte {
 }
 
 // OpenFlow returns the claims of an authentic flow token, expired or not, and the time until which its
-// key was in use. The caller compares that with the session's creation (host.Dated). The error is one
+// key was in use. The caller compares that with the session's creation (host.ValidAt). The error is one
 // of Sealer.Open's.
 func OpenFlow(s host.Sealer, text string) (claims FlowClaims, until time.Time, err error) {
 	return open[FlowClaims](s, Flow, FlowPrefix, text)
@@ -227,7 +227,7 @@ func SealStep(s host.Sealer, c StepClaims) (string, error) {
 // OpenStep returns the claims of an authentic step token. The error is one of Sealer.Open's.
 func OpenStep(s host.Sealer, text string) (StepClaims, error) {
 	c, until, err := open[StepClaims](s, Step, StepPrefix, text)
-	if err == nil && !host.Dated(c.Issued.Time(), until) {
+	if err == nil && !host.ValidAt(c.Issued.Time(), until) {
 		return StepClaims{}, host.ErrNotAuthentic
 	}
 	return c, err
@@ -243,7 +243,7 @@ func OpenPending(s host.Sealer, p Pending, value []byte) (c PendingClaims, err e
 	if err != nil {
 		return c, err
 	}
-	if json.Unmarshal(b, &c) != nil || c.Pending != p || !host.Dated(c.Issued.Time(), until) {
+	if json.Unmarshal(b, &c) != nil || c.Pending != p || !host.ValidAt(c.Issued.Time(), until) {
 		return PendingClaims{}, host.ErrNotAuthentic
 	}
 	return c, nil
@@ -265,7 +265,7 @@ func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
 	session, _, isText := o.String("sid")
 	completed, _, isTime := o.Integer("iat")
 	outcome, _, isTx := o.String("tx")
-	if err != nil || !isText || !isTime || !isTx || !host.Dated(Time(completed).Time(), until) {
+	if err != nil || !isText || !isTime || !isTx || !host.ValidAt(Time(completed).Time(), until) {
 		return ResultClaims{}, host.ErrNotAuthentic
 	}
 	return ResultClaims{session, Time(completed), outcome}, nil

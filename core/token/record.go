@@ -50,7 +50,7 @@ func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 }
 
 // CheckRecord checks an object that is stored under the name. It returns the time until which the key
-// that signed it was in use. The caller compares that with the object's own date (host.Dated). An
+// that signed it was in use. The caller compares that with the object's own date (host.ValidAt). An
 // object without a MAC is from an earlier release, and until is the latest time when such an object can
 // have been written. The error is ErrRecord or host.ErrKeyAwaited.
 func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err error) {
@@ -62,11 +62,11 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// CheckLasting is CheckRecord for what is kept for long and signed again after each rotation of the ring.
+// CheckLongLived is CheckRecord for what is kept for long and signed again after each rotation of the ring.
 // Once all of it is signed with a new key, what an older key has signed is not authentic any more: the error
 // is then both ErrRecord and errSuperseded. Somebody with a ring that leaked and was replaced could otherwise
 // make such records, with a date from before the rotation, for as long as the old key is kept for old tokens.
-func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, err error) {
+func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	until, err = CheckRecord(s, name, value)
 	_, mac := splitRecord(value)
 	if err != nil || until.IsZero() || mac == nil {
@@ -81,7 +81,7 @@ func CheckLasting(s host.Sealer, name string, value []byte) (until time.Time, er
 	return until, nil
 }
 
-// Refusal says for the log why CheckRecord, or CheckLasting, did not accept a record.
+// Refusal says for the log why CheckRecord, or CheckLongLived, did not accept a record.
 func Refusal(err error) string {
 	if errors.Is(err, errSuperseded) {
 		return "the store holds a record that an older key of the ring has signed, though " +
@@ -92,7 +92,7 @@ func Refusal(err error) string {
 }
 
 // ResignRecord returns an object that is kept for long under the name, signed again with the key that seals.
-// An object that has a date has it in the member at. The error is ErrRecord if CheckLasting does not accept
+// An object that has a date has it in the member at. The error is ErrRecord if CheckLongLived does not accept
 // the object, if it has no MAC, or one by a key that was no longer in use at that date. Otherwise what
 // somebody made with a leaked key, after it was replaced, would become as good as what the service made.
 func ResignRecord(s host.Sealer, name string, value []byte) ([]byte, error) {
@@ -100,14 +100,14 @@ func ResignRecord(s host.Sealer, name string, value []byte) ([]byte, error) {
 	if mac == nil {
 		return nil, fmt.Errorf("%w: %s", ErrRecord, name)
 	}
-	until, err := CheckLasting(s, name, value)
+	until, err := CheckLongLived(s, name, value)
 	if err != nil {
 		return nil, err
 	}
 	var dated struct {
 		At *time.Time `json:"at"`
 	}
-	if json.Unmarshal(value, &dated) != nil || dated.At != nil && !host.Dated(*dated.At, until) {
+	if json.Unmarshal(value, &dated) != nil || dated.At != nil && !host.ValidAt(*dated.At, until) {
 		return nil, fmt.Errorf("%w: %s", ErrRecord, name)
 	}
 	return SignRecord(s, name, append(bytes.Clone(body), '}'))

@@ -205,7 +205,7 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 // open returns the object of an item that an instance of this service wrote. Otherwise the error is
 // token.ErrRecord.
 func (u *Usage) open(item kv.Item) (web.Object, error) {
-	until, err := token.CheckLasting(u.Sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLongLived(u.Sealer, item.Key.String(), item.Value)
 	if err == nil && token.RecordedWith(item.Value) == "" { // no release wrote usage without a MAC
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
@@ -221,7 +221,7 @@ func (u *Usage) open(item kv.Item) (web.Object, error) {
 	if parts := strings.Split(item.Key.Name, "/"); !ok && len(parts) == 4 {
 		day, ok = host.ParseDay(parts[2])
 	}
-	if !ok || !host.Dated(day.Begin(), until) {
+	if !ok || !host.ValidAt(day.Begin(), until) {
 		return web.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	return o, nil

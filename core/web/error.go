@@ -1,9 +1,12 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/verge-id/verge/core/kv"
 )
 
 // Code is the stable, machine-readable name of an error. It is the target of errors.Is for an [Error] with
@@ -128,14 +131,14 @@ func (e *Error) status() int {
 // retryUnavailable is the Retry-After of a store failure, in seconds.
 const retryUnavailable = 1
 
-// AsError returns the error response for err: the *Error in it, else Unavailable for a failure of the store,
-// else Internal. The text of any other error is for the log alone.
-func AsError(err error, storeFault bool) *Error {
+// AsError returns the error response for err: the *Error in it, else Unavailable for a failure of the store
+// and for a request that was canceled, else Internal. The text of any other error is for the log alone.
+func AsError(err error) *Error {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
 		return e
-	case storeFault:
+	case kv.Failed(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return &Error{Code: Unavailable, RetryAfter: retryUnavailable,
 			Message: "The service cannot reach its store just now; nothing was granted. Try again."}
 	}

@@ -22,7 +22,7 @@ import (
 // Text at the end of a pattern is not empty: a path with a slash at its end is
 // another path. A log shows what stands for a placeholder only where the
 // placeholder has a name, and then only if it has the form of an id.
-type Route[H any] struct {
+type Route struct {
 	// Methods are those that the route serves, in the order in which Allow
 	// names them. A route without methods serves nothing: it gives a label to
 	// paths that no other route has.
@@ -54,11 +54,11 @@ type Route[H any] struct {
 	// engine does not ask it.
 	Only func(*Request) bool
 
-	Handle H
+	Handle Handler
 }
 
 // BodyLimit is the most bytes of a body that the route takes.
-func (r *Route[H]) BodyLimit() int {
+func (r *Route) BodyLimit() int {
 	if r.MaxBody == 0 {
 		return MaxBody
 	}
@@ -66,7 +66,7 @@ func (r *Route[H]) BodyLimit() int {
 }
 
 // URLLimit is the maximum number of bytes of path and query that the route accepts.
-func (r *Route[H]) URLLimit() int {
+func (r *Route) URLLimit() int {
 	if r.MaxURL == 0 {
 		return MaxURL
 	}
@@ -75,18 +75,15 @@ func (r *Route[H]) URLLimit() int {
 
 // Table is the routes of one side of a service. Where two routes have the same
 // path, the first one counts.
-type Table[H any] []Route[H]
+type Table []Route
 
-// Listing is a table without what serves the routes. The server in front
-// of an engine has it: it limits and counts requests that the engine answers.
-type Listing = Table[struct{}]
-
-// Listing returns the table without what serves the routes.
-func (t Table[H]) Listing() Listing {
-	listing := make(Listing, len(t))
+// Listing returns the table without its handlers. The server in front of an engine has it: it limits and
+// counts the requests that the engine serves.
+func (t Table) Listing() Table {
+	listing := make(Table, len(t))
 	for i, r := range t {
-		listing[i] = Route[struct{}]{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label,
-			MaxBody: r.BodyLimit(), MaxURL: r.URLLimit(), Whole: r.Whole, Waits: r.Waits}
+		listing[i] = Route{Methods: r.Methods, Pattern: r.Pattern, Label: r.Label, MaxBody: r.BodyLimit(),
+			MaxURL: r.URLLimit(), Whole: r.Whole, Waits: r.Waits}
 	}
 	return listing
 }
@@ -94,7 +91,7 @@ func (t Table[H]) Listing() Listing {
 // Find returns the route that serves a request, and the text that stands for
 // its placeholder. If the path is served for other methods only, the route is
 // nil and allow has those methods. If the path is not served at all, both are nil.
-func (t Table[H]) Find(req *Request) (route *Route[H], text string, allow []string) {
+func (t Table) Find(req *Request) (route *Route, text string, allow []string) {
 	for i := range t {
 		r := &t[i]
 		if !slices.Contains(r.Methods, req.Method) {
@@ -113,14 +110,14 @@ func (t Table[H]) Find(req *Request) (route *Route[H], text string, allow []stri
 	return nil, "", allow
 }
 
-func (r *Route[H]) isFor(req *Request) bool { return r.Only == nil || r.Only(req) }
+func (r *Route) isFor(req *Request) bool { return r.Only == nil || r.Only(req) }
 
 // At returns what the server in front of an engine has to know of a request
 // before the engine answers it. If no route serves the request, that is the label and the pattern of the
 // first route that has the path, with the usual limit for the body. A table
 // should therefore end with a route for every path.
-func (t Table[H]) At(method, path string) Route[H] {
-	var other *Route[H]
+func (t Table) At(method, path string) Route {
+	var other *Route
 	for i := range t {
 		r := &t[i]
 		if _, ok := match(r.Pattern, path); !ok {
@@ -134,9 +131,9 @@ func (t Table[H]) At(method, path string) Route[H] {
 		}
 	}
 	if other == nil {
-		return Route[H]{}
+		return Route{}
 	}
-	return Route[H]{Pattern: other.Pattern, Label: other.Label}
+	return Route{Pattern: other.Pattern, Label: other.Label}
 }
 
 // match reports whether a path fits a pattern, and returns the text that

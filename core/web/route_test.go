@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"slices"
 	"testing"
 )
@@ -61,15 +62,20 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// table has one route of each kind. What serves a route is a word.
-var table = Table[string]{
-	{Methods: []string{"POST"}, Pattern: "/start", Label: "start", Handle: "start"},
-	{Methods: []string{"OPTIONS"}, Pattern: "/start", Label: "start", Handle: "preflight"},
-	{Methods: []string{"POST"}, Pattern: "/verify", Label: "verify", MaxBody: 1 << 20, Handle: "photo"},
-	{Methods: []string{"GET", "HEAD"}, Pattern: "/verify", Label: "verify", Handle: "page"},
-	{Methods: []string{"GET"}, Pattern: "/", Label: "home", Handle: "home",
+// word serves a word.
+func word(text string) Handler {
+	return Page(func(context.Context, *Call) *Response { return &Response{Body: []byte(text)} })
+}
+
+// table has one route of each kind. Each serves a word.
+var table = Table{
+	{Methods: []string{"POST"}, Pattern: "/start", Label: "start", Handle: word("start")},
+	{Methods: []string{"OPTIONS"}, Pattern: "/start", Label: "start", Handle: word("preflight")},
+	{Methods: []string{"POST"}, Pattern: "/verify", Label: "verify", MaxBody: 1 << 20, Handle: word("photo")},
+	{Methods: []string{"GET", "HEAD"}, Pattern: "/verify", Label: "verify", Handle: word("page")},
+	{Methods: []string{"GET"}, Pattern: "/", Label: "home", Handle: word("home"),
 		Only: func(req *Request) bool { return req.Query == "person" }},
-	{Methods: []string{"GET"}, Pattern: "/verify/{name}", Label: "name", Handle: "name"},
+	{Methods: []string{"GET"}, Pattern: "/verify/{name}", Label: "name", Handle: word("name")},
 	{Pattern: "/verify/{...}", Label: "verify"},
 	{Pattern: "{...}", Label: "other"},
 }
@@ -97,7 +103,8 @@ func TestFind(t *testing.T) {
 		route, text, allow := table.Find(&Request{Method: c.method, Path: c.path, Query: c.query})
 		handle := ""
 		if route != nil {
-			handle = route.Handle
+			resp, _ := route.Handle(context.Background(), nil)
+			handle = string(resp.Body)
 		}
 		if handle != c.handle || text != c.text || !slices.Equal(allow, c.allow) {
 			t.Errorf("%s %s?%s: %q with %q, allow %v, want %q with %q, allow %v",
@@ -128,7 +135,7 @@ func TestAt(t *testing.T) {
 				r.Label, r.Pattern, r.BodyLimit(), c.label, c.pattern, c.limit)
 		}
 	}
-	if r := (Listing{}).At("GET", "/"); r.Label != "" || r.BodyLimit() != MaxBody {
+	if r := (Table{}).At("GET", "/"); r.Label != "" || r.BodyLimit() != MaxBody {
 		t.Errorf("an empty table has %+v", r)
 	}
 }

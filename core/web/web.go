@@ -1,6 +1,5 @@
-// Package web has HTTP as plain values: the requests that the core gets, its
-// answers, and the table of its routes. It knows no connection, so an engine can
-// be a process, a WASM guest or a test.
+// Package web is the HTTP of the core, in plain values: requests, responses, errors, rates, and a [Router]
+// with its table of routes. It has no connections, so an engine can be a process, a WASM guest or a test.
 //
 // # How to add a route
 //
@@ -10,9 +9,8 @@
 // core/routes_test.go, which pins them. Then run `go generate ./edge/workers`,
 // which writes the tables for the Worker.
 //
-// That is all. The native server and the Worker have no paths of their own: they
-// take the body limit, the label for logs and metrics, and what the log may show
-// of a path from the tables.
+// The native server and the Worker have no paths of their own. The tables have the body limit, the label for
+// logs and metrics, and the parts of a path that the log may show.
 package web
 
 import (

@@ -87,10 +87,6 @@ func (s *Switch) Open(ctx context.Context, at edge.Setup) (engine.Engine, error)
 }
 
 func (s *Switch) start(ctx context.Context, at edge.Setup) error {
-	guest, err := settings.Pack(at.Core)
-	if err != nil {
-		return err
-	}
 	h, first := at.Host, *s.config.Module
 	meter, ok := h.KV.(kv.Meter)
 	if !ok {
@@ -105,8 +101,10 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	slow := time.AfterFunc(time.Second, func() {
 		h.Log.Info("compiling the module, which takes some seconds the first time")
 	})
+	var err error
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
-		Module: first.WASM, Guest: guest, KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
+		Module: first.WASM, Guest: settings.Config{Config: at.Core},
+		KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
 		Sign: h.Sign, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake,
 		Random:        h.Random,
 		About:         h.About,

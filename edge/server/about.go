@@ -12,7 +12,7 @@ import (
 // still say something of it.
 type aboutRecorder struct {
 	mu    sync.Mutex
-	about host.About
+	about host.RequestInfo
 }
 
 type aboutKey struct{}
@@ -24,7 +24,7 @@ func withAboutRecorder(ctx context.Context) (context.Context, *aboutRecorder) {
 }
 
 // About adds to what the log says of the request of ctx (contract 48). It fits host.Host.About.
-func About(ctx context.Context, a host.About) {
+func About(ctx context.Context, a host.RequestInfo) {
 	r, ok := ctx.Value(aboutKey{}).(*aboutRecorder)
 	if !ok {
 		return // it is no request from the network
@@ -34,14 +34,14 @@ func About(ctx context.Context, a host.About) {
 	r.about = r.about.With(a)
 }
 
-func (r *aboutRecorder) read() host.About {
+func (r *aboutRecorder) read() host.RequestInfo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.about
 }
 
 // aboutAttrs adds what is known to the attributes of a line.
-func aboutAttrs(attrs []slog.Attr, a host.About) []slog.Attr {
+func aboutAttrs(attrs []slog.Attr, a host.RequestInfo) []slog.Attr {
 	for _, m := range []struct{ key, value string }{
 		{"session", a.Session}, {"integration", a.Integration}, {"publisher", a.Publisher}, {"key", a.Key},
 		{"code", a.Code},

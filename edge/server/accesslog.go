@@ -71,7 +71,7 @@ func isItem(text string) bool {
 }
 
 // pathWords are the segments that occur in the patterns and paths: text of our own.
-func pathWords(routes web.Listing, streams map[string]Stream) map[string]bool {
+func pathWords(routes web.Table, streams map[string]Stream) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string) {
 		for word := range strings.SplitSeq(path, "/") {
@@ -147,8 +147,8 @@ func (l *listener) logPath(pattern, path string) string {
 // logAccess writes one line for one answer. It has no query, no body and no header
 // but the two ids. Of refusals that many clients at once may cause, only some have
 // a line.
-func (l *listener) logAccess(r *http.Request, route *web.Route[struct{}], client netip.Addr,
-	resp *web.Response, about host.About, why *refusal, took time.Duration) {
+func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Addr,
+	resp *web.Response, about host.RequestInfo, why *refusal, took time.Duration) {
 	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}

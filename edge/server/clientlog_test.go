@@ -68,8 +68,8 @@ func TestClientInTheLog(t *testing.T) {
 type aboutEngine struct{ fake }
 
 func (aboutEngine) Handle(ctx context.Context, _ *web.Request) *web.Response {
-	About(ctx, host.About{Session: "svc_sess_1", Key: "key_1"})
-	About(ctx, host.About{Code: "NOT_FOUND", Key: "key_2"})
+	About(ctx, host.RequestInfo{Session: "svc_sess_1", Key: "key_1"})
+	About(ctx, host.RequestInfo{Code: "NOT_FOUND", Key: "key_2"})
 	return &web.Response{Status: 404, Header: web.Header{}, Body: []byte("{}")}
 }
 
@@ -80,7 +80,7 @@ func TestTheLogSaysWhatARequestIsAbout(t *testing.T) {
 	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	s.public.ServeHTTP(httptest.NewRecorder(),
 		httptest.NewRequest("GET", "/"+strings.Repeat("a", web.MaxURL), nil))
-	About(context.Background(), host.About{Session: "of nobody"}) // a job has no line of its own
+	About(context.Background(), host.RequestInfo{Session: "of nobody"}) // a job has no line of its own
 	lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
 	for i, want := range []map[string]any{
 		{"session": "svc_sess_1", "key": "key_2", "code": "NOT_FOUND", "integration": nil},

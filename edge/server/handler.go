@@ -96,7 +96,7 @@ func (l *listener) client(r *http.Request) netip.Addr {
 // if the answer comes from the server alone. Head and body are read before the
 // request takes one of the places, so that a slow peer never holds one.
 func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
-	req *web.Request, route *web.Route[struct{}]) (resp *web.Response, why *refusal) {
+	req *web.Request, route *web.Route) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
 	if limit := route.URLLimit(); len(r.RequestURI) > limit { // as it was sent, with its escapes
 		req.Query = ""

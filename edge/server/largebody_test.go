@@ -100,7 +100,7 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
 			config := Config{DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond,
-				Routes: web.Listing{
+				Routes: web.Table{
 					{Methods: []string{"POST"}, Pattern: "/photo", Label: "photo", MaxBody: size},
 					{Pattern: "{...}", Label: "other"},
 				},

@@ -22,7 +22,7 @@ type listener struct {
 	http      *http.Server
 	handle    handler
 	timeout   time.Duration // for handle
-	routes    web.Listing
+	routes    web.Table
 	pathWords map[string]bool // which the log may hold; nil: by the route
 	streams   map[string]Stream
 	health    bool // answers health checks itself

@@ -65,7 +65,7 @@ func (w *waitLimiter) release(client netip.Addr) {
 // request has had no place meanwhile. The connection has the request in hand all the time, so it does not
 // give way.
 func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web.Request,
-	route *web.Route[struct{}], resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
+	route *web.Route, resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)
 	left := time.Duration(seconds)*time.Second - time.Since(begin)
 	if !route.Waits || resp.Status != http.StatusNotModified || left <= 0 || l.s.draining.Load() ||

@@ -258,7 +258,7 @@ func (m *Metrics) StoreDone(operation, result string, took time.Duration) {
 }
 
 // expectFaults makes the counters of the answers 500, for the reason of NewMetrics.
-func (m *Metrics) expectFaults(routes web.Listing) {
+func (m *Metrics) expectFaults(routes web.Table) {
 	for _, r := range routes {
 		m.requests.WithLabelValues(r.Label, strconv.Itoa(http.StatusInternalServerError))
 	}

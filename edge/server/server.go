@@ -46,7 +46,7 @@ type Config struct {
 
 	// Routes are the routes of Engine. They give the labels for the log and for
 	// metrics, and the limits of bodies.
-	Routes web.Listing
+	Routes web.Table
 
 	// ReadyAlone returns why this instance is not ready, apart from its store. It does not wait. Nil: the
 	// instance is ready.
@@ -58,7 +58,7 @@ type Config struct {
 	// Admin answers the requests to AdminListener, and AdminRoutes are its routes.
 	// All nil: no admin API.
 	Admin         handler
-	AdminRoutes   web.Listing
+	AdminRoutes   web.Table
 	AdminListener net.Listener
 
 	// AdminStreams answer requests to the admin listener, by path, in place of

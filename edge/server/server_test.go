@@ -478,7 +478,7 @@ func TestBodyLimit(t *testing.T) {
 func TestBodyLimitOfARoute(t *testing.T) {
 	var got []byte
 	base, _ := start(t, Config{
-		Routes: web.Listing{
+		Routes: web.Table{
 			{Methods: []string{"POST"}, Pattern: "/photo/{name}", Label: "photo", MaxBody: 1 << 20},
 			{Methods: []string{"POST"}, Pattern: "/word", Label: "word", MaxBody: 10},
 			{Pattern: "{...}", Label: "other"},
@@ -820,7 +820,7 @@ func TestLabelsComeFromTheTables(t *testing.T) {
 	get := getter(t)
 	for _, side := range []struct {
 		base   string
-		routes web.Listing
+		routes web.Table
 	}{{base, core.Routes()}, {operators, core.AdminRoutes()}} {
 		for _, r := range side.routes {
 			known[r.Label] = true

@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // Recorder runs a core in this process and records what it is asked, asks for and answers.
@@ -21,7 +22,7 @@ type Recorder struct {
 }
 
 // NewRecorder starts a core with a configuration at an instant. carry does what the core asks for.
-func NewRecorder(c abi.Config, start time.Time, carry effect.Func) (*Recorder, error) {
+func NewRecorder(c settings.Config, start time.Time, carry effect.Func) (*Recorder, error) {
 	r := &Recorder{Transcript: Transcript{Config: c}, step: &Step{}}
 	r.stage = &stage{now: start, start: start,
 		effect: func(k abi.Kind, body []byte) (abi.Status, []byte) {

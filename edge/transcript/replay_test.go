@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/wasm/abi"
@@ -204,7 +205,7 @@ func TestWhatIsShownIsShort(t *testing.T) {
 // A replay finds a change of the configuration by its effects.
 func TestAnotherConfiguration(t *testing.T) {
 	altered := read(t, stored(t, "results"))
-	altered.Config.SecretPerIP = 7
+	altered.Config.Limits.SecretPerIP = ratelimit.PerMinute(7)
 	_, d, err := altered.Replay(t.Context(), transcript.Engine{})
 	if err != nil || d == nil || d.Step != 1 || !strings.Contains(d.String(), "secret-ip") {
 		t.Errorf("%v: %v", err, d)

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // What the host signs is different each time, so a replay gives the recorded signatures. What a core tells of
@@ -17,9 +19,12 @@ import (
 func TestSignaturesAreReplayed(t *testing.T) {
 	at := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 	signed := 0
-	config := abi.Config{BaseURL: "https://verge.example", Test: true, Host: "verge.example",
+	config := settings.Config{
+		Config: core.Config{BaseURL: "https://verge.example", Test: true},
+		Host:   "verge.example",
 		Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
-			`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)}
+			`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`),
+	}
 	r, err := NewRecorder(config, at, func(k abi.Kind, body []byte) (abi.Status, []byte) {
 		q, err := abi.ReadSign(body)
 		if k != abi.Sign || err != nil {

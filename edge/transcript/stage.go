@@ -57,15 +57,17 @@ func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
 
 func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
-// measure passes on an event of a method in the form in which a guest tells it. host.Told replaces an event
-// or a reason that is not in its lists.
+// measure passes on an event of a method in the form of a guest's notice. host.NewMeasurement replaces an
+// event or a reason that is not in its lists.
 func (s *stage) measure(m host.Measurement) {
-	m = host.Told(m.Method, m.Event, m.Reason)
+	m = host.NewMeasurement(m.Method, m.Event, m.Reason)
 	s.notice(abi.Measure, abi.AppendMethodEvent(nil,
 		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
-func (s *stage) about(_ context.Context, a host.About) { s.notice(abi.About, abi.AppendAbout(nil, a)) }
+func (s *stage) about(_ context.Context, a host.RequestInfo) {
+	s.notice(abi.About, abi.AppendAbout(nil, a))
+}
 
 func (s *stage) tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
 
@@ -89,7 +91,7 @@ func (s *stage) logger() *slog.Logger {
 
 // start starts a core on the stage. end closes it.
 func (e Engine) start(
-	ctx context.Context, c abi.Config, s *stage,
+	ctx context.Context, c settings.Config, s *stage,
 ) (r engine.Engine, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
 	keys, err := token.ParseKeyring(c.Keyring)
@@ -102,7 +104,7 @@ func (e Engine) start(
 	}
 	store, fetch, sign := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect).Sign
 	if e.Guest == nil {
-		r, err = core.New(settings.Unpack(c), host.Host{
+		r, err = core.New(c.Config, host.Host{
 			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
 			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure,
 			Tally: s.tally,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // formatVersion is the version of the format.
@@ -26,7 +27,7 @@ const maxLine = 6*abi.MaxInbox + 1<<20
 
 // Transcript is the configuration of a service and what the service was asked, in order.
 type Transcript struct {
-	Config abi.Config // its key ring can be read here, so it must not protect anything
+	Config settings.Config // its key ring can be read here, so it must not protect anything
 	Steps  []Step
 }
 
@@ -53,9 +54,9 @@ type Event struct {
 var errFormat = errors.New("no transcript")
 
 type head struct {
-	Transcript int        `json:"transcript"`
-	ABI        int        `json:"abi"`
-	Config     abi.Config `json:"config"`
+	Transcript int             `json:"transcript"`
+	ABI        int             `json:"abi"`
+	Config     settings.Config `json:"config"`
 }
 
 type step struct {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/edge/transcript"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // stored is a transcript of the corpus, unpacked.
@@ -177,7 +177,7 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	whole := read(f, lines[0])
-	whole.Config = abi.Config{Keyring: whole.Config.Keyring}
+	whole.Config = settings.Config{Keyring: whole.Config.Keyring}
 	var head bytes.Buffer
 	if err := whole.Write(&head); err != nil {
 		f.Fatal(err)

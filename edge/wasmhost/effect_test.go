@@ -75,9 +75,9 @@ func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 // ids.
 func TestAGuestSaysWhatARequestIsAbout(t *testing.T) {
 	type callerKey struct{}
-	said := make(chan host.About, 8)
+	said := make(chan host.RequestInfo, 8)
 	cfg := config(t, goodGuest)
-	cfg.About = func(ctx context.Context, a host.About) {
+	cfg.About = func(ctx context.Context, a host.RequestInfo) {
 		if ctx.Value(callerKey{}) == nil {
 			t.Error("contract 48: a notice has not the context of its request")
 		}
@@ -87,7 +87,7 @@ func TestAGuestSaysWhatARequestIsAbout(t *testing.T) {
 	get(e, context.WithValue(t.Context(), callerKey{}, "of the caller"), "/nowhere")
 	select {
 	case a := <-said:
-		if a != (host.About{Code: "NOT_FOUND"}) {
+		if a != (host.RequestInfo{Code: "NOT_FOUND"}) {
 			t.Errorf("contract 48: a request for nothing is about %+v", a)
 		}
 	default:

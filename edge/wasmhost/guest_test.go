@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // ring returns a key ring of tests, whose nonces are all different.
@@ -38,9 +40,11 @@ func (c *counter) Read(p []byte) (int, error) {
 // The configuration of a guest whose host seals holds no secret of a method in clear. Each guest has secrets
 // that were sealed for it alone (contract 13, 41).
 func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
-	c := Config{Guest: abi.Config{BaseURL: "https://verge.example", Methods: []abi.Method{
-		{Name: "bankid", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7"}},
-	}}}
+	c := Config{
+		Guest: settings.Config{Config: core.Config{BaseURL: "https://verge.example", Methods: []method.Config{
+			{Name: "bankid", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7"}},
+		}}},
+	}
 	plain, err := c.guest()
 	if err != nil || !strings.Contains(string(plain), "canary7") {
 		t.Errorf("without a Sealer the guest gets %s, %v", plain, err)
@@ -53,11 +57,11 @@ func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
 		t.Errorf("%v %v\n%s\n%s", err1, err2, first, second)
 	}
 	for _, sealed := range [][]byte{first, second} {
-		read, err := abi.ReadConfig(sealed)
+		read, err := settings.Read(sealed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		opened, err := abi.OpenSecrets(read, c.Sealer)
+		opened, err := settings.OpenSecrets(read, c.Sealer)
 		if err != nil || opened.Methods[0].Secrets["client_secret"] != "canary7" {
 			t.Errorf("%+v, %v", opened.Methods, err)
 		}

@@ -63,13 +63,9 @@ func inGuest(
 	t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config),
 ) func(core.Config, host.Host, token.Keyring) testharness.Engine {
 	return func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
-		packed, err := settings.Pack(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
 		c := wasmhost.Config{
 			Compiled:  m,
-			Guest:     packed,
+			Guest:     settings.Config{Config: cfg},
 			KV:        on.KV,
 			Meter:     ratelimit.NewLocal(0).Meter(),
 			Fetch:     on.Fetch,
@@ -182,7 +178,7 @@ func TestEngine_FailureAfterCommit(t *testing.T) {
 			func(t *testing.T, h *testharness.Harness, sealer *breaking, _ deadline) {
 				sealer.now.Store(true)
 				flow := token.FlowPrefix + strings.Repeat("A", 200)
-				if r := h.Do("GET", api.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
+				if r := h.Do("GET", web.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
 					t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
 				}
 			}},

@@ -807,7 +807,7 @@ func TestAHostileModule(t *testing.T) {
 		}
 	}
 	for _, m := range told.measured {
-		if again := host.Told(m.Method, m.Event, m.Reason); again.Event != m.Event ||
+		if again := host.NewMeasurement(m.Method, m.Event, m.Reason); again.Event != m.Event ||
 			again.Reason != m.Reason || m.Took != 0 || len(m.Method) > 67 {
 			t.Errorf("%.200q was measured", fmt.Sprint(m))
 		}

@@ -114,7 +114,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 		if err != nil {
 			return err
 		}
-		p.measure(host.Told(cut(t.Method, maxKey), t.Event, t.Reason))
+		p.measure(host.NewMeasurement(cut(t.Method, maxKey), t.Event, t.Reason))
 	case abi.Tally:
 		t, err := abi.ReadTally(rec.Body)
 		if err != nil {
@@ -129,7 +129,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 			return err
 		}
 		if rec.Request == c.id {
-			p.about(c.ctx, a.Told())
+			p.about(c.ctx, a.Sanitized())
 		}
 	case abi.Wake:
 		partition, due, err := abi.ReadWake(rec.Body)
@@ -240,7 +240,7 @@ func checkJobs(j abi.Jobs, p kv.Partition, n int) error {
 	}
 	for _, job := range j.Jobs {
 		timed := effect.Plausible(job.Until) && effect.Plausible(job.Task.Due)
-		if job.Partition != p || len(job.Lane) > maxDestination || !timed ||
+		if job.Partition != p || len(job.Destination) > maxDestination || !timed ||
 			len(job.Task.ID) > kv.MaxName || len(job.Task.Payload) > kv.MaxValue {
 			return fmt.Errorf("%w: a job that no store has", abi.ErrMalformed)
 		}

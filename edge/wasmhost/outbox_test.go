@@ -120,10 +120,10 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 	now := time.Now()
 	far := time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
 	good := host.Job{
-		Partition: "p0",
-		Task:      kv.Task{ID: "t", Due: now, Payload: make([]byte, kv.MaxValue)},
-		Until:     now,
-		Lane:      "lane",
+		Partition:   "p0",
+		Task:        kv.Task{ID: "t", Due: now, Payload: make([]byte, kv.MaxValue)},
+		Until:       now,
+		Destination: "destination",
 	}
 	for _, c := range []struct {
 		name   string
@@ -134,7 +134,8 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 		{"none", func(j *abi.Jobs) { j.Jobs = nil }, true},
 		{"more jobs than asked for", func(j *abi.Jobs) { j.Jobs = append(j.Jobs, good, good) }, false},
 		{"a job of another partition", func(j *abi.Jobs) { j.Jobs[0].Partition = "p1" }, false},
-		{"a lane of a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Lane = strings.Repeat("l", 1<<10) }, false},
+		{"a destination of a kilobyte",
+			func(j *abi.Jobs) { j.Jobs[0].Destination = strings.Repeat("l", 1<<10) }, false},
 		{"a task named by a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) },
 			false},
 		{"a payload that no store has", func(j *abi.Jobs) {
@@ -195,7 +196,7 @@ func FuzzOutbox(f *testing.F) {
 		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
 		abi.Log: abi.AppendLog(nil,
 			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}}}),
-		abi.About: abi.AppendAbout(nil, host.About{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
+		abi.About: abi.AppendAbout(nil, host.RequestInfo{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
 		abi.Count: []byte(host.CountLateAnswer),
 		abi.Wake:  abi.AppendWake(nil, "p0", now),
 		abi.Tally: abi.AppendTally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
@@ -250,8 +251,8 @@ func strict(t *testing.T) ports {
 					nil
 			},
 		},
-		about: func(_ context.Context, a host.About) {
-			if a != a.Told() {
+		about: func(_ context.Context, a host.RequestInfo) {
+			if a != a.Sanitized() {
 				t.Errorf("the host logs %+v", a)
 			}
 		},
@@ -261,7 +262,7 @@ func strict(t *testing.T) ports {
 			}
 		},
 		measure: func(m host.Measurement) {
-			if m != host.Told(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
+			if m != host.NewMeasurement(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
 				t.Errorf("the host measured %+v", m)
 			}
 		},

@@ -13,7 +13,7 @@ import (
 // ports carry out effects and get notices.
 type ports struct {
 	effect.Ports
-	about   func(ctx context.Context, a host.About)
+	about   func(ctx context.Context, a host.RequestInfo)
 	count   func(event string)
 	measure func(m host.Measurement)
 	tally   func(t host.Tally)

@@ -54,13 +54,9 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 	) testharness.Engine {
 		e := either{now: &now}
 		for who := range e.both {
-			packed, err := settings.Pack(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
 			c := wasmhost.Config{
 				Compiled:  m,
-				Guest:     packed,
+				Guest:     settings.Config{Config: cfg},
 				KV:        on.KV,
 				Meter:     ratelimit.NewLocal(0).Meter(),
 				Fetch:     on.Fetch,
@@ -77,6 +73,7 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 			if who == byHost {
 				c.Sealer = on.Sealer
 			} else {
+				var err error
 				if c.Guest.Keyring, err = ring.Marshal(); err != nil {
 					t.Fatal(err)
 				}

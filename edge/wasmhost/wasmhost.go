@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,13 +28,14 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // Config configures an Engine. Module or Compiled, Guest, KV, Meter and Fetch are needed. Every other
 // zero value works.
 type Config struct {
-	Module []byte     // the guest, as `make wasm` builds it
-	Guest  abi.Config // the service's configuration; a zero Partitions means one
+	Module []byte          // the guest, as `make wasm` builds it
+	Guest  settings.Config // the service's configuration; a zero Partitions means one
 
 	// Compiled is the guest instead of Module, for engines that share it. Its MemoryMax and
 	// Interruptible were set when it was compiled.
@@ -55,7 +55,7 @@ type Config struct {
 	Log *slog.Logger // nil discards
 
 	// About gets what the request of ctx is about, see host.Host. Nil discards it.
-	About func(ctx context.Context, a host.About)
+	About func(ctx context.Context, a host.RequestInfo)
 
 	Count   func(event string)                  // nil discards
 	Measure func(m host.Measurement)            // nil discards
@@ -116,7 +116,7 @@ func (c Config) withDefaults() Config {
 		c.Effect = func(ctx context.Context, _ string) (context.Context, func()) { return ctx, func() {} }
 	}
 	if c.About == nil {
-		c.About = func(context.Context, host.About) {}
+		c.About = func(context.Context, host.RequestInfo) {}
 	}
 	if c.Count == nil {
 		c.Count = func(string) {}
@@ -139,11 +139,11 @@ func (c *Config) guest() ([]byte, error) {
 	guest := c.Guest
 	if c.Sealer != nil {
 		var err error
-		if guest, err = abi.SealSecrets(guest, c.Sealer); err != nil {
+		if guest, err = settings.SealSecrets(guest, c.Sealer); err != nil {
 			return nil, fmt.Errorf("wasmhost: %w", err)
 		}
 	}
-	b, err := json.Marshal(guest)
+	b, err := guest.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("wasmhost: the guest's configuration: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/wait"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // cache saves the tests of a process from compiling the same module again.
@@ -39,9 +39,12 @@ const (
 func config(t testing.TB, pkg string) wasmhost.Config {
 	return wasmhost.Config{
 		Module: kit.Build(t, pkg),
-		Guest: abi.Config{BaseURL: "https://verge.example", Test: true, Host: "verge.example",
+		Guest: settings.Config{
+			Config: core.Config{BaseURL: "https://verge.example", Test: true},
+			Host:   "verge.example",
 			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
-				`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`)},
+				`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`),
+		},
 		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: cache(),
 	}
 }
@@ -121,7 +124,7 @@ func TestEnginesShareAModule(t *testing.T) {
 	}
 	engines[1].Handle(t.Context(), &web.Request{
 		Method: "GET",
-		Path:   api.HostedPath,
+		Path:   web.HostedPath,
 		Query:  "flow=" + token.FlowPrefix + strings.Repeat("A", 200),
 		Header: web.Header{},
 	})

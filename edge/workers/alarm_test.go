@@ -11,12 +11,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
+
+// retrying is a guest's configuration with these waits between the attempts of a webhook.
+func retrying(waits ...time.Duration) settings.Config {
+	return settings.Config{Config: core.Config{Schedule: webhook.Schedule{Delays: waits}}}
+}
 
 // In these tests nothing calls RunDue. Alarms run what falls due.
 
@@ -40,7 +47,7 @@ func TestEventsAreDeliveredByAlarm(t *testing.T) {
 func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
-	guest := abi.Config{Retries: []abi.Milliseconds{300, 3_600_000}}
+	guest := retrying(300*time.Millisecond, time.Hour)
 	s, site := newSite(t, in, workerd.Config{Guest: guest, Offset: 48 * time.Hour})
 	id, _ := s.start()
 	wait.Until(t, "two attempts that fail",
@@ -83,7 +90,11 @@ func TestNoAlarmSpins(t *testing.T) {
 func TestAnAlarmThatCannotArm(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
-	s, site := newSite(t, in, workerd.Config{Guest: abi.Config{Retries: []abi.Milliseconds{300, 300, 300}}})
+	s, site := newSite(
+		t,
+		in,
+		workerd.Config{Guest: retrying(300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond)},
+	)
 	site.BreakAlarm()
 	id, _ := s.start()
 	wait.Until(t, "all attempts", func() bool { return len(in.statuses(id, "verification.started")) == 4 })

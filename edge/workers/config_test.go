@@ -11,7 +11,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/testharness/workerd"
-	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -79,14 +78,13 @@ func TestWranglerConfig(t *testing.T) {
 	if c.Limits.CPU_ms < 10_000 {
 		t.Errorf("an alarm that runs 200 jobs has %d ms for them", c.Limits.CPU_ms)
 	}
-	config, err := abi.ReadConfig(c.Vars["VERGE_CONFIG"])
+	config, err := settings.Read(c.Vars["VERGE_CONFIG"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	unpacked := settings.Unpack(config)
-	methods, wrong := unpacked.Catalog()
-	if wrong != nil || len(methods) == 0 || unpacked.Dev {
-		t.Errorf("contract 41: the methods of the configuration: %+v, %v", unpacked, wrong)
+	methods, wrong := config.Catalog()
+	if wrong != nil || len(methods) == 0 || config.Dev {
+		t.Errorf("contract 41: the methods of the configuration: %+v, %v", config, wrong)
 	}
 	named := regexp.MustCompile(`"secret_env": "[A-Z_]+"`)
 	withSecret := named.ReplaceAll(c.Vars["VERGE_SITE"], []byte(`"secret": "9f4c1be07d2a8653"`))

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // on returns a site that runs the server's other module.
@@ -99,12 +100,12 @@ func TestModulesThatAreRefused(t *testing.T) {
 		"canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
 	} {
 		t.Run(lie, func(t *testing.T) {
-			s, site := on(t, server, workerd.Config{Guest: abi.Config{Host: lie}})
+			s, site := on(t, server, workerd.Config{Guest: settings.Config{Host: lie}})
 			refused(t, s, site, log)
 		})
 	}
 	t.Run("an instance that draws the same as the one before", func(t *testing.T) {
-		s, site := on(t, server, workerd.Config{Guest: abi.Config{Host: "instance"}})
+		s, site := on(t, server, workerd.Config{Guest: settings.Config{Host: "instance"}})
 		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 		site.Forget()
 		refused(t, s, site, "repeats itself")

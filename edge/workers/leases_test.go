@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
@@ -364,7 +365,9 @@ func TestRemainingIsNeverTooMuch(t *testing.T) {
 // workerd, with real objects.
 func TestLimitsHoldAcrossIsolates(t *testing.T) {
 	const isolates, limit, each = 3, 40, 30
-	s, server := deployOn(t, isolates, newInbox(t), func(w *workerd.Worker) { w.Config.SecretPerIP = limit })
+	s, server := deployOn(t, isolates, newInbox(t), func(w *workerd.Worker) {
+		w.Config.Limits.SecretPerIP = ratelimit.PerMinute(limit)
+	})
 	var allowed, refused atomic.Int64
 	began := time.Now()
 	client := http.Header{"Cf-Connecting-Ip": {"192.0.2.1"}}

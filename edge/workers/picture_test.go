@@ -130,13 +130,14 @@ func (p walks) natively(t *testing.T) (*http.Client, string) { return p.here(t, 
 func (p walks) inGuests(t *testing.T) (*http.Client, string) {
 	module := kit.Module(t)
 	return p.here(t, func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
-		packed, err := settings.Pack(at.Core)
-		if err != nil {
-			return nil, err
-		}
 		h := at.Host
-		return wasmhost.New(ctx, wasmhost.Config{Module: module, Guest: packed, KV: h.KV, Sign: h.Sign,
-			Meter: ratelimit.NewLocal(0).Meter(), Fetch: h.Fetch, Sealer: h.Sealer, Log: h.Log, Wake: h.Wake})
+		return wasmhost.New(
+			ctx,
+			wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core}, KV: h.KV, Sign: h.Sign,
+				Meter: ratelimit.NewLocal(0).
+					Meter(),
+				Fetch: h.Fetch, Sealer: h.Sealer, Log: h.Log, Wake: h.Wake},
+		)
 	})
 }
 
@@ -175,11 +176,8 @@ func (p walks) here(t *testing.T, runs func(context.Context, edge.Setup) (engine
 
 func (p walks) onWorkerd(t *testing.T) (*http.Client, string) {
 	kit.Program(t, "workerd")
-	guest, err := settings.Pack(p.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	guest.Host = walkHost
+	guest := settings.Config{Config: p.config, Host: walkHost}
+	var err error
 	if guest.Keyring, err = p.ring.Marshal(); err != nil {
 		t.Fatal(err)
 	}

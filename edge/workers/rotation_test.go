@@ -13,16 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // generated is a key ring that was made an hour ago.
@@ -150,8 +152,9 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	a := before.Keys[0].ID
 	s, server := deploy(t, in, func(w *workerd.Worker) {
 		w.Secrets["VERGE_KEYRING"] = string(marshalled(t, before))
-		w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500, 1500, 1500}
-		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // what was under way comes free that soon
+		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 5)
+		// Requests in progress become free that soon.
+		w.Config.AttemptTime, w.Config.Lease = time.Second, 2100*time.Millisecond
 	})
 	with := func(ring token.Keyring) {
 		t.Helper()
@@ -309,8 +312,12 @@ func idle(t *testing.T) (*gate, *service, string) {
 	before := generated(t, now)
 	after := rotated(t, before, now)
 	store := &gate{KV: memory.New(memory.Config{Now: func() time.Time { return now }})}
-	guest := abi.Config{Dev: true, OperatorToken: operatorToken, Host: "verge.example",
-		Keyring: marshalled(t, before), KeySet: true}
+	guest := settings.Config{
+		Config:  core.Config{Dev: true, OperatorToken: operatorToken},
+		Host:    "verge.example",
+		Keyring: marshalled(t, before),
+		KeySet:  true,
+	}
 	site := workerd.Shared(t).Site(t, workerd.Config{Store: store, Now: now, Guest: guest})
 	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
 	apply(t, site, shop(newInbox(t), "secret", webhookSecret))
@@ -322,7 +329,8 @@ func idle(t *testing.T) (*gate, *service, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Tend(t.Context()); err != nil { // it announces the key, and seals no secrets with it yet
+	// It announces the key, and seals no secrets with it yet.
+	if err := other.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	site.Advance(keyset.Settle)
@@ -330,7 +338,7 @@ func idle(t *testing.T) (*gate, *service, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := s.base + api.HostedPath + "?flow=" + flow
+	link := s.base + web.HostedPath + "?flow=" + flow
 	if got := sealedWith(t, link); got != after.Keys[0].ID {
 		t.Fatalf("the other isolate seals with %s", got)
 	}

@@ -55,7 +55,7 @@ func routesJS(t *testing.T) []byte {
 	b.WriteByte('\n')
 	for _, side := range []struct {
 		name   string
-		routes web.Listing
+		routes web.Table
 	}{{"publicRoutes", core.Routes()}, {"adminRoutes", core.AdminRoutes()}} {
 		fmt.Fprintf(&b, "\nexport const %s = [\n", side.name)
 		for _, r := range side.routes {
@@ -94,7 +94,7 @@ func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
 		Waits bool   `json:"waits"`
 		Shown string `json:"shown"`
 	}
-	tables := map[string]web.Listing{"public": core.Routes(), "admin": core.AdminRoutes()}
+	tables := map[string]web.Table{"public": core.Routes(), "admin": core.AdminRoutes()}
 	var questions []question
 	var want []answer
 	for _, c := range bothservers.Paths(t) {

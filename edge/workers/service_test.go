@@ -256,7 +256,7 @@ func shop(in *inbox, secret, value string) map[string]any {
 func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site) {
 	t.Helper()
 	c.Guest.Dev, c.Guest.OperatorToken, c.Guest.Host = true, operatorToken, "verge.example"
-	c.Guest.Keyring, c.Guest.JitterPercent = keyring(t), -1
+	c.Guest.Keyring, c.Guest.Schedule.JitterPercent = keyring(t), -1
 	site := workerd.Shared(t).Site(t, c)
 	in.now = site.Now
 	apply(t, site, shop(in, "secret", webhookSecret))

@@ -17,9 +17,11 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // A private key signs by the algorithms of its kind, as edge/signing does natively, and golang-jwt accepts
@@ -46,7 +48,7 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	sec1, err := x509.MarshalECPrivateKey(ec)
-	guest := abi.Config{Dev: true, Keyring: keyring(t), Host: "x"}
+	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: keyring(t), Host: "x"}
 	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		Keys: map[string]string{
 			"ec": pkcs8(ec), "rsa": pkcs8(wide), "ed": pkcs8(ed), "narrow": pkcs8(narrow),
@@ -126,7 +128,7 @@ func TestFetchesOfMethods(t *testing.T) {
 	}))
 	defer receiver.Close()
 	defer close(release)
-	guest := abi.Config{Dev: true, Keyring: keyring(t), Host: "x"}
+	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: keyring(t), Host: "x"}
 	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		FetchTimeout: 2 * time.Second})
 	fetch := func(q host.FetchRequest) abi.Status {

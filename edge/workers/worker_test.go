@@ -10,10 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // deploy runs the Worker as it is deployed, with an operator's configuration.
@@ -27,8 +30,11 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 	*service, *workerd.Server) {
 	t.Helper()
 	w := &workerd.Worker{
-		Config: abi.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2,
-			Retries: []abi.Milliseconds{200, 200, 200, 200, 200}, JitterPercent: -1},
+		Config: settings.Config{
+			Config: core.Config{BaseURL: "http://verge.localhost", Dev: true, Partitions: 2,
+				Schedule: webhook.Schedule{Delays: slices.Repeat([]time.Duration{200 * time.Millisecond}, 5),
+					JitterPercent: -1}},
+		},
 		Site: shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
 		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)),
 			"VERGE_OPERATOR_TOKEN": operatorToken + "\n", "SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
@@ -88,8 +94,9 @@ func TestARestartLosesNothing(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
 	s, server := deploy(t, in, func(w *workerd.Worker) {
-		w.Config.Retries = []abi.Milliseconds{1500, 1500, 1500}
-		w.Config.AttemptTime, w.Config.Lease = 1000, 2100 // the leases of the killed process end soon
+		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 3)
+		// The leases of the killed process end soon.
+		w.Config.AttemptTime, w.Config.Lease = time.Second, 2100*time.Millisecond
 	})
 	s.makeKey()
 	id, redirect := s.start()
@@ -248,7 +255,11 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 
 // contract 30: the client's address is what the platform says, and no other header.
 func TestClientAddressOfThePlatform(t *testing.T) {
-	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.SecretPerIP = 3 })
+	s, _ := deploy(
+		t,
+		newInbox(t),
+		func(w *workerd.Worker) { w.Config.Limits.SecretPerIP = ratelimit.PerMinute(3) },
+	)
 	from := func(address, forwarded string) int {
 		t.Helper()
 		header := http.Header{"Cf-Connecting-Ip": {address}, "X-Forwarded-For": {forwarded}}

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 )
@@ -176,7 +177,7 @@ func stranger(s *service) *token.Ring {
 // submit posts a form of a page again.
 func (s *service) submit(f testharness.Form) *testharness.Response {
 	s.t.Helper()
-	return s.Do("POST", api.HostedPath, form, []byte(f.Fields.Encode()))
+	return s.Do("POST", web.HostedPath, form, []byte(f.Fields.Encode()))
 }
 
 var browser = foothold{"A browser", []row{
@@ -294,7 +295,7 @@ var browser = foothold{"A browser", []row{
 			} {
 				header := form.Clone()
 				header.Set(from[0], from[1])
-				if r := s.Do("POST", api.HostedPath, header, []byte(fields)); r.Status != 403 {
+				if r := s.Do("POST", web.HostedPath, header, []byte(fields)); r.Status != 403 {
 					t.Errorf("%v: %d", from, r.Status)
 				}
 			}
@@ -310,7 +311,7 @@ var browser = foothold{"A browser", []row{
 			page := s.Open(started.RedirectURL)
 			for _, p := range []*testharness.Page{
 				page, page.Submit("cancel"), page.Submit("approve"),
-				s.Open(s.BaseURL + api.HostedPath + "?flow=x"),
+				s.Open(s.BaseURL + web.HostedPath + "?flow=x"),
 			} {
 				policy := p.Header.Get("Content-Security-Policy")
 				if !strings.Contains(policy, "frame-ancestors 'none'") ||
@@ -335,14 +336,14 @@ var browser = foothold{"A browser", []row{
 				fields.Set("flow", flow)
 				header := form.Clone()
 				header.Set("Origin", "null")
-				if r := s.Do("POST", api.HostedPath, header, []byte(fields.Encode())); r.Status != 400 {
+				if r := s.Do("POST", web.HostedPath, header, []byte(fields.Encode())); r.Status != 400 {
 					t.Errorf("with the flow token %q: %d", flow, r.Status)
 				}
 			}
 			wantStatus(t, s, started.SessionID, "PENDING")
 			header := form.Clone()
 			header.Set("Origin", "null")
-			if r := s.Do("POST", api.HostedPath, header, []byte(own.Encode())); r.Status != 303 {
+			if r := s.Do("POST", web.HostedPath, header, []byte(own.Encode())); r.Status != 303 {
 				t.Errorf("our own form, from an older browser that withholds referrers: %d", r.Status)
 			}
 			wantStatus(t, s, started.SessionID, "COMPLETED")

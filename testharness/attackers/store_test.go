@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -467,7 +467,7 @@ func (s *service) grantsNothing(started testharness.Started) {
 	if r := s.Reconcile(started.SessionID); r.Status != 503 || r.Header.Get("Retry-After") == "" {
 		s.t.Errorf("reconcile: %d %s", r.Status, r.Body)
 	}
-	page := s.Do("GET", api.HostedPath+"?flow="+flowOf(s.t, started.RedirectURL), nil, nil)
+	page := s.Do("GET", web.HostedPath+"?flow="+flowOf(s.t, started.RedirectURL), nil, nil)
 	if page.Status != 503 || strings.Contains(string(page.Body), token.ResultPrefix) {
 		s.t.Errorf("the page: %d %s", page.Status, page.Body)
 	}

@@ -95,8 +95,9 @@ func (s *service) fill(b *testing.B, integrations, deliveries int) {
 			must(s.Usage().Record(ctx, totals))
 		}
 	}
-	o := outbox.Outbox{KV: h.KV, Sealer: h.Sealer, Fetch: accepts{}, Now: h.Now, Random: h.Random, Log: h.Log,
-		Directory: d, AttemptTime: outbox.AttemptTime, Partitions: s.Engine().Partitions()}
+	h.Fetch = accepts{}
+	o := outbox.Outbox{Host: h.WithDefaults(), Directory: d, AttemptTime: outbox.AttemptTime,
+		Partitions: s.Engine().Partitions()}
 	i, err := d.Integration(ctx, integration1)
 	must(err)
 	for n := range deliveries {

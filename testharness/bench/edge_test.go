@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/workerd"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 const (
@@ -120,12 +123,12 @@ func deployEdge(b *testing.B, partitions int) *edgeService {
 	if s.ring, err = keyring.Ring(benchHost, rand.Reader, time.Now); err != nil {
 		b.Fatal(err)
 	}
-	const free = 1_000_000_000
+	free := ratelimit.PerMinute(1_000_000_000)
 	s.server = workerd.Start(b, &workerd.Options{Worker: &workerd.Worker{
 		AdminHost: benchHost, // under /admin/
-		Config: abi.Config{BaseURL: "http://" + benchHost, Dev: true, Partitions: partitions,
-			PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free, SecretPerIP: free,
-			ReconcilePerKey: free},
+		Config: settings.Config{Config: core.Config{BaseURL: "http://" + benchHost, Dev: true,
+			Partitions: partitions, Limits: web.Limits{PublicPerIP: free, PublicPerKey: free,
+				StartsPerPublisher: free, SecretPerIP: free, ReconcilePerKey: free}}},
 		Site: map[string]any{
 			"publishers": []any{map[string]any{"id": publisher, "name": "Bench"}},
 			"integrations": []any{map[string]any{"id": integration1, "publisher": publisher, "name": "Bench",

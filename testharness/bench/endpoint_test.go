@@ -157,13 +157,9 @@ func guests(b *testing.B, changes ...func(*wasmhost.Config)) func(*edge.Config) 
 	cache := kit.Compiled(b, module)
 	return func(c *edge.Config) {
 		c.Engine = func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
-			packed, err := settings.Pack(at.Core)
-			if err != nil {
-				return nil, err
-			}
 			h := at.Host
-			config := wasmhost.Config{Module: module, Guest: packed, KV: h.KV,
-				Meter: ratelimit.NewLocal(0).
+			config := wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core},
+				KV: h.KV, Meter: ratelimit.NewLocal(0).
 					Meter(),
 				Fetch: h.Fetch, Sign: h.Sign, Sealer: h.Sealer, Log: h.Log,
 				Tally: h.Tally, Wake: h.Wake, Cache: cache}

@@ -70,7 +70,7 @@ func newService(b *testing.B, store kv.KV, sink string, changes ...func(*edge.Co
 	s := &service{addr: l.Addr().String()}
 	config := edge.Config{
 		Core: core.Config{BaseURL: "https://" + benchHost, Dev: true,
-			Limits: api.Limits{PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free,
+			Limits: web.Limits{PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free,
 				SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free, BoxesPerIP: free,
 				BoxesPerHandle: free}},
 		Store: edge.Store{KV: store, Shared: shared}, Keyring: keyring,

@@ -15,13 +15,14 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
 // unlimited lifts the rate limits, for tests that ask more often than a publisher may.
 func unlimited(c *core.Config) {
 	free := ratelimit.PerMinute(100_000_000)
-	c.Limits = api.Limits{PublicPerIP: free, PublicPerNetwork: free, PublicPerKey: free,
+	c.Limits = web.Limits{PublicPerIP: free, PublicPerNetwork: free, PublicPerKey: free,
 		StartsPerPublisher: free, SecretPerIP: free, ReconcilePerKey: free,
 		PagesPerIP: free}
 }

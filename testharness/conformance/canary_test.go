@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/passkeytest"
@@ -184,8 +185,8 @@ func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
 		page.SubmitForm(form)
 		u.holdsNothing(s, canaryQuery)
 	}
-	fails(func() { w.Open(w.BaseURL + api.PasskeysPath) })
-	own := w.Open(w.BaseURL + api.PasskeysPath)
+	fails(func() { w.Open(w.BaseURL + web.PasskeysPath) })
+	own := w.Open(w.BaseURL + web.PasskeysPath)
 	form = u.answers(own, gets())
 	fails(func() { own.SubmitForm(form) })
 	own.SubmitForm(form).Submit("delete")
@@ -229,7 +230,7 @@ func (w *canaries) sendBadRequests() {
 	} {
 		start(h, with(h, "Idempotency-Key", content), raw)
 		w.Do("POST", api.ValidatePath, with(h), []byte(raw))
-		w.Do("POST", api.HostedPath, headers("Content-Type", formType), []byte(raw))
+		w.Do("POST", web.HostedPath, headers("Content-Type", formType), []byte(raw))
 	}
 	start(h, with(h, "Idempotency-Key", "k"), string(w.StartBody(w.given)))
 	start(h, with(h, "Idempotency-Key", "k"), string(w.StartBody(nil)))
@@ -237,7 +238,7 @@ func (w *canaries) sendBadRequests() {
 		start(h, testharness.Bearer(key), string(w.StartBody(w.given)))
 		w.ValidateAs(also(testharness.Bearer(key), "Origin", "https://"+content), content)
 	}
-	w.Do("GET", api.HostedPath+"?flow="+content, nil, nil)
+	w.Do("GET", web.HostedPath+"?flow="+content, nil, nil)
 	if !inWorker { // workerd itself refuses methods that it does not know
 		w.Do(content, api.StartPath, with(h), nil)
 	}

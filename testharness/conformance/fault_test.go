@@ -316,7 +316,7 @@ func (w *faultyWorld) reconcile(t *testing.T) operation {
 
 func (w *faultyWorld) look(t *testing.T) operation {
 	s := w.session()
-	req := request("GET", api.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
+	req := request("GET", web.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
 	return operation{req, func(r *web.Response, _ bool) {
 		wantPageOr503(t, r, 200)
 		if p := w.Open(s.RedirectURL); p.Kind != "method" {
@@ -328,7 +328,7 @@ func (w *faultyWorld) look(t *testing.T) operation {
 func (w *faultyWorld) lookAtTheHop(t *testing.T) operation {
 	s := w.Start(nil)
 	w.completed[w.Approve(s).SessionID] = true
-	req := request("GET", api.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
+	req := request("GET", web.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
 	return operation{req, func(r *web.Response, _ bool) {
 		wantPageOr503(t, r, 200)
 		wantStatus(t, w.Validate(w.Open(s.RedirectURL).Callback.ResultToken), 200)
@@ -341,7 +341,7 @@ func (w *faultyWorld) post(outcome, want string) func(t *testing.T) operation {
 	return func(t *testing.T) operation {
 		s := w.session()
 		form := w.Open(s.RedirectURL).Form(outcome).Fields.Encode()
-		req := request("POST", api.HostedPath, "", []byte(form), "Content-Type", formType)
+		req := request("POST", web.HostedPath, "", []byte(form), "Content-Type", formType)
 		return operation{req, func(r *web.Response, mayHaveApplied bool) {
 			wantPageOr503(t, r, 303)
 			now, got := w.Open(s.RedirectURL), w.status(s.SessionID)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -49,7 +50,7 @@ func stages(t testing.TB, h *testharness.Harness) map[string]*testharness.Page {
 		"failed":    page(nil, "reject"),
 		"completed": h.Open(completed.RedirectURL),
 		"used":      h.Open(used.RedirectURL),
-		"damaged":   h.Open(h.BaseURL + api.HostedPath + "?flow=svc_ft_AAAA"),
+		"damaged":   h.Open(h.BaseURL + web.HostedPath + "?flow=svc_ft_AAAA"),
 		"L2":        page(body{"integration_id": h.Publisher.L2.ID}),
 	}
 }
@@ -163,7 +164,7 @@ func TestPageHeaders(t *testing.T) {
 				t.Errorf("contract 24: link to the plain origin: want %v, links %v", want, p.Links)
 			}
 			for _, f := range p.Forms {
-				if f.Method != "POST" || f.Action != api.HostedPath {
+				if f.Method != "POST" || f.Action != web.HostedPath {
 					t.Errorf("contract 22: form %+v", f)
 				}
 			}
@@ -223,7 +224,8 @@ func TestPeopleGetPages(t *testing.T) {
 				"X-Correlation-Id", "c-1"), nil)
 			wantStatus(t, r, c.status)
 			text := string(r.Body)
-			if !strings.Contains(text, `data-page="`+c.kind+`"`) || !strings.Contains(text, `<html lang="es">`) ||
+			if !strings.Contains(text, `data-page="`+c.kind+`"`) ||
+				!strings.Contains(text, `<html lang="es">`) ||
 				r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 				t.Errorf("%s: %s", r.Header.Get("Content-Type"), text)
 			}
@@ -323,7 +325,7 @@ func cancelAndRetry(t *testing.T, h *testharness.Harness) {
 	wantTypes(t, h, s.SessionID, "verification.started") // and no terminal one
 	retry := ""
 	for _, link := range p.Links {
-		if strings.HasPrefix(link, api.HostedPath) {
+		if strings.HasPrefix(link, web.HostedPath) {
 			retry = link
 		}
 	}
@@ -543,7 +545,7 @@ func TestForeignPosts(t *testing.T) {
 			"flow=x&" + approve, 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantStatus(t, h.Do("POST", api.HostedPath, c.header, []byte(c.body)),
+			wantStatus(t, h.Do("POST", web.HostedPath, c.header, []byte(c.body)),
 				c.status)
 		})
 	}
@@ -551,7 +553,7 @@ func TestForeignPosts(t *testing.T) {
 		f, _ := url.ParseQuery(approve)
 		for _, outcome := range []string{"", "APPROVE", "completed", "approve ", "check"} {
 			f.Set("outcome", outcome)
-			r := h.Do("POST", api.HostedPath, headers("Content-Type", formType), []byte(f.Encode()))
+			r := h.Do("POST", web.HostedPath, headers("Content-Type", formType), []byte(f.Encode()))
 			if r.Status < 400 {
 				t.Errorf("%q: %d", outcome, r.Status)
 			}
@@ -626,9 +628,9 @@ func TestEndedLinks(t *testing.T) {
 		{"contract 24: verified, but never fetched by the publisher",
 			forgotten.RedirectURL, "expired", "pt", 410, true},
 		{"contract 24: damaged", s.RedirectURL[:len(s.RedirectURL)-2], "damaged", "it", 400, false},
-		{"contract 24: no token", h.BaseURL + api.HostedPath, "damaged", "it", 400, false},
-		{"contract 24: an empty token", h.BaseURL + api.HostedPath + "?flow=", "damaged", "it", 400, false},
-		{"contract 24: a malformed query", h.BaseURL + api.HostedPath + "?flow=%zz",
+		{"contract 24: no token", h.BaseURL + web.HostedPath, "damaged", "it", 400, false},
+		{"contract 24: an empty token", h.BaseURL + web.HostedPath + "?flow=", "damaged", "it", 400, false},
+		{"contract 24: a malformed query", h.BaseURL + web.HostedPath + "?flow=%zz",
 			"damaged", "it", 400, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -118,7 +119,7 @@ func newWorld(t testing.TB) *world {
 
 const worldIntegration = "0d7a5c1e-8b1f-4e52-9d0a-4a6f0b2c3d4e"
 
-func unlimitedLimits() api.Limits {
+func unlimitedLimits() web.Limits {
 	var c core.Config
 	unlimited(&c)
 	return c.Limits

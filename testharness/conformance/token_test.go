@@ -83,7 +83,7 @@ func TestTokenKinds(t *testing.T) {
 			for _, text := range []string{text, rename(text, text[:strings.LastIndex(text[:10], "_")+1],
 				"svc_ft_")} {
 				t.Run("contract 15: "+name+" at the hosted flow", func(t *testing.T) {
-					if p := h.Open(h.BaseURL + api.HostedPath + "?flow=" + text); p.Status != 400 ||
+					if p := h.Open(h.BaseURL + web.HostedPath + "?flow=" + text); p.Status != 400 ||
 						p.Kind != "damaged" {
 						t.Errorf("the page is %d %s, want 400 damaged", p.Status, p.Kind)
 					}
@@ -100,7 +100,7 @@ func TestTokenKinds(t *testing.T) {
 				t.Run("contract 15: "+name+" as provider state", func(t *testing.T) {
 					form := url.Values{"flow": {flowOf(t, waiting.RedirectURL)}, "outcome": {"check"},
 						"provider": {text}}
-					r := h.Do("POST", api.HostedPath, headers("Content-Type",
+					r := h.Do("POST", web.HostedPath, headers("Content-Type",
 						"application/x-www-form-urlencoded"), []byte(form.Encode()))
 					if r.Status != 400 {
 						t.Errorf("answered %d, want 400", r.Status)
@@ -126,7 +126,7 @@ func TestTokenKinds(t *testing.T) {
 	t.Run("contract 15: a provider token belongs to its session", func(t *testing.T) {
 		form := url.Values{"flow": {flow}, "outcome": {"check"}, "provider": {provider}}
 		h.Advance(10 * time.Second)
-		r := h.Do("POST", api.HostedPath, headers("Content-Type", "application/x-www-form-urlencoded"),
+		r := h.Do("POST", web.HostedPath, headers("Content-Type", "application/x-www-form-urlencoded"),
 			[]byte(form.Encode()))
 		wantStatus(t, r, 400)
 		if status := h.Reconcile(started.SessionID).JSON()["status"]; status != "PENDING" {
@@ -209,7 +209,7 @@ func TestEveryBitOfAToken(t *testing.T) {
 		answers := map[string]int{}
 		for _, m := range mutants(flow) {
 			if m != flow && !strings.Contains(m, "\\n") {
-				see(answers, call(h, "GET", api.HostedPath, "flow="+url.QueryEscape(m), "", nil), 400)
+				see(answers, call(h, "GET", web.HostedPath, "flow="+url.QueryEscape(m), "", nil), 400)
 			}
 		}
 		one(t, "hosted page", answers)
@@ -579,7 +579,7 @@ func TestKeyRing(t *testing.T) {
 	next.Advance(keyset.Settle) // from now on, the new key seals
 	old.Pause(keyset.Settle)
 	open := func(h *testharness.Harness, redirectURL string) *testharness.Page {
-		return h.Open(h.BaseURL + api.HostedPath + "?flow=" + flowOf(t, redirectURL))
+		return h.Open(h.BaseURL + web.HostedPath + "?flow=" + flowOf(t, redirectURL))
 	}
 	t.Run("contract 16: rotation never invalidates a live session or token", func(t *testing.T) {
 		if p := open(next, pending.RedirectURL); p.Kind != "method" {

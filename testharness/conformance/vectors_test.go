@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness"
 )
@@ -139,7 +139,7 @@ func TestRestart(t *testing.T) {
 		wantError(t, second.Validate(unused), 409, "ALREADY_USED")
 	})
 	t.Run("spec: a session goes on", func(t *testing.T) {
-		back := second.Open(second.BaseURL + api.HostedPath + "?flow=" +
+		back := second.Open(second.BaseURL + web.HostedPath + "?flow=" +
 			flowOf(t, pending.RedirectURL)).Submit("approve").Callback
 		if back == nil || back.State != "s" {
 			t.Fatalf("the page hops to %+v, want a result and the state", back)

@@ -85,17 +85,14 @@ type guest struct {
 func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	t.Helper()
 	g := &guest{t: t}
-	packed, err := settings.Pack(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed.LogLevel = -4
 	meter, ok := h.KV.(kv.Meter)
 	if !ok {
 		meter = ratelimit.NewLocal(0).Meter()
 	}
-	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t, c.Kinds), Guest: packed,
-		KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign,
+	var err error
+	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t, c.Kinds),
+		Guest: settings.Config{Config: c, LogLevel: -4},
+		KV:    h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign,
 		Log: h.Log, About: h.About, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Instances: 1,
 		Random: h.Random,
 		Clock: wasmhost.Clock{Wall: h.Now,

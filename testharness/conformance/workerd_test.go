@@ -40,11 +40,9 @@ func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 	}
 	return func(c testharness.RemoteConfig) testharness.Remote {
 		t.Helper()
-		guest, err := settings.Pack(c.Core)
-		if err != nil {
-			t.Fatal(err)
-		}
-		guest.LogLevel, guest.Host, guest.KeySet = -4, c.Host, true // as the deployed Worker sets it
+		// as the deployed Worker sets it
+		guest := settings.Config{Config: c.Core, LogLevel: -4, Host: c.Host, KeySet: true}
+		var err error
 		if guest.Keyring, err = c.Keyring.Marshal(); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge/transcript"
@@ -153,7 +152,7 @@ func TestVariety(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if q.Path == api.HostedPath && strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
+			if q.Path == web.HostedPath && strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
 				seen["page "+between(string(r.Body), `data-page="`)] = true
 				seen["language "+between(string(r.Body), `lang="`)] = true
 			} else if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {

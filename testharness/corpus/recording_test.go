@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -33,25 +34,26 @@ import (
 // play is what a recording does.
 type play struct {
 	name   string
-	config abi.Config // over what begin sets
+	config core.Config // over what begin sets
 	play   func(*recording)
 }
 
 // recordings are the files of the corpus.
 var recordings = []play{
-	{"start", abi.Config{Dev: true}, start},
-	{"callbacks-dev", abi.Config{Dev: true}, func(s *recording) { callbacks(s, true) }},
-	{"callbacks-production", abi.Config{Test: true}, func(s *recording) { callbacks(s, false) }},
-	{"hosted", abi.Config{Dev: true, Partitions: 3}, hosted},
-	{"results", abi.Config{Dev: true, Partitions: 2}, results},
-	{"tokens", abi.Config{Dev: true}, tokens},
-	{"routes", abi.Config{Dev: true}, routes},
-	{"webhooks", abi.Config{Test: true, Partitions: 2}, webhooks},
-	{"operators", abi.Config{Test: true}, operators},
-	{"sites", abi.Config{Test: true}, sites},
-	{"limits", abi.Config{Dev: true, PublicPerIP: 12, PublicPerKey: 20, SecretPerIP: 30, ReconcilePerKey: 15},
-		limits},
-	{"faults", abi.Config{Dev: true}, faults},
+	{"start", core.Config{Dev: true}, start},
+	{"callbacks-dev", core.Config{Dev: true}, func(s *recording) { callbacks(s, true) }},
+	{"callbacks-production", core.Config{Test: true}, func(s *recording) { callbacks(s, false) }},
+	{"hosted", core.Config{Dev: true, Partitions: 3}, hosted},
+	{"results", core.Config{Dev: true, Partitions: 2}, results},
+	{"tokens", core.Config{Dev: true}, tokens},
+	{"routes", core.Config{Dev: true}, routes},
+	{"webhooks", core.Config{Test: true, Partitions: 2}, webhooks},
+	{"operators", core.Config{Test: true}, operators},
+	{"sites", core.Config{Test: true}, sites},
+	{"limits", core.Config{Dev: true, Limits: web.Limits{PublicPerIP: ratelimit.PerMinute(12),
+		PublicPerKey: ratelimit.PerMinute(20), SecretPerIP: ratelimit.PerMinute(30),
+		ReconcilePerKey: ratelimit.PerMinute(15)}}, limits},
+	{"faults", core.Config{Dev: true}, faults},
 }
 
 // record does it and returns the transcript.
@@ -118,7 +120,8 @@ const (
 )
 
 // begin begins a recording with two publishers.
-func begin(c abi.Config) *recording {
+func begin(service core.Config) *recording {
+	c := settings.Config{Config: service}
 	s := &recording{now: epoch, meter: meter{}, secrets: map[string]string{}}
 	s.store = memory.New(memory.Config{Now: func() time.Time { return s.now }})
 	random := transcript.Entropy(0)
@@ -130,21 +133,19 @@ func begin(c abi.Config) *recording {
 	check(json.Unmarshal(c.Keyring, &compact))
 	c.Keyring = compact
 	c.BaseURL, c.Host, c.OperatorToken = "https://verge.example", "verge.example", operatorToken
-	for _, limit := range []*int{
-		&c.PublicPerIP, &c.PublicPerNetwork, &c.PublicPerKey, &c.StartsPerPublisher,
-		&c.SecretPerIP, &c.ReconcilePerKey, &c.PreflightsPerIP,
-		&c.PagesPerIP,
+	l := &c.Limits
+	for _, limit := range []*ratelimit.Limit{
+		&l.PublicPerIP, &l.PublicPerNetwork, &l.PublicPerKey, &l.StartsPerPublisher,
+		&l.SecretPerIP, &l.ReconcilePerKey, &l.PreflightsPerIP, &l.PagesPerIP,
 	} {
-		if *limit == 0 {
-			*limit = many
-		}
+		*limit = cmp.Or(*limit, ratelimit.PerMinute(many))
 	}
 	// A window costs a whole period for each count, and the guest's host bounds a charge.
-	c.FailedOperatorsPerIP = cmp.Or(c.FailedOperatorsPerIP, 1000)
+	l.FailedOperatorsPerIP = cmp.Or(l.FailedOperatorsPerIP, ratelimit.PerMinute(1000))
 	ring, err := keys.Ring(c.Host, random, func() time.Time { return s.now })
 	check(err)
 	s.sealer = ring
-	s.setup, err = core.New(settings.Unpack(c),
+	s.setup, err = core.New(c.Config,
 		host.Host{KV: s.store, Sealer: ring,
 			Now: func() time.Time { return s.now }, Random: random, Fetch: s})
 	check(err)
@@ -388,7 +389,7 @@ func (s *recording) session(r *web.Response) (v started) {
 
 // page asks for a session's page.
 func (s *recording) page(name string, v started, more ...string) *web.Response {
-	target := api.HostedPath + "?flow=" + v.flow
+	target := web.HostedPath + "?flow=" + v.flow
 	for i := 0; i < len(more); i += 2 {
 		target += "&" + more[i] + "=" + more[i+1]
 	}
@@ -403,7 +404,7 @@ func (s *recording) act(name string, v started, outcome string, more ...string) 
 	for i := 0; i < len(more); i += 2 {
 		fields.Set(more[i], more[i+1])
 	}
-	return s.ask(name, "POST", api.HostedPath, form, fields.Encode())
+	return s.ask(name, "POST", web.HostedPath, form, fields.Encode())
 }
 
 // approve approves a session and returns the result token.

@@ -39,9 +39,9 @@ func hosted(s *recording) {
 		";;;", "q=1",
 	} {
 		v := s.start(nil)
-		s.ask("contract 10: Accept-Language", "GET", api.HostedPath+"?flow="+v.flow,
+		s.ask("contract 10: Accept-Language", "GET", web.HostedPath+"?flow="+v.flow,
 			headers("Accept-Language", accept), "")
-		s.ask("contract 10: Accept-Language of a damaged link", "GET", api.HostedPath+"?flow=x",
+		s.ask("contract 10: Accept-Language of a damaged link", "GET", web.HostedPath+"?flow=x",
 			headers("Accept-Language", accept), "")
 	}
 	s.settle()
@@ -124,7 +124,7 @@ func late(s *recording) {
 // forms posts forms that are wrong, or of another site.
 func forms(s *recording) {
 	v := s.start(nil)
-	post := func(name string, h web.Header, body string) { s.ask(name, "POST", api.HostedPath, h, body) }
+	post := func(name string, h web.Header, body string) { s.ask(name, "POST", web.HostedPath, h, body) }
 	good := url.Values{"flow": {v.flow}, "outcome": {sandbox.Cancel}}.Encode()
 	for _, media := range []string{
 		"", "application/json", "application/x-www-form-urlencoded; charset=utf-8",
@@ -152,8 +152,8 @@ func forms(s *recording) {
 		"flow=" + v.flow + "%20", "flow=" + v.flow + ";a=b", "show=cancelled",
 		"flow=" + v.flow + "&provider=x",
 	} {
-		s.ask("another query", "GET", api.HostedPath+"?"+query, web.Header{}, "")
-		s.ask("another query", "HEAD", api.HostedPath+"?"+query, web.Header{}, "")
+		s.ask("another query", "GET", web.HostedPath+"?"+query, web.Header{}, "")
+		s.ask("another query", "HEAD", web.HostedPath+"?"+query, web.Header{}, "")
 	}
 }
 
@@ -252,7 +252,7 @@ func tokens(s *recording) {
 	}
 	for _, text := range append(other(v.flow), v.ID, result) {
 		s.ask("contract 15: another flow token", "GET",
-			api.HostedPath+"?"+url.Values{"flow": {text}}.Encode(), web.Header{}, "")
+			web.HostedPath+"?"+url.Values{"flow": {text}}.Encode(), web.Header{}, "")
 	}
 	s.validate("none of it used it", result)
 	s.page("none of it ended it", v)
@@ -264,7 +264,7 @@ func routes(s *recording) {
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get",
 		"", "PROPFIND", "G\x00T"}
 	for _, path := range []string{
-		api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, api.HostedPath, "/docs",
+		api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, web.HostedPath, "/docs",
 		"/api/v1/openapi.yaml",
 	} {
 		for _, method := range methods {
@@ -330,7 +330,7 @@ func routes(s *recording) {
 		{"Host": {"evil.example"}}, {"X-Forwarded-For": {"203.0.113.9"}}, {"Transfer-Encoding": {"chunked"}},
 		{"Accept": {strings.Repeat("x", 4000)}}} {
 		s.ask("other headers", "POST", api.StartPath, h, s.startBody(nil))
-		s.ask("other headers", "GET", api.HostedPath+"?flow="+v.flow, h, "")
+		s.ask("other headers", "GET", web.HostedPath+"?flow="+v.flow, h, "")
 	}
 	s.do("ready", abi.Ready, nil)
 }

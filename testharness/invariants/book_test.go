@@ -424,7 +424,7 @@ func (b *book) settle(t *testing.T) {
 // dead returns the events that will not be tried again.
 func (s *service) dead(t testing.TB) (all []outbox.Dead) {
 	t.Helper()
-	box := &outbox.Outbox{KV: s.Host().KV}
+	box := &outbox.Outbox{Host: s.Host()}
 	for n := range s.Engine().Partitions() {
 		var page []outbox.Dead
 		var err error

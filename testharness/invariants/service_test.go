@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -22,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
@@ -160,9 +160,9 @@ func (s *service) configure(id, url string) {
 			ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{URL: url}}, webhookSecret))
 }
 
-func unlimited() api.Limits {
+func unlimited() web.Limits {
 	free := ratelimit.PerMinute(1_000_000_000)
-	return api.Limits{
+	return web.Limits{
 		PublicPerIP:        free,
 		PublicPerKey:       free,
 		PublicPerNetwork:   free,

@@ -18,13 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/passkeytest"
@@ -229,7 +229,7 @@ func (w *trusting) start(through *service, s *shop) *walk {
 	flow, err := token.SealFlow(sealer, token.FlowClaims{Session: text,
 		Callback: []byte("https://shop.example/return"), Expires: token.At(id.Expires())})
 	must(w.t, err)
-	k.get(sharedURL + api.HostedPath + "?flow=" + url.QueryEscape(flow))
+	k.get(sharedURL + web.HostedPath + "?flow=" + url.QueryEscape(flow))
 	return k
 }
 
@@ -267,7 +267,7 @@ func (k *walk) submit(attribute string, more ...string) bool {
 	for n := 0; n < len(more); n += 2 {
 		fields.Set(more[n], more[n+1])
 	}
-	req, err := http.NewRequest("POST", sharedURL+api.HostedPath, strings.NewReader(fields.Encode()))
+	req, err := http.NewRequest("POST", sharedURL+web.HostedPath, strings.NewReader(fields.Encode()))
 	must(k.w.t, err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	k.send(req)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // Config is what a site runs. Guest has to have everything that verge_config
@@ -21,7 +22,7 @@ import (
 type Config struct {
 	// Guest is the configuration. An empty BaseURL stands for the site's own,
 	// which needs Dev.
-	Guest abi.Config
+	Guest settings.Config
 
 	// Module is what runs: "" is Verge, "other" is Options.Other.
 	Module string

@@ -37,7 +37,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/testharness/kit"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // Options change what Start runs. The zero value works, and so does nil.
@@ -63,7 +63,7 @@ type Options struct {
 
 // Worker is an operator's configuration.
 type Worker struct {
-	Config    abi.Config        // VERGE_CONFIG, without secrets
+	Config    settings.Config   // VERGE_CONFIG, without secrets
 	Site      any               // VERGE_SITE, as JSON has it; nil: none
 	AdminHost string            // ADMIN_HOST; "": none
 	Secrets   map[string]string // VERGE_KEYRING, VERGE_OPERATOR_TOKEN, and those that Site names

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 var start = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
@@ -29,8 +31,9 @@ func config(t *testing.T) workerd.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return workerd.Config{Now: start, Guest: abi.Config{Dev: true, Keyring: text, Host: "verge.example",
-		OperatorToken: "op_of_the_tests_of_workerd"}}
+	return workerd.Config{Now: start, Guest: settings.Config{
+		Config:  core.Config{Dev: true, OperatorToken: "op_of_the_tests_of_workerd"},
+		Keyring: text, Host: "verge.example"}}
 }
 
 func put(t *testing.T, s kv.KV, name, value string) {

@@ -480,11 +480,11 @@ func (w *writer) job(j host.Job) {
 	w.str(string(j.Partition))
 	w.task(j.Task)
 	w.time(j.Until)
-	w.str(j.Lane)
+	w.str(j.Destination)
 }
 
 func (r *reader) job() host.Job {
-	return host.Job{Partition: kv.Partition(r.str()), Task: r.task(), Until: r.time(), Lane: r.str()}
+	return host.Job{Partition: kv.Partition(r.str()), Task: r.task(), Until: r.time(), Destination: r.str()}
 }
 
 // AppendOutcome appends the result of Ready, Run and Defer.
@@ -557,8 +557,8 @@ func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
 	return p, due, r.end()
 }
 
-// MethodEvent is an event of a verification method: the message "told" of ABI.md. host.Told limits it to the
-// known events and reasons.
+// MethodEvent is an event of a verification method: the message "told" of ABI.md. host.NewMeasurement
+// limits it to the known events and reasons.
 type MethodEvent struct{ Method, Event, Reason string }
 
 // AppendMethodEvent appends the notice Measure.
@@ -592,7 +592,7 @@ func ReadTally(b []byte) (host.Tally, error) {
 }
 
 // AppendAbout appends the notice About.
-func AppendAbout(b []byte, a host.About) []byte {
+func AppendAbout(b []byte, a host.RequestInfo) []byte {
 	w := writer{b}
 	w.str(a.Session)
 	w.str(a.Integration)
@@ -602,10 +602,10 @@ func AppendAbout(b []byte, a host.About) []byte {
 	return w.b
 }
 
-// ReadAbout reads the notice About. host.About's MethodEvent leaves out what no core says.
-func ReadAbout(b []byte) (host.About, error) {
+// ReadAbout reads the notice About. host.RequestInfo's MethodEvent leaves out what no core says.
+func ReadAbout(b []byte) (host.RequestInfo, error) {
 	r := read(b)
-	return host.About{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(),
+	return host.RequestInfo{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(),
 		Code: r.str()}, r.end()
 }
 

@@ -52,7 +52,7 @@ type (
 
 var (
 	aTask  = kv.Task{ID: "t1", Due: at, Payload: []byte("payload"), Lease: "lease-1"}
-	aJob   = host.Job{Partition: "p0", Task: aTask, Until: at.Add(29 * time.Second), Lane: "0a4e1f7c"}
+	aJob   = host.Job{Partition: "p0", Task: aTask, Until: at.Add(29 * time.Second), Destination: "0a4e1f7c"}
 	anItem = kv.Item{Key: kv.Key{Partition: "p0", Name: "s/1"}, Value: []byte{0, 1, 255}, Tx: "tx1",
 		Expires: at}
 )
@@ -146,7 +146,7 @@ var messages = []message{
 	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
 		Outcome: host.OutcomeStarted}, AppendTally, ReadTally),
 	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, AppendTally, ReadTally),
-	form("about", host.About{Session: "svc_sess_1", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
+	form("about", host.RequestInfo{Session: "svc_sess_1", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
 		Publisher: "pub_shop", Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}, AppendAbout, ReadAbout),
 	form("totals", host.Totals{
 		Days: []host.DayTotal{{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Day: host.DayOf(at),

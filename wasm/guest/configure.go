@@ -21,7 +21,7 @@ import (
 // configure makes the guest that a configuration describes. sealer is the host's; it is used if the
 // configuration has no key ring.
 func configure(message []byte, sealer host.Sealer) (*guest, error) {
-	c, err := abi.ReadConfig(message)
+	c, err := settings.Read(message)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +45,10 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	if h.Sealer == nil {
 		return nil, errors.New("the host does not seal, and the configuration has no key ring")
 	}
-	if c, err = abi.OpenSecrets(c, h.Sealer); err != nil {
+	if c, err = settings.OpenSecrets(c, h.Sealer); err != nil {
 		return nil, err
 	}
-	g.service, err = core.New(settings.Unpack(c), h)
+	g.service, err = core.New(c.Config, h)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", settings.Explain(err))
 	}
@@ -56,7 +56,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 }
 
 // seal makes the guest seal by itself, with the configuration's key ring.
-func (g *guest) seal(h *host.Host, c abi.Config) error {
+func (g *guest) seal(h *host.Host, c settings.Config) error {
 	file, err := token.ParseKeyring(c.Keyring)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (g *guest) tend(ctx context.Context) {
 		return
 	}
 	now := time.Now()
-	look := g.ring.Tend
+	look := g.ring.Refresh
 	switch {
 	case g.met.IsZero(): // no request may write before the ring was compared once
 	case now.Sub(g.tended).Abs() >= tendEach:

@@ -283,7 +283,7 @@ func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.AppendLog(nil, l)) 
 
 func (g *guest) tally(t host.Tally) { g.notice(abi.Tally, abi.AppendTally(g.body(), t)) }
 
-func (g *guest) about(_ context.Context, a host.About) {
+func (g *guest) about(_ context.Context, a host.RequestInfo) {
 	g.notice(abi.About, abi.AppendAbout(g.body(), a))
 }
 

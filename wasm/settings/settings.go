@@ -1,137 +1,88 @@
-// Package settings transfers the core's configuration to a guest. Hosts turn their configuration into
-// the ABI's with Pack. The guest turns it back with Unpack. So a service has the same configuration
-// whatever runs it.
+// Package settings encodes the configuration of a guest, the argument of verge_config. Hosts write a [Config]
+// as JSON, and a guest reads it with [Read]. wasm/ABI.md describes its fields.
 package settings
 
 import (
+	"encoding/json"
 	"errors"
-	"time"
+	"fmt"
+	"strings"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/wasm/abi"
+	"github.com/verge-id/verge/core/setting"
 )
 
-// Pack returns the configuration that Unpack turns back into c. The caller adds what is needed for
-// sealing. Pack returns an error for what the ABI cannot express: times of less than a millisecond,
-// limits that are not per minute, and providers, since a guest has its own.
-func Pack(c core.Config) (abi.Config, error) {
-	var wrong problem.List
-	ms := func(member string, d time.Duration) abi.Milliseconds {
-		if d%time.Millisecond != 0 {
-			wrong.Add(member, "%s is not a whole number of milliseconds, in which a guest counts", d)
-		}
-		return abi.MillisecondsOf(d)
-	}
-	perMinute := func(member string, l ratelimit.Limit) int {
-		if l != (ratelimit.Limit{}) && l.Per != time.Minute {
-			wrong.Add("Limits."+member, "%d per %s; a guest counts per minute", l.Count, l.Per)
-		}
-		return l.Count
-	}
-	a := abi.Config{
-		BaseURL: c.BaseURL, Dev: c.Dev, Test: c.Test, OperatorToken: c.OperatorToken,
-		Console:    c.Console,
-		Partitions: c.Partitions, Attempts: c.Attempts, Methods: packMethods(c.Methods),
-		PasskeyDays: c.PasskeyDays, SecurityContact: c.SecurityContact,
-		OutcomeLife: ms("OutcomeLife", c.OutcomeLife), AttemptTime: ms("AttemptTime", c.AttemptTime),
-		Lease:                ms("Lease", c.Lease),
-		PublicPerIP:          perMinute("PublicPerIP", c.Limits.PublicPerIP),
-		PublicPerKey:         perMinute("PublicPerKey", c.Limits.PublicPerKey),
-		PublicPerNetwork:     perMinute("PublicPerNetwork", c.Limits.PublicPerNetwork),
-		StartsPerPublisher:   perMinute("StartsPerPublisher", c.Limits.StartsPerPublisher),
-		SecretPerIP:          perMinute("SecretPerIP", c.Limits.SecretPerIP),
-		ReconcilePerKey:      perMinute("ReconcilePerKey", c.Limits.ReconcilePerKey),
-		PreflightsPerIP:      perMinute("PreflightsPerIP", c.Limits.PreflightsPerIP),
-		PagesPerIP:           perMinute("PagesPerIP", c.Limits.PagesPerIP),
-		BoxesPerIP:           perMinute("BoxesPerIP", c.Limits.BoxesPerIP),
-		BoxesPerHandle:       perMinute("BoxesPerHandle", c.Limits.BoxesPerHandle),
-		FailedOperatorsPerIP: perMinute("FailedOperatorsPerIP", c.Limits.FailedOperatorsPerIP),
-		JitterPercent:        c.Schedule.JitterPercent,
-	}
-	if c.Schedule.Delays != nil {
-		a.Retries = make([]abi.Milliseconds, len(c.Schedule.Delays))
-		for n, d := range c.Schedule.Delays {
-			a.Retries[n] = ms("Schedule.Delays", d)
-		}
-	}
-	return a, wrong.Err()
+// Config is the service's configuration and the settings that only a guest has. Kinds are not encoded,
+// because a guest has its own.
+type Config struct {
+	core.Config
+
+	LogLevel int8 // the lowest level that is logged, as in abi.LogRecord
+
+	// Keyring is a key ring file, for a guest that seals with its own keys. Without it the host seals,
+	// through the imports.
+	Keyring json.RawMessage
+
+	// Host is the host name to which tokens are bound. It is required with Keyring.
+	Host string
+
+	// KeySet makes the guest compare its Keyring with the set of keys in the store. It is for a host
+	// that runs several guests, each of which may have another version of the ring (contract 16). Such
+	// a guest reads the set from the store every few seconds, during a request.
+	KeySet bool
 }
 
-// names are the ABI's for the members of core.Config.
-var names = map[string]string{
-	"BaseURL": "base_url", "OperatorToken": "operator_token", "Console": "console",
-	"Partitions": "partitions", "Attempts": "attempts", "PasskeyDays": "passkey_days",
-	"SecurityContact": "security_contact",
-	"OutcomeLife":     "outcome_life_ms", "AttemptTime": "attempt_time_ms", "Lease": "lease_ms",
-	"Limits.PublicPerIP": "public_per_ip", "Limits.PublicPerKey": "public_per_key",
-	"Limits.PublicPerNetwork": "public_per_network", "Limits.StartsPerPublisher": "starts_per_publisher",
-	"Limits.SecretPerIP": "secret_per_ip", "Limits.ReconcilePerKey": "reconcile_per_key",
-	"Limits.PreflightsPerIP": "preflights_per_ip", "Limits.PagesPerIP": "pages_per_ip",
-	"Limits.BoxesPerIP": "boxes_per_ip", "Limits.BoxesPerHandle": "boxes_per_handle",
-	"Limits.FailedOperatorsPerIP": "failed_operators_per_ip",
-	"Schedule.Delays":             "retries_ms", "Schedule.JitterPercent": "jitter_percent",
+// Settings declares the settings of c.
+func (c *Config) Settings() []setting.Setting {
+	return append(c.Config.Settings(),
+		setting.Setting{Name: "log_level", Value: &c.LogLevel, Zero: true},
+		setting.Setting{Name: "keyring", Value: &c.Keyring},
+		setting.Setting{Name: "host", Value: &c.Host},
+		setting.Setting{Name: "key_set", Value: &c.KeySet})
 }
 
-// Explain puts the ABI's names into an error that core.New returned, since
-// whoever configures a guest knows no others.
-func Explain(err error) error {
-	var wrong problem.List
-	if errors.As(err, &wrong) {
-		return wrong.Rename(names)
-	}
+// MarshalJSON implements json.Marshaler. The error is a problem.List with the fields that JSON cannot
+// express: times of less than a millisecond, and limits that are not per minute.
+func (c Config) MarshalJSON() ([]byte, error) { return setting.Marshal(c.Settings()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Config) UnmarshalJSON(b []byte) error {
+	_, err := setting.Unmarshal(b, c.Settings())
 	return err
 }
 
-// Unpack returns the core's configuration.
-func Unpack(a abi.Config) core.Config {
-	c := core.Config{
-		BaseURL:       a.BaseURL,
-		Dev:           a.Dev,
-		Test:          a.Test,
-		OperatorToken: a.OperatorToken,
-		Console:       a.Console,
-		Partitions:    a.Partitions,
-		Attempts:      a.Attempts,
-		PasskeyDays:   a.PasskeyDays,
-
-		SecurityContact: a.SecurityContact,
-
-		Methods:     unpackMethods(a.Methods),
-		OutcomeLife: a.OutcomeLife.Duration(),
-		AttemptTime: a.AttemptTime.Duration(),
-		Lease:       a.Lease.Duration(),
-		Limits: api.Limits{
-			PublicPerIP:          perMinute(a.PublicPerIP),
-			PublicPerKey:         perMinute(a.PublicPerKey),
-			PublicPerNetwork:     perMinute(a.PublicPerNetwork),
-			StartsPerPublisher:   perMinute(a.StartsPerPublisher),
-			SecretPerIP:          perMinute(a.SecretPerIP),
-			ReconcilePerKey:      perMinute(a.ReconcilePerKey),
-			PreflightsPerIP:      perMinute(a.PreflightsPerIP),
-			PagesPerIP:           perMinute(a.PagesPerIP),
-			BoxesPerIP:           perMinute(a.BoxesPerIP),
-			BoxesPerHandle:       perMinute(a.BoxesPerHandle),
-			FailedOperatorsPerIP: perMinute(a.FailedOperatorsPerIP),
-		},
-		Schedule: webhook.Schedule{JitterPercent: a.JitterPercent},
+// Read reads the argument of verge_config. An omitted setting has its default. An unknown field is an error,
+// and so is a number that is 0. Errors quote no value.
+func Read(b []byte) (c Config, err error) {
+	zeros, err := setting.Unmarshal(b, c.Settings())
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return c, fmt.Errorf("abi: the configuration is no JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return c, fmt.Errorf("abi: the configuration's %s must not be a %s", kind.Field, kind.Value)
+	case err == setting.ErrTrailing:
+		return c, fmt.Errorf("abi: %w", err)
+	case err != nil:
+		return c, fmt.Errorf("abi: the configuration cannot be read: %w", err)
+	case len(zeros) > 0:
+		return c, fmt.Errorf("abi: the configuration's %s must not be 0: give more, or leave it out for the "+
+			"default (a negative jitter_percent is none)", strings.Join(zeros, ", "))
 	}
-	if a.Retries != nil {
-		c.Schedule.Delays = make([]time.Duration, len(a.Retries))
-		for n, ms := range a.Retries {
-			c.Schedule.Delays[n] = ms.Duration()
-		}
-	}
-	return c
+	return c, nil
 }
 
-// perMinute keeps zero, which the core replaces with the contract's value.
-func perMinute(n int) ratelimit.Limit {
-	if n == 0 {
-		return ratelimit.Limit{}
+// Explain replaces the names of fields in an error of core.New with those of the configuration's JSON.
+func Explain(err error) error {
+	var wrong problem.List
+	if !errors.As(err, &wrong) {
+		return err
 	}
-	return ratelimit.PerMinute(n)
+	names := map[string]string{}
+	for _, s := range new(core.Config).Settings() {
+		names[s.Field] = s.Name
+	}
+	return wrong.Rename(names)
 }

@@ -1,29 +1,30 @@
 package settings_test
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// full sets every member except the kinds.
+// full sets every field except the kinds.
 var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
 	Partitions: 3, Attempts: 2, PasskeyDays: 90, SecurityContact: "mailto:security@example.com",
 	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
-	Limits: api.Limits{
+	Limits: web.Limits{
 		PublicPerIP:          ratelimit.PerMinute(1),
 		PublicPerKey:         ratelimit.PerMinute(2),
 		SecretPerIP:          ratelimit.PerMinute(3),
@@ -33,36 +34,51 @@ var full = core.Config{
 		FailedOperatorsPerIP: ratelimit.PerMinute(7),
 		BoxesPerIP:           ratelimit.PerMinute(8),
 		BoxesPerHandle:       ratelimit.PerMinute(9),
+		PublicPerNetwork:     ratelimit.PerMinute(10),
+		StartsPerPublisher:   ratelimit.PerMinute(11),
 	},
 	Schedule: webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
-	Methods:  []method.Config{{Name: "bankid", Kind: "oidc"}},
+	Methods: []method.Config{{
+		Name: "bankid", Kind: "oidc", Level: "L2", Title: "Bank ID",
+		Titles:   map[string]string{"de": "Bankausweis"},
+		Settings: json.RawMessage(`{"issuer":"https://id.example"}`),
+		Secrets:  map[string]string{"client_secret": "hush"},
+		Keys:     []string{"client", "client-next"},
+	}, {Name: "sandbox", Kind: "sandbox"}},
 }
 
-func TestUnpackReturnsWhatWasPacked(t *testing.T) {
+func TestConfig_RoundTrip(t *testing.T) {
 	for name, c := range map[string]core.Config{
 		"everything": full,
 		"nothing":    {BaseURL: "x"},
 		"no retries": {Schedule: webhook.Schedule{Delays: []time.Duration{}}},
 	} {
-		a, err := settings.Pack(c)
+		text, err := json.Marshal(settings.Config{Config: c})
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := settings.Unpack(a)
-		if !reflect.DeepEqual(back, c) {
-			t.Errorf("%s: %+v\ncame back as %+v", name, c, back)
+		if back, err := settings.Read(text); err != nil || !reflect.DeepEqual(back.Config, c) {
+			t.Errorf("%s: %+v\ncame back as %+v, %v", name, c, back, err)
 		}
 	}
-	// If the core gets a new member, it must be transferred as well.
-	v := reflect.ValueOf(full)
+	// A new field of the core or of a method must be encoded as well.
+	allSet(t, full, "Kinds")
+	allSet(t, full.Limits)
+	allSet(t, full.Methods[0], "Dev")
+}
+
+// allSet checks that v sets every field except those that are not encoded.
+func allSet(t *testing.T, of any, except ...string) {
+	t.Helper()
+	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != (name == "Kinds") {
-			t.Errorf("the test does not set %s", name)
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != slices.Contains(except, name) {
+			t.Errorf("%T: the test does not set %s, or sets a field that is not encoded", of, name)
 		}
 	}
 }
 
-func TestPackRefusesWhatTheABICannotExpress(t *testing.T) {
+func TestConfig_InexpressibleValue(t *testing.T) {
 	for says, change := range map[string]func(*core.Config){
 		"Lease: 1.0005s is not a whole number of milliseconds": func(c *core.Config) {
 			c.Lease = time.Second + 500*time.Microsecond
@@ -76,7 +92,9 @@ func TestPackRefusesWhatTheABICannotExpress(t *testing.T) {
 	} {
 		c := full
 		change(&c)
-		if _, err := settings.Pack(c); err == nil || !strings.Contains(err.Error(), says) {
+		var wrong problem.List
+		_, err := json.Marshal(settings.Config{Config: c})
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %s", err, says)
 		}
 	}
@@ -85,13 +103,12 @@ func TestPackRefusesWhatTheABICannotExpress(t *testing.T) {
 // A problem in a guest's configuration is told by the ABI's name of the member.
 func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	fields := map[string]bool{}
-	for f := range reflect.TypeFor[abi.Config]().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fields[name] = true
+	for _, s := range new(settings.Config).Settings() {
+		fields[s.Name] = true
 	}
 	wrong := core.Config{Partitions: -1, OperatorToken: "short", Console: "x",
 		Attempts: -1, OutcomeLife: 1, AttemptTime: -1, PasskeyDays: -1,
-		Limits: api.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
+		Limits: web.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
 			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none,
 			BoxesPerIP: none, BoxesPerHandle: none},
 		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true}

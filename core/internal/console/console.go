@@ -14,7 +14,7 @@ import (
 
 // Console serves the pages. All fields but Dev are needed.
 type Console struct {
-	Operations Operations
+	Operations *operate.Operations
 	Access     Access
 	Host       host.Host // KV, Sealer, Now, Random and Log
 
@@ -22,20 +22,24 @@ type Console struct {
 	Dev     bool   // a sign-in link opens by itself
 }
 
-// MaxBody is the most bytes of a form.
-const MaxBody = 64 * 1024
+// maxBody is the maximum number of bytes of a form.
+const maxBody = 64 * 1024
 
-// Handler answers the requests to one route.
-type Handler func(*Console, context.Context, *web.Request) *web.Response
-
-// Routes are the routes of the console, for the table of the listener that has it.
-var Routes = web.Table[Handler]{
-	{Methods: []string{"GET", "HEAD"}, Pattern: pages.AssetsPath + "{}", Label: "console", Only: isAsset,
-		Handle: asset},
-	{Methods: []string{"GET", "HEAD"}, Pattern: pages.Root + "/{...}", Label: "console",
-		Handle: (*Console).Show},
-	{Methods: []string{"POST"}, Pattern: pages.Root + "/{...}", Label: "console", MaxBody: MaxBody,
-		Handle: (*Console).Act},
+// Routes returns the routes of the console, for the table of its listener.
+func (c *Console) Routes() web.Table {
+	get := []string{"GET", "HEAD"}
+	return web.Table{
+		{
+			Methods: get,
+			Pattern: pages.AssetsPath + "{}",
+			Label:   "console",
+			Only:    isAsset,
+			Handle:  web.Page(asset),
+		},
+		{Methods: get, Pattern: pages.Root + "/{...}", Label: "console", Handle: web.Page(c.Show)},
+		{Methods: []string{"POST"}, Pattern: pages.Root + "/{...}", Label: "console", MaxBody: maxBody,
+			Handle: web.Page(c.Act)},
+	}
 }
 
 // view is a page that is ready to be rendered.
@@ -172,9 +176,9 @@ func fits(pattern, parts []string) (map[string]string, bool) {
 	return at, true
 }
 
-// Show answers GET.
-func (c *Console) Show(ctx context.Context, req *web.Request) *web.Response {
-	v, refused := c.visit(ctx, req)
+// Show serves GET.
+func (c *Console) Show(ctx context.Context, r *web.Call) *web.Response {
+	v, refused := c.visit(ctx, r.Request)
 	if refused != nil {
 		return refused
 	}
@@ -185,11 +189,12 @@ func (c *Console) Show(ctx context.Context, req *web.Request) *web.Response {
 	return v.send(shown)
 }
 
-// Act answers POST.
-func (c *Console) Act(ctx context.Context, req *web.Request) *web.Response {
-	if len(req.Body) > MaxBody {
+// Act serves POST.
+func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
+	req := r.Request
+	if r.CheckSize() != nil {
 		return c.plain(413, pages.ProblemData{Heading: "That is too much text", Tone: pages.Bad,
-			Text: web.LargerThan(MaxBody) + " Go back and shorten what you typed."})
+			Text: web.LargerThan(maxBody) + " Go back and shorten what you typed."})
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return c.plain(415, pages.ProblemData{Heading: "This is no form of ours", Tone: pages.Bad,
@@ -259,9 +264,9 @@ func isAsset(req *web.Request) bool {
 	return req.Path == pages.Style().Path || req.Path == pages.Script().Path
 }
 
-func asset(_ *Console, _ context.Context, req *web.Request) *web.Response {
+func asset(_ context.Context, c *web.Call) *web.Response {
 	for _, a := range []pages.Asset{pages.Style(), pages.Script()} {
-		if a.Path == req.Path {
+		if a.Path == c.Path {
 			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
 				"Content-Type":                 {a.ContentType},
 				"Etag":                         {a.ETag},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,12 +15,17 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console"
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/passkey"
+	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
 // people are those who ask, from the one who may most to the one who may nothing.
@@ -127,23 +131,27 @@ var actTests = map[string]struct {
 	"create-publisher":      {form: "name=Neu", may: "operator", did: "publisher.create"},
 	"create-operator-token": {form: "name=a&role=viewer", may: "operator", did: "operator.create"},
 	"revoke-operator-token": {form: "id=op_1", may: "operator", did: "operator.revoke"},
-	"save-publisher":        {form: "name=Neu&version=v1", may: "operator admin", did: "publisher.change"},
-	"archive-publisher":     {form: "version=v1", may: "operator", did: "publisher.archive"},
-	"end-passkeys":          {may: "operator", did: "passkeys.end"},
-	"create-link":           {form: "role=viewer", may: "operator", did: "link.create"},
-	"create-integration":    {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
-	"save-integration": {form: "name=Neu&version=v7", may: "operator admin developer",
+	"save-publisher": {
+		form: "name=Neu&version={version}",
+		may:  "operator admin",
+		did:  "publisher.change",
+	},
+	"archive-publisher":  {form: "version={version}", may: "operator", did: "publisher.archive"},
+	"end-passkeys":       {may: "operator", did: "passkeys.end"},
+	"create-link":        {form: "role=viewer", may: "operator", did: "link.create"},
+	"create-integration": {form: "name=Neu", may: "operator admin developer", did: "integration.create"},
+	"save-integration": {form: "name=Neu&version={version}", may: "operator admin developer",
 		did: "integration.change"},
 	"webhook save-integration": {page: mine + "/integrations/" + kioskID + "/webhook",
-		form: "version=v7&webhook_url=https://kiosk.example/hook", may: "operator admin developer",
+		form: "version={version}&webhook_url=https://kiosk.example/hook", may: "operator admin developer",
 		did: "integration.change"},
-	"archive-integration": {form: "version=v7", may: "operator admin", did: "integration.archive"},
+	"archive-integration": {form: "version={version}", may: "operator admin", did: "integration.archive"},
 	"test-webhook":        {may: "operator admin developer", did: "webhook.test"},
 	"test-staged":         {may: "operator admin developer", did: "webhook.test"},
-	"stage-webhook": {page: mine + "/integrations/" + kioskID + "/webhook", form: "version=v7",
+	"stage-webhook": {page: mine + "/integrations/" + kioskID + "/webhook", form: "version={version}",
 		may: "operator admin developer", did: "webhook.change"},
-	"drop-staged":   {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
-	"rotate-secret": {form: "version=v7", may: "operator admin developer", did: "webhook.change"},
+	"drop-staged":   {form: "version={version}", may: "operator admin developer", did: "webhook.change"},
+	"rotate-secret": {form: "version={version}", may: "operator admin developer", did: "webhook.change"},
 	"send-test-event": {form: "type=verification.started&integration_id=" + shopID,
 		may: "operator admin developer", did: "webhook.test"},
 	"start-test-session": {form: "integration_id=" + shopID, may: "operator admin developer",
@@ -209,8 +217,8 @@ func TestEveryFormForEveryRole(t *testing.T) {
 				if page.Status == 200 && shown != allowed {
 					t.Errorf("%s for %q: shown is %v, allowed is %v", name, who, shown, allowed)
 				}
-				if want := allowed && test.did != ""; want != slices.Equal(w.fake.did, []string{test.did}) {
-					t.Errorf("%s for %q: the fake did %v", name, who, w.fake.did)
+				if did := w.did(); (allowed && test.did != "") != slices.Equal(did, []string{test.did}) {
+					t.Errorf("%s for %q did %v", name, who, did)
 				}
 			}
 		}
@@ -252,15 +260,15 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 		{mine + "/keys", "create-key", "publisher_id=" + othersID},
 		{mine + "/integrations/new", "create-integration", "name=a&publisher_id=" + othersID},
 		{mine + "/members", "remove-member", "member=mem_other"},
-		{mine + "/integrations/" + foreignID, "save-integration", "name=a&version=v7"},
-		{mine + "/integrations/" + foreignID + "/webhook", "rotate-secret", "version=v7"},
+		{mine + "/integrations/" + foreignID, "save-integration", "name=a&version={version}"},
+		{mine + "/integrations/" + foreignID + "/webhook", "rotate-secret", "version={version}"},
 		{mine + "/integrations/" + foreignID + "/webhook", "save-integration",
-			"webhook_url=https://shop.example/hook&version=v7"},
+			"webhook_url=https://shop.example/hook&version={version}"},
 	} {
 		w := newWorld(t)
 		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
-			len(w.fake.did) > 0 {
-			t.Errorf("%s %s: %d, and the fake did %v; want 404 and nothing", c.name, c.form, got, w.fake.did)
+			len(w.did()) > 0 {
+			t.Errorf("%s %s: %d, and it did %v; want 404 and nothing", c.name, c.form, got, w.did())
 		}
 	}
 	resp := newWorld(t).ask("POST", mine+"/sessions", "admin",
@@ -331,7 +339,7 @@ func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
 func TestSearchByName(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ path, who, name, has, hasNot string }{
-		{"/console/publishers", "operator", w.fake.publishers[0].Name, mineID, w.fake.publishers[1].Name},
+		{"/console/publishers", "operator", "Nordlicht", mineID, "Ahrenfeld"},
 		{mine + "/integrations", "viewer", "Shop", shopID, kioskID},
 	} {
 		page := string(w.ask("GET", c.path+"?name="+url.QueryEscape(c.name), c.who, "").Body)
@@ -364,8 +372,8 @@ func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
 
 func TestWhatFormsHandOver(t *testing.T) {
 	w := newWorld(t)
-	w.ask("POST", shop, "developer", body("save-integration",
-		url.Values{"version": {"v7"}, "name": {" Laden "},
+	resp := w.ask("POST", shop, "developer", body("save-integration",
+		url.Values{"version": {w.version(shop)}, "name": {" Laden "},
 			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
 			"webhook_url":      {"https://new.example/"},
 			"callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
@@ -373,28 +381,29 @@ func TestWhatFormsHandOver(t *testing.T) {
 				"",
 			}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
 		"developer"))
-	if len(w.fake.inputs) != 1 {
-		t.Fatalf("the fake got %v", w.fake.inputs)
-	}
-	got, err := json.Marshal(w.fake.inputs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"Publisher":"","Name":"Laden","Level":"L2","ChallengeAge":21,"MinimumAge":0,"Attempts":null,` +
-		`"Methods":["bank","camera"],"MethodSettings":{"camera":{"deviation":3}},"Passkeys":"publisher",` +
-		`"CallbackOrigins":["https://a.example","https://b.example"],"BrowserOrigins":[],` +
-		`"Webhook":{"Off":null,"URL":"https://new.example/","Secret":null,"NewSecret":false}}`
+	i, err := w.directory.ReadIntegration(ctx, shopID)
+	coretest.Must(t, err)
+	i.Value.Staged, i.Value.Created, i.Value.Webhook.Sealed = nil, nil, ""
+	got, err := json.Marshal(i.Value)
+	coretest.Must(t, err)
+	want := `{"id":"` + shopID + `","publisher_id":"` + mineID + `","name":"Laden","level":"L2",` +
+		`"challenge_age":21,"method":"bank","webhook":{"url":"https://new.example/"},` +
+		`"methods":["bank","camera"],"method_settings":{"camera":{"deviation":3}},` +
+		`"callback_origins":["https://a.example","https://b.example"],"passkeys":"publisher"}`
 	if string(got) != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("%d: got  %s\nwant %s", resp.Status, got, want)
 	}
 
 	w = newWorld(t)
 	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID,
 		"developer"))
-	in, ok := w.fake.inputs[0].(operate.KeyInput)
-	if !ok || in.Publisher != mineID || in.Integration != shopID ||
-		!in.Expires.Equal(time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)) {
-		t.Errorf("create-key handed over %+v: a key is good until the end of the day", w.fake.inputs[0])
+	keys, err := w.Operations.Keys(ctx, w.access.actors["operator"], mineID, operate.Cursor{})
+	coretest.Must(t, err)
+	midnight := time.Date(2026, 12, 25, 0, 0, 0, 0, time.UTC)
+	if !slices.ContainsFunc(keys.Items, func(k operate.Key) bool {
+		return k.IntegrationID == shopID && k.Expires != nil && k.Expires.Equal(midnight)
+	}) {
+		t.Errorf("create-key made none of %+v: a key is good until the end of the day", keys.Items)
 	}
 }
 
@@ -408,21 +417,17 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 			"create-integration&attempts=few&method_settings=[]",
 			[]string{"The attempts must be a whole number", "The settings must be a JSON object",
 				"Give the integration a name."}},
-		{shop, "developer", "save-integration&version=v7&minimum_age=old",
-			[]string{"The minimum age must be a whole number", "ame is wrong"}},
-		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Write a day", "ame is wrong"}},
+		{shop, "developer", "save-integration&version={version}&name=&minimum_age=old",
+			[]string{"The minimum age must be a whole number", "Give it a name."}},
+		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Write a day"}},
 		{"/console/operators", "operator", "create-operator-token&role=viewer&expires=tomorrow",
-			[]string{"Write a day", "ame is wrong"}},
+			[]string{"Write a day", "Name is missing"}},
 	} {
 		w := newWorld(t)
-		w.fake.fail = &web.Error{
-			Code:    web.InvalidRequest,
-			Details: []web.FieldError{{Field: "name", Message: "name is wrong"}},
-		}
 		do, form, _ := strings.Cut(c.form, "&")
 		resp := w.ask("POST", c.path, c.who, body(do, form, c.who))
-		if resp.Status != 422 || len(w.fake.did) > 0 {
-			t.Errorf("%s: %d, and the fake did %v; want 422 and nothing", c.form, resp.Status, w.fake.did)
+		if did := w.did(); resp.Status != 422 || len(did) > 0 {
+			t.Errorf("%s: %d, and it did %v; want 422 and nothing", c.form, resp.Status, did)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(string(resp.Body), want) {
@@ -437,8 +442,8 @@ func TestADayThatIsNone(t *testing.T) {
 	for _, day := range []string{"9999-12-31", "10000-01-01", "2027-02-30", "tomorrow"} {
 		w := newWorld(t)
 		resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "expires="+day, "developer"))
-		if resp.Status != 422 || len(w.fake.inputs) != 0 {
-			t.Errorf("a key until %s: %d, and the fake got %v", day, resp.Status, w.fake.inputs)
+		if did := w.did(); resp.Status != 422 || len(did) > 0 {
+			t.Errorf("a key until %s: %d, and it did %v", day, resp.Status, did)
 		}
 	}
 }
@@ -446,7 +451,7 @@ func TestADayThatIsNone(t *testing.T) {
 // A form that is refused comes back with what was typed and what is wrong with it.
 func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",
-		"version=v7&name=Laden&challenge_age=old&methods=bank", "developer"))
+		"version={version}&name=Laden&challenge_age=old&methods=bank", "developer"))
 	page := string(resp.Body)
 	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
 		!strings.Contains(page, `value="old"`) ||
@@ -458,42 +463,45 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}
 	for _, c := range []struct {
-		err    error
-		status int
-		says   string
+		path, form string
+		store      kv.KV // nil: one that works
+		status     int
+		says       string
 	}{
-		{operate.ErrManaged, 409, "configuration file"}, {operate.ErrArchived, 409, "archived"},
-		{&web.Error{Code: web.InvalidRequest, Message: "Not today."}, 409, "Not today."},
-		{kv.ErrUnavailable, 503, "cannot answer"}, {errors.New("broken inside"), 503, "cannot answer"},
+		{mine + "/integrations/" + managedID, "save-integration&version={version}", nil, 409,
+			"configuration file"},
+		{mine + "/integrations/" + oldID, "save-integration&version={version}", nil, 409, "archived"},
+		{mine + "/test", "start-test-session&integration_id=" + kioskID, nil, 409, "has not reported Ready"},
+		{shop, "save-integration&version={version}", down{err: kv.ErrUnavailable}, 503, "cannot answer"},
+		{shop, "save-integration&version={version}", down{err: errors.New("broken inside")}, 503,
+			"cannot answer"},
 	} {
 		w := newWorld(t)
-		w.fake.fail = c.err
-		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7&name=Laden",
-			"developer"))
+		do, form, _ := strings.Cut(c.form, "&")
+		path, form := w.real(c.path, body(do, form+"&name=Laden", "developer"))
+		if broken, ok := c.store.(down); ok {
+			broken.KV = w.Memory
+			w.Store.KV = broken
+		}
+		resp := w.ask("POST", path, "developer", form)
 		if resp.Status != c.status || !strings.Contains(string(resp.Body), c.says) ||
 			strings.Contains(string(resp.Body), "broken inside") {
-			t.Errorf("%v: %d\n%s", c.err, resp.Status, resp.Body)
+			t.Errorf("%s %s: %d\n%s", c.path, c.form, resp.Status, resp.Body)
 		}
 	}
 }
 
 // A page says what is wrong in sentences, and names fields as the form does.
 func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
-	for message, want := range map[string]string{
-		"challenge_age is 0; it must be from 1 to 99": "Challenge age is 0; it must be from 1 to 99",
-		`method is "a_b"; this service has: bank`:     `Method is "a_b"; this service has: bank`,
-		"The name is too long.":                       "The name is too long.",
-		"über":                                        "Über",
-		"":                                            "",
+	for form, want := range map[string]string{
+		"challenge_age=0": "#save-integration-challenge_age Challenge age is 0; it must be from 1 to 99",
+		"methods=a_b": `#save-integration-methods Method is "a_b"; ` +
+			"this service has: camera, bank, sandbox",
 	} {
-		w := newWorld(t)
-		w.fake.fail = &web.Error{
-			Code:    web.InvalidRequest,
-			Details: []web.FieldError{{Field: "name", Message: message}},
-		}
-		resp := w.ask("POST", shop, "developer", body("save-integration", "version=v7", "developer"))
-		doc := parse(t, resp)
-		if got := text(with(doc, "href", "#save-integration-name")); resp.Status != 422 || got != want {
+		resp := newWorld(t).ask("POST", shop, "developer",
+			body("save-integration", "version={version}&"+form, "developer"))
+		field, want, _ := strings.Cut(want, " ")
+		if got := text(with(parse(t, resp), "href", field)); resp.Status != 422 || got != want {
 			t.Errorf("%d, and the page says %q, want %q", resp.Status, got, want)
 		}
 	}
@@ -520,9 +528,8 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 			action := name[strings.LastIndex(name, " ")+1:]
 			resp := w.ask("POST", path, who, body(action, form, who))
 			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
-				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.fake.inputs) > 0 ||
-				slices.Contains(w.fake.did, test.did) {
-				t.Errorf("%s with %s: %d, and the fake did %v", name, form, resp.Status, w.fake.did)
+				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.did()) > 0 {
+				t.Errorf("%s with %s: %d, and it did %v", name, form, resp.Status, w.did())
 			}
 		}
 	}
@@ -533,7 +540,8 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 
 // Who saves what somebody else has changed meanwhile sees what they changed, and can save all the same.
 func TestALostUpdate(t *testing.T) {
-	resp := newWorld(t).ask("POST", shop, "admin", body("save-integration", "version=v6&name=Laden", "admin"))
+	w := newWorld(t)
+	resp := w.ask("POST", shop, "admin", body("save-integration", "version=old&name=Laden", "admin"))
 	doc := parse(t, resp)
 	alert := text(with(doc, "role", "alert"))
 	if resp.Status != 412 || !strings.Contains(alert, "Grace Hopper") ||
@@ -541,7 +549,7 @@ func TestALostUpdate(t *testing.T) {
 		t.Errorf("%d, and the page says %q", resp.Status, alert)
 	}
 	form := with(doc, "data-action", "save-integration")
-	for name, want := range map[string]string{"name": "Laden", "version": "v7"} {
+	for name, want := range map[string]string{"name": "Laden", "version": w.version(shop)} {
 		if field := with(form, "name", name); attr(field, "value") != want {
 			t.Errorf("the field %s has %q, want %q", name, attr(field, "value"), want)
 		}
@@ -550,82 +558,86 @@ func TestALostUpdate(t *testing.T) {
 
 // What others changed before a change of one's own is known already.
 func TestALostUpdateTellsWhatIsNew(t *testing.T) {
-	w := newWorld(t)
-	by := func(member, field string) operate.AuditEntry {
-		return operate.AuditEntry{At: w.fake.now(), ActorKind: operate.KindMember, ActorID: member,
-			ActorName: member, Publisher: mineID, Operation: operate.IntegrationChange, Target: shopID,
-			Changes: []operate.AuditChange{{Field: field, From: "a", To: "b"}}}
-	}
+	inputs := map[string]operate.IntegrationInput{"name": {Name: ptr("Laden")}, "level": {Level: ptr("L2")},
+		"methods": {Methods: &[]string{"bank"}}, "passkeys": {Passkeys: ptr("publisher")}}
 	for name, c := range map[string]struct {
-		audit     []operate.AuditEntry
+		changes   string // the latest first
 		says, not string
 	}{
-		"another one, and before that oneself": {[]operate.AuditEntry{by("mem_admin", "name"),
-			by("mem_developer", "level"), by("mem_admin", "methods")}, "name", "level methods"},
-		"oneself in another window": {[]operate.AuditEntry{by("mem_developer", "level"),
-			by("mem_admin", "methods")}, "level", "methods"},
-		"others, more often than there is room for": {[]operate.AuditEntry{by("mem_admin", "name"),
-			by("mem_admin", "level"), by("mem_admin", "methods"), by("mem_admin", "passkeys")},
+		"another one, and before that oneself": {"admin:name developer:level admin:methods", "name",
+			"level methods"},
+		"oneself in another window": {"developer:level admin:methods", "level", "methods"},
+		"others, more often than there is room for": {"admin:name admin:level admin:methods admin:passkeys",
 			"name level methods", "passkeys"},
 	} {
-		w.fake.audit = c.audit
+		w := newWorld(t)
+		for _, change := range slices.Backward(strings.Fields(c.changes)) {
+			who, field, _ := strings.Cut(change, ":")
+			w.Clock.Advance(time.Second)
+			_, err := w.Operations.ChangeIntegration(ctx, w.access.actors[who], shopID, "", inputs[field])
+			coretest.Must(t, err)
+		}
 		resp := w.ask("POST", shop, "developer",
-			body("save-integration", "version=v6&name=Laden", "developer"))
-		alert := text(with(parse(t, resp), "role", "alert"))
+			body("save-integration", "version=old&name=Laden", "developer"))
+		alert := with(parse(t, resp), "role", "alert")
 		for _, field := range strings.Fields(c.says) {
-			if !strings.Contains(alert, field+" a") {
-				t.Errorf("%s: nothing about %s: %q", name, field, alert)
+			if !strings.Contains(text(alert), field+" ") {
+				t.Errorf("%s: nothing about %s: %q", name, field, text(alert))
 			}
 		}
 		for _, field := range strings.Fields(c.not) {
-			if strings.Contains(alert, field+" a") {
-				t.Errorf("%s: it tells %s: %q", name, field, alert)
+			if strings.Contains(text(alert), field+" ") {
+				t.Errorf("%s: it tells %s: %q", name, field, text(alert))
 			}
 		}
 	}
 }
 
 func TestWhatIsMadeIsShownOnce(t *testing.T) {
-	for _, c := range []struct{ path, who, name, form, secret string }{
-		{mine + "/keys", "developer", "create-key", "", "svc_sk_" + secretText},
-		{shop + "/webhook", "developer", "rotate-secret", "version=v7", secretText},
+	for _, c := range []struct{ path, who, name, form, begins string }{
+		{mine + "/keys", "developer", "create-key", "", "svc_sk_"},
+		{shop + "/webhook", "developer", "rotate-secret", "version={version}", "whsec_"},
 		{mine + "/integrations/new", "developer", "create-integration",
-			"name=a&webhook_url=https://a.example", secretText},
-		{mine + "/members", "admin", "invite-member", "name=a&role=viewer", "invitation=" + secretText},
-		{mine + "/settings", "operator", "create-link", "role=viewer", "link=" + secretText},
-		{"/console/operators", "operator", "create-operator-token", "name=a", "vrg_op_" + secretText},
+			"name=a&webhook_url=https://a.example", "whsec_"},
+		{mine + "/members", "admin", "invite-member", "name=a&role=viewer", "vrg_inv_"},
+		{mine + "/settings", "operator", "create-link", "role=viewer", "vrg_in_"},
+		{"/console/operators", "operator", "create-operator-token", "name=a&role=viewer", "vrg_op_"},
 	} {
 		w := newWorld(t)
 		resp := w.ask("POST", c.path, c.who, body(c.name, c.form, c.who))
 		to := resp.Header.Get("Location")
-		if resp.Status != 303 || strings.Contains(to, secretText) || len(resp.Body) > 0 {
+		if resp.Status != 303 || strings.Contains(to, c.begins) || len(resp.Body) > 0 {
 			t.Fatalf("%s: %d to %s with %q", c.name, resp.Status, to, resp.Body)
 		}
-		all, err := w.Memory.List(context.Background(), kv.Key{Partition: integration.Partition}, "", 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(all) != 1 {
-			t.Errorf("%s: the store has %d items, want the note", c.name, len(all))
-		}
-		for _, item := range all {
-			if bytes.Contains(item.Value, []byte("made_for")) || strings.Contains(to,
-				strings.TrimPrefix(item.Key.Name, "c/note/")) {
-				t.Errorf("%s: the store has the secret, or the address has the item's name", c.name)
-			}
-		}
+		all, err := w.Memory.List(ctx, kv.Key{Partition: integration.Partition}, "", 1000)
+		coretest.Must(t, err)
 		others := "watcher"
 		if c.who != "operator" {
 			others = "operator"
 		}
-		if other := w.ask("GET", to, others, ""); bytes.Contains(other.Body, []byte(secretText)) {
+		other := w.ask("GET", to, others, "")
+		status := text(with(parse(t, w.ask("GET", to, c.who, "")), "role", "status"))
+		secret := regexp.MustCompile(c.begins + "[A-Za-z0-9_-]{20,}").FindString(status)
+		if secret == "" {
+			t.Fatalf("%s: the page after the 303 does not show what was made: %s", c.name, status)
+		}
+		notes := 0
+		for _, item := range all {
+			id, isNote := strings.CutPrefix(item.Key.Name, "c/note/")
+			if isNote {
+				notes++
+			}
+			if bytes.Contains(item.Value, []byte(secret)) || isNote && strings.Contains(to, id) {
+				t.Errorf("%s: the store has the secret, or the address has the item's name", c.name)
+			}
+		}
+		if notes != 1 {
+			t.Errorf("%s: the store has %d notes, want 1", c.name, notes)
+		}
+		if bytes.Contains(other.Body, []byte(secret)) {
 			t.Errorf("%s: another session sees what was made", c.name)
 		}
-		status := with(parse(t, w.ask("GET", to, c.who, "")), "role", "status")
-		if status == nil || !strings.Contains(text(status), c.secret) {
-			t.Errorf("%s: the page after the 303 does not show what was made", c.name)
-		}
-		if again := w.ask("GET", to, c.who, ""); bytes.Contains(again.Body, []byte(secretText)) {
+		if again := w.ask("GET", to, c.who, ""); bytes.Contains(again.Body, []byte(secret)) {
 			t.Errorf("%s: the secret is shown twice", c.name)
 		}
 	}
@@ -635,10 +647,9 @@ func TestWhatIsMadeIsShownOnce(t *testing.T) {
 func TestASecretWhoseNoteCannotBeDeleted(t *testing.T) {
 	w := newWorld(t)
 	to := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")).Header.Get("Location")
-	w.Host.Host.KV = down{w.Host.Host.KV}
-	w.Console.Host = w.Host.Host
+	w.Console.Host.KV = down{w.Memory, kv.ErrUnknown}
 	page := string(w.ask("GET", to, "developer", "").Body)
-	if strings.Contains(page, secretText) || !strings.Contains(page, "cannot be shown") {
+	if strings.Contains(page, "svc_sk_") || !strings.Contains(page, "cannot be shown") {
 		t.Errorf("the page says\n%s", page)
 	}
 	if resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "",
@@ -651,10 +662,13 @@ func TestASecretWhoseNoteCannotBeDeleted(t *testing.T) {
 	}
 }
 
-// down is a store that reads and does not write.
-type down struct{ kv.KV }
+// down is a store that reads, and returns err for each commit.
+type down struct {
+	kv.KV
+	err error
+}
 
-func (down) Commit(context.Context, kv.Tx) error { return kv.ErrUnknown }
+func (d down) Commit(context.Context, kv.Tx) error { return d.err }
 
 func TestPostsOfOtherSites(t *testing.T) {
 	good := body("create-key", "", "developer")
@@ -691,8 +705,8 @@ func TestPostsOfOtherSites(t *testing.T) {
 	} {
 		w := newWorld(t)
 		resp := w.ask("POST", mine+"/keys", c.who, c.body, c.header...)
-		if resp.Status != c.want || (len(w.fake.did) > 0) != (c.want == 303) {
-			t.Errorf("%s: %d, and the fake did %v; want %d", c.rule, resp.Status, w.fake.did, c.want)
+		if did := w.did(); resp.Status != c.want || (len(did) > 0) != (c.want == 303) {
+			t.Errorf("%s: %d, and it did %v; want %d", c.rule, resp.Status, did, c.want)
 		}
 		if c.want != 303 && resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Errorf("%s: a person never sees anything else than a page", c.rule)
@@ -827,7 +841,7 @@ func TestALinkFromElsewhere(t *testing.T) {
 	}
 	two := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 		"Cookie": {cookieName + "=operator; " + cookieName + "=admin"}}}
-	if got := w.Show(context.Background(), two); got.Status != 303 {
+	if got := w.Show(context.Background(), &web.Call{Request: two}); got.Status != 303 {
 		t.Errorf("two cookies of the name: %d, want none to count", got.Status)
 	}
 }
@@ -838,7 +852,7 @@ func TestCookie_Planted(t *testing.T) {
 		w := newWorld(t)
 		planted := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 			"Cookie": {white + cookieName + "=operator"}}}
-		if got := w.Show(context.Background(), planted); got.Status != 303 {
+		if got := w.Show(context.Background(), &web.Call{Request: planted}); got.Status != 303 {
 			t.Errorf("contract 34: a cookie with the name %q: %d, want none to count", white+cookieName,
 				got.Status)
 		}
@@ -852,7 +866,7 @@ func TestTheStoreIsDown(t *testing.T) {
 		t.Errorf("without sessions: %d", got.Status)
 	}
 	w = newWorld(t)
-	w.fake.down = kv.ErrUnavailable
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	for _, row := range console.PageRows() {
 		if path := pageTests[row.Name].path; strings.HasPrefix(path, mine) {
 			if got := w.ask("GET", path, "admin", ""); got.Status != 503 {
@@ -916,47 +930,22 @@ func TestClassesHaveRules(t *testing.T) {
 // canary is text that breaks out wherever it is not escaped.
 const canary = `'"><script>alert(1)</script>&lt;`
 
-// poison puts the canary behind every text of v, apart from those that things are found by.
-func poison(v reflect.Value, field string) {
-	switch v.Kind() {
-	case reflect.String:
-		if !slices.Contains([]string{"ID", "PublisherID", "IntegrationID", "Publisher", "Integration",
-			"Place", "Role", "State",
-			"ActorKind", "Session", "Operation", "Kind", "Version"}, field) && v.CanSet() {
-			v.SetString(v.String() + canary)
-		}
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			poison(v.Elem(), field)
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return
-		}
-		for n := range v.Len() {
-			poison(v.Index(n), field)
-		}
-	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			return
-		}
-		for n := range v.NumField() {
-			if v.Field(n).CanSet() {
-				poison(v.Field(n), v.Type().Field(n).Name)
-			}
-		}
-	}
-}
-
 func TestStoredTextComesOutAsText(t *testing.T) {
-	w := newWorld(t)
-	for _, list := range []any{&w.fake.publishers, &w.fake.integrations, &w.fake.keys, &w.fake.deliveries,
-		&w.fake.sessions,
-		&w.fake.members, &w.fake.invited, &w.fake.tokens, &w.fake.audit} {
-		poison(reflect.ValueOf(list).Elem(), "")
+	w := newWorldWith(t, canary)
+	w.body = canary
+	for _, id := range []string{shopID, kioskID, managedID, oldID, foreignID} {
+		i, err := w.directory.ReadIntegration(ctx, id)
+		coretest.Must(t, err)
+		w.change(id, func(i *integration.Integration) {
+			i.Webhook.URL += canary
+			i.BrowserOrigins = append(i.BrowserOrigins, canary)
+		})
+		w.tested(id, i.Value.Archived == nil && id != kioskID)
 	}
 	for cookie, who := range w.access.actors {
-		who.Name += canary
+		if !strings.HasSuffix(who.Name, canary) {
+			who.Name += canary
+		}
 		w.access.actors[cookie] = who
 	}
 	for _, s := range sights {
@@ -970,6 +959,9 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 			t.Errorf("%s: stored text became a tag", s.name)
 		}
 		doc := parse(t, resp)
+		if s.form != "" && resp.Status != 200 {
+			t.Errorf("%s: %d", s.name, resp.Status)
+		}
 		for n := range doc.Descendants() {
 			for _, a := range n.Attr {
 				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.Contains(a.Key, "<") {
@@ -986,7 +978,7 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 // Lists go by cursor, so that a page costs the same for ten integrations and for ten thousand.
 func TestALargePublisher(t *testing.T) {
 	small, w := newLargeWorld(t, 1_000), newLargeWorld(t, 10_000)
-	last := w.fake.integrations[len(w.fake.integrations)-1]
+	last := largeIntegration(9_999)
 	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
 		mine + "/keys",
 		mine + "/test?integration=" + last.ID} {
@@ -1020,11 +1012,14 @@ func TestALargePublisher(t *testing.T) {
 func newLargeWorld(t *testing.T, count int) *world {
 	w := newWorld(t)
 	for n := range count {
-		i := w.fake.integrations[1]
-		i.ID, i.Name = fmt.Sprintf("99999999-7777-4777-8777-%012d", n), fmt.Sprintf("Kiosk %d", n)
-		w.fake.integrations = append(w.fake.integrations, i)
+		w.put(largeIntegration(n))
 	}
 	return w
+}
+
+func largeIntegration(n int) integration.Integration {
+	return usual(integration.Integration{ID: fmt.Sprintf("99999999-7777-4777-8777-%012d", n),
+		Name: fmt.Sprintf("Kiosk %d", n)})
 }
 
 // The timeline of a session shows which method and which setting had no success.
@@ -1042,9 +1037,9 @@ func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
 	for path, live := range map[string]bool{
 		mine + "/deliveries?integration=" + shopID:                 true, // one waits
 		mine + "/deliveries?state=delivered&integration=" + shopID: false,
-		mine + "/deliveries/" + shopID + "/0000-evt-3":             true,
+		mine + "/deliveries/" + shopID + "/" + waitingID:           true,
 		mine + "/deliveries/" + shopID + "/" + deliveryID:          false,
-		mine + "/sessions/svc_sess_pending":                        true,
+		mine + "/sessions/" + pendingID:                            true,
 		mine + "/sessions/" + sessionID:                            false,
 	} {
 		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
@@ -1118,7 +1113,7 @@ func text(n *html.Node) string {
 // A receiver that does not answer gets one probe, and words about the way to it.
 func TestAReceiverThatDoesNotAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.fake.silent = true
+	w.answers, w.cause = []int{0}, host.FetchRefused
 	to := w.ask("POST", shop+"/webhook", "developer",
 		body("test-webhook", "", "developer")).Header.Get("Location")
 	page := text(parse(t, w.ask("GET", to, "developer", "")))
@@ -1134,7 +1129,8 @@ func TestAReceiverThatDoesNotAnswer(t *testing.T) {
 // Earlier releases asked for no names.
 func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
 	w := newWorld(t)
-	w.fake.publishers[0].Name, w.fake.integrations[0].Name = "", ""
+	coretest.Must(t, w.directory.PutPublisher(ctx, integration.Publisher{ID: mineID}))
+	w.change(shopID, func(i *integration.Integration) { i.Name = "" })
 	for path, id := range map[string]string{"/console/publishers": mineID, mine: mineID, shop: shopID,
 		mine + "/integrations": shopID, mine + "/deliveries": shopID} {
 		doc := parse(t, w.ask("GET", path, "operator", ""))
@@ -1148,8 +1144,13 @@ func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
 // such page. Without such events it says what would be there.
 func TestUndeliveredOfAllPublishers(t *testing.T) {
 	w := newWorld(t)
+	for range 70 {
+		w.fire(w.start(foreignID, 1), 0, session.Unclassified, session.Step{})
+	}
+	w.answers = []int{401}
+	w.deliver(1)
 	page := string(w.ask("GET", "/console/undelivered", "watcher", "").Body)
-	for _, want := range []string{"Nordlicht Spirits", "Ahrenfeld Games", "1,250+ given up",
+	for _, want := range []string{"Nordlicht Spirits", "Ahrenfeld Games", "62+ given up",
 		`href="` + mine + "/deliveries?integration=" + shopID + `&amp;state=dead"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q:\n%s", want, page)
@@ -1158,8 +1159,7 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 	if resp := w.ask("GET", "/console/undelivered", "admin", ""); resp.Status != 404 {
 		t.Errorf("contract 43: for a member: %d", resp.Status)
 	}
-	w.fake.deliveries = nil
-	page = string(w.ask("GET", "/console/undelivered", "operator", "").Body)
+	page = string(emptyWorld(t).ask("GET", "/console/undelivered", "operator", "").Body)
 	if !strings.Contains(page, "Every event has arrived") {
 		t.Errorf("without such events:\n%s", page)
 	}
@@ -1210,5 +1210,15 @@ func TestParametersOfOthers(t *testing.T) {
 		if resp := w.ask("POST", mine+"/keys", "developer", form); resp.Status != c.post {
 			t.Errorf("%s: a form: %d", c.rule, resp.Status)
 		}
+	}
+}
+
+// A page counts the passkeys of users up to a limit, so that it costs the same for every publisher.
+func TestPublisherPage_CountsPasskeys(t *testing.T) {
+	w := newWorld(t)
+	w.addPasskeys(2 * passkey.PageTally)
+	page := string(w.ask("GET", mine+"/settings", "operator", "").Body)
+	if !strings.Contains(page, "more than 1000 passkeys") {
+		t.Errorf("contract 38: it counts others than the first 1,000:\n%s", page)
 	}
 }

@@ -1,15 +1,15 @@
-// Package console is what package operate can do, as pages for people (contract 43 to 45). It decides
-// nothing: Operations carries out every operation and says who may, and Access says who is signed in.
+// Package console serves the operations of package operate as pages (contract 43 to 45). Package operate
+// carries out every operation and checks the rights. [Access] finds the session of a request.
 //
-// GET shows and POST acts. A POST is answered by a 303 to a page that says what happened, or by the page with
-// the form again and what is wrong with it. Every form carries a token that is bound to the session and the
-// action, and a POST that a browser sends for another site is refused.
+// GET shows a page and POST changes something. The response to a POST is a 303 to a page with the result, or
+// the page with the form again and its errors. Every form has a token that is bound to the session and the
+// action. A POST that a browser sends for another site is rejected.
 //
-// Another publisher's things are not there: their pages are 404 for a member. What a role may not do is not
-// shown, and a POST of it is 403.
+// A member's request for another publisher's page returns 404. A page has no forms that the role forbids, and
+// a POST of such a form returns 403.
 //
 //	console.go     the table of pages, and how a request finds its page
-//	ports.go       what the console needs: Operations and Access
+//	ports.go       Access: sessions, sign-in and passkeys
 //	visit.go       one request of one person
 //	response.go    how pages are sent, and pages instead of errors
 //	note.go        what a form did, kept for the page after it

@@ -1,5 +1,8 @@
 package console
 
+// MaxBody is the maximum number of bytes of a form.
+const MaxBody = maxBody
+
 // PageRow is a row of the table of pages, for the tests that hold their own tables against it.
 type PageRow struct {
 	Name string

@@ -92,9 +92,9 @@ func (v *visit) input(present operate.Integration) (operate.IntegrationInput, er
 	address, off := v.text("webhook_url"), v.text("webhook_off")
 	isOff := off != nil && *off != ""
 	if address != nil && *address != present.Webhook.URL || off != nil && isOff != present.Webhook.Off {
-		in.Webhook = &operate.WebhookInput{URL: address}
+		in.WebhookInput = &operate.WebhookInput{URL: address}
 		if off != nil {
-			in.Webhook.Off = &isOff
+			in.Off = &isOff
 		}
 	}
 	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {

@@ -29,20 +29,15 @@ func (w *world) let(t testing.TB, rpID, origin string) *console.People {
 	t.Helper()
 	rp, err := core.NewRelyingParty(rpID, "Verge", origin)
 	coretest.Must(t, err)
-	d := integration.NewDirectory(w.Host.Host)
-	_, err = d.SavePublisher(context.Background(), integration.Publisher{ID: mineID,
-		Name: "Nordlicht Spirits"}, "")
-	coretest.Must(t, err)
 	p := &console.People{
 		Registry:  member.New(w.Host.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
-		Directory: d,
+		Directory: w.directory,
 		Guard: &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(100)},
-			Limit: ratelimit.PerMinute(20),
-			Operations: &operate.Operations{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now,
-				Random: w.Host.Random, Log: w.Host.Log}},
+			Limit:      ratelimit.PerMinute(20),
+			Operations: w.Operations},
 		Sealer: w.Host.Host.Sealer, Now: w.Host.Host.Now, Random: w.Host.Host.Random,
 	}
-	w.Access = p
+	w.Access, w.Operations.People = p, p.Registry
 	return p
 }
 
@@ -364,8 +359,12 @@ func TestPasskeysInChromium(t *testing.T) {
 		t.Helper()
 		deadline := time.Now().Add(20 * time.Second)
 		for time.Now().Before(deadline) {
-			said, err := chromedp.Run(b.ctx,
-				chromedp.Evaluate[string](`document.readyState === "complete" ? document.body.innerText : ""`))
+			said, err := chromedp.Run(
+				b.ctx,
+				chromedp.Evaluate[string](
+					`document.readyState === "complete" ? document.body.innerText : ""`,
+				),
+			)
 			if err == nil && strings.Contains(said, text) {
 				return
 			}

@@ -85,7 +85,7 @@ func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()),
 
 // refused answers a form that was not carried out, with the page that has it and what was typed.
 func (v *visit) refused(err error) *web.Response {
-	e := web.AsError(err, false)
+	e := web.AsError(err)
 	switch {
 	case e.Code == web.InvalidRequest && len(e.Details) > 0:
 		v.refusal.Problems = sentences(e.Details)
@@ -180,7 +180,7 @@ var crossSite = pages.ProblemData{Heading: "This form came from another site", T
 
 // problem is the page in place of one that cannot be shown.
 func (v *visit) problem(err error) *web.Response {
-	e := web.AsError(err, false)
+	e := web.AsError(err)
 	switch {
 	case e.Code == web.NotFound:
 		return v.plainFor(404, pages.ProblemData{Heading: "Nothing is here", Tone: pages.Idle,

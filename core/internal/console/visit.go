@@ -38,7 +38,7 @@ func (v *visit) cannotRead(field, message string) {
 }
 
 // operations carries out a form whose values have all been read.
-func (v *visit) operations() Operations { return v.Operations.WithMisread(v.misread) }
+func (v *visit) operations() *operate.Operations { return v.Operations.WithMisread(v.misread) }
 
 // visit finds the page of a request and who asks for it, or returns the answer that says why there is none.
 func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {

@@ -45,8 +45,8 @@ const MaxReturnURL = 26 << 10
 // It returns a redirect to the flow, so a reload of the next page sends no request to the provider. If the
 // address of the return itself is loaded again, the provider rejects the second use, and the page shows the
 // present state.
-func (h *Hosted) Return(ctx context.Context, req *web.Request, name string) *web.Response {
-	return h.comeBack(ctx, req, name).response()
+func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
+	return h.comeBack(ctx, c.Request, c.Text).response()
 }
 
 func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) page {

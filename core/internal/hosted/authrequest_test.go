@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -176,11 +175,11 @@ func TestStepsWaitForTheirKey(t *testing.T) {
 			t.Errorf("contract 16: %s: %d", rule, resp.Status)
 		}
 	}
-	step := api.HostedPath + "?" + here(flow) + "&provider=" + hidden(page, "provider")
+	step := web.HostedPath + "?" + here(flow) + "&provider=" + hidden(page, "provider")
 	wait("the page of a step", func() *web.Response { return b.open(step) })
 	wait("a form", func() *web.Response { return b.submit(flow, page, "outcome", "begin", tabField, "2") })
 	wait("the page that leaves", func() *web.Response {
-		return b.open(api.HostedPath + "?" + here(flow) + "&errand=" + handleOf("1"))
+		return b.open(web.HostedPath + "?" + here(flow) + "&errand=" + handleOf("1"))
 	})
 	wait("a return", func() *web.Response { return b.open(returnURL("1")) })
 	bank.back = method.Decision{Verdict: method.Approved}

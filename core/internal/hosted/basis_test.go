@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -119,7 +118,7 @@ func (a *asked) answered(sender string, same bool) {
 	a.t.Helper()
 	handle, _ := session.ParsePendingHandle(a.w.record(a.flow).Response)
 	resp, err := a.Receive(ctx,
-		&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle, same)
+		call(&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}), handle, same)
 	if err != nil || resp.Status != 200 {
 		a.t.Fatalf("the letter: %+v, %v", resp, err)
 	}
@@ -278,11 +277,12 @@ func (a *asked) phone() (p *asked, waits string) {
 	waits = resp.Header.Get("Location")
 	handle := a.w.record(a.flow).HandOff
 	p = &asked{a.w.browser(a.t), a.w, phonePrefix + handle, ""}
-	asks := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle, Header: web.Header{}},
-		handle)
+	link := func(h web.Header) *web.Call {
+		return call(&web.Request{Method: "GET", Path: web.PhonePath + handle, Header: h})
+	}
+	asks := p.ShowPhone(ctx, link(web.Header{}))
 	p.keep(p.post(p.flow, nil, "device", hidden(asks, "device")))
-	method := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle, Header: p.header()},
-		handle)
+	method := p.ShowPhone(ctx, link(p.header()))
 	resp = p.submit(p.flow, method, "outcome", "begin")
 	if resp.Status != 303 {
 		a.t.Fatalf("contract 40: the phone begins: %d %s", resp.Status, resp.Body)
@@ -298,11 +298,11 @@ func (a *asked) phone() (p *asked, waits string) {
 func (p *asked) brings(computer *asked, sender string) {
 	p.t.Helper()
 	handle, _ := session.ParsePendingHandle(p.w.record(computer.flow).Response)
-	_, err := p.Receive(ctx, &web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)}, handle,
-		false)
+	letter := call(&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)})
+	_, err := p.Receive(ctx, letter, handle, false)
 	coretest.Must(p.t, err)
-	p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + p.w.lastPhone, Query: p.wait,
-		Header: p.header()}, p.w.lastPhone)
+	p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + p.w.lastPhone, Query: p.wait,
+		Header: p.header()}))
 	hand, err := p.Lifecycle.Pending(ctx, token.Pending{HandOff: p.w.lastPhone})
 	if err != nil || !hand.Done {
 		p.t.Fatalf("contract 40: the hand-off is %+v, %v", hand, err)
@@ -351,8 +351,8 @@ func TestHand_NoLongerAllowed(t *testing.T) {
 	a := w.begins()
 	p, waits := a.phone()
 	w.letters.here = true
-	late := p.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + w.lastPhone, Query: p.wait,
-		Header: p.header()}, w.lastPhone)
+	late := p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + w.lastPhone,
+		Query: p.wait, Header: p.header()}))
 	if page := a.goes(waits); late.Status != 410 || kind(page) != "method" {
 		t.Errorf("contract 40: before the phone is done, the phone gets %d, and the computer a %s page",
 			late.Status, kind(page))
@@ -524,8 +524,8 @@ func TestHand_PlantedCookie(t *testing.T) {
 	handle := w.lastPhone
 	for name, value := range p.cookies {
 		for _, white := range []string{"\u2000", "\u00a0", "\u3000"} {
-			seen := w.ShowPhone(ctx, &web.Request{Method: "GET", Path: api.PhonePath + handle,
-				Header: web.Header{"Cookie": {white + name + "=" + value}}}, handle)
+			seen := w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + handle,
+				Header: web.Header{"Cookie": {white + name + "=" + value}}}))
 			if seen.Status != 409 || kind(seen) != "phone_taken" {
 				t.Errorf("contract 40: with a planted %q the victim's phone gets %d, %s", white+name,
 					seen.Status, kind(seen))

@@ -1,7 +1,6 @@
 package hosted
 
 import (
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/web"
 )
@@ -9,7 +8,7 @@ import (
 // ErrorPage is core.ErrorPage.
 func ErrorPage(status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
-	if req != nil && req.Path == api.FilePath {
+	if req != nil && req.Path == web.FilePath {
 		switch status {
 		case 405:
 			kind = pages.NoPicture

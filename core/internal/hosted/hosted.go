@@ -54,8 +54,8 @@ type Hosted struct {
 	Sealer host.Sealer
 	Now    func() time.Time
 	Log    *slog.Logger
-	Count  func(event string)                      // as in host.Host
-	About  func(ctx context.Context, a host.About) // as in host.Host
+	Count  func(event string)                            // as in host.Host
+	About  func(ctx context.Context, a host.RequestInfo) // as in host.Host
 
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
@@ -103,13 +103,17 @@ const (
 )
 
 // Show answers GET on the hosted path.
-func (h *Hosted) Show(ctx context.Context, req *web.Request) *web.Response {
-	return h.get(req, func(flow string) (*visit, *page) { return h.open(ctx, req, flow) }).response()
+func (h *Hosted) Show(ctx context.Context, c *web.Call) *web.Response {
+	return h.get(c.Request, func(flow string) (*visit, *page) {
+		return h.open(ctx, c.Request, flow)
+	}).response()
 }
 
 // ShowPhone answers GET on the link of a hand-off.
-func (h *Hosted) ShowPhone(ctx context.Context, req *web.Request, handle string) *web.Response {
-	return h.get(req, func(string) (*visit, *page) { return h.openPhone(ctx, req, handle) }).response()
+func (h *Hosted) ShowPhone(ctx context.Context, c *web.Call) *web.Response {
+	return h.get(c.Request, func(string) (*visit, *page) {
+		return h.openPhone(ctx, c.Request, c.Text)
+	}).response()
 }
 
 // get passes a link through the stages.
@@ -128,25 +132,24 @@ func (h *Hosted) get(req *web.Request, open func(flow string) (*visit, *page)) p
 	return v.show(query)
 }
 
-// Act answers POST on the hosted path, where bodies have at most maxBody bytes.
-func (h *Hosted) Act(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	return h.actOn(ctx, req, maxBody, func(url.Values) bool { return true }).response()
+// Act answers POST on the hosted path.
+func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
+	return h.actOn(ctx, c, func(url.Values) bool { return true }).response()
 }
 
 // MaxCredentialBody is the maximum number of bytes of a form with the response of a browser's wallet.
 const MaxCredentialBody = method.MaxCall + web.MaxBody
 
-// ActCredential answers POST on the path of forms with the response of a browser's wallet, where bodies have
-// at most maxBody bytes. Apart from that limit it is Act, and it rejects other forms.
-func (h *Hosted) ActCredential(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	return h.actOn(ctx, req, maxBody, func(form url.Values) bool {
-		return form.Has(method.CredentialField)
-	}).response()
+// ActCredential answers POST on the path of forms with the response of a browser's wallet. It is Act with
+// another limit of the body, and rejects other forms.
+func (h *Hosted) ActCredential(ctx context.Context, c *web.Call) *web.Response {
+	return h.actOn(ctx, c, func(form url.Values) bool { return form.Has(method.CredentialField) }).response()
 }
 
 // actOn is Act for the forms that a path takes.
-func (h *Hosted) actOn(ctx context.Context, req *web.Request, maxBody int, takes func(url.Values) bool) page {
-	if len(req.Body) > maxBody {
+func (h *Hosted) actOn(ctx context.Context, c *web.Call, takes func(url.Values) bool) page {
+	req := c.Request
+	if c.CheckSize() != nil {
 		return plain(413, pages.TooLarge, req)
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
@@ -162,31 +165,30 @@ func (h *Hosted) actOn(ctx context.Context, req *web.Request, maxBody int, takes
 // MaxFileBody is the maximum number of bytes of a form with a picture.
 const MaxFileBody = method.MaxFile + web.MaxBody
 
-// ActFile answers POST on the path of forms with a picture, where bodies have at most maxBody bytes. Apart
-// from the encoding of the form it is Act.
-func (h *Hosted) ActFile(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	if len(req.Body) > maxBody {
-		return plain(413, pages.PhotoTooLarge, req).response()
+// ActFile answers POST on the path of forms with a picture. Apart from the encoding of the form it is Act.
+func (h *Hosted) ActFile(ctx context.Context, c *web.Call) *web.Response {
+	return h.actOnFile(ctx, c).response()
+}
+
+func (h *Hosted) actOnFile(ctx context.Context, c *web.Call) page {
+	req := c.Request
+	if c.CheckSize() != nil {
+		return plain(413, pages.PhotoTooLarge, req)
 	}
 	contentType := req.Header.Get("Content-Type")
 	if web.MediaType(contentType) != "multipart/form-data" {
-		return plain(415, pages.NotAForm, req).response()
+		return plain(415, pages.NotAForm, req)
 	}
 	form, file, err := web.ReadFileForm(contentType, req.Body, pages.FileField, formParams...)
 	if len(file) > method.MaxFile {
-		return plain(413, pages.PhotoTooLarge, req).response()
+		return plain(413, pages.PhotoTooLarge, req)
 	}
-	return h.post(ctx, req, form, file, err).response()
+	return h.post(ctx, req, form, file, err)
 }
 
 // post passes a form through the stages. malformed is the error of reading it, or nil.
-func (h *Hosted) post(
-	ctx context.Context,
-	req *web.Request,
-	form url.Values,
-	file []byte,
-	malformed error,
-) page {
+func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, file []byte,
+	malformed error) page {
 	if !h.sameSite(req) {
 		return h.notAllowed(ctx, req, form.Get("flow"))
 	}

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
@@ -125,12 +124,13 @@ func (w *world) post(flow string, header web.Header, fields ...string) *web.Resp
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h,
-		Body: []byte(form.Encode())}, web.MaxBody)
+	return w.Act(ctx, call(&web.Request{Method: "POST", Path: web.HostedPath, Header: h,
+		Body: []byte(form.Encode())}))
 }
 
 func (w *world) get(query string) *web.Response {
-	return w.Show(ctx, &web.Request{Method: "GET", Path: api.HostedPath, Query: query, Header: web.Header{}})
+	return w.Show(ctx, call(&web.Request{Method: "GET", Path: web.HostedPath, Query: query,
+		Header: web.Header{}}))
 }
 
 // here returns the query of a flow's own address, to which a POST leads.
@@ -169,7 +169,7 @@ func TestCallbackHop(t *testing.T) {
 		_, flow := w.flow(t, given)
 		w.provider.decision.Verdict = method.Approved
 		if r := w.post(flow, nil); r.Status != 303 ||
-			r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
+			r.Header.Get("Location") != web.HostedPath+"?"+here(flow) {
 			t.Fatalf("contract 22: a POST does not lead back to this flow: %d to %s",
 				r.Status, r.Header.Get("Location"))
 		}
@@ -227,7 +227,7 @@ func TestAUsedLink(t *testing.T) {
 		Puts: []kv.Put{{Name: mark.Name, Value: []byte("{}")}}}))
 	for range 2 { // within the token's 5 minutes, and after them
 		r := w.post(flow, nil)
-		if r.Status != 303 || r.Header.Get("Location") != api.HostedPath+"?"+here(flow) {
+		if r.Status != 303 || r.Header.Get("Location") != web.HostedPath+"?"+here(flow) {
 			t.Errorf("contract 24: a POST on a used link leads to %d %s", r.Status, r.Header.Get("Location"))
 		}
 		p := w.get(here(flow))
@@ -464,8 +464,11 @@ func TestAFormThatCannotBeReadHasAPageOfItsOwn(t *testing.T) {
 		{"too large", "application/x-www-form-urlencoded", "too_large", web.MaxBody + 1, 413},
 		{"not a form", "application/json", "not_a_form", 2, 415},
 	} {
-		r := w.Act(ctx, &web.Request{Method: "POST", Path: "/verify", Body: bytes.Repeat([]byte("a"), c.size),
-			Header: web.Header{"Content-Type": {c.contentType}}}, web.MaxBody)
+		r := w.Act(
+			ctx,
+			call(&web.Request{Method: "POST", Path: "/verify", Body: bytes.Repeat([]byte("a"), c.size),
+				Header: web.Header{"Content-Type": {c.contentType}}}),
+		)
 		if r.Status != c.status || kind(r) != c.want || bytes.Contains(r.Body, []byte("damaged")) {
 			t.Errorf("contract 22: a form that is %s is shown as %d %s: %s", c.name, r.Status, kind(r),
 				r.Body)
@@ -664,7 +667,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 
 // A photo that is too large for the service is rejected before it is read, and the page names that rule.
 func TestRefusal_Photo(t *testing.T) {
-	r := ErrorPage(413, &web.Request{Method: "POST", Path: api.FilePath})
+	r := ErrorPage(413, &web.Request{Method: "POST", Path: web.FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
 		bytes.Contains(r.Body, []byte("JPEG")) {
 		t.Errorf("contract 37: a %s page: %s", kind(r), r.Body)
@@ -687,4 +690,17 @@ func TestRender_PolicyOfScripts(t *testing.T) {
 	if !HasAsset(pages.WaitScript().Path) || Asset(pages.WaitScript().Path) == nil {
 		t.Error("the script of a page that waits is not served")
 	}
+}
+
+// call is a request at its route.
+func call(req *web.Request) *web.Call {
+	route := &web.Route{}
+	switch {
+	case req.Path == web.FilePath:
+		route.MaxBody = MaxFileBody
+	case req.Path == web.WalletPath:
+		route.MaxBody = MaxCredentialBody
+	}
+	text := strings.TrimPrefix(strings.TrimPrefix(req.Path, web.PhonePath), web.ReturnPath)
+	return &web.Call{Request: req, Route: route, Text: text}
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 )
 
 // loadIntegration finds the session's integration and its methods.
@@ -64,7 +64,7 @@ func (v *visit) refresh() error {
 // requestInfo reports the session that a request is about.
 func (h *Hosted) requestInfo(ctx context.Context, s lifecycle.Session) {
 	if h.About != nil {
-		h.About(ctx, host.About{Session: s.Text, Integration: s.Integration.ID,
+		h.About(ctx, host.RequestInfo{Session: s.Text, Integration: s.Integration.ID,
 			Publisher: s.Integration.PublisherID})
 	}
 }
@@ -115,7 +115,7 @@ func (v *visit) settle() error {
 
 // sessionFor returns the visit's session as a method sees it.
 func (v *visit) sessionFor(m method.Opened) method.Session {
-	s := v.session.ForMethod(m.Name, v.lang, v.record.Attempts, v.BaseURL+api.ReturnPath+m.Name)
+	s := v.session.ForMethod(m.Name, v.lang, v.record.Attempts, v.BaseURL+web.ReturnPath+m.Name)
 	s.ResponseURI = v.responseURI
 	return s
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
@@ -140,10 +139,10 @@ func (b *browser) open(location string) *web.Response {
 	u, err := url.Parse(location)
 	coretest.Must(b.t, err)
 	req := &web.Request{Method: "GET", Path: u.Path, Query: u.RawQuery, Header: b.header()}
-	if name, returns := strings.CutPrefix(u.Path, api.ReturnPath); returns {
-		return b.keep(b.Return(ctx, req, name))
+	if strings.HasPrefix(u.Path, web.ReturnPath) {
+		return b.keep(b.Return(ctx, call(req)))
 	}
-	return b.keep(b.Show(ctx, req))
+	return b.keep(b.Show(ctx, call(req)))
 }
 
 // submit posts a form of a page, with the page's step.
@@ -720,9 +719,8 @@ func TestAPictureIsPosted(t *testing.T) {
 				t.Errorf("the page cannot use the camera: %s", policy)
 			}
 			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
-			resp := w.ActFile(ctx, &web.Request{Method: "POST", Path: api.FilePath,
-				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))},
-				MaxFileBody)
+			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: web.FilePath,
+				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}))
 			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303) {
 				t.Errorf("%d, and %d pictures were looked at", resp.Status, len(cam.files))
 			}

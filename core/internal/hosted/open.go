@@ -65,7 +65,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	}
 	// A token is as old as its session. If it says otherwise, or if its key was replaced before the session
 	// began, it was made with an old key.
-	if err != nil || claims.Expires != token.At(id.Expires()) || !host.Dated(id.Created, until) {
+	if err != nil || claims.Expires != token.At(id.Expires()) || !host.ValidAt(id.Created, until) {
 		return nil, refuse(plain(400, pages.Damaged, req))
 	}
 	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: flow, claims: claims,

@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -61,8 +60,8 @@ func TestParameters_Link(t *testing.T) {
 }
 
 func (w *world) form(text string) *web.Response {
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Body: []byte(text),
-		Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}, web.MaxBody)
+	return w.Act(ctx, call(&web.Request{Method: "POST", Path: web.HostedPath, Body: []byte(text),
+		Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}))
 }
 
 // TestParameters_Passkeys: so is the form of the page of one's own passkey.
@@ -71,9 +70,12 @@ func TestParameters_Passkeys(t *testing.T) {
 		w := passkeyWorld(t)
 		w.has()
 		form := w.uses(w.looks()).Encode()
-		return w.ActPasskeys(ctx, &web.Request{Method: "POST", Path: api.PasskeysPath, Body: []byte(form +
-			text),
-			Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}, web.MaxBody)
+		return w.ActPasskeys(
+			ctx,
+			call(&web.Request{Method: "POST", Path: web.PasskeysPath, Body: []byte(form +
+				text),
+				Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}),
+		)
 	}
 	for _, c := range others {
 		if resp := post(c.text); resp.Status != 200 {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
@@ -253,7 +252,7 @@ func (v *visit) offerEnrolment(step string, view *pages.View) error {
 		fields = append(fields, pages.Field{Name: stepParam, Value: step})
 	}
 	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
-		LookURL: api.PasskeysPath}
+		LookURL: web.PasskeysPath}
 	return nil
 }
 
@@ -353,8 +352,8 @@ func (v *visit) keep(challenge []byte, answer string) error {
 const lookLife = 10 * time.Minute
 
 // ShowPasskeys answers GET on the page where users see and delete what is kept of a passkey.
-func (h *Hosted) ShowPasskeys(_ context.Context, req *web.Request, _ int) *web.Response {
-	return h.passkeysPage(req, 200, pages.Kept{}).response()
+func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
+	return h.passkeysPage(c.Request, 200, pages.Kept{}).response()
 }
 
 // passkeysPage returns that page before a passkey has answered. kept says what has happened so far.
@@ -362,7 +361,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) pag
 	if h.Passkeys == nil {
 		return plain(404, pages.NotFound, req)
 	}
-	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath, Kept: kept}
+	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath, Kept: kept}
 	if kept.Deleted {
 		return page{status: status, view: view} // there is nothing left to see of it
 	}
@@ -399,17 +398,17 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) page {
 	return plain(503, pages.Unavailable, req)
 }
 
-// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted. maxBody is
-// the most bytes of a body.
-func (h *Hosted) ActPasskeys(ctx context.Context, req *web.Request, maxBody int) *web.Response {
-	return h.actOnPasskeys(ctx, req, maxBody).response()
+// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted.
+func (h *Hosted) ActPasskeys(ctx context.Context, c *web.Call) *web.Response {
+	return h.actOnPasskeys(ctx, c).response()
 }
 
-func (h *Hosted) actOnPasskeys(ctx context.Context, req *web.Request, maxBody int) page {
+func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
+	req := c.Request
 	switch {
 	case h.Passkeys == nil:
 		return plain(404, pages.NotFound, req)
-	case len(req.Body) > maxBody:
+	case c.CheckSize() != nil:
 		return plain(413, pages.TooLarge, req)
 	case web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded":
 		return plain(415, pages.NotAForm, req)
@@ -473,7 +472,7 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
 	}
 	return page{
 		status: 200,
-		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: api.PasskeysPath,
+		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath,
 			Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
@@ -108,14 +107,14 @@ func (w *pkWorld) send(fields url.Values, header web.Header) *web.Response {
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.Act(ctx, &web.Request{Method: "POST", Path: api.HostedPath, Header: h,
-		Body: []byte(fields.Encode())}, web.MaxBody)
+	return w.Act(ctx, call(&web.Request{Method: "POST", Path: web.HostedPath, Header: h,
+		Body: []byte(fields.Encode())}))
 }
 
 func (w *pkWorld) follow(r *web.Response) *web.Response {
 	w.t.Helper()
 	path, query, _ := strings.Cut(r.Header.Get("Location"), "?")
-	if r.Status != 303 || path != api.HostedPath {
+	if r.Status != 303 || path != web.HostedPath {
 		w.t.Fatalf("contract 22: a POST is answered %d to %s: %s", r.Status, path, r.Body)
 	}
 	return w.get(query)
@@ -240,7 +239,7 @@ func (w *pkWorld) again(page *web.Response) *web.Response {
 		w.t.Fatalf("contract 23: %s does not wait and go on: %s", kind(page), page.Body)
 	}
 	path, query, _ := strings.Cut(html.UnescapeString(string(m[1])), "?")
-	if path != api.HostedPath {
+	if path != web.HostedPath {
 		w.t.Fatalf("contract 23: it goes on to %s", path)
 	}
 	return w.get(query)
@@ -818,13 +817,16 @@ func (w *pkWorld) own(fields url.Values, header web.Header) *web.Response {
 	for name, values := range header {
 		h[name] = values
 	}
-	return w.ActPasskeys(ctx, &web.Request{Method: "POST", Path: api.PasskeysPath, Header: h,
-		Body: []byte(fields.Encode())}, web.MaxBody)
+	return w.ActPasskeys(ctx, call(&web.Request{Method: "POST", Path: web.PasskeysPath, Header: h,
+		Body: []byte(fields.Encode())}))
 }
 
 func (w *pkWorld) looks() *web.Response {
 	w.t.Helper()
-	page := w.ShowPasskeys(ctx, &web.Request{Method: "GET", Path: api.PasskeysPath, Header: web.Header{}}, 0)
+	page := w.ShowPasskeys(
+		ctx,
+		call(&web.Request{Method: "GET", Path: web.PasskeysPath, Header: web.Header{}}),
+	)
 	if page.Status != 200 || kind(page) != "passkeys" {
 		w.t.Fatalf("contract 38: %d %s", page.Status, kind(page))
 	}
@@ -920,8 +922,8 @@ func TestOwnStepsAreForNoSession(t *testing.T) {
 		t.Errorf("contract 38: %d, %+v", resp.Status, w.record(flow))
 	}
 	w.Passkeys = nil
-	req := &web.Request{Method: "GET", Path: api.PasskeysPath, Header: web.Header{}}
-	if a, b := w.ShowPasskeys(ctx, req, 0), w.own(own, nil); a.Status != 404 || b.Status != 404 {
+	req := &web.Request{Method: "GET", Path: web.PasskeysPath, Header: web.Header{}}
+	if a, b := w.ShowPasskeys(ctx, call(req)), w.own(own, nil); a.Status != 404 || b.Status != 404 {
 		t.Errorf("contract 38: without passkeys %d and %d, want 404", a.Status, b.Status)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
@@ -33,7 +32,7 @@ import (
 const codeParam = "response_code"
 
 // responseURI returns the address to which programs post the response of a handle.
-func (h *Hosted) responseURI(handle string) string { return h.BaseURL + api.BoxPath + handle }
+func (h *Hosted) responseURI(handle string) string { return h.BaseURL + web.BoxPath + handle }
 
 // waiting returns the page of a browser that waits for a pending response, or collects the response if it has
 // arrived. code requests the code of the page on a phone.
@@ -175,9 +174,10 @@ type taken struct {
 
 // Receive answers POST on a response_uri, always in JSON and never by a redirect. same reports that it is the
 // address for the browser's own device. The sender is not the browser, so a browser's headers do not matter.
-func (h *Hosted) Receive(ctx context.Context, req *web.Request, handle session.PendingHandle, same bool) (
+func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
-	if len(req.Body) > method.MaxCall {
+	req := c.Request
+	if c.CheckSize() != nil {
 		return nil, errLarge
 	}
 	p, s, m, err := h.awaiting(ctx, handle)
@@ -196,17 +196,14 @@ func (h *Hosted) Receive(ctx context.Context, req *web.Request, handle session.P
 	if !same {
 		return web.JSON(200, taken{}), nil
 	}
-	return web.JSON(200, taken{h.BaseURL + api.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
+	return web.JSON(200, taken{h.BaseURL + web.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
 }
 
 // RequestObject answers GET on a response_uri: it serves the request object until a response is stored. It
 // can be read repeatedly, since a wallet whose first request fails sends it again. One response is still
 // stored.
-func (h *Hosted) RequestObject(
-	ctx context.Context,
-	handle session.PendingHandle,
-	same bool,
-) (*web.Response, error) {
+func (h *Hosted) RequestObject(ctx context.Context, _ *web.Call, handle session.PendingHandle, same bool) (
+	*web.Response, error) {
 	p, s, m, err := h.awaiting(ctx, handle)
 	if err != nil {
 		return nil, err
@@ -231,7 +228,7 @@ func (h *Hosted) RequestObject(
 
 // sessionOf returns the session of a pending response as its method sees it.
 func (h *Hosted) sessionOf(s lifecycle.Session, m method.Opened, p lifecycle.Pending) method.Session {
-	asked := s.ForMethod(m.Name, "", p.Attempt, h.BaseURL+api.ReturnPath+m.Name)
+	asked := s.ForMethod(m.Name, "", p.Attempt, h.BaseURL+web.ReturnPath+m.Name)
 	asked.ResponseURI = h.responseURI(p.Response)
 	return asked
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/result"
@@ -265,7 +264,7 @@ func (v *visit) waitForResponse(s token.StepClaims, p lifecycle.Pending, code bo
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
 		if shows.Credential != nil && v.phone == nil { // its form goes by the flow token, which no phone has
 			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
-				Data: string(shows.Credential.Data), Action: api.WalletPath}
+				Data: string(shows.Credential.Data), Action: web.WalletPath}
 		}
 	})
 }
@@ -275,16 +274,16 @@ func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pe
 	view := pages.View{Kind: pages.PhoneWait, Number: p.Number, Taken: p.Device != "",
 		AgainURL: v.url(requestParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
 	if !view.Taken {
-		view.Code = v.BaseURL + api.PhonePath + p.HandOff
+		view.Code = v.BaseURL + web.PhonePath + p.HandOff
 	}
 	return v.page(200, view)
 }
 
 // url returns the address of this flow, with further parameters: name, value, name, value.
 func (v *visit) url(params ...string) string {
-	u, next := api.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
+	u, next := web.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
 	if v.phone != nil {
-		u, next = api.PhonePath+v.phone.HandOff, "?"
+		u, next = web.PhonePath+v.phone.HandOff, "?"
 	}
 	for n := 0; n < len(params); n += 2 {
 		u += next + params[n] + "=" + url.QueryEscape(params[n+1])
@@ -348,7 +347,7 @@ func (p page) with(status int) page {
 // page returns a page of this visit.
 func (v *visit) page(status int, view pages.View) page {
 	view.Lang = v.lang
-	view.Action, view.FileAction, view.Flow = api.HostedPath, api.FilePath, v.flow
+	view.Action, view.FileAction, view.Flow = web.HostedPath, web.FilePath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
@@ -380,7 +379,7 @@ func (v *visit) unavailable(err error) page {
 func (h *Hosted) awaited(req *web.Request, flow string) page {
 	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
 	return page{status: 503, view: pages.View{Kind: pages.Unavailable, Lang: languageOf(req),
-		RetryURL: api.HostedPath + "?flow=" + url.QueryEscape(flow)}}
+		RetryURL: web.HostedPath + "?flow=" + url.QueryEscape(flow)}}
 }
 
 // plain returns a page for a visitor without a good flow token.

@@ -18,7 +18,8 @@ func (a *asked) head(address string) *web.Response {
 	a.t.Helper()
 	u, err := url.Parse(address)
 	coretest.Must(a.t, err)
-	return a.Show(ctx, &web.Request{Method: "HEAD", Path: u.Path, Query: u.RawQuery, Header: a.header()})
+	return a.Show(ctx, call(&web.Request{Method: "HEAD", Path: u.Path, Query: u.RawQuery,
+		Header: a.header()}))
 }
 
 func TestHead_CollectsNothing(t *testing.T) {

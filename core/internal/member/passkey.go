@@ -146,7 +146,8 @@ func (r *Registry) readForm(form, kind, of string) (c challenge, err error) {
 	if err != nil {
 		return challenge{}, err
 	}
-	if json.Unmarshal(b, &c) != nil || c.Kind != kind || c.For != of || !host.Dated(c.Issued.Time(), until) {
+	if json.Unmarshal(b, &c) != nil || c.Kind != kind || c.For != of ||
+		!host.ValidAt(c.Issued.Time(), until) {
 		return challenge{}, ErrForm
 	}
 	if age := r.now().Sub(c.Issued.Time()); age >= challengeLife || age < -host.ClockMargin {

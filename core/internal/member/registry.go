@@ -178,10 +178,10 @@ func read[T any](ctx context.Context, r *Registry, name string) (v T, version st
 // decode checks a record's MAC and date, and reads it. No release wrote such records without a MAC.
 func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	var stored record[T]
-	until, err := token.CheckLasting(r.sealer, item.Key.String(), item.Value)
+	until, err := token.CheckLongLived(r.sealer, item.Key.String(), item.Value)
 	if err == nil {
 		err = json.Unmarshal(item.Value, &stored)
-		if err != nil || token.RecordedWith(item.Value) == "" || !host.Dated(stored.At, until) {
+		if err != nil || token.RecordedWith(item.Value) == "" || !host.ValidAt(stored.At, until) {
 			err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	Other = "11111111-4d4e-475f-906b-2f11c5eca7bd"
 )
 
-// Host is a host.Host and what is behind it. It has no Fetch, Count and Wake until the test sets them.
+// Host is a host.Host and what is behind it. It has no Fetch until the test sets it.
 type Host struct {
 	host.Host
 	Store  *kvtest.Faulty // what KV is
@@ -45,6 +45,6 @@ func New(t testing.TB) *Host {
 	h.Ring, err = token.NewRing(hostName, random, key)
 	coretest.Must(t, err)
 	h.Host = host.Host{KV: h.Store, Sealer: h.Ring, Now: h.Clock.Now, Random: random,
-		Log: slog.New(slog.NewTextHandler(&h.Logged, nil))}
+		Log: slog.New(slog.NewTextHandler(&h.Logged, nil))}.WithDefaults()
 	return h
 }

@@ -72,7 +72,7 @@ func Open(ctx context.Context, cfg Config) (*Live, error) {
 	if cfg.File != nil {
 		l.last, _ = cfg.File()
 	}
-	if err := l.Tend(ctx); err != nil {
+	if err := l.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("the key ring cannot be compared with the store's set of keys: %w", err)
 	}
 	if err := l.Ready(); err != nil {
@@ -147,7 +147,7 @@ func (l *Live) compare(ctx context.Context) error {
 	if err := l.reread(); err != nil {
 		return fmt.Errorf("the key ring cannot be read again; the keys in use stay: %w", err)
 	}
-	if err := l.Tend(ctx); err != nil {
+	if err := l.Refresh(ctx); err != nil {
 		return fmt.Errorf("the key ring cannot be compared with the store's set of keys: %w", err)
 	}
 	return nil

@@ -117,16 +117,16 @@ func (d *destinations) room(now time.Time) int {
 
 // add accepts a claimed job. If its destination is full, add returns the postponed job and false.
 func (d *destinations) add(now time.Time, j host.Job) (postponedJob, bool) {
-	dest := d.by[j.Lane]
+	dest := d.by[j.Destination]
 	if dest == nil {
-		dest = &destination{name: j.Lane, alive: now}
-		d.by[j.Lane] = dest
+		dest = &destination{name: j.Destination, alive: now}
+		d.by[j.Destination] = dest
 	}
 	if dest.running == 0 && len(dest.queue) == 0 && dest.usual <= d.quickJob() {
 		dest.alive = now // it was idle, which does not mean that it is slow
 	}
 	room := d.queueMax() + max(0, d.perDestination-dest.running)
-	if j.Lane != "" && len(dest.queue) >= room && !d.quick(now, dest) {
+	if j.Destination != "" && len(dest.queue) >= room && !d.quick(now, dest) {
 		return d.postpone(now, dest, j), false
 	}
 	dest.queue = append(dest.queue, waiting{j, now})

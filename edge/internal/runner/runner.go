@@ -6,7 +6,7 @@
 //
 // # Guarantees
 //
-//   - A destination (host.Job.Lane) that hangs, fails or has a large backlog costs the others at most
+//   - A destination (host.Job.Destination) that hangs, fails or has a large backlog costs the others at most
 //     PerDestination running jobs and a small queue. Jobs that a slow destination cannot take are postponed,
 //     for longer and longer.
 //   - Jobs without a destination, the timers, never wait for deliveries.
@@ -431,7 +431,7 @@ func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 			err.Error())
 	}
 	r.mu.Lock()
-	r.destinations.done(now, j.Lane, took)
+	r.destinations.done(now, j.Destination, took)
 	next = r.destinations.start(now)
 	tight := r.destinations.tight
 	r.mu.Unlock()

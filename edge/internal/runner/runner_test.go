@@ -110,8 +110,11 @@ func (o *outbox) Claim(
 		if o.lease > 0 {
 			t.until = time.Now().Add(o.lease)
 		}
-		jobs = append(jobs, host.Job{Partition: p, Task: kv.Task{ID: id, Due: t.due}, Lane: t.destination,
-			Until: t.until})
+		jobs = append(
+			jobs,
+			host.Job{Partition: p, Task: kv.Task{ID: id, Due: t.due}, Destination: t.destination,
+				Until: t.until},
+		)
 	}
 	for _, t := range o.tasks {
 		if !t.leased {
@@ -124,9 +127,9 @@ func (o *outbox) Claim(
 func (o *outbox) Run(ctx context.Context, j host.Job) error {
 	o.mu.Lock()
 	o.began[j.Task.ID] = append(o.began[j.Task.ID], time.Now())
-	o.running[j.Lane]++
-	o.most[j.Lane] = max(o.most[j.Lane], o.running[j.Lane])
-	takes, fail, panics := o.takes[j.Lane], o.fail[j.Lane], o.panics[j.Lane]
+	o.running[j.Destination]++
+	o.most[j.Destination] = max(o.most[j.Destination], o.running[j.Destination])
+	takes, fail, panics := o.takes[j.Destination], o.fail[j.Destination], o.panics[j.Destination]
 	o.mu.Unlock()
 	var err error
 	if takes > 0 { // because two timers that are due at once crash the race detector in a bubble
@@ -138,7 +141,7 @@ func (o *outbox) Run(ctx context.Context, j host.Job) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.running[j.Lane]--
+	o.running[j.Destination]--
 	if panics {
 		panic("svc_rt_secret")
 	}

@@ -66,7 +66,7 @@ func (t *Tracer) Request(ctx context.Context, header web.Header, listener, metho
 }
 
 // End ends the span of a request.
-func (r Request) End(status int, requestID string, about host.About) {
+func (r Request) End(status int, requestID string, about host.RequestInfo) {
 	if r.span == nil {
 		return
 	}
@@ -135,8 +135,8 @@ type traced struct {
 // Run implements engine.Engine.
 func (e traced) Run(ctx context.Context, job host.Job) error {
 	name, attrs := "job expire", []attribute.KeyValue(nil)
-	if job.Lane != "" {
-		name, attrs = "job deliver", append(attrs, attribute.String("verge.integration", job.Lane))
+	if job.Destination != "" {
+		name, attrs = "job deliver", append(attrs, attribute.String("verge.integration", job.Destination))
 	}
 	ctx, span := e.t.spans.Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(attrs...))
 	err := e.Engine.Run(ctx, job)

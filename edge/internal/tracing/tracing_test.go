@@ -51,7 +51,7 @@ func TestNoTracerAddsNothing(t *testing.T) {
 		t.Error("something is wrapped although there is no tracer")
 	}
 	ctx, span := off.Request(t.Context(), web.Header{"Traceparent": {"x"}}, "public", "GET", "start")
-	span.End(200, "req_1", host.About{})
+	span.End(200, "req_1", host.RequestInfo{})
 	within, done := off.Effect(ctx, "get")
 	if done(); ctx != t.Context() || within != ctx {
 		t.Error("a context is made although there is no tracer")
@@ -77,7 +77,7 @@ func TestWhoGetsATraceparent(t *testing.T) {
 		if _, err := tracer.Fetcher(f).Fetch(ctx, c.req); err != nil {
 			t.Error(err)
 		}
-		span.End(200, "req_1", host.About{})
+		span.End(200, "req_1", host.RequestInfo{})
 		if got := f.asked.Header["Traceparent"] != ""; got != c.want {
 			t.Errorf("%s: the headers are %v", name, f.asked.Header)
 		}
@@ -126,7 +126,7 @@ func TestSpansOfTheStore(t *testing.T) {
 		if _, err := store.List(ctx, kv.Key{Partition: "p"}, "", 1); err != nil {
 			t.Error(err)
 		}
-		span.End(503, "req_1", host.About{})
+		span.End(503, "req_1", host.RequestInfo{})
 		want := []string{"store commit", "store get", "store list", "POST start"}
 		if got := named(spans); !slices.Equal(got, want) {
 			t.Fatalf("%s: spans %q, want %q", name, got, want)
@@ -160,7 +160,7 @@ func TestBadParents(t *testing.T) {
 			header["Traceparent"] = c.parents
 		}
 		_, span := tracer.Request(t.Context(), header, "public", "POST", "start")
-		span.End(200, "req_1", host.About{})
+		span.End(200, "req_1", host.RequestInfo{})
 		s := spans.Ended()[0]
 		if s.Parent().IsValid() != c.continues || s.SpanContext().TraceState().Len() != 0 {
 			t.Errorf("%s: the parent is %+v, the state %q", name, s.Parent(), s.SpanContext().TraceState())

@@ -1,11 +1,9 @@
 // Package adminclient asks a running Verge server as its operator. All commands of `verge` that ask a server
 // are made with it.
 //
-// New takes the address of the server's admin listener and the operator token. Each method is one
-// request, or one a page for a list. A method returns an *Error if the server answered with one,
-// and another error if there was no answer that an admin listener gives. Nothing is tried again.
-//
-// The wire types are in package core/admin.
+// New takes the address of the server's admin listener and the operator token. [Do] makes the request of an
+// endpoint of package operate, and [All] reads all pages of a list. Both return an *Error if the server
+// returned one, and another error if there was no response of an admin listener. Nothing is tried again.
 package adminclient
 
 import (
@@ -18,12 +16,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -111,7 +107,7 @@ func (e *Error) Error() string {
 // Module says which engine the server runs and which module.
 func (c *Client) Module(ctx context.Context) (*admin.ModuleState, error) {
 	var s admin.ModuleState
-	if err := c.call(ctx, "GET", admin.ModulePath, nil, &s); err != nil {
+	if err := c.send(ctx, "GET", admin.ModulePath, jsonHeader(), nil, &s); err != nil {
 		return nil, err
 	}
 	return &s, nil
@@ -134,86 +130,17 @@ func (c *Client) ActivateModule(ctx context.Context, wasm []byte, signature stri
 
 // Backup has the server make a backup of its store, in a file beside it.
 func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
-	return post[admin.BackupMade](ctx, c, admin.BackupPath, nil)
+	var made admin.BackupMade
+	if err := c.send(ctx, "POST", admin.BackupPath, jsonHeader(), nil, &made); err != nil {
+		return nil, err
+	}
+	return &made, nil
 }
 
 // ofWorker names the replacements of the paths that only a process of `verge serve` has.
 var ofWorker = map[string]string{
 	admin.ModulePath: "its module is a part of the deployment: replace it with `npx wrangler deploy`",
 	admin.BackupPath: "its data is in Durable Objects: see edge/deploy/BACKUP.md",
-}
-
-func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error) {
-	var out T
-	if err := c.call(ctx, "POST", path, in, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
-}
-
-// list reads all pages of a list, whose items are under the name.
-func list[T any](ctx context.Context, c *Client, path, name string, query url.Values) ([]T, error) {
-	all := []T{}
-	if query == nil {
-		query = url.Values{}
-	}
-	query.Set("limit", strconv.Itoa(operate.MaxLimit))
-	for {
-		var page map[string]json.RawMessage
-		if err := c.call(ctx, "GET", path+"?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		var items []T
-		if err := json.Unmarshal(page[name], &items); err != nil {
-			return nil, fmt.Errorf(
-				"the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
-		}
-		all = append(all, items...)
-		var next string
-		if len(page["next"]) == 0 || json.Unmarshal(page["next"], &next) != nil || next == "" {
-			return all, nil
-		}
-		query.Set("after", next)
-	}
-}
-
-// read makes a GET.
-func read[T any](ctx context.Context, c *Client, path string) (*T, error) {
-	var out T
-	if err := c.call(ctx, "GET", path, nil, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
-}
-
-// change makes a request for the version of a thing; "" is any version.
-func change[T any](ctx context.Context, c *Client, method, path, version string, in any) (*T, error) {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return nil, err
-	}
-	match := "*"
-	if version != "" {
-		match = `"` + version + `"`
-	}
-	var out T
-	header := http.Header{"Content-Type": {"application/json"}, "If-Match": {match}}
-	if err := c.send(ctx, method, path, header, body, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
-}
-
-// call makes one request with a body of JSON, if in is not nil, and reads the answer into out.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return err
-		}
-	}
-	return c.send(ctx, method, path, jsonHeader(), body, out)
 }
 
 // maxAnswer is more than any answer has: a page of 200 events is the longest.
@@ -281,8 +208,5 @@ func (c *Client) refused(status int, path string, body []byte) error {
 	}
 	return e
 }
-
-// fill puts id into the place of {id} in a path of package admin.
-func fill(path, id string) string { return strings.Replace(path, "{id}", url.PathEscape(id), 1) }
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {"application/json"}} }

@@ -61,31 +61,41 @@ func TestAgainstAService(t *testing.T) {
 	c := client(t, listen(t, h.Service), h.OperatorToken)
 	ctx := t.Context()
 
-	all, err := c.Integrations(ctx, "", "")
+	all, err := adminclient.All(ctx, c, operate.ListIntegrations, operate.Search{})
 	if err != nil || len(all) != 4 {
 		t.Fatalf("integrations %+v, %v", all, err)
 	}
-	report, err := c.TestIntegration(ctx, h.Publisher.L1.ID, false)
+	report, err := adminclient.Do(
+		ctx,
+		c,
+		operate.TestWebhook,
+		operate.WebhookTestInput{Integration: h.Publisher.L1.ID},
+	)
 	if err != nil || !report.Ready || len(report.Probes) != 5 {
 		t.Errorf("webhook test %+v, %v", report, err)
 	}
 
 	expires := h.Now().Add(time.Hour)
-	created, err := c.CreateKey(ctx, admin.KeyRequest{PublisherID: h.Publisher.ID, Expires: &expires})
+	created, err := adminclient.Do(
+		ctx,
+		c,
+		operate.CreateKey,
+		operate.KeyInput{Publisher: h.Publisher.ID, Expires: &expires},
+	)
 	if err != nil || created.Key == "" || created.Info.Expires == nil ||
 		!created.Info.Expires.Equal(expires) {
 		t.Fatalf("created %+v, %v", created, err)
 	}
-	ask := admin.KeyRequest{PublisherID: h.Publisher.ID, IntegrationID: h.Publisher.L1.ID}
-	public, err := c.CreateKey(ctx, ask)
+	ask := operate.KeyInput{Publisher: h.Publisher.ID, Integration: h.Publisher.L1.ID}
+	public, err := adminclient.Do(ctx, c, operate.CreateKey, ask)
 	if err != nil || !public.Info.Public() || public.Info.Expires != nil {
 		t.Errorf("created %+v, %v", public, err)
 	}
-	revoked, err := c.RevokeKey(ctx, created.Info.ID)
+	revoked, err := adminclient.Do(ctx, c, operate.RevokeKey, created.Info.ID)
 	if err != nil || revoked.ID != created.Info.ID || revoked.Revoked == nil {
 		t.Errorf("revoked %+v, %v", revoked, err)
 	}
-	keys, err := c.Keys(ctx, "")
+	keys, err := adminclient.All(ctx, c, operate.ListKeys, operate.Search{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +117,11 @@ func TestAgainstAService(t *testing.T) {
 	if err != nil || len(dead) != 1 {
 		t.Fatalf("dead %+v, %v", dead, err)
 	}
-	if err := c.Resend(ctx, dead[0].Event); err != nil {
+	if _, err := adminclient.Do(ctx, c, operate.Resend, operate.EventAt{Place: dead[0].Event}); err != nil {
 		t.Errorf("resent: %v", err)
 	}
 
-	err = c.Resend(ctx, dead[0].Event)
+	_, err = adminclient.Do(ctx, c, operate.Resend, operate.EventAt{Place: dead[0].Event})
 	var refused *adminclient.Error
 	if !errors.As(err, &refused) || refused.Status != 404 || refused.RequestID == "" {
 		t.Fatalf("resent twice: %#v", err)
@@ -121,7 +131,8 @@ func TestAgainstAService(t *testing.T) {
 		t.Errorf("it says %q, want %q", err, want)
 	}
 
-	_, err = client(t, listen(t, h.Service), "another-token-that-is-long-enough").Keys(ctx, "")
+	stranger := client(t, listen(t, h.Service), "another-token-that-is-long-enough")
+	_, err = adminclient.All(ctx, stranger, operate.ListKeys, operate.Search{})
 	if !errors.As(err, &refused) || refused.Status != 401 ||
 		!strings.Contains(err.Error(), "does not accept this operator token: it may be mistyped") {
 		t.Errorf("with another token: %v", err)
@@ -136,7 +147,7 @@ func TestPages(t *testing.T) {
 		"p1:evt_3": `{"deliveries":[{"event":"evt_4","reason":"refused"}]}`,
 	}
 	c := client(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != "GET" || r.URL.Path != admin.DeliveriesPath ||
+		if r.Method != "GET" || r.URL.Path != operate.ListDeliveries.Path ||
 			r.FormValue("state") != operate.DeliveryDead {
 			t.Errorf("asked for %s %s", r.Method, r.URL)
 		}
@@ -256,7 +267,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = one.Keys(t.Context(), "")
+		_, err = adminclient.All(t.Context(), one, operate.ListKeys, operate.Search{})
 		text := fmt.Sprint(err)
 		if !strings.Contains(text, c.says) || !strings.Contains(text, url) ||
 			strings.Contains(text, "t0ken") {
@@ -280,7 +291,8 @@ func TestRedirectsGetNoToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Keys(t.Context(), ""); err == nil || asked != 0 {
+	_, err = adminclient.All(t.Context(), one, operate.ListKeys, operate.Search{})
+	if err == nil || asked != 0 {
 		t.Errorf("%v, and the other address was asked %d times", err, asked)
 	}
 }
@@ -319,7 +331,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	all, err := client.Integrations(context.Background(), "", "")
+	all, err := adminclient.All(context.Background(), client, operate.ListIntegrations, operate.Search{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,14 +1,16 @@
 package adminclient_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness"
 )
@@ -32,23 +34,43 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 		}
 	}
 	var err error
-	m.p, err = c.CreatePublisher(ctx, admin.PublisherRequest{Name: &name})
+	m.p, err = adminclient.Do(ctx, c, operate.CreatePublisher, operate.PublisherInput{Name: &name})
 	must(err)
-	m.i, err = c.CreateIntegration(ctx, admin.IntegrationRequest{PublisherID: m.p.ID, Name: &name,
-		WebhookRequest: admin.WebhookRequest{URL: &url}})
+	m.i, err = adminclient.Do(ctx, c, operate.CreateIntegration, operate.IntegrationInput{
+		Publisher: m.p.ID, Name: &name, WebhookInput: &operate.WebhookInput{URL: &url}})
 	must(err)
-	silent, err := c.CreateIntegration(ctx, admin.IntegrationRequest{PublisherID: m.p.ID, Name: &name,
-		WebhookRequest: admin.WebhookRequest{Off: &off}})
+	silent, err := adminclient.Do(ctx, c, operate.CreateIntegration, operate.IntegrationInput{
+		Publisher: m.p.ID, Name: &name, WebhookInput: &operate.WebhookInput{Off: &off}})
 	must(err)
-	key, err := c.CreateKey(ctx, admin.KeyRequest{PublisherID: m.p.ID})
+	key, err := adminclient.Do(ctx, c, operate.CreateKey, operate.KeyInput{Publisher: m.p.ID})
 	must(err)
-	invited, err := c.Invite(ctx, admin.InvitationRequest{PublisherID: m.p.ID, Role: operate.RoleViewer})
+	invited, err := adminclient.Do(
+		ctx,
+		c,
+		operate.Invite,
+		operate.InvitationInput{Publisher: m.p.ID, Role: operate.RoleViewer},
+	)
 	must(err)
-	token, err := c.CreateOperatorToken(ctx, admin.OperatorRequest{Name: name, Role: operate.RoleViewer})
+	token, err := adminclient.Do(
+		ctx,
+		c,
+		operate.CreateOperator,
+		operate.OperatorInput{Name: name, Role: operate.RoleViewer},
+	)
 	must(err)
-	session, err := c.StartTestSession(ctx, silent.ID, testharness.Callback)
+	session, err := adminclient.Do(
+		ctx,
+		c,
+		operate.StartTestSession,
+		operate.TestSessionInput{Integration: silent.ID, CallbackURL: testharness.Callback},
+	)
 	must(err)
-	sent, err := c.SendTestEvent(ctx, m.i.ID, "verification.completed")
+	sent, err := adminclient.Do(
+		ctx,
+		c,
+		operate.SendTestEvent,
+		operate.TestEventInput{Integration: m.i.ID, Type: "verification.completed"},
+	)
 	must(err)
 	events, err := c.Deliveries(ctx, operate.DeliveryFilter{Integration: m.i.ID}, "")
 	must(err)
@@ -60,123 +82,153 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 	return m
 }
 
-// TestEveryMethod calls every method of the client.
-func TestEveryMethod(t *testing.T) {
-	h := testharness.New(t, nil)
-	c, ctx := client(t, listen(t, h.Service), h.OperatorToken), t.Context()
-	m := newThings(t, c, h.Publisher.L1.WebhookURL)
-	p, i, name, other := m.p, m.i, "New", "Other"
-	const nobody = "mem_00000000000000000000000000000000"
-	asked := map[string]bool{"Module": true, "ActivateModule": true, "Backup": true,
-		"CreatePublisher": true, "CreateIntegration": true,
-		"CreateKey": true, "Invite": true, "CreateOperatorToken": true, "StartTestSession": true,
-		"SendTestEvent": true}
-	for _, one := range []struct {
-		name string
-		call func() error
-	}{
-		{"Publishers", func() error { return holds(c.Publishers(ctx, "")) }},
-		{"Publisher", func() error { return told(c.Publisher(ctx, p.ID)) }},
-		{"Overview", func() error { return told(c.Overview(ctx, p.ID)) }},
-		{"Integrations", func() error { return holds(c.Integrations(ctx, p.ID, "")) }},
-		{"Integration", func() error { return told(c.Integration(ctx, i.ID)) }},
-		{"TestIntegration", func() error { return told(c.TestIntegration(ctx, i.ID, false)) }},
-		{"Keys", func() error { return holds(c.Keys(ctx, p.ID)) }},
-		{"Undelivered", func() error { return told(c.Undelivered(ctx)) }},
-		{"DeadLetters", func() error { return told(c.DeadLetters(ctx)) }},
-		{"WaitingDeliveries", func() error { return told(c.WaitingDeliveries(ctx)) }},
-		{"Deliveries", func() error {
-			return told(c.Deliveries(ctx, operate.DeliveryFilter{Integration: i.ID,
-				State: operate.DeliveryDead}, ""))
-		}},
-		{"Delivery", func() error { return told(c.Delivery(ctx, i.ID, m.place)) }},
-		{"Session", func() error { return told(c.Session(ctx, m.session)) }},
-		{"Usage", func() error { return holds(c.Usage(ctx, i.ID, "", "")) }},
-		{"UsageCSV", func() error {
-			text, err := c.UsageCSV(ctx, i.ID, "", "")
+// request is a request to the service. It fails if the response is not as expected.
+type request func(ctx context.Context, c *adminclient.Client) error
+
+// do sends one request to an endpoint.
+func do[In, Out any](e *operate.Endpoint[In, Out], in In) request {
+	return func(ctx context.Context, c *adminclient.Client) error {
+		_, err := adminclient.Do(ctx, c, e, in)
+		return err
+	}
+}
+
+// all reads a list to its end. It must have at least that number of items.
+func all[In, T any](e *operate.Endpoint[In, operate.Page[T]], in In, least int) request {
+	return func(ctx context.Context, c *adminclient.Client) error {
+		list, err := adminclient.All(ctx, c, e, in)
+		if err == nil && len(list) < least {
+			return fmt.Errorf("the list has %d items", len(list))
+		}
+		return err
+	}
+}
+
+// fails is a request that the service rejects with a status.
+func fails(r request, status int) request {
+	return func(ctx context.Context, c *adminclient.Client) error {
+		err := r(ctx, c)
+		var rejected *adminclient.Error
+		if errors.As(err, &rejected) && rejected.Status == status && rejected.RequestID != "" {
+			return nil
+		}
+		return fmt.Errorf("%w, want status %d", err, status)
+	}
+}
+
+// others are the requests for which the client has methods.
+func others(m made) map[string]request {
+	i := m.i.ID
+	return map[string]request{
+		"DeadLetters": func(ctx context.Context, c *adminclient.Client) error {
+			_, err := c.DeadLetters(ctx)
+			return err
+		},
+		"WaitingDeliveries": func(ctx context.Context, c *adminclient.Client) error {
+			_, err := c.WaitingDeliveries(ctx)
+			return err
+		},
+		"Deliveries": func(ctx context.Context, c *adminclient.Client) error {
+			dead := operate.DeliveryFilter{Integration: i, State: operate.DeliveryDead}
+			_, err := c.Deliveries(ctx, dead, "")
+			return err
+		},
+		"UsageCSV": func(ctx context.Context, c *adminclient.Client) error {
+			text, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i})
 			if err == nil && !strings.HasPrefix(string(text), "integration_id,") {
 				err = fmt.Errorf("it is no CSV: %s", text)
 			}
 			return err
-		}},
-		{"Members", func() error { return told(c.Members(ctx, p.ID)) }},
-		{"Invitations", func() error { return holds(c.Invitations(ctx, p.ID)) }},
-		{"CreateLink", func() error {
-			return told(
-				c.CreateLink(ctx, admin.LinkRequest{Role: operate.RoleViewer}))
-		}},
-		{"OperatorTokens", func() error { return holds(c.OperatorTokens(ctx)) }},
-		{"Audit", func() error { return told(c.Audit(ctx, p.ID, "")) }},
-		{"Methods", func() error { return holds(c.Methods(ctx)) }},
-		{"ApplySite", func() error { return told(c.ApplySite(ctx, []byte(`{}`), true)) }},
-		{"Passkeys", func() error { return told(c.Passkeys(ctx, p.ID)) }},
-		{"EndPasskeys", func() error { return told(c.EndPasskeys(ctx, p.ID)) }},
-		{"Resend", func() error { return wants(c.Resend(ctx, "evt_"+i.ID), 404) }},
-		{"ResendAt", func() error { return wants(c.ResendAt(ctx, i.ID, m.place), 400) }}, // of a test event
-		{"ChangeRole", func() error {
-			return wants(told(c.ChangeRole(ctx, nobody, operate.RoleViewer)),
-				404)
-		}},
-		{"SignOutMember", func() error { return wants(told(c.SignOutMember(ctx, nobody)), 404) }},
-		{"RemoveMember", func() error { return wants(c.RemoveMember(ctx, nobody), 404) }},
-		{"ChangePublisher", func() error {
-			return told(c.ChangePublisher(ctx, p.ID, p.Version, admin.PublisherRequest{Name: &other}))
-		}},
-		{"ChangeIntegration", func() error {
-			change := admin.IntegrationRequest{Name: &other}
-			if err := told(c.ChangeIntegration(ctx, i.ID, i.Version, change)); err != nil {
-				return err
-			}
-			return wants(told(c.ChangeIntegration(ctx, i.ID, i.Version,
-				admin.IntegrationRequest{Name: &name})), 412)
-		}},
-		{"UsageCSV", func() error {
-			b, err := c.UsageCSV(ctx, i.ID, "", "")
-			if err == nil && !strings.HasPrefix(string(b), "integration") {
-				t.Errorf("the CSV begins %.40q", b)
-			}
+		},
+		"Audit": func(ctx context.Context, c *adminclient.Client) error {
+			_, err := c.Audit(ctx, m.p.ID, "")
 			return err
-		}},
-		{"StageWebhook", func() error {
-			return told(c.StageWebhook(ctx, i.ID, "", admin.WebhookRequest{NewSecret: true}))
-		}},
-		{"RotateSecret", func() error { return told(c.RotateSecret(ctx, i.ID, "", true)) }},
-		{"DropStaged", func() error { return told(c.DropStaged(ctx, i.ID, "")) }},
-		{"RevokeKey", func() error { return told(c.RevokeKey(ctx, m.key)) }},
-		{"RevokeOperatorToken", func() error { return told(c.RevokeOperatorToken(ctx, m.token)) }},
-		{"WithdrawInvitation", func() error { return c.WithdrawInvitation(ctx, p.ID, m.invitation) }},
-		{"ArchiveIntegration", func() error { return told(c.ArchiveIntegration(ctx, i.ID, "")) }},
-		{"ArchivePublisher", func() error { return told(c.ArchivePublisher(ctx, p.ID, "")) }},
+		},
+	}
+}
+
+// TestClient_Endpoints sends a request to every endpoint.
+func TestClient_Endpoints(t *testing.T) {
+	h := testharness.New(t, nil)
+	var sent recorder
+	c, err := adminclient.New(adminclient.Config{URL: listen(t, h.Service), Token: h.OperatorToken,
+		HTTP: &http.Client{Transport: &sent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newThings(t, c, h.Publisher.L1.WebhookURL)
+	for name, r := range others(m) {
+		if err := r(t.Context(), c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	name, other := "New", "Other"
+	p, i, version := m.p.ID, m.i.ID, operate.Versioned{ID: m.i.ID}
+	ofPublisher, at := operate.Search{Publisher: p}, operate.EventAt{Integration: i, Place: m.place}
+	renamed := operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i, Version: m.i.Version},
+		IntegrationInput: operate.IntegrationInput{Name: &other}}
+	again := renamed
+	again.Name = &name
+	const nobody = "mem_00000000000000000000000000000000"
+	for n, r := range []request{
+		all(operate.ListPublishers, operate.Cursor{}, 1),
+		do(operate.ReadPublisher, p),
+		do(operate.ReadOverview, p),
+		all(operate.ListIntegrations, ofPublisher, 1),
+		do(operate.ReadIntegration, i),
+		do(operate.TestWebhook, operate.WebhookTestInput{Integration: i}),
+		all(operate.ListKeys, ofPublisher, 1),
+		do(operate.ListUndelivered, struct{}{}),
+		do(operate.ReadDelivery, at),
+		do(operate.ReadSession, m.session),
+		do(operate.ReadUsage, operate.UsageQuery{Integration: i}),
+		all(operate.ListMembers, ofPublisher, 0),
+		all(operate.ListInvitations, ofPublisher, 1),
+		do(operate.CreateLink, operate.LinkInput{Role: operate.RoleViewer}),
+		all(operate.ListOperators, operate.Cursor{}, 1),
+		all(operate.ListMethods, struct{}{}, 1),
+		do(operate.ApplySite, operate.SiteInput{Text: []byte(`{}`), DryRun: true}),
+		do(operate.CountPasskeys, ofPublisher),
+		do(operate.EndPasskeys, operate.OfPublisher{Publisher: p}),
+		fails(do(operate.Resend, operate.EventAt{Place: "evt_" + i}), 404),
+		fails(do(operate.Resend, at), 400), // of a test event
+		fails(do(operate.ChangeRole, operate.RoleInput{Member: nobody, Role: operate.RoleViewer}), 404),
+		fails(do(operate.SignOutMember, nobody), 404),
+		fails(do(operate.RemoveMember, nobody), 404),
+		do(operate.ChangePublisher, operate.PublisherUpdate{
+			Versioned:      operate.Versioned{ID: p, Version: m.p.Version},
+			PublisherInput: operate.PublisherInput{Name: &other}}),
+		do(operate.ChangeIntegration, renamed),
+		fails(do(operate.ChangeIntegration, again), 412),
+		do(operate.StageWebhook, operate.StagedWebhook{Versioned: version,
+			WebhookInput: operate.WebhookInput{NewSecret: true}}),
+		do(operate.RotateSecret, operate.Rotation{Versioned: version, Staged: true}),
+		do(operate.DropStaged, version),
+		do(operate.RevokeKey, m.key),
+		do(operate.RevokeOperator, m.token),
+		do(operate.WithdrawInvitation, operate.InvitationOf{Publisher: p, ID: m.invitation}),
+		do(operate.ArchiveIntegration, version),
+		do(operate.ArchivePublisher, operate.Versioned{ID: p}),
 	} {
-		asked[one.name] = true
-		if err := one.call(); err != nil {
-			t.Errorf("%s: %v", one.name, err)
+		if err := r(t.Context(), c); err != nil {
+			t.Errorf("request %d: %v", n, err)
 		}
 	}
-	methods := reflect.TypeFor[*adminclient.Client]()
-	for n := range methods.NumMethod() {
-		if name := methods.Method(n).Name; !asked[name] {
-			t.Errorf("this test does not call %s", name)
+	for _, e := range operate.Endpoints() {
+		method, path, _ := e.Route()
+		pattern := regexp.MustCompile("^" + method + " " +
+			regexp.MustCompile(`\{.*\}`).ReplaceAllString(path, "[^/]+") + "$")
+		if !slices.ContainsFunc(sent.requests, pattern.MatchString) && path != operate.ReadSelf.Path {
+			t.Errorf("no request is sent to %s %s", method, path)
 		}
 	}
 }
 
-// told reads an error and forgets the answer.
-func told[T any](_ T, err error) error { return err }
+// recorder keeps the methods and paths of requests.
+type recorder struct{ requests []string }
 
-// holds is told for a list that must not be empty.
-func holds[T any](list []T, err error) error {
-	if err == nil && len(list) == 0 {
-		return errors.New("the list is empty")
-	}
-	return err
-}
-
-// wants is nil if the server answered with that status.
-func wants(err error, status int) error {
-	var refused *adminclient.Error
-	if errors.As(err, &refused) && refused.Status == status && refused.RequestID != "" {
-		return nil
-	}
-	return fmt.Errorf("%w, want status %d", err, status)
+// RoundTrip implements http.RoundTripper.
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.requests = append(r.requests, req.Method+" "+req.URL.Path)
+	return http.DefaultTransport.RoundTrip(req)
 }

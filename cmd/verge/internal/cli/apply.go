@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -46,7 +47,12 @@ func (c *applyCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	answer, err := client.ApplySite(ctx, text, c.DryRun)
+	answer, err := adminclient.Do(
+		ctx,
+		client,
+		operate.ApplySite,
+		operate.SiteInput{Text: text, DryRun: c.DryRun},
+	)
 	if err != nil {
 		return err
 	}

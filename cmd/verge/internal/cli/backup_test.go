@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -67,13 +68,13 @@ func newLost(t *testing.T) *lost {
 		t.Fatalf("the later token before the restore: %d %s", r.Status, r.Body)
 	}
 	var keys struct{ Keys []struct{ ID, Last4 string } }
-	listed := h.Admin("GET", admin.KeysPath+"?publisher_id="+h.Publisher.ID, nil)
+	listed := h.Admin("GET", operate.ListKeys.Path+"?publisher_id="+h.Publisher.ID, nil)
 	if err := json.Unmarshal(listed.Body, &keys); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range keys.Keys {
 		if strings.HasSuffix(l.key, k.Last4) {
-			h.Admin("POST", strings.Replace(admin.RevokePath, "{id}", k.ID, 1), map[string]any{})
+			h.Admin("POST", strings.Replace(operate.RevokeKey.Path, "{id}", k.ID, 1), map[string]any{})
 		}
 	}
 	h.Engine.Forget()
@@ -155,12 +156,12 @@ func TestWhatARestoreForgets(t *testing.T) {
 			t.Errorf("the key is answered with %d", status)
 		}
 		var keys struct{ Keys []struct{ ID, Last4 string } }
-		if err := json.Unmarshal(h.Admin("GET", admin.KeysPath, nil).Body, &keys); err != nil {
+		if err := json.Unmarshal(h.Admin("GET", operate.ListKeys.Path, nil).Body, &keys); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range keys.Keys {
 			if strings.HasSuffix(l.key, k.Last4) {
-				h.Admin("POST", strings.Replace(admin.RevokePath, "{id}", k.ID, 1), map[string]any{})
+				h.Admin("POST", strings.Replace(operate.RevokeKey.Path, "{id}", k.ID, 1), map[string]any{})
 			}
 		}
 		h.Engine.Forget()

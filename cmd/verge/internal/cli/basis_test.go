@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/passkeytest"
 	"github.com/verge-id/verge/testharness/wait"
@@ -102,18 +102,30 @@ func (s *trust) serve(methods string) {
 func (s *trust) makes(name string, minimum int) store {
 	s.t.Helper()
 	ctx := context.Background()
-	p, err := s.admin.CreatePublisher(ctx, admin.PublisherRequest{Name: &name})
+	p, err := adminclient.Do(ctx, s.admin, operate.CreatePublisher, operate.PublisherInput{Name: &name})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	level, age, off, on, methods := "L2", 25, true, integration.PasskeysService, []string{"wallet"}
-	i, err := s.admin.CreateIntegration(ctx, admin.IntegrationRequest{PublisherID: p.ID, Name: &name,
-		Level: &level, ChallengeAge: &age, MinimumAge: &minimum, Methods: &methods, Passkeys: &on,
-		WebhookRequest: admin.WebhookRequest{Off: &off}})
+	i, err := adminclient.Do(
+		ctx,
+		s.admin,
+		operate.CreateIntegration,
+		operate.IntegrationInput{
+			Publisher:    p.ID,
+			Name:         &name,
+			Level:        &level,
+			ChallengeAge: &age,
+			MinimumAge:   &minimum,
+			Methods:      &methods,
+			Passkeys:     &on,
+			WebhookInput: &operate.WebhookInput{Off: &off},
+		},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	key, err := s.admin.CreateKey(ctx, admin.KeyRequest{PublisherID: p.ID})
+	key, err := adminclient.Do(ctx, s.admin, operate.CreateKey, operate.KeyInput{Publisher: p.ID})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -123,8 +135,9 @@ func (s *trust) makes(name string, minimum int) store {
 // asks has a publisher's developer save another minimum age.
 func (s *trust) asks(of store, minimum int) {
 	s.t.Helper()
-	if _, err := s.admin.ChangeIntegration(context.Background(), of.integration, "",
-		admin.IntegrationRequest{MinimumAge: &minimum}); err != nil {
+	if _, err := adminclient.Do(context.Background(), s.admin, operate.ChangeIntegration,
+		operate.IntegrationUpdate{Versioned: operate.Versioned{ID: of.integration},
+			IntegrationInput: operate.IntegrationInput{MinimumAge: &minimum}}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -281,7 +294,12 @@ func TestTrust_Changes(t *testing.T) {
 				at = s.begins(s.second)
 				at.usesPasskey()
 				at.want("contract 38: a passkey of 18 where 18 is asked for", "COMPLETED")
-				_, err := s.admin.ArchivePublisher(context.Background(), s.first.publisher, "")
+				_, err := adminclient.Do(
+					context.Background(),
+					s.admin,
+					operate.ArchivePublisher,
+					operate.Versioned{ID: s.first.publisher},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}

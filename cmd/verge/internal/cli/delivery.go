@@ -209,11 +209,14 @@ func (c *deliveryResendCmd) tell(p *program, all []resent) error {
 
 func (c *deliveryResendCmd) resend(ctx context.Context, client *adminclient.Client, id string) error {
 	if c.Integration == "" {
-		return client.Resend(ctx, id)
+		_, err := adminclient.Do(ctx, client, operate.Resend, operate.EventAt{Place: id})
+		return err
 	}
 	found, err := findDelivery(ctx, client, c.Integration, id)
 	if err != nil {
 		return err
 	}
-	return client.ResendAt(ctx, c.Integration, found.Place)
+	_, err = adminclient.Do(ctx, client, operate.Resend,
+		operate.EventAt{Integration: c.Integration, Place: found.Place})
+	return err
 }

@@ -155,7 +155,12 @@ const pagesToSearch = 40
 func findDelivery(ctx context.Context, client *adminclient.Client, integration, id string) (
 	*operate.Delivery, error) {
 	if !strings.HasPrefix(id, "evt_") {
-		return client.Delivery(ctx, integration, id)
+		return adminclient.Do(
+			ctx,
+			client,
+			operate.ReadDelivery,
+			operate.EventAt{Integration: integration, Place: id},
+		)
 	}
 	after := ""
 	for range pagesToSearch {
@@ -165,7 +170,12 @@ func findDelivery(ctx context.Context, client *adminclient.Client, integration, 
 		}
 		for _, d := range page.Deliveries {
 			if d.Event == id {
-				return client.Delivery(ctx, integration, d.Place)
+				return adminclient.Do(
+					ctx,
+					client,
+					operate.ReadDelivery,
+					operate.EventAt{Integration: integration, Place: d.Place},
+				)
 			}
 		}
 		if page.Next == "" {

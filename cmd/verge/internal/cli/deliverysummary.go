@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -29,7 +30,7 @@ func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Undelivered(ctx)
+	all, err := adminclient.Do(ctx, client, operate.ListUndelivered, struct{}{})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
@@ -262,7 +261,12 @@ func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, er
 		if err != nil {
 			return "", err
 		}
-		link, err := client.CreateLink(ctx, admin.LinkRequest{Name: "verge dev", Role: operate.RoleOperator})
+		link, err := adminclient.Do(
+			ctx,
+			client,
+			operate.CreateLink,
+			operate.LinkInput{Name: "verge dev", Role: operate.RoleOperator},
+		)
 		if err != nil {
 			return "", err
 		}

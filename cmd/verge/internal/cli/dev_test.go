@@ -185,7 +185,7 @@ func TestDev_FirstHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the step of sessions", func() bool {
-		seen, err := operator.Overview(t.Context(), pub.PublisherID)
+		seen, err := adminclient.Do(t.Context(), operator, operate.ReadOverview, pub.PublisherID)
 		if err != nil {
 			t.Fatal(err)
 		}

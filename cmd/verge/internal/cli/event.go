@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -37,7 +38,12 @@ func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	sent, err := client.SendTestEvent(ctx, c.Integration, eventType(c.Type))
+	sent, err := adminclient.Do(
+		ctx,
+		client,
+		operate.SendTestEvent,
+		operate.TestEventInput{Integration: c.Integration, Type: eventType(c.Type)},
+	)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -22,7 +23,12 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Integrations(ctx, c.Publisher, c.Name)
+	all, err := adminclient.All(
+		ctx,
+		client,
+		operate.ListIntegrations,
+		operate.Search{Publisher: c.Publisher, Cursor: operate.Cursor{Name: c.Name}},
+	)
 	if err != nil {
 		return err
 	}
@@ -115,7 +121,12 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	report, err := client.TestIntegration(ctx, c.ID, c.Staged)
+	report, err := adminclient.Do(
+		ctx,
+		client,
+		operate.TestWebhook,
+		operate.WebhookTestInput{Integration: c.ID, Staged: c.Staged},
+	)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -26,7 +26,7 @@ func (c *integrationShowCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	found, err := client.Integration(ctx, c.ID)
+	found, err := adminclient.Do(ctx, client, operate.ReadIntegration, c.ID)
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ type hookFlags struct {
 	NewSecret  bool    `xor:"secret" help:"Have a webhook secret made. It is printed once."`
 }
 
-func (f *hookFlags) request(p *program) (admin.WebhookRequest, error) {
-	w := admin.WebhookRequest{URL: f.WebhookURL, NewSecret: f.NewSecret}
+func (f *hookFlags) request(p *program) (operate.WebhookInput, error) {
+	w := operate.WebhookInput{URL: f.WebhookURL, NewSecret: f.NewSecret}
 	secret, err := config.ReadSecret(&p.System, "secret", f.SecretFile, f.SecretEnv)
 	if err != nil {
 		return w, usagef("--%s", strings.ReplaceAll(err.Error(), "secret_", "secret-"))
@@ -130,8 +130,8 @@ func (f *hookFlags) request(p *program) (admin.WebhookRequest, error) {
 	return w, nil
 }
 
-func (f *integrationFlags) request(p *program) (admin.IntegrationRequest, error) {
-	r := admin.IntegrationRequest{Level: f.Level, ChallengeAge: f.ChallengeAge, MinimumAge: f.MinimumAge,
+func (f *integrationFlags) request(p *program) (operate.IntegrationInput, error) {
+	r := operate.IntegrationInput{Level: f.Level, ChallengeAge: f.ChallengeAge, MinimumAge: f.MinimumAge,
 		Attempts: f.Attempts, Methods: f.Methods.list, Passkeys: f.Passkeys,
 		CallbackOrigins: f.CallbackOrigins.list, BrowserOrigins: f.BrowserOrigins.list}
 	if f.WebhookOff && f.hookFlags != (hookFlags{}) {
@@ -144,14 +144,12 @@ func (f *integrationFlags) request(p *program) (admin.IntegrationRequest, error)
 		}
 		r.MethodSettings = &settings
 	}
-	var err error
-	if r.WebhookRequest, err = f.hookFlags.request(p); err != nil {
-		return r, err
-	}
+	hook, err := f.hookFlags.request(p)
 	if f.WebhookOff {
-		r.Off = &f.WebhookOff
+		hook.Off = &f.WebhookOff
 	}
-	return r, nil
+	r.WebhookInput = &hook
+	return r, err
 }
 
 type integrationCreateCmd struct {
@@ -185,8 +183,8 @@ func (c *integrationCreateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	ask.PublisherID, ask.Name = c.Publisher, &c.Name
-	made, err := client.CreateIntegration(ctx, ask)
+	ask.Publisher, ask.Name = c.Publisher, &c.Name
+	made, err := adminclient.Do(ctx, client, operate.CreateIntegration, ask)
 	if err != nil {
 		return err
 	}
@@ -251,7 +249,15 @@ func (c *integrationChangeCmd) Run(ctx context.Context, p *program) error {
 	if empty(ask) {
 		return usagef("say what to change, for example --challenge-age 30")
 	}
-	changed, err := client.ChangeIntegration(ctx, c.ID, c.IfVersion, ask)
+	changed, err := adminclient.Do(
+		ctx,
+		client,
+		operate.ChangeIntegration,
+		operate.IntegrationUpdate{
+			Versioned:        operate.Versioned{ID: c.ID, Version: c.IfVersion},
+			IntegrationInput: ask,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -298,7 +304,12 @@ func (c *integrationArchiveCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	gone, err := client.ArchiveIntegration(ctx, c.ID, c.IfVersion)
+	gone, err := adminclient.Do(
+		ctx,
+		client,
+		operate.ArchiveIntegration,
+		operate.Versioned{ID: c.ID, Version: c.IfVersion},
+	)
 	if err != nil {
 		return err
 	}
@@ -344,7 +355,15 @@ func (c *integrationStageCmd) Run(ctx context.Context, p *program) error {
 		return usagef("say what to stage: --webhook-url, or a secret with --new-secret, --secret-file " +
 			"or --secret-env")
 	}
-	changed, err := client.StageWebhook(ctx, c.ID, c.IfVersion, ask)
+	changed, err := adminclient.Do(
+		ctx,
+		client,
+		operate.StageWebhook,
+		operate.StagedWebhook{
+			Versioned:    operate.Versioned{ID: c.ID, Version: c.IfVersion},
+			WebhookInput: ask,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -369,7 +388,12 @@ func (c *integrationDropCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	changed, err := client.DropStaged(ctx, c.ID, c.IfVersion)
+	changed, err := adminclient.Do(
+		ctx,
+		client,
+		operate.DropStaged,
+		operate.Versioned{ID: c.ID, Version: c.IfVersion},
+	)
 	if err != nil {
 		return err
 	}
@@ -405,7 +429,12 @@ func (c *integrationRotateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	changed, err := client.RotateSecret(ctx, c.ID, c.IfVersion, !c.AtOnce)
+	changed, err := adminclient.Do(
+		ctx,
+		client,
+		operate.RotateSecret,
+		operate.Rotation{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, Staged: !c.AtOnce},
+	)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -37,11 +37,11 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	ask := admin.KeyRequest{PublisherID: c.Publisher, IntegrationID: c.Integration}
+	ask := operate.KeyInput{Publisher: c.Publisher, Integration: c.Integration}
 	if c.Expires != 0 {
 		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
 	}
-	created, err := client.CreateKey(ctx, ask)
+	created, err := adminclient.Do(ctx, client, operate.CreateKey, ask)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	keys, err := client.Keys(ctx, c.Publisher)
+	keys, err := adminclient.All(ctx, client, operate.ListKeys, operate.Search{Publisher: c.Publisher})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	k, err := client.RevokeKey(ctx, c.ID)
+	k, err := adminclient.Do(ctx, client, operate.RevokeKey, c.ID)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -40,10 +40,12 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	var all listedMembers
-	if all.Members, err = client.Members(ctx, c.Publisher); err != nil {
+	if all.Members, err = adminclient.All(ctx, client, operate.ListMembers,
+		operate.Search{Publisher: c.Publisher}); err != nil {
 		return err
 	}
-	if all.Invitations, err = client.Invitations(ctx, c.Publisher); err != nil {
+	if all.Invitations, err = adminclient.All(ctx, client, operate.ListInvitations,
+		operate.Search{Publisher: c.Publisher}); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -115,8 +117,12 @@ func (c *memberInviteCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.Invite(ctx, admin.InvitationRequest{PublisherID: c.Publisher, Name: c.Name,
-		Role: operate.Role(c.Role)})
+	made, err := adminclient.Do(
+		ctx,
+		client,
+		operate.Invite,
+		operate.InvitationInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)},
+	)
 	if err != nil {
 		return err
 	}
@@ -142,7 +148,8 @@ func (c *memberUninviteCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := client.WithdrawInvitation(ctx, c.Publisher, c.ID); err != nil {
+	if _, err := adminclient.Do(ctx, client, operate.WithdrawInvitation,
+		operate.InvitationOf{Publisher: c.Publisher, ID: c.ID}); err != nil {
 		return err
 	}
 	return done(p, c.JSON, "The invitation is withdrawn. Its link does not work any more.")
@@ -169,7 +176,12 @@ func (c *memberRoleCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	m, err := client.ChangeRole(ctx, c.ID, operate.Role(c.Role))
+	m, err := adminclient.Do(
+		ctx,
+		client,
+		operate.ChangeRole,
+		operate.RoleInput{Member: c.ID, Role: operate.Role(c.Role)},
+	)
 	if err != nil {
 		return err
 	}
@@ -201,7 +213,7 @@ func (c *memberSignOutCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	m, err := client.SignOutMember(ctx, c.ID)
+	m, err := adminclient.Do(ctx, client, operate.SignOutMember, c.ID)
 	if err != nil {
 		return err
 	}
@@ -223,7 +235,7 @@ func (c *memberRemoveCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := client.RemoveMember(ctx, c.ID); err != nil {
+	if _, err := adminclient.Do(ctx, client, operate.RemoveMember, c.ID); err != nil {
 		return err
 	}
 	return done(p, c.JSON, c.ID+" is removed and signed out everywhere.")
@@ -259,8 +271,12 @@ func (c *memberLinkCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.CreateLink(ctx, admin.LinkRequest{PublisherID: c.Publisher, Name: c.Name,
-		Role: operate.Role(c.Role)})
+	made, err := adminclient.Do(
+		ctx,
+		client,
+		operate.CreateLink,
+		operate.LinkInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)},
+	)
 	if err != nil {
 		return err
 	}

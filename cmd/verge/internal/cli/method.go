@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
 )
 
@@ -172,7 +172,7 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 		return usagef("%s needs no check: a method of the kind %s asks no other server", e.Name, e.Kind)
 	}
 	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign}
-	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.Core.BaseURL+api.ReturnPath+e.Name)
+	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.Core.BaseURL+web.ReturnPath+e.Name)
 	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
 		Good: err == nil && !slices.ContainsFunc(report.Findings,
 			func(f method.Finding) bool { return !f.Good })}

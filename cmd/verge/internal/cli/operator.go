@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -21,7 +21,7 @@ func (c *operatorListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.OperatorTokens(ctx)
+	all, err := adminclient.All(ctx, client, operate.ListOperators, operate.Cursor{})
 	if err != nil {
 		return err
 	}
@@ -82,11 +82,11 @@ func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	ask := admin.OperatorRequest{Name: c.Name, Role: operate.Role(c.Role)}
+	ask := operate.OperatorInput{Name: c.Name, Role: operate.Role(c.Role)}
 	if c.Expires != 0 {
 		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
 	}
-	made, err := client.CreateOperatorToken(ctx, ask)
+	made, err := adminclient.Do(ctx, client, operate.CreateOperator, ask)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *operatorRevokeCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	o, err := client.RevokeOperatorToken(ctx, c.ID)
+	o, err := adminclient.Do(ctx, client, operate.RevokeOperator, c.ID)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -30,7 +31,7 @@ func (c *passkeyCountCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	u, err := client.Passkeys(ctx, c.Publisher)
+	u, err := adminclient.Do(ctx, client, operate.CountPasskeys, operate.Search{Publisher: c.Publisher})
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (c *passkeyEndCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	u, err := client.EndPasskeys(ctx, c.Publisher)
+	u, err := adminclient.Do(ctx, client, operate.EndPasskeys, operate.OfPublisher{Publisher: c.Publisher})
 	if err != nil {
 		return err
 	}

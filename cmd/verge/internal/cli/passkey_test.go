@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
-	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -40,8 +40,15 @@ func TestPasskeysInChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := integration.PasskeysService
-	l2, err := client.ChangeIntegration(context.Background(), pub.IntegrationIDL2, "",
-		admin.IntegrationRequest{Passkeys: &on})
+	l2, err := adminclient.Do(
+		context.Background(),
+		client,
+		operate.ChangeIntegration,
+		operate.IntegrationUpdate{
+			Versioned:        operate.Versioned{ID: pub.IntegrationIDL2},
+			IntegrationInput: operate.IntegrationInput{Passkeys: &on},
+		},
+	)
 	if err != nil || l2.Passkeys != on {
 		t.Fatalf("%+v, %v", l2, err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -25,7 +25,7 @@ func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := client.Publishers(ctx, c.Name)
+	all, err := adminclient.All(ctx, client, operate.ListPublishers, operate.Cursor{Name: c.Name})
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,11 @@ func (c *publisherShowCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	found, err := client.Publisher(ctx, c.ID)
+	found, err := adminclient.Do(ctx, client, operate.ReadPublisher, c.ID)
 	if err != nil {
 		return err
 	}
-	overview, err := client.Overview(ctx, c.ID)
+	overview, err := adminclient.Do(ctx, client, operate.ReadOverview, c.ID)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,12 @@ func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	made, err := client.CreatePublisher(ctx, admin.PublisherRequest{ID: c.ID, Name: &c.Name})
+	made, err := adminclient.Do(
+		ctx,
+		client,
+		operate.CreatePublisher,
+		operate.PublisherInput{ID: c.ID, Name: &c.Name},
+	)
 	if err != nil {
 		return err
 	}
@@ -198,7 +203,15 @@ func (c *publisherChangeCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	changed, err := client.ChangePublisher(ctx, c.ID, c.IfVersion, admin.PublisherRequest{Name: &c.Name})
+	changed, err := adminclient.Do(
+		ctx,
+		client,
+		operate.ChangePublisher,
+		operate.PublisherUpdate{
+			Versioned:      operate.Versioned{ID: c.ID, Version: c.IfVersion},
+			PublisherInput: operate.PublisherInput{Name: &c.Name},
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -231,7 +244,12 @@ func (c *publisherArchiveCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	gone, err := client.ArchivePublisher(ctx, c.ID, c.IfVersion)
+	gone, err := adminclient.Do(
+		ctx,
+		client,
+		operate.ArchivePublisher,
+		operate.Versioned{ID: c.ID, Version: c.IfVersion},
+	)
 	if err != nil {
 		return err
 	}

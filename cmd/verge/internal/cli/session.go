@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -32,7 +33,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	s, err := client.Session(ctx, c.ID)
+	s, err := adminclient.Do(ctx, client, operate.ReadSession, c.ID)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,12 @@ func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	s, err := client.StartTestSession(ctx, c.Integration, c.CallbackURL)
+	s, err := adminclient.Do(
+		ctx,
+		client,
+		operate.StartTestSession,
+		operate.TestSessionInput{Integration: c.Integration, CallbackURL: c.CallbackURL},
+	)
 	if err != nil {
 		return err
 	}

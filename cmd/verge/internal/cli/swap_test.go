@@ -21,6 +21,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
@@ -439,7 +440,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	for _, path := range []string{
 		"  GET   " + admin.ModulePath,
 		"  POST  " + admin.ModulePath,
-		"  GET   " + admin.KeysPath,
+		"  GET   " + operate.ListKeys.Path,
 	} {
 		if status != 200 || !strings.Contains(index, path+"\n") {
 			t.Errorf("%d, no %q in %s", status, path, index)

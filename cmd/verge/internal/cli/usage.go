@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/operate"
 )
 
 type usageCmd struct {
@@ -34,23 +36,24 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	query := operate.UsageQuery{Integration: c.Integration, From: c.From, To: c.To}
 	if c.CSV {
-		text, err := client.UsageCSV(ctx, c.Integration, c.From, c.To)
+		text, err := client.UsageCSV(ctx, query)
 		if err == nil {
 			_, err = p.stdout.Write(text)
 		}
 		return err
 	}
-	days, err := client.Usage(ctx, c.Integration, c.From, c.To)
+	usage, err := adminclient.Do(ctx, client, operate.ReadUsage, query)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(p, days)
+		return printJSON(p, usage.Days)
 	}
 	total := map[string]uint64{}
 	var rows [][]string
-	for _, day := range days {
+	for _, day := range usage.Days {
 		row, some := []string{day.Day}, false
 		for _, outcome := range host.Outcomes() {
 			n := day.Counts[outcome]

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
 )
@@ -124,40 +125,22 @@ type File struct {
 	} `toml:"drain"`
 
 	// Methods are tables whose members depend on the kind (planmethod.go).
-	Methods      []map[string]any    `toml:"methods"`
-	Publishers   []publisherConfig   `toml:"publishers"`
-	Integrations []integrationConfig `toml:"integrations"`
+	Methods      []map[string]any            `toml:"methods"`
+	Publishers   []integration.SitePublisher `toml:"publishers"`
+	Integrations []integrationConfig         `toml:"integrations"`
 }
 
-type publisherConfig struct {
-	ID       string `toml:"id"`
-	Name     string `toml:"name"`
-	Archived bool   `toml:"archived"`
-}
-
+// integrationConfig is an integration of the file. The secret itself is never in the file, which people put
+// under version control. A number is a pointer, as in File.
 type integrationConfig struct {
-	ID              string   `toml:"id"`
-	Publisher       string   `toml:"publisher"`
-	Name            string   `toml:"name"`
-	Level           string   `toml:"level"`
-	ChallengeAge    int      `toml:"challenge_age"`
-	Method          string   `toml:"method"`
-	Methods         []string `toml:"methods"` // in place of Method
-	CallbackOrigins []string `toml:"callback_origins"`
-	BrowserOrigins  []string `toml:"browser_origins"`
+	integration.SiteIntegration
 
-	// The secret itself is never in this file, which people put under version control.
-	WebhookURL string `toml:"webhook_url"`
 	SecretFile string `toml:"secret_file"`
 	SecretEnv  string `toml:"secret_env"`
-	WebhookOff bool   `toml:"webhook_off"`
 
 	MinimumAge     *int                      `toml:"minimum_age"`
 	Attempts       *int                      `toml:"attempts"`
-	Passkeys       string                    `toml:"passkeys"`
 	MethodSettings map[string]map[string]any `toml:"method_settings"`
-
-	Archived bool `toml:"archived"`
 }
 
 // span is a duration as the file has it. It is a text, so that a number without a unit is refused.
@@ -261,10 +244,7 @@ func wanted(key toml.Key) string {
 		if t.Kind() != reflect.Struct {
 			return ""
 		}
-		field, ok := t.FieldByNameFunc(func(n string) bool {
-			f, _ := t.FieldByName(n)
-			return strings.EqualFold(f.Tag.Get("toml"), name)
-		})
+		field, ok := fieldOf(t, name)
 		if !ok {
 			return ""
 		}
@@ -280,6 +260,24 @@ func wanted(key toml.Key) string {
 		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
 	}
 	return "a list, of which each value is " + valueOf(t.Elem())
+}
+
+// fieldOf returns the field of a struct that has the setting.
+func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
+	return t.FieldByNameFunc(func(n string) bool {
+		f, _ := t.FieldByName(n)
+		return strings.EqualFold(f.Tag.Get("toml"), name)
+	})
+}
+
+// value returns the value of a setting of the file, such as limits.public_per_ip.
+func (c *File) value(key string) any {
+	v := reflect.ValueOf(c).Elem()
+	for name := range strings.SplitSeq(key, ".") {
+		field, _ := fieldOf(v.Type(), name)
+		v = v.FieldByIndex(field.Index)
+	}
+	return v.Interface()
 }
 
 // valueOf names a kind of value.

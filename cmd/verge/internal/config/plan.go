@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/setting"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
@@ -20,7 +21,6 @@ import (
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters"
-	wasmsettings "github.com/verge-id/verge/wasm/settings"
 )
 
 // Plan is a checked configuration: what the server serves, where, and with which settings.
@@ -88,16 +88,19 @@ func (c *File) check(sys *System, ps *problems) Plan {
 // judge calls the checks of the packages that use the settings. token is the name that the
 // configuration has for the operator token.
 func (pl *Plan) judge(token string, ps *problems) {
-	keys := map[string]string{"OperatorToken": token, "BaseURL": "base_url", "Methods": "methods",
-		"Console":    "console.listener",
-		"Partitions": "store.partitions", "Attempts": "attempts", "OutcomeLife": "outcome_life",
-		"PasskeyDays": "passkey_days", "SecurityContact": "security_contact",
+	keys := map[string]string{"OperatorToken": token, "Methods": "methods",
+		"Partitions":      "store.partitions",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
+	for _, s := range pl.Core.Settings() {
+		if s.Key != "" {
+			keys[s.Field] = s.Key
+		}
+	}
 	ps.take(pl.Core.Validate(), keys)
 	if pl.Engine.Name == engine.WASM {
 		var unsayable problem.List
-		if _, err := wasmsettings.Pack(pl.Core); errors.As(err, &unsayable) {
+		if _, err := setting.Marshal(pl.Core.Settings()); errors.As(err, &unsayable) {
 			ps.take(unsayable, keys)
 		}
 	}
@@ -282,32 +285,22 @@ func (c *File) checkProxies(pl *Plan, ps *problems) {
 	}
 }
 
-// checkNumbers reads the numbers that may be left out. One that is left out stays zero: the default
-// is the core's or, where a module runs, the module's own.
+// checkNumbers reads the optional numbers. An omitted number stays zero: the default is the core's or, where
+// a module runs, the module's own.
 func (c *File) checkNumbers(pl *Plan, ps *problems) {
-	pl.Core.Attempts = given(ps, "attempts", c.Attempts)
-	pl.Core.OutcomeLife = givenSpan(ps, "outcome_life", c.OutcomeLife)
-	pl.Core.PasskeyDays = given(ps, "passkey_days", c.PasskeyDays)
-	limits := &pl.Core.Limits
-	for _, l := range []struct {
-		name    string
-		written *int
-		limit   *ratelimit.Limit
-	}{
-		{"limits.public_per_ip", c.Limits.PublicPerIP, &limits.PublicPerIP},
-		{"limits.public_per_key", c.Limits.PublicPerKey, &limits.PublicPerKey},
-		{"limits.public_per_network", c.Limits.PublicPerNetwork, &limits.PublicPerNetwork},
-		{"limits.starts_per_publisher", c.Limits.StartsPerPublisher, &limits.StartsPerPublisher},
-		{"limits.secret_per_ip", c.Limits.SecretPerIP, &limits.SecretPerIP},
-		{"limits.reconcile_per_key", c.Limits.ReconcilePerKey, &limits.ReconcilePerKey},
-		{"limits.preflights_per_ip", c.Limits.PreflightsPerIP, &limits.PreflightsPerIP},
-		{"limits.pages_per_ip", c.Limits.PagesPerIP, &limits.PagesPerIP},
-		{"limits.boxes_per_ip", c.Limits.BoxesPerIP, &limits.BoxesPerIP},
-		{"limits.boxes_per_handle", c.Limits.BoxesPerHandle, &limits.BoxesPerHandle},
-		{"limits.failed_operators_per_ip", c.Limits.FailedOperatorsPerIP, &limits.FailedOperatorsPerIP},
-	} {
-		if n := given(ps, l.name, l.written); n > 0 {
-			*l.limit = ratelimit.PerMinute(n)
+	for _, s := range pl.Core.Settings() {
+		if s.Key == "" {
+			continue
+		}
+		switch v := s.Value.(type) {
+		case *int:
+			*v = given(ps, s.Key, c.value(s.Key).(*int))
+		case *time.Duration:
+			*v = givenSpan(ps, s.Key, c.value(s.Key).(*span))
+		case *ratelimit.Limit:
+			if n := given(ps, s.Key, c.value(s.Key).(*int)); n > 0 {
+				*v = ratelimit.PerMinute(n)
+			}
 		}
 	}
 	pl.Server.MaxConns = given(ps, "limits.connections", c.Limits.Connections)

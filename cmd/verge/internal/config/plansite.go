@@ -35,33 +35,26 @@ func ReadSite(sys *System, path string) (integration.Site, error) {
 }
 
 // site returns the publishers and integrations of the file, with the secrets of their webhooks.
-func (c *File) site(sys *System, ps *problems) (s integration.Site) {
-	for _, given := range c.Publishers {
-		s.Publishers = append(s.Publishers,
-			integration.SitePublisher{ID: given.ID, Name: given.Name, Archived: given.Archived})
-	}
+func (c *File) site(sys *System, ps *problems) integration.Site {
+	s := integration.Site{Publishers: c.Publishers}
 	for _, given := range c.Integrations {
-		if given.Archived { // its secret may be gone
+		if given.Archived { // its secret may be missing
 			s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
 				Publisher: given.Publisher, Archived: true})
 			continue
 		}
-		secret, err := given.secret(sys)
-		if err != nil {
+		i := given.SiteIntegration
+		var err error
+		if i.Secret, err = given.secret(sys); err != nil {
 			ps.add("integration %q: %v", given.ID, err)
-			// A good secret takes its place, so that Validate finds only the other problems.
-			secret, err = integration.GenerateSecret(sys.Random)
+			// A good secret replaces it, so that Validate finds only the other problems.
+			i.Secret, err = integration.GenerateSecret(sys.Random)
 			ps.addLines("", err)
 		}
-		s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,
-			Publisher: given.Publisher, Name: given.Name, Level: given.Level,
-			ChallengeAge: given.ChallengeAge, Method: given.Method, Methods: given.Methods,
-			MinimumAge:      givenOr(ps, given.ID, "minimum_age", given.MinimumAge),
-			Attempts:        givenOr(ps, given.ID, "attempts", given.Attempts),
-			Passkeys:        given.Passkeys,
-			MethodSettings:  given.methodSettings(ps),
-			CallbackOrigins: given.CallbackOrigins, BrowserOrigins: given.BrowserOrigins,
-			WebhookURL: given.WebhookURL, WebhookOff: given.WebhookOff, Secret: secret})
+		i.MinimumAge = givenOr(ps, given.ID, "minimum_age", given.MinimumAge)
+		i.Attempts = givenOr(ps, given.ID, "attempts", given.Attempts)
+		i.MethodSettings = given.methodSettings(ps)
+		s.Integrations = append(s.Integrations, i)
 	}
 	return s
 }

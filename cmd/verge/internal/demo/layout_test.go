@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -50,7 +50,7 @@ func TestLayout(t *testing.T) {
 	}
 	pages := map[string]string{
 		"home": w.BaseURL + "/", "docs": w.BaseURL + "/docs",
-		"not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + api.HostedPath,
+		"not-found": w.BaseURL + "/nowhere", "damaged": w.BaseURL + web.HostedPath,
 		"shop": w.url + "/", "shop-problem": w.url + "/callback?state=a&session_id=a&result_token=a",
 	}
 	callbacks := map[string]string{"-long": long}
@@ -156,7 +156,9 @@ func (w *walk) holds(name string) {
 // broken are the words of headings and buttons that stand on more than one line.
 func (w *walk) broken() []string {
 	w.t.Helper()
-	return get(w, chromedp.Evaluate[[]string](`[...document.querySelectorAll("h1, h2, main button")].flatMap(e => {
+	return get(
+		w,
+		chromedp.Evaluate[[]string](`[...document.querySelectorAll("h1, h2, main button")].flatMap(e => {
 		const words = [], texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
 		for (let text; (text = texts.nextNode());) {
 			for (const m of text.data.matchAll(/[^\s-]+/g)) {
@@ -169,5 +171,6 @@ func (w *walk) broken() []string {
 			}
 		}
 		return words;
-	})`))
+	})`),
+	)
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/oidctest"
 	"github.com/verge-id/verge/testharness/wallettest"
@@ -94,7 +94,7 @@ func newPretend(s *Site) *pretend {
 	p.bank = oidctest.New(oidctest.Config{
 		Issuer: c.DemoURL + bankPath,
 		Clients: []oidctest.Client{{ID: bankClient, Secret: c.Counterparts.Bank,
-			ReturnURLs: []string{c.BaseURL + api.ReturnPath + BankMethod}}},
+			ReturnURLs: []string{c.BaseURL + web.ReturnPath + BankMethod}}},
 		Now: c.Now, Page: p.showLogin,
 	})
 	p.estimator = estimatortest.New(estimatortest.Config{Token: c.Counterparts.Camera, Now: c.Now})

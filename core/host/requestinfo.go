@@ -1,8 +1,8 @@
 package host
 
-// About is what a request or a job is about, for the line that the host logs of it (contract 48). A member is
+// RequestInfo is the subject of a request or a job, for its line in the host's log (contract 48). A field is
 // "" if it is not known.
-type About struct {
+type RequestInfo struct {
 	Session     string // as publishers know it
 	Integration string // UUID
 	Publisher   string
@@ -10,8 +10,8 @@ type About struct {
 	Code        string // of the error that is the answer
 }
 
-// With returns a with what more knows. What more does not know stays.
-func (a About) With(more About) About {
+// With returns a with the fields of more that are not empty.
+func (a RequestInfo) With(more RequestInfo) RequestInfo {
 	for _, m := range []struct {
 		of  *string
 		now string
@@ -26,9 +26,9 @@ func (a About) With(more About) About {
 	return a
 }
 
-// Told returns a without the members that are no ids or codes. The core sends no such member, but a hostile
-// module can, and the line of the log is the host's own.
-func (a About) Told() About {
+// Sanitized returns a without the fields that are no ids or codes. The core sends none, but a hostile module
+// can.
+func (a RequestInfo) Sanitized() RequestInfo {
 	for _, m := range []*string{&a.Session, &a.Integration, &a.Publisher, &a.Key, &a.Code} {
 		if !isName(*m) {
 			*m = ""
@@ -37,12 +37,12 @@ func (a About) Told() About {
 	return a
 }
 
-// maxAbout is the most bytes of a member of About.
-const maxAbout = 200
+// maxInfo is the maximum number of bytes of a field of RequestInfo.
+const maxInfo = 200
 
 // isName reports whether a text has the characters of ids and codes alone.
 func isName(s string) bool {
-	if len(s) > maxAbout {
+	if len(s) > maxInfo {
 		return false
 	}
 	for i := range len(s) {

@@ -1,4 +1,4 @@
-package abi
+package settings
 
 import (
 	"bytes"
@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
 )
 
 // mask is a Sealer of tests. It hides the claims behind the purpose, so that another purpose does not open
@@ -43,11 +45,11 @@ type broken struct{ host.Sealer }
 func (broken) Seal(string, []byte) ([]byte, error) { return nil, errors.New("no key") }
 
 func twoMethods() Config {
-	return Config{BaseURL: "https://verge.example", Methods: []Method{
+	return Config{Config: core.Config{BaseURL: "https://verge.example", Methods: []method.Config{
 		{Name: "a", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7", "other": "canary8"}},
 		{Name: "b", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary9"}},
 		{Name: "c", Kind: "sandbox"},
-	}}
+	}}}
 }
 
 func TestSecretsOfMethods(t *testing.T) {
@@ -100,8 +102,8 @@ func TestSecretsThatDoNotOpen(t *testing.T) {
 		{"of another name", sealed(host.MethodSecret, "a", "other"), "another method or name"},
 		{"with padding", sealed(host.MethodSecret, "a", "client_secret") + "=", "not authentic"},
 	} {
-		config := Config{Methods: []Method{{Name: "a",
-			Secrets: map[string]string{"client_secret": c.secret}}}}
+		config := Config{Config: core.Config{Methods: []method.Config{{Name: "a",
+			Secrets: map[string]string{"client_secret": c.secret}}}}}
 		got, err := OpenSecrets(config, mask{})
 		if err == nil || !strings.Contains(err.Error(), "methods.a.secrets.client_secret: ") ||
 			!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {

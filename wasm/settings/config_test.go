@@ -1,4 +1,4 @@
-package abi
+package settings
 
 import (
 	"encoding/json"
@@ -6,32 +6,36 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
 )
 
 func TestConfig(t *testing.T) {
-	want := Config{
+	want := Config{LogLevel: -4, Keyring: json.RawMessage(`{"version":1}`), Host: "verge.example"}
+	want.Config = core.Config{
 		BaseURL:       "https://verge.example",
 		Test:          true,
 		OperatorToken: "op",
 		Console:       "off",
 		Partitions:    4,
 		Attempts:      2,
-		OutcomeLife:   MillisecondsOf(time.Hour),
-		Lease:         29_000,
-		AttemptTime:   14_000,
-		SecretPerIP:   5,
-		Retries:       []Milliseconds{5000},
-		JitterPercent: -1,
-		LogLevel:      -4,
-		Keyring:       json.RawMessage(`{"version":1}`),
-		Host:          "verge.example",
-		Methods: []Method{
-			{Name: "sandbox", Kind: "sandbox", Title: Title{"": "Test"}},
+		OutcomeLife:   time.Hour,
+		Lease:         29 * time.Second,
+		AttemptTime:   14 * time.Second,
+		Limits:        web.Limits{SecretPerIP: ratelimit.PerMinute(5)},
+		Schedule:      webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
+		Methods: []method.Config{
+			{Name: "sandbox", Kind: "sandbox", Title: "Test"},
 			{
 				Name:     "bankid",
 				Kind:     "oidc",
 				Level:    "L2",
-				Title:    Title{"": "Bank ID", "de": "Bankausweis"},
+				Title:    "Bank ID",
+				Titles:   map[string]string{"de": "Bankausweis"},
 				Settings: json.RawMessage(`{"issuer":"https://id.example","scope":["openid"]}`),
 				Secrets:  map[string]string{"client_secret": "hush"},
 				Keys:     []string{"client"},
@@ -42,13 +46,23 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadConfig(b); err != nil || !reflect.DeepEqual(got, want) {
+	form := `{"base_url":"https://verge.example","test":true,"operator_token":"op","console":"off","partitions":4,` +
+		`"attempts":2,"outcome_life_ms":3600000,"attempt_time_ms":14000,"lease_ms":29000,"secret_per_ip":5,` +
+		`"retries_ms":[5000],"jitter_percent":-1,"methods":[{"name":"sandbox","kind":"sandbox","title":"Test"},` +
+		`{"name":"bankid","kind":"oidc","level":"L2",` +
+		`"settings":{"issuer":"https://id.example","scope":["openid"]},"secrets":{"client_secret":"hush"},` +
+		`"keys":["client"],"title":{"":"Bank ID","de":"Bankausweis"}}],` +
+		`"log_level":-4,"keyring":{"version":1},"host":"verge.example"}`
+	if string(b) != form {
+		t.Errorf("%s\nwant %s", b, form)
+	}
+	if got, err := Read(b); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v: %+v\nwant %+v", err, got, want)
 	}
-	if got, err := ReadConfig([]byte(`{"base_url":"x","retries_ms":[]}`)); err != nil || got.Retries == nil {
+	if got, err := Read([]byte(`{"base_url":"x","retries_ms":[]}`)); err != nil || got.Schedule.Delays == nil {
 		t.Errorf("an empty list of retries: %+v, %v, want it empty and not the contract's", got, err)
 	}
-	_, err = ReadConfig([]byte(`{"base_url":"x","attempts":null,"log_level":0,"retries_ms":[0]}`))
+	_, err = Read([]byte(`{"base_url":"x","attempts":null,"log_level":0,"retries_ms":[0]}`))
 	if err != nil {
 		t.Errorf("no number is a 0 that means the default, but the error is %v", err)
 	}
@@ -64,21 +78,23 @@ func TestConfig(t *testing.T) {
 		`{"base_urls":"x"}`:                               "base_urls",
 		`{"operator_token":"canary7"`:                     "cannot be read",
 		`{"operator_token":"canary7",}`:                   "no JSON at byte 29",
+		`{"lease_ms":9223372036854775807}`:                "it has more milliseconds than a duration can have",
+		`{"retries_ms":[1,"canary7"]}`:                    "retries_ms must not be a string",
 		`{"partitions":"canary7"}`:                        "partitions must not be a string",
 		`{"base_url":"x"}{"canary7":"x"}`:                 "something follows",
 	} {
-		_, err := ReadConfig([]byte(in))
+		_, err := Read([]byte(in))
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "canary7") {
 			t.Errorf("%s: %v, want %s", in, err, says)
 		}
 	}
 }
 
-func FuzzReadConfig(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"base_url":"https://verge.example","retries_ms":[1,2],"keyring":{}}`))
 	f.Add([]byte(`{"methods":[{"name":"a","kind":"b","settings":{"c":1},"secrets":{"d":"e"},"keys":["f"]}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := ReadConfig(b)
+		c, err := Read(b)
 		if err != nil {
 			return
 		}
@@ -86,7 +102,7 @@ func FuzzReadConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := ReadConfig(again); err != nil {
+		if d, err := Read(again); err != nil {
 			t.Errorf("%s is accepted, but written again as %s it is refused: %v (%+v)", b, again, err, d)
 		}
 	})

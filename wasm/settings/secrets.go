@@ -1,4 +1,4 @@
-package abi
+package settings
 
 import (
 	"encoding/base64"

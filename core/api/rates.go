@@ -1,0 +1,43 @@
+package api
+
+import "github.com/verge-id/verge/core/ratelimit"
+
+// secretIP limits the address of a request that needs a secret key.
+func (c *call) secretIP() ratelimit.Rule {
+	return ratelimit.ClientRule("secret-ip", c.Client, c.Limits.SecretPerIP)
+}
+
+// publicIP limits the address of any other request.
+func (c *call) publicIP() []ratelimit.Rule {
+	rules := []ratelimit.Rule{ratelimit.ClientRule("public-ip", c.Client, c.Limits.PublicPerIP)}
+	if network, ok := ratelimit.NetworkRule("public-net", c.Client, c.Limits.PublicPerNetwork); ok {
+		rules = append(rules, network)
+	}
+	return rules
+}
+
+func (c *call) preflightIP() ratelimit.Rule {
+	return ratelimit.ClientRule("preflight-ip", c.Client, c.Limits.PreflightsPerIP)
+}
+
+// keyRules returns the limits of a key. publisher is "" while the key's publisher is not known.
+type keyRules func(id, publisher string) []ratelimit.Rule
+
+func (c *call) reconcileKey(id, _ string) []ratelimit.Rule {
+	return []ratelimit.Rule{{Name: "reconcile-key", Key: id, Limit: c.Limits.ReconcilePerKey}}
+}
+
+func (c *call) publicKeyRules(id, publisher string) []ratelimit.Rule {
+	return append([]ratelimit.Rule{{Name: "public-key", Key: id, Limit: c.Limits.PublicPerKey}},
+		c.startRules("", publisher)...)
+}
+
+// startRules limits the sessions that a publisher has in progress. The rest is not shown: anyone can read a
+// public key, and the counters would show how busy the publisher is.
+func (c *call) startRules(_, publisher string) []ratelimit.Rule {
+	if publisher == "" {
+		return nil
+	}
+	return []ratelimit.Rule{ratelimit.Rule{Name: "starts", Key: publisher,
+		Limit: c.Limits.StartsPerPublisher}.Hidden()}
+}

@@ -1,0 +1,207 @@
+package operate
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/timestamp"
+	"github.com/verge-id/verge/core/web"
+)
+
+// reader reads the input of an endpoint from a request.
+type reader struct {
+	Request
+	parsed *web.Object // the body; nil: not read yet
+
+	// misread has an error for each field of the body that cannot be read. The operation returns them with
+	// the errors of the other fields, see Operations.WithMisread.
+	misread []web.FieldError
+
+	err error // the first error that ends the request before the operation
+}
+
+func (r *reader) end(e *web.Error) {
+	if r.err == nil {
+		r.err = e
+	}
+}
+
+// none is the input of an endpoint without any.
+func none(*reader) struct{} { return struct{}{} }
+
+func (r *reader) id() string { return r.ID }
+
+// query returns a parameter of the query.
+func (r *reader) query(name string) string { return r.Query.Get(name) }
+
+// isSet reports whether a parameter of the query is 1 or true.
+func (r *reader) isSet(name string) bool { return r.query(name) == "1" || r.query(name) == "true" }
+
+// cursor reads after and limit.
+func (r *reader) cursor() Cursor {
+	cursor := Cursor{After: r.query("after")}
+	if text := r.query("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > MaxLimit {
+			r.end(&web.Error{Code: web.InvalidRequest, Message: "The request is not valid.",
+				Details: []web.FieldError{{Field: "limit", Code: "value",
+					Message: "Must be a number from 1 to " + strconv.Itoa(MaxLimit) + "."}}})
+		}
+		cursor.Limit = n
+	}
+	return cursor
+}
+
+// version reads the version that If-Match names. "*" is any.
+func (r *reader) version() string {
+	text := strings.TrimSpace(r.Match)
+	if text == "*" {
+		return ""
+	}
+	inner, ok := strings.CutPrefix(text, `"`)
+	inner, ok2 := strings.CutSuffix(inner, `"`)
+	if !ok || !ok2 || inner == "" {
+		r.end(&web.Error{Code: web.InvalidRequest,
+			Message: `Say which version you change: send If-Match with the ETag of what you have read, or "*" for any.`})
+	}
+	return inner
+}
+
+// object reads the body, a JSON object. No body is an empty one.
+func (r *reader) object() web.Object {
+	if r.parsed == nil {
+		r.parsed = &web.Object{}
+		if len(r.Body) > 0 {
+			o, err := web.ReadObject(r.Body)
+			if err != nil {
+				r.end(
+					&web.Error{Code: web.InvalidRequest, Message: "Send a JSON object: " + err.Error() + "."},
+				)
+			}
+			r.parsed = &o
+		}
+	}
+	return *r.parsed
+}
+
+func (r *reader) fail(name, code, message string) {
+	r.misread = append(r.misread, web.FieldError{Field: name, Code: code, Message: message})
+}
+
+// text returns a string, or nil if it is absent.
+func (r *reader) text(name string) *string {
+	text, present, ok := r.object().String(name)
+	if !ok {
+		r.fail(name, "type", "Must be a string.")
+	}
+	if !present || !ok {
+		return nil
+	}
+	return &text
+}
+
+// given returns a string that must not be empty, or "" if it is absent.
+func (r *reader) given(name string) string {
+	text := r.text(name)
+	if text == nil {
+		return ""
+	}
+	if *text == "" {
+		r.fail(name, "value", "Must not be empty.")
+	}
+	return *text
+}
+
+// needed returns a string that is required.
+func (r *reader) needed(name, why string) string {
+	if !r.object().Value(name).Present() { // null is as good as absent
+		r.fail(name, "required", why)
+		return ""
+	}
+	return r.given(name)
+}
+
+func (r *reader) integer(name string) *int {
+	n, present, ok := r.object().Integer(name)
+	if !ok || int64(int(n)) != n {
+		r.fail(name, "type", "Must be a whole number.")
+		return nil
+	}
+	if !present {
+		return nil
+	}
+	small := int(n)
+	return &small
+}
+
+func (r *reader) flag(name string) *bool {
+	b, present, ok := r.object().Bool(name)
+	if !ok {
+		r.fail(name, "type", "Must be true or false.")
+	}
+	if !present || !ok {
+		return nil
+	}
+	return &b
+}
+
+// isTrue returns a flag, false if it is absent.
+func (r *reader) isTrue(name string) bool {
+	b := r.flag(name)
+	return b != nil && *b
+}
+
+func (r *reader) texts(name string) *[]string {
+	v := r.object().Value(name)
+	if !v.Present() {
+		return nil
+	}
+	elements, ok := v.List()
+	texts := make([]string, 0, len(elements))
+	for _, e := range elements {
+		text, isText := e.Text()
+		ok = ok && isText
+		texts = append(texts, text)
+	}
+	if !ok {
+		r.fail(name, "type", "Must be a list of strings.")
+		return nil
+	}
+	return &texts
+}
+
+// objects returns an object whose members are objects, as their JSON.
+func (r *reader) objects(name string) *map[string]json.RawMessage {
+	o, present, ok := r.object().Object(name)
+	if !ok {
+		r.fail(name, "type", "Must be an object.")
+	}
+	if !present || !ok {
+		return nil
+	}
+	all := map[string]json.RawMessage{}
+	for member, v := range o.All() {
+		if _, ok := v.Object(); !ok {
+			r.fail(name+"."+member, "type", "Must be an object.")
+			continue
+		}
+		all[member] = json.RawMessage(v.JSON())
+	}
+	return &all
+}
+
+// moment returns an RFC 3339 time.
+func (r *reader) moment(name string) *time.Time {
+	text := r.text(name)
+	if text == nil {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339, *text)
+	if err != nil || !timestamp.Fits(t) {
+		r.fail(name, "format", "Must be an RFC 3339 time, such as 2027-01-31T12:00:00Z.")
+		return nil
+	}
+	return &t
+}

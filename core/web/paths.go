@@ -1,0 +1,12 @@
+package web
+
+// Paths of the hosted pages.
+const (
+	HostedPath   = "/verify"                // of redirect_url
+	FilePath     = HostedPath + "/file"     // where a form with a picture is posted
+	WalletPath   = HostedPath + "/wallet"   // where a form with the response of a browser's wallet is posted
+	PasskeysPath = HostedPath + "/passkeys" // where users see their passkeys' records
+	ReturnPath   = HostedPath + "/return/"  // and the name of the method that redirected the browser
+	PhonePath    = HostedPath + "/phone/"   // and the handle of a hand-off, which a phone opens
+	BoxPath      = HostedPath + "/box/"     // and the handle of a pending response
+)

@@ -1,0 +1,212 @@
+package web
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/ratelimit"
+)
+
+// Handler serves the requests of a route. If its error contains an [Error], that error is the response.
+type Handler func(ctx context.Context, c *Call) (*Response, error)
+
+// Page returns the handler of a page, which always has a response: its errors are pages.
+func Page(serve func(ctx context.Context, c *Call) *Response) Handler {
+	return func(ctx context.Context, c *Call) (*Response, error) { return serve(ctx, c), nil }
+}
+
+// Call is one request on its way through a handler.
+type Call struct {
+	*Request
+	Now   time.Time
+	Route *Route
+	Text  string   // the text of the route's placeholder
+	Allow []string // the methods of the path, if Router.NoRoute serves the request
+
+	limiter *ratelimit.Limiter
+	limits  ratelimit.Result // of all limits that were asked
+	charged []string         // the keys of the rules that were counted
+	header  []headerLine
+}
+
+// headerLine is a header of a response that does not exist yet. A map of them would cost a WASM guest more
+// than the header of the response.
+type headerLine struct{ name, value string }
+
+// SetHeader sets a header of the response, even if the response is an error.
+func (c *Call) SetHeader(name, value string) {
+	for i := range c.header {
+		if c.header[i].name == name {
+			c.header[i].value = value
+			return
+		}
+	}
+	if c.header == nil {
+		c.header = make([]headerLine, 0, 5)
+	}
+	c.header = append(c.header, headerLine{name, value})
+}
+
+// CheckSize returns a PayloadTooLarge error if the body is larger than the limit of the route.
+func (c *Call) CheckSize() error {
+	limit := c.Route.BodyLimit()
+	if len(c.Body) <= limit {
+		return nil
+	}
+	return &Error{Code: PayloadTooLarge, Message: LargerThan(limit)}
+}
+
+// Take counts the request against all rules. If one of them denies, nothing is counted and the error is
+// RateLimited. The response shows the rest of the first rule. A request that the host repeats (Request.Again)
+// was counted when it arrived.
+func (c *Call) Take(ctx context.Context, rules ...ratelimit.Rule) error {
+	if c.Again {
+		return nil
+	}
+	result, err := c.limiter.Take(ctx, c.Now, rules)
+	if err != nil {
+		return err
+	}
+	c.limits = result
+	if !result.Allowed {
+		c.limitHeaders(result)
+		return &Error{Code: RateLimited, RetryAfter: result.RetryAfter,
+			Message: "Too many requests. Retry-After says when to try again."}
+	}
+	// Only the holder of a key may see the rest of its limit, and the caller has not proven that yet.
+	c.limitHeaders(result.First())
+	for _, r := range rules {
+		c.charged = append(c.charged, r.Key)
+	}
+	return nil
+}
+
+// TakeKey counts the request against those rules of a valid key that Take has not counted. The response shows
+// the rest of all limits.
+func (c *Call) TakeKey(ctx context.Context, rules []ratelimit.Rule) error {
+	if c.Again {
+		return nil
+	}
+	rules = slices.DeleteFunc(rules, func(r ratelimit.Rule) bool { return slices.Contains(c.charged, r.Key) })
+	var err error
+	if before := c.limits; len(rules) > 0 {
+		if err = c.Take(ctx, rules...); c.limits != before {
+			c.limits = before.And(c.limits)
+		}
+	}
+	c.limitHeaders(c.limits)
+	return err
+}
+
+func (c *Call) limitHeaders(r ratelimit.Result) {
+	c.SetHeader("Ratelimit-Policy", r.Policy)
+	c.SetHeader("Ratelimit", r.RateLimit)
+}
+
+// Router serves the routes of a listener. It gives each request an id (contract 4), and maps an error once:
+// to the log, and to JSON (contract 5) or a page.
+type Router struct {
+	Host    host.Host // Now, Random, Log and About
+	Limiter *ratelimit.Limiter
+	Routes  Table
+
+	// NoRoute, if not nil, serves the requests without a route. Otherwise they get 404 or 405.
+	NoRoute Handler
+
+	// ErrorPage, if not nil, returns the page with an error status for the request. If it returns nil, the
+	// response is JSON.
+	ErrorPage func(status int, req *Request) *Response
+
+	// Explain, if not nil, returns the API error for an error without one, or nil.
+	Explain func(error) *Error
+}
+
+// Serve returns the response to a request.
+func (rt *Router) Serve(ctx context.Context, req *Request) *Response {
+	requestID, err := newRequestID(rt.Host.Random)
+	c := &Call{Request: req, Now: rt.Host.Now(), limiter: rt.Limiter}
+	var resp *Response
+	if err == nil {
+		resp, err = rt.handle(ctx, c)
+	}
+	correlation := CorrelationID(req.Header)
+	if err != nil {
+		resp = rt.errorResponse(ctx, req, err, requestID, correlation)
+	}
+	for _, line := range c.header {
+		resp.Header.Set(line.name, line.value)
+	}
+	resp.Header.Set("X-Request-Id", requestID)
+	if correlation != "" {
+		resp.Header.Set("X-Correlation-Id", correlation)
+	}
+	return resp
+}
+
+// handle finds the route of a request and calls its handler.
+func (rt *Router) handle(ctx context.Context, c *Call) (*Response, error) {
+	if len(c.Body) > 0 && c.IsEncoded() {
+		return nil, ErrEncoded
+	}
+	c.Route, c.Text, c.Allow = rt.Routes.Find(c.Request)
+	switch {
+	case c.Route != nil:
+		return c.Route.Handle(ctx, c)
+	case rt.NoRoute != nil:
+		return rt.NoRoute(ctx, c)
+	case c.Allow != nil:
+		return nil, &Error{Code: MethodNotAllowed, Allow: c.Allow,
+			Message: "This path does not take that method. Allow says which it does."}
+	}
+	return nil, ErrNoPath
+}
+
+// errorResponse logs an error of the service or of its store in full, and returns its response.
+func (rt *Router) errorResponse(ctx context.Context, req *Request, err error,
+	requestID, correlation string) *Response {
+	if rt.Explain != nil {
+		if e := rt.Explain(err); e != nil {
+			err = errors.Join(e, err)
+		}
+	}
+	e := AsError(err)
+	if e.Code == Internal || e.Code == Unavailable {
+		level := slog.LevelError
+		if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
+			level = slog.LevelDebug // the watchers of the store and the ring report it once
+		}
+		rt.Host.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", requestID),
+			slog.String("code", string(e.Code)), slog.String("error", err.Error()))
+	}
+	rt.Host.About(ctx, host.RequestInfo{Code: string(e.Code)})
+	resp := e.Response(requestID, correlation)
+	if rt.ErrorPage == nil {
+		return resp
+	}
+	page := rt.ErrorPage(resp.Status, req)
+	if page == nil {
+		return resp
+	}
+	for _, name := range []string{"Allow", "Retry-After", "Accept-Encoding"} {
+		if resp.Header.Has(name) {
+			page.Header.Set(name, resp.Header.Get(name))
+		}
+	}
+	return page
+}
+
+func newRequestID(random io.Reader) (string, error) {
+	var b [12]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "req_none", fmt.Errorf("reading randomness: %w", err)
+	}
+	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
+}
