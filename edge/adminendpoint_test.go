@@ -194,13 +194,8 @@ func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
 	revoked, revokedID := o.token(operate.RoleOperator)
 	o.ask("POST", strings.Replace(operate.RevokeOperator.Path, "{id}", revokedID, 1), configured, "",
 		"192.0.2.9")
-	forbidden := o.ask(
-		"POST",
-		operate.CreateOperator.Path,
-		viewer,
-		`{"name":"x","role":"viewer"}`,
-		"192.0.2.9",
-	)
+	forbidden := o.ask("POST", operate.CreateOperator.Path, viewer, `{"name":"x","role":"viewer"}`,
+		"192.0.2.9")
 	unauthorized := o.ask("GET", operate.ListMethods.Path, "", "", "192.0.2.9")
 	for _, c := range []struct {
 		rule, method, token, body string

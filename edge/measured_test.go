@@ -105,11 +105,8 @@ func TestMeasured_ProviderDown(t *testing.T) {
 				Open: func(_ method.Config, h method.Host) (method.Method, error) {
 					return asking{h, url}, nil
 				}}
-			catalog, _ := method.NewCatalog(
-				[]method.Kind{kind},
-				[]method.Config{{Name: "bank", Kind: "bank"}},
-				true,
-			)
+			catalog, _ := method.NewCatalog([]method.Kind{kind},
+				[]method.Config{{Name: "bank", Kind: "bank"}}, true)
 			opened, err := catalog.Open(method.Host{Now: time.Now, Fetch: f,
 				Measure: func(m host.Measurement) { told = append(told, m) }})
 			if err != nil {

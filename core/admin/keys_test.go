@@ -93,10 +93,8 @@ func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
 		{"expiry without zone", `{"publisher_id":"pub_a","expires":"2030-01-01T00:00:00"}`, web.InvalidRequest},
 		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), web.PayloadTooLarge},
 	} {
-		t.Run(
-			"contract 12: "+c.name,
-			func(t *testing.T) { w.refused(t, c.code, "POST", operate.ListKeys.Path, c.body) },
-		)
+		t.Run("contract 12: "+c.name,
+			func(t *testing.T) { w.refused(t, c.code, "POST", operate.ListKeys.Path, c.body) })
 	}
 	if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("contract 12: a refused request has made %+v, %v", keys, err)
@@ -127,13 +125,8 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
-		w.refused(
-			t,
-			web.NotFound,
-			"POST",
-			operate.ListKeys.Path,
-			`{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`,
-		)
+		w.refused(t, web.NotFound, "POST", operate.ListKeys.Path,
+			`{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
 		if e := w.ask(t, "POST", operate.ListKeys.Path, `{"publisher_id":"pub_a"}`, nil); e != nil {
 			t.Errorf("contract 8: a secret key: %v", e)
 		}

@@ -365,13 +365,8 @@ func TestCursors(t *testing.T) {
 	for i := range n {
 		name := fmt.Sprintf("%02d", i)
 		w.must(t, "POST", operate.CreatePublisher.Path, `{"id":"pub_`+name+`","name":"`+name+`"}`, nil)
-		w.must(
-			t,
-			"POST",
-			operate.ListIntegrations.Path,
-			`{"publisher_id":"pub_a","name":"`+name+`","webhook_off":true}`,
-			nil,
-		)
+		w.must(t, "POST", operate.ListIntegrations.Path,
+			`{"publisher_id":"pub_a","name":"`+name+`","webhook_off":true}`, nil)
 		w.must(t, "POST", operate.ListKeys.Path, `{"publisher_id":"pub_a"}`, nil)
 		w.must(t, "POST", operate.ListInvitations.Path, `{"publisher_id":"pub_a","role":"viewer"}`, nil)
 		w.must(t, "POST", operate.ListOperators.Path, `{"name":"`+name+`","role":"viewer"}`, nil)
@@ -389,13 +384,8 @@ func TestCursors(t *testing.T) {
 			seen := map[string]bool{}
 			for after, pages := "", 0; ; pages++ {
 				var page map[string]json.RawMessage
-				w.must(
-					t,
-					"GET",
-					fmt.Sprintf("%s%slimit=%d&after=%s", operate.Prefix, path, limit, after),
-					"",
-					&page,
-				)
+				w.must(t, "GET", fmt.Sprintf("%s%slimit=%d&after=%s", operate.Prefix, path, limit, after), "",
+					&page)
 				var things []map[string]any
 				coretest.Must(t, json.Unmarshal(page[name], &things))
 				most := limit
@@ -502,13 +492,8 @@ func TestTrialsOverTheAPI(t *testing.T) {
 		t.Errorf("contract 29: %+v", report)
 	}
 	var sent operate.Exchange
-	w.must(
-		t,
-		"POST",
-		operate.ListIntegrations.Path+"/"+testUUID+"/test-event",
-		`{"type":"verification.failed"}`,
-		&sent,
-	)
+	w.must(t, "POST", operate.ListIntegrations.Path+"/"+testUUID+"/test-event",
+		`{"type":"verification.failed"}`, &sent)
 	if sent.Status != 200 || !sent.Delivered || !strings.Contains(sent.RequestBody, `"test":true`) {
 		t.Errorf("contract 44: %+v", sent)
 	}
@@ -522,13 +507,8 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	}
 	w.answer = func(host.FetchRequest) (int, error) { return 0, &host.FetchError{Reason: host.FetchTimeout} }
 	w.must(t, "POST", testPath, "", &report)
-	w.must(
-		t,
-		"POST",
-		operate.ListIntegrations.Path+"/"+testUUID+"/test-event",
-		`{"type":"verification.failed"}`,
-		&sent,
-	)
+	w.must(t, "POST", operate.ListIntegrations.Path+"/"+testUUID+"/test-event",
+		`{"type":"verification.failed"}`, &sent)
 	if report.Ready || sent.Delivered || sent.Cause == "" {
 		t.Errorf("contract 29: %+v, %+v", report, sent)
 	}
@@ -563,10 +543,8 @@ func TestATokenTellsWhatItMayDo(t *testing.T) {
 	w := newWorld(t)
 	made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
 	coretest.Must(t, err)
-	refused, _ := w.send(
-		t,
-		question{made.Token, "POST", operate.ListOperators.Path, `{"name":"x","role":"viewer"}`, ""},
-	)
+	refused, _ := w.send(t,
+		question{made.Token, "POST", operate.ListOperators.Path, `{"name":"x","role":"viewer"}`, ""})
 	for _, c := range []struct {
 		rule, token, query string
 		status             int

@@ -61,11 +61,8 @@ var (
 
 // OpenResponse opens a pending response that a program posts, and closes the previous one of the attempt. c
 // has the method, the attempt and the method's state. The error is ErrMovedOn or the store's.
-func (l *Lifecycle) OpenResponse(
-	ctx context.Context,
-	s Session,
-	c token.PendingClaims,
-) (token.Pending, error) {
+func (l *Lifecycle) OpenResponse(ctx context.Context, s Session,
+	c token.PendingClaims) (token.Pending, error) {
 	h, err := session.NewPendingHandle(l.Random, s.ID.Partition)
 	if err != nil {
 		return token.Pending{}, err
@@ -77,11 +74,8 @@ func (l *Lifecycle) OpenResponse(
 // OpenHandOff opens a hand-off, and ends the previous one of the attempt. c has the method, the attempt, the
 // site and the language. The error is ErrMovedOn, ErrAsked or the store's. ErrAsked: the result of another
 // request about the attempt must count first, or the rejection that a device has brought.
-func (l *Lifecycle) OpenHandOff(
-	ctx context.Context,
-	s Session,
-	c token.PendingClaims,
-) (token.Pending, error) {
+func (l *Lifecycle) OpenHandOff(ctx context.Context, s Session,
+	c token.PendingClaims) (token.Pending, error) {
 	h, err := session.NewPendingHandle(l.Random, s.ID.Partition)
 	if err != nil {
 		return token.Pending{}, err

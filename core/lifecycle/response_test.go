@@ -69,10 +69,8 @@ func TestResponse_EndsWithAttempt(t *testing.T) {
 		if !errors.Is(err, ErrNoPending) {
 			t.Errorf("contract 34: after %s a response finds %v", trigger, err)
 		}
-		if _, err := w.OpenResponse(ctx, s, token.PendingClaims{Method: "wallet"}); !errors.Is(
-			err,
-			ErrMovedOn,
-		) {
+		if _, err := w.OpenResponse(ctx, s, token.PendingClaims{Method: "wallet"}); !errors.Is(err,
+			ErrMovedOn) {
 			t.Errorf("contract 34: after %s another one opens: %v", trigger, err)
 		}
 	}

@@ -75,10 +75,8 @@ func (i *invalid) add(field, code, format string, args ...any) {
 	if slices.ContainsFunc(i.fields[:i.unread], func(f web.FieldError) bool { return f.Field == field }) {
 		return
 	}
-	i.fields = append(
-		i.fields,
-		web.FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)},
-	)
+	i.fields = append(i.fields,
+		web.FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
 // err returns an error with all invalid values, or nil if there are none.

@@ -48,10 +48,8 @@ func TestRecordWith_Limits(t *testing.T) {
 
 func TestRecordWith_LongTexts(t *testing.T) {
 	r, _ := Record{}.With(Step{At: testTime, Method: "bank", Detail: "x" + strings.Repeat("é", 100)})
-	if got := r.Steps.All()[0].Detail; got != "x"+strings.Repeat(
-		"é",
-		59,
-	) { // a character more would have 121 bytes
+	if got := r.Steps.All()[0].Detail; got != "x"+strings.Repeat("é",
+		59) { // a character more would have 121 bytes
 		t.Errorf("a text of 201 bytes is kept as %d bytes: %s", len(got), got)
 	}
 }

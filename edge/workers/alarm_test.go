@@ -90,11 +90,8 @@ func TestNoAlarmSpins(t *testing.T) {
 func TestAnAlarmThatCannotArm(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
-	s, site := newSite(
-		t,
-		in,
-		workerd.Config{Guest: retrying(300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond)},
-	)
+	s, site := newSite(t, in,
+		workerd.Config{Guest: retrying(300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond)})
 	site.BreakAlarm()
 	id, _ := s.start()
 	wait.Until(t, "all attempts", func() bool { return len(in.statuses(id, "verification.started")) == 4 })

@@ -255,11 +255,8 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 
 // contract 30: the client's address is what the platform says, and no other header.
 func TestClientAddressOfThePlatform(t *testing.T) {
-	s, _ := deploy(
-		t,
-		newInbox(t),
-		func(w *workerd.Worker) { w.Config.Limits.SecretPerIP = ratelimit.PerMinute(3) },
-	)
+	s, _ := deploy(t, newInbox(t),
+		func(w *workerd.Worker) { w.Config.Limits.SecretPerIP = ratelimit.PerMinute(3) })
 	from := func(address, forwarded string) int {
 		t.Helper()
 		header := http.Header{"Cf-Connecting-Ip": {address}, "X-Forwarded-For": {forwarded}}

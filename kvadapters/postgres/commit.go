@@ -153,9 +153,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // send runs a batch, whose last statement has the rows. If it returns nil, the server has committed.
-func (s *Store) send(
-	ctx context.Context, c *pgx.Conn, b *pgx.Batch, row func(pgx.Rows) error,
-) error {
+func (s *Store) send(ctx context.Context, c *pgx.Conn, b *pgx.Batch, row func(pgx.Rows) error) error {
 	results := c.SendBatch(ctx, b)
 	for range b.Len() - 1 {
 		if _, err := results.Exec(); err != nil {

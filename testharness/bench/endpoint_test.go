@@ -111,11 +111,7 @@ func BenchmarkEndpointRedis(b *testing.B) {
 		"",
 		(*service).validations,
 		nil,
-	}.run(
-		b,
-		aof.floor,
-		aof.busy,
-	)
+	}.run(b, aof.floor, aof.busy)
 }
 
 // traced records 1 % of the requests and sends them to a collector that discards them. The collector runs on

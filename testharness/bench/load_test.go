@@ -102,14 +102,8 @@ func always(request []byte) func(int) []byte { return func(int) []byte { return 
 // request returns the bytes of one request.
 func request(method, path, key string, body string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(
-		&b,
-		"%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n",
-		method,
-		path,
-		benchHost,
-		key,
-	)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", method, path, benchHost,
+		key)
 	b.WriteString("User-Agent: bench\r\nAccept: */*\r\n")
 	if body != "" {
 		fmt.Fprintf(&b, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))

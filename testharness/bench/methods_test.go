@@ -448,11 +448,8 @@ func bareForm(size int) func(*methodService, *testing.B) func(n int) error {
 		})
 		request := formRequest("http://"+addr+"/", url.Values{"answer": {strings.Repeat("x", size)}})
 		return func(n int) error {
-			return parallel(
-				methodConnections,
-				n,
-				func(int, int) error { return s.expect(http.StatusOK, request) },
-			)
+			return parallel(methodConnections, n,
+				func(int, int) error { return s.expect(http.StatusOK, request) })
 		}
 	}
 }

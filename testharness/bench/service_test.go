@@ -173,13 +173,8 @@ func (s *service) begin(b *testing.B, n int) {
 		if err != nil {
 			return err
 		}
-		return l.Begin(
-			context.Background(),
-			lifecycle.Session{ID: id, Text: text, Integration: i},
-			nil,
-			nil,
-			nil,
-		)
+		return l.Begin(context.Background(), lifecycle.Session{ID: id, Text: text, Integration: i}, nil, nil,
+			nil)
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -212,13 +207,8 @@ func (s *service) validations(b *testing.B) func(i int) []byte {
 }
 
 // validations completes b.N+1 sessions in a store, and returns requests for their results.
-func validations(
-	b *testing.B,
-	store kv.KV,
-	sealer host.Sealer,
-	key string,
-	partitions int,
-) func(i int) []byte {
+func validations(b *testing.B, store kv.KV, sealer host.Sealer, key string,
+	partitions int) func(i int) []byte {
 	b.Helper()
 	all := make([][]byte, b.N+1)
 	err := parallel(connections, len(all), func(_, i int) error {

@@ -270,12 +270,8 @@ func (n *newcomer) goesLive() {
 	}
 	record(n.t, n.h, n.live)
 	n.mia.open(n.home)
-	n.mia.sees(
-		200,
-		"4 of 5 done",
-		"its methods pretend, and users are not verified",
-		"Nothing. Every event has arrived",
-	)
+	n.mia.sees(200, "4 of 5 done", "its methods pretend, and users are not verified",
+		"Nothing. Every event has arrived")
 	n.mia.open(n.page("usage.csv") + "?integration=" + n.integration)
 	if n.mia.status != 200 {
 		n.t.Errorf("contract 44: usage as CSV answers %d", n.mia.status)

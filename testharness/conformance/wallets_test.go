@@ -52,13 +52,8 @@ func TestWalletProfiles(t *testing.T) {
 			h, wallet := p.open(t)
 			for _, s := range p.steps {
 				for _, byBrowser := range []bool{false, true} {
-					name := fmt.Sprintf(
-						"contract 39: %s is %v, for %d, by the browser: %v",
-						s.element,
-						s.value,
-						s.age,
-						byBrowser,
-					)
+					name := fmt.Sprintf("contract 39: %s is %v, for %d, by the browser: %v", s.element,
+						s.value, s.age, byBrowser)
 					wallet.Elements = map[string]any{s.element: s.value,
 						"portrait": cbor.Tagged(37, cbor.Bytes([]byte("not asked for")))}
 					s.walk(t, name, h, wallet, byBrowser)

@@ -151,16 +151,11 @@ func (p *Presentation) Response() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	document := edit(PartDocument, cbor.Map(
-		pair("docType", cbor.Text(p.DocType)),
+	document := edit(PartDocument, cbor.Map(pair("docType", cbor.Text(p.DocType)),
 		pair("issuerSigned", cbor.Map(pair("nameSpaces", namespaces), pair("issuerAuth", issuerAuth))),
-		pair("deviceSigned", cbor.Map(pair("nameSpaces", deviceNamespaces), pair("deviceAuth", deviceAuth))),
-	))
-	return edit(PartResponse, cbor.Map(
-		pair("version", cbor.Text("1.0")),
-		pair("documents", cbor.Array(document)),
-		pair("status", cbor.Integer(0)),
-	)).Raw(), nil
+		pair("deviceSigned", cbor.Map(pair("nameSpaces", deviceNamespaces), pair("deviceAuth", deviceAuth)))))
+	return edit(PartResponse, cbor.Map(pair("version", cbor.Text("1.0")),
+		pair("documents", cbor.Array(document)), pair("status", cbor.Integer(0)))).Raw(), nil
 }
 
 // items returns the elements as they are sent, and their digests. Both are by namespace.
@@ -180,12 +175,9 @@ func (p *Presentation) items(edit func(Part, cbor.Item) cbor.Item) (sent, digest
 		if !slices.Contains(names, e.Namespace) {
 			names = append(names, e.Namespace)
 		}
-		item := embed(edit(PartItem, cbor.Map(
-			pair("digestID", cbor.Integer(int64(e.DigestID))),
-			pair("random", cbor.Bytes(e.Random)),
-			pair("elementIdentifier", cbor.Text(e.Name)),
-			pair("elementValue", e.Value),
-		)))
+		item := embed(edit(PartItem, cbor.Map(pair("digestID", cbor.Integer(int64(e.DigestID))),
+			pair("random", cbor.Bytes(e.Random)), pair("elementIdentifier", cbor.Text(e.Name)),
+			pair("elementValue", e.Value))))
 		h := hash.New()
 		h.Write(item.Raw())
 		sums[e.Namespace] = append(sums[e.Namespace],
@@ -214,11 +206,8 @@ func (p *Presentation) issuerAuth(
 		pair("valueDigests", digests),
 		pair("deviceKeyInfo", cbor.Map(pair("deviceKey", deviceKey))),
 		pair("docType", cbor.Text(p.DocType)),
-		pair("validityInfo", cbor.Map(
-			pair("signed", dateTime(p.Signed)),
-			pair("validFrom", dateTime(p.ValidFrom)),
-			pair("validUntil", dateTime(p.ValidUntil)),
-		)),
+		pair("validityInfo", cbor.Map(pair("signed", dateTime(p.Signed)),
+			pair("validFrom", dateTime(p.ValidFrom)), pair("validUntil", dateTime(p.ValidUntil)))),
 	))
 	payload := embed(object).Raw()
 	protected := edit(PartIssuerProtected, algorithmHeader(p.Issuer.Key)).Raw()
@@ -289,12 +278,10 @@ func coseKey(public *ecdsa.PublicKey) (cbor.Item, error) {
 		return cbor.Item{}, fmt.Errorf("wallettest: the device's key: %w", err)
 	}
 	x, y := point[1:1+len(point)/2], point[1+len(point)/2:]
-	return cbor.Map(
-		cbor.Pair{Key: cbor.Integer(1), Value: cbor.Integer(2)},
+	return cbor.Map(cbor.Pair{Key: cbor.Integer(1), Value: cbor.Integer(2)},
 		cbor.Pair{Key: cbor.Integer(-1), Value: cbor.Integer(curves[public.Curve].number)},
 		cbor.Pair{Key: cbor.Integer(-2), Value: cbor.Bytes(x)},
-		cbor.Pair{Key: cbor.Integer(-3), Value: cbor.Bytes(y)},
-	), nil
+		cbor.Pair{Key: cbor.Integer(-3), Value: cbor.Bytes(y)}), nil
 }
 
 func algorithmHeader(key *ecdsa.PrivateKey) cbor.Item {

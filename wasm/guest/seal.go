@@ -17,33 +17,25 @@ import (
 
 //go:wasmimport verge seal
 //go:noescape
-func importSeal(
-	purpose unsafe.Pointer, purposeLen uint32, claims unsafe.Pointer, claimsLen uint32,
-	out unsafe.Pointer, room uint32,
-) int32
+func importSeal(purpose unsafe.Pointer, purposeLen uint32, claims unsafe.Pointer, claimsLen uint32,
+	out unsafe.Pointer, room uint32) int32
 
 //go:wasmimport verge open
 //go:noescape
-func importOpen(
-	purpose unsafe.Pointer, purposeLen uint32, sealed unsafe.Pointer, sealedLen uint32,
-	out unsafe.Pointer, room uint32,
-) int32
+func importOpen(purpose unsafe.Pointer, purposeLen uint32, sealed unsafe.Pointer, sealedLen uint32,
+	out unsafe.Pointer, room uint32) int32
 
 //go:wasmimport verge mac
 //go:noescape
-func importMAC(
-	purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32,
-	out unsafe.Pointer, room uint32,
-) int32
+func importMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32,
+	out unsafe.Pointer, room uint32) int32
 
 // importCheckMAC takes the message followed by its MAC.
 //
 //go:wasmimport verge check_mac
 //go:noescape
-func importCheckMAC(
-	purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32,
-	out unsafe.Pointer, room uint32,
-) int32
+func importCheckMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Pointer, messageLen uint32,
+	out unsafe.Pointer, room uint32) int32
 
 // hostSealer is a Sealer whose keys stay in the host.
 type hostSealer struct{}
@@ -76,10 +68,8 @@ const macRoom = 64
 
 // sealed calls an import with room for its result.
 func sealed(
-	f func(
-		purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer,
-		room uint32,
-	) int32, purpose string, in []byte, room int,
+	f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer,
+		room uint32) int32, purpose string, in []byte, room int,
 ) ([]byte, error) {
 	out := make([]byte, room)
 	p, pn := data(purpose)

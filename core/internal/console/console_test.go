@@ -455,10 +455,8 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	page := string(resp.Body)
 	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
 		!strings.Contains(page, `value="old"`) ||
-		!strings.Contains(
-			page,
-			`aria-invalid="true"`,
-		) || !strings.Contains(page, "The challenge age must be a whole number") ||
+		!strings.Contains(page,
+			`aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
 		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}
@@ -991,12 +989,8 @@ func TestALargePublisher(t *testing.T) {
 		}
 		few := testing.AllocsPerRun(1, func() { small.ask("GET", path, "admin", "") })
 		if many := testing.AllocsPerRun(1, func() { w.ask("GET", path, "admin", "") }); many > 12*few {
-			t.Errorf(
-				"%s allocates %.0f times with ten times the integrations, and %.0f before",
-				path,
-				many,
-				few,
-			)
+			t.Errorf("%s allocates %.0f times with ten times the integrations, and %.0f before", path, many,
+				few)
 		}
 	}
 	first := parse(t, w.ask("GET", mine+"/integrations", "admin", ""))

@@ -319,10 +319,8 @@ func TestALinkWithoutANameIsCalledOne(t *testing.T) {
 		}
 	}
 	w.posts(t, mine+"/settings", mine+"/settings", "operator", "create-link", "name=+Lea+&role=viewer")
-	if changes := w.audit()[0].Changes; !slices.Contains(
-		changes,
-		operate.AuditChange{Field: "name", To: "Lea"},
-	) {
+	if changes := w.audit()[0].Changes; !slices.Contains(changes,
+		operate.AuditChange{Field: "name", To: "Lea"}) {
 		t.Errorf("the audit has %v", changes)
 	}
 }

@@ -47,9 +47,7 @@ func (*scripted) Show(_ method.Session, state []byte) method.View {
 	}
 	return method.View{Choices: []string{"approve"}, Sandbox: true}
 }
-func (p *scripted) Act(
-	_ context.Context, _ method.Session, step method.Step,
-) (method.Decision, error) {
+func (p *scripted) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	p.acts++
 	p.state = step.State
 	return p.decision, p.err

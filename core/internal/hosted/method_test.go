@@ -538,18 +538,13 @@ func TestChoosing(t *testing.T) {
 	second.down = errors.New("cause")
 	page = choose("second")
 	if kind(page) != "choose" || !bytes.Contains(page.Body, []byte("Not available right now")) ||
-		bytes.Contains(
-			page.Body,
-			[]byte(`data-method="second"`),
-		) || bytes.Contains(page.Body, []byte("cause")) {
+		bytes.Contains(page.Body,
+			[]byte(`data-method="second"`)) || bytes.Contains(page.Body, []byte("cause")) {
 		t.Errorf("contract 33: a method that cannot begin: a %s page", kind(page))
 	}
 	if page = choose("third"); page.Status != 400 || w.commits != 1 {
-		t.Errorf(
-			"a method that is not offered: %d; %d commits, want that of the step before alone",
-			page.Status,
-			w.commits,
-		)
+		t.Errorf("a method that is not offered: %d; %d commits, want that of the step before alone",
+			page.Status, w.commits)
 	}
 	bank.down = nil
 	page = choose("bank")

@@ -823,10 +823,8 @@ func (w *pkWorld) own(fields url.Values, header web.Header) *web.Response {
 
 func (w *pkWorld) looks() *web.Response {
 	w.t.Helper()
-	page := w.ShowPasskeys(
-		ctx,
-		call(&web.Request{Method: "GET", Path: web.PasskeysPath, Header: web.Header{}}),
-	)
+	page := w.ShowPasskeys(ctx,
+		call(&web.Request{Method: "GET", Path: web.PasskeysPath, Header: web.Header{}}))
 	if page.Status != 200 || kind(page) != "passkeys" {
 		w.t.Fatalf("contract 38: %d %s", page.Status, kind(page))
 	}

@@ -46,10 +46,8 @@ func DeviceRequest(docType, namespace string, elements []string) []byte {
 	for _, e := range elements {
 		asked = append(asked, pair(e, cbor.Bool(false)))
 	}
-	items := cbor.Map(
-		pair("docType", cbor.Text(docType)),
-		pair("nameSpaces", cbor.Map(pair(namespace, cbor.Map(asked...)))),
-	)
+	items := cbor.Map(pair("docType", cbor.Text(docType)),
+		pair("nameSpaces", cbor.Map(pair(namespace, cbor.Map(asked...)))))
 	document := cbor.Map(pair("itemsRequest", cbor.Tagged(tagCBOR, cbor.Bytes(items.Raw()))))
 	return cbor.Map(pair("version", cbor.Text("1.0")), pair("docRequests", cbor.Array(document))).Raw()
 }
@@ -57,12 +55,10 @@ func DeviceRequest(docType, namespace string, elements []string) []byte {
 // EncryptionInfo returns what Annex C tells the wallet to encrypt with. public is on P-256.
 func EncryptionInfo(nonce []byte, public *ecdh.PublicKey) []byte {
 	x, y := coordinates(public)
-	key := cbor.Map(
-		cbor.Pair{Key: cbor.Integer(keyType), Value: cbor.Integer(typeEC2)},
+	key := cbor.Map(cbor.Pair{Key: cbor.Integer(keyType), Value: cbor.Integer(typeEC2)},
 		cbor.Pair{Key: cbor.Integer(keyCurve), Value: cbor.Integer(curveP256)},
 		cbor.Pair{Key: cbor.Integer(keyX), Value: cbor.Bytes(x)},
-		cbor.Pair{Key: cbor.Integer(keyY), Value: cbor.Bytes(y)},
-	)
+		cbor.Pair{Key: cbor.Integer(keyY), Value: cbor.Bytes(y)})
 	parameters := cbor.Map(pair("nonce", cbor.Bytes(nonce)), pair("recipientPublicKey", key))
 	return cbor.Array(cbor.Text(dcapi), parameters).Raw()
 }

@@ -147,10 +147,8 @@ func TestVerify_ManyDigests(t *testing.T) {
 			for decoy := range n {
 				digest := make([]byte, 32)
 				binary.BigEndian.PutUint32(digest, uint32(decoy))
-				pairs = append(
-					pairs,
-					cbor.Pair{Key: cbor.Integer(1<<33 + int64(decoy)), Value: cbor.Bytes(digest)},
-				)
+				pairs = append(pairs,
+					cbor.Pair{Key: cbor.Integer(1<<33 + int64(decoy)), Value: cbor.Bytes(digest)})
 			}
 			return wallettest.With(i, "valueDigests", textMap(docType, cbor.Map(pairs...)))
 		})(p)

@@ -273,10 +273,8 @@ func TestAnnouncedAlgorithms(t *testing.T) {
 			w := newWorld(t, config(t, "eu-av", nil))
 			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, Curve: curve})
 			c := config(t, "eu-av", settings{"trust_anchors": []string{string(issuer.PEM())}})
-			m, err := openid4vp.Kind.Open(
-				c,
-				method.Host{Now: func() time.Time { return noon }, Random: rand.Reader},
-			)
+			m, err := openid4vp.Kind.Open(c,
+				method.Host{Now: func() time.Time { return noon }, Random: rand.Reader})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -502,11 +500,8 @@ func TestCrossDevice_Off(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := w.method.Act(
-				t.Context(),
-				w.session,
-				method.Step{Response: kept, Back: true, State: w.state},
-			)
+			d, err := w.method.Act(t.Context(), w.session,
+				method.Step{Response: kept, Back: true, State: w.state})
 			if err != nil || d.Verdict != method.Approved {
 				t.Errorf("an answer from the same device: %+v, %v", d, err)
 			}

@@ -26,10 +26,8 @@ func (e *endless) Claim(
 	_ context.Context, _ kv.Partition, n int,
 ) (jobs []host.Job, next time.Time, err error) {
 	for range n {
-		jobs = append(
-			jobs,
-			host.Job{Task: kv.Task{Due: time.Now()}, Destination: string(rune('a' + len(jobs)%8))},
-		)
+		jobs = append(jobs,
+			host.Job{Task: kv.Task{Due: time.Now()}, Destination: string(rune('a' + len(jobs)%8))})
 	}
 	return jobs, time.Time{}, nil
 }

@@ -65,23 +65,15 @@ func TestAgainstAService(t *testing.T) {
 	if err != nil || len(all) != 4 {
 		t.Fatalf("integrations %+v, %v", all, err)
 	}
-	report, err := adminclient.Do(
-		ctx,
-		c,
-		operate.TestWebhook,
-		operate.WebhookTestInput{Integration: h.Publisher.L1.ID},
-	)
+	report, err := adminclient.Do(ctx, c, operate.TestWebhook,
+		operate.WebhookTestInput{Integration: h.Publisher.L1.ID})
 	if err != nil || !report.Ready || len(report.Probes) != 5 {
 		t.Errorf("webhook test %+v, %v", report, err)
 	}
 
 	expires := h.Now().Add(time.Hour)
-	created, err := adminclient.Do(
-		ctx,
-		c,
-		operate.CreateKey,
-		operate.KeyInput{Publisher: h.Publisher.ID, Expires: &expires},
-	)
+	created, err := adminclient.Do(ctx, c, operate.CreateKey,
+		operate.KeyInput{Publisher: h.Publisher.ID, Expires: &expires})
 	if err != nil || created.Key == "" || created.Info.Expires == nil ||
 		!created.Info.Expires.Equal(expires) {
 		t.Fatalf("created %+v, %v", created, err)

@@ -44,33 +44,17 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 	must(err)
 	key, err := adminclient.Do(ctx, c, operate.CreateKey, operate.KeyInput{Publisher: m.p.ID})
 	must(err)
-	invited, err := adminclient.Do(
-		ctx,
-		c,
-		operate.Invite,
-		operate.InvitationInput{Publisher: m.p.ID, Role: operate.RoleViewer},
-	)
+	invited, err := adminclient.Do(ctx, c, operate.Invite,
+		operate.InvitationInput{Publisher: m.p.ID, Role: operate.RoleViewer})
 	must(err)
-	token, err := adminclient.Do(
-		ctx,
-		c,
-		operate.CreateOperator,
-		operate.OperatorInput{Name: name, Role: operate.RoleViewer},
-	)
+	token, err := adminclient.Do(ctx, c, operate.CreateOperator,
+		operate.OperatorInput{Name: name, Role: operate.RoleViewer})
 	must(err)
-	session, err := adminclient.Do(
-		ctx,
-		c,
-		operate.StartTestSession,
-		operate.TestSessionInput{Integration: silent.ID, CallbackURL: testharness.Callback},
-	)
+	session, err := adminclient.Do(ctx, c, operate.StartTestSession,
+		operate.TestSessionInput{Integration: silent.ID, CallbackURL: testharness.Callback})
 	must(err)
-	sent, err := adminclient.Do(
-		ctx,
-		c,
-		operate.SendTestEvent,
-		operate.TestEventInput{Integration: m.i.ID, Type: "verification.completed"},
-	)
+	sent, err := adminclient.Do(ctx, c, operate.SendTestEvent,
+		operate.TestEventInput{Integration: m.i.ID, Type: "verification.completed"})
 	must(err)
 	events, err := c.Deliveries(ctx, operate.DeliveryFilter{Integration: m.i.ID}, "")
 	must(err)

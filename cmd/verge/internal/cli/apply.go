@@ -47,12 +47,8 @@ func (c *applyCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	answer, err := adminclient.Do(
-		ctx,
-		client,
-		operate.ApplySite,
-		operate.SiteInput{Text: text, DryRun: c.DryRun},
-	)
+	answer, err := adminclient.Do(ctx, client, operate.ApplySite,
+		operate.SiteInput{Text: text, DryRun: c.DryRun})
 	if err != nil {
 		return err
 	}

@@ -39,11 +39,8 @@ func (c *auditVerifyCmd) Run(p *program) error {
 		return errors.New("audit not verified: the files have no line \"audit\"; " +
 			"give files with JSON lines at level INFO")
 	case found > 0:
-		return fmt.Errorf(
-			"audit not verified: %d of %d entries do not continue their chain",
-			found,
-			chain.Entries,
-		)
+		return fmt.Errorf("audit not verified: %d of %d entries do not continue their chain", found,
+			chain.Entries)
 	}
 	fmt.Fprintf(p.stdout, "%d entries of %d instances: no gaps, no changes\n", chain.Entries, chain.Instances)
 	return nil

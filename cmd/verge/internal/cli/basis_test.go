@@ -294,12 +294,8 @@ func TestTrust_Changes(t *testing.T) {
 				at = s.begins(s.second)
 				at.usesPasskey()
 				at.want("contract 38: a passkey of 18 where 18 is asked for", "COMPLETED")
-				_, err := adminclient.Do(
-					context.Background(),
-					s.admin,
-					operate.ArchivePublisher,
-					operate.Versioned{ID: s.first.publisher},
-				)
+				_, err := adminclient.Do(context.Background(), s.admin, operate.ArchivePublisher,
+					operate.Versioned{ID: s.first.publisher})
 				if err != nil {
 					t.Fatal(err)
 				}

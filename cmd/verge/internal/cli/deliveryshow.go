@@ -155,12 +155,8 @@ const pagesToSearch = 40
 func findDelivery(ctx context.Context, client *adminclient.Client, integration, id string) (
 	*operate.Delivery, error) {
 	if !strings.HasPrefix(id, "evt_") {
-		return adminclient.Do(
-			ctx,
-			client,
-			operate.ReadDelivery,
-			operate.EventAt{Integration: integration, Place: id},
-		)
+		return adminclient.Do(ctx, client, operate.ReadDelivery,
+			operate.EventAt{Integration: integration, Place: id})
 	}
 	after := ""
 	for range pagesToSearch {
@@ -170,12 +166,8 @@ func findDelivery(ctx context.Context, client *adminclient.Client, integration, 
 		}
 		for _, d := range page.Deliveries {
 			if d.Event == id {
-				return adminclient.Do(
-					ctx,
-					client,
-					operate.ReadDelivery,
-					operate.EventAt{Integration: integration, Place: d.Place},
-				)
+				return adminclient.Do(ctx, client, operate.ReadDelivery,
+					operate.EventAt{Integration: integration, Place: d.Place})
 			}
 		}
 		if page.Next == "" {

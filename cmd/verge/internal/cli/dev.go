@@ -261,12 +261,8 @@ func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, er
 		if err != nil {
 			return "", err
 		}
-		link, err := adminclient.Do(
-			ctx,
-			client,
-			operate.CreateLink,
-			operate.LinkInput{Name: "verge dev", Role: operate.RoleOperator},
-		)
+		link, err := adminclient.Do(ctx, client, operate.CreateLink,
+			operate.LinkInput{Name: "verge dev", Role: operate.RoleOperator})
 		if err != nil {
 			return "", err
 		}

@@ -38,12 +38,8 @@ func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	sent, err := adminclient.Do(
-		ctx,
-		client,
-		operate.SendTestEvent,
-		operate.TestEventInput{Integration: c.Integration, Type: eventType(c.Type)},
-	)
+	sent, err := adminclient.Do(ctx, client, operate.SendTestEvent,
+		operate.TestEventInput{Integration: c.Integration, Type: eventType(c.Type)})
 	if err != nil {
 		return err
 	}

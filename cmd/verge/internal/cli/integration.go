@@ -23,12 +23,8 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := adminclient.All(
-		ctx,
-		client,
-		operate.ListIntegrations,
-		operate.Search{Publisher: c.Publisher, Cursor: operate.Cursor{Name: c.Name}},
-	)
+	all, err := adminclient.All(ctx, client, operate.ListIntegrations,
+		operate.Search{Publisher: c.Publisher, Cursor: operate.Cursor{Name: c.Name}})
 	if err != nil {
 		return err
 	}
@@ -121,12 +117,8 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	report, err := adminclient.Do(
-		ctx,
-		client,
-		operate.TestWebhook,
-		operate.WebhookTestInput{Integration: c.ID, Staged: c.Staged},
-	)
+	report, err := adminclient.Do(ctx, client, operate.TestWebhook,
+		operate.WebhookTestInput{Integration: c.ID, Staged: c.Staged})
 	if err != nil {
 		return err
 	}

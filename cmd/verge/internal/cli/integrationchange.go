@@ -304,12 +304,8 @@ func (c *integrationArchiveCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	gone, err := adminclient.Do(
-		ctx,
-		client,
-		operate.ArchiveIntegration,
-		operate.Versioned{ID: c.ID, Version: c.IfVersion},
-	)
+	gone, err := adminclient.Do(ctx, client, operate.ArchiveIntegration,
+		operate.Versioned{ID: c.ID, Version: c.IfVersion})
 	if err != nil {
 		return err
 	}
@@ -388,12 +384,8 @@ func (c *integrationDropCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	changed, err := adminclient.Do(
-		ctx,
-		client,
-		operate.DropStaged,
-		operate.Versioned{ID: c.ID, Version: c.IfVersion},
-	)
+	changed, err := adminclient.Do(ctx, client, operate.DropStaged,
+		operate.Versioned{ID: c.ID, Version: c.IfVersion})
 	if err != nil {
 		return err
 	}
@@ -429,12 +421,8 @@ func (c *integrationRotateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	changed, err := adminclient.Do(
-		ctx,
-		client,
-		operate.RotateSecret,
-		operate.Rotation{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, Staged: !c.AtOnce},
-	)
+	changed, err := adminclient.Do(ctx, client, operate.RotateSecret,
+		operate.Rotation{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, Staged: !c.AtOnce})
 	if err != nil {
 		return err
 	}

@@ -117,12 +117,8 @@ func (c *memberInviteCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	made, err := adminclient.Do(
-		ctx,
-		client,
-		operate.Invite,
-		operate.InvitationInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)},
-	)
+	made, err := adminclient.Do(ctx, client, operate.Invite,
+		operate.InvitationInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)})
 	if err != nil {
 		return err
 	}
@@ -176,12 +172,8 @@ func (c *memberRoleCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	m, err := adminclient.Do(
-		ctx,
-		client,
-		operate.ChangeRole,
-		operate.RoleInput{Member: c.ID, Role: operate.Role(c.Role)},
-	)
+	m, err := adminclient.Do(ctx, client, operate.ChangeRole,
+		operate.RoleInput{Member: c.ID, Role: operate.Role(c.Role)})
 	if err != nil {
 		return err
 	}
@@ -271,12 +263,8 @@ func (c *memberLinkCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	made, err := adminclient.Do(
-		ctx,
-		client,
-		operate.CreateLink,
-		operate.LinkInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)},
-	)
+	made, err := adminclient.Do(ctx, client, operate.CreateLink,
+		operate.LinkInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)})
 	if err != nil {
 		return err
 	}

@@ -374,11 +374,8 @@ func TestProduction(t *testing.T) {
 						steps := s.explains(t, id, c.method, c.want)
 						if c.absent != "" && (len(steps) != 1 || steps[0].Reason != "claim_absent" ||
 							steps[0].Setting != "proof.claim" || steps[0].Detail != c.absent) {
-							t.Errorf(
-								"contract 48: session show has %+v, want claim_absent of %s",
-								steps,
-								c.absent,
-							)
+							t.Errorf("contract 48: session show has %+v, want claim_absent of %s", steps,
+								c.absent)
 						}
 					})
 				}
@@ -564,13 +561,8 @@ func (s *production) verifiesAudit(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != c.code ||
 			!strings.Contains(string(out), c.says) {
-			t.Errorf(
-				"contract 48: audit verify, %s: %s, want %q and exit code %d",
-				c.name,
-				out,
-				c.says,
-				c.code,
-			)
+			t.Errorf("contract 48: audit verify, %s: %s, want %q and exit code %d", c.name, out, c.says,
+				c.code)
 		}
 	}
 }

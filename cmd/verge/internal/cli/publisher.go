@@ -172,12 +172,8 @@ func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	made, err := adminclient.Do(
-		ctx,
-		client,
-		operate.CreatePublisher,
-		operate.PublisherInput{ID: c.ID, Name: &c.Name},
-	)
+	made, err := adminclient.Do(ctx, client, operate.CreatePublisher,
+		operate.PublisherInput{ID: c.ID, Name: &c.Name})
 	if err != nil {
 		return err
 	}
@@ -244,12 +240,8 @@ func (c *publisherArchiveCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	gone, err := adminclient.Do(
-		ctx,
-		client,
-		operate.ArchivePublisher,
-		operate.Versioned{ID: c.ID, Version: c.IfVersion},
-	)
+	gone, err := adminclient.Do(ctx, client, operate.ArchivePublisher,
+		operate.Versioned{ID: c.ID, Version: c.IfVersion})
 	if err != nil {
 		return err
 	}

@@ -109,12 +109,8 @@ func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	s, err := adminclient.Do(
-		ctx,
-		client,
-		operate.StartTestSession,
-		operate.TestSessionInput{Integration: c.Integration, CallbackURL: c.CallbackURL},
-	)
+	s, err := adminclient.Do(ctx, client, operate.StartTestSession,
+		operate.TestSessionInput{Integration: c.Integration, CallbackURL: c.CallbackURL})
 	if err != nil {
 		return err
 	}
