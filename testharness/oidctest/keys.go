@@ -215,10 +215,11 @@ func (p *Provider) checkAssertion(client Client, form url.Values) bool {
 		return false
 	}
 	claims := &jwt.RegisteredClaims{}
-	_, err := jwt.NewParser(jwt.WithValidMethods([]string{"ES256", "RS256", "PS256", "EdDSA"}),
+	parser := jwt.NewParser(jwt.WithValidMethods([]string{"ES256", "RS256", "PS256", "EdDSA"}),
 		jwt.WithIssuer(client.ID), jwt.WithSubject(client.ID),
 		jwt.WithAudience(p.config.Issuer, p.config.Issuer+TokenPath),
-		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithTimeFunc(p.config.Now)).ParseWithClaims(form.Get("client_assertion"), claims, func(*jwt.Token) (any, error) {
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithTimeFunc(p.config.Now))
+	_, err := parser.ParseWithClaims(form.Get("client_assertion"), claims, func(*jwt.Token) (any, error) {
 		return client.Key, nil
 	})
 	if err != nil || claims.ID == "" {
