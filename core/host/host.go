@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host is what an engine gives to the core. Sign, Log, About, Count, Measure, Tally and Wake are optional:
-// core.New completes a Host once, by WithDefaults, and packages of the core get it so.
+// Host has the ports that an engine gives to the core. Sign, Log, About, Count, Measure, Tally and Wake are
+// optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer

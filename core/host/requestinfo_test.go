@@ -15,7 +15,7 @@ func TestRequestInfo_With(t *testing.T) {
 	}
 }
 
-// The host's own line must not get text that somebody else has chosen (contract 13).
+// The host's own line must not contain text of a caller's choice (contract 13).
 func TestRequestInfo_Sanitized(t *testing.T) {
 	whole := RequestInfo{Session: "svc_sess_AbC-1_z9", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
 		Publisher: "pub_shop.example", Key: "key_0a4e1f7c1b2d4c3e", Code: "NOT_FOUND"}

@@ -62,7 +62,7 @@ type state struct {
 	standing Standing
 }
 
-// New returns the ring that cfg describes. Its KV refuses every write until Refresh has succeeded once.
+// New returns the ring that cfg describes. Its KV rejects every write until Refresh has succeeded once.
 func New(cfg Config) (*Ring, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

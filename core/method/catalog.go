@@ -153,7 +153,7 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
 
 // Act is Method.Act. claim is called before the first request that the attempt sends once. If it returns an
-// error, nothing of that is sent, and Act returns that error. ErrOutdated: a stored response no longer
+// error, no request is sent, and Act returns that error. ErrOutdated: a stored response no longer
 // counts.
 func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
 	if o.Of.Sandbox { // it sends no request

@@ -6,7 +6,7 @@
 //
 // A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals
 // a method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method
-// never sees the KV, a cookie or a header. A decision that comes too late changes nothing.
+// never sees the KV, a cookie or a header. A decision that comes too late does not change the session.
 //
 // The passkeys of users are no method of this port, although a page offers them beside methods. They are
 // records in the KV, which a method never sees, and what they are worth was decided by another method before.

@@ -289,7 +289,7 @@ const MayParameter = "may"
 // SiteInput is a configuration as JSON.
 type SiteInput struct {
 	Text   []byte
-	DryRun bool // return the differences and change nothing
+	DryRun bool // only return the differences
 }
 
 func (s SiteInput) encode(r *Request) {

@@ -116,7 +116,7 @@ func (r *reader) given(name string) string {
 
 // needed returns a string that is required.
 func (r *reader) needed(name, why string) string {
-	if !r.object().Value(name).Present() { // null is as good as absent
+	if !r.object().Value(name).Present() { // null counts as absent
 		r.fail(name, "required", why)
 		return ""
 	}

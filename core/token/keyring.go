@@ -41,7 +41,7 @@ type RingKey struct {
 	Bound bool
 
 	// Alone says that everything that is kept for long was signed again with this key. Then an older key
-	// of the ring authenticates none of it any more (CheckLongLived). The file does not have it.
+	// of the ring no longer authenticates it (CheckLongLived). The file does not have it.
 	Alone bool
 }
 

@@ -62,9 +62,9 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// CheckLongLived is CheckRecord for what is kept for long and signed again after each rotation of the ring.
-// Once all of it is signed with a new key, what an older key has signed is not authentic any more: the error
-// is then both ErrRecord and errSuperseded. Somebody with a ring that leaked and was replaced could otherwise
+// CheckLongLived is CheckRecord for records that are kept for long and signed again after each rotation of the
+// ring. Once all of them are signed with a new key, a record that an older key has signed is no longer
+// authentic: the error is then both ErrRecord and errSuperseded. Somebody with a ring that leaked and was replaced could otherwise
 // make such records, with a date from before the rotation, for as long as the old key is kept for old tokens.
 func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	until, err = CheckRecord(s, name, value)
@@ -81,7 +81,7 @@ func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, 
 	return until, nil
 }
 
-// Refusal says for the log why CheckRecord, or CheckLongLived, did not accept a record.
+// Refusal returns the reason for the log why CheckRecord, or CheckLongLived, did not accept a record.
 func Refusal(err error) string {
 	if errors.Is(err, errSuperseded) {
 		return "the store holds a record that an older key of the ring has signed, though " +

@@ -9,7 +9,7 @@
 // core/routes_test.go, which pins them. Then run `go generate ./edge/workers`,
 // which writes the tables for the Worker.
 //
-// The native server and the Worker have no paths of their own. The tables have the body limit, the label for
+// The native server and the Worker add no paths. The tables have the body limit, the label for
 // logs and metrics, and the parts of a path that the log may show.
 package web
 

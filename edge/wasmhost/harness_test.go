@@ -108,7 +108,7 @@ func TestNoEffectBeginsAfterTheCallerIsGone(t *testing.T) {
 			store.KV = memory.New(memory.Config{Now: now})
 			return store
 		},
-		// Within the grace a guest hears that its caller is gone. A slow machine needs more than a second.
+		// Within the grace a guest receives the end of its request. A slow machine needs more than a second.
 		Engine: inGuest(t, shared(t, goodGuest), func(c *wasmhost.Config) { c.Grace = patience }),
 	})
 	const requests = 300

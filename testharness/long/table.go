@@ -216,9 +216,8 @@ var Table = []Entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
-		Short: "all on miniredis; all but seven on every engine, and these on one more each " +
-			"(inTurn); of the suites of the methods the first case on every engine, and the others " +
-			"on one more each",
+		Short: "all on miniredis, and each on one more engine (turnOf); a walk, single use, partitions, a " +
+			"restart and the first case of each method on every engine",
 	},
 	{
 		Package: "edge/otlp", Test: "TestSpans",

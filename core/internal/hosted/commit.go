@@ -176,7 +176,7 @@ func (v *visit) leave(s token.StepClaims) page {
 // await opens a pending response for a step, and sends the browser to the page that waits.
 func (v *visit) await(m method.Opened, s token.StepClaims) page {
 	if !m.Receives() {
-		return v.unavailable(errors.New("hosted: " + m.Name + " opens a box and takes no answers"))
+		return v.unavailable(errors.New("hosted: " + m.Name + " awaits a response and does not receive any"))
 	}
 	return v.waitFor(s, v.url(), func() (token.Pending, error) {
 		return v.Lifecycle.OpenResponse(v.ctx, v.session, token.PendingClaims{Method: m.Name,

@@ -23,10 +23,10 @@ const (
 	Other = "11111111-4d4e-475f-906b-2f11c5eca7bd"
 )
 
-// Host is a host.Host and what is behind it. It has no Fetch until the test sets it.
+// Host is a host.Host with access to its parts. It has no Fetch until the test sets it.
 type Host struct {
 	host.Host
-	Store  *kvtest.Faulty // what KV is
+	Store  *kvtest.Faulty // the KV
 	Memory *memory.Store  // what Store asks, if it does not fail
 	Clock  *kvtest.Clock
 	Ring   *token.Ring  // what Sealer is

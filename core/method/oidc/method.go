@@ -196,7 +196,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil
 }
 
-// foreign refuses a return that cannot belong to this request: the page has no such step.
+// foreign rejects a return that cannot belong to this request: the page has no such step.
 func foreign(reason string) error {
 	return fmt.Errorf("oidc: the return does not belong to this errand: %w, %w", method.ErrStep,
 		refused(reason))
@@ -259,7 +259,7 @@ func (e authRequest) state() []byte {
 	for _, part := range []string{e.nonce, e.verifier} {
 		raw, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil {
-			panic("oidc: a request that readAuthRequest has not made") // a fault of ours, so it must be loud
+			panic("oidc: a request that readAuthRequest has not made") // our own fault, so it must be loud
 		}
 		state = append(state, raw...)
 	}
