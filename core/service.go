@@ -64,7 +64,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	h = h.WithDefaults()
+	h = host.WithDefaults(h)
 	limiter := limiterOf(h)
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
@@ -78,9 +78,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
-	s.lifecycle = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		Count: h.Count, Tally: h.Tally, Wake: h.Wake,
-		Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
+	s.lifecycle = &lifecycle.Lifecycle{Host: h, Attempts: cfg.Attempts, OutcomeLife: cfg.OutcomeLife}
 	s.outbox = &outbox.Outbox{
 		Host:        h,
 		Partitions:  s.partitions,
@@ -88,8 +86,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Schedule:    cfg.Schedule,
 		AttemptTime: cfg.AttemptTime,
 	}
-	results := &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Lifecycle: s.lifecycle}
-	s.usage = &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log, Count: h.Count}
+	results := &result.Tokens{Host: h, Lifecycle: s.lifecycle}
+	s.usage = &usage.Usage{Host: h}
 	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
 		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits,
 		Methods: methods, Outbox: s.outbox}
@@ -97,20 +95,17 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,
 		Console: cfg.Console == ConsolePublic})
 	party := passkeysAt(cfg.BaseURL)
-	passkeys := &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		Count: h.Count, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
-	s.hosted = &hosted.Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log, Count: h.Count,
-		About: h.About, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle,
-		Results: results,
-		Random:  h.Random, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions, Measure: h.Measure}
+	passkeys := &passkey.Store{Host: h, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
+	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle,
+		Results: results, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
 	if party != nil {
 		passkeys.Party, s.hosted.Passkeys = *party, passkeys
 	}
 	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: party})
-	s.operations = &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog, Partitions: s.partitions,
-		Directory: s.directory, People: s.people, Outbox: s.outbox, Lifecycle: s.lifecycle, Counted: s.usage,
-		UserPasskeys: passkeys, StartTest: s.api.StartTestSession}
+	s.operations = &operate.Operations{Host: h, Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog,
+		Partitions: s.partitions, Directory: s.directory, People: s.people, Outbox: s.outbox,
+		Lifecycle: s.lifecycle, Counted: s.usage, UserPasskeys: passkeys,
+		StartTest: s.api.StartTestSession}
 	guard := &operate.TokenGuard{Limiter: limiter, Limit: cfg.Limits.FailedOperatorsPerIP,
 		Operations: s.operations}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}

@@ -58,21 +58,20 @@ func newWorld(t testing.TB) *world {
 	h.Fetch = w
 	catalog, partitions := testhost.Catalog(sandbox.Kind), []kv.Partition{"p0", "p1", "p2"}
 	d := integration.NewDirectory(h.Host)
-	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
+	l := &lifecycle.Lifecycle{Host: h.Host, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
 	starts := &api.API{Host: h.Host,
 		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
 		Methods: h.Opened(catalog)}
 	people := member.New(h.Host, member.Config{OperatorToken: operator})
 	w.Admin = &Admin{Now: h.Now, Log: h.Log, People: people,
-		Operations: &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-			BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
+		Operations: &operate.Operations{Host: h.Host, BaseURL: "https://verify.verge.example",
+			Catalog: catalog, Partitions: partitions, Directory: d,
 			People: people, Lifecycle: l, StartTest: starts.StartTestSession,
 			Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
 				Partitions: partitions},
-			UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
-				Log: h.Log},
-			Counted: &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}}
+			UserPasskeys: &passkey.Store{Host: h.Host},
+			Counted:      &usage.Usage{Host: h.Host}}}
 	w.Guard = &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
 		Limit: ratelimit.PerMinute(1000), Operations: w.Operations}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Alpha"}))

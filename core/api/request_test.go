@@ -50,18 +50,13 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
 	w := &world{Host: h, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}}
-	life := &lifecycle.Lifecycle{
-		KV:          h.KV,
-		Sealer:      h.Sealer,
-		Now:         h.Now,
-		Random:      h.Random,
+	life := &lifecycle.Lifecycle{Host: h.Host,
 		Attempts:    3,
 		OutcomeLife: 30 * 24 * time.Hour,
 	}
 	w.API = &API{Host: h.Host, BaseURL: "https://verify.verge.example", Partitions: 4,
 		Directory: integration.NewDirectory(h.Host),
-		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
-			Lifecycle: life},
+		Lifecycle: life, Results: &result.Tokens{Host: h.Host, Lifecycle: life},
 		Limits:  web.Limits{}.WithDefaults(),
 		Methods: h.Opened(testhost.Catalog(sandbox.Kind))}
 	for n, id := range []string{testUUID, otherUUID} {

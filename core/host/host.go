@@ -55,7 +55,7 @@ type Host struct {
 
 // WithDefaults returns h with a function or logger that does nothing for each of Log, About, Count, Measure,
 // Tally and Wake that is nil.
-func (h Host) WithDefaults() Host {
+func WithDefaults(h Host) Host {
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)
 	}

@@ -29,6 +29,11 @@ type theft struct {
 	running      *instance
 }
 
+// host returns the host of an instance.
+func (w *theft) host(i *instance) host.Host {
+	return host.WithDefaults(host.Host{KV: i.KV(), Sealer: i, Now: w.clock.Now, Random: w.random})
+}
+
 // newTheft returns a fleet that has a publisher, with a ring that was rotated an hour after it was made.
 // Nobody has looked at the store since.
 func newTheft(t *testing.T) *theft {
@@ -334,8 +339,7 @@ func TestEverythingThatLasts(t *testing.T) {
 	const id = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
 	w := newTheft(t)
 	at := w.clock.Now().UTC()
-	of := &usage.Usage{KV: w.running.KV(), Sealer: w.running, Random: w.random,
-		Log: slog.New(slog.DiscardHandler)}
+	of := &usage.Usage{Host: w.host(w.running)}
 	coretest.Must(t, of.Record(ctx, host.Totals{Days: []host.DayTotal{{Integration: id, Day: host.DayOf(at),
 		Instance: "ours", Counts: host.Counts{1}}}}))
 	entry := audit.Entry{Operation: "publisher.create", Actor: audit.Actor{}}
@@ -512,7 +516,7 @@ func TestUsageOutlivesItsKey(t *testing.T) {
 	w := newTheft(t)
 	today := host.DayOf(w.clock.Now())
 	of := func(i *instance) *usage.Usage {
-		return &usage.Usage{KV: i.KV(), Sealer: i, Random: w.random, Log: slog.New(slog.DiscardHandler)}
+		return &usage.Usage{Host: w.host(i)}
 	}
 	record := func(by string, n uint64) {
 		t.Helper()

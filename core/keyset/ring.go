@@ -69,12 +69,11 @@ func New(cfg Config) (*Ring, error) {
 	}
 	r := &Ring{cfg: cfg}
 	r.state.Store(&state{})
-	on := cfg.Host
+	on := host.WithDefaults(cfg.Host)
 	on.Sealer, on.KV = r, r.KV()
 	r.directory = integration.NewDirectory(on)
-	r.usage = &usage.Usage{KV: on.KV, Sealer: r, Random: on.Random, Log: on.Log, Count: on.Count}
-	r.passkeys = &passkey.Store{KV: on.KV, Sealer: r, Now: on.Now, Random: on.Random, Log: on.Log,
-		Count: on.Count}
+	r.usage = &usage.Usage{Host: on}
+	r.passkeys = &passkey.Store{Host: on}
 	return r, r.Use(cfg.Keyring)
 }
 

@@ -116,7 +116,7 @@ func TestNewNumber_TwoDigits(t *testing.T) {
 	w := newWorld(t)
 	seen := map[string]bool{}
 	for range 2000 {
-		n, err := newNumber(w.Random)
+		n, err := newNumber(w.Host.Random)
 		coretest.Must(t, err)
 		if len(n) != 2 || n[0] == '0' {
 			t.Fatalf("contract 40: the number %q", n)

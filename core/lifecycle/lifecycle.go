@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -26,16 +25,9 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields but Log, Count, Tally and Wake are needed.
+// Lifecycle applies triggers. All fields are needed.
 type Lifecycle struct {
-	KV     kv.KV
-	Sealer host.Sealer
-	Now    func() time.Time
-	Random io.Reader
-	Log    *slog.Logger                        // nil discards
-	Count  func(event string)                  // as in host.Host
-	Tally  func(t host.Tally)                  // as in host.Host
-	Wake   func(p kv.Partition, due time.Time) // as in host.Host
+	host.Host
 
 	// Attempts is how many failed attempts a user has; the last one is final (contract 23). An integration
 	// may have a number of its own.
@@ -71,7 +63,7 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 
 // foreign counts an item of the store that this service did not write, and returns the error that says so.
 func (l *Lifecycle) foreign(as string, err error) error {
-	l.count(host.CountNotAuthentic)
+	l.Count(host.CountNotAuthentic)
 	return fmt.Errorf("the store holds what this service did not write, as %s: %w", as, err)
 }
 
@@ -193,7 +185,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		holds := r.As(now, expires)
 		if !late && holds.Terminal() && t != session.Cancelled && t != session.TimeUp {
 			late = true
-			l.count(host.CountLateAnswer)
+			l.Count(host.CountLateAnswer)
 		}
 		if !holds.Terminal() && attempt != anyAttempt && attempt != r.Attempts {
 			return holds, false, nil
@@ -224,7 +216,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		case err == nil:
 			l.announce(tx)
 			if next.Terminal() {
-				l.count(countOf(next.State))
+				l.Count(countOf(next.State))
 				l.tally(s, outcomeOf(next))
 				l.logEnd(ctx, s, next, step.What)
 			} else {
@@ -423,9 +415,6 @@ func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
 
 // announce reports to the runner when the scheduled tasks of tx are due.
 func (l *Lifecycle) announce(tx kv.Tx) {
-	if l.Wake == nil {
-		return
-	}
 	for _, t := range tx.Schedule {
 		l.Wake(tx.Partition, t.Due)
 	}
@@ -434,9 +423,6 @@ func (l *Lifecycle) announce(tx kv.Tx) {
 // logEnd writes the log line of a session's end for operators. last is the step that ended it. A session that
 // expired ended without one: the line has the last step that the record keeps, if any.
 func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, last session.Step) {
-	if l.Log == nil {
-		return
-	}
 	if steps := r.Steps.All(); last.Method == "" && len(steps) > 0 {
 		last = steps[len(steps)-1]
 	}
@@ -459,12 +445,6 @@ func countOf(s session.State) string {
 	return host.CountSessionExpired
 }
 
-func (l *Lifecycle) count(event string) {
-	if l.Count != nil {
-		l.Count(event)
-	}
-}
-
 // outcomeOf returns the outcome as which a final record counts.
 func outcomeOf(r session.Record) string {
 	switch {
@@ -485,9 +465,6 @@ func outcomeOf(r session.Record) string {
 // tally counts an outcome of the session's integration. It is called only after the commit that decides the
 // outcome is known to be this instance's own. So each outcome counts once over all instances.
 func (l *Lifecycle) tally(s Session, outcome string) {
-	if l.Tally == nil {
-		return
-	}
 	l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
 	if !s.Integration.Webhook.Sends() { // it has no timer
 		untimed := host.OutcomeUntimedEnded

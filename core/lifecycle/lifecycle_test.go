@@ -47,15 +47,13 @@ func newWorld(t testing.TB) *world {
 	h := testhost.New(t)
 	w := &world{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
 	w.script()
-	w.Lifecycle = &Lifecycle{Attempts: 3, OutcomeLife: outcomeLife,
-		KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		Count: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
-		Tally: func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() },
-		Wake: func(_ kv.Partition, due time.Time) {
-			w.mu.Lock()
-			w.woken = append(w.woken, due)
-			w.mu.Unlock()
-		},
+	w.Lifecycle = &Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: outcomeLife}
+	w.Lifecycle.Count = func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
+	w.Lifecycle.Tally = func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() }
+	w.Lifecycle.Wake = func(_ kv.Partition, due time.Time) {
+		w.mu.Lock()
+		w.woken = append(w.woken, due)
+		w.mu.Unlock()
 	}
 	return w
 }
@@ -859,7 +857,7 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 		return id, Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}, id.Key()
 	}
 	plant := func(key kv.Key, value []byte) {
-		coretest.Must(t, w.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition,
+		coretest.Must(t, w.Host.KV.Commit(ctx, kv.Tx{ID: "forger", Partition: key.Partition,
 			Puts: []kv.Put{{Name: key.Name, Value: value}}}))
 	}
 	completed := session.Record{State: session.Completed, At: w.Clock.Now()}.Marshal()
@@ -874,7 +872,7 @@ func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
 	if _, err := w.Fire(ctx, done, Step{Trigger: session.Succeeded}); err != nil {
 		t.Fatal(err)
 	}
-	item, err := w.KV.Get(ctx, from)
+	item, err := w.Host.KV.Get(ctx, from)
 	coretest.Must(t, err)
 	id, _, key = begin()
 	plant(key, item.Value)

@@ -26,7 +26,7 @@ var stepMessages = map[string]string{
 func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step session.Step, cause error) {
 	step.At = l.Now()
 	l.LogStep(ctx, s, step, cause)
-	if err := l.keep(ctx, s, claim, step); err != nil && l.Log != nil {
+	if err := l.keep(ctx, s, claim, step); err != nil {
 		l.Log.LogAttrs(ctx, slog.LevelDebug, "step not kept", slog.String("session", s.Text),
 			slog.String("error", err.Error()))
 	}
@@ -34,9 +34,6 @@ func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step ses
 
 // LogStep logs a step of which nothing is kept. cause may be nil.
 func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, cause error) {
-	if l.Log == nil {
-		return
-	}
 	level := slog.LevelInfo
 	switch step.Result {
 	case host.MethodUnavailable, host.MethodFailed, host.MethodRefused:

@@ -3,11 +3,8 @@ package operate
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/audit"
@@ -26,11 +23,7 @@ import (
 
 // Operations carries out what operators and members ask for. All fields are needed.
 type Operations struct {
-	KV     kv.KV
-	Sealer host.Sealer
-	Now    func() time.Time
-	Random io.Reader
-	Log    *slog.Logger
+	host.Host
 
 	Dev        bool // allows what integration.Integration.Validate allows in dev
 	BaseURL    string

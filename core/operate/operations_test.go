@@ -64,19 +64,25 @@ func newWorld(t testing.TB) *world {
 	catalog := testhost.Catalog(sandbox.Kind, register)
 	partitions := []kv.Partition{"p0", "p1", "p2"}
 	d := integration.NewDirectory(h.Host)
-	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
+	l := &lifecycle.Lifecycle{Host: h.Host, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
 	starts := &api.API{Host: h.Host,
 		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
 		Methods: h.Opened(catalog)}
-	w.Operations = &Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		BaseURL: "https://verify.verge.example", Catalog: catalog, Partitions: partitions, Directory: d,
-		People: member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
+	w.Operations = &Operations{
+		Host:       h.Host,
+		BaseURL:    "https://verify.verge.example",
+		Catalog:    catalog,
+		Partitions: partitions,
+		Directory:  d,
+		People:     member.New(h.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough"}),
 		Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
 			Partitions: partitions},
-		Lifecycle: l, StartTest: starts.StartTestSession,
-		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
-		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}
+		Lifecycle:    l,
+		StartTest:    starts.StartTestSession,
+		UserPasskeys: &passkey.Store{Host: h.Host},
+		Counted:      &usage.Usage{Host: h.Host},
+	}
 	for _, p := range []struct{ publisher, integration string }{{pubA, intA}, {pubB, intB}} {
 		coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: p.publisher, Name: p.publisher}))
 		coretest.Must(t, d.PutIntegration(ctx, integration.Integration{ID: p.integration,

@@ -231,7 +231,7 @@ func TestTheTestEventHasNoSession(t *testing.T) {
 		!strings.HasPrefix(e.SessionID, session.Prefix) {
 		t.Errorf("contract 29: %+v", e)
 	}
-	if _, err := session.ParseID(w.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
+	if _, err := session.ParseID(w.Host.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
 		t.Errorf("contract 29: the test's session id parses: %v", err)
 	}
 	if e.Data.Message == nil || !strings.Contains(*e.Data.Message, "No session stands behind it") {

@@ -26,12 +26,7 @@ var (
 
 // Store keeps passkeys. All fields but Count are needed.
 type Store struct {
-	KV     kv.KV
-	Sealer host.Sealer
-	Now    func() time.Time
-	Random io.Reader
-	Log    *slog.Logger
-	Count  func(event string) // as in host.Host
+	host.Host
 
 	Party webauthn.RelyingParty
 	Life  time.Duration // of a new passkey
@@ -159,9 +154,7 @@ func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) e
 		}
 	}
 	if errors.Is(err, token.ErrRecord) {
-		if s.Count != nil {
-			s.Count(host.CountNotAuthentic)
-		}
+		s.Count(host.CountNotAuthentic)
 		err = fmt.Errorf("a passkey: %s: %w", token.Refusal(err), err)
 	}
 	return err

@@ -49,9 +49,9 @@ func newWorld(t *testing.T) *world {
 	coretest.Must(t, err)
 	party, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", origin)
 	coretest.Must(t, err)
-	w.Store = &Store{KV: w.faulty, Sealer: ring, Now: w.clock.Now, Random: random,
-		Log: slog.New(slog.NewTextHandler(w.log, nil)), Party: party,
-		Life: 365 * 24 * time.Hour}
+	h := host.Host{KV: w.faulty, Sealer: ring, Now: w.clock.Now, Random: random,
+		Log: slog.New(slog.NewTextHandler(w.log, nil))}
+	w.Store = &Store{Host: host.WithDefaults(h), Party: party, Life: 365 * 24 * time.Hour}
 	return w
 }
 

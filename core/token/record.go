@@ -62,10 +62,11 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// CheckLongLived is CheckRecord for records that are kept for long and signed again after each rotation of the
-// ring. Once all of them are signed with a new key, a record that an older key has signed is no longer
-// authentic: the error is then both ErrRecord and errSuperseded. Somebody with a ring that leaked and was replaced could otherwise
-// make such records, with a date from before the rotation, for as long as the old key is kept for old tokens.
+// CheckLongLived is CheckRecord for records that are kept for long and signed again after each rotation of
+// the ring. Once all of them are signed with a new key, a record that an older key has signed is no longer
+// authentic: the error is then both ErrRecord and errSuperseded. Otherwise an attacker with a leaked ring
+// could make such records, with a date from before the rotation, for as long as the old key is kept for old
+// tokens.
 func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	until, err = CheckRecord(s, name, value)
 	_, mac := splitRecord(value)

@@ -19,8 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -48,11 +46,7 @@ const MaxDays = 400
 
 // Usage reads and writes usage. All fields but Count are needed.
 type Usage struct {
-	KV     kv.KV
-	Sealer host.Sealer
-	Random io.Reader
-	Log    *slog.Logger
-	Count  func(event string) // as in host.Host
+	host.Host
 }
 
 func partitionOf(integration string) kv.Partition {
@@ -66,15 +60,15 @@ func partition(n int) kv.Partition { return kv.Partition(fmt.Sprint("u", n)) }
 // Reseal signs all usage with the key that seals now, as integration.Directory.Reseal does with what stands
 // beside it. So no older key is needed, and a key that is retired takes no count with it.
 func (u *Usage) Reseal(ctx context.Context) error {
-	h := host.Host{KV: u.KV, Sealer: u.Sealer, Random: u.Random}
 	accept := func(it kv.Item) error {
 		_, err := u.open(it)
 		return err
 	}
-	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: useItems},
+	errs := []error{integration.Resign(ctx, u.Host, kv.Key{Partition: integration.Partition, Name: useItems},
 		accept)}
 	for n := range partitions {
-		errs = append(errs, integration.Resign(ctx, h, kv.Key{Partition: partition(n), Name: "u/"}, accept))
+		errs = append(errs,
+			integration.Resign(ctx, u.Host, kv.Key{Partition: partition(n), Name: "u/"}, accept))
 	}
 	return errors.Join(errs...)
 }
@@ -357,9 +351,7 @@ func (u *Usage) tellLeft(integration string, n int) {
 	if n == 0 {
 		return
 	}
-	if u.Count != nil {
-		u.Count(host.CountNotAuthentic)
-	}
+	u.Count(host.CountNotAuthentic)
 	u.Log.Error("the store holds usage that no key of this service's key ring has signed; it is left out",
 		"integration", integration, "records", n)
 }

@@ -24,7 +24,7 @@ const aKey = "key_0a4e1f7c1b2d4c3e"
 func newWorld(t *testing.T) (*testhost.Host, *Usage, host.Day) {
 	t.Helper()
 	h := testhost.New(t)
-	u := &Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}
+	u := &Usage{Host: h.Host}
 	return h, u, host.DayOf(h.Now())
 }
 
@@ -400,7 +400,7 @@ func TestDays(t *testing.T) {
 
 func BenchmarkRead(b *testing.B) {
 	h := testhost.New(b)
-	u := &Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}
+	u := &Usage{Host: h.Host}
 	day := host.DayOf(h.Now())
 	for n := range host.Day(30) {
 		for i := range 20 {

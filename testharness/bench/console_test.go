@@ -96,7 +96,7 @@ func (s *service) fill(b *testing.B, integrations, deliveries int) {
 		}
 	}
 	h.Fetch = accepts{}
-	o := outbox.Outbox{Host: h.WithDefaults(), Directory: d, AttemptTime: outbox.AttemptTime,
+	o := outbox.Outbox{Host: host.WithDefaults(h), Directory: d, AttemptTime: outbox.AttemptTime,
 		Partitions: s.Engine().Partitions()}
 	i, err := d.Integration(ctx, integration1)
 	must(err)

@@ -166,8 +166,7 @@ func (s *service) begin(b *testing.B, n int) {
 		b.Fatal(err)
 	}
 	h := s.Host()
-	l := &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Count: h.Count,
-		Wake: h.Wake, Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	l := &lifecycle.Lifecycle{Host: host.WithDefaults(h), Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 	err = parallel(connections, n, func(int, int) error {
 		id, text, err := newSession(h.Sealer, 0)
 		if err != nil {

@@ -222,8 +222,8 @@ var once = map[string]string{
 
 // everywhere are the tests that the short run has on every engine. The suites of the methods have their first
 // case there (takesCase).
-var everywhere = []string{"TestEngineIsTheOneNamed", "TestWalk", "TestSingleUse", "TestPartitions", "TestRestart",
-	"TestMethodSandbox", "TestMethodOIDC", "TestMethodEstimator", "TestMethodOpenID4VP"}
+var everywhere = []string{"TestEngineIsTheOneNamed", "TestWalk", "TestSingleUse", "TestPartitions",
+	"TestRestart", "TestMethodSandbox", "TestMethodOIDC", "TestMethodEstimator", "TestMethodOpenID4VP"}
 
 // turnOf returns the one engine that a test has in the short run, in addition to the engine of the run
 // itself. It is "" for the tests of everywhere.

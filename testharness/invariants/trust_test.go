@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
@@ -182,7 +183,7 @@ func (w *trusting) step() {
 func (w *trusting) end(s *shop) {
 	w.t.Helper()
 	h := pick(w, w.services).Host()
-	keys := &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log}
+	keys := &passkey.Store{Host: host.WithDefaults(h)}
 	must(w.t, keys.End(context.Background(), s.publisher))
 	s.ended = time.Now()
 	w.met["passkeys ended"]++

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
@@ -238,13 +237,6 @@ func (v *visit) act() *web.Response {
 	}
 	return v.plainFor(400, pages.ProblemData{Heading: "There is no such form", Tone: pages.Bad,
 		Text: "This page has no form of that name. Load it again."})
-}
-
-func (c *Console) log() *slog.Logger {
-	if c.Host.Log == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Host.Log
 }
 
 // sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today

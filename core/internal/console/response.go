@@ -210,7 +210,7 @@ func (v *visit) problem(err error) *web.Response {
 	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 		level = slog.LevelDebug // the watcher of the store reports it once
 	}
-	v.log().LogAttrs(v.ctx, level, "console page unavailable", slog.String("error", err.Error()))
+	v.Host.Log.LogAttrs(v.ctx, level, "console page unavailable", slog.String("error", err.Error()))
 	resp := v.plainFor(503, pages.ProblemData{Heading: "The console cannot answer just now", Tone: pages.Bad,
 		Text: "The store does not answer. Whether a form that you just sent was carried out, the " +
 			"page will say when you load it again.", To: v.req.Path, ToText: "Load the page again"})

@@ -122,13 +122,13 @@ func emptyWorld(t testing.TB) *world {
 	rp, err := webauthn.NewRelyingParty("verify.example", "Verge", base)
 	coretest.Must(t, err)
 	w.directory = integration.NewDirectory(h.Host)
-	w.sessions = &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Attempts: 3,
+	w.sessions = &lifecycle.Lifecycle{Host: h.Host, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
 	partitions := []kv.Partition{"p0", "p1", "p2", "p3"}
 	w.starts = &api.API{Host: h.Host, BaseURL: base, Partitions: 1, Directory: w.directory,
 		Lifecycle: w.sessions, Methods: h.Opened(catalog)}
-	operations := &operate.Operations{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log,
-		BaseURL: base, Catalog: catalog, Partitions: partitions, Directory: w.directory,
+	operations := &operate.Operations{Host: h.Host, BaseURL: base, Catalog: catalog,
+		Partitions: partitions, Directory: w.directory,
 		People: member.New(h.Host, member.Config{OperatorToken: operatorToken, Passkeys: &rp}),
 		Outbox: &outbox.Outbox{Host: h.Host, Directory: w.directory, AttemptTime: outbox.AttemptTime,
 			Partitions: partitions},
@@ -138,8 +138,8 @@ func emptyWorld(t testing.TB) *world {
 			w.started++
 			return w.starts.StartTestSession(ctx, i, callback)
 		},
-		UserPasskeys: &passkey.Store{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random, Log: h.Log},
-		Counted:      &usage.Usage{KV: h.KV, Sealer: h.Sealer, Random: h.Random, Log: h.Log}}
+		UserPasskeys: &passkey.Store{Host: h.Host},
+		Counted:      &usage.Usage{Host: h.Host}}
 	w.Console = &console.Console{Operations: operations, Access: w.access, Host: h.Host, BaseURL: base}
 	return w
 }

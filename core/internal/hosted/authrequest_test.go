@@ -43,14 +43,14 @@ func (w *world) longFlow(t testing.TB) string {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.Hosted.Sealer)
 	coretest.Must(t, err)
 	state, user := strings.Repeat("<", 1024), strings.Repeat("&", 256)
 	claims := token.FlowClaims{Session: text, Language: "en", Expires: token.At(id.Expires()),
 		Callback: []byte(callback + "&long=" + strings.Repeat("x", 2048-len(callback)-len("&long=")))}
 	claims.SetState(&state)
 	claims.SetUser(&user)
-	flow, err := token.SealFlow(w.Sealer, claims)
+	flow, err := token.SealFlow(w.Hosted.Sealer, claims)
 	coretest.Must(t, err)
 	return flow
 }

@@ -33,11 +33,8 @@ package hosted
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -49,25 +46,19 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Hosted serves the pages. All fields but Count, About, Measure and Passkeys are needed.
+// Hosted serves the pages. All fields but Passkeys are needed.
 type Hosted struct {
-	Sealer host.Sealer
-	Now    func() time.Time
-	Log    *slog.Logger
-	Count  func(event string)                            // as in host.Host
-	About  func(ctx context.Context, a host.RequestInfo) // as in host.Host
+	host.Host
 
 	BaseURL   string // scheme and host, no slash at the end
 	Directory *integration.Directory
 	Lifecycle *lifecycle.Lifecycle
 	Results   *result.Tokens
-	Random    io.Reader
 	Dev       bool                     // a method may leave for http on a loopback host
 	Methods   map[string]method.Opened // by name
 
 	// Passkeys are those of users. Nil: there are none, because the service is at an address without a name.
 	Passkeys *passkey.Store
-	Measure  func(m host.Measurement) // as in host.Host
 
 	Partitions int // the number of partitions of sessions, at least 1
 }
@@ -228,8 +219,4 @@ func (v *visit) act(form url.Values, file []byte) page {
 	return v.submit(form, file)
 }
 
-func (h *Hosted) countLate() {
-	if h.Count != nil {
-		h.Count(host.CountLateAnswer)
-	}
-}
+func (h *Hosted) countLate() { h.Count(host.CountLateAnswer) }

@@ -65,20 +65,10 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
 	w := &world{Host: h, provider: &scripted{}}
-	life := &lifecycle.Lifecycle{
-		KV:          h.KV,
-		Sealer:      h.Sealer,
-		Now:         h.Now,
-		Random:      h.Random,
-		Log:         h.Log,
-		Attempts:    3,
-		OutcomeLife: time.Hour,
-	}
-	w.Hosted = &Hosted{Sealer: h.Sealer, Now: h.Now, Log: h.Log,
-		BaseURL: "https://verify.verge.example", Directory: integration.NewDirectory(h.Host),
-		Lifecycle: life, Results: &result.Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
-			Lifecycle: life},
-		Random:  h.Random,
+	life := &lifecycle.Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: time.Hour}
+	w.Hosted = &Hosted{Host: h.Host, BaseURL: "https://verify.verge.example",
+		Directory: integration.NewDirectory(h.Host), Lifecycle: life,
+		Results: &result.Tokens{Host: h.Host, Lifecycle: life},
 		Methods: h.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true)))}
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
 		integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
@@ -99,7 +89,7 @@ func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.Hosted.Sealer)
 	coretest.Must(t, err)
 	claims := token.FlowClaims{
 		Session:  text,
@@ -108,7 +98,7 @@ func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 		Expires:  token.At(id.Expires()),
 	}
 	claims.SetState(state)
-	flow, err := token.SealFlow(w.Sealer, claims)
+	flow, err := token.SealFlow(w.Hosted.Sealer, claims)
 	coretest.Must(t, err)
 	return id, flow
 }
@@ -197,8 +187,8 @@ func TestCallbackHop(t *testing.T) {
 		if again == nil {
 			t.Fatal("contract 17: the hop cannot be reloaded")
 		}
-		a, errA := token.OpenResult(w.Sealer, q.Get("result_token"))
-		b, errB := token.OpenResult(w.Sealer, again.Query().Get("result_token"))
+		a, errA := token.OpenResult(w.Hosted.Sealer, q.Get("result_token"))
+		b, errB := token.OpenResult(w.Hosted.Sealer, again.Query().Get("result_token"))
 		if err := errors.Join(errA, errB); err != nil || a != b {
 			t.Errorf("contract 17: reloaded, the token says %+v and not %+v (%v)", b, a, err)
 		}

@@ -63,10 +63,8 @@ func (v *visit) refresh() error {
 
 // requestInfo reports the session that a request is about.
 func (h *Hosted) requestInfo(ctx context.Context, s lifecycle.Session) {
-	if h.About != nil {
-		h.About(ctx, host.RequestInfo{Session: s.Text, Integration: s.Integration.ID,
-			Publisher: s.Integration.PublisherID})
-	}
+	h.About(ctx, host.RequestInfo{Session: s.Text, Integration: s.Integration.ID,
+		Publisher: s.Integration.PublisherID})
 }
 
 // load reads the session's record as it holds now.

@@ -338,7 +338,7 @@ func TestAFailureIsLoggedInOneLine(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank", "second")
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.Hosted.Sealer)
 	coretest.Must(t, err)
 	timeout := &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("cause")}
 	page := b.open("/verify?" + here(flow) + "&method=bank")
@@ -791,11 +791,11 @@ func TestChoosePage_TitleByLanguage(t *testing.T) {
 	catalog[0].Titles = map[string]string{"en": "Bank ID", "de": "Bankausweis"}
 	w.Methods = w.Host.Opened(catalog)
 	_, flow := w.flow(t, nil)
-	claims, _, err := token.OpenFlow(w.Sealer, flow)
+	claims, _, err := token.OpenFlow(w.Hosted.Sealer, flow)
 	coretest.Must(t, err)
 	for lang, want := range map[string]string{"de": "Bankausweis", "fr": "Bank ID", "en": "Bank ID"} {
 		claims.Language = lang
-		flow, err = token.SealFlow(w.Sealer, claims)
+		flow, err = token.SealFlow(w.Hosted.Sealer, claims)
 		coretest.Must(t, err)
 		if page := w.browser(t).open("/verify?" + here(flow)); !bytes.Contains(page.Body, []byte(want)) {
 			t.Errorf("contract 31: the %s page in %s does not contain %q", kind(page), lang, want)

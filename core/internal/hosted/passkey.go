@@ -200,13 +200,11 @@ func (v *visit) notAccepted(reason passkey.Reason) page {
 // tellPasskey says in the metrics what became of a passkey, and in the log if it did not do. why is more
 // about the reason. No part of it distinguishes two passkeys.
 func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
-	if v.Measure != nil {
-		m := host.Measurement{Method: passkey.Name, Event: event}
-		if reason != "" {
-			m.Reason = "passkey_" + string(reason)
-		}
-		v.Measure(m)
+	m := host.Measurement{Method: passkey.Name, Event: event}
+	if reason != "" {
+		m.Reason = "passkey_" + string(reason)
 	}
+	v.Measure(m)
 	if reason != "" {
 		v.Log.LogAttrs(v.ctx, slog.LevelWarn, "passkey not accepted", slog.String("session", v.session.Text),
 			slog.String("method", passkey.Name), slog.String("reason", cmp.Or(why, string(reason))),

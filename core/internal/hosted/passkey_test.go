@@ -43,9 +43,8 @@ func passkeyWorld(t *testing.T) *pkWorld {
 	w.device = passkeytest.New(w.BaseURL)
 	party, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
-	w.Passkeys = &passkey.Store{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now, Random: w.Host.Random,
-		Log: w.Host.Log, Party: party, Life: 30 * 24 * time.Hour}
-	w.Measure = func(m host.Measurement) { w.told = append(w.told, m) }
+	w.Passkeys = &passkey.Store{Host: w.Hosted.Host, Party: party, Life: 30 * 24 * time.Hour}
+	w.Hosted.Measure = func(m host.Measurement) { w.told = append(w.told, m) }
 	estimator := testhost.Kind("face", w.face, false)
 	estimator.Level, estimator.Estimates = "L1", true
 	estimator.Narrow = nil
@@ -940,7 +939,7 @@ func TestPasskeysAndARotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(errors.Join(err))
 	}
-	w.Sealer, w.Passkeys.Sealer, w.Lifecycle.Sealer, w.Results.Sealer = next, next, next, next
+	w.Hosted.Sealer, w.Passkeys.Sealer, w.Lifecycle.Sealer, w.Results.Sealer = next, next, next, next
 	w.Directory = integration.NewDirectory(host.Host{KV: w.Host.KV, Sealer: next, Now: w.Host.Now,
 		Random: w.Host.Random})
 	w.Host.Sealer = next

@@ -72,9 +72,9 @@ func TestAsked_Interrupted(t *testing.T) {
 	w := newPostWorld(t)
 	a := &asked{w.browser(t), w, w.session(session.L2, 25), ""}
 	page := a.open("/verify?" + here(a.flow))
-	claims, _, err := token.OpenFlow(w.Sealer, a.flow)
+	claims, _, err := token.OpenFlow(w.Hosted.Sealer, a.flow)
 	coretest.Must(t, err)
-	id, err := session.ParseID(w.Sealer, claims.Session)
+	id, err := session.ParseID(w.Hosted.Sealer, claims.Session)
 	coretest.Must(t, err)
 	_, err = w.Lifecycle.Claim(ctx, lifecycle.Session{ID: id, Text: claims.Session,
 		Integration: &integration.Integration{ID: testUUID}}, lifecycle.Asking{}, claimLife)

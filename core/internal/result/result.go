@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -24,9 +23,8 @@ import (
 
 // Tokens issues result tokens and redeems them. All fields are needed.
 type Tokens struct {
-	KV        kv.KV
-	Sealer    host.Sealer
-	Random    io.Reader
+	host.Host
+
 	Lifecycle *lifecycle.Lifecycle
 }
 

@@ -33,17 +33,16 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
-	return &world{Host: h, Tokens: &Tokens{KV: h.KV, Sealer: h.Sealer, Random: h.Random,
-		Lifecycle: &lifecycle.Lifecycle{KV: h.KV, Sealer: h.Sealer, Now: h.Now, Random: h.Random,
-			Attempts: 3, OutcomeLife: time.Hour}}}
+	return &world{Host: h, Tokens: &Tokens{Host: h.Host,
+		Lifecycle: &lifecycle.Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: time.Hour}}}
 }
 
 // session makes one that has not ended.
 func (w *world) session(t testing.TB) lifecycle.Session {
 	t.Helper()
-	id, err := session.NewID(w.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
+	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
 	coretest.Must(t, err)
-	text, err := id.Format(w.Sealer)
+	text, err := id.Format(w.Host.Sealer)
 	coretest.Must(t, err)
 	return lifecycle.Session{ID: id, Text: text, Integration: &integration.Integration{ID: testUUID}}
 }
@@ -156,7 +155,7 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 	coretest.Must(t, err)
 	for _, s := range []lifecycle.Session{pending, failed} {
 		for _, outcome := range []string{"", "0123456789abcdef0123456789abcdef"} {
-			text, err := token.SealResult(w.Sealer, token.ResultClaims{Session: s.Text,
+			text, err := token.SealResult(w.Host.Sealer, token.ResultClaims{Session: s.Text,
 				Completed: token.At(w.Clock.Now()), Outcome: outcome})
 			coretest.Must(t, err)
 			tok, err := w.Open(text)
@@ -171,7 +170,7 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	w := newWorld(t)
 	_, tok := w.issued(t)
-	noSession, err := token.SealResult(w.Sealer,
+	noSession, err := token.SealResult(w.Host.Sealer,
 		token.ResultClaims{Session: "svc_sess_x", Completed: token.At(w.Clock.Now())})
 	coretest.Must(t, err)
 	for rule, text := range map[string]string{
