@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // BenchmarkDelivery measures the outbox on each store. backlog is the time in which 10,000 events leave it
@@ -24,7 +26,7 @@ func delivery(b *testing.B, open storage, server *redisServer) {
 	s := newService(b, open(b), receiver.url)
 	first := receiver.expect(1)
 	size := len(askOnce(b, s.addr, s.startRequest()))
-	<-first
+	wait.For(first)
 	bare := newForwarder(b, receiver, server, size)
 	busy := busy
 	if server != nil {
@@ -78,14 +80,14 @@ func steady(b *testing.B, s *service, bare *forwarder, receiver *sink) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for i := range events {
-		<-tick.C
+		wait.For(tick.C)
 		at := time.Now()
 		id, err := s.startOnce(toVerge)
 		if err != nil {
 			b.Fatal(err)
 		}
 		sent[id] = at
-		<-tick.C
+		wait.For(tick.C)
 		id, at = fmt.Sprintf("steady%d", i), time.Now()
 		if _, err := toFloor.ask(request("POST", "/", "", id)); err != nil {
 			b.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const (
@@ -115,7 +116,7 @@ func background(f func(context.Context) error) (stop func()) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}()
-	return func() { cancel(); <-done }
+	return func() { cancel(); wait.For(done) }
 }
 
 // seed creates the publisher with its integration and its key.
