@@ -25,7 +25,7 @@ func TestRequestInfo_Sanitized(t *testing.T) {
 	for _, text := range []string{"a b", "john@example.com", "\n", "é", `"`, strings.Repeat("a", maxInfo+1)} {
 		about := RequestInfo{Session: text, Integration: text, Publisher: text, Key: text, Code: text}
 		if got := about.Sanitized(); got != (RequestInfo{}) {
-			t.Errorf("contract 13: %q is told as %+v", text, got)
+			t.Errorf("contract 13: %q is logged as %+v", text, got)
 		}
 	}
 }

@@ -617,7 +617,7 @@ func TestWhatIsMadeIsShownOnce(t *testing.T) {
 		status := text(with(parse(t, w.ask("GET", to, c.who, "")), "role", "status"))
 		secret := regexp.MustCompile(c.begins + "[A-Za-z0-9_-]{20,}").FindString(status)
 		if secret == "" {
-			t.Fatalf("%s: the page after the 303 does not show what was made: %s", c.name, status)
+			t.Fatalf("%s: the page after the 303 does not show the new secret: %s", c.name, status)
 		}
 		notes := 0
 		for _, item := range all {

@@ -73,7 +73,7 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"a publisher without an integration is told of the sandbox": {"newcomer", "/console/p/" + newID, none,
 			[]string{"Start a test session in the test console"},
 			[]string{"Start one from your server with"}},
-		"who is live is told so": {"developer", mine, live,
+		"a live publisher reads that it is live": {"developer", mine, live,
 			[]string{"You are live"}, []string{"Go live in"}},
 		"an operator can leave the steps to the publisher": {"operator", "/console/p/" + newID, none,
 			[]string{"People of the publisher can do these steps themselves"}, nil},

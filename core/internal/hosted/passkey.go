@@ -28,8 +28,8 @@ import (
 // place of a method. It is no method of package method: it has records in the store, which no method sees,
 // and its page is a button on other pages.
 //
-// A challenge is 32 random bytes in a step, so it belongs to one session, attempt and browser. What
-// says what the step is for is its method, by names that no method can have.
+// A challenge is 32 random bytes in a step, so it belongs to one session, attempt and browser. The method of
+// the step names its purpose: these names are not valid for a configured method.
 const (
 	toUse    = passkey.Name             // a step that a passkey completes
 	toEnrol  = passkey.Name + "/enrol"  // a passkey is made of what a session has proven

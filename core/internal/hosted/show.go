@@ -126,7 +126,7 @@ func (v *visit) methodPage(query url.Values) page {
 	return v.stepPage(token.StepClaims{Attempt: v.record.Attempts, Method: m.Name}, "", n)
 }
 
-// options returns the methods as the page offers them. The one that has just failed to begin is marked.
+// options returns the methods as the page offers them. A method that has just failed to begin is marked.
 func (v *visit) options(shown, name string) []pages.Option {
 	options := make([]pages.Option, len(v.offers))
 	for n, m := range v.offers {

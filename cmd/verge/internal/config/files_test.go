@@ -118,8 +118,8 @@ func TestWritePrivate(t *testing.T) {
 	}
 }
 
-// TestWithAdvice_ByCause: the advice fits the cause.
-func TestWithAdvice_ByCause(t *testing.T) {
+// The advice fits the cause.
+func TestWithAdvice_Cause(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		err  error
