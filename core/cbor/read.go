@@ -2,13 +2,14 @@ package cbor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"unicode/utf8"
 )
 
-// Limits of what is read.
+// Limits of what is read, unless Options has others.
 const (
 	MaxSize = 64 << 10 // bytes of the input
 
@@ -30,7 +31,14 @@ type Options struct {
 	// lengths, and keys of every type. It is for input with parts that the caller ignores, such as documents
 	// to which issuers add their own elements. The methods of Item stay strict.
 	Any bool
+
+	// Size and Items, if not 0, replace MaxSize and the limit of 4,096 items. They are for signed lists, which
+	// are larger than anything that a browser or a wallet sends.
+	Size, Items int
 }
+
+// size returns the maximum number of bytes.
+func (o Options) size() int { return cmp.Or(o.Size, MaxSize) }
 
 // SyntaxError says where and why an input is not acceptable. It quotes nothing of the input, which may hold
 // personal data.
@@ -59,8 +67,8 @@ func Read(b []byte, o Options) (Item, error) {
 
 // ReadFirst is Read for an input that may go on behind the item. rest is what stands there.
 func ReadFirst(b []byte, o Options) (item Item, rest []byte, err error) {
-	if len(b) > MaxSize {
-		return Item{}, nil, &SyntaxError{MaxSize, "too large"}
+	if size := o.size(); len(b) > size {
+		return Item{}, nil, &SyntaxError{size, "too large"}
 	}
 	c := checker{b: b, Options: o}
 	if err := c.item(1); err != nil {
@@ -187,7 +195,7 @@ func (c *checker) item(depth int) error {
 	if depth > maxDepth {
 		return c.fail("nested too deep")
 	}
-	if c.items++; c.items > maxItems {
+	if c.items++; c.items > cmp.Or(c.Items, maxItems) {
 		return c.fail("too many items")
 	}
 	h, problem := c.head()
