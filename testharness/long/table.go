@@ -220,6 +220,11 @@ var Table = []Entry{
 			"restart and the first case of each method on every engine",
 	},
 	{
+		Package: "edge/internal/trustlist", Test: "TestXMLSec_ChangedBytes",
+		Only:  "two signed lists with each byte changed in each way",
+		Short: "each 97th byte",
+	},
+	{
 		Package: "edge/otlp", Test: "TestSpans",
 		Only: "the spans of a service that runs guests",
 		Short: "those of the native service, and the context of a guest's effect " +
