@@ -14,9 +14,13 @@ const maxCanonical = 4 * MaxSize
 // canonical returns the form of an element by Exclusive XML Canonicalization 1.0 without comments and without a
 // prefix list, leaving out one of the elements in it.
 func canonical(e, without *element) ([]byte, *Error) {
-	w := canonicalWriter{without: without}
+	return canonicalWithin(e, without, maxCanonical)
+}
+
+func canonicalWithin(e, without *element, limit int) ([]byte, *Error) {
+	w := canonicalWriter{without: without, limit: limit}
 	w.element(e)
-	if w.Len() > maxCanonical {
+	if w.Len() > w.limit {
 		return nil, rejected(TooLarge, "its canonical form has more than 64 MiB")
 	}
 	return w.Bytes(), nil
@@ -25,11 +29,12 @@ func canonical(e, without *element) ([]byte, *Error) {
 type canonicalWriter struct {
 	bytes.Buffer
 	without  *element
+	limit    int       // stops writing
 	rendered []binding // declarations that the output has around this place, innermost last
 }
 
 func (w *canonicalWriter) element(e *element) {
-	if e == w.without || w.Len() > maxCanonical {
+	if e == w.without || w.Len() > w.limit {
 		return
 	}
 	outside := len(w.rendered)

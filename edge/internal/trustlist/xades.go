@@ -335,7 +335,7 @@ func subtractsSignature(e *element) bool {
 	path, _ := e.content()
 	prefix, found := strings.CutPrefix(path, "/descendant::")
 	prefix, isSignature := strings.CutSuffix(prefix, ":Signature")
-	if !found || !isSignature || !plain(prefix) {
+	if !found || !isSignature {
 		return false
 	}
 	// The canonical form contains the declaration, so it is signed.

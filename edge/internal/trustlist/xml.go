@@ -182,7 +182,7 @@ func (r *xmlReader) start(t xml.StartElement) *Error {
 		}
 	}
 	var ok bool
-	if e.space, ok = e.lookup(e.prefix); !ok || e.prefix == "xml" || !plain(e.name) {
+	if e.space, ok = e.lookup(e.prefix); !ok || e.prefix == "xml" || !ncName.MatchString(e.name) {
 		return errXML
 	}
 	if r.open == nil {
@@ -194,8 +194,8 @@ func (r *xmlReader) start(t xml.StartElement) *Error {
 	return nil
 }
 
-// plain reports whether a name has one part. The decoder leaves others, such as a:b:c, as they are.
-func plain(name string) bool { return name != "" && !strings.Contains(name, ":") }
+// ncName is the form of a name without a prefix: that of an NCName, in ASCII. The decoder accepts a:b:c and a:-b.
+var ncName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9._-]*$`)
 
 // isDeclaration reports whether an attribute declares a namespace.
 func isDeclaration(a xml.Attr) bool {
@@ -212,7 +212,7 @@ func (e *element) declare(a xml.Attr) *Error {
 		b.prefix = ""
 	}
 	undeclared := b.prefix == "" && b.space == ""
-	if b.prefix == "xml" || b.prefix == "xmlns" || b.prefix != "" && !plain(b.prefix) || b.space == namespaceXML ||
+	if b.prefix == "xml" || b.prefix == "xmlns" || b.prefix != "" && !ncName.MatchString(b.prefix) || b.space == namespaceXML ||
 		b.space == "http://www.w3.org/2000/xmlns/" || len(b.space) > maxNamespace ||
 		!undeclared && !namespace.MatchString(b.space) {
 		return rejected(Unsupported, "it declares a namespace in a form that is not accepted")
@@ -237,7 +237,7 @@ func (e *element) attribute(a xml.Attr) *Error {
 		}
 	}
 	// xml:id has rules of its own, which libraries disagree about.
-	if !plain(n.name) || n.prefix == "xml" && n.name == "id" || strings.ContainsRune(n.value, utf8.RuneError) {
+	if !ncName.MatchString(n.name) || n.prefix == "xml" && n.name == "id" || strings.ContainsRune(n.value, utf8.RuneError) {
 		return errXML
 	}
 	if slices.ContainsFunc(e.attributes, func(o attribute) bool { return o.name == n.name && o.space == n.space }) {

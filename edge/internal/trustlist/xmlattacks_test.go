@@ -21,7 +21,9 @@ func between(text, start, end string) string {
 	return text[i : j+len(end)]
 }
 
-func signatureIn(document string) string { return between(document, "<ds:Signature ", "</ds:Signature>") }
+func signatureIn(document string) string {
+	return between(document, "<ds:Signature ", "</ds:Signature>")
+}
 
 // Attackers have a list that its operator has signed, and change it. They have no key.
 func TestTS119612_Attacks(t *testing.T) {
@@ -134,6 +136,9 @@ func TestTS119612_Attacks(t *testing.T) {
 			`xmlns:a="urn:a" xmlns:b="urn:a" a:c="1" b:c="2">`), Malformed},
 		{"a prefix without a namespace", replace("<SchemeInformation>", `<SchemeInformation a:b="c">`), Malformed},
 		{"a name of three parts", replace("<SchemeInformation>", `<SchemeInformation a:b:c="d">`), Malformed},
+		{"a prefix that is no name", replace(`TSLTag=`, `xmlns:-a="urn:a" TSLTag=`), Unsupported},
+		{"a name that begins with a digit", replace("<SchemeInformation>", `<SchemeInformation xmlns:a="urn:a" `+
+			`a:1="b">`), Malformed},
 		{"attributes without white space", replace(` TSLTag=`, `TSLTag=`), Malformed},
 		{"another end", replace("</SchemeInformation>", "</schemeInformation>"), Malformed},
 
