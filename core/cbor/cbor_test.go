@@ -197,6 +197,25 @@ func TestSizeIsLimited(t *testing.T) {
 	}
 }
 
+func TestRead_OtherLimits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		b       []byte
+		o       Options
+		problem string // "": it is accepted
+	}{
+		{"more bytes than MaxSize", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 5}, ""},
+		{"a byte more than Size", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 4}, "too large"},
+		{"as many items as Items", Array(Null(), Null()).Raw(), Options{Items: 3}, ""},
+		{"an item more than Items", Array(Null(), Null(), Null()).Raw(), Options{Items: 3}, "too many items"},
+	} {
+		_, err := Read(c.b, c.o)
+		if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.HasSuffix(err.Error(), c.problem)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.problem)
+		}
+	}
+}
+
 // A hostile input must not make the search for a key that occurs twice slow, or get past it.
 func TestManyKeys(t *testing.T) {
 	for _, n := range []int{manyPairs - 1, manyPairs, manyPairs + 1, 300} {

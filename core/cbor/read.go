@@ -32,8 +32,8 @@ type Options struct {
 	// to which issuers add their own elements. The methods of Item stay strict.
 	Any bool
 
-	// Size and Items, if not 0, replace MaxSize and the limit of 4,096 items. They are for signed lists, which
-	// are larger than anything that a browser or a wallet sends.
+	// Size and Items, if not 0, replace MaxSize and the limit of 4,096 items. Signed lists are larger
+	// than the messages of browsers and wallets.
 	Size, Items int
 }
 

@@ -16,8 +16,13 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// modules is where .ci/install puts the packages.
-const modules = "/usr/local/lib/wallet/node_modules"
+// modules are packages that .ci/install puts into one directory.
+type modules struct{ dir, one string }
+
+var (
+	walletModules = modules{"/usr/local/lib/wallet/node_modules", "@owf/mdoc"}
+	listModules   = modules{"/usr/local/lib/lote/node_modules", "@owf/eudi-lote"}
+)
 
 //go:embed scripts
 var scripts embed.FS
@@ -25,7 +30,12 @@ var scripts embed.FS
 // Run runs a script with an input in JSON, and reads its output. A script that fails ends the test.
 func Run(t testing.TB, script string, in, out any) {
 	t.Helper()
-	cmd := command(t, script)
+	walletModules.run(t, script, in, out)
+}
+
+func (m modules) run(t testing.TB, script string, in, out any) {
+	t.Helper()
+	cmd := m.command(t, script)
 	input, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -43,15 +53,15 @@ func Run(t testing.TB, script string, in, out any) {
 
 // command returns a command that runs a script. Node looks for packages beside the script, so the scripts are
 // copied to where there is a link to them.
-func command(t testing.TB, script string) *exec.Cmd {
+func (m modules) command(t testing.TB, script string) *exec.Cmd {
 	t.Helper()
 	node := kit.Program(t, "node", "nodejs")
-	kit.File(t, filepath.Join(modules, "@owf/mdoc/package.json"))
+	kit.File(t, filepath.Join(m.dir, m.one, "package.json"))
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, scripts); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+	if err := os.Symlink(m.dir, filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
 	return exec.CommandContext(t.Context(), node, filepath.Join(dir, "scripts", script))

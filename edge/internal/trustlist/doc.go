@@ -54,12 +54,12 @@
 //
 // A service of an ETSI list counts if its type is one of Expected.ServiceTypes or [ServiceTypes], its status
 // is granted (see [granted]), and its status has started. A TS 119 602 service without a status is granted,
-// because the profiles for PID and mDL providers have none. The history of a service does not count. An entry
+// because the profiles for PID and mDL providers omit it. The history of a service does not count. An entry
 // of a VICAL counts if it lists the document type. If one service with a certificate is granted, and another
 // of a wanted type is not, the certificate does not count. Expired certificates, and those that cannot be
 // read, are skipped and counted.
 //
-// Dates are those of the list. Issued must not be later than the time of reading, with five minutes for
+// Issued must not be later than the time of reading, with five minutes for
 // differences of clocks.
 //
 // # Sources

@@ -82,7 +82,7 @@ func FuzzContent(f *testing.F) {
 	})
 }
 
-// FuzzCanonical compares the canonical form with that of the canonical form, which must be the same.
+// FuzzCanonical checks that the canonical form of a canonical form is the same.
 func FuzzCanonical(f *testing.F) {
 	f.Add([]byte(rootStart + newXMLList(f).schemeAndProviders() + rootEnd))
 	f.Add([]byte(`<a:b xmlns:a="urn:a" xmlns="urn:b" c='&lt;"&#10;' a:d=""><e xmlns="">]]&gt;&#13;</e><f/></a:b>`))

@@ -38,8 +38,8 @@ type Expected struct {
 	// DocType is the type of the documents that the certificates are wanted for.
 	DocType string
 
-	// ServiceTypes are the service types of an ETSI list whose certificates are wanted. If it is empty, they
-	// are those of [ServiceTypes] for DocType. A VICAL has no service types.
+	// ServiceTypes are the service types of an ETSI list whose certificates are wanted. If it is empty,
+	// [ServiceTypes] returns them for DocType. A VICAL has no service types.
 	ServiceTypes []string
 }
 
@@ -99,7 +99,7 @@ const (
 	NothingExpected Reason = "nothing_expected" // no signer, or no service type, is configured
 )
 
-// Error is the error of [Read]. It quotes nothing of the list.
+// Error is the error of [Read]. It contains no part of the list.
 type Error struct {
 	Reason  Reason
 	Problem string // a constant sentence part, such as "the document has more than one signature"

@@ -27,7 +27,7 @@ type identity struct {
 	key crypto.Signer
 }
 
-// template is what tests change in a certificate.
+// template changes a certificate before it is issued.
 type template func(*x509.Certificate)
 
 func authority(c *x509.Certificate) {
@@ -54,7 +54,7 @@ func ecKey(t testing.TB, curve elliptic.Curve) crypto.Signer {
 	return key
 }
 
-// rsaKeys are made once, since that takes long.
+// rsaKeys are created once, since that takes long.
 var rsaKeys = map[int]func() (*rsa.PrivateKey, error){
 	2048: sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) }),
 	1024: sync.OnceValues(func() (*rsa.PrivateKey, error) {
@@ -71,7 +71,7 @@ func rsaKey(t testing.TB, bits int) crypto.Signer {
 	return key
 }
 
-// issue makes a certificate. Without a parent it is self-signed. Without a key it has one on P-256.
+// issue creates a certificate. Without a parent it is self-signed. Without a key it has one on P-256.
 func issue(t testing.TB, name string, parent *identity, key crypto.Signer, changes ...template) identity {
 	t.Helper()
 	if key == nil {
@@ -101,7 +101,7 @@ func issue(t testing.TB, name string, parent *identity, key crypto.Signer, chang
 	return identity{parsed, key}
 }
 
-// sign signs as XML signatures, JWS and COSE do: of ECDSA, r and s stand in their full length.
+// sign signs as XML signatures, JWS and COSE do: an ECDSA signature is r and s in their full length.
 func (i identity) sign(t testing.TB, hash crypto.Hash, pss bool, text []byte) []byte {
 	t.Helper()
 	h := hash.New()

@@ -20,16 +20,16 @@ const (
 
 func base64URLOf(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// members are those of a JSON object.
+// members are the members of a JSON object.
 type members = map[string]any
 
 // jsonList is a TS 119 602 list.
 type jsonList struct {
 	signer identity
-	chain  []identity // of x5c; nil: the signer; empty: there is none
+	chain  []identity // of x5c; nil: the signer; empty: no x5c
 	header members    // replaces and adds members; nil values remove them
 	scheme members
-	// services are those of the one provider.
+	// services are the services of the one provider.
 	services []members
 	// payload changes the payload before it is signed, document the whole document after that.
 	payload, document func(string) string

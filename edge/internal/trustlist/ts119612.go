@@ -152,7 +152,7 @@ func (e *element) has(space, name string) bool {
 	return ok
 }
 
-// one returns the child element with a name. It is not ok if there are none or several.
+// one returns the child element with a name. It is not ok if it is missing or occurs several times.
 func (e *element) one(space, name string) (child *element, ok bool) {
 	for c := range e.each(space, name) {
 		if child != nil {

@@ -240,7 +240,7 @@ func TestTS119612_WithoutKeyInfo(t *testing.T) {
 	}
 }
 
-// Writing a document differently changes nothing that is signed.
+// The same document in another notation has the same signature and the same content.
 func TestTS119612_EquivalentDocuments(t *testing.T) {
 	l := newXMLList(t)
 	want := readXMLOf(t, l, l.expected())

@@ -120,7 +120,7 @@ func (s sign1) verify(signers []*x509.Certificate, now time.Time) (*x509.Certifi
 	return chain[0], a.verify(chain[0].PublicKey, signed.Raw(), s.signature)
 }
 
-// chain returns the certificates of x5chain. One stands alone, several are an array.
+// chain returns the certificates of x5chain. A single certificate is a byte string, several are an array.
 func (s sign1) chain() (ders [][]byte, err *Error) {
 	header := s.protected.Label(headerChain)
 	if unprotected := s.unprotected.Label(headerChain); !header.Present() {

@@ -17,8 +17,8 @@ type vical struct {
 	signer      identity
 	chain       cbor.Item // x5chain; zero: the signer
 	algorithm   int64
-	protected   []cbor.Pair // beside the algorithm
-	unprotected []cbor.Pair // beside x5chain
+	protected   []cbor.Pair // next to the algorithm
+	unprotected []cbor.Pair // next to x5chain
 	noAlgorithm bool
 	payload     map[string]cbor.Item // replaces and adds members; zero items remove them
 	infos       []cbor.Item
@@ -159,7 +159,7 @@ func TestVICAL_Cases(t *testing.T) {
 		}, nil, Unsupported},
 		{"a chain that is protected", func(v *vical) {
 			v.protected = []cbor.Pair{{Key: cbor.Integer(33), Value: cbor.Bytes(v.signer.Raw)}}
-		}, nil, Unsupported}, // next to the one that is not
+		}, nil, Unsupported}, // the unprotected chain is present as well
 		{"an issued signer", by(signer), []identity{root}, ""},
 		{"an issued signer with its chain", by(signer, signer, root), []identity{root}, ""},
 		{"an issued signer without the key usage", by(issue(t, "Plain", &root, nil)), []identity{root}, SignerInvalid},

@@ -64,12 +64,12 @@ type signature struct {
 	id            string
 	info          *element // SignedInfo
 	value         []byte
-	keyInfo       *element // nil: there is none
+	keyInfo       *element // nil: KeyInfo is missing
 	properties    *element // SignedProperties
 }
 
-// verifyXML verifies the signature of a document. It returns the root as the canonical form has it that was
-// verified, and the signer. Nothing outside of that form may be read.
+// verifyXML verifies the signature of a document. It returns the root of the canonical form that was
+// verified, and the signer. Only this root may be read.
 func verifyXML(root *element, expected Expected, now time.Time) (*element, *x509.Certificate, *Error) {
 	s, err := findSignature(root)
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *signature) readObject(object *element) *Error {
 	return nil
 }
 
-// chain returns the certificates of the signature. The first is the one that the signed properties name.
+// chain returns the certificates of the signature. The signed properties name the first of them.
 func (s signature) chain(named digest, signers []*x509.Certificate) ([]*x509.Certificate, *Error) {
 	if s.keyInfo == nil {
 		for _, c := range signers {
@@ -255,7 +255,7 @@ type signedInfo struct {
 	propertiesID         string
 }
 
-// readSignedInfo reads SignedInfo from its canonical form, which is what the key has signed.
+// readSignedInfo reads SignedInfo from its canonical form, the bytes that the key has signed.
 func readSignedInfo(form []byte) (info signedInfo, err *Error) {
 	e, err := readXML(form)
 	if err != nil {
@@ -281,8 +281,8 @@ func readSignedInfo(form []byte) (info signedInfo, err *Error) {
 	return info, nil
 }
 
-// reference reads a reference, and remembers it as that of the document or of the properties. With two
-// references, neither can be missing, because each of them may occur once.
+// reference reads the reference of the document or of the properties. Each of them may occur once, so neither of
+// the two is missing.
 func (info *signedInfo) reference(e *element) *Error {
 	parts, ok := e.elements()
 	if !ok || !e.is(namespaceSignature, "Reference") || !only(e, "Id", "URI", "Type") || len(parts) != 3 {
@@ -326,7 +326,7 @@ func transformsOfDocument(e *element) bool {
 		transform(list[1], methodCanonical) && e.is(namespaceSignature, "Transforms") && only(e)
 }
 
-// subtractsSignature reports whether a filter is the one that subtracts signatures, of which there is one.
+// subtractsSignature reports whether a filter subtracts signatures. A document has one signature.
 func subtractsSignature(e *element) bool {
 	filter, _ := e.value("Filter")
 	if !e.is(namespaceFilter, "XPath") || !only(e, "Filter") || filter != "subtract" {

@@ -43,6 +43,10 @@ func TestTS119612_Attacks(t *testing.T) {
 		{"the signature is doubled", func(d string) string {
 			return strings.Replace(d, signatureIn(d), strings.Repeat(signatureIn(d), 2), 1)
 		}, Unsupported},
+		{"an empty signature is added", replace("</SchemeInformation>",
+			`<s:Signature xmlns:s="http://www.w3.org/2000/09/xmldsig#"/></SchemeInformation>`), Unsupported},
+		{"the time of the signature is changed", replace("<xades:SigningTime>2026-10-01",
+			"<xades:SigningTime>2026-10-02"), WrongSignature},
 
 		// Signature wrapping.
 		{"wrapping: the list in a list of the attacker", func(d string) string {

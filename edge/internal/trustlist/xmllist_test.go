@@ -34,7 +34,7 @@ type xmlList struct {
 	noKeyInfo bool
 	method    string // of the signature
 	digest    string
-	filter    bool // xmldsig-filter2 in place of enveloped-signature
+	filter    bool // xmldsig-filter2 instead of enveloped-signature
 	sequence  string
 	issued    string
 	next      string
@@ -57,7 +57,7 @@ func newXMLList(t testing.TB) xmlList {
 	}
 }
 
-// expected returns what a reader of the list expects, who has configured the signer.
+// expected returns the expectation of a reader who has configured the signer.
 func (l xmlList) expected() Expected {
 	return Expected{DocType: docTypeAge, Signers: certificates(l.signer)}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// verifier verifies signatures with xmlsec1 and the key of one certificate. It knows nothing of lists.
+// verifier verifies signatures with xmlsec1 and the key of one certificate. It does not read lists.
 type verifier struct{ program, key, dir string }
 
 func newVerifier(t testing.TB, signer *x509.Certificate) verifier {
