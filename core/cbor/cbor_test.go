@@ -205,13 +205,18 @@ func TestRead_OtherLimits(t *testing.T) {
 		problem string // "": it is accepted
 	}{
 		{"more bytes than MaxSize", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 5}, ""},
-		{"a byte more than Size", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 4}, "too large"},
+		{"a byte more than Size", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 4},
+			"too large"},
 		{"as many items as Items", Array(Null(), Null()).Raw(), Options{Items: 3}, ""},
 		{"an item more than Items", Array(Null(), Null(), Null()).Raw(), Options{Items: 3}, "too many items"},
 	} {
 		_, err := Read(c.b, c.o)
-		if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.HasSuffix(err.Error(), c.problem)) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.problem)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasSuffix(got, c.problem) || (got == "") != (c.problem == "") {
+			t.Errorf("%s: %q, want %q", c.name, got, c.problem)
 		}
 	}
 }

@@ -15,8 +15,8 @@
 //     same key.
 //   - Texts are valid UTF-8. Bytes and texts are two types, and neither is read as the other.
 //   - The simple values are false, true and null. Tags and floats are rejected.
-//   - The input has at most MaxSize bytes, 4,096 items and 16 levels. Options.Size and Options.Items raise the
-//     first two.
+//   - The input has at most MaxSize bytes, 4,096 items and 16 levels. Options.Size and Options.Items
+//     raise the first two.
 //
 // Heads may be longer than needed, and the keys of a map may have any order, because writers of mobile
 // documents do that. Options.Canonical refuses both.

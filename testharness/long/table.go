@@ -222,7 +222,7 @@ var Table = []Entry{
 	{
 		Package: "edge/internal/trustlist", Test: "TestXMLSec_ChangedBytes",
 		Only:  "two signed lists with each byte changed in each way",
-		Short: "each 97th byte",
+		Short: "each 199th byte",
 	},
 	{
 		Package: "edge/otlp", Test: "TestSpans",

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// maxCanonical is the maximum number of bytes of a canonical form. It can be longer than the document, because
-// declarations of namespaces are repeated where they are used.
+// maxCanonical is the maximum number of bytes of a canonical form. It can be longer than the document,
+// because declarations of namespaces are repeated where they are used.
 const maxCanonical = 4 * MaxSize
 
-// canonical returns the form of an element by Exclusive XML Canonicalization 1.0 without comments and without a
-// prefix list, leaving out one of the elements in it.
+// canonical returns the form of an element by Exclusive XML Canonicalization 1.0 without comments and without
+// a prefix list, leaving out one of the elements in it.
 func canonical(e, without *element) ([]byte, *Error) {
 	return canonicalWithin(e, without, maxCanonical)
 }

@@ -14,20 +14,23 @@ func TestCanonical(t *testing.T) {
 		{"unused namespaces", `<a xmlns:x="urn:x" xmlns="urn:a"><b/></a>`, `<a xmlns="urn:a"><b></b></a>`},
 		{"a namespace where it is used first", `<a xmlns:x="urn:x"><x:b><x:c/></x:b><x:d/></a>`,
 			`<a><x:b xmlns:x="urn:x"><x:c></x:c></x:b><x:d xmlns:x="urn:x"></x:d></a>`},
-		{"a prefix that is bound again", `<x:a xmlns:x="urn:1"><x:b xmlns:x="urn:2"><x:c xmlns:x="urn:1"/></x:b></x:a>`,
+		{"a prefix that is bound again",
+			`<x:a xmlns:x="urn:1"><x:b xmlns:x="urn:2"><x:c xmlns:x="urn:1"/></x:b></x:a>`,
 			`<x:a xmlns:x="urn:1"><x:b xmlns:x="urn:2"><x:c xmlns:x="urn:1"></x:c></x:b></x:a>`},
 		{"a default namespace that ends", `<a xmlns="urn:a"><b xmlns=""><c xmlns="urn:a"/></b></a>`,
 			`<a xmlns="urn:a"><b xmlns=""><c xmlns="urn:a"></c></b></a>`},
 		{"no default namespace to end", `<a xmlns=""><b xmlns=""/></a>`, `<a><b></b></a>`},
 		{"the attributes of XML", `<a xml:lang="en" b="c"><d xml:space="preserve"/></a>`,
 			`<a b="c" xml:lang="en"><d xml:space="preserve"></d></a>`},
-		{"characters of texts", `<a>&lt;&amp;&gt;"'&#13;&#9;]]&gt;</a>`, "<a>&lt;&amp;&gt;\"'&#xD;\t]]&gt;</a>"},
+		{"characters of texts", `<a>&lt;&amp;&gt;"'&#13;&#9;]]&gt;</a>`,
+			"<a>&lt;&amp;&gt;\"'&#xD;\t]]&gt;</a>"},
 		{"characters of attributes", `<a b='&lt;&amp;>"&apos;&#13;&#9;&#10;'/>`,
 			`<a b="&lt;&amp;>&quot;'&#xD;&#x9;&#xA;"></a>`},
 		{"CDATA", `<a><![CDATA[<b>&amp;]]></a>`, `<a>&lt;b&gt;&amp;amp;</a>`},
 		{"line ends", "<a>\r\nb\rc\n</a>", "<a>\nb\nc\n</a>"},
 		{"comments", `<!-- 1 --><a>b<!-- 2 -->c</a><!-- 3 -->`, `<a>bc</a>`},
-		{"the XML declaration", "<?xml version='1.0' encoding=\"utf-8\" standalone='yes' ?>\n<a />\n", `<a></a>`},
+		{"the XML declaration", "<?xml version='1.0' encoding=\"utf-8\" standalone='yes' ?>\n<a />\n",
+			`<a></a>`},
 		{"other letters", `<a b="ä">€𝄞</a>`, `<a b="ä">€𝄞</a>`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,12 +48,14 @@ func TestCanonical(t *testing.T) {
 
 // An element's form has the namespaces that it uses from around it.
 func TestCanonical_Part(t *testing.T) {
-	root, err := readXML([]byte(`<a xmlns="urn:a" xmlns:x="urn:x" xmlns:y="urn:y"><x:b c="d"><e/></x:b><f/></a>`))
+	root, err := readXML([]byte(
+		`<a xmlns="urn:a" xmlns:x="urn:x" xmlns:y="urn:y"><x:b c="d"><e/></x:b><f/></a>`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	part := root.children[0].element
-	if got, _ := canonical(part, nil); string(got) != `<x:b xmlns:x="urn:x" c="d"><e xmlns="urn:a"></e></x:b>` {
+	if got, _ := canonical(part,
+		nil); string(got) != `<x:b xmlns:x="urn:x" c="d"><e xmlns="urn:a"></e></x:b>` {
 		t.Errorf("part: %s", got)
 	}
 	if got, _ := canonical(root, part); string(got) != `<a xmlns="urn:a"><f></f></a>` {

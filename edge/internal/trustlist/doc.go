@@ -4,10 +4,10 @@
 //
 // # Formats
 //
-//   - [TS119612]: ETSI TS 119 612, XML with an enveloped XAdES signature, as the European Commission publishes
-//     its lists.
-//   - [TS119602]: ETSI TS 119 602, JSON with a JAdES signature: a compact JWS, or one in JSON with exactly one
-//     signature.
+//   - [TS119612]: ETSI TS 119 612, XML with an enveloped XAdES signature, as the European Commission
+//     publishes its lists.
+//   - [TS119602]: ETSI TS 119 602, JSON with a JAdES signature: a compact JWS, or one in JSON with exactly
+//     one signature.
 //   - [VICAL]: ISO/IEC 18013-5, Annex C, CBOR in a COSE_Sign1, as AAMVA publishes its list.
 //
 // # Signers
@@ -16,8 +16,8 @@
 //
 //   - is byte for byte one of Expected.Signers, or
 //   - chains up to one of them that is a certificate authority, by at most [maxChain] certificates of the
-//     document, and has the extended key usage of the format: 0.4.0.2231.3.0 (id-tsl-kp-tslSigning) for the ETSI
-//     formats, 1.0.18013.5.1.8 for a VICAL. All certificates of the chain are within their dates.
+//     document, and has the extended key usage of the format: 0.4.0.2231.3.0 (id-tsl-kp-tslSigning) for the
+//     ETSI formats, 1.0.18013.5.1.8 for a VICAL. All certificates of the chain are within their dates.
 //
 // A key is RSA with 2,048 to 8,192 bits, or ECDSA on P-256, P-384 or P-521. Hashes are SHA-256, SHA-384 and
 // SHA-512.
@@ -27,8 +27,9 @@
 // The document is UTF-8 without a document type, entities of its own, or processing instructions. It has one
 // signature, the last element of the root, with exactly two references:
 //
-//   - URI "": the whole document without the signature. Transforms are enveloped-signature, or xmldsig-filter2
-//     that subtracts /descendant::ds:Signature, followed by exclusive canonicalization without comments.
+//   - URI "": the whole document without the signature. Transforms are enveloped-signature, or
+//     xmldsig-filter2 that subtracts /descendant::ds:Signature, followed by exclusive canonicalization
+//     without comments.
 //   - the SignedProperties of the signature, by their Id, which no other element has. The transform is
 //     exclusive canonicalization. They name the signing certificate (SigningCertificateV2, or
 //     SigningCertificate with SHA-256 or better).
@@ -42,8 +43,8 @@
 //
 // Objects have no duplicate members. The header has alg (ES256, ES384, ES512, RS256 or PS256, bound to the
 // key), and x5c, or x5t#S256 that names a configured signer. x5t#S256 and x5t#o, if present, must match x5c.
-// crit may list sigT, iat, x5t#S256 and x5t#o. Rejected are b64 other than true, and sigD. Unprotected headers
-// are ignored.
+// crit may list sigT, iat, x5t#S256 and x5t#o. Rejected are b64 other than true, and sigD. Unprotected
+// headers are ignored.
 //
 // # CBOR
 //

@@ -45,10 +45,9 @@ var granted = []string{
 
 // service is a service of an ETSI list, as both formats state it.
 type service struct {
-	provider, name, kind string
-	status               string
-	statusAbsent         bool // the format and the list allow this
-	since                time.Time
+	kind, status string
+	statusAbsent bool // the format and the list allow this
+	since        time.Time
 }
 
 // skip returns the reason why a service's certificates do not count, "" if they do.
@@ -107,7 +106,7 @@ func (c *collector) add(der []byte, e Entry, skip Skip) *Error {
 	return nil
 }
 
-// finish writes the entries to a list. A certificate that any service of a wanted type has lost does not count.
+// finish writes the entries to a list, without certificates that any service of a wanted type has lost.
 func (c *collector) finish(list *List) {
 	list.Entries = slices.DeleteFunc(c.entries, func(e Entry) bool {
 		conflict := c.denied[sha256.Sum256(e.Certificate.Raw)]

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/testharness/npmwallet"
 )
 
-// A list that @owf/eudi-lote has made and signed. Its header has x5c and kid, and neither x5t#S256 nor sigT, which
-// JAdES baseline B has.
+// A list that @owf/eudi-lote has made and signed. Its header has x5c and kid, and neither x5t#S256 nor sigT,
+// which JAdES baseline B has.
 func TestEUDILoTE(t *testing.T) {
 	root := issue(t, "Root", nil, nil, authority)
 	signer := issue(t, "Signer", &root, nil, signsLists(usageETSI))
@@ -21,7 +21,8 @@ func TestEUDILoTE(t *testing.T) {
 			{Entity: "A", Name: "Issuance", Type: typePID, Certificates: [][]byte{one.Raw, two.Raw}},
 			{Entity: "A", Name: "Revocation", Type: "http://uri.etsi.org/19602/SvcType/PID/Revocation",
 				Certificates: [][]byte{three.Raw}},
-			{Entity: "B", Name: "Withdrawn", Type: typePID, Status: statusWithdrawn, Certificates: [][]byte{three.Raw}},
+			{Entity: "B", Name: "Withdrawn", Type: typePID, Status: statusWithdrawn,
+				Certificates: [][]byte{three.Raw}},
 		},
 	})
 	for _, trusted := range []*x509.Certificate{root.Certificate, signer.Certificate} {

@@ -8,14 +8,16 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 )
 
-// FuzzRead changes signed lists. No one has the key, so an accepted document has the content of the signed one.
+// FuzzRead changes signed lists. No one has the key, so an accepted document has the content of the signed
+// one.
 func FuzzRead(f *testing.F) {
 	x, j, v := newXMLList(f), newJSONList(f), newVICAL(f)
 	signed := map[Format]struct {
 		document []byte
 		expected Expected
 	}{
-		TS119612: {x.build(f), x.expected()}, TS119602: {j.build(f), j.expected()}, VICAL: {v.build(f), v.expected()},
+		TS119612: {x.build(f), x.expected()}, TS119602: {j.build(f), j.expected()}, VICAL: {v.build(f),
+			v.expected()},
 	}
 	want := map[Format]List{}
 	for format, s := range signed {
@@ -26,7 +28,8 @@ func FuzzRead(f *testing.F) {
 		want[format] = list
 		f.Add(string(format), s.document)
 	}
-	f.Add(string(TS119612), []byte(`<?xml version="1.0"?><!DOCTYPE a><a xmlns="urn:a" b="c">d<!-- e --><![CDATA[f]]></a>`))
+	f.Add(string(TS119612),
+		[]byte(`<?xml version="1.0"?><!DOCTYPE a><a xmlns="urn:a" b="c">d<!-- e --><![CDATA[f]]></a>`))
 	f.Add(string(TS119602), []byte(`{"payload":"","signatures":[{"protected":"e30","signature":""}]}`))
 	f.Fuzz(func(t *testing.T, format string, document []byte) {
 		s := signed[Format(format)]
@@ -85,7 +88,8 @@ func FuzzContent(f *testing.F) {
 // FuzzCanonical checks that the canonical form of a canonical form is the same.
 func FuzzCanonical(f *testing.F) {
 	f.Add([]byte(rootStart + newXMLList(f).schemeAndProviders() + rootEnd))
-	f.Add([]byte(`<a:b xmlns:a="urn:a" xmlns="urn:b" c='&lt;"&#10;' a:d=""><e xmlns="">]]&gt;&#13;</e><f/></a:b>`))
+	f.Add([]byte(
+		`<a:b xmlns:a="urn:a" xmlns="urn:b" c='&lt;"&#10;' a:d=""><e xmlns="">]]&gt;&#13;</e><f/></a:b>`))
 	f.Fuzz(func(t *testing.T, document []byte) {
 		root, err := readXML(document)
 		if err != nil {

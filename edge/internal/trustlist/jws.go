@@ -20,6 +20,9 @@ var jwsAlgorithms = map[string]algorithm{
 	"PS256": {hash: crypto.SHA256, family: familyPSS},
 }
 
+// jwsDigests are the digest algorithms of x5t#o.
+var jwsDigests = map[string]crypto.Hash{"S256": crypto.SHA256, "S384": crypto.SHA384, "S512": crypto.SHA512}
+
 // jwsUnderstood are the header parameters that crit may list.
 var jwsUnderstood = []string{"sigT", "iat", "x5t#S256", "x5t#o"}
 
@@ -52,7 +55,7 @@ func readJWS(document []byte) (jws, *Error) {
 	return decodeJWS(parts[0], parts[1], parts[2])
 }
 
-// readJWSInJSON reads the general or the flattened form. The unprotected header has nothing that is used here.
+// readJWSInJSON reads the general or the flattened form. It ignores the unprotected header.
 func readJWSInJSON(document []byte) (jws, *Error) {
 	o, err := readJSON(document)
 	if err != nil {
@@ -129,7 +132,8 @@ func (j jws) checkHeader(now time.Time) *Error {
 		}
 		for _, name := range critical {
 			if _, present := j.header[name]; !present || !slices.Contains(jwsUnderstood, name) {
-				return rejected(Unsupported, "its signature has a critical header parameter that is not known")
+				return rejected(Unsupported,
+					"its signature has a critical header parameter that is not known")
 			}
 		}
 	}
@@ -212,7 +216,7 @@ func (j jws) thumbprints() (named []digest, err *Error) {
 		name, _ := o.text("digAlg")
 		text, _ := o.text("digVal")
 		value, ok := decodeBase64URL(text)
-		hash := map[string]crypto.Hash{"S256": crypto.SHA256, "S384": crypto.SHA384, "S512": crypto.SHA512}[name]
+		hash := jwsDigests[name]
 		if !ok || hash == 0 {
 			return nil, errHeader
 		}

@@ -93,7 +93,7 @@ const (
 	Unsupported     Reason = "unsupported"      // an algorithm, a transform or a header that is not accepted
 	WrongSignature  Reason = "wrong_signature"  // the signature or a digest does not match
 	SignerUnknown   Reason = "signer_unknown"   // the signing certificate is not trusted
-	SignerInvalid   Reason = "signer_invalid"   // the signing certificate is trusted, but has no right to sign
+	SignerInvalid   Reason = "signer_invalid"   // a signer issued the signing certificate for other uses
 	SignerExpired   Reason = "signer_expired"   // a certificate of the signer is not valid now
 	IssuedInFuture  Reason = "issued_in_future" // the list or its signature is dated after now
 	NothingExpected Reason = "nothing_expected" // no signer, or no service type, is configured

@@ -80,7 +80,8 @@ func issue(t testing.TB, name string, parent *identity, key crypto.Signer, chang
 	serial := sha256.Sum256([]byte(name))
 	c := &x509.Certificate{
 		SerialNumber: new(big.Int).SetBytes(serial[:8]), Subject: pkix.Name{CommonName: name},
-		NotBefore: at.AddDate(-1, 0, 0), NotAfter: at.AddDate(1, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: at.AddDate(-1, 0, 0), NotAfter: at.AddDate(1, 0, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
 		SubjectKeyId: serial[:20],
 	}
 	for _, change := range changes {

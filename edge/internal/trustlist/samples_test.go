@@ -100,7 +100,8 @@ func TestSample_VICAL(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", signer.Subject, err)
 		}
-		if list.Sequence != 532354 || list.Issuer != "AAMVA" || len(list.Entries) != 14 || len(list.Skipped) != 0 ||
+		if list.Sequence != 532354 || list.Issuer != "AAMVA" || len(list.Entries) != 14 ||
+			len(list.Skipped) != 0 ||
 			!list.NextUpdate.Equal(time.Date(2026, 1, 3, 13, 47, 13, 0, time.UTC)) {
 			t.Errorf("list: %+v", list)
 		}

@@ -103,8 +103,8 @@ func readChain(ders [][]byte) ([]*x509.Certificate, *Error) {
 	return chain, nil
 }
 
-// checkSigner returns an error unless the first certificate of a chain may sign lists: because it is one of the
-// signers, or because one of them has issued it for that, directly or through the rest of the chain.
+// checkSigner returns an error unless the first certificate of a chain may sign lists: because it is one of
+// the signers, or because one of them has issued it for that, directly or through the rest of the chain.
 func checkSigner(chain, signers []*x509.Certificate, usage asn1.ObjectIdentifier, now time.Time) *Error {
 	signer := chain[0]
 	if now.Before(signer.NotBefore) || now.After(signer.NotAfter) {
@@ -147,8 +147,8 @@ func chainError(err error) *Error {
 	return rejected(SignerInvalid, "the certificate that signed it has an invalid chain")
 }
 
-// mayIssue reports whether the first certificate of a chain is for signing lists, and no certificate between it
-// and the configured one is for other purposes only.
+// mayIssue reports whether the first certificate of a chain is for signing lists, and no certificate between
+// it and the configured one is for other purposes only.
 func mayIssue(chain []*x509.Certificate, usage asn1.ObjectIdentifier) bool {
 	signer := chain[0]
 	const signing = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment

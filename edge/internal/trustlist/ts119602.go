@@ -100,7 +100,7 @@ func (c *collector) jsonService(o object, provider string, types []string) *Erro
 	if !okName || !okKind || !okStatus || !okIdentity {
 		return errLoTEShape
 	}
-	s := service{provider: provider, name: name, kind: kind, status: status}
+	s := service{kind: kind, status: status}
 	_, hasStatus := o["ServiceStatus"]
 	_, hasSince := o["StatusStartingTime"]
 	s.statusAbsent = !hasStatus && !hasSince

@@ -95,9 +95,10 @@ func (l jsonList) parts(t testing.TB) (protected, payload, signature string) {
 	content := jsonOf(t, members{"LoTE": members{
 		"ListAndSchemeInformation": with(members{
 			"LoTEVersionIdentifier": 1, "LoTESequenceNumber": 3,
-			"SchemeOperatorName": []members{{"lang": "de", "value": "Betreiber"}, {"lang": "en", "value": "Operator"}},
-			"ListIssueDateTime":  at.AddDate(0, -1, 0).Format(time.RFC3339),
-			"NextUpdate":         at.AddDate(0, 5, 0).Format(time.RFC3339),
+			"SchemeOperatorName": []members{{"lang": "de", "value": "Betreiber"}, {"lang": "en",
+				"value": "Operator"}},
+			"ListIssueDateTime": at.AddDate(0, -1, 0).Format(time.RFC3339),
+			"NextUpdate":        at.AddDate(0, 5, 0).Format(time.RFC3339),
 		}, l.scheme),
 		"TrustedEntitiesList": []members{{
 			"TrustedEntityInformation": members{"TEName": []members{{"lang": "en", "value": "Provider"}}},
@@ -139,7 +140,8 @@ func TestTS119602(t *testing.T) {
 		t.Fatalf("list: %+v", list)
 	}
 	e := list.Entries[0]
-	if e.Provider != "Provider" || e.Service != "Service" || e.Type != typePID || e.Certificate.Subject.CommonName != "Issuer" {
+	if e.Provider != "Provider" || e.Service != "Service" || e.Type != typePID ||
+		e.Certificate.Subject.CommonName != "Issuer" {
 		t.Errorf("entry: %+v", e)
 	}
 }
@@ -181,7 +183,7 @@ func TestTS119602_Algorithms(t *testing.T) {
 
 func TestTS119602_Entries(t *testing.T) {
 	one, two := issue(t, "One", nil, nil), issue(t, "Two", nil, nil, authority)
-	since := at.AddDate(-1, 0, 0).Format(time.RFC3339)
+	since, later := at.AddDate(-1, 0, 0).Format(time.RFC3339), at.Add(time.Hour).Format(time.RFC3339)
 	notified := "http://uri.etsi.org/19602/PubEAAProvidersList/SvcStatus/notified"
 	for _, c := range []struct {
 		name     string
@@ -198,8 +200,9 @@ func TestTS119602_Entries(t *testing.T) {
 			map[Skip]int{SkipStatus: 1}},
 		{"a date without a status", []members{with(jsonService(typePID, one),
 			members{"StatusStartingTime": since})}, 0, map[Skip]int{SkipStatus: 1}},
-		{"notified in the future", []members{with(jsonService(typePID, one), members{"ServiceStatus": notified,
-			"StatusStartingTime": at.Add(time.Hour).Format(time.RFC3339)})}, 0, map[Skip]int{SkipStatus: 1}},
+		{"notified in the future", []members{with(jsonService(typePID, one),
+			members{"ServiceStatus": notified, "StatusStartingTime": later})}, 0,
+			map[Skip]int{SkipStatus: 1}},
 		{"revocation", []members{jsonService("http://uri.etsi.org/19602/SvcType/PID/Revocation", one)}, 0,
 			map[Skip]int{SkipType: 1}},
 		{"without a type", []members{with(jsonService("", one), members{"ServiceTypeIdentifier": nil})}, 0,
@@ -217,7 +220,8 @@ func TestTS119602_Entries(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(list.Entries) != c.entries || !maps.Equal(list.Skipped, c.skipped) {
-				t.Errorf("%d entries, skipped %v, want %d, %v", len(list.Entries), list.Skipped, c.entries, c.skipped)
+				t.Errorf("%d entries, skipped %v, want %d, %v", len(list.Entries), list.Skipped, c.entries,
+					c.skipped)
 			}
 		})
 	}
@@ -236,8 +240,9 @@ func TestTS119602_Header(t *testing.T) {
 		want   Reason
 	}{
 		{"x5c", nil, nil, ""},
-		{"baseline B", members{"x5t#S256": thumbprint, "sigT": "2026-10-01T00:00:00Z", "crit": []string{"sigT"},
-			"typ": "JOSE", "cty": "json"}, nil, ""},
+		{"baseline B", members{"x5t#S256": thumbprint, "sigT": "2026-10-01T00:00:00Z",
+			"crit": []string{"sigT"},
+			"typ":  "JOSE", "cty": "json"}, nil, ""},
 		{"iat", members{"iat": at.Unix()}, nil, ""},
 		{"x5t#o", members{"x5t#o": members{"digAlg": "S512", "digVal": base64URLOf(s512[:])}}, nil, ""},
 		{"x5t#S256 of a configured signer", members{"x5t#S256": thumbprint}, []identity{}, ""},
@@ -245,7 +250,8 @@ func TestTS119602_Header(t *testing.T) {
 		{"x5t#S256 of another certificate", members{"x5t#S256": base64URLOf(make([]byte, 32))}, []identity{},
 			SignerUnknown},
 		{"x5t#S256 and x5c differ", members{"x5t#S256": base64URLOf(make([]byte, 32))}, nil, WrongSignature},
-		{"x5t#o and x5c differ", members{"x5t#o": members{"digAlg": "S256", "digVal": "AAAA"}}, nil, WrongSignature},
+		{"x5t#o and x5c differ", members{"x5t#o": members{"digAlg": "S256", "digVal": "AAAA"}}, nil,
+			WrongSignature},
 		{"x5t#o by SHA-1", members{"x5t#o": members{"digAlg": "S1", "digVal": "AAAA"}}, nil, Malformed},
 		{"x5t#S256 of another length", members{"x5t#S256": ""}, nil, Malformed},
 		{"another certificate", nil, []identity{other}, SignerUnknown},
@@ -260,7 +266,8 @@ func TestTS119602_Header(t *testing.T) {
 		{"crit as a text", members{"crit": "sigT"}, nil, Malformed},
 		{"b64", members{"b64": false, "crit": []string{"b64"}}, nil, Unsupported},
 		{"b64 that is not critical", members{"b64": false}, nil, Unsupported},
-		{"detached", members{"sigD": members{"mId": "http://uri.etsi.org/19182/ObjectIdByURI"}}, nil, Unsupported},
+		{"detached", members{"sigD": members{"mId": "http://uri.etsi.org/19182/ObjectIdByURI"}}, nil,
+			Unsupported},
 		{"sigT in the future", members{"sigT": "2026-11-02T00:00:00Z"}, nil, IssuedInFuture},
 		{"iat in the future", members{"iat": at.Unix() + 600}, nil, IssuedInFuture},
 		{"sigT as a number", members{"sigT": 1}, nil, Malformed},
@@ -294,7 +301,8 @@ func TestTS119602_Payload(t *testing.T) {
 		{"no JSON", nil, func(string) string { return "x" }, Malformed},
 		{"nothing", nil, func(string) string { return "" }, Malformed},
 		{"data after the list", nil, func(s string) string { return s + "{}" }, Malformed},
-		{"a member twice", nil, replace(`"LoTESequenceNumber":3`, `"LoTESequenceNumber":3,"LoTESequenceNumber":4`),
+		{"a member twice", nil, replace(`"LoTESequenceNumber":3`,
+			`"LoTESequenceNumber":3,"LoTESequenceNumber":4`),
 			Malformed},
 		{"a member twice, escaped", nil, replace(`"LoTE":`, `"LoT\u0045":{},"LoTE":`), Malformed},
 		{"a member in another case", nil, replace(`"LoTESequenceNumber"`, `"loteSequenceNumber"`), Malformed},
@@ -310,10 +318,12 @@ func TestTS119602_Payload(t *testing.T) {
 		{"no date of issue", members{"ListIssueDateTime": nil}, nil, Malformed},
 		{"issued in the future", members{"ListIssueDateTime": "2026-11-02T00:00:00Z"}, nil, IssuedInFuture},
 		{"stale", members{"NextUpdate": "2026-10-31T00:00:00Z"}, nil, ""},
-		{"a null status", nil, replace(`"ServiceTypeIdentifier"`, `"ServiceStatus":null,"ServiceTypeIdentifier"`),
+		{"a null status", nil, replace(`"ServiceTypeIdentifier"`,
+			`"ServiceStatus":null,"ServiceTypeIdentifier"`),
 			Malformed},
 		{"no trusted entities", nil, replace(`"TrustedEntitiesList"`, `"Other"`), ""},
-		{"trusted entities that are none", nil, replace(`"TrustedEntitiesList":[`, `"TrustedEntitiesList":[1,`),
+		{"trusted entities that are none", nil, replace(`"TrustedEntitiesList":[`,
+			`"TrustedEntitiesList":[1,`),
 			Malformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -342,9 +352,11 @@ func TestTS119602_Serializations(t *testing.T) {
 		{"general with unsigned properties", jsonOf(t, members{"payload": payload, "signatures": []members{
 			with(one, members{"header": members{"etsiU": []string{}, "alg": "none"}})}}), ""},
 		{"flattened", jsonOf(t, with(one, members{"payload": payload})), ""},
-		{"two signatures", jsonOf(t, members{"payload": payload, "signatures": []members{one, one}}), Malformed},
+		{"two signatures", jsonOf(t, members{"payload": payload, "signatures": []members{one, one}}),
+			Malformed},
 		{"no signatures", jsonOf(t, members{"payload": payload, "signatures": []members{}}), Malformed},
-		{"general and flattened", jsonOf(t, with(one, members{"payload": payload, "signatures": []members{one}})),
+		{"general and flattened", jsonOf(t, with(one, members{"payload": payload,
+			"signatures": []members{one}})),
 			Malformed},
 		{"no payload", jsonOf(t, one), Malformed},
 		{"an unprotected header alone", jsonOf(t, members{"payload": payload, "signature": signature,

@@ -77,8 +77,8 @@ func readScheme(e *element) (list List, ok bool) {
 	if err != nil {
 		return list, false
 	}
-	list = List{Sequence: sequence, Issued: at, NextUpdate: until, Issuer: e.multilingual("SchemeOperatorName")}
-	return list, true
+	issuer := e.multilingual("SchemeOperatorName")
+	return List{Sequence: sequence, Issued: at, NextUpdate: until, Issuer: issuer}, true
 }
 
 // provider adds the certificates of a TrustServiceProvider.
@@ -111,9 +111,8 @@ func (c *collector) service(e *element, provider string, types []string) *Error 
 	if !hasKind || !hasStatus || err != nil || !hasIdentity {
 		return errListShape
 	}
-	s := service{provider: provider, name: e.multilingual("ServiceName"), kind: kind, status: status, since: since}
-	skip := s.skip(types, c.now)
-	entry := Entry{Provider: s.provider, Service: s.name, Type: clip(s.kind)}
+	skip := service{kind: kind, status: status, since: since}.skip(types, c.now)
+	entry := Entry{Provider: provider, Service: e.multilingual("ServiceName"), Type: clip(kind)}
 	for id := range identity.each(namespaceList, "DigitalId") {
 		for certificate := range id.each(namespaceList, "X509Certificate") {
 			der, ok := decoded(certificate)

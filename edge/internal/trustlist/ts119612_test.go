@@ -37,7 +37,8 @@ func TestTS119612(t *testing.T) {
 	if !list.Signer.Equal(l.signer.Certificate) {
 		t.Errorf("signer: %s", list.Signer.Subject)
 	}
-	want := Entry{Certificate: list.Entries[0].Certificate, Provider: "Provider", Service: "Service", Type: typePAA}
+	want := Entry{Certificate: list.Entries[0].Certificate, Provider: "Provider", Service: "Service",
+		Type: typePAA}
 	if len(list.Entries) != 1 || list.Entries[0] != want ||
 		!want.Certificate.Equal(l.services[0].certificates[0].Certificate) {
 		t.Errorf("entries: %+v", list.Entries)
@@ -102,14 +103,16 @@ func TestTS119612_Entries(t *testing.T) {
 		{"granted in the future", []xmlService{with(granted(one), func(s *xmlService) {
 			s.since = at.Add(time.Second).Format(time.RFC3339)
 		})}, 0, map[Skip]int{SkipStatus: 1}},
-		{"other type", []xmlService{with(granted(one), func(s *xmlService) { s.kind = typeOther }), granted(two)},
+		{"other type", []xmlService{with(granted(one), func(s *xmlService) { s.kind = typeOther }),
+			granted(two)},
 			1, map[Skip]int{SkipType: 1}},
 		{"expired", []xmlService{granted(one, old)}, 1, map[Skip]int{SkipExpired: 1}},
 		{"twice", []xmlService{granted(one), granted(one)}, 1, map[Skip]int{SkipDuplicate: 1}},
 		{"withdrawn elsewhere", []xmlService{granted(one, two),
 			with(granted(one), func(s *xmlService) { s.status = statusWithdrawn })}, 1,
 			map[Skip]int{SkipStatus: 1, SkipConflict: 1}},
-		{"no certificate", []xmlService{granted(identity{Certificate: &x509.Certificate{Raw: []byte("x")}})}, 0,
+		{"no certificate", []xmlService{granted(identity{Certificate: &x509.Certificate{Raw: []byte("x")}})},
+			0,
 			map[Skip]int{SkipCertificate: 1}},
 		{"granted in the past only", []xmlService{with(granted(one), func(s *xmlService) {
 			s.status = statusWithdrawn
@@ -123,7 +126,8 @@ func TestTS119612_Entries(t *testing.T) {
 			l.services = c.services
 			list := readXMLOf(t, l, l.expected())
 			if len(list.Entries) != c.entries || !maps.Equal(list.Skipped, c.skipped) {
-				t.Errorf("%d entries, skipped %v, want %d, %v", len(list.Entries), list.Skipped, c.entries, c.skipped)
+				t.Errorf("%d entries, skipped %v, want %d, %v", len(list.Entries), list.Skipped, c.entries,
+					c.skipped)
 			}
 		})
 	}
@@ -171,12 +175,16 @@ func TestTS119612_Signers(t *testing.T) {
 		{"the root by the chain", signer, []identity{signer, middle}, []identity{other, root}, ""},
 		{"the chain in another order", signer, []identity{middle, signer}, []identity{root}, ""},
 		{"the root without the chain", signer, nil, []identity{root}, SignerUnknown},
-		{"another root of the same name", signer, []identity{signer, middle}, []identity{other}, SignerUnknown},
-		{"a root that is no authority", signer, []identity{signer, middle}, []identity{notAuthority}, SignerUnknown},
+		{"another root of the same name", signer, []identity{signer, middle}, []identity{other},
+			SignerUnknown},
+		{"a root that is no authority", signer, []identity{signer, middle}, []identity{notAuthority},
+			SignerUnknown},
 		{"the chain brings its own root", signer, []identity{signer, middle, root}, []identity{other},
 			SignerUnknown},
-		{"a signer without the key usage", issue(t, "Plain", &middle, nil), nil, []identity{middle}, SignerInvalid},
-		{"a signer with the key usage of a VICAL", issue(t, "VICAL", &middle, nil, signsLists(usageVICAL)), nil,
+		{"a signer without the key usage", issue(t, "Plain", &middle, nil), nil, []identity{middle},
+			SignerInvalid},
+		{"a signer with the key usage of a VICAL", issue(t, "VICAL", &middle, nil, signsLists(usageVICAL)),
+			nil,
 			[]identity{middle}, SignerInvalid},
 		{"a signer for key agreement", issue(t, "Agrees", &middle, nil, signsLists(usageETSI),
 			func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyAgreement }), nil, []identity{middle},
@@ -255,8 +263,9 @@ func TestTS119612_EquivalentDocuments(t *testing.T) {
 		{"character reference", replace("Svcstatus/granted", "Svcstatus/&#x67;ranted")},
 		{"white space in tags", replace("<ServiceStatus>", "<ServiceStatus\n\t>")},
 		{"empty element", replace(`#sha256"></ds:DigestMethod>`, `#sha256"/>`)},
-		{"order of attributes", replace(`xmlns="http://uri.etsi.org/02231/v2#" TSLTag="http://uri.etsi.org/19612/TSLTag"`,
-			`TSLTag='http://uri.etsi.org/19612/TSLTag' xmlns='http://uri.etsi.org/02231/v2#'`)},
+		{"order of attributes",
+			replace(`xmlns="http://uri.etsi.org/02231/v2#" TSLTag="http://uri.etsi.org/19612/TSLTag"`,
+				`TSLTag='http://uri.etsi.org/19612/TSLTag' xmlns='http://uri.etsi.org/02231/v2#'`)},
 		{"unused namespace", replace(`TSLTag=`, `xmlns:unused="urn:example:unused" TSLTag=`)},
 		{"namespace from around", replace(`<ds:SignedInfo xmlns:ds="http://www.w3.org/2000/09/xmldsig#">`,
 			`<ds:SignedInfo>`)},

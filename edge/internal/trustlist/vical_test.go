@@ -143,7 +143,8 @@ func TestVICAL_Cases(t *testing.T) {
 		{"ESP256", curve(elliptic.P256(), -9), nil, ""},
 		{"ES384 of a key on P-256", curve(elliptic.P256(), -35), nil, Unsupported},
 		{"ES256 of a key on P-384", curve(elliptic.P384(), -7), nil, Unsupported},
-		{"an RSA key", func(v *vical) { v.signer = issue(t, "VICAL signer", nil, rsaKey(t, 2048)) }, nil, Unsupported},
+		{"an RSA key", func(v *vical) { v.signer = issue(t, "VICAL signer", nil, rsaKey(t, 2048)) }, nil,
+			Unsupported},
 		{"HMAC", func(v *vical) { v.algorithm = 5 }, nil, Unsupported},
 		{"algorithm 0", func(v *vical) { v.algorithm = 0 }, nil, Unsupported},
 		{"no algorithm", func(v *vical) { v.noAlgorithm = true }, nil, Unsupported},
@@ -162,8 +163,10 @@ func TestVICAL_Cases(t *testing.T) {
 		}, nil, Unsupported}, // the unprotected chain is present as well
 		{"an issued signer", by(signer), []identity{root}, ""},
 		{"an issued signer with its chain", by(signer, signer, root), []identity{root}, ""},
-		{"an issued signer without the key usage", by(issue(t, "Plain", &root, nil)), []identity{root}, SignerInvalid},
-		{"an issued signer of ETSI lists", by(issue(t, "ETSI", &root, nil, signsLists(usageETSI))), []identity{root},
+		{"an issued signer without the key usage", by(issue(t, "Plain", &root, nil)), []identity{root},
+			SignerInvalid},
+		{"an issued signer of ETSI lists", by(issue(t, "ETSI", &root, nil, signsLists(usageETSI))),
+			[]identity{root},
 			SignerInvalid},
 		{"another signer", by(signer), []identity{one}, SignerUnknown},
 		{"a signer that has expired", by(issue(t, "Old", nil, nil, expired)), nil, SignerExpired},
@@ -184,7 +187,8 @@ func TestVICAL_Cases(t *testing.T) {
 		{"a negative number", payload("vicalIssueID", cbor.Integer(-1)), nil, Malformed},
 		{"no certificates", payload("certificateInfos", cbor.Item{}), nil, Malformed},
 		{"a certificate without a document type", func(v *vical) {
-			v.infos = []cbor.Item{cbor.Map(cbor.Pair{Key: cbor.Text("certificate"), Value: cbor.Bytes(one.Raw)})}
+			v.infos = []cbor.Item{cbor.Map(cbor.Pair{Key: cbor.Text("certificate"),
+				Value: cbor.Bytes(one.Raw)})}
 		}, nil, Malformed},
 		{"other members", payload("extensions", cbor.Map()), nil, ""},
 	} {
@@ -234,7 +238,8 @@ func TestVICAL_Forms(t *testing.T) {
 	parts := v.parts(t)
 	document := cbor.Array(parts...)
 	protectedChain := newVICAL(t)
-	protectedChain.protected = []cbor.Pair{{Key: cbor.Integer(33), Value: cbor.Bytes(protectedChain.signer.Raw)}}
+	protectedChain.protected = []cbor.Pair{{Key: cbor.Integer(33),
+		Value: cbor.Bytes(protectedChain.signer.Raw)}}
 	p := protectedChain.parts(t)
 	p[1] = cbor.Map()
 	for _, c := range []struct {
@@ -249,11 +254,14 @@ func TestVICAL_Forms(t *testing.T) {
 		{"a protected chain", cbor.Array(p...).Raw(), protectedChain.signer, ""},
 		{"three elements", cbor.Array(parts[:3]...).Raw(), v.signer, Malformed},
 		{"a null payload", cbor.Array(parts[0], parts[1], cbor.Null(), parts[3]).Raw(), v.signer, Malformed},
-		{"another payload", cbor.Array(parts[0], parts[1], cbor.Bytes([]byte{0xa0}), parts[3]).Raw(), v.signer,
+		{"another payload", cbor.Array(parts[0], parts[1], cbor.Bytes([]byte{0xa0}), parts[3]).Raw(),
+			v.signer,
 			WrongSignature},
-		{"a shorter signature", cbor.Array(parts[0], parts[1], parts[2], cbor.Bytes(make([]byte, 63))).Raw(), v.signer,
+		{"a shorter signature", cbor.Array(parts[0], parts[1], parts[2], cbor.Bytes(make([]byte, 63))).Raw(),
+			v.signer,
 			WrongSignature},
-		{"a signature of zeros", cbor.Array(parts[0], parts[1], parts[2], cbor.Bytes(make([]byte, 64))).Raw(), v.signer,
+		{"a signature of zeros", cbor.Array(parts[0], parts[1], parts[2], cbor.Bytes(make([]byte, 64))).Raw(),
+			v.signer,
 			WrongSignature},
 		{"no chain", cbor.Array(parts[0], cbor.Map(), parts[2], parts[3]).Raw(), v.signer, Malformed},
 		{"truncated", document.Raw()[:len(document.Raw())/2], v.signer, Malformed},

@@ -42,8 +42,9 @@ var xmlDigests = map[string]crypto.Hash{
 }
 
 var (
-	errSignatureShape = rejected(Unsupported, "its signature has elements or attributes that are not accepted")
-	errDigest         = rejected(WrongSignature, "its content does not match the signed digest")
+	errSignatureShape = rejected(Unsupported,
+		"its signature has elements or attributes that are not accepted")
+	errDigest = rejected(WrongSignature, "its content does not match the signed digest")
 )
 
 // digest is an algorithm and a value.
@@ -281,8 +282,8 @@ func readSignedInfo(form []byte) (info signedInfo, err *Error) {
 	return info, nil
 }
 
-// reference reads the reference of the document or of the properties. Each of them may occur once, so neither of
-// the two is missing.
+// reference reads the reference of the document or of the properties. Each of them may occur once, so neither
+// of the two is missing.
 func (info *signedInfo) reference(e *element) *Error {
 	parts, ok := e.elements()
 	if !ok || !e.is(namespaceSignature, "Reference") || !only(e, "Id", "URI", "Type") || len(parts) != 3 {
@@ -304,7 +305,8 @@ func (info *signedInfo) reference(e *element) *Error {
 		info.properties, info.propertiesID = d, id
 		wrong = !transforms(parts[0], methodCanonical)
 	default:
-		return rejected(Unsupported, "its signature refers to something else than the document and its properties")
+		return rejected(Unsupported,
+			"its signature refers to something else than the document and its properties")
 	}
 	if wrong {
 		return rejected(Unsupported, "its signature has a transform that is not accepted")
@@ -446,8 +448,8 @@ func decoded(e *element) (b []byte, ok bool) {
 	return decodeBase64(text)
 }
 
-// decodeBase64 decodes base64 with padding, which may have white space in it. No two texts without white space
-// have the same bytes.
+// decodeBase64 decodes base64 with padding, which may have white space in it. No two texts without white
+// space have the same bytes.
 func decodeBase64(text string) (b []byte, ok bool) {
 	compact := bytes.Map(func(r rune) rune {
 		if strings.ContainsRune(" \t\r\n", r) {

@@ -14,11 +14,12 @@ const (
 	maxAttributes = 64 // of an element
 	maxNamespace  = 256
 
-	namespaceXML = "http://www.w3.org/XML/1998/namespace"
+	namespaceXML   = "http://www.w3.org/XML/1998/namespace"
+	namespaceXMLNS = "http://www.w3.org/2000/xmlns/"
 )
 
-// element is an element of an XML document. Comments are not kept: exclusive canonicalization without comments
-// removes them, and the text around one is one text.
+// element is an element of an XML document. Comments are not kept: exclusive canonicalization without
+// comments removes them, and the text around one is one text.
 type element struct {
 	parent     *element
 	prefix     string
@@ -46,8 +47,9 @@ var namespace = regexp.MustCompile(
 	`^(https?://[A-Za-z0-9.-]+(/[A-Za-z0-9._~/-]*)?(#[A-Za-z0-9._~/-]*)?|urn:[A-Za-z0-9:._-]+)$`)
 
 // declaration is the content of an XML declaration.
-var declaration = regexp.MustCompile(`^version=("1\.0"|'1\.0')([ \t\r\n]+encoding=("(?i:utf-8)"|'(?i:utf-8)'))?` +
-	`([ \t\r\n]+standalone=("(yes|no)"|'(yes|no)'))?[ \t\r\n]*$`)
+var declaration = regexp.MustCompile(
+	`^version=("1\.0"|'1\.0')([ \t\r\n]+encoding=("(?i:utf-8)"|'(?i:utf-8)'))?` +
+		`([ \t\r\n]+standalone=("(yes|no)"|'(yes|no)'))?[ \t\r\n]*$`)
 
 // errXML is the error of a document that is not well-formed XML in UTF-8.
 var errXML = rejected(Malformed, "it is not well-formed XML in UTF-8")
@@ -93,7 +95,8 @@ func readXML(document []byte) (*element, *Error) {
 func legal(document []byte) bool {
 	for len(document) > 0 {
 		c, size := utf8.DecodeRune(document)
-		if c == utf8.RuneError || c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF {
+		control := c < ' ' && c != '\t' && c != '\n' && c != '\r'
+		if c == utf8.RuneError || control || c == 0xFFFE || c == 0xFFFF {
 			return false
 		}
 		document = document[size:]
@@ -143,7 +146,8 @@ func (r *xmlReader) text(text string) *Error {
 	return nil
 }
 
-// spaced reports whether there is white space before each attribute of a tag. The decoder does not ask for it.
+// spaced reports whether there is white space before each attribute of a tag. The decoder does not
+// require it.
 func spaced(tag []byte) bool {
 	var quote byte
 	for i, c := range tag {
@@ -194,7 +198,8 @@ func (r *xmlReader) start(t xml.StartElement) *Error {
 	return nil
 }
 
-// ncName is the form of a name without a prefix: that of an NCName, in ASCII. The decoder accepts a:b:c and a:-b.
+// ncName is the form of a name without a prefix: that of an NCName, in ASCII. The decoder accepts a:b:c and
+// a:-b.
 var ncName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9._-]*$`)
 
 // isDeclaration reports whether an attribute declares a namespace.
@@ -211,9 +216,9 @@ func (e *element) declare(a xml.Attr) *Error {
 	if a.Name.Space == "" {
 		b.prefix = ""
 	}
+	reserved := b.prefix == "xml" || b.prefix == "xmlns" || b.space == namespaceXML || b.space == namespaceXMLNS
 	undeclared := b.prefix == "" && b.space == ""
-	if b.prefix == "xml" || b.prefix == "xmlns" || b.prefix != "" && !ncName.MatchString(b.prefix) || b.space == namespaceXML ||
-		b.space == "http://www.w3.org/2000/xmlns/" || len(b.space) > maxNamespace ||
+	if reserved || b.prefix != "" && !ncName.MatchString(b.prefix) || len(b.space) > maxNamespace ||
 		!undeclared && !namespace.MatchString(b.space) {
 		return rejected(Unsupported, "it declares a namespace in a form that is not accepted")
 	}
@@ -237,10 +242,11 @@ func (e *element) attribute(a xml.Attr) *Error {
 		}
 	}
 	// xml:id has rules of its own, which libraries disagree about.
-	if !ncName.MatchString(n.name) || n.prefix == "xml" && n.name == "id" || strings.ContainsRune(n.value, utf8.RuneError) {
+	if !ncName.MatchString(n.name) || n.prefix == "xml" && n.name == "id" ||
+		strings.ContainsRune(n.value, utf8.RuneError) {
 		return errXML
 	}
-	if slices.ContainsFunc(e.attributes, func(o attribute) bool { return o.name == n.name && o.space == n.space }) {
+	if slices.ContainsFunc(e.attributes, func(o attribute) bool { return o.is(n.space, n.name) }) {
 		return errXML
 	}
 	e.attributes = append(e.attributes, n)
@@ -288,7 +294,8 @@ func (e *element) elements() (elements []*element, ok bool) {
 	return elements, true
 }
 
-// content returns the text of an element without white space around it. It is not ok if it has a child element.
+// content returns the text of an element without white space around it. It is not ok if it has a child
+// element.
 func (e *element) content() (text string, ok bool) {
 	var b strings.Builder
 	for _, n := range e.children {

@@ -94,7 +94,8 @@ func (l xmlList) build(t testing.TB) []byte {
 	}
 	signature := `<ds:Signature xmlns:ds="http://www.w3.org/2000/09/xmldsig#" Id="sig">` + info +
 		`<ds:SignatureValue Id="value">` + base64Of(value) + `</ds:SignatureValue>` + keyInfo +
-		`<ds:Object><xades:QualifyingProperties xmlns:xades="http://uri.etsi.org/01903/v1.3.2#" Target="#sig">` +
+		`<ds:Object>` +
+		`<xades:QualifyingProperties xmlns:xades="http://uri.etsi.org/01903/v1.3.2#" Target="#sig">` +
 		properties + `</xades:QualifyingProperties></ds:Object></ds:Signature>`
 	return []byte(changed(l.document, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"+
 		rootStart+content+changed(l.signature, signature)+rootEnd+"\n"))
@@ -104,7 +105,8 @@ func (l xmlList) schemeAndProviders() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n<SchemeInformation>\n"+
 		"<TSLVersionIdentifier>6</TSLVersionIdentifier><TSLSequenceNumber>%s</TSLSequenceNumber>"+
-		"<SchemeOperatorName><Name xml:lang=\"de\">Betreiber</Name><Name xml:lang=\"en\">Operator &amp; Co</Name>"+
+		"<SchemeOperatorName><Name xml:lang=\"de\">Betreiber</Name>"+
+		"<Name xml:lang=\"en\">Operator &amp; Co</Name>"+
 		"</SchemeOperatorName><ListIssueDateTime>%s</ListIssueDateTime><NextUpdate><dateTime>%s</dateTime>"+
 		"</NextUpdate></SchemeInformation>\n<TrustServiceProviderList><TrustServiceProvider><TSPInformation>"+
 		"<TSPName><Name xml:lang=\"en\">Provider</Name></TSPName></TSPInformation><TSPServices>",
@@ -138,7 +140,8 @@ func (l xmlList) signedProperties() string {
 }
 
 func (l xmlList) signedInfo(document, properties string) string {
-	transform := `<ds:Transform Algorithm="http://www.w3.org/2000/09/xmldsig#enveloped-signature"></ds:Transform>`
+	transform := `<ds:Transform Algorithm="http://www.w3.org/2000/09/xmldsig#enveloped-signature">` +
+		`</ds:Transform>`
 	if l.filter {
 		transform = `<ds:Transform Algorithm="http://www.w3.org/2002/06/xmldsig-filter2">` +
 			`<f:XPath xmlns:f="http://www.w3.org/2002/06/xmldsig-filter2" Filter="subtract">` +
