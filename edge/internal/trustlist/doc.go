@@ -60,6 +60,9 @@
 // of a wanted type is not, the certificate does not count. Expired certificates, and those that cannot be
 // read, are skipped and counted.
 //
+// The type of an ETSI list does not matter, because the types of its services are specific enough: a signer's
+// other lists have none of the wanted types.
+//
 // Issued must not be later than the time of reading, with five minutes for
 // differences of clocks.
 //
