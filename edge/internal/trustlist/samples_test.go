@@ -63,22 +63,6 @@ func TestSample_EditedList(t *testing.T) {
 	checkXMLSec(t, document, signer, false)
 }
 
-// The European Commission's list for tests of age verification, as it was published in June 2026.
-func TestSample_AgeVerification(t *testing.T) {
-	document := sample(t, "lists/av-acceptance-list.xml")
-	signer := xmlSigner(t, document)
-	expected := Expected{DocType: docTypeAge, Signers: []*x509.Certificate{signer}}
-	list, err := Read(TS119612, document, expected, date2026(11, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list.Sequence != 17 || list.Issuer != "European Commission" || len(list.Entries) != 7 ||
-		list.Skipped[SkipStatus] != 1 || list.Skipped[SkipExpired] != 4 {
-		t.Errorf("list: %+v", list)
-	}
-	checkXMLSec(t, document, signer, true)
-}
-
 // AAMVA's list of January 2026, with the signer, its issuer and the root configured.
 func TestSample_VICAL(t *testing.T) {
 	document := sample(t, "longfellow/vical.cbor")
