@@ -9,11 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/tetratelabs/wazero"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/host"
@@ -71,9 +68,6 @@ func badModules(t *testing.T) (all [3]Module) {
 	return all
 }
 
-// compiledHere is a cache that all tests of this process share, so that each module is compiled once.
-var compiledHere = sync.OnceValue(wazero.NewCompilationCache)
-
 // runModules runs a module on a host in this process.
 func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	t.Helper()
@@ -82,7 +76,7 @@ func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	s.log, s.now, s.observer = slog.New(slog.DiscardHandler), time.Now, told
 	var err error
 	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{
-		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: compiledHere(),
+		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: kit.Compiled(t, first.WASM),
 		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
 		Fetch: unfetched{}, Observer: observer{told, s},
 	})

@@ -32,8 +32,9 @@ func ours() [][]byte {
 func TestEverythingAtOnce(t *testing.T) {
 	var modules []*wasmhost.Module
 	for n := range 3 {
-		m, err := wasmhost.Compile(t.Context(), version(t, badGuest, byte(n)),
-			wasmhost.CompileConfig{Cache: cache(), MemoryMax: 64 << 20})
+		wasm := version(t, badGuest, byte(n))
+		m, err := wasmhost.Compile(t.Context(), wasm,
+			wasmhost.CompileConfig{Cache: kit.Compiled(t, wasm), MemoryMax: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

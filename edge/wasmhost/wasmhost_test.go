@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
@@ -27,9 +25,6 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// cache saves the tests of a process from compiling the same module again.
-var cache = sync.OnceValue(wazero.NewCompilationCache)
-
 const (
 	goodGuest = "github.com/verge-id/verge/wasm/guest"
 	badGuest  = "github.com/verge-id/verge/edge/wasmhost/testdata/badguest"
@@ -37,15 +32,16 @@ const (
 
 // config returns a working configuration of a guest that seals by itself.
 func config(t testing.TB, pkg string) wasmhost.Config {
+	module := kit.Build(t, pkg)
 	return wasmhost.Config{
-		Module: kit.Build(t, pkg),
+		Module: module,
 		Guest: settings.Config{
 			Config: core.Config{BaseURL: "https://verge.example", Test: true},
 			Host:   "verge.example",
 			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
 				`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`),
 		},
-		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: cache(),
+		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: kit.Compiled(t, module),
 	}
 }
 
@@ -91,7 +87,8 @@ func TestTheCoreAnswers(t *testing.T) {
 // shared returns a module that the tests of a process compile once.
 func shared(t testing.TB, pkg string) *wasmhost.Module {
 	t.Helper()
-	m, err := wasmhost.Compile(t.Context(), kit.Build(t, pkg), wasmhost.CompileConfig{Cache: cache()})
+	module := kit.Build(t, pkg)
+	m, err := wasmhost.Compile(t.Context(), module, wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
 	if err != nil {
 		t.Fatal(err)
 	}

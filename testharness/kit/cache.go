@@ -64,18 +64,22 @@ func Compiled(t testing.TB, module []byte) wazero.CompilationCache {
 		return wazero.NewCompilationCache()
 	}
 	dir = filepath.Join(dir, compiledDir)
-	_, err := cached(fmt.Sprintf("compiled %x", sha256.Sum256(module)), func(made string) error {
-		return compileInto(dir, made, module, nil)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	key := fmt.Sprintf("compiled %x", sha256.Sum256(module))
+	once, _ := cacheOf.LoadOrStore(key, sync.OnceValues(func() (wazero.CompilationCache, error) {
+		_, err := cached(key, func(made string) error { return compileInto(dir, made, module, nil) })
+		if err != nil {
+			return nil, err
+		}
+		return wazero.NewCompilationCacheWithDir(dir)
+	}))
+	cache, err := once.(func() (wazero.CompilationCache, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cache // it lives as long as the process, like a module that several tests share
 }
+
+var cacheOf sync.Map // func() (wazero.CompilationCache, error), by module
 
 // CompiledFiles returns a directory with the machine code of a module alone. options are those of the program
 // that compiles: "interruptible" lets a guest be stopped at its deadline.
