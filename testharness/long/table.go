@@ -74,6 +74,11 @@ var Table = []Entry{
 		Short: "guests that trap and guests that take too much memory",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestReplayInAGuest",
+		Only:  "a recording that the command replays in a guest without a difference",
+		Short: "the same without the command (testharness/corpus), and a recording with a difference",
+	},
+	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumBank",
 		Only:  "an OpenID provider in a real browser",
 		Short: "the same walk without a browser, on every store and engine (package methodtest)",
@@ -182,6 +187,11 @@ var Table = []Entry{
 		Package: "kvadapters/postgres", Test: "TestAFailoverWhileTheLinkHangs",
 		Only:  "failovers to a replica that has not had the last commits, synchronous and asynchronous",
 		Short: "a failover to a synchronous replica that has them (TestFailoverToASynchronousReplica)",
+	},
+	{
+		Package: "kvadapters/redis", Test: "TestClaim_ManyPending",
+		Only:  "a claim among 1,000,000 tasks",
+		Short: "among 100,000",
 	},
 	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
