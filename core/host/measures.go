@@ -47,6 +47,7 @@ var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 // methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
 var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age",
+	"document_expired", "issuer_untrusted", "other_document", "document_revoked", "signer_revoked",
 	FetchBlocked, FetchTimeout, FetchDNS, FetchRefused, FetchTLS, FetchNetwork,
 	FetchStatusLine, FetchHeaderLine, FetchHeaderSize, FetchCut, FetchMalformed,
 	FetchUnavailable,

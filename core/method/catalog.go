@@ -210,14 +210,20 @@ func (o Opened) Receives() bool {
 	return ok
 }
 
+// Fetches is Requester.Fetches. It is false if the method is no Requester.
+func (o Opened) Fetches(c Call) bool {
+	r, ok := o.method.(Requester)
+	return ok && r.Fetches(c)
+}
+
 // Request is Requester.Request. Its error is ErrStep if the method is no Requester.
-func (o Opened) Request(ctx context.Context, s Session, state []byte, same bool) (RequestObject, error) {
+func (o Opened) Request(ctx context.Context, s Session, state []byte, c Call) (RequestObject, error) {
 	r, ok := o.method.(Requester)
 	if !ok {
 		return RequestObject{}, ErrStep
 	}
 	ctx, _ = begin(ctx, nil)
-	q, err := r.Request(ctx, s, state, same)
+	q, err := r.Request(ctx, s, state, c)
 	if err != nil {
 		o.tellFailed(err)
 	}

@@ -184,14 +184,18 @@ type Fingerprinter interface{ Fingerprint() string }
 type Truster interface{ Trusts(trust string) bool }
 
 // Requester is a ResponseReceiver whose page may name the ResponseURI alone. The program fetches the request
-// object from there (GET).
+// object from there, by GET or POST.
 type Requester interface {
 	ResponseReceiver
 
-	// Request returns the request object of the ResponseURI, or of that with SameDevice. It stays the same
+	// Fetches reports whether a POST to the ResponseURI fetches the request object. Any other POST is a
+	// response.
+	Fetches(c Call) bool
+
+	// Request returns the request object for a Call, whose Body is empty if it is a GET. It asks the same
 	// while the response is pending, however often it is fetched. ErrStep means that the method has no
-	// request object.
-	Request(ctx context.Context, s Session, state []byte, same bool) (RequestObject, error)
+	// request object, and a *Refusal that the Call is malformed.
+	Request(ctx context.Context, s Session, state []byte, c Call) (RequestObject, error)
 }
 
 // RequestObject is the content that a program fetches from a ResponseURI.
@@ -200,11 +204,12 @@ type RequestObject struct {
 	Body        []byte
 }
 
-// Call is a POST of a program to a ResponseURI.
+// Call is a request of a program to a ResponseURI.
 type Call struct {
 	Address     string // the ResponseURI, with SameDevice if the call was posted there
 	Same        bool   // the call was posted to the address with SameDevice
 	ContentType string
+	Accept      string // the media types of the response that the program reads
 	Body        []byte // at most MaxCall bytes
 }
 
@@ -265,9 +270,10 @@ type View struct {
 	Code string // what another device needs to respond; "": nothing
 	Poll time.Duration
 
-	// Credential is what the browser itself can ask its user's wallets, where it has the Digital Credentials
-	// API. The response arrives as a step whose form has it under CredentialField. Nil: nothing.
-	Credential *Credential
+	// Credentials are what the browser itself can ask its user's wallets, where it has the Digital Credentials
+	// API: one request for each protocol, of which the browser chooses one. The response arrives as a step
+	// whose form has it under CredentialField. Empty: nothing.
+	Credentials []Credential
 }
 
 // Credential is a request to the Digital Credentials API of a browser.
@@ -393,6 +399,11 @@ const (
 
 	Unproven Reason = "unproven"  // the wallet's response could not be verified
 	Other    Reason = "other_age" // what the wallet has proves another age than the one that was asked for
+
+	// Why a document does not help, if the wallet has sent it for this session.
+	Expired       Reason = "document_expired" // it has expired, or is not valid yet
+	Untrusted     Reason = "issuer_untrusted" // no trust anchor stands behind its issuer
+	OtherDocument Reason = "other_document"   // it is of another type than the one that was asked for
 )
 
 // Refusal is an error about a response that must not be believed, such as a bad signature. The reason is a

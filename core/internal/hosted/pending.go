@@ -160,6 +160,9 @@ var (
 		Message: "Another answer came first. This one counts for nothing."}
 	errAnswer = &web.Error{Code: web.InvalidRequest,
 		Message: "This is no answer to what was asked. The address still takes one."}
+	errFetch = &web.Error{Code: web.InvalidRequest,
+		Message: "The request object is not served for this form. wallet_nonce must occur at most once and " +
+			"have 1 to 256 printable characters of ASCII."}
 	errMedia = &web.Error{Code: web.UnsupportedMediaType,
 		Message: "An answer is not sent as this type of content."}
 	errLarge = &web.Error{Code: web.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
@@ -184,6 +187,9 @@ func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.Pendin
 	if err != nil {
 		return nil, err
 	}
+	if call := h.callOf(req, p, same); m.Fetches(call) {
+		return h.requestObject(ctx, s, m, p, call)
+	}
 	posted := lifecycle.Response{Same: same, Raw: req.Body}
 	if p.Posted && !p.Is(posted) {
 		return nil, errOver
@@ -199,24 +205,35 @@ func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.Pendin
 	return web.JSON(200, taken{h.BaseURL + web.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
 }
 
-// RequestObject answers GET on a response_uri: it serves the request object until a response is stored. It
-// can be read repeatedly, since a wallet whose first request fails sends it again. One response is still
-// stored.
-func (h *Hosted) RequestObject(ctx context.Context, _ *web.Call, handle session.PendingHandle, same bool) (
+// RequestObject answers GET on a response_uri: it serves the request object until a response is stored.
+func (h *Hosted) RequestObject(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	p, s, m, err := h.awaiting(ctx, handle)
 	if err != nil {
 		return nil, err
 	}
+	call := h.callOf(c.Request, p, same)
+	call.Body = nil
+	return h.requestObject(ctx, s, m, p, call)
+}
+
+// requestObject serves the request object of a pending response, for GET and POST. It can be read repeatedly,
+// since a wallet whose first request fails sends it again. One response is still stored.
+func (h *Hosted) requestObject(ctx context.Context, s lifecycle.Session, m method.Opened, p lifecycle.Pending,
+	call method.Call) (*web.Response, error) {
 	if p.Posted {
 		return nil, errOver
 	}
-	q, err := m.Request(ctx, h.sessionOf(s, m, p), p.State, same)
+	q, err := m.Request(ctx, h.sessionOf(s, m, p), p.State, call)
 	if errors.Is(err, method.ErrStep) {
 		return nil, errNoResponse
 	}
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
+		var refusal *method.Refusal
+		if errors.As(err, &refusal) {
+			return nil, errFetch
+		}
 		return nil, errLater
 	}
 	return &web.Response{Status: 200, Body: q.Body, Header: web.Header{
@@ -224,6 +241,16 @@ func (h *Hosted) RequestObject(ctx context.Context, _ *web.Call, handle session.
 		"Cache-Control":          {"no-store"},
 		"X-Content-Type-Options": {"nosniff"},
 	}}, nil
+}
+
+// callOf returns a request to a response_uri as the method sees it.
+func (h *Hosted) callOf(req *web.Request, p lifecycle.Pending, same bool) method.Call {
+	call := method.Call{Address: h.responseURI(p.Response), Same: same, Body: req.Body,
+		ContentType: req.Header.Get("Content-Type"), Accept: strings.Join(req.Header["Accept"], ",")}
+	if same {
+		call.Address += method.SameDevice
+	}
+	return call
 }
 
 // sessionOf returns the session of a pending response as its method sees it.
@@ -286,12 +313,7 @@ func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Session, m method.Opened,
 	p lifecycle.Pending, a lifecycle.Response) (lifecycle.Pending, error) {
 	asked := h.sessionOf(s, m, p)
-	call := method.Call{Address: asked.ResponseURI, Same: a.Same, Body: req.Body,
-		ContentType: req.Header.Get("Content-Type")}
-	if a.Same {
-		call.Address += method.SameDevice
-	}
-	kept, basis, err := m.Receive(ctx, asked, p.State, call)
+	kept, basis, err := m.Receive(ctx, asked, p.State, h.callOf(req, p, a.Same))
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
 		var refusal *method.Refusal

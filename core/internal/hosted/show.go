@@ -262,9 +262,12 @@ func (v *visit) waitForResponse(s token.StepClaims, p lifecycle.Pending, code bo
 		}
 		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
-		if shows.Credential != nil && v.phone == nil { // its form goes by the flow token, which no phone has
-			view.Credential = &pages.Credential{Protocol: shows.Credential.Protocol,
-				Data: string(shows.Credential.Data), Action: web.WalletPath}
+		if len(shows.Credentials) > 0 && v.phone == nil { // its form goes by the flow token, which no phone has
+			view.Credential = &pages.Credential{Action: web.WalletPath}
+			for _, c := range shows.Credentials {
+				view.Credential.Requests = append(view.Credential.Requests,
+					pages.CredentialRequest{Protocol: c.Protocol, Data: string(c.Data)})
+			}
 		}
 	})
 }

@@ -9,8 +9,9 @@
 //
 //   - OpenID4VP by direct_post and direct_post.jwt: OpenID4VPTranscript. With direct_post.jwt, the request
 //     names a key and the transcript has its Thumbprint. Without it the thumbprint is nil.
+//   - OpenID4VP by dc_api and dc_api.jwt: OpenID4VPDCAPITranscript, with the thumbprint in the same way.
 //   - Digital Credentials API with org-iso-mdoc: DeviceRequest and EncryptionInfo make the request, and
-//     DCAPITranscript the transcript.
+//     DCAPITranscript the transcript. ReaderAuthentication is what a reader signs.
 //
 // # Reading the answer
 //

@@ -87,7 +87,8 @@ func TestExchangeByJWE(t *testing.T) {
 func TestExchangeByHPKE(t *testing.T) {
 	x := readExchange(t, "exchange-dcapi.json")
 	key := privateKey(t, x.PrivateKey)
-	request := base64.RawURLEncoding.EncodeToString(mdoc.DeviceRequest(docType, docType, []string{element}))
+	items := mdoc.Items{DocType: docType, Namespace: docType, Elements: []string{element}}
+	request := base64.RawURLEncoding.EncodeToString(mdoc.DeviceRequest(items, nil))
 	if request != x.DeviceRequest {
 		t.Errorf("the request is %s, want %s", request, x.DeviceRequest)
 	}

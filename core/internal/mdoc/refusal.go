@@ -1,11 +1,36 @@
 package mdoc
 
 // Refusal says why an answer was refused. Reason is a constant of this package, for logs and metrics.
-type Refusal struct{ Reason string }
+type Refusal struct {
+	Reason string
+
+	// Document says which rule the document itself breaks. It is set only if the wallet has signed this
+	// session's transcript with the key of the document, so the wallet that was asked has sent it. "": another
+	// rule, or the signature is missing or wrong.
+	Document Fault
+}
+
+// Fault is a rule that a document breaks, although the wallet has answered this session.
+type Fault string
+
+// Faults of documents.
+const (
+	NotValid  Fault = "not_valid" // it has expired, or is not valid yet
+	Untrusted Fault = "untrusted" // no trust anchor stands behind its issuer
+	OtherType Fault = "type"      // it is of another type than the one that was asked for
+)
+
+// faults are the reasons that are a fault of the document. Every other refusal is about a response that a
+// wallet which works correctly does not send.
+var faults = map[string]Fault{
+	expired: NotValid, notYetValid: NotValid, outOfDate: NotValid,
+	untrusted: Untrusted, wrongPurpose: Untrusted, notSigner: Untrusted,
+	otherDocType: OtherType, msoDocType: OtherType,
+}
 
 func (r *Refusal) Error() string { return "mdoc: the answer is refused: " + r.Reason }
 
-func refused(reason string) error { return &Refusal{reason} }
+func refused(reason string) error { return &Refusal{Reason: reason} }
 
 const (
 	// Of the DeviceResponse.

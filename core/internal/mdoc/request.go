@@ -16,6 +16,13 @@ func OpenID4VPTranscript(clientID, nonce string, thumbprint []byte, responseURI 
 		cbor.Text(clientID), cbor.Text(nonce), bytesOrNull(thumbprint), cbor.Text(responseURI))
 }
 
+// OpenID4VPDCAPITranscript returns the session transcript of OpenID4VP over the Digital Credentials API
+// (appendix B.2.6.2). origin is the page's, without a prefix. thumbprint is that of the key which the response
+// is encrypted to, nil for a response in the clear.
+func OpenID4VPDCAPITranscript(origin, nonce string, thumbprint []byte) []byte {
+	return transcript("OpenID4VPDCAPIHandover", cbor.Text(origin), cbor.Text(nonce), bytesOrNull(thumbprint))
+}
+
 // DCAPITranscript returns the session transcript of org-iso-mdoc over the Digital Credentials API (ISO/IEC
 // 18013-7, Annex C). encryptionInfo is base64url as it was sent, and origin is the page's.
 func DCAPITranscript(encryptionInfo, origin string) []byte {
@@ -39,17 +46,71 @@ func bytesOrNull(b []byte) cbor.Item {
 	return cbor.Bytes(b)
 }
 
-// DeviceRequest returns the request of Annex C: a document of one type, and elements of one namespace of it,
-// which are not retained. It is not signed.
-func DeviceRequest(docType, namespace string, elements []string) []byte {
+// Items are the elements that a DeviceRequest asks for: of one namespace of one type of document. None is
+// retained.
+type Items struct {
+	DocType, Namespace string
+	Elements           []string
+}
+
+// bytes returns the ItemsRequestBytes.
+func (i Items) bytes() cbor.Item {
 	var asked []cbor.Pair
-	for _, e := range elements {
+	for _, e := range i.Elements {
 		asked = append(asked, pair(e, cbor.Bool(false)))
 	}
-	items := cbor.Map(pair("docType", cbor.Text(docType)),
-		pair("nameSpaces", cbor.Map(pair(namespace, cbor.Map(asked...)))))
-	document := cbor.Map(pair("itemsRequest", cbor.Tagged(tagCBOR, cbor.Bytes(items.Raw()))))
-	return cbor.Map(pair("version", cbor.Text("1.0")), pair("docRequests", cbor.Array(document))).Raw()
+	items := cbor.Map(pair("docType", cbor.Text(i.DocType)),
+		pair("nameSpaces", cbor.Map(pair(i.Namespace, cbor.Map(asked...)))))
+	return cbor.Tagged(tagCBOR, cbor.Bytes(items.Raw()))
+}
+
+// ReaderSignature is a signature of ReaderAuthentication, and the certificates of its key in DER: the key's
+// own first, then those above it.
+type ReaderSignature struct {
+	Chain     [][]byte
+	Signature []byte // by ES256, r and s
+}
+
+// DeviceRequest returns the request of Annex C. Without a reader it is not signed.
+func DeviceRequest(items Items, reader *ReaderSignature) []byte {
+	parts := []cbor.Pair{pair("itemsRequest", items.bytes())}
+	if reader != nil {
+		parts = append(parts, pair("readerAuth", reader.sign1()))
+	}
+	return cbor.Map(pair("version", cbor.Text("1.0")),
+		pair("docRequests", cbor.Array(cbor.Map(parts...)))).Raw()
+}
+
+// readerHeader is the protected header of readerAuth: ES256.
+var readerHeader = cbor.Map(cbor.Pair{Key: cbor.Integer(headerAlgorithm), Value: cbor.Integer(-7)}).Raw()
+
+// ReaderAuthentication returns the bytes that a reader signs for readerAuth (ISO/IEC 18013-5, 9.1.4): the
+// Sig_structure over the transcript and the items. transcript is the CBOR of a SessionTranscript of this
+// package.
+func ReaderAuthentication(items Items, transcript []byte) []byte {
+	session, err := cbor.Read(transcript, options)
+	if err != nil {
+		panic("mdoc: a transcript that is no CBOR: " + err.Error()) // this package has written it
+	}
+	authentication := cbor.Array(cbor.Text("ReaderAuthentication"), session, items.bytes())
+	payload := cbor.Tagged(tagCBOR, cbor.Bytes(authentication.Raw()))
+	return cbor.Array(cbor.Text("Signature1"), cbor.Bytes(readerHeader), cbor.Bytes(nil),
+		cbor.Bytes(payload.Raw())).Raw()
+}
+
+// sign1 returns the COSE_Sign1. Its payload is detached.
+func (r *ReaderSignature) sign1() cbor.Item {
+	var chain []cbor.Item
+	for _, der := range r.Chain {
+		chain = append(chain, cbor.Bytes(der))
+	}
+	header := cbor.Array(chain...)
+	if len(chain) == 1 { // one certificate is not an array (RFC 9360, section 2)
+		header = chain[0]
+	}
+	return cbor.Array(cbor.Bytes(readerHeader),
+		cbor.Map(cbor.Pair{Key: cbor.Integer(headerChain), Value: header}), cbor.Null(),
+		cbor.Bytes(r.Signature))
 }
 
 // EncryptionInfo returns what Annex C tells the wallet to encrypt with. public is on P-256.

@@ -2,6 +2,7 @@ package mdoc
 
 import (
 	"crypto/x509"
+	"errors"
 	"slices"
 	"time"
 
@@ -80,11 +81,35 @@ func (v Value) Date() (date time.Time, ok bool) {
 //
 // An element that is false is proven, too, and so is a document that has none of the elements: the caller
 // looks at the values. Parts that this list does not name may have any content.
+//
+// If the document itself is at fault, the wallet's signature is verified, too (Refusal.Document).
 func Verify(deviceResponse []byte, a Ask) (Proof, error) {
 	d, err := readDocument(deviceResponse)
 	if err != nil {
 		return Proof{}, err
 	}
+	proof, err := a.verify(d)
+	var refusal *Refusal
+	if errors.As(err, &refusal) && faults[refusal.Reason] != "" && a.answers(d) {
+		refusal.Document = faults[refusal.Reason]
+	}
+	return proof, err
+}
+
+// answers reports whether the wallet has signed this session's transcript with the key that the document
+// names. The document may be of any issuer, so this proves nothing about a person: whoever has seen the
+// request can make such a response. A stranger cannot.
+func (a Ask) answers(d document) bool {
+	payload, ok := d.issuerAuth.payload.Bytes()
+	if !ok {
+		return false
+	}
+	o, err := readSecurityObject(payload)
+	return err == nil && a.verifyDevice(d, o) == nil
+}
+
+// verify is Verify for a document that was read.
+func (a Ask) verify(d document) (Proof, error) {
 	if d.docType != a.DocType {
 		return Proof{}, refused(otherDocType)
 	}

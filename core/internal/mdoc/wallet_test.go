@@ -369,8 +369,9 @@ func TestCredential(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := encode(mdoc.EncryptionInfo(make([]byte, 16), key.PublicKey()))
+	items := mdoc.Items{DocType: av, Namespace: av, Elements: []string{"age_over_18"}}
 	data, err := json.Marshal(map[string]string{
-		"deviceRequest":  encode(mdoc.DeviceRequest(av, av, []string{"age_over_18"})),
+		"deviceRequest":  encode(mdoc.DeviceRequest(items, nil)),
 		"encryptionInfo": info,
 	})
 	if err != nil {

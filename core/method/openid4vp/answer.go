@@ -19,11 +19,18 @@ var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope",
 	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data",
 	"wallet_unavailable"}
 
+// formType is the media type of what wallets post.
+const formType = "application/x-www-form-urlencoded"
+
+// answerParams are the parameters by which a POST is a response. Each has one.
+var answerParams = []string{"error", "vp_token", "response"}
+
 // Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a
-// refusal by its user, and an error, each with the state of this request. After anything else, the response
+// refusal by its user, and an error, each with the state of this request. It also accepts a document that is at
+// fault, if the wallet has signed this session with it: the user learns why. After anything else, the response
 // is still pending.
 func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
-	if web.MediaType(c.ContentType) != "application/x-www-form-urlencoded" {
+	if web.MediaType(c.ContentType) != formType {
 		return nil, method.ErrMediaType
 	}
 	if !c.Same && !o.settings.crossDevice {
@@ -33,19 +40,19 @@ func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c me
 	if err != nil {
 		return nil, err
 	}
-	form, err := web.ReadParameters(string(c.Body), "state", "error", "vp_token", "response")
+	form, err := web.ReadParameters(string(c.Body), append([]string{"state"}, answerParams...)...)
 	if err != nil {
 		return nil, refused("answer_form")
 	}
 	var key *ecdh.PrivateKey
 	if o.settings.encrypted && !form.Has("error") {
-		key = private(q.walletKey)
+		key = q.key(toWallet)
 	}
 	a, err := o.read(form, key)
 	if err != nil {
 		return nil, err
 	}
-	if subtle.ConstantTimeCompare([]byte(a.state), []byte(q.state)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(a.state), []byte(q.state())) != 1 {
 		return nil, refused("answer_state")
 	}
 	if a.failure != "" {
@@ -64,7 +71,7 @@ func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c me
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
 	kept, err := o.verify(response, s.MinimumAge,
-		mdoc.OpenID4VPTranscript(client, q.nonce, thumbprint, c.Address))
+		mdoc.OpenID4VPTranscript(client, encoded(q.nonce(toWallet)), thumbprint, c.Address))
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +117,15 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 		}
 		return a, nil
 	}
-	if !form.Has("response") {
+	return decrypted(form.Get("response"), form.Has("response"), key)
+}
+
+// decrypted reads an encrypted response. It is missing if present is false.
+func decrypted(text string, present bool, key *ecdh.PrivateKey) (a posted, err error) {
+	if !present {
 		return a, refused("not_encrypted")
 	}
-	payload, err := mdoc.OpenJWE(form.Get("response"), key, keyID)
+	payload, err := mdoc.OpenJWE(text, key, keyID)
 	if err != nil {
 		return a, refusedBy(err)
 	}
@@ -121,14 +133,19 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 	if err != nil {
 		return a, refused("jwe_payload")
 	}
-	a.state, _ = inside.Value("state").Text()
-	if inside.Value("error").Present() {
-		name, _ := inside.Value("error").Text()
+	return contentOf(inside)
+}
+
+// contentOf reads a response that is a JSON object.
+func contentOf(o web.Object) (a posted, err error) {
+	a.state, _ = o.Value("state").Text()
+	if o.Value("error").Present() {
+		name, _ := o.Value("error").Text()
 		a.failure, err = failureOf(name)
 		return a, err
 	}
 	var ok bool
-	if a.token, ok = inside.Value("vp_token").Object(); !ok {
+	if a.token, ok = o.Value("vp_token").Object(); !ok {
 		return a, refused("vp_token")
 	}
 	return a, nil
@@ -168,13 +185,18 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 	return response, nil
 }
 
-// verify returns the kept form of a document. The error is a *method.Refusal.
+// verify returns the kept form of a document. The error is a *method.Refusal. A fault of a document that this
+// session's wallet has sent is no error: it is kept.
 func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
 		Elements: p.names(
 			age,
 		), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now})
+	var refusal *mdoc.Refusal
+	if errors.As(err, &refusal) && refusal.Document != "" {
+		return faultKept + string(refusal.Document) + ":" + refusal.Reason, nil
+	}
 	if err != nil {
 		return "", refusedBy(err)
 	}

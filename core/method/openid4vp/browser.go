@@ -1,29 +1,180 @@
 package openid4vp
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"net/url"
+	"slices"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
 
-// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data": {"response"}}.
-// What does not verify fails the attempt, since the browser that asks is the one that has answered.
-// method.ErrStep says that it answers something else than what the page asks.
+// Protocols of the Digital Credentials API.
+const (
+	isoProtocol      = "org-iso-mdoc"          // ISO/IEC 18013-7, annex C
+	unsignedProtocol = "openid4vp-v1-unsigned" // OpenID4VP 1.0, appendix A
+	signedProtocol   = "openid4vp-v1-signed"
+)
+
+var protocols = []string{isoProtocol, unsignedProtocol, signedProtocol}
+
+// signForBrowser signs the requests of the page that waits, when the question is drawn. The page is shown often
+// while it waits, and shows the signatures that the question has.
+func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *question) error {
+	for _, protocol := range o.settings.browser {
+		key, message, err := o.signedBy(s, *q, protocol)
+		if err == nil && key != "" {
+			err = q.sign(ctx, o.host, key, message)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signedBy returns what is signed of a request by a protocol, and the key. The key is "" if nothing is.
+func (o *openID) signedBy(s method.Session, q question, protocol string) (key string, message []byte,
+	err error) {
+	switch {
+	case protocol == signedProtocol:
+		message, err = o.requestToBrowser(s, q)
+		return o.settings.signer.key, message, err
+	case protocol == isoProtocol && o.settings.reader.exists():
+		from, err := origin(s)
+		if err != nil {
+			return "", nil, err
+		}
+		transcript := mdoc.DCAPITranscript(q.encryptionInfo(), from)
+		return o.settings.reader.key, mdoc.ReaderAuthentication(o.items(s), transcript), nil
+	}
+	return "", nil, nil
+}
+
+// credentials returns the requests to the browser, one for each protocol. The browser chooses. A request whose
+// signature no longer fits, because a setting has changed since, is left out.
+func (o *openID) credentials(s method.Session, q question) (all []method.Credential) {
+	for _, protocol := range o.settings.browser {
+		key, message, err := o.signedBy(s, q, protocol)
+		if err != nil {
+			continue
+		}
+		var signature []byte
+		if key != "" {
+			var ok bool
+			if signature, ok = q.signatureOf(message); !ok {
+				continue
+			}
+		}
+		all = append(all, method.Credential{Protocol: protocol,
+			Data: o.credential(s, q, protocol, message, signature)})
+	}
+	return all
+}
+
+// credential returns the data of a request by a protocol.
+func (o *openID) credential(s method.Session, q question, protocol string, message, signature []byte) []byte {
+	switch protocol {
+	case isoProtocol:
+		var reader *mdoc.ReaderSignature
+		if signature != nil {
+			reader = &mdoc.ReaderSignature{Chain: o.settings.reader.sent(), Signature: signature}
+		}
+		return asJSON(map[string]string{"encryptionInfo": q.encryptionInfo(),
+			"deviceRequest": encoded(mdoc.DeviceRequest(o.items(s), reader))})
+	case signedProtocol:
+		return asJSON(map[string]string{"request": string(compact(message, signature))})
+	}
+	data := map[string]any{"response_mode": o.browserMode()}
+	for _, p := range o.asked(s, q, unsignedProtocol) {
+		if data[p.name] = p.text; p.json != nil {
+			data[p.name] = json.RawMessage(p.json)
+		}
+	}
+	if o.settings.verifierInfo != nil {
+		data[verifierInfoName] = json.RawMessage(o.settings.verifierInfo)
+	}
+	return asJSON(data)
+}
+
+// items returns the elements that org-iso-mdoc asks for. That protocol has no alternatives, so the wallet is
+// asked for each element that can decide, and sends those that the document has.
+func (o *openID) items(s method.Session) mdoc.Items {
+	p := o.settings.profile
+	return mdoc.Items{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(s.MinimumAge)}
+}
+
+// encryptionInfo tells a wallet that responds by org-iso-mdoc what to encrypt to.
+func (q question) encryptionInfo() string {
+	return encoded(mdoc.EncryptionInfo(q.nonce(isoProtocol), q.key(isoProtocol).PublicKey()))
+}
+
+// requestToBrowser returns the signing input of a request by openid4vp-v1-signed. It names the origins that
+// may send it, so a page of another site cannot send it on.
+func (o *openID) requestToBrowser(s method.Session, q question) ([]byte, error) {
+	from, err := origin(s)
+	if err != nil {
+		return nil, err
+	}
+	client, err := o.certified(from)
+	if err != nil {
+		return nil, err
+	}
+	return o.toSign(append(o.asked(s, q, signedProtocol),
+		parameter{name: "response_mode", text: o.browserMode()},
+		parameter{name: "client_id", text: client},
+		parameter{name: "expected_origins", json: asJSON([]string{from})})), nil
+}
+
+// browserMode returns the response mode of OpenID4VP over the Digital Credentials API.
+func (o *openID) browserMode() string {
+	if o.settings.encrypted {
+		return "dc_api.jwt"
+	}
+	return "dc_api"
+}
+
+// errNoHost says that the address of the service is not known.
+var errNoHost = errors.New("openid4vp: the session does not say where the service is")
+
+// origin returns the origin of the service's pages, as browsers write it.
+func origin(s method.Session) (string, error) {
+	u, err := url.Parse(s.ReturnURL)
+	if err != nil || u.Host == "" {
+		return "", errNoHost
+	}
+	host := u.Host
+	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		host = host[:len(host)-len(":"+port)]
+	}
+	return u.Scheme + "://" + host, nil
+}
+
+// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data"}. What does not
+// verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says that
+// it answers something else than what the page asks.
 func (o *openID) fromBrowser(s method.Session, q question, text string) (method.Decision, error) {
 	answer, err := web.ReadForeign([]byte(text))
 	if err != nil {
 		return method.Decision{}, method.ErrStep
 	}
-	if protocol, _ := answer.Value("protocol").Text(); protocol != browserProtocol || !o.settings.browser {
+	protocol, _ := answer.Value("protocol").Text()
+	if !slices.Contains(o.settings.browser, protocol) {
 		return method.Decision{}, method.ErrStep
 	}
 	from, err := origin(s)
 	if err != nil {
 		return method.Decision{}, err
 	}
-	kept, err := o.opened(s, q, answer, from)
+	data, _ := answer.Value("data").Object()
+	open := o.readVPToken
+	if protocol == isoProtocol {
+		open = o.readISO
+	}
+	kept, err := open(s, q, protocol, data, from)
 	var refusal *method.Refusal
 	if errors.As(err, &refusal) {
 		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven, Refusal: refusal}, nil
@@ -34,19 +185,46 @@ func (o *openID) fromBrowser(s method.Session, q question, text string) (method.
 	return o.decide(s, kept)
 }
 
-// opened decrypts the answer and verifies what is inside.
-func (o *openID) opened(s method.Session, q question, answer web.Object, from string) (string, error) {
-	data, _ := answer.Value("data").Object()
+// readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns what is kept.
+func (o *openID) readISO(s method.Session, q question, _ string, data web.Object, from string) (string, error) {
 	text, _ := data.Value("response").Text()
 	encrypted, ok := decoded(text)
 	if !ok {
 		return "", refused("response_encoding")
 	}
-	key := private(q.browserKey)
-	transcript := mdoc.DCAPITranscript(q.encryptionInfo(key.PublicKey()), from)
-	response, err := mdoc.OpenHPKE(encrypted, key, transcript)
+	transcript := mdoc.DCAPITranscript(q.encryptionInfo(), from)
+	response, err := mdoc.OpenHPKE(encrypted, q.key(isoProtocol), transcript)
 	if err != nil {
 		return "", refusedBy(err)
 	}
 	return o.verify(response, s.MinimumAge, transcript)
+}
+
+// readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns what is kept.
+func (o *openID) readVPToken(s method.Session, q question, protocol string, data web.Object, from string) (
+	string, error) {
+	var a posted
+	var err error
+	var thumbprint []byte
+	switch {
+	case !o.settings.encrypted || data.Has("error"):
+		a, err = contentOf(data)
+	default:
+		key := q.key(protocol)
+		thumbprint = mdoc.Thumbprint(key.PublicKey())
+		text, _ := data.Value("response").Text()
+		a, err = decrypted(text, data.Has("response"), key)
+	}
+	if err != nil {
+		return "", err
+	}
+	if a.failure != "" {
+		return a.failure, nil
+	}
+	response, err := o.presented(a.token)
+	if err != nil {
+		return "", err
+	}
+	return o.verify(response, s.MinimumAge,
+		mdoc.OpenID4VPDCAPITranscript(from, encoded(q.nonce(protocol)), thumbprint))
 }

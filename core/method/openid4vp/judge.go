@@ -9,7 +9,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Results of a wallet's answer, as they are kept. errorKept is before the name of an error.
+// Results of a wallet's answer, as they are kept. errorKept is before the name of an error, and faultKept before
+// the fault of a document and the reason of the refusal.
 const (
 	approvedKept    = "approved"
 	rejectedKept    = "rejected"
@@ -17,6 +18,7 @@ const (
 	unconfirmedKept = "unconfirmed"
 	cancelledKept   = "cancelled"
 	errorKept       = "error:"
+	faultKept       = "fault:"
 )
 
 // kept is the part of a document that the service stores: the result, the age that it proves, and the trust
@@ -73,6 +75,9 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 	if name, ok := strings.CutPrefix(text, errorKept); ok {
 		return method.Decision{}, refused("wallet_error_" + name)
 	}
+	if text, ok := strings.CutPrefix(text, faultKept); ok {
+		return faulty(text)
+	}
 	result, rest, _ := strings.Cut(text, ":")
 	number, anchor, _ := strings.Cut(rest, ":")
 	age, _ := strconv.Atoi(number)
@@ -96,4 +101,26 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 		return method.Decision{}, errState
 	}
 	return d, nil
+}
+
+// faults are the reasons for users by the fault of a document, and the setting that decides about it.
+var faults = map[mdoc.Fault]struct {
+	reason  method.Reason
+	setting string
+}{
+	mdoc.NotValid:  {method.Expired, ""},
+	mdoc.Untrusted: {method.Untrusted, anchorsName},
+	mdoc.OtherType: {method.OtherDocument, profileName},
+}
+
+// faulty returns the decision about a document that is at fault: a failed attempt. Logs have the reason of the
+// refusal, and the page has words for the fault.
+func faulty(text string) (method.Decision, error) {
+	fault, reason, _ := strings.Cut(text, ":")
+	f, ok := faults[mdoc.Fault(fault)]
+	if !ok {
+		return method.Decision{}, errState
+	}
+	return method.Decision{Verdict: method.AttemptFailed, Reason: f.reason, Setting: f.setting,
+		Refusal: &method.Refusal{Reason: reason}}, nil
 }

@@ -66,20 +66,22 @@ import (
 var Kind = method.Kind{
 	Name:  "openid4vp",
 	Level: "L2",
-	Keys:  []string{keyName},
-	Files: []string{anchorsName, certificateName},
+	Keys:  []string{keyName, readerKeyName},
+	Files: []string{anchorsName, certificateName, readerCertificateName, verifierInfoName},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong
 	},
 	Oldest: func(c method.Config) int { return profileIn(c).oldest() },
-	Signs:  func(method.Config) map[string]string { return map[string]string{keyName: algorithm} },
+	Signs: func(method.Config) map[string]string {
+		return map[string]string{keyName: algorithm, readerKeyName: algorithm}
+	},
 	Open: func(c method.Config, h method.Host) (method.Method, error) {
 		s, wrong := parse(c)
 		if err := wrong.Err(); err != nil {
 			return nil, err
 		}
-		if s.key != "" && h.Sign == nil {
+		if (s.signer.exists() || s.reader.exists()) && h.Sign == nil {
 			return nil, errors.New("openid4vp: requests are signed, and the host has no keys")
 		}
 		return &openID{s, h}, nil
@@ -95,17 +97,23 @@ var _ method.Requester = (*openID)(nil)
 
 // Begin implements method.Method. It finds what would make every wallet turn away.
 func (o *openID) Begin(_ context.Context, s method.Session) error {
-	if o.settings.key == "" {
+	for _, signer := range []signer{o.settings.signer, o.settings.reader} {
+		if err := signer.expired(o.host.Now()); err != nil {
+			return err
+		}
+	}
+	if !o.settings.signer.exists() {
 		return nil
 	}
-	if _, err := o.client(s.ReturnURL); err != nil {
-		return err
-	}
-	return expired(o.settings, o.host.Now())
+	_, err := o.certified(s.ReturnURL)
+	return err
 }
 
 // expired returns an error if the certificate of signed requests is not valid at a time.
-func expired(s settings, now time.Time) error {
+func (s signer) expired(now time.Time) error {
+	if !s.exists() {
+		return nil
+	}
 	leaf := s.chain[0]
 	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
 		return fmt.Errorf("openid4vp: the certificate that signs requests is valid from %s to %s only; "+
@@ -135,14 +143,12 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 	if v.Open = o.link(s, q, true); !v.Here {
 		v.Code = o.link(s, q, false)
 	}
-	if o.settings.browser {
-		v.Credential = o.credential(s, q)
-	}
+	v.Credentials = o.credentials(s, q)
 	return v
 }
 
 // Act implements method.Method.
-func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
+func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if step.Response != nil {
 		if !step.Back && !o.settings.crossDevice { // it was kept before the setting changed
 			return method.Decision{}, method.ErrOutdated
@@ -158,11 +164,14 @@ func (o *openID) Act(_ context.Context, s method.Session, step method.Step) (met
 	}
 	switch step.Form.Get("outcome") {
 	case begin:
-		state, err := newQuestion(o.host.Random)
+		q, err := newQuestion(o.host.Random)
+		if err == nil {
+			err = o.signForBrowser(ctx, s, &q)
+		}
 		if err != nil {
 			return method.Decision{}, err
 		}
-		return method.Decision{Verdict: method.Pending, State: state, Await: true}, nil
+		return method.Decision{Verdict: method.Pending, State: q.bytes(), Await: true}, nil
 	case cancel:
 		return method.Decision{Verdict: method.Cancelled}, nil
 	}

@@ -30,30 +30,46 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	r.Fact("element", strings.Join(p.names(18), ", or ")+" for an age of 18")
 	r.Fact("links begin with", s.scheme)
 	r.Fact("request", map[bool]string{false: "in the link",
-		true: "signed, and fetched by the wallet"}[s.key != ""])
+		true: "signed, and fetched by the wallet"}[s.byReference])
 	r.Fact("answers", map[bool]string{false: "in the clear, over https", true: "encrypted"}[s.encrypted])
 	r.Fact("browser's own wallets", map[bool]string{false: "not asked",
-		true: "asked by " + browserProtocol}[s.browser])
-
+		true: "asked by " + strings.Join(s.browser, ", ")}[len(s.browser) > 0])
+	if s.reader.exists() {
+		r.Fact("requests by "+isoProtocol, "signed")
+	}
+	if s.verifierInfo != nil {
+		r.Fact(verifierInfoName, "sent in requests by OpenID4VP")
+	}
 	r.Fact("wallets on other devices", map[bool]string{false: "excluded", true: "may answer"}[s.crossDevice])
 
 	now := h.Now()
 	for _, a := range s.anchors {
 		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
 	}
-	if s.key == "" {
-		return r, nil
-	}
 	o := &openID{s, h}
+	if s.signer.exists() {
+		o.probeSigner(ctx, &r, s.signer, keyName, certificateName)
+		if client, err := o.certified(returnURL); err != nil {
+			r.Bad("%v", err)
+		} else {
+			r.Good("wallets know this service as %s", client)
+		}
+	}
+	if s.reader.exists() {
+		o.probeSigner(ctx, &r, s.reader, readerKeyName, readerCertificateName)
+	}
+	return r, nil
+}
+
+// probeSigner looks at a certificate of requests, and whether the host has its key.
+func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, keyName, certificateName string) {
 	leaf := s.chain[0]
-	look(&r, leaf, "the certificate of requests, "+nameOf(leaf)+",", now)
-	if client, err := o.client(returnURL); err != nil {
-		r.Bad("%v", err)
-	} else {
-		r.Good("wallets know this service as %s", client)
+	look(r, leaf, "the certificate of requests, "+nameOf(leaf)+",", o.host.Now())
+	if isSelfIssued(leaf) {
+		r.Fact(certificateName, "self-signed, so wallets that follow HAIP 1.0 reject it")
 	}
 	message := []byte("a request")
-	signature, err := h.Sign(ctx, s.key, algorithm, message)
+	signature, err := o.host.Sign(ctx, s.key, algorithm, message)
 	switch {
 	case err != nil:
 		r.Bad("%s_file does not sign: %v", keyName, err)
@@ -63,7 +79,6 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	default:
 		r.Good("%s_file is the key of the first certificate in %s_file", keyName, certificateName)
 	}
-	return r, nil
 }
 
 // look says whether a certificate is good now.

@@ -36,9 +36,9 @@ type profile struct {
 	signers            []string
 	credential         string
 
-	scheme             string
-	signed             bool
-	encrypted, browser bool
+	scheme            string
+	signed, encrypted bool
+	browser           []string
 }
 
 // Profiles returns the names of all profiles, in the order of the file.
@@ -67,20 +67,22 @@ func profileOf(name string) (p profile, ok bool) {
 		s, _ := o.Value(member).Text()
 		return s
 	}
-	flag := func(member string) bool {
-		b, _ := o.Value(member).Bool()
-		return b
-	}
+	encrypted, _ := o.Value("encrypted").Bool()
 	p = profile{name: name, doctype: text("doctype"), namespace: text("namespace"), element: text("element"),
 		credential: text("credential"), scheme: text("scheme"), signed: text("request") == signedRequest,
-		encrypted: flag("encrypted"), browser: flag("browser")}
+		encrypted: encrypted}
 	p.always, p.older = agesOf(o.Value("always")), agesOf(o.Value("older"))
-	list, _ := o.Value("signers").List()
-	for _, v := range list {
-		oid, _ := v.Text()
-		p.signers = append(p.signers, oid)
-	}
+	p.signers, p.browser = textsOf(o.Value("signers")), textsOf(o.Value(browserName))
 	return p, true
+}
+
+func textsOf(v web.Value) (texts []string) {
+	list, _ := v.List()
+	for _, v := range list {
+		text, _ := v.Text()
+		texts = append(texts, text)
+	}
+	return texts
 }
 
 func agesOf(v web.Value) (ages []int) {

@@ -1,63 +1,57 @@
 package openid4vp
 
 import (
+	"bytes"
+	"context"
 	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/method"
 )
 
-// question is what makes one request unlike every other: it is the State of the step that waits. A wallet's
-// answer is signed over the nonce, so it counts for this question alone.
+// question is the State of the step that waits: a secret from which everything is derived that makes one
+// request unlike every other, and the signatures of the requests on the page.
+//
+// A page offers several requests: one by link, and one for each protocol of the Digital Credentials API. Each
+// has a nonce and a key of its own. A wallet signs the nonce and encrypts to the key, so its response to one
+// request does not count for another one. HKDF keeps the values apart: a nonce, which everyone may know, does
+// not help to find a key. A State has room for the secret, and not for all values.
 type question struct {
-	nonce, state string // of the request to a wallet, in base64url
-
-	browserNonce []byte // of the request to the browser
-
-	// The keys to which answers are encrypted: a wallet's, and one that comes by way of the browser. No key
-	// has two uses. They are made when they are needed (private), since that takes a guest a while.
-	walletKey, browserKey []byte
+	secret     []byte
+	signatures []byte
 }
 
-// The bytes of a State: a version, and then what the question has.
+// The bytes of a State: a version, the secret, and the signatures, each after the digest of what it signs.
 const (
-	stateVersion = 1
+	stateVersion = 2 // 1 had every value, and no signatures
 
-	randomSize = 16 // of nonces and of the request's state
-	keySize    = 32 // of private keys on P-256
-
-	stateSize = 1 + 3*randomSize + 2*keySize
+	secretSize    = 32
+	randomSize    = 16 // of nonces and of the request's state
+	keySize       = 32 // of private keys on P-256
+	digestSize    = 16
+	signatureSize = 64 // ES256
+	entrySize     = digestSize + signatureSize
 )
 
-// newQuestion draws one. It returns its State as well.
-func newQuestion(random io.Reader) (state []byte, err error) {
-	state = make([]byte, stateSize)
-	state[0] = stateVersion
-	draw := func(b []byte) {
-		if err == nil {
-			_, err = io.ReadFull(random, b)
-		}
+// newQuestion draws one.
+func newQuestion(random io.Reader) (q question, err error) {
+	q.secret = make([]byte, secretSize)
+	if _, err = io.ReadFull(random, q.secret); err != nil {
+		return question{}, fmt.Errorf("openid4vp: reading randomness: %w", err)
 	}
-	draw(state[1 : 1+3*randomSize])
-	for n := 1 + 3*randomSize; n < stateSize; n += keySize {
-		// Of 2^32 draws, about one is no private key.
-		for draw(state[n : n+keySize]); err == nil && !isKey(state[n:n+keySize]); {
-			draw(state[n : n+keySize])
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("openid4vp: reading randomness: %w", err)
-	}
-	return state, nil
+	return q, nil
 }
 
-func isKey(b []byte) bool {
-	_, err := ecdh.P256().NewPrivateKey(b)
-	return err == nil
+// bytes returns the State.
+func (q question) bytes() []byte {
+	return append(append([]byte{stateVersion}, q.secret...), q.signatures...)
 }
 
 // errState says that a State is not one that newQuestion has made.
@@ -65,28 +59,71 @@ var errState = errors.New("openid4vp: the state of the step is not one of this k
 
 // readQuestion reads a State.
 func readQuestion(state []byte) (q question, err error) {
-	if len(state) != stateSize || state[0] != stateVersion {
+	const least = 1 + secretSize
+	if len(state) < least || state[0] != stateVersion || (len(state)-least)%entrySize != 0 {
 		return q, errState
 	}
-	rest := state[1:]
-	take := func(n int) []byte {
-		b := rest[:n]
-		rest = rest[n:]
-		return b
-	}
-	q.nonce, q.state = encoded(take(randomSize)), encoded(take(randomSize))
-	q.browserNonce = take(randomSize)
-	q.walletKey, q.browserKey = take(keySize), take(keySize)
-	return q, nil
+	return question{state[1:least], state[least:]}, nil
 }
 
-// private returns one of the keys of a question.
-func private(key []byte) *ecdh.PrivateKey {
-	k, err := ecdh.P256().NewPrivateKey(key)
-	if err != nil {
-		panic("openid4vp: a sealed key is none: " + err.Error()) // newQuestion has drawn it, and looked
+// A request is known by its channel: toWallet, or a protocol of the Digital Credentials API.
+const toWallet = "wallet"
+
+// nonce returns the nonce of a request.
+func (q question) nonce(channel string) []byte { return q.derive("nonce", channel, randomSize) }
+
+// state returns the parameter state of a request by link.
+func (q question) state() string { return encoded(q.derive("state", toWallet, randomSize)) }
+
+// key returns the key to which the response to a request is encrypted.
+func (q question) key(channel string) *ecdh.PrivateKey {
+	for n := 0; ; n++ { // of 2^32 values, about one is no private key
+		k, err := ecdh.P256().NewPrivateKey(q.derive("key "+strconv.Itoa(n), channel, keySize))
+		if err == nil {
+			return k
+		}
 	}
-	return k
+}
+
+// derive returns a value by HKDF-Expand (RFC 5869). The secret is uniform, so it needs no extraction.
+func (q question) derive(use, channel string, size int) []byte {
+	b, err := hkdf.Expand(sha256.New, q.secret, "verge openid4vp "+use+" "+channel, size)
+	if err != nil {
+		panic("openid4vp: " + err.Error()) // only for sizes above 255 hashes
+	}
+	return b
+}
+
+// digest names a message among the signatures.
+func digest(message []byte) []byte {
+	sum := sha256.Sum256(message)
+	return sum[:digestSize]
+}
+
+// signatureOf returns the signature of a message. It is not ok if the question was signed before a setting
+// changed, so that the message is another one now.
+func (q question) signatureOf(message []byte) (signature []byte, ok bool) {
+	wanted := digest(message)
+	for rest := q.signatures; len(rest) >= entrySize; rest = rest[entrySize:] {
+		if bytes.Equal(rest[:digestSize], wanted) {
+			return rest[digestSize:entrySize], true
+		}
+	}
+	return nil, false
+}
+
+// sign adds the signature of a message.
+func (q *question) sign(ctx context.Context, h method.Host, key string, message []byte) error {
+	signature, err := h.Sign(ctx, key, algorithm, message)
+	if err != nil {
+		return fmt.Errorf("openid4vp: signing a request by %s: %w", key, err)
+	}
+	if len(signature) != signatureSize {
+		return fmt.Errorf("openid4vp: a signature by %s has %d bytes, want %d", key, len(signature),
+			signatureSize)
+	}
+	q.signatures = append(append(q.signatures, digest(message)...), signature...)
+	return nil
 }
 
 func encoded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }

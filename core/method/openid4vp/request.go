@@ -2,17 +2,17 @@ package openid4vp
 
 import (
 	"context"
-	"crypto/ecdh"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/web"
 )
 
 // keyID is what a request calls the key to which the answer is encrypted.
@@ -26,8 +26,9 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 	if err != nil {
 		return ""
 	}
-	if o.settings.key != "" {
-		return o.settings.scheme + "?" + url.Values{"client_id": {client}, "request_uri": {uri}}.Encode()
+	if o.settings.byReference {
+		return o.settings.scheme + "?" + url.Values{"client_id": {client}, "request_uri": {uri},
+			"request_uri_method": {"post"}}.Encode()
 	}
 	query := url.Values{}
 	for _, p := range o.parameters(s, q, client, uri) {
@@ -40,13 +41,19 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 	return o.settings.scheme + "?" + query.Encode()
 }
 
-// client returns the client id of the service, which says how a wallet can tell who asks (OpenID4VP 1.0,
-// 5.9).
+// client returns the client id of the service in a request by link, which says how a wallet can tell who asks
+// (OpenID4VP 1.0, 5.9).
 func (o *openID) client(uri string) (string, error) {
-	if o.settings.key == "" {
+	if !o.settings.byReference {
 		return "redirect_uri:" + uri, nil
 	}
-	leaf := o.settings.chain[0]
+	return o.certified(uri)
+}
+
+// certified returns the client id that the certificate of signed requests proves. uri is any address of the
+// service.
+func (o *openID) certified(uri string) (string, error) {
+	leaf := o.settings.signer.chain[0]
 	if o.settings.hash {
 		hash := sha256.Sum256(leaf.Raw)
 		return byHash + ":" + encoded(hash[:]), nil
@@ -66,21 +73,27 @@ type parameter struct {
 	json       []byte
 }
 
-// parameters returns the request.
+// parameters returns the request by link. Its verifier_info is a part of signed requests only: a QR code has
+// no room for it.
 func (o *openID) parameters(s method.Session, q question, client, uri string) []parameter {
 	mode := "direct_post"
 	if o.settings.encrypted {
 		mode = "direct_post.jwt"
 	}
+	return append(o.asked(s, q, toWallet),
+		parameter{name: "response_mode", text: mode},
+		parameter{name: "client_id", text: client},
+		parameter{name: "response_uri", text: uri},
+		parameter{name: "state", text: q.state()})
+}
+
+// asked returns the parameters that every request has.
+func (o *openID) asked(s method.Session, q question, channel string) []parameter {
 	return []parameter{
 		{name: "response_type", text: "vp_token"},
-		{name: "response_mode", text: mode},
-		{name: "client_id", text: client},
-		{name: "response_uri", text: uri},
-		{name: "nonce", text: q.nonce},
-		{name: "state", text: q.state},
+		{name: "nonce", text: encoded(q.nonce(channel))},
 		{name: "dcql_query", json: o.query(s.MinimumAge)},
-		{name: "client_metadata", json: o.metadata(q)},
+		{name: "client_metadata", json: o.metadata(q, channel)},
 	}
 }
 
@@ -115,12 +128,12 @@ func (o *openID) query(age int) []byte {
 const mdocFormat = "mso_mdoc"
 
 // metadata says what the service reads, and the key to which the answer is encrypted.
-func (o *openID) metadata(q question) []byte {
+func (o *openID) metadata(q question, channel string) []byte {
 	algorithms := mdoc.Algorithms()
 	m := map[string]any{"vp_formats_supported": map[string]any{mdocFormat: map[string]any{
 		"issuerauth_alg_values": algorithms, "deviceauth_alg_values": algorithms}}}
 	if o.settings.encrypted {
-		point := private(q.walletKey).PublicKey().Bytes() // 4, x, y
+		point := q.key(channel).PublicKey().Bytes() // 4, x, y
 		m["jwks"] = map[string]any{"keys": []map[string]string{{"kty": "EC", "use": "enc", "crv": "P-256",
 			"alg": "ECDH-ES", "kid": keyID, "x": encoded(point[1:33]), "y": encoded(point[33:])}}}
 		m["encrypted_response_enc_values_supported"] = []string{"A128GCM", "A256GCM"}
@@ -136,74 +149,110 @@ func asJSON(v any) []byte {
 	return b
 }
 
+// Parameters of a POST that fetches the request object (OpenID4VP 1.0, 5.10). Those of a response are
+// answerParams.
+const (
+	walletNonce    = "wallet_nonce"
+	walletMetadata = "wallet_metadata"
+)
+
+// maxWalletNonce is the most bytes of a wallet_nonce. Wallets send 16 to 64.
+const maxWalletNonce = 256
+
+// Fetches implements method.Requester. A response has one of its parameters. A request has none of them, and
+// says so by its Accept header or by its own parameters, which are optional.
+func (o *openID) Fetches(c method.Call) bool {
+	if !o.settings.byReference || web.MediaType(c.ContentType) != formType {
+		return false
+	}
+	names := map[string]bool{} // whatever their values are: Request and Receive look at these
+	for pair := range strings.SplitSeq(string(c.Body), "&") {
+		escaped, _, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(escaped); err == nil {
+			names[name] = true
+		}
+	}
+	isAnswer := slices.ContainsFunc(answerParams, func(name string) bool { return names[name] })
+	return !isAnswer && (names[walletNonce] || names[walletMetadata] ||
+		strings.Contains(strings.ToLower(c.Accept), requestType))
+}
+
+// requestType is the media type of request objects.
+const requestType = "application/oauth-authz-req+jwt"
+
 // Request implements method.Requester: it signs the request (RFC 9101). The nonce is the
-// question's, so a request that is fetched twice is the same, and one response counts.
-func (o *openID) Request(ctx context.Context, s method.Session, state []byte, same bool) (
+// question's, so a request that is fetched twice is the same, and one response counts. A wallet that fetches it
+// by POST may add a nonce of its own. Its wallet_metadata is not used: the request is signed by ES256, which
+// every wallet knows, and is not encrypted.
+func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c method.Call) (
 	method.RequestObject, error) {
-	if o.settings.key == "" || !same && !o.settings.crossDevice {
+	if !o.settings.byReference || !c.Same && !o.settings.crossDevice {
 		return method.RequestObject{}, method.ErrStep
 	}
 	q, err := readQuestion(state)
 	if err != nil {
 		return method.RequestObject{}, err
 	}
-	uri := address(s.ResponseURI, same)
+	nonce, err := nonceOf(c.Body)
+	if err != nil {
+		return method.RequestObject{}, err
+	}
+	uri := address(s.ResponseURI, c.Same)
 	client, err := o.client(uri)
 	if err != nil {
 		return method.RequestObject{}, err
 	}
-	var chain []string
-	for _, c := range o.settings.chain {
-		chain = append(chain, base64.StdEncoding.EncodeToString(c.Raw))
+	parameters := o.parameters(s, q, client, uri)
+	if nonce != "" {
+		parameters = append(parameters, parameter{name: walletNonce, text: nonce})
 	}
-	header := asJSON(map[string]any{"alg": algorithm, "typ": "oauth-authz-req+jwt", "x5c": chain})
+	message := o.toSign(parameters)
+	signature, err := o.host.Sign(ctx, o.settings.signer.key, algorithm, message)
+	if err != nil {
+		return method.RequestObject{}, fmt.Errorf("openid4vp: signing the request: %w", err)
+	}
+	return method.RequestObject{ContentType: requestType, Body: compact(message, signature)}, nil
+}
+
+// nonceOf returns the wallet_nonce of a POST; "" if there is none. The error is a *method.Refusal.
+func nonceOf(body []byte) (string, error) {
+	form, err := web.ReadParameters(string(body), walletNonce)
+	if err != nil {
+		return "", refused(walletNonce)
+	}
+	if !form.Has(walletNonce) {
+		return "", nil
+	}
+	nonce := form.Get(walletNonce)
+	printable := strings.IndexFunc(nonce, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+	if nonce == "" || len(nonce) > maxWalletNonce || !printable {
+		return "", refused(walletNonce)
+	}
+	return nonce, nil
+}
+
+// toSign returns the signing input of a request object (RFC 7515, 5.1), with the certificates of its key.
+func (o *openID) toSign(parameters []parameter) []byte {
+	var chain []string
+	for _, der := range o.settings.signer.sent() {
+		chain = append(chain, base64.StdEncoding.EncodeToString(der))
+	}
 	claims := map[string]any{"aud": "https://self-issued.me/v2"}
-	for _, p := range o.parameters(s, q, client, uri) {
+	for _, p := range parameters {
 		if p.json != nil {
 			claims[p.name] = json.RawMessage(p.json)
 		} else {
 			claims[p.name] = p.text
 		}
 	}
-	message := encoded(header) + "." + encoded(asJSON(claims))
-	signature, err := o.host.Sign(ctx, o.settings.key, algorithm, []byte(message))
-	if err != nil {
-		return method.RequestObject{}, fmt.Errorf("openid4vp: signing the request: %w", err)
+	if o.settings.verifierInfo != nil {
+		claims[verifierInfoName] = json.RawMessage(o.settings.verifierInfo)
 	}
-	return method.RequestObject{ContentType: "application/oauth-authz-req+jwt",
-		Body: []byte(message + "." + encoded(signature))}, nil
+	header := asJSON(map[string]any{"alg": algorithm, "typ": "oauth-authz-req+jwt", "x5c": chain})
+	return []byte(encoded(header) + "." + encoded(asJSON(claims)))
 }
 
-// credential asks the browser (ISO/IEC 18013-7, annex C). That protocol has no alternatives, so the wallet is
-// asked for each element that can decide, and sends those that the document has.
-func (o *openID) credential(s method.Session, q question) *method.Credential {
-	p := o.settings.profile
-	return &method.Credential{Protocol: browserProtocol, Data: asJSON(map[string]string{
-		"deviceRequest":  encoded(mdoc.DeviceRequest(p.doctype, p.namespace, p.names(s.MinimumAge))),
-		"encryptionInfo": q.encryptionInfo(private(q.browserKey).PublicKey()),
-	})}
-}
-
-// browserProtocol is the protocol of annex C.
-const browserProtocol = "org-iso-mdoc"
-
-// encryptionInfo tells a wallet that answers by way of the browser what to encrypt to.
-func (q question) encryptionInfo(key *ecdh.PublicKey) string {
-	return encoded(mdoc.EncryptionInfo(q.browserNonce, key))
-}
-
-// errNoHost says that the address of the service is not known.
-var errNoHost = errors.New("openid4vp: the session does not say where the service is")
-
-// origin returns the origin of the service's pages, as browsers write it.
-func origin(s method.Session) (string, error) {
-	u, err := url.Parse(s.ReturnURL)
-	if err != nil || u.Host == "" {
-		return "", errNoHost
-	}
-	host := u.Host
-	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		host = host[:len(host)-len(":"+port)]
-	}
-	return u.Scheme + "://" + host, nil
+// compact returns a JWS in its compact form.
+func compact(message, signature []byte) []byte {
+	return []byte(string(message) + "." + encoded(signature))
 }

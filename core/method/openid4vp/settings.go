@@ -1,9 +1,11 @@
 package openid4vp
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,22 +23,51 @@ type settings struct {
 	anchors []mdoc.Anchor
 	scheme  string // what a link begins with, up to the question mark
 
-	encrypted   bool // direct_post.jwt
-	browser     bool // the Digital Credentials API is offered
-	crossDevice bool // wallets on other devices may answer
+	encrypted   bool     // direct_post.jwt and dc_api.jwt
+	browser     []string // protocols by which the Digital Credentials API is asked; none: it is not
+	crossDevice bool     // wallets on other devices may answer
 
-	// Of a signed request. Without a key it travels by value.
-	key   string // of Host.Sign
-	chain []*x509.Certificate
-	hash  bool // the client is named by the certificate's hash, and by its host else
+	byReference bool   // wallets fetch the request, which is signed. Else it is in the link
+	signer      signer // of requests by OpenID4VP. Zero: none is signed
+	hash        bool   // the client is named by the certificate's hash, and by its host else
+	reader      signer // of requests by org-iso-mdoc. Zero: they are not signed
+
+	verifierInfo []byte // JSON, which requests by OpenID4VP carry. Nil: none
 }
+
+// signer is a key of the host, and the certificates that prove whose key it is. Without a name it is none.
+type signer struct {
+	key   string // for Host.Sign
+	chain []*x509.Certificate
+}
+
+func (s signer) exists() bool { return s.key != "" }
+
+// sent returns the certificates that go to wallets, in DER: the key's own, and those above it. Wallets have the
+// trust anchor already, and HAIP 1.0 forbids to send it, so a certificate at the end that has issued itself
+// stays here.
+func (s signer) sent() (ders [][]byte) {
+	for n, c := range s.chain {
+		if n == 0 || !isSelfIssued(c) {
+			ders = append(ders, c.Raw)
+		}
+	}
+	return ders
+}
+
+func isSelfIssued(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, c.RawIssuer) }
 
 // Names and values of settings.
 const (
-	profileName     = "profile"
-	keyName         = "private_key"
-	anchorsName     = "trust_anchors"
-	certificateName = "certificate"
+	profileName           = "profile"
+	keyName               = "private_key"
+	readerKeyName         = "reader_key"
+	anchorsName           = "trust_anchors"
+	certificateName       = "certificate"
+	readerCertificateName = "reader_certificate"
+	browserName           = "browser"
+	verifierInfoName      = "verifier_info"
+	prefixName            = "client_id_prefix"
 
 	byValue       = "value"
 	signedRequest = "signed"
@@ -46,8 +77,8 @@ const (
 )
 
 // known are the members of the settings.
-var known = []string{profileName, anchorsName, "scheme", "request", "encrypted", "browser", "cross_device",
-	"client_id_prefix", certificateName}
+var known = []string{profileName, anchorsName, "scheme", "request", "encrypted", browserName, "cross_device",
+	prefixName, certificateName, readerCertificateName, verifierInfoName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
@@ -57,6 +88,9 @@ const (
 	maxAnchors = 64
 	maxChain   = 4
 	maxLink    = 256
+
+	maxVerifierInfo = 16 << 10 // bytes; it is a part of each request
+	maxAttestations = 16       // in verifier_info
 )
 
 // parse reads a method's settings and reports everything that is wrong with them.
@@ -72,8 +106,8 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	r := reader{o, &wrong}
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {
-			wrong.Add(name, "it is not known here; use only: %s, and %s_file", strings.Join(known, ", "),
-				keyName)
+			wrong.Add(name, "it is not known here; use only: %s, %s_file and %s_file",
+				strings.Join(known, ", "), keyName, readerKeyName)
 		}
 	}
 	name := r.text(profileName)
@@ -85,11 +119,14 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	s.readAnchors(r)
 	s.readScheme(r, c.Dev)
 	s.encrypted = r.flag("encrypted", s.profile.encrypted)
-	s.browser = r.flag("browser", s.profile.browser)
 	s.crossDevice = r.flag("cross_device", true)
 	request := r.oneOf("request", map[bool]string{false: byValue, true: signedRequest}[s.profile.signed],
 		byValue, signedRequest)
-	s.readSigning(r, c, request == signedRequest)
+	s.byReference = request == signedRequest
+	s.readBrowser(r, slices.Contains(c.Keys, keyName))
+	s.readSigning(r, c)
+	s.readReader(r, c)
+	s.readVerifierInfo(r)
 	return s, wrong
 }
 
@@ -194,50 +231,167 @@ func (s *settings) readScheme(r reader, dev bool) {
 	}
 }
 
-// readSigning reads what a signed request needs, and refuses it where the request is not signed.
-func (s *settings) readSigning(r reader, c method.Config, signed bool) {
-	hasKey := slices.Contains(c.Keys, keyName)
-	text := r.text(certificateName)
-	prefix := r.oneOf("client_id_prefix", byHost, byHost, byHash)
-	if !signed {
-		if hasKey || text != "" || r.o.Value("client_id_prefix").Present() {
+// readBrowser reads by which protocols the browser is asked. true is the profile's list, as far as there is a
+// key for it.
+func (s *settings) readBrowser(r reader, hasKey bool) {
+	v := r.o.Value(browserName)
+	if on, ok := v.Bool(); ok && !on {
+		return
+	} else if ok || !v.Present() {
+		for _, protocol := range s.profile.browser {
+			if protocol != signedProtocol || hasKey || s.byReference {
+				s.browser = append(s.browser, protocol)
+			}
+		}
+		return
+	}
+	list, ok := v.List()
+	if !ok {
+		r.wrong.Add(browserName, "it must be true, false, or a list of protocols: %s",
+			strings.Join(protocols, ", "))
+		return
+	}
+	for _, v := range list {
+		protocol, _ := v.Text()
+		switch {
+		case !slices.Contains(protocols, protocol):
+			r.wrong.Add(browserName, "%q is not known; use some of: %s", protocol,
+				strings.Join(protocols, ", "))
+			return
+		case slices.Contains(s.browser, protocol):
+			r.wrong.Add(browserName, "%q occurs twice", protocol)
+			return
+		}
+		s.browser = append(s.browser, protocol)
+	}
+}
+
+// asksBySigned reports whether any request by OpenID4VP is signed.
+func (s *settings) asksBySigned() bool {
+	return s.byReference || slices.Contains(s.browser, signedProtocol)
+}
+
+// readSigning reads what a signed request needs, and refuses it where no request is signed.
+func (s *settings) readSigning(r reader, c method.Config) {
+	prefix := r.oneOf(prefixName, byHost, byHost, byHash)
+	if !s.asksBySigned() {
+		if slices.Contains(c.Keys, keyName) || r.text(certificateName) != "" ||
+			r.o.Value(prefixName).Present() {
 			r.wrong.Add("request", "a request that is sent by value is not signed; set request = "+
-				"%q, or leave out %s_file, %s_file and client_id_prefix", signedRequest, keyName,
-				certificateName)
+				"%q, add %s to %s, or leave out %s_file, %s_file and %s", signedRequest, signedProtocol,
+				browserName, keyName, certificateName, prefixName)
 		}
 		return
 	}
 	s.hash = prefix == byHash
+	s.signer = r.signer(c, keyName, certificateName)
+	if chain := s.signer.chain; !s.hash && len(chain) > 0 && len(chain[0].DNSNames) == 0 {
+		r.wrong.Add(certificateName+"_file", "the first certificate names no host, by which wallets would "+
+			"know the service; use one that does, or %s = %q", prefixName, byHash)
+	}
+}
+
+// readReader reads the key and the certificate of readerAuth. They go together.
+func (s *settings) readReader(r reader, c method.Config) {
+	if !slices.Contains(c.Keys, readerKeyName) && r.text(readerCertificateName) == "" {
+		return
+	}
+	if !slices.Contains(s.browser, isoProtocol) {
+		r.wrong.Add(browserName, "%s_file signs requests by %s, which are not sent; add it to %s, or leave "+
+			"out %s_file and %s_file", readerKeyName, isoProtocol, browserName, readerKeyName,
+			readerCertificateName)
+		return
+	}
+	s.reader = r.signer(c, readerKeyName, readerCertificateName)
+}
+
+// signer reads a key and the certificates for it.
+func (r reader) signer(c method.Config, keyName, certificateName string) (s signer) {
 	s.key = c.KeyName(keyName)
-	if !hasKey {
+	if !slices.Contains(c.Keys, keyName) {
 		r.wrong.Add(keyName+"_file",
 			"it is missing; name the PEM file of the P-256 key that signs the requests")
 	}
+	text := r.text(certificateName)
 	if text == "" {
 		r.wrong.Add(certificateName+"_file",
 			"it is missing; name the PEM file of the certificate for that key")
-		return
+		return s
 	}
-	s.readChain(r, text)
+	s.chain = r.chain(certificateName+"_file", text)
+	return s
 }
 
-// readChain reads the certificate for the key, and those between it and a root.
-func (s *settings) readChain(r reader, text string) {
-	const name = certificateName + "_file"
-	var err error
-	if s.chain, err = pemfile.Certificates([]byte(text)); err != nil {
+// chain reads the certificate for a key, and those between it and a root.
+func (r reader) chain(name, text string) []*x509.Certificate {
+	chain, err := pemfile.Certificates([]byte(text))
+	if err != nil {
 		r.wrong.AddError(name, err)
-		return
+		return nil
 	}
-	if len(s.chain) > maxChain {
-		r.wrong.Add(name, "there are %d certificates in it; at most %d are allowed", len(s.chain), maxChain)
+	if len(chain) > maxChain {
+		r.wrong.Add(name, "there are %d certificates in it; at most %d are allowed", len(chain), maxChain)
 	}
-	key, ok := s.chain[0].PublicKey.(*ecdsa.PublicKey)
+	key, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
 		r.wrong.Add(name, "the first certificate is not for a P-256 key, by which requests are signed")
 	}
-	if !s.hash && len(s.chain[0].DNSNames) == 0 {
-		r.wrong.Add(name, "the first certificate names no host, by which wallets would know the "+
-			"service; use one that does, or client_id_prefix = %q", byHash)
+	return chain
+}
+
+// readVerifierInfo reads what others attest of the service, such as its registration certificate (OpenID4VP
+// 1.0, 5.1). Verge does not understand it: wallets do.
+func (s *settings) readVerifierInfo(r reader) {
+	text := r.text(verifierInfoName)
+	if text == "" {
+		return
 	}
+	const name = verifierInfoName + "_file"
+	if !s.asksBySigned() && !slices.Contains(s.browser, unsignedProtocol) {
+		r.wrong.Add(name, "no request can carry it: a link has no room for it; set request = %q, or add %s "+
+			"or %s to %s", signedRequest, signedProtocol, unsignedProtocol, browserName)
+		return
+	}
+	if len(text) > maxVerifierInfo {
+		r.wrong.Add(name, "it has %d bytes; at most %d are allowed", len(text), maxVerifierInfo)
+		return
+	}
+	if why := s.checkVerifierInfo(text); why != "" {
+		r.wrong.Add(name, "%s; it is a JSON array such as "+
+			`[{"format": "registration_cert", "data": "eyJ…"}]`, why)
+		return
+	}
+	s.verifierInfo = []byte(text)
+}
+
+// checkVerifierInfo returns why a text is no verifier_info, or "".
+func (s *settings) checkVerifierInfo(text string) (why string) {
+	// Only an object is read as a whole text, so the array is put into one.
+	o, err := web.ReadObject([]byte(`{"` + verifierInfoName + `":` + text + `}`))
+	list, ok := o.Value(verifierInfoName).List()
+	if err != nil || len(o.Names()) != 1 || !ok || len(list) == 0 || len(list) > maxAttestations {
+		return fmt.Sprintf("it is no array of 1 to %d attestations", maxAttestations)
+	}
+	for n, v := range list {
+		attestation, isObject := v.Object()
+		format, _ := attestation.Value("format").Text()
+		data := attestation.Value("data")
+		_, isText := data.Text()
+		if _, isJSON := data.Object(); !isObject || format == "" || !isText && !isJSON {
+			return fmt.Sprintf("attestation %d lacks a format that is a text, or data that is a text or an "+
+				"object", n+1)
+		}
+		ids, isList := attestation.Value("credential_ids").List()
+		if attestation.Value("credential_ids").Present() && (!isList || len(ids) != 1 ||
+			!isTextOf(ids[0], s.profile.credential)) {
+			return fmt.Sprintf("attestation %d has credential_ids other than [%q], the id of the credential "+
+				"in requests of this profile", n+1, s.profile.credential)
+		}
+	}
+	return ""
+}
+
+func isTextOf(v web.Value, want string) bool {
+	text, ok := v.Text()
+	return ok && text == want
 }

@@ -200,6 +200,12 @@ func compose(v View, lang string, t texts) (page, error) {
 		if v.Notice.Reason == "too_many" { // another photo is no way out
 			p.notice.text = t("notice.too_many.text")
 		}
+		if slices.Contains(documentReasons, v.Notice.Reason) {
+			p.notice.text = t("notice." + v.Notice.Reason + ".text")
+			if n := v.Notice.AttemptsLeft; n > 0 {
+				p.notice.text += " " + plural(t, "notice.left", n)
+			}
+		}
 	}
 	if p.notice != nil {
 		// The title is the first thing that a screen reader says about a page.
@@ -406,7 +412,11 @@ func composeForms(p *page, v View, t texts) error {
 
 // reasons are why an attempt fails, as far as there are words for it.
 var reasons = []string{"below", "unsure", "not_live", "no_face", "too_many", "unconfirmed", "unproven",
-	"other_age"}
+	"other_age", "document_expired", "issuer_untrusted", "other_document", "document_revoked", "signer_revoked"}
+
+// documentReasons are those that another attempt with the same document does not change.
+var documentReasons = []string{"document_expired", "issuer_untrusted", "other_document", "document_revoked",
+	"signer_revoked"}
 
 // fileRules are the rules for photos (method.FileRule).
 var fileRules = []string{"missing", "type", "damaged", "large", "small", "wide"}

@@ -20,8 +20,10 @@ func CredentialScript() Asset { return credentialScript }
 
 // credential is the part of a page that asks the browser's own wallets.
 type credential struct {
-	action, protocol, data string
-	fields                 []Field
+	action         string
+	protocol, data string // of the first request
+	more           string // the other requests, as the script hands them to the browser: a JSON array
+	fields         []Field
 
 	ask            string // on the button
 	asking, failed string // what the page says meanwhile, and when the browser has brought no answer
@@ -32,10 +34,28 @@ func composeCredential(v View, t texts) (*credential, error) {
 	if !localPath(c.Action) {
 		return nil, errors.New("the Action of a Credential must be a path on this host")
 	}
-	if !json.Valid([]byte(c.Data)) {
-		return nil, errors.New("the Data of a Credential must be JSON")
+	if len(c.Requests) == 0 {
+		return nil, errors.New("a Credential must have a request")
 	}
-	return &credential{action: c.Action, protocol: c.Protocol, data: c.Data,
+	type request struct {
+		Protocol string          `json:"protocol"`
+		Data     json.RawMessage `json:"data"`
+	}
+	more := []request{}
+	for n, r := range c.Requests {
+		if !json.Valid([]byte(r.Data)) {
+			return nil, errors.New("the Data of a CredentialRequest must be JSON")
+		}
+		if n > 0 {
+			more = append(more, request{r.Protocol, json.RawMessage(r.Data)})
+		}
+	}
+	text, err := json.Marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	first := c.Requests[0]
+	return &credential{action: c.Action, protocol: first.Protocol, data: first.Data, more: string(text),
 		fields: append([]Field{{"flow", v.Flow}}, v.Extra...),
 		ask:    t("credential.ask"), asking: t("credential.asking"), failed: t("credential.failed")}, nil
 }

@@ -22,6 +22,14 @@
 		}
 	};
 
+	// requests returns the requests of the page, by the protocols that the browser has.
+	const requests = () => {
+		const { protocol, request, more } = form.dataset;
+		const allows = DigitalCredential.userAgentAllowsProtocol;
+		const all = [{ protocol, data: JSON.parse(request) }, ...JSON.parse(more)];
+		return all.filter((one) => !allows || allows.call(DigitalCredential, one.protocol));
+	};
+
 	const ask = async () => {
 		asking = true;
 		button.setAttribute("aria-disabled", "true");
@@ -29,7 +37,7 @@
 		try {
 			const { protocol, data } = await navigator.credentials.get({
 				mediation: "required",
-				digital: { requests: [{ protocol: form.dataset.protocol, data: JSON.parse(form.dataset.request) }] },
+				digital: { requests: requests() },
 			});
 			field.value = JSON.stringify({ protocol, data });
 			form.submit();

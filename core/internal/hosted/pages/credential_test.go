@@ -3,6 +3,7 @@ package pages
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
@@ -38,6 +39,11 @@ func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 	if attr(form, "data-protocol") != "org-iso-mdoc" || attr(form, "data-request") != `{"a":"b\"<"}` {
 		t.Errorf("the request is %q by %q", attr(form, "data-request"), attr(form, "data-protocol"))
 	}
+	// Programs that know the first request alone find it where it was before there were several.
+	if want := `[{"protocol":"openid4vp-v1-signed","data":{"request":"a.b.c"}}]`; attr(form,
+		"data-more") != want {
+		t.Errorf("contract 55: the other requests are %s, want %s", attr(form, "data-more"), want)
+	}
 	var scripts []string
 	for _, s := range find(doc, "script") {
 		scripts = append(scripts, attr(s, "src"))
@@ -55,16 +61,43 @@ func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 // The script and the page have no common language but names, so a mistyped one would be silent.
 func TestTheScriptOfTheBrowsersWalletsKnowsThePage(t *testing.T) {
 	_, form := credentialPage(t)
-	used := regexp.MustCompile(`form\.dataset\.([a-z]+)`).FindAllSubmatch(credentialJS, -1)
-	if len(used) < 4 {
-		t.Fatalf("the script uses %d attributes", len(used))
+	var used []string
+	for _, m := range regexp.MustCompile(`form\.dataset\.([a-z]+)`).FindAllSubmatch(credentialJS, -1) {
+		used = append(used, string(m[1]))
 	}
-	for _, m := range used {
-		if !has(form, "data-"+string(m[1])) {
-			t.Errorf("the script reads data-%s, which the form does not have", m[1])
+	for _, m := range regexp.MustCompile(`\{ ([a-z, ]+) \} = form\.dataset`).FindAllSubmatch(credentialJS, -1) {
+		used = append(used, strings.Split(string(m[1]), ", ")...)
+	}
+	if len(used) < 5 {
+		t.Fatalf("the script uses the attributes %q", used)
+	}
+	for _, name := range used {
+		if !has(form, "data-"+name) {
+			t.Errorf("the script reads data-%s, which the form does not have", name)
 		}
 	}
 	if parts(form)["says"] == nil {
 		t.Error("the form has no part in which it says something")
+	}
+}
+
+// What a page says about a document that does not help does not ask for another try with it.
+func TestDocumentNotice(t *testing.T) {
+	for _, reason := range documentReasons {
+		for _, left := range []int{0, 1, 2} {
+			v := views()["wallet, "+reason]
+			v.Notice.AttemptsLeft = left
+			p, err := compose(v, "en", messages("en"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			heading, about := messages("en")("notice."+reason), messages("en")("notice."+reason+".text")
+			want := map[int]string{0: about, 1: about + " You have 1 attempt left.",
+				2: about + " You have 2 attempts left."}[left]
+			if p.notice == nil || heading == "" || about == "" || p.notice.heading != heading ||
+				p.notice.text != want {
+				t.Errorf("contract 55: %s, %d attempts left: %+v, want %q", reason, left, p.notice, want)
+			}
+		}
 	}
 }

@@ -179,11 +179,16 @@ type View struct {
 	Dev bool
 }
 
-// Credential is a request to the browser's Digital Credentials API.
+// Credential is a call of the browser's Digital Credentials API.
 type Credential struct {
+	Requests []CredentialRequest // of different protocols, at least one. The browser chooses one
+	Action   string              // the path, on this host, that the answer is posted to
+}
+
+// CredentialRequest is a request by one protocol.
+type CredentialRequest struct {
 	Protocol string
 	Data     string // of the request, in JSON
-	Action   string // the path, on this host, that the answer is posted to
 }
 
 // Field is one hidden input.

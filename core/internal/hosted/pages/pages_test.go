@@ -33,7 +33,8 @@ func addWallets(add func(string, func(*View))) {
 		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
 		v.AgainURL, v.AgainAfter, v.Choices = againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
 		v.Open, v.Code = "av://?a=b", "av://?a=c"
-		v.Credential = &Credential{Protocol: "org-iso-mdoc", Data: `{"a":"b\"<"}`, Action: "/verify/wallet"}
+		v.Credential = &Credential{Action: "/verify/wallet", Requests: []CredentialRequest{
+			{"org-iso-mdoc", `{"a":"b\"<"}`}, {"openid4vp-v1-signed", `{"request":"a.b.c"}`}}}
 	})
 	for words, titled := range map[string]string{"oidc": "Bank & Co", "openid4vp": "", "sandbox": ""} {
 		add("unconfirmed, "+words, func(v *View) {
@@ -45,7 +46,7 @@ func addWallets(add func(string, func(*View))) {
 		v.Kind, v.Methods = Choose, []Option{{Name: "a"}, {Name: "b"}}
 		v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: "unconfirmed"}
 	})
-	for _, reason := range []string{"unproven", "other_age"} {
+	for _, reason := range append([]string{"unproven", "other_age"}, documentReasons...) {
 		add("wallet, "+reason, func(v *View) {
 			v.Kind, v.Words, v.Level = Method, "openid4vp", "L2"
 			v.Notice = Notice{AttemptFailed: true, AttemptsLeft: 2, Reason: reason}
@@ -702,11 +703,16 @@ func TestRenderRefuses(t *testing.T) {
 		{"a hop that is not ASCII", "completed", func(v *View) { v.HopURL = "https://shop.example/ü" }},
 		{"an app that is a script", "box", func(v *View) { v.Open = "javascript://b.example/%0aalert(1)" }},
 		{"a wallet's answer for another host", "wallet, asked", func(v *View) {
-			v.Credential = &Credential{Data: "{}", Action: "//evil.example"}
+			v.Credential = &Credential{Action: "//evil.example",
+				Requests: []CredentialRequest{{"org-iso-mdoc", "{}"}}}
 		}},
 		{"a request that is no JSON", "wallet, asked", func(v *View) {
-			v.Credential = &Credential{Data: "{", Action: "/verify/wallet"}
+			v.Credential.Requests[0].Data = "{"
 		}},
+		{"a second request that is no JSON", "wallet, asked", func(v *View) {
+			v.Credential.Requests[1].Data = "{"
+		}},
+		{"a call without a request", "wallet, asked", func(v *View) { v.Credential.Requests = nil }},
 		{"an app without a host", "box", func(v *View) { v.Open = "mailto:a@b.example" }},
 		{"an app with a quote", "box", func(v *View) { v.Open = `wallet://a"b` }},
 		{"a page that loads another site", "box", func(v *View) { v.AgainURL = "https://evil.example/" }},
