@@ -8,7 +8,8 @@
 //
 // The wallet reads links of any scheme, such as av:// and openid4vp://, with the request in them or with a
 // request_uri, whose signature it verifies. It answers by direct_post or direct_post.jwt, whichever is asked
-// for. Credential answers what a page asks by the Digital Credentials API.
+// for. Credential answers what a page asks by the Digital Credentials API, with org-iso-mdoc,
+// openid4vp-v1-unsigned or openid4vp-v1-signed.
 //
 // It holds a document of every type that it is asked for. Wallet.Elements says what is in it. By default the
 // wallet does everything right. A test that wants a wrong answer changes the Presentation before it is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/ecdsa"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -32,7 +33,9 @@ type Request struct {
 
 	Signer *x509.Certificate // of a signed request
 
-	// Of direct_post.jwt.
+	VerifierInfo json.RawMessage // of the service, as it was sent; nil: none
+
+	// Of direct_post.jwt and dc_api.jwt.
 	KeyID      string
 	Key        *ecdh.PublicKey
 	Thumbprint []byte
@@ -49,6 +52,9 @@ type parameters struct {
 	State        string          `json:"state"`
 	Query        json.RawMessage `json:"dcql_query"`
 	Metadata     json.RawMessage `json:"client_metadata"`
+	VerifierInfo json.RawMessage `json:"verifier_info"`
+	WalletNonce  string          `json:"wallet_nonce"`
+	Origins      []string        `json:"expected_origins"`
 }
 
 // Open reads a link. If it names a request_uri, Open gets the request from there and verifies its signature.
@@ -78,16 +84,25 @@ func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
 		return nil, fmt.Errorf("wallettest: the client_id of an unsigned request is %q, "+
 			"want redirect_uri: and the response_uri %q", p.ClientID, p.ResponseURI)
 	}
-	return w.read(p)
+	return w.read(p, "direct_post")
 }
 
-// openReference gets and verifies a request object.
+// openReference gets and verifies a request object. A request_uri_method of post is followed, with a
+// wallet_nonce, unless the wallet is one that does not know it.
 func (w *Wallet) openReference(ctx context.Context, q url.Values) (*Request, error) {
-	get, err := http.NewRequestWithContext(ctx, http.MethodGet, q.Get("request_uri"), nil)
+	verb, form, nonce := http.MethodGet, url.Values{}, ""
+	if q.Get("request_uri_method") == "post" && !w.OnlyGet {
+		verb, nonce = http.MethodPost, rand.Text()
+		form = url.Values{"wallet_nonce": {nonce}, "wallet_metadata": {`{"vp_formats_supported":{}}`}}
+	}
+	get, err := http.NewRequestWithContext(ctx, verb, q.Get("request_uri"), strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, fmt.Errorf("wallettest: request_uri: %w", err)
 	}
 	const mediaType = "application/oauth-authz-req+jwt"
+	if nonce != "" {
+		get.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
 	get.Header.Set("Accept", mediaType)
 	resp, err := w.client().Do(get)
 	if err != nil {
@@ -103,23 +118,27 @@ func (w *Wallet) openReference(ctx context.Context, q url.Values) (*Request, err
 		return nil, fmt.Errorf("wallettest: request_uri answers %d with %q, want 200 with %s",
 			resp.StatusCode, got, mediaType)
 	}
-	p, signer, err := w.verifyObject(string(body))
+	p, signer, err := w.verifyObject(string(body), "")
 	if err != nil {
 		return nil, fmt.Errorf("wallettest: the request object: %w", err)
+	}
+	if p.WalletNonce != nonce {
+		return nil, fmt.Errorf("wallettest: the wallet_nonce is %q, want %q", p.WalletNonce, nonce)
 	}
 	if p.ClientID != q.Get("client_id") {
 		return nil, fmt.Errorf("wallettest: the client_id is %q in the link and %q in the request object",
 			q.Get("client_id"), p.ClientID)
 	}
-	r, err := w.read(p)
+	r, err := w.read(p, "direct_post")
 	if err == nil {
 		r.Signer = signer
 	}
 	return r, err
 }
 
-// verifyObject verifies a signed request (RFC 9101) by the certificate that it brings.
-func (w *Wallet) verifyObject(compact string) (p parameters, signer *x509.Certificate, err error) {
+// verifyObject verifies a signed request (RFC 9101) by the certificate that it brings. origin is the page's,
+// "" for a request by link.
+func (w *Wallet) verifyObject(compact, origin string) (p parameters, signer *x509.Certificate, err error) {
 	var chain []*x509.Certificate
 	key := func(t *jwt.Token) (any, error) {
 		if t.Header["typ"] != "oauth-authz-req+jwt" {
@@ -159,11 +178,15 @@ func (w *Wallet) verifyObject(compact string) (p parameters, signer *x509.Certif
 	if err != nil {
 		return p, nil, err
 	}
-	return p, chain[0], w.checkClient(p, chain)
+	service := p.ResponseURI
+	if origin != "" {
+		service = origin
+	}
+	return p, chain[0], w.checkClient(p, service, chain)
 }
 
-// checkClient checks that the certificate is the client's.
-func (w *Wallet) checkClient(p parameters, chain []*x509.Certificate) error {
+// checkClient checks that the certificate is the client's. service is an address of the client.
+func (w *Wallet) checkClient(p parameters, service string, chain []*x509.Certificate) error {
 	leaf := chain[0]
 	if w.Verifiers != nil {
 		between := x509.NewCertPool()
@@ -180,12 +203,12 @@ func (w *Wallet) checkClient(p parameters, chain []*x509.Certificate) error {
 	prefix, id, _ := strings.Cut(p.ClientID, ":")
 	switch prefix {
 	case "x509_san_dns":
-		u, err := url.Parse(p.ResponseURI)
+		u, err := url.Parse(service)
 		if err != nil {
 			return err
 		}
 		if !slices.Contains(leaf.DNSNames, id) || u.Hostname() != id {
-			return fmt.Errorf("client_id names %q, the certificate %q, response_uri %q",
+			return fmt.Errorf("client_id names %q, the certificate %q, the address is of %q",
 				id, leaf.DNSNames, u.Hostname())
 		}
 	case "x509_hash":
@@ -214,13 +237,14 @@ type dcql struct {
 	}
 }
 
-// read understands a request.
-func (w *Wallet) read(p parameters) (*Request, error) {
+// read understands a request, whose response mode is one of these: as it is, or with .jwt if the answer is
+// encrypted.
+func (w *Wallet) read(p parameters, mode string) (*Request, error) {
 	r := &Request{
 		ClientID: p.ClientID, Nonce: p.Nonce, State: p.State,
-		ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI,
+		ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI, VerifierInfo: p.VerifierInfo,
 	}
-	if p.ResponseType != "vp_token" || p.Nonce == "" || p.ResponseURI == "" {
+	if p.ResponseType != "vp_token" || p.Nonce == "" || p.ResponseURI == "" && mode == "direct_post" {
 		return nil, fmt.Errorf("wallettest: response_type is %q, nonce %q, response_uri %q",
 			p.ResponseType, p.Nonce, p.ResponseURI)
 	}
@@ -232,13 +256,13 @@ func (w *Wallet) read(p parameters) (*Request, error) {
 		return nil, err
 	}
 	switch r.ResponseMode {
-	case "direct_post":
+	case mode:
 		return r, nil
-	case "direct_post.jwt":
+	case mode + ".jwt":
 		return r, r.readMetadata(p.Metadata)
 	}
-	return nil, fmt.Errorf(
-		"wallettest: response_mode is %q; the wallet knows direct_post and direct_post.jwt", r.ResponseMode)
+	return nil, fmt.Errorf("wallettest: response_mode is %q; the wallet knows %s and %[2]s.jwt here",
+		r.ResponseMode, mode)
 }
 
 // choose takes the first credential, and of it the first set of claims that the wallet has.

@@ -2,14 +2,11 @@ package wallettest
 
 import (
 	"context"
-	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,6 +31,9 @@ type Wallet struct {
 	// Verifiers are the authorities whose signed requests are accepted. Nil: a request by any certificate is
 	// accepted, if the certificate is the client's.
 	Verifiers *x509.CertPool
+
+	// OnlyGet says that it fetches requests by GET, whatever the link says.
+	OnlyGet bool
 
 	// Client sends what the wallet sends. It should follow no redirects. Nil: one that follows none.
 	Client *http.Client
@@ -164,13 +164,7 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 		if err != nil {
 			return Message{}, fmt.Errorf("wallettest: %w", err)
 		}
-		header := map[string]any{
-			"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce)),
-		}
-		if r.KeyID != "" {
-			header["kid"] = r.KeyID
-		}
-		jwe, err := SealJWE(payload, r.Key, header)
+		jwe, err := r.seal(payload)
 		return Message{r.ResponseURI, url.Values{"response": {jwe}}}, err
 	}
 	token, err := json.Marshal(presentations)
@@ -182,6 +176,17 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 		form.Set("state", r.State)
 	}
 	return Message{r.ResponseURI, form}, nil
+}
+
+// seal encrypts an answer to the request's key.
+func (r *Request) seal(payload []byte) (jwe string, err error) {
+	header := map[string]any{
+		"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce)),
+	}
+	if r.KeyID != "" {
+		header["kid"] = r.KeyID
+	}
+	return SealJWE(payload, r.Key, header)
 }
 
 // respond writes a DeviceResponse, and returns the transcript of the session that it answers.
@@ -225,103 +230,4 @@ func (w *Wallet) Send(ctx context.Context, m Message) (Reply, error) {
 	}
 	reply.RedirectURI = answer.RedirectURI
 	return reply, nil
-}
-
-// Credential answers one of the requests that a page hands to navigator.credentials.get, and returns the data
-// of the DigitalCredential that the page gets. origin is the page's. The wallet knows org-iso-mdoc.
-func (w *Wallet) Credential(
-	origin, protocol string, data []byte, changes ...func(*Presentation),
-) (json.RawMessage, error) {
-	if protocol != "org-iso-mdoc" {
-		return nil, fmt.Errorf("wallettest: the protocol is %q; the wallet knows org-iso-mdoc", protocol)
-	}
-	var request struct{ DeviceRequest, EncryptionInfo string }
-	if err := json.Unmarshal(data, &request); err != nil {
-		return nil, fmt.Errorf("wallettest: the request: %w", err)
-	}
-	docType, namespace, elements, err := readDeviceRequest(request.DeviceRequest)
-	if err != nil {
-		return nil, fmt.Errorf("wallettest: deviceRequest: %w", err)
-	}
-	to, err := readEncryptionInfo(request.EncryptionInfo)
-	if err != nil {
-		return nil, fmt.Errorf("wallettest: encryptionInfo: %w", err)
-	}
-	s := Session{Handover: AnnexC, Origin: origin, EncryptionInfo: request.EncryptionInfo}
-	response, transcript, err := w.respond(s, docType, namespace, elements, changes)
-	if err != nil {
-		return nil, err
-	}
-	sealed, err := SealHPKE(response, to, transcript)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]string{"response": encode(sealed)})
-}
-
-var errRequest = errors.New("it is not what ISO/IEC 18013-7, Annex C asks for")
-
-// readDeviceRequest reads a request for elements of one namespace of one document.
-func readDeviceRequest(text string) (docType, namespace string, elements []string, err error) {
-	request, err := readBase64(text)
-	if err != nil {
-		return "", "", nil, err
-	}
-	version, _ := request.Member("version").Text()
-	documents, _ := request.Member("docRequests").List()
-	if version != "1.0" || len(documents) != 1 {
-		return "", "", nil, errRequest
-	}
-	_, content, _ := documents[0].Member("itemsRequest").Tag()
-	inner, _ := content.Bytes()
-	items, err := cbor.Read(inner, cbor.Options{})
-	if err != nil {
-		return "", "", nil, err
-	}
-	docType, okType := items.Member("docType").Text()
-	namespaces, _ := items.Member("nameSpaces").Pairs()
-	if !okType || len(namespaces) != 1 {
-		return "", "", nil, errRequest
-	}
-	namespace, _ = namespaces[0].Key.Text()
-	asked, _ := namespaces[0].Value.Pairs()
-	for _, e := range asked {
-		name, ok := e.Key.Text()
-		if _, isBool := e.Value.Bool(); !ok || !isBool {
-			return "", "", nil, errRequest
-		}
-		elements = append(elements, name)
-	}
-	return docType, namespace, elements, nil
-}
-
-// readEncryptionInfo returns the key that the answer is encrypted to.
-func readEncryptionInfo(text string) (*ecdh.PublicKey, error) {
-	info, err := readBase64(text)
-	if err != nil {
-		return nil, err
-	}
-	parts, _ := info.List()
-	if len(parts) != 2 {
-		return nil, errRequest
-	}
-	name, _ := parts[0].Text()
-	nonce, _ := parts[1].Member("nonce").Bytes()
-	key := parts[1].Member("recipientPublicKey")
-	kind, _ := key.Label(1).Integer()
-	curve, _ := key.Label(-1).Integer()
-	x, _ := key.Label(-2).Bytes()
-	y, _ := key.Label(-3).Bytes()
-	if name != AnnexC || len(nonce) < 16 || kind != 2 || curve != 1 {
-		return nil, errRequest
-	}
-	return ecdh.P256().NewPublicKey(slices.Concat([]byte{4}, x, y))
-}
-
-func readBase64(text string) (cbor.Item, error) {
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return cbor.Item{}, err
-	}
-	return cbor.Read(b, cbor.Options{Any: true})
 }

@@ -1,6 +1,7 @@
 package openid4vp_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -15,10 +16,24 @@ import (
 // inBrowser is what the page's form posts when a wallet has answered by way of the browser.
 func (w *world) inBrowser(origin string, changes ...func(*wallettest.Presentation)) url.Values {
 	w.Helper()
-	c := w.shows().Credential
-	if c == nil {
-		w.Fatal("the page does not ask the browser")
+	return w.answered(w.requestTo("org-iso-mdoc"), origin, changes...)
+}
+
+// requestTo returns what the page asks by a protocol.
+func (w *world) requestTo(protocol string) method.Credential {
+	w.Helper()
+	for _, c := range w.shows().Credentials {
+		if c.Protocol == protocol {
+			return c
+		}
 	}
+	w.Fatalf("the page does not ask the browser by %s", protocol)
+	return method.Credential{}
+}
+
+// answered is what the page's form posts when a wallet has answered a request for a page of an origin.
+func (w *world) answered(c method.Credential, origin string, changes ...func(*wallettest.Presentation)) url.Values {
+	w.Helper()
 	data, err := w.wallet.Credential(origin, c.Protocol, c.Data, changes...)
 	if err != nil {
 		w.Fatal(err)
@@ -87,7 +102,8 @@ func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused s
 	if d.Verdict != verdict || reason != refused {
 		w.Errorf("the verdict is %v, refused for %q; want %v, %q", d.Verdict, reason, verdict, refused)
 	}
-	if verdict == method.AttemptFailed && d.Reason != method.Unproven {
+	if want := map[string]method.Reason{"untrusted": method.Untrusted}[refused]; verdict == method.AttemptFailed &&
+		d.Reason != cmp.Or(want, method.Unproven) {
 		w.Errorf("the page says %q", d.Reason)
 	}
 	w.session.ResponseURI = box

@@ -75,14 +75,14 @@ func TestLinks(t *testing.T) {
 		"the EU's age verification": {config(t, "eu-av", nil), "av://?",
 			[]string{"client_id", "client_metadata", "dcql_query", "nonce", "response_mode", "response_type",
 				"response_uri", "state"}},
-		"a driving licence": {config(t, "mdl", nil), "openid4vp://?", []string{"client_id", "request_uri"}},
+		"a driving licence": {config(t, "mdl", nil), "openid4vp://?", []string{"client_id", "request_uri", "request_uri_method"}},
 		"an identity": {config(t, "pid", nil), "eudi-openid4vp://?",
-			[]string{"client_id", "request_uri"}},
+			[]string{"client_id", "request_uri", "request_uri_method"}},
 		"another scheme": {config(t, "eu-av", settings{"scheme": "haip"}), "haip://?",
 			[]string{"client_id", "client_metadata", "dcql_query", "nonce", "response_mode", "response_type",
 				"response_uri", "state"}},
 		"an app's address": {config(t, "mdl", settings{"scheme": "https://wallet.example/ask"}),
-			"https://wallet.example/ask?", []string{"client_id", "request_uri"}},
+			"https://wallet.example/ask?", []string{"client_id", "request_uri", "request_uri_method"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.config)
@@ -165,11 +165,11 @@ func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
 // byBrowserOf returns the elements of the request to the browser.
 func byBrowserOf(w *world, v method.View) (names []string) {
 	w.Helper()
-	if v.Credential == nil {
+	if len(v.Credentials) == 0 || v.Credentials[0].Protocol != wallettest.ISO {
 		return nil
 	}
 	var data struct{ DeviceRequest string }
-	if err := json.Unmarshal(v.Credential.Data, &data); err != nil {
+	if err := json.Unmarshal(v.Credentials[0].Data, &data); err != nil {
 		w.Fatal(err)
 	}
 	b, err := base64.RawURLEncoding.DecodeString(data.DeviceRequest)
@@ -317,7 +317,7 @@ func (w *world) metadata(same bool) []byte {
 	if !parameters.Has("request_uri") {
 		return []byte(parameters.Get("client_metadata"))
 	}
-	q, err := w.method.Request(w.Context(), w.session, w.state, same)
+	q, err := w.get(same)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -467,7 +467,7 @@ func TestSignersOfProfiles(t *testing.T) {
 			w.wallet.Issuer = issuer
 			kept, err := w.send(w.message(w.shows().Code))
 			if c.reason != "" {
-				w.wantRefused(c.reason, kept, err)
+				w.wantFault(method.Untrusted, c.reason, kept, err)
 				return
 			}
 			if err != nil {
@@ -515,7 +515,7 @@ func TestCrossDevice_Off(t *testing.T) {
 			declined := url.Values{"error": {"access_denied"}, "state": {m.Form.Get("state")}}
 			kept, err = w.post(box, formType, declined.Encode())
 			w.wantRefused("cross_device", kept, err)
-			if q, err := w.method.Request(t.Context(), w.session, w.state, false); !errors.Is(err,
+			if q, err := w.get(false); !errors.Is(err,
 				method.ErrStep) {
 				t.Errorf("the request for another device is served: %+v, %v", q, err)
 			}
@@ -629,14 +629,6 @@ var noAnswers = []struct {
 		}
 		return of(m, "state", query.Get("state"))
 	}, "device_signature"},
-	{"a document of another issuer", plain, func(w *world, _ wallettest.Message) string {
-		w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon})
-		return w.message(w.shows().Code).Form.Encode()
-	}, "untrusted"},
-	{"an issuer of certificates for TLS", plain, func(w *world, _ wallettest.Message) string {
-		w.wallet.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: "1.3.6.1.5.5.7.3.1"})
-		return w.message(w.shows().Code).Form.Encode()
-	}, "certificate_eku"},
 	{"an error with another state", plain, func(*world, wallettest.Message) string {
 		return "error=access_denied&state=a"
 	}, "answer_state"},
@@ -727,7 +719,7 @@ func TestAnAnchorThatIsTakenAway(t *testing.T) {
 		config(t, "eu-av", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}))
 	after.state = w.state
 	kept, err := after.send(good)
-	after.wantRefused("untrusted", kept, err)
+	after.wantFault(method.Untrusted, "untrusted", kept, err)
 	after.wantByBrowser(byBrowser, method.AttemptFailed, "untrusted")
 }
 
@@ -765,7 +757,7 @@ func TestErrorsOfWallets(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", nil))
 	claims := func(same bool) string {
-		q, err := w.method.Request(t.Context(), w.session, w.state, same)
+		q, err := w.get(same)
 		if err != nil || q.ContentType != "application/oauth-authz-req+jwt" {
 			t.Fatalf("%+v, %v", q, err)
 		}
@@ -787,7 +779,7 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 	w = newWorld(t, config(t, "eu-av", nil))
-	if q, err := w.method.Request(t.Context(), w.session, w.state, false); !errors.Is(err, method.ErrStep) {
+	if q, err := w.get(false); !errors.Is(err, method.ErrStep) {
 		t.Errorf("contract 39: a request by value is served: %+v, %v", q, err)
 	}
 }
@@ -804,7 +796,7 @@ func TestQuestionsDiffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{query.Get("nonce"), query.Get("state"), query.Get("client_metadata"),
-			string(v.Credential.Data)} {
+			string(v.Credentials[0].Data)} {
 			if seen[text] || len(text) < 22 {
 				t.Errorf("%q was there before, or is short", text)
 			}
@@ -836,10 +828,10 @@ func TestStepsOfThePage(t *testing.T) {
 	first := w.session
 	first.ResponseURI = ""
 	if v := w.method.Show(first, nil); !slices.Equal(v.Choices, []string{"begin"}) || v.Open+v.Code != "" ||
-		v.Credential != nil {
+		len(v.Credentials) > 0 {
 		t.Errorf("the first page has %+v", v)
 	}
-	if v := w.method.Show(w.session, []byte("x")); v.Open+v.Code != "" || v.Credential != nil {
+	if v := w.method.Show(w.session, []byte("x")); v.Open+v.Code != "" || len(v.Credentials) > 0 {
 		t.Errorf("a state that is none shows %+v", v)
 	}
 	if d := w.act(url.Values{"outcome": {"cancel"}}, nil); d.Verdict != method.Cancelled {

@@ -63,7 +63,52 @@ func TestSettings(t *testing.T) {
 		{"encrypted is no flag", "eu-av", settings{"encrypted": "yes"}, "encrypted", "true or false"},
 		{"cross_device is a flag", "eu-av", settings{"cross_device": false}, "", ""},
 		{"cross_device is no flag", "eu-av", settings{"cross_device": "no"}, "cross_device", "true or false"},
-		{"browser is no flag", "eu-av", settings{"browser": 1}, "browser", "true or false"},
+		{"browser is no list", "eu-av", settings{"browser": 1}, "browser", "true, false, or a list"},
+		{"browser is a protocol", "eu-av", settings{"browser": "org-iso-mdoc"}, "browser", "a list"},
+		{"no protocol", "eu-av", settings{"browser": []string{}}, "", ""},
+		{"a protocol that nobody knows", "eu-av", settings{"browser": []string{"openid4vp"}}, "browser",
+			"openid4vp-v1-unsigned"},
+		{"a protocol that is a number", "eu-av", settings{"browser": []any{1}}, "browser",
+			"openid4vp-v1-unsigned"},
+		{"a protocol twice", "eu-av", settings{"browser": []string{"org-iso-mdoc", "org-iso-mdoc"}}, "browser",
+			"twice"},
+		{"a signed protocol without a certificate", "eu-av",
+			settings{"browser": []string{"openid4vp-v1-signed"}, "certificate": nil}, "certificate_file",
+			"name the PEM file"},
+		{"a signed protocol, and requests by value", "eu-av",
+			settings{"browser": []string{"openid4vp-v1-signed"}}, "", ""},
+		{"a reader", "eu-av", settings{"reader_certificate": noHost}, "", ""},
+		{"a reader's certificate that is none", "eu-av", settings{"reader_certificate": "a"},
+			"reader_certificate_file", "PEM"},
+		{"a reader's certificate for a larger curve", "eu-av", settings{"reader_certificate": large},
+			"reader_certificate_file", "P-256"},
+		{"a reader where the browser is not asked", "eu-av",
+			settings{"reader_certificate": noHost, "browser": false}, "browser", "org-iso-mdoc"},
+		{"a reader where the browser is asked by OpenID4VP", "mdl",
+			settings{"reader_certificate": noHost, "browser": []string{"openid4vp-v1-signed"}}, "browser",
+			"org-iso-mdoc"},
+		{"verifier_info", "mdl", settings{"verifier_info": `[{"format":"registration_cert","data":"eyJ"},
+			{"format":"a","data":{"b":1},"credential_ids":["driving_licence"]}]` + "\n"}, "", ""},
+		{"verifier_info in a link", "eu-av", settings{"verifier_info": `[{"format":"a","data":"b"}]`},
+			"verifier_info_file", "no room"},
+		{"verifier_info for the browser", "eu-av", settings{"verifier_info": `[{"format":"a","data":"b"}]`,
+			"browser": []string{"openid4vp-v1-unsigned"}}, "", ""},
+		{"verifier_info that is no JSON", "mdl", settings{"verifier_info": `[{]`}, "verifier_info_file", "array"},
+		{"verifier_info that is an object", "mdl", settings{"verifier_info": `{"format":"a"}`},
+			"verifier_info_file", "array"},
+		{"verifier_info that is empty", "mdl", settings{"verifier_info": `[]`}, "verifier_info_file", "array"},
+		{"verifier_info that ends and goes on", "mdl",
+			settings{"verifier_info": `[{"format":"a","data":"b"}],"x":1`}, "verifier_info_file", "array"},
+		{"verifier_info without a format", "mdl", settings{"verifier_info": `[{"data":"b"}]`},
+			"verifier_info_file", "attestation 1"},
+		{"verifier_info with data that is a number", "mdl",
+			settings{"verifier_info": `[{"format":"a","data":"b"},{"format":"a","data":1}]`},
+			"verifier_info_file", "attestation 2"},
+		{"verifier_info for another credential", "mdl",
+			settings{"verifier_info": `[{"format":"a","data":"b","credential_ids":["pid"]}]`},
+			"verifier_info_file", "driving_licence"},
+		{"verifier_info of 17 KiB", "mdl", settings{"verifier_info": `[{"format":"a","data":"` +
+			strings.Repeat("b", 17<<10) + `"}]`}, "verifier_info_file", "at most 16384"},
 		{"another way to name the client", "mdl", settings{"client_id_prefix": "did"}, "client_id_prefix",
 			"x509_san_dns, x509_hash"},
 		{"a certificate for a request that is not signed", "eu-av", settings{"certificate": noHost},
@@ -115,6 +160,18 @@ func TestSettingsDependOnKeysAndMode(t *testing.T) {
 		if wrong := openid4vp.Kind.Check(c); len(wrong) != 1 || wrong[0].Member != member {
 			t.Errorf("settings %q: %v", text, wrong)
 		}
+	}
+	keyAlone := config(t, "eu-av", nil)
+	keyAlone.Keys = []string{"reader_key"}
+	if wrong := openid4vp.Kind.Check(keyAlone); len(wrong) != 1 ||
+		wrong[0].Member != "reader_certificate_file" {
+		t.Errorf("a reader's key without a certificate: %v", wrong)
+	}
+	certificateAlone := config(t, "eu-av", settings{"reader_certificate": string(issuers["mdl"].PEM())})
+	certificateAlone.Keys = nil
+	if wrong := openid4vp.Kind.Check(certificateAlone); len(wrong) != 1 ||
+		wrong[0].Member != "reader_key_file" {
+		t.Errorf("a reader's certificate without a key: %v", wrong)
 	}
 	dev := config(t, "eu-av", settings{"scheme": "http://127.0.0.1:8090/wallet"})
 	if wrong := openid4vp.Kind.Check(dev); len(wrong) != 1 || wrong[0].Member != "scheme" {

@@ -11,10 +11,12 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"maps"
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +48,9 @@ type settings map[string]any
 // signing is the key of signed requests, with a certificate for the service's host.
 var signing = sync.OnceValues(func() (*ecdsa.PrivateKey, string) { return newCertificate(serviceHost) })
 
+// reading is the key of readerAuth, with a certificate that names no host.
+var reading = sync.OnceValues(func() (*ecdsa.PrivateKey, string) { return newCertificate() })
+
 // newCertificate returns a key and a certificate for it, in PEM.
 func newCertificate(hosts ...string) (*ecdsa.PrivateKey, string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -70,9 +75,15 @@ func config(t testing.TB, profile string, changes settings) method.Config {
 	t.Helper()
 	all := settings{"profile": profile, "trust_anchors": []string{string(issuers[profile].PEM())}}
 	c := method.Config{Name: "wallet", Kind: openid4vp.Kind.Name}
-	if request, _ := changes["request"].(string); request == "signed" || request == "" && profile != "eu-av" {
+	request, _ := changes["request"].(string)
+	browser, _ := changes["browser"].([]string)
+	if request == "signed" || request == "" && profile != "eu-av" ||
+		slices.Contains(browser, wallettest.Signed) {
 		_, all["certificate"] = signing()
 		c.Keys = []string{"private_key"}
+	}
+	if changes["reader_certificate"] != nil {
+		c.Keys = append(c.Keys, "reader_key")
 	}
 	maps.Copy(all, changes)
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
@@ -129,7 +140,10 @@ func newWorld(t testing.TB, c method.Config) *world {
 // sign is a host that signs as JWS has it: r and s side by side.
 func sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
 	private, _ := signing()
-	if key != "wallet_private_key" || algorithm != "ES256" {
+	if key == "wallet_reader_key" {
+		private, _ = reading()
+	}
+	if key != "wallet_private_key" && key != "wallet_reader_key" || algorithm != "ES256" {
 		return nil, errors.New("no such key")
 	}
 	hash := sha256.Sum256(message)
@@ -169,11 +183,19 @@ func (w *world) shows() method.View { return w.method.Show(w.session, w.state) }
 // RoundTrip carries the wallet's requests to the box.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := r.URL.String()
-	same := strings.HasSuffix(address, method.SameDevice)
-	if strings.TrimSuffix(address, method.SameDevice) != box || r.Method != http.MethodGet {
+	if strings.TrimSuffix(address, method.SameDevice) != box {
 		return nil, errors.New("the wallet asks " + r.Method + " " + address)
 	}
-	q, err := w.method.Request(r.Context(), w.session, w.state, same)
+	posted, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	call := method.Call{Address: address, Same: strings.HasSuffix(address, method.SameDevice), Body: posted,
+		ContentType: r.Header.Get("Content-Type"), Accept: r.Header.Get("Accept")}
+	if r.Method != http.MethodGet && !w.method.Fetches(call) {
+		return nil, errors.New("the wallet's POST is taken for a response")
+	}
+	q, err := w.method.Request(r.Context(), w.session, w.state, call)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +205,11 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = body(string(q.Body))
 	}
 	return resp, nil
+}
+
+// get returns the request object as a wallet gets it that does not know POST.
+func (w *world) get(same bool) (method.RequestObject, error) {
+	return w.method.Request(w.Context(), w.session, w.state, method.Call{Same: same})
 }
 
 func body(s string) readCloser { return readCloser{strings.NewReader(s)} }
@@ -228,5 +255,20 @@ func (w *world) wantRefused(reason string, kept []byte, err error) {
 		w.Errorf("the error is %v, want a refusal for %s", err, reason)
 	case refusal.Reason != reason:
 		w.Errorf("it is refused for %s, want %s", refusal.Reason, reason)
+	}
+}
+
+// wantFault fails unless a response fails the attempt for a fault of the document. reason is the exact one, for
+// logs.
+func (w *world) wantFault(fault method.Reason, reason string, kept []byte, err error) {
+	w.Helper()
+	if err != nil {
+		w.Errorf("the response is not kept: %v", err)
+		return
+	}
+	d := w.act(nil, kept)
+	if result, exact := d.Result(); d.Verdict != method.AttemptFailed || d.Reason != fault || exact != reason {
+		w.Errorf("the decision is %+v with the result %s, %s; want a failed attempt, %s, %s", d, result, exact,
+			fault, reason)
 	}
 }
