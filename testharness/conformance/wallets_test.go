@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -141,6 +142,161 @@ func (s walletStep) walk(t *testing.T, name string, h *testharness.Harness, wall
 		if done.Kind != "method" || got.Text("status") != "PENDING" ||
 			!strings.Contains(string(done.Body), s.want) {
 			t.Errorf("%s: a %s page (%d), and %s", name, done.Kind, done.Status, got.Body)
+		}
+	}
+}
+
+// openWallet starts a service with a method "wallet" of these settings, and a wallet whose issuer it trusts.
+// Each key is a key of the host with a certificate.
+func openWallet(t *testing.T, settings map[string]any, keys ...string) (*testharness.Harness, *wallettest.Wallet) {
+	t.Helper()
+	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
+	settings["trust_anchors"] = []string{string(issuer.PEM())}
+	c := method.Config{Name: "wallet", Kind: "openid4vp", Keys: keys}
+	o := &opts{Keys: map[string][]byte{}}
+	for _, name := range keys {
+		key, certificate := methodtest.NewCertificate(t, testharness.Epoch)
+		o.Keys["wallet_"+name] = key
+		settings[map[string]string{"private_key": "certificate", "reader_key": "reader_certificate"}[name]] =
+			certificate
+	}
+	var err error
+	if c.Settings, err = json.Marshal(settings); err != nil {
+		t.Fatal(err)
+	}
+	o.Methods = []method.Config{c}
+	h := newHarness(t, o)
+	h.Offer(h.Publisher.L2, "wallet")
+	wallet := wallettest.New(issuer)
+	wallet.Now = h.Now
+	return h, wallet
+}
+
+// credentialRequest is one of the requests that a page hands to the browser.
+type credentialRequest struct {
+	Protocol string
+	Data     json.RawMessage
+}
+
+// credentialRequests returns all of them.
+func credentialRequests(t *testing.T, f testharness.Form) []credentialRequest {
+	t.Helper()
+	var more []credentialRequest
+	if err := json.Unmarshal([]byte(f.Data["more"]), &more); err != nil {
+		t.Fatal(err)
+	}
+	return append([]credentialRequest{{f.Data["protocol"], json.RawMessage(f.Data["request"])}}, more...)
+}
+
+// A page asks by three protocols in one call, two of them signed by keys of the host. A wallet answers
+// whichever the browser chooses.
+func TestBrowserProtocols(t *testing.T) {
+	h, wallet := openWallet(t, map[string]any{"profile": "mdl", "client_id_prefix": "x509_hash",
+		"browser":       []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned", "org-iso-mdoc"},
+		"verifier_info": `[{"format":"registration_cert","data":"eyJ"}]`}, "private_key", "reader_key")
+	for n, want := range []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned", "org-iso-mdoc"} {
+		started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
+		page := h.Open(started.RedirectURL).Submit("begin")
+		f := page.StepForm("credential", nil)
+		r := credentialRequests(t, f)[n]
+		if r.Protocol != want {
+			t.Fatalf("contract 55: request %d is by %s, want %s", n, r.Protocol, want)
+		}
+		if want == "org-iso-mdoc" {
+			if reader, err := wallet.Reader(h.BaseURL, r.Data); err != nil || reader == nil {
+				t.Errorf("contract 55: readerAuth is by %v, %v", reader, err)
+			}
+		}
+		data, err := wallet.Credential(h.BaseURL, r.Protocol, r.Data)
+		if err != nil {
+			t.Fatalf("contract 55: %s: %v", want, err)
+		}
+		again := page.Reload().StepForm("credential", nil)
+		if !reflect.DeepEqual(again.Data, f.Data) {
+			t.Errorf("contract 55: the page that waits asks for something else when it is loaded again")
+		}
+		f.Fields.Set("credential", `{"protocol":"`+want+`","data":`+string(data)+`}`)
+		if done := page.SubmitForm(f); done.Callback == nil {
+			t.Errorf("contract 55: by %s: a %s page (%d)", want, done.Kind, done.Status)
+		}
+	}
+}
+
+// A wallet sends a document that does not help. The browser that waits learns why, and the attempt counts.
+// A stranger's document, which no wallet has signed for this session, spends no attempt.
+func TestDocumentFaults(t *testing.T) {
+	h, wallet := openWallet(t, map[string]any{"profile": "eu-av"})
+	for _, c := range []struct {
+		rule, says, reason string
+		change             func(*wallettest.Presentation)
+	}{
+		{"an expired document", "Your document is not valid at the moment", "mso_expired",
+			func(p *wallettest.Presentation) { p.ValidUntil = p.Signed.Add(1) }},
+		{"an unknown issuer", "We cannot accept this document", "untrusted",
+			func(p *wallettest.Presentation) {
+				p.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})
+			}},
+		{"another document", "Your wallet sent a different document", "document_type",
+			func(p *wallettest.Presentation) { p.DocType = "org.iso.18013.5.1.mDL" }},
+	} {
+		started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
+		page := h.Open(started.RedirectURL).Submit("begin")
+		wallet.Client = &http.Client{Transport: methodtest.Carrier{Page: page}}
+		spoil := func(p *wallettest.Presentation) { p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA" }
+		if reply, err := wallet.Answer(t.Context(), page.Code, c.change, spoil); err != nil ||
+			reply.Status != http.StatusBadRequest {
+			t.Errorf("contract 55: %s of a stranger: %+v, %v", c.rule, reply, err)
+		}
+		if waiting := page.LoadAgain(); strings.Contains(string(waiting.Body), c.says) || waiting.Code == "" {
+			t.Errorf("contract 55: %s of a stranger ends the step", c.rule)
+		}
+		if reply, err := wallet.Answer(t.Context(), page.Code, c.change); err != nil ||
+			reply.Status != http.StatusOK {
+			t.Fatalf("contract 55: %s: %+v, %v", c.rule, reply, err)
+		}
+		done := page.LoadAgain()
+		if done.Kind != "method" || !strings.Contains(string(done.Body), c.says) ||
+			!strings.Contains(string(done.Body), "You have 2 attempts left") {
+			t.Errorf("contract 55: %s: a %s page: %s", c.rule, done.Kind, done.Body)
+		}
+		if status := h.Reconcile(started.SessionID).Text("status"); status != "PENDING" {
+			t.Errorf("contract 55: %s: the session is %s", c.rule, status)
+		}
+		if logs := h.Logs(); !strings.Contains(logs, `"reason":"`+c.reason+`"`) {
+			t.Errorf("contract 55: %s: the log lacks %s", c.rule, c.reason)
+		}
+	}
+}
+
+// Wallets fetch a signed request by POST with a nonce of theirs, or by GET. The address takes the response
+// all the same.
+func TestFetchedRequests(t *testing.T) {
+	h, wallet := openWallet(t, map[string]any{"profile": "mdl", "client_id_prefix": "x509_hash"}, "private_key")
+	for _, onlyGet := range []bool{false, true} {
+		wallet.OnlyGet = onlyGet
+		started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
+		page := h.Open(started.RedirectURL).Submit("begin")
+		wallet.Client = &http.Client{Transport: methodtest.Carrier{Page: page}}
+		address := h.BaseURL + "/verify/box/" + page.Code[strings.LastIndex(page.Code, "box%2F")+len("box%2F"):]
+		address, _, _ = strings.Cut(address, "&")
+		fetch := func(body string) *testharness.Response {
+			return page.AsAnother("POST", address, headers("Content-Type", "application/x-www-form-urlencoded",
+				"Accept", "application/oauth-authz-req+jwt"), []byte(body))
+		}
+		for body, status := range map[string]int{"": 200, "wallet_nonce=a": 200, "wallet_nonce=a&wallet_nonce=b": 400,
+			"wallet_nonce=" + strings.Repeat("a", 257): 400, "wallet_nonce=": 400, "vp_token=a": 400} {
+			if got := fetch(body); got.Status != status {
+				t.Errorf("contract 55: a POST of %.40q is %d, want %d: %s", body, got.Status, status, got.Body)
+			}
+		}
+		if reply, err := wallet.Answer(t.Context(), page.Code); err != nil || reply.Status != http.StatusOK {
+			t.Fatalf("contract 55: by GET alone %v: %+v, %v", onlyGet, reply, err)
+		}
+		if got := fetch("wallet_nonce=a"); got.Status != 410 {
+			t.Errorf("contract 34: after the response the request is %d", got.Status)
+		}
+		if done := page.LoadAgain(); done.Callback == nil {
+			t.Errorf("contract 55: by GET alone %v: a %s page (%d)", onlyGet, done.Kind, done.Status)
 		}
 	}
 }

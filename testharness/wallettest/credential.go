@@ -17,9 +17,9 @@ import (
 
 // Protocols of the Digital Credentials API that the wallet knows.
 const (
-	ISO      = "org-iso-mdoc"
-	Unsigned = "openid4vp-v1-unsigned"
-	Signed   = "openid4vp-v1-signed"
+	iso      = "org-iso-mdoc"
+	unsigned = "openid4vp-v1-unsigned"
+	signed   = "openid4vp-v1-signed"
 )
 
 // Credential answers one of the requests that a page hands to navigator.credentials.get, and returns the data
@@ -29,17 +29,17 @@ func (w *Wallet) Credential(
 	origin, protocol string, data []byte, changes ...func(*Presentation),
 ) (json.RawMessage, error) {
 	switch protocol {
-	case ISO:
+	case iso:
 		return w.credentialISO(origin, data, changes)
-	case Unsigned, Signed:
+	case unsigned, signed:
 		r, err := w.OpenCredential(origin, protocol, data)
 		if err != nil {
 			return nil, err
 		}
 		return w.presentCredential(origin, r, changes)
 	}
-	return nil, fmt.Errorf("wallettest: the protocol is %q; the wallet knows %s, %s and %s", protocol, ISO,
-		Unsigned, Signed)
+	return nil, fmt.Errorf("wallettest: the protocol is %q; the wallet knows %s, %s and %s", protocol, iso,
+		unsigned, signed)
 }
 
 // OpenCredential reads a request by OpenID4VP over the Digital Credentials API. The error says what the wallet
@@ -47,13 +47,13 @@ func (w *Wallet) Credential(
 func (w *Wallet) OpenCredential(origin, protocol string, data []byte) (*Request, error) {
 	var p parameters
 	var signer *x509.Certificate
-	if protocol == Signed {
-		var signed struct{ Request string }
-		if err := json.Unmarshal(data, &signed); err != nil {
+	if protocol == signed {
+		var object struct{ Request string }
+		if err := json.Unmarshal(data, &object); err != nil {
 			return nil, fmt.Errorf("wallettest: the request: %w", err)
 		}
 		var err error
-		if p, signer, err = w.verifyObject(signed.Request, origin); err != nil {
+		if p, signer, err = w.verifyObject(object.Request, origin); err != nil {
 			return nil, fmt.Errorf("wallettest: the request object: %w", err)
 		}
 		if !slices.Contains(p.Origins, origin) {
@@ -137,7 +137,7 @@ func (w *Wallet) credentialISO(origin string, data []byte, changes []func(*Prese
 
 // Reader returns the certificate whose key has signed a request by org-iso-mdoc for pages of an origin. It is
 // nil if the request is not signed.
-func Reader(origin string, data []byte) (*x509.Certificate, error) {
+func (w *Wallet) Reader(origin string, data []byte) (*x509.Certificate, error) {
 	var request struct{ DeviceRequest, EncryptionInfo string }
 	if err := json.Unmarshal(data, &request); err != nil {
 		return nil, fmt.Errorf("wallettest: the request: %w", err)
@@ -231,9 +231,9 @@ func (d deviceRequest) verifyReader(s Session) (*x509.Certificate, error) {
 		return nil, err
 	}
 	authentication := embed(cbor.Array(cbor.Text("ReaderAuthentication"), session, d.items))
-	signed := sha256.Sum256(cbor.Array(cbor.Text("Signature1"), cbor.Bytes(protected), cbor.Bytes(nil),
+	hash := sha256.Sum256(cbor.Array(cbor.Text("Signature1"), cbor.Bytes(protected), cbor.Bytes(nil),
 		cbor.Bytes(authentication.Raw())).Raw())
-	if !ecdsa.Verify(key, signed[:], new(big.Int).SetBytes(signature[:32]),
+	if !ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:32]),
 		new(big.Int).SetBytes(signature[32:])) {
 		return nil, errors.New("the signature is not the certificate's")
 	}

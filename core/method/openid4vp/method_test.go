@@ -165,7 +165,7 @@ func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
 // byBrowserOf returns the elements of the request to the browser.
 func byBrowserOf(w *world, v method.View) (names []string) {
 	w.Helper()
-	if len(v.Credentials) == 0 || v.Credentials[0].Protocol != wallettest.ISO {
+	if len(v.Credentials) == 0 || v.Credentials[0].Protocol != isoProtocol {
 		return nil
 	}
 	var data struct{ DeviceRequest string }

@@ -20,7 +20,14 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-var allProtocols = []string{wallettest.ISO, wallettest.Unsigned, wallettest.Signed}
+// Protocols of the Digital Credentials API.
+const (
+	isoProtocol      = "org-iso-mdoc"
+	unsignedProtocol = "openid4vp-v1-unsigned"
+	signedProtocol   = "openid4vp-v1-signed"
+)
+
+var allProtocols = []string{isoProtocol, unsignedProtocol, signedProtocol}
 
 // A wallet answers the request of each protocol, whichever the browser chooses.
 func TestBrowserProtocols(t *testing.T) {
@@ -64,16 +71,16 @@ func TestBrowserSetting(t *testing.T) {
 		changes settings
 		want    []string
 	}{
-		{"eu-av", nil, []string{wallettest.ISO}},
-		{"eu-av", settings{"browser": true}, []string{wallettest.ISO}},
+		{"eu-av", nil, []string{isoProtocol}},
+		{"eu-av", settings{"browser": true}, []string{isoProtocol}},
 		{"eu-av", settings{"browser": false}, nil},
 		{"eu-av", settings{"browser": []string{}}, nil},
-		{"mdl", nil, []string{wallettest.ISO, wallettest.Signed}},
-		{"mdl", settings{"browser": true}, []string{wallettest.ISO, wallettest.Signed}},
-		{"mdl", settings{"browser": true, "request": "value"}, []string{wallettest.ISO}},
-		{"pid", settings{"browser": []string{wallettest.Signed}}, []string{wallettest.Signed}},
-		{"pid", settings{"browser": []string{wallettest.Unsigned, wallettest.ISO}},
-			[]string{wallettest.Unsigned, wallettest.ISO}},
+		{"mdl", nil, []string{isoProtocol, signedProtocol}},
+		{"mdl", settings{"browser": true}, []string{isoProtocol, signedProtocol}},
+		{"mdl", settings{"browser": true, "request": "value"}, []string{isoProtocol}},
+		{"pid", settings{"browser": []string{signedProtocol}}, []string{signedProtocol}},
+		{"pid", settings{"browser": []string{unsignedProtocol, isoProtocol}},
+			[]string{unsignedProtocol, isoProtocol}},
 	} {
 		var got []string
 		for _, r := range newWorld(t, config(t, c.profile, c.changes)).shows().Credentials {
@@ -110,12 +117,12 @@ func TestRequestParameters(t *testing.T) {
 	}
 	byLink, header := claimsOf(t, string(q.Body))
 	var data struct{ Request string }
-	if err := json.Unmarshal(w.requestTo(wallettest.Signed).Data, &data); err != nil {
+	if err := json.Unmarshal(w.requestTo(signedProtocol).Data, &data); err != nil {
 		t.Fatal(err)
 	}
 	signed, signedHeader := claimsOf(t, data.Request)
 	var unsigned map[string]any
-	if err := json.Unmarshal(w.requestTo(wallettest.Unsigned).Data, &unsigned); err != nil {
+	if err := json.Unmarshal(w.requestTo(unsignedProtocol).Data, &unsigned); err != nil {
 		t.Fatal(err)
 	}
 	common := []string{"client_metadata", "dcql_query", "nonce", "response_mode", "response_type",
@@ -209,13 +216,13 @@ func TestSignedOnce(t *testing.T) {
 	if want := map[string]int{"wallet_private_key": 1, "wallet_reader_key": 1}; !maps.Equal(signed, want) {
 		t.Errorf("contract 55: keys have signed %v times, want %v", signed, want)
 	}
-	if leaf, err := wallettest.Reader(service, w.requestTo(wallettest.ISO).Data); err != nil ||
+	if leaf, err := w.wallet.Reader(service, w.requestTo(isoProtocol).Data); err != nil ||
 		!strings.Contains(readerPEM(), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 			Bytes: leaf.Raw}))) {
 		t.Errorf("contract 55: readerAuth is by %v, %v", leaf, err)
 	}
-	if leaf, err := wallettest.Reader("https://evil.example",
-		w.requestTo(wallettest.ISO).Data); err == nil {
+	if leaf, err := w.wallet.Reader("https://evil.example",
+		w.requestTo(isoProtocol).Data); err == nil {
 		t.Errorf("contract 55: readerAuth holds for another origin: %v", leaf.Subject)
 	}
 }
@@ -249,9 +256,9 @@ func TestSettingChangedWhileWaiting(t *testing.T) {
 	}{
 		"nothing": {func(*world) {}, allProtocols},
 		"the minimum age": {func(w *world) { w.session.MinimumAge = 21 },
-			[]string{wallettest.Unsigned}},
+			[]string{unsignedProtocol}},
 		"the host": {func(w *world) { w.session.ReturnURL = "https://new.example/verify/return/wallet" },
-			[]string{wallettest.Unsigned}},
+			[]string{unsignedProtocol}},
 	} {
 		w := newWorld(t, config(t, "mdl", before))
 		c.change(w)
@@ -276,7 +283,7 @@ func TestRequestsOfOneQuestionDiffer(t *testing.T) {
 		}
 		seen[value] = what
 	}
-	for _, protocol := range []string{wallettest.Unsigned, wallettest.Signed} {
+	for _, protocol := range []string{unsignedProtocol, signedProtocol} {
 		r, err := w.wallet.OpenCredential(service, protocol, w.requestTo(protocol).Data)
 		if err != nil {
 			t.Fatal(err)
@@ -317,39 +324,39 @@ var browserAttacks = []struct {
 	refused string // "": method.ErrStep
 }{
 	{"another origin", nil, func(w *world) url.Values {
-		return w.answered(w.requestTo(wallettest.Unsigned), "https://evil.example")
+		return w.answered(w.requestTo(unsignedProtocol), "https://evil.example")
 	}, "device_signature"},
 	{"an origin with the prefix of other formats", nil, func(w *world) url.Values {
-		return w.answered(w.requestTo(wallettest.Unsigned), "origin:"+service)
+		return w.answered(w.requestTo(unsignedProtocol), "origin:"+service)
 	}, "device_signature"},
 	{"an answer to the unsigned request, called one to the signed", nil, func(w *world) url.Values {
-		return rewritten(w.answered(w.requestTo(wallettest.Unsigned), service), wallettest.Unsigned,
-			wallettest.Signed)
+		return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
+			signedProtocol)
 	}, "device_signature"},
 	{"an answer to the signed request, called one to the unsigned", nil, func(w *world) url.Values {
-		return rewritten(w.answered(w.requestTo(wallettest.Signed), service), wallettest.Signed,
-			wallettest.Unsigned)
+		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
+			unsignedProtocol)
 	}, "device_signature"},
 	{"an encrypted answer to the unsigned request, called one to the signed", settings{"encrypted": true},
 		func(w *world) url.Values {
-			return rewritten(w.answered(w.requestTo(wallettest.Unsigned), service), wallettest.Unsigned,
-				wallettest.Signed)
+			return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
+				signedProtocol)
 		}, "jwe_not_opened"},
 	{"an answer to OpenID4VP, called one to org-iso-mdoc", nil, func(w *world) url.Values {
-		return rewritten(w.answered(w.requestTo(wallettest.Unsigned), service), wallettest.Unsigned,
-			wallettest.ISO)
+		return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
+			isoProtocol)
 	}, "response_encoding"},
 	{"an answer to org-iso-mdoc, called one to OpenID4VP", settings{"encrypted": true},
 		func(w *world) url.Values {
-			return rewritten(w.inBrowser(service), wallettest.ISO, wallettest.Signed)
+			return rewritten(w.inBrowser(service), isoProtocol, signedProtocol)
 		}, "jwe_form"},
 	{"an answer by link, posted by the page", nil, func(w *world) url.Values {
 		m := w.message(w.shows().Open)
-		return credentialForm(wallettest.Unsigned, `{"vp_token":`+m.Form.Get("vp_token")+`}`)
+		return credentialForm(unsignedProtocol, `{"vp_token":`+m.Form.Get("vp_token")+`}`)
 	}, "device_signature"},
 	{"an answer in the clear where an encrypted one was asked for", settings{"encrypted": true},
 		func(w *world) url.Values {
-			r, err := w.wallet.OpenCredential(service, wallettest.Signed, w.requestTo(wallettest.Signed).Data)
+			r, err := w.wallet.OpenCredential(service, signedProtocol, w.requestTo(signedProtocol).Data)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -362,52 +369,52 @@ var browserAttacks = []struct {
 			if err != nil {
 				w.Fatal(err)
 			}
-			return credentialForm(wallettest.Signed, `{"vp_token":{"`+r.Query+`":["`+
+			return credentialForm(signedProtocol, `{"vp_token":{"`+r.Query+`":["`+
 				base64.RawURLEncoding.EncodeToString(response)+`"]}}`)
 		}, "not_encrypted"},
 	{"an encrypted answer that is signed as if it were in the clear", settings{"encrypted": true},
 		func(w *world) url.Values {
-			return w.answered(w.requestTo(wallettest.Signed), service,
+			return w.answered(w.requestTo(signedProtocol), service,
 				func(p *wallettest.Presentation) { p.Session.Thumbprint = nil })
 		}, "device_signature"},
 	{"a replay from the question before", nil, func(w *world) url.Values {
-		form := w.answered(w.requestTo(wallettest.Signed), service)
+		form := w.answered(w.requestTo(signedProtocol), service)
 		w.begin()
 		return form
 	}, "device_signature"},
 	{"an answer with the nonce of another request", nil, func(w *world) url.Values {
-		return w.answered(w.requestTo(wallettest.Signed), service,
+		return w.answered(w.requestTo(signedProtocol), service,
 			func(p *wallettest.Presentation) { p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA" })
 	}, "device_signature"},
-	{"no token", nil, func(*world) url.Values { return credentialForm(wallettest.Signed, `{}`) }, "vp_token"},
+	{"no token", nil, func(*world) url.Values { return credentialForm(signedProtocol, `{}`) }, "vp_token"},
 	{"a token that is a text", nil, func(*world) url.Values {
-		return credentialForm(wallettest.Unsigned, `{"vp_token":"a"}`)
+		return credentialForm(unsignedProtocol, `{"vp_token":"a"}`)
 	}, "vp_token"},
 	{"another credential", nil, func(*world) url.Values {
-		return credentialForm(wallettest.Unsigned, `{"vp_token":{"identity":["AA"]}}`)
+		return credentialForm(unsignedProtocol, `{"vp_token":{"identity":["AA"]}}`)
 	}, "vp_token_credential"},
 	{"two presentations", nil, func(*world) url.Values {
-		return credentialForm(wallettest.Unsigned, `{"vp_token":{"proof_of_age":["AA","AA"]}}`)
+		return credentialForm(unsignedProtocol, `{"vp_token":{"proof_of_age":["AA","AA"]}}`)
 	}, "vp_token_presentations"},
 	{"an encrypted answer that is no JWE", settings{"encrypted": true}, func(*world) url.Values {
-		return credentialForm(wallettest.Signed, `{"response":"a.b.c"}`)
+		return credentialForm(signedProtocol, `{"response":"a.b.c"}`)
 	}, "jwe_form"},
 	{"data that is no object", nil, func(*world) url.Values {
-		return credentialForm(wallettest.Signed, `"data"`)
+		return credentialForm(signedProtocol, `"data"`)
 	}, "vp_token"},
-	{"an unsigned answer where only signed was asked for", settings{"browser": []string{wallettest.Signed}},
+	{"an unsigned answer where only signed was asked for", settings{"browser": []string{signedProtocol}},
 		func(w *world) url.Values {
-			return rewritten(w.answered(w.requestTo(wallettest.Signed), service), wallettest.Signed,
-				wallettest.Unsigned)
+			return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
+				unsignedProtocol)
 		}, ""},
-	{"org-iso-mdoc where it was not asked for", settings{"browser": []string{wallettest.Signed}},
-		func(*world) url.Values { return credentialForm(wallettest.ISO, `{"response":"AA"}`) }, ""},
+	{"org-iso-mdoc where it was not asked for", settings{"browser": []string{signedProtocol}},
+		func(*world) url.Values { return credentialForm(isoProtocol, `{"response":"AA"}`) }, ""},
 	{"a protocol that nobody asks for", nil, func(w *world) url.Values {
-		return rewritten(w.answered(w.requestTo(wallettest.Signed), service), wallettest.Signed,
+		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 			"openid4vp-v1-multisigned")
 	}, ""},
 	{"an older name of the protocol", nil, func(w *world) url.Values {
-		return rewritten(w.answered(w.requestTo(wallettest.Signed), service), wallettest.Signed, "openid4vp")
+		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol, "openid4vp")
 	}, ""},
 	{"no protocol", nil, func(*world) url.Values {
 		return url.Values{method.CredentialField: {`{"data":{}}`}}
@@ -438,8 +445,8 @@ func TestExpectedOrigins(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols}))
 	for _, origin := range []string{"https://evil.example", service + ":8443", "http://" + serviceHost,
 		service + "/"} {
-		if data, err := w.wallet.Credential(origin, wallettest.Signed,
-			w.requestTo(wallettest.Signed).Data); err == nil {
+		if data, err := w.wallet.Credential(origin, signedProtocol,
+			w.requestTo(signedProtocol).Data); err == nil {
 			t.Errorf("contract 55: a request for %s is good for %s: %s", service, origin, data)
 		}
 	}
@@ -451,7 +458,7 @@ func TestBrowserErrors(t *testing.T) {
 		w := newWorld(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": encrypted}))
 		says := func(data string) (method.Decision, error) {
 			return w.method.Act(t.Context(), w.session, method.Step{State: w.state,
-				Form: credentialForm(wallettest.Signed, data)})
+				Form: credentialForm(signedProtocol, data)})
 		}
 		if d, err := says(`{"error":"access_denied"}`); err != nil || d.Verdict != method.Cancelled {
 			t.Errorf("contract 55: a user who declines: %+v, %v", d, err)
@@ -581,7 +588,7 @@ func TestVerifierInfo(t *testing.T) {
 	} {
 		c.changes["verifier_info"] = " " + registration + "\n"
 		w := newWorld(t, config(t, c.profile, c.changes))
-		for _, protocol := range []string{wallettest.Unsigned, wallettest.Signed} {
+		for _, protocol := range []string{unsignedProtocol, signedProtocol} {
 			r, err := w.wallet.OpenCredential(service, protocol, w.requestTo(protocol).Data)
 			if err != nil || !sameJSON(t, r.VerifierInfo, registration) {
 				t.Errorf("contract 55: %s by %s has verifier_info %s, %v", c.profile, protocol, r.VerifierInfo, err)

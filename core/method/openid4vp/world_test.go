@@ -78,7 +78,7 @@ func config(t testing.TB, profile string, changes settings) method.Config {
 	request, _ := changes["request"].(string)
 	browser, _ := changes["browser"].([]string)
 	if request == "signed" || request == "" && profile != "eu-av" ||
-		slices.Contains(browser, wallettest.Signed) {
+		slices.Contains(browser, signedProtocol) {
 		_, all["certificate"] = signing()
 		c.Keys = []string{"private_key"}
 	}
