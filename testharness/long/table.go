@@ -286,8 +286,18 @@ var Table = []Entry{
 		Short: "vectors that they have made (core/internal/mdoc)",
 	},
 	{
+		Package: "testharness/npmwallet", Test: "TestOthersAnswerOurCredentialRequests",
+		Only:  "a wallet that others have written, asked by a browser",
+		Short: "a wallet in Go, on every store and engine",
+	},
+	{
 		Package: "testharness/npmwallet", Test: "TestOthersAnswerOurRequests",
 		Only:  "a wallet that others have written",
+		Short: "a wallet in Go, on every store and engine",
+	},
+	{
+		Package: "testharness/npmwallet", Test: "TestOthersVerifyOurReaderAuth",
+		Only:  "a library that others have written",
 		Short: "a wallet in Go, on every store and engine",
 	},
 }

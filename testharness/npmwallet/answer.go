@@ -2,6 +2,7 @@ package npmwallet
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"testing"
 	"time"
 )
@@ -18,14 +19,59 @@ type Answered struct {
 // it takes the type, the namespace and the transcript from the request.
 func Answer(t testing.TB, link string, d Document) (a Answered) {
 	t.Helper()
+	in := d.person(t)
+	in["link"] = link
+	Run(t, "answer-openid4vp.mjs", in, &a)
+	return a
+}
+
+// person is what scripts need to issue a document.
+func (d Document) person(t testing.TB) map[string]any {
+	t.Helper()
 	var chain []string
 	for _, der := range d.Chain {
 		chain = append(chain, hex.EncodeToString(der))
 	}
-	Run(t, "answer-openid4vp.mjs", map[string]any{
-		"link": link, "claims": d.Claims, "chain": chain,
+	return map[string]any{
+		"claims": d.Claims, "chain": chain,
 		"issuerKey": jwk(t, d.IssuerKey), "deviceKey": jwk(t, d.DeviceKey),
 		"signed": d.Signed.Format(time.RFC3339), "validUntil": d.ValidUntil.Format(time.RFC3339),
-	}, &a)
-	return a
+	}
+}
+
+// Credential is what a wallet that a browser asks has found in a request, and its answer.
+type Credential struct {
+	Error                  string // why the wallet does not accept the request; "": it does
+	Data                   json.RawMessage
+	ClientID, ResponseMode string
+	VerifierInfo           json.RawMessage
+}
+
+// AnswerCredential has the wallet of Answer answer a request by OpenID4VP over the Digital Credentials API, for a
+// page of an origin.
+func AnswerCredential(t testing.TB, origin string, data []byte, d Document) (c Credential) {
+	t.Helper()
+	in := d.person(t)
+	in["origin"], in["data"] = origin, json.RawMessage(data)
+	Run(t, "answer-credential.mjs", in, &c)
+	return c
+}
+
+// Reader is what @owf/mdoc has found in a request by org-iso-mdoc.
+type Reader struct {
+	Good     bool   // the signature is the signer's, over this request and transcript
+	Signer   string // its certificate in hex
+	Elements []string
+}
+
+// VerifyReader has @owf/mdoc verify the readerAuth of a DeviceRequest, once for each transcript.
+func VerifyReader(t testing.TB, request []byte, transcripts ...[]byte) (readers []Reader) {
+	t.Helper()
+	var in []map[string]string
+	for _, transcript := range transcripts {
+		in = append(in, map[string]string{"request": hex.EncodeToString(request),
+			"transcript": hex.EncodeToString(transcript)})
+	}
+	Run(t, "verify-reader.mjs", in, &readers)
+	return readers
 }

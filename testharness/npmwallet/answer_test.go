@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -118,5 +119,102 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 				t.Errorf("of somebody who is too young: %s", r.Body)
 			}
 		})
+	}
+}
+
+// openAsked starts a service that asks the browser by all protocols, at localhost, and returns it with its page
+// that waits.
+func openAsked(t *testing.T, issuer *wallettest.Issuer) (*testharness.Harness, *testharness.Page) {
+	t.Helper()
+	all := map[string]any{"profile": "mdl", "trust_anchors": []string{string(issuer.PEM())},
+		"browser":       []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned", "org-iso-mdoc"},
+		"verifier_info": `[{"format":"registration_cert","data":"eyJ"}]`}
+	keys := map[string][]byte{}
+	var certificate string
+	keys["wallet_private_key"], certificate = methodtest.NewCertificate(t, testharness.Epoch, "localhost")
+	all["certificate"] = certificate
+	keys["wallet_reader_key"], certificate = methodtest.NewCertificate(t, testharness.Epoch)
+	all["reader_certificate"] = certificate
+	settings, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := testharness.New(t, &testharness.Options{Keys: keys, Methods: []method.Config{{Name: "wallet",
+		Kind: "openid4vp", Keys: []string{"private_key", "reader_key"}, Settings: settings}},
+		Configure: func(c *core.Config) { c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1) }})
+	h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
+	h.Offer(h.Publisher.L2, "wallet")
+	s := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
+	return h, h.Open(s.RedirectURL).Submit("begin")
+}
+
+// A wallet that others have written answers requests by way of the browser, and verifies those that are signed.
+func TestOthersAnswerOurCredentialRequests(t *testing.T) {
+	long.Skip(t, "TestOthersAnswerOurCredentialRequests")
+	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
+	device, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, protocol := range []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned"} {
+		t.Run("contract 55: "+protocol, func(t *testing.T) {
+			h, page := openAsked(t, issuer)
+			f := page.StepForm("credential", nil)
+			type request struct {
+				Protocol string
+				Data     json.RawMessage
+			}
+			var more []request
+			if err := json.Unmarshal([]byte(f.Data["more"]), &more); err != nil {
+				t.Fatal(err)
+			}
+			r := append([]request{{f.Data["protocol"], json.RawMessage(f.Data["request"])}}, more...)[n]
+			document := npmwallet.Document{
+				Claims: map[string]any{"age_over_18": true},
+				Chain:  issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
+				Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)}
+			a := npmwallet.AnswerCredential(t, h.BaseURL, r.Data, document)
+			client := map[string]string{"openid4vp-v1-signed": "x509_san_dns:localhost"}[protocol]
+			if a.Error != "" || r.Protocol != protocol || a.ResponseMode != "dc_api.jwt" ||
+				a.ClientID != client || !strings.Contains(string(a.VerifierInfo), "registration_cert") {
+				t.Fatalf("by %s the wallet says %+v", r.Protocol, a)
+			}
+			if protocol == "openid4vp-v1-signed" {
+				evil := npmwallet.AnswerCredential(t, "https://evil.example", r.Data, document)
+				if !strings.Contains(evil.Error, "expected_origins") {
+					t.Errorf("a page of another site: %+v", evil)
+				}
+			}
+			f.Fields.Set("credential", `{"protocol":"`+protocol+`","data":`+string(a.Data)+`}`)
+			if done := page.SubmitForm(f); done.Callback == nil {
+				t.Errorf("a %s page (%d)", done.Kind, done.Status)
+			}
+		})
+	}
+}
+
+// A library that others have written finds our readerAuth good, and not for another page's session.
+func TestOthersVerifyOurReaderAuth(t *testing.T) {
+	long.Skip(t, "TestOthersVerifyOurReaderAuth")
+	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
+	h, page := openAsked(t, issuer)
+	var more []struct {
+		Protocol string
+		Data     struct{ DeviceRequest, EncryptionInfo string }
+	}
+	if err := json.Unmarshal([]byte(page.StepForm("credential", nil).Data["more"]), &more); err != nil {
+		t.Fatal(err)
+	}
+	data := more[len(more)-1].Data
+	request, err := base64.RawURLEncoding.DecodeString(data.DeviceRequest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wallettest.Session{Handover: wallettest.AnnexC, Origin: h.BaseURL, EncryptionInfo: data.EncryptionInfo}
+	evil := s
+	evil.Origin = "https://evil.example"
+	got := npmwallet.VerifyReader(t, request, s.Transcript(), evil.Transcript())
+	if !got[0].Good || got[1].Good || !slices.Equal(got[0].Elements, []string{"age_over_18", "age_over_21"}) {
+		t.Errorf("contract 55: readerAuth is %+v", got)
 	}
 }

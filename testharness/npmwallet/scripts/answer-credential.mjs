@@ -1,0 +1,31 @@
+// A wallet of @openid4vc/openid4vp and @owf/mdoc that a browser asks by the Digital Credentials API, with OpenID4VP.
+// In: origin (of the page), data (of the request), and what documentOf needs (wallet.mjs). Out: data, that of the
+// answer; clientId, responseMode and verifierInfo of the request; or error, if the wallet does not accept the
+// request.
+import { SessionTranscript } from "@owf/mdoc";
+import { context, input, output } from "./context.mjs";
+import { answerTo, client, keyOf, respond } from "./wallet.mjs";
+
+const given = await input();
+try {
+  const resolved = await client.resolveOpenId4vpAuthorizationRequest({
+    authorizationRequestPayload: given.data,
+    origin: given.origin,
+  });
+  const request = resolved.authorizationRequestPayload;
+  const asked = resolved.dcql.query.credentials[0];
+  const { key, jwkThumbprint } = await keyOf(request);
+  const sessionTranscript = await SessionTranscript.forOid4VpDcApi(
+    { origin: given.origin, nonce: request.nonce, jwkThumbprint },
+    context,
+  );
+  const made = await answerTo(request, asked, await respond(given, asked, sessionTranscript), key, given.origin);
+  output({
+    data: made.jarm ? { response: made.jarm.responseJwt } : made.authorizationResponsePayload,
+    clientId: request.client_id,
+    responseMode: request.response_mode,
+    verifierInfo: request.verifier_info,
+  });
+} catch (error) {
+  output({ error: String(error) });
+}
