@@ -63,6 +63,8 @@ const (
 	anyID    = "77777777-7777-4777-8777-777777777703"
 	walletID = "77777777-7777-4777-8777-777777777704"
 	appID    = "77777777-7777-4777-8777-777777777705" // answered by an app, as a wallet is
+	// by a wallet that is asked by all protocols of browsers
+	protocolsID = "77777777-7777-4777-8777-777777777707"
 	// with passkeys; for a walk to a service that has a name
 	keyID = "77777777-7777-4777-8777-777777777706"
 )
@@ -100,10 +102,13 @@ func newWalkTo(t *testing.T, b *browser, host string, before ...step) *walk {
 	secrets := &demo.Secrets{Bank: "the bank's", Camera: "the-camera's",
 		Issuer: wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})}
 	w.url, w.others, w.issuer = url, others, secrets.Issuer
+	key, protocols := allProtocols(t, w.issuer)
 	w.Harness = testharness.New(t, &testharness.Options{WebhookURL: url + "/webhooks",
+		Keys: map[string][]byte{protocols.KeyName("private_key"): key},
 		Configure: func(c *core.Config) {
 			c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", host, 1)
-			c.Methods = append(demo.Methods(others, *secrets), method.Config{Name: "app", Kind: courier.Name})
+			c.Methods = append(demo.Methods(others, *secrets), method.Config{Name: "app", Kind: courier.Name},
+				protocols)
 			c.Kinds = append(slices.Clip(kinds.All), courier.Kind)
 		}})
 	w.BaseURL = strings.Replace(w.BaseURL, "127.0.0.1", host, 1)
@@ -116,7 +121,7 @@ func newWalkTo(t *testing.T, b *browser, host string, before ...step) *walk {
 			{IntegrationID: bankID, Title: "Demo Bank ID"},
 			{IntegrationID: cameraID, Title: "Demo camera"}, {IntegrationID: walletID, Title: "Demo wallet"},
 			{IntegrationID: anyID, Title: "Let me choose"},
-			{IntegrationID: appID, Title: "Demo app"},
+			{IntegrationID: appID, Title: "Demo app"}, {IntegrationID: protocolsID, Title: "All protocols"},
 		},
 		Now: w.Now,
 	}
@@ -215,6 +220,7 @@ func (w *walk) seedMethods() {
 		{ID: cameraID, Name: "camera", Level: "L1", ChallengeAge: 25, Method: "camera"},
 		{ID: walletID, Name: "wallet", Level: "L2", ChallengeAge: 18, Method: "wallet"},
 		{ID: appID, Name: "app", Level: "L2", ChallengeAge: 18, Method: "app"},
+		{ID: protocolsID, Name: "protocols", Level: "L2", ChallengeAge: 18, Method: "protocols"},
 		{ID: anyID, Name: "any", Level: "L1", ChallengeAge: 25,
 			Methods: []string{"bank", "camera", "sandbox"}},
 		{ID: keyID, Name: "key", Level: "L2", ChallengeAge: 18, Methods: []string{"bank", "wallet"},

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/digitalcredentials"
@@ -36,6 +37,18 @@ func TestChromiumWalletPages(t *testing.T) {
 	})
 }
 
+// documentFaults are documents that do not help. The page says why.
+var documentFaults = []struct {
+	name   string
+	change func(*wallettest.Presentation)
+}{
+	{"document_expired", func(p *wallettest.Presentation) { p.ValidUntil = p.Signed.Add(time.Hour) }},
+	{"issuer_untrusted", func(p *wallettest.Presentation) {
+		p.Issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})
+	}},
+	{"other_document", func(p *wallettest.Presentation) { p.DocType = "org.iso.18013.5.1.mDL" }},
+}
+
 // seeWalletPages goes through the pages of a wallet on this device.
 func (w *walk) seeWalletPages() {
 	w.t.Helper()
@@ -57,7 +70,15 @@ func (w *walk) seeWalletPages() {
 	w.responds("https://evil.example")
 	w.click(credentialForm+" button", `.notice`)
 	w.sees("unproven")
+	for _, c := range documentFaults {
+		w.chooses(walletID)
+		w.click(beginButton, credentialForm+`:not([hidden])`)
+		w.respondsBy("org-iso-mdoc", w.BaseURL, c.change)
+		w.click(credentialForm+" button", `.notice`)
+		w.sees(c.name)
+	}
 
+	w.chooses(walletID)
 	w.click(beginButton, walletLink)
 	wallet := wallettest.New(w.issuer)
 	wallet.Now = w.Now

@@ -1,10 +1,18 @@
 package demo_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/digitalcredentials"
 	"github.com/chromedp/chromedp"
 
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -40,20 +50,69 @@ func (w *walk) behaves(p digitalcredentials.SetVirtualWalletBehaviorParams) {
 	w.do(command(digitalcredentials.SetVirtualWalletBehavior, p))
 }
 
-// responds has the virtual wallet answer what the page asks, as a wallet that is asked by a page of that
-// origin.
+// responds has the virtual wallet answer what the page asks by org-iso-mdoc, as a wallet that is asked by a page
+// of that origin.
 func (w *walk) responds(origin string) {
 	w.t.Helper()
+	w.respondsBy("org-iso-mdoc", origin)
+}
+
+// respondsBy is responds by a protocol.
+func (w *walk) respondsBy(protocol, origin string, changes ...func(*wallettest.Presentation)) {
+	w.t.Helper()
+	type request struct {
+		Protocol string
+		Data     json.RawMessage
+	}
+	var all []request
+	if err := json.Unmarshal([]byte(w.attribute(credentialForm, "data-more")), &all); err != nil {
+		w.t.Fatal(err)
+	}
+	all = append(all, request{w.attribute(credentialForm, "data-protocol"),
+		json.RawMessage(w.attribute(credentialForm, "data-request"))})
+	at := slices.IndexFunc(all, func(r request) bool { return r.Protocol == protocol })
+	if at < 0 {
+		w.t.Fatalf("contract 55: the page does not ask by %s", protocol)
+	}
 	wallet := wallettest.New(w.issuer)
 	wallet.Now = w.Now
-	data, err := wallet.Credential(origin, w.attribute(credentialForm, "data-protocol"),
-		[]byte(w.attribute(credentialForm, "data-request")))
+	data, err := wallet.Credential(origin, protocol, all[at].Data, changes...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{
 		Action:   digitalcredentials.VirtualWalletActionRespond,
-		Protocol: "org-iso-mdoc", Response: jsonv2.Value(data)})
+		Protocol: protocol, Response: jsonv2.Value(data)})
+}
+
+// allProtocols is a method that asks the browser by all protocols, and the key that signs its requests.
+func allProtocols(t *testing.T, issuer *wallettest.Issuer) (key []byte, c method.Config) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: testharness.Epoch.AddDate(0, 0, -1),
+		NotAfter: testharness.Epoch.AddDate(1, 0, 0)}
+	if der, err = x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey,
+		private); err != nil {
+		t.Fatal(err)
+	}
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	settings, err := json.Marshal(map[string]any{"profile": "eu-av", "encrypted": true,
+		"trust_anchors": []string{string(issuer.PEM())}, "certificate": certificate,
+		"client_id_prefix": "x509_hash",
+		"browser":          []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned", "org-iso-mdoc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, method.Config{Name: "protocols", Kind: "openid4vp", Keys: []string{"private_key"},
+		Settings: settings}
 }
 
 func TestChromiumWallet(t *testing.T) {
@@ -107,6 +166,25 @@ func TestChromiumDigitalCredentials(t *testing.T) {
 		w.picture("wallet-browser")
 		w.responds(w.BaseURL)
 		w.click(credentialForm+" button", backInTheShop)
+	})
+	for _, protocol := range []string{"org-iso-mdoc", "openid4vp-v1-unsigned", "openid4vp-v1-signed"} {
+		t.Run("contract 55: of three protocols the browser chooses "+protocol, func(t *testing.T) {
+			w := newWalk(t)
+			w.chooses(protocolsID)
+			w.click(beginButton, walletLink)
+			w.respondsBy(protocol, w.BaseURL)
+			w.click(credentialForm+" button", backInTheShop)
+		})
+	}
+	t.Run("contract 55: an error of the wallet counts no attempt", func(t *testing.T) {
+		w := newWalk(t)
+		w.chooses(protocolsID)
+		w.click(beginButton, walletLink)
+		w.behaves(digitalcredentials.SetVirtualWalletBehaviorParams{
+			Action:   digitalcredentials.VirtualWalletActionRespond,
+			Protocol: "openid4vp-v1-signed", Response: jsonv2.Value(`{"error":"invalid_request"}`)})
+		w.click(credentialForm+" button", `.notice`)
+		w.reads("did not answer")
 	})
 	t.Run("contract 39: an answer for another origin is a failed attempt", func(t *testing.T) {
 		w := newWalk(t)
