@@ -22,6 +22,18 @@ func TestTranscriptOfTheSpecification(t *testing.T) {
 	}
 }
 
+// The transcript that OpenID4VP 1.0 gives as an example in appendix B.2.6.2.
+func TestTranscriptOfTheSpecification_DCAPI(t *testing.T) {
+	thumbprint := unhex(t, "4283ec927ae0f208daaa2d026a814f2b22dca52cf85ffa8f3f8626c6bd669047")
+	const nonce = "exc7gBkxjx1rdc9udRrveKvSsJIq80avlXeLHhGwqtA"
+	const want = "83f6f682764f70656e4944345650444341504948616e646f7665725820" +
+		"fbece366f4212f9762c74cfdbf83b8c69e371d5d68cea09cb4c48ca6daab761a"
+	got := mdoc.OpenID4VPDCAPITranscript("https://example.com", nonce, thumbprint)
+	if !bytes.Equal(got, unhex(t, want)) {
+		t.Errorf("%x, want %s", got, want)
+	}
+}
+
 // exchange is a whole exchange with an encrypted answer, and the private key for it. Wallets of npm packages
 // have made the answers.
 type exchange struct {
