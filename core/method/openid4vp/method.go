@@ -67,7 +67,7 @@ var Kind = method.Kind{
 	Name:  "openid4vp",
 	Level: "L2",
 	Keys:  []string{keyName, readerKeyName},
-	Files: []string{anchorsName, certificateName, readerCertificateName, verifierInfoName},
+	Files: []string{anchorsName, certificateName, readerCertificateName, verifierInfoName, metadataName},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong

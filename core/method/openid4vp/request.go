@@ -132,6 +132,11 @@ func (o *openID) metadata(q question, channel string) []byte {
 	algorithms := mdoc.Algorithms()
 	m := map[string]any{"vp_formats_supported": map[string]any{mdocFormat: map[string]any{
 		"issuerauth_alg_values": algorithms, "deviceauth_alg_values": algorithms}}}
+	if channel != toWallet || o.settings.byReference {
+		for name, value := range o.settings.metadata {
+			m[name] = value
+		}
+	}
 	if o.settings.encrypted {
 		point := q.key(channel).PublicKey().Bytes() // 4, x, y
 		m["jwks"] = map[string]any{"keys": []map[string]string{{"kty": "EC", "use": "enc", "crv": "P-256",

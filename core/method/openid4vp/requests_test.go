@@ -116,11 +116,7 @@ func TestRequestParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	byLink, header := claimsOf(t, string(q.Body))
-	var data struct{ Request string }
-	if err := json.Unmarshal(w.requestTo(signedProtocol).Data, &data); err != nil {
-		t.Fatal(err)
-	}
-	signed, signedHeader := claimsOf(t, data.Request)
+	signed, signedHeader := claimsOf(t, signedRequest(t, w.requestTo(signedProtocol)))
 	var unsigned map[string]any
 	if err := json.Unmarshal(w.requestTo(unsignedProtocol).Data, &unsigned); err != nil {
 		t.Fatal(err)
@@ -600,6 +596,46 @@ func TestVerifierInfo(t *testing.T) {
 			t.Errorf("contract 55: the link of %s has verifier_info %s, %v", c.profile, r.VerifierInfo, err)
 		}
 	}
+}
+
+// The operator's fields of client_metadata are in each request that has room for them, beside those of Verge.
+func TestClientMetadata(t *testing.T) {
+	const own = `{"gw_rp_metadata_bytes":"2BhYKA"}`
+	for _, profile := range []string{"mdl", "eu-av"} {
+		w := newWorld(t, config(t, profile, settings{"browser": allProtocols, "client_metadata": own,
+			"encrypted": true}))
+		signed, _ := claimsOf(t, signedRequest(t, w.requestTo(signedProtocol)))
+		var unsigned map[string]any
+		if err := json.Unmarshal(w.requestTo(unsignedProtocol).Data, &unsigned); err != nil {
+			t.Fatal(err)
+		}
+		var byLink map[string]any
+		if err := json.Unmarshal(w.metadata(false), &byLink); err != nil {
+			t.Fatal(err)
+		}
+		for name, m := range map[string]any{"signed": signed["client_metadata"],
+			"unsigned": unsigned["client_metadata"], "by link": byLink} {
+			metadata, _ := m.(map[string]any)
+			want := any("2BhYKA")
+			if name == "by link" && profile == "eu-av" {
+				want = nil
+			}
+			if metadata["gw_rp_metadata_bytes"] != want || metadata["jwks"] == nil ||
+				metadata["vp_formats_supported"] == nil {
+				t.Errorf("contract 55: %s, %s: client_metadata is %v", profile, name, metadata)
+			}
+		}
+	}
+}
+
+// signedRequest returns the request object of openid4vp-v1-signed.
+func signedRequest(t *testing.T, c method.Credential) string {
+	t.Helper()
+	var data struct{ Request string }
+	if err := json.Unmarshal(c.Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	return data.Request
 }
 
 // documentFaults are documents that do not help, each sent for this session.

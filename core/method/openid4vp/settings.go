@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,9 @@ type settings struct {
 	hash        bool   // the client is named by the certificate's hash, and by its host else
 	reader      signer // of requests by org-iso-mdoc. Zero: they are not signed
 
-	verifierInfo []byte // JSON, which requests by OpenID4VP carry. Nil: none
+	// Of requests by OpenID4VP, except those in a link, which has no room for them.
+	verifierInfo []byte                     // JSON; nil: none
+	metadata     map[string]json.RawMessage // more fields of client_metadata
 }
 
 // signer is a key of the host, and the certificates that prove whose key it is. Without a name it is none.
@@ -67,6 +70,7 @@ const (
 	readerCertificateName = "reader_certificate"
 	browserName           = "browser"
 	verifierInfoName      = "verifier_info"
+	metadataName          = "client_metadata"
 	prefixName            = "client_id_prefix"
 
 	byValue       = "value"
@@ -78,7 +82,7 @@ const (
 
 // known are the members of the settings.
 var known = []string{profileName, anchorsName, "scheme", "request", "encrypted", browserName, "cross_device",
-	prefixName, certificateName, readerCertificateName, verifierInfoName}
+	prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
@@ -89,7 +93,7 @@ const (
 	maxChain   = 4
 	maxLink    = 256
 
-	maxVerifierInfo = 16 << 10 // bytes; it is a part of each request
+	maxRequestFile  = 16 << 10 // bytes of a file that is a part of each request
 	maxAttestations = 16       // in verifier_info
 )
 
@@ -127,6 +131,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	s.readSigning(r, c)
 	s.readReader(r, c)
 	s.readVerifierInfo(r)
+	s.readMetadata(r)
 	return s, wrong
 }
 
@@ -342,26 +347,59 @@ func (r reader) chain(name, text string) []*x509.Certificate {
 // readVerifierInfo reads what others attest of the service, such as its registration certificate (OpenID4VP
 // 1.0, 5.1). Verge does not understand it: wallets do.
 func (s *settings) readVerifierInfo(r reader) {
-	text := r.text(verifierInfoName)
+	text := s.requestFile(r, verifierInfoName)
 	if text == "" {
 		return
 	}
-	const name = verifierInfoName + "_file"
-	if !s.asksBySigned() && !slices.Contains(s.browser, unsignedProtocol) {
-		r.wrong.Add(name, "no request can carry it: a link has no room for it; set request = %q, or add %s "+
-			"or %s to %s", signedRequest, signedProtocol, unsignedProtocol, browserName)
-		return
-	}
-	if len(text) > maxVerifierInfo {
-		r.wrong.Add(name, "it has %d bytes; at most %d are allowed", len(text), maxVerifierInfo)
-		return
-	}
 	if why := s.checkVerifierInfo(text); why != "" {
-		r.wrong.Add(name, "%s; it is a JSON array such as "+
+		r.wrong.Add(verifierInfoName+"_file", "%s; it is a JSON array such as "+
 			`[{"format": "registration_cert", "data": "eyJ…"}]`, why)
 		return
 	}
 	s.verifierInfo = []byte(text)
+}
+
+// requestFile returns the content of a file that is a part of requests by OpenID4VP; "" if there is none, or if
+// no request can carry it.
+func (s *settings) requestFile(r reader, setting string) string {
+	text := r.text(setting)
+	switch {
+	case text == "":
+	case len(text) > maxRequestFile:
+		r.wrong.Add(setting+"_file", "it has %d bytes; at most %d are allowed", len(text), maxRequestFile)
+		return ""
+	case !s.asksBySigned() && !slices.Contains(s.browser, unsignedProtocol):
+		r.wrong.Add(setting+"_file", "no request can carry it: a link has no room for it; set request = %q, or "+
+			"add %s or %s to %s", signedRequest, signedProtocol, unsignedProtocol, browserName)
+		return ""
+	}
+	return text
+}
+
+// ownMetadata are the fields of client_metadata that depend on the request.
+var ownMetadata = []string{"vp_formats_supported", "jwks", "encrypted_response_enc_values_supported"}
+
+// readMetadata reads what the operator of a wallet wants in client_metadata, such as the name of the service,
+// or gw_rp_metadata_bytes of Google Wallet.
+func (s *settings) readMetadata(r reader) {
+	text := s.requestFile(r, metadataName)
+	if text == "" {
+		return
+	}
+	const name = metadataName + "_file"
+	o, err := web.ReadObject([]byte(text))
+	if err != nil {
+		r.wrong.Add(name, `it is no JSON object; write one, such as {"client_name": "My shop"}`)
+		return
+	}
+	s.metadata = map[string]json.RawMessage{}
+	for field, v := range o.All() {
+		if slices.Contains(ownMetadata, field) {
+			r.wrong.Add(name, "%s depends on the request, so Verge writes it; leave it out", field)
+			return
+		}
+		s.metadata[field] = json.RawMessage(v.JSON())
+	}
 }
 
 // checkVerifierInfo returns why a text is no verifier_info, or "".
