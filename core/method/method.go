@@ -270,9 +270,9 @@ type View struct {
 	Code string // what another device needs to respond; "": nothing
 	Poll time.Duration
 
-	// Credentials are what the browser itself can ask its user's wallets, where it has the Digital Credentials
-	// API: one request for each protocol, of which the browser chooses one. The response arrives as a step
-	// whose form has it under CredentialField. Empty: nothing.
+	// Credentials are what the browser itself can ask its user's wallets, where it has the Digital
+	// Credentials API: one request for each protocol, of which the browser chooses one. The response arrives
+	// as a step whose form has it under CredentialField. Empty: nothing.
 	Credentials []Credential
 }
 

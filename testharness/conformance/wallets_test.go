@@ -148,7 +148,8 @@ func (s walletStep) walk(t *testing.T, name string, h *testharness.Harness, wall
 
 // openWallet starts a service with a method "wallet" of these settings, and a wallet whose issuer it trusts.
 // Each key is a key of the host with a certificate.
-func openWallet(t *testing.T, settings map[string]any, keys ...string) (*testharness.Harness, *wallettest.Wallet) {
+func openWallet(t *testing.T, settings map[string]any, keys ...string) (*testharness.Harness,
+	*wallettest.Wallet) {
 	t.Helper()
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
 	settings["trust_anchors"] = []string{string(issuer.PEM())}
@@ -271,22 +272,27 @@ func TestDocumentFaults(t *testing.T) {
 // Wallets fetch a signed request by POST with a nonce of theirs, or by GET. The address takes the response
 // all the same.
 func TestFetchedRequests(t *testing.T) {
-	h, wallet := openWallet(t, map[string]any{"profile": "mdl", "client_id_prefix": "x509_hash"}, "private_key")
+	h, wallet := openWallet(t, map[string]any{"profile": "mdl", "client_id_prefix": "x509_hash"},
+		"private_key")
 	for _, onlyGet := range []bool{false, true} {
 		wallet.OnlyGet = onlyGet
 		started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
 		page := h.Open(started.RedirectURL).Submit("begin")
 		wallet.Client = &http.Client{Transport: methodtest.Carrier{Page: page}}
-		address := h.BaseURL + "/verify/box/" + page.Code[strings.LastIndex(page.Code, "box%2F")+len("box%2F"):]
+		address := h.BaseURL + "/verify/box/" + page.Code[strings.LastIndex(page.Code,
+			"box%2F")+len("box%2F"):]
 		address, _, _ = strings.Cut(address, "&")
 		fetch := func(body string) *testharness.Response {
-			return page.AsAnother("POST", address, headers("Content-Type", "application/x-www-form-urlencoded",
+			return page.AsAnother("POST", address, headers("Content-Type",
+				"application/x-www-form-urlencoded",
 				"Accept", "application/oauth-authz-req+jwt"), []byte(body))
 		}
-		for body, status := range map[string]int{"": 200, "wallet_nonce=a": 200, "wallet_nonce=a&wallet_nonce=b": 400,
+		for body, status := range map[string]int{"": 200, "wallet_nonce=a": 200,
+			"wallet_nonce=a&wallet_nonce=b":            400,
 			"wallet_nonce=" + strings.Repeat("a", 257): 400, "wallet_nonce=": 400, "vp_token=a": 400} {
 			if got := fetch(body); got.Status != status {
-				t.Errorf("contract 55: a POST of %.40q is %d, want %d: %s", body, got.Status, status, got.Body)
+				t.Errorf("contract 55: a POST of %.40q is %d, want %d: %s", body, got.Status, status,
+					got.Body)
 			}
 		}
 		if reply, err := wallet.Answer(t.Context(), page.Code); err != nil || reply.Status != http.StatusOK {

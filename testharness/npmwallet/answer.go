@@ -47,8 +47,8 @@ type Credential struct {
 	VerifierInfo           json.RawMessage
 }
 
-// AnswerCredential has the wallet of Answer answer a request by OpenID4VP over the Digital Credentials API, for a
-// page of an origin.
+// AnswerCredential has the wallet of Answer answer a request by OpenID4VP over the Digital Credentials API,
+// for a page of an origin.
 func AnswerCredential(t testing.TB, origin string, data []byte, d Document) (c Credential) {
 	t.Helper()
 	in := d.person(t)

@@ -122,8 +122,8 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 	}
 }
 
-// openAsked starts a service that asks the browser by all protocols, at localhost, and returns it with its page
-// that waits.
+// openAsked starts a service that asks the browser by all protocols, at localhost, and returns it with its
+// page that waits.
 func openAsked(t *testing.T, issuer *wallettest.Issuer) (*testharness.Harness, *testharness.Page) {
 	t.Helper()
 	all := map[string]any{"profile": "mdl", "trust_anchors": []string{string(issuer.PEM())},
@@ -141,14 +141,18 @@ func openAsked(t *testing.T, issuer *wallettest.Issuer) (*testharness.Harness, *
 	}
 	h := testharness.New(t, &testharness.Options{Keys: keys, Methods: []method.Config{{Name: "wallet",
 		Kind: "openid4vp", Keys: []string{"private_key", "reader_key"}, Settings: settings}},
-		Configure: func(c *core.Config) { c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1) }})
+		Configure: func(c *core.Config) {
+			c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost",
+				1)
+		}})
 	h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
 	h.Offer(h.Publisher.L2, "wallet")
 	s := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
 	return h, h.Open(s.RedirectURL).Submit("begin")
 }
 
-// A wallet that others have written answers requests by way of the browser, and verifies those that are signed.
+// A wallet that others have written answers requests by way of the browser, and verifies those that are
+// signed.
 func TestOthersAnswerOurCredentialRequests(t *testing.T) {
 	long.Skip(t, "TestOthersAnswerOurCredentialRequests")
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
@@ -210,7 +214,8 @@ func TestOthersVerifyOurReaderAuth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wallettest.Session{Handover: wallettest.AnnexC, Origin: h.BaseURL, EncryptionInfo: data.EncryptionInfo}
+	s := wallettest.Session{Handover: wallettest.AnnexC, Origin: h.BaseURL,
+		EncryptionInfo: data.EncryptionInfo}
 	evil := s
 	evil.Origin = "https://evil.example"
 	got := npmwallet.VerifyReader(t, request, s.Transcript(), evil.Transcript())

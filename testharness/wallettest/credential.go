@@ -42,8 +42,8 @@ func (w *Wallet) Credential(
 		unsigned, signed)
 }
 
-// OpenCredential reads a request by OpenID4VP over the Digital Credentials API. The error says what the wallet
-// does not accept in it.
+// OpenCredential reads a request by OpenID4VP over the Digital Credentials API. The error says what the
+// wallet does not accept in it.
 func (w *Wallet) OpenCredential(origin, protocol string, data []byte) (*Request, error) {
 	var p parameters
 	var signer *x509.Certificate
@@ -57,14 +57,15 @@ func (w *Wallet) OpenCredential(origin, protocol string, data []byte) (*Request,
 			return nil, fmt.Errorf("wallettest: the request object: %w", err)
 		}
 		if !slices.Contains(p.Origins, origin) {
-			return nil, fmt.Errorf("wallettest: the page is of %q, and the request expects %q", origin, p.Origins)
+			return nil, fmt.Errorf("wallettest: the page is of %q, and the request expects %q", origin,
+				p.Origins)
 		}
 	} else {
 		if err := json.Unmarshal(data, &p); err != nil {
 			return nil, fmt.Errorf("wallettest: the request: %w", err)
 		}
 		if p.ClientID != "" || p.Origins != nil {
-			return nil, fmt.Errorf("wallettest: an unsigned request has the client_id %q and expected_origins %q",
+			return nil, fmt.Errorf("wallettest: an unsigned request has client_id %q and expected_origins %q",
 				p.ClientID, p.Origins)
 		}
 	}
@@ -146,7 +147,8 @@ func (w *Wallet) Reader(origin string, data []byte) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wallettest: deviceRequest: %w", err)
 	}
-	return asked.verifyReader(Session{Handover: AnnexC, Origin: origin, EncryptionInfo: request.EncryptionInfo})
+	return asked.verifyReader(Session{Handover: AnnexC, Origin: origin,
+		EncryptionInfo: request.EncryptionInfo})
 }
 
 var errRequest = errors.New("it is not what ISO/IEC 18013-7, Annex C asks for")

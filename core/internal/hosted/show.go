@@ -262,7 +262,8 @@ func (v *visit) waitForResponse(s token.StepClaims, p lifecycle.Pending, code bo
 		}
 		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
-		if len(shows.Credentials) > 0 && v.phone == nil { // its form goes by the flow token, which no phone has
+		// Its form goes by the flow token, which no phone has.
+		if len(shows.Credentials) > 0 && v.phone == nil {
 			view.Credential = &pages.Credential{Action: web.WalletPath}
 			for _, c := range shows.Credentials {
 				view.Credential.Requests = append(view.Credential.Requests,

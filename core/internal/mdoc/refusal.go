@@ -5,8 +5,8 @@ type Refusal struct {
 	Reason string
 
 	// Document says which rule the document itself breaks. It is set only if the wallet has signed this
-	// session's transcript with the key of the document, so the wallet that was asked has sent it. "": another
-	// rule, or the signature is missing or wrong.
+	// session's transcript with the key of the document, so the wallet that was asked has sent it. "":
+	// another rule, or the signature is missing or wrong.
 	Document Fault
 }
 

@@ -113,12 +113,15 @@ func TestReaderAuth(t *testing.T) {
 		chain  [][]byte
 		good   bool
 	}{
-		"one certificate":   {origin, items, [][]byte{der}, true},
-		"two certificates":  {origin, items, [][]byte{der, der}, true},
-		"another origin":    {origin + ":8443", items, [][]byte{der}, false},
-		"another element":   {origin, mdoc.Items{DocType: docType, Namespace: docType, Elements: []string{"a"}}, [][]byte{der}, false},
-		"another document":  {origin, mdoc.Items{DocType: "a", Namespace: docType, Elements: []string{element}}, [][]byte{der}, false},
-		"another namespace": {origin, mdoc.Items{DocType: docType, Namespace: "a", Elements: []string{element}}, [][]byte{der}, false},
+		"one certificate":  {origin, items, [][]byte{der}, true},
+		"two certificates": {origin, items, [][]byte{der, der}, true},
+		"another origin":   {origin + ":8443", items, [][]byte{der}, false},
+		"another element": {origin, mdoc.Items{DocType: docType, Namespace: docType,
+			Elements: []string{"a"}}, [][]byte{der}, false},
+		"another document": {origin, mdoc.Items{DocType: "a", Namespace: docType,
+			Elements: []string{element}}, [][]byte{der}, false},
+		"another namespace": {origin, mdoc.Items{DocType: docType, Namespace: "a",
+			Elements: []string{element}}, [][]byte{der}, false},
 	} {
 		request, err := json.Marshal(map[string]string{"encryptionInfo": info,
 			"deviceRequest": base64.RawURLEncoding.EncodeToString(mdoc.DeviceRequest(c.items,

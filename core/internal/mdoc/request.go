@@ -17,8 +17,8 @@ func OpenID4VPTranscript(clientID, nonce string, thumbprint []byte, responseURI 
 }
 
 // OpenID4VPDCAPITranscript returns the session transcript of OpenID4VP over the Digital Credentials API
-// (appendix B.2.6.2). origin is the page's, without a prefix. thumbprint is that of the key which the response
-// is encrypted to, nil for a response in the clear.
+// (appendix B.2.6.2). origin is the page's, without a prefix. thumbprint is that of the key which the
+// response is encrypted to, nil for a response in the clear.
 func OpenID4VPDCAPITranscript(origin, nonce string, thumbprint []byte) []byte {
 	return transcript("OpenID4VPDCAPIHandover", cbor.Text(origin), cbor.Text(nonce), bytesOrNull(thumbprint))
 }

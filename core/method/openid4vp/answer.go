@@ -26,9 +26,9 @@ const formType = "application/x-www-form-urlencoded"
 var answerParams = []string{"error", "vp_token", "response"}
 
 // Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a
-// refusal by its user, and an error, each with the state of this request. It also accepts a document that is at
-// fault, if the wallet has signed this session with it: the user learns why. After anything else, the response
-// is still pending.
+// refusal by its user, and an error, each with the state of this request. It also accepts a document that is
+// at fault, if the wallet has signed this session with it: the user learns why. After anything else, the
+// response is still pending.
 func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != formType {
 		return nil, method.ErrMediaType

@@ -21,8 +21,8 @@ const (
 
 var protocols = []string{isoProtocol, unsignedProtocol, signedProtocol}
 
-// signForBrowser signs the requests of the page that waits, when the question is drawn. The page is shown often
-// while it waits, and shows the signatures that the question has.
+// signForBrowser signs the requests of the page that waits, when the question is drawn. The page is shown
+// often while it waits, and shows the signatures that the question has.
 func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *question) error {
 	for _, protocol := range o.settings.browser {
 		key, message, err := o.signedBy(s, *q, protocol)
@@ -54,8 +54,8 @@ func (o *openID) signedBy(s method.Session, q question, protocol string) (key st
 	return "", nil, nil
 }
 
-// credentials returns the requests to the browser, one for each protocol. The browser chooses. A request whose
-// signature no longer fits, because a setting has changed since, is left out.
+// credentials returns the requests to the browser, one for each protocol. The browser chooses. A request
+// whose signature no longer fits, because a setting has changed since, is left out.
 func (o *openID) credentials(s method.Session, q question) (all []method.Credential) {
 	for _, protocol := range o.settings.browser {
 		key, message, err := o.signedBy(s, q, protocol)
@@ -154,8 +154,8 @@ func origin(s method.Session) (string, error) {
 }
 
 // fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data"}. What does not
-// verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says that
-// it answers something else than what the page asks.
+// verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says
+// that it answers something else than what the page asks.
 func (o *openID) fromBrowser(s method.Session, q question, text string) (method.Decision, error) {
 	answer, err := web.ReadForeign([]byte(text))
 	if err != nil {
@@ -186,7 +186,8 @@ func (o *openID) fromBrowser(s method.Session, q question, text string) (method.
 }
 
 // readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns what is kept.
-func (o *openID) readISO(s method.Session, q question, _ string, data web.Object, from string) (string, error) {
+func (o *openID) readISO(s method.Session, q question, _ string, data web.Object, from string) (string,
+	error) {
 	text, _ := data.Value("response").Text()
 	encrypted, ok := decoded(text)
 	if !ok {

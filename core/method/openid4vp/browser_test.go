@@ -32,7 +32,8 @@ func (w *world) requestTo(protocol string) method.Credential {
 }
 
 // answered is what the page's form posts when a wallet has answered a request for a page of an origin.
-func (w *world) answered(c method.Credential, origin string, changes ...func(*wallettest.Presentation)) url.Values {
+func (w *world) answered(c method.Credential, origin string,
+	changes ...func(*wallettest.Presentation)) url.Values {
 	w.Helper()
 	data, err := w.wallet.Credential(origin, c.Protocol, c.Data, changes...)
 	if err != nil {
@@ -102,7 +103,8 @@ func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused s
 	if d.Verdict != verdict || reason != refused {
 		w.Errorf("the verdict is %v, refused for %q; want %v, %q", d.Verdict, reason, verdict, refused)
 	}
-	if want := map[string]method.Reason{"untrusted": method.Untrusted}[refused]; verdict == method.AttemptFailed &&
+	want := map[string]method.Reason{"untrusted": method.Untrusted}[refused]
+	if verdict == method.AttemptFailed &&
 		d.Reason != cmp.Or(want, method.Unproven) {
 		w.Errorf("the page says %q", d.Reason)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Results of a wallet's answer, as they are kept. errorKept is before the name of an error, and faultKept before
-// the fault of a document and the reason of the refusal.
+// Results of a wallet's answer, as they are kept. errorKept is before the name of an error, and faultKept
+// before the fault of a document and the reason of the refusal.
 const (
 	approvedKept    = "approved"
 	rejectedKept    = "rejected"
@@ -113,8 +113,8 @@ var faults = map[mdoc.Fault]struct {
 	mdoc.OtherType: {method.OtherDocument, profileName},
 }
 
-// faulty returns the decision about a document that is at fault: a failed attempt. Logs have the reason of the
-// refusal, and the page has words for the fault.
+// faulty returns the decision about a document that is at fault: a failed attempt. Logs have the reason of
+// the refusal, and the page has words for the fault.
 func faulty(text string) (method.Decision, error) {
 	fault, reason, _ := strings.Cut(text, ":")
 	f, ok := faults[mdoc.Fault(fault)]

@@ -62,7 +62,8 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 }
 
 // probeSigner looks at a certificate of requests, and whether the host has its key.
-func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, keyName, certificateName string) {
+func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, keyName,
+	certificateName string) {
 	leaf := s.chain[0]
 	look(r, leaf, "the certificate of requests, "+nameOf(leaf)+",", o.host.Now())
 	if isSelfIssued(leaf) {

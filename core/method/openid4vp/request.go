@@ -186,9 +186,9 @@ func (o *openID) Fetches(c method.Call) bool {
 const requestType = "application/oauth-authz-req+jwt"
 
 // Request implements method.Requester: it signs the request (RFC 9101). The nonce is the
-// question's, so a request that is fetched twice is the same, and one response counts. A wallet that fetches it
-// by POST may add a nonce of its own. Its wallet_metadata is not used: the request is signed by ES256, which
-// every wallet knows, and is not encrypted.
+// question's, so a request that is fetched twice is the same, and one response counts. A wallet that fetches
+// it by POST may add a nonce of its own. Its wallet_metadata is not used: the request is signed by ES256,
+// which every wallet knows, and is not encrypted.
 func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c method.Call) (
 	method.RequestObject, error) {
 	if !o.settings.byReference || !c.Same && !o.settings.crossDevice {

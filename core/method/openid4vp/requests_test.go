@@ -194,7 +194,8 @@ func TestSignedOnce(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols, "reader_certificate": readerPEM()}))
 	m, err := openid4vp.Kind.Open(config(t, "mdl", settings{"browser": allProtocols,
 		"reader_certificate": readerPEM()}), method.Host{Now: func() time.Time { return w.now },
-		Random: rand.Reader, Sign: func(ctx context.Context, key, algorithm string, b []byte) ([]byte, error) {
+		Random: rand.Reader, Sign: func(ctx context.Context, key, algorithm string, b []byte) ([]byte,
+			error) {
 			signed[key]++
 			return sign(ctx, key, algorithm, b)
 		}})
@@ -226,8 +227,14 @@ func TestSignedOnce(t *testing.T) {
 // A host that cannot sign leaves the step where it was.
 func TestSigningFails(t *testing.T) {
 	for name, sign := range map[string]func(context.Context, string, string, []byte) ([]byte, error){
-		"an error":           func(context.Context, string, string, []byte) ([]byte, error) { return nil, errors.New("x") },
-		"a signature of DER": func(context.Context, string, string, []byte) ([]byte, error) { return make([]byte, 70), nil },
+		"an error": func(context.Context, string, string, []byte) ([]byte, error) {
+			return nil,
+				errors.New("x")
+		},
+		"a signature of DER": func(context.Context, string, string, []byte) ([]byte,
+			error) {
+			return make([]byte, 70), nil
+		},
 	} {
 		m, err := openid4vp.Kind.Open(config(t, "mdl", nil),
 			method.Host{Now: func() time.Time { return noon }, Random: rand.Reader, Sign: sign})
@@ -506,7 +513,8 @@ func TestWalletNonce(t *testing.T) {
 		{"metadata that is no JSON is not read", "wallet_metadata=%7B&wallet_metadata=%zz", jar, nil, false,
 			false},
 		{"nothing", "", jar, nil, false, false},
-		{"nothing, among other types", "", "text/html, Application/OAuth-authz-req+JWT;q=0.9", nil, false, false},
+		{"nothing, among other types", "", "text/html, Application/OAuth-authz-req+JWT;q=0.9", nil, false,
+			false},
 		{"a nonce of other characters", "wallet_nonce=%22%5C%3C+~", jar, `"\< ~`, false, false},
 		{"256 characters", "wallet_nonce=" + long, jar, long, false, false},
 		{"257 characters", "wallet_nonce=a" + long, jar, nil, true, false},
@@ -587,7 +595,8 @@ func TestVerifierInfo(t *testing.T) {
 		for _, protocol := range []string{unsignedProtocol, signedProtocol} {
 			r, err := w.wallet.OpenCredential(service, protocol, w.requestTo(protocol).Data)
 			if err != nil || !sameJSON(t, r.VerifierInfo, registration) {
-				t.Errorf("contract 55: %s by %s has verifier_info %s, %v", c.profile, protocol, r.VerifierInfo, err)
+				t.Errorf("contract 55: %s by %s has verifier_info %s, %v", c.profile, protocol,
+					r.VerifierInfo, err)
 			}
 		}
 		r, err := w.wallet.Open(t.Context(), w.shows().Open)
@@ -662,9 +671,9 @@ var documentFaults = []struct {
 		func(p *wallettest.Presentation) { p.DocType = "org.iso.18013.5.1.mDL" }},
 }
 
-// A document that is at fault ends the attempt with its reason, if the wallet has sent it for this session. The
-// log has the exact reason. Without the wallet's signature of this session it is refused, and the response
-// stays pending.
+// A document that is at fault ends the attempt with its reason, if the wallet has sent it for this session.
+// The log has the exact reason. Without the wallet's signature of this session it is refused, and the
+// response stays pending.
 func TestDocumentFaults(t *testing.T) {
 	for _, c := range documentFaults {
 		for _, form := range []string{"eu-av by value", "eu-av by value, encrypted"} {
@@ -681,7 +690,9 @@ func TestDocumentFaults(t *testing.T) {
 					t.Errorf("%q is kept", kept)
 				}
 				for name, spoil := range map[string]func(*wallettest.Presentation){
-					"another nonce": func(p *wallettest.Presentation) { p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA" },
+					"another nonce": func(p *wallettest.Presentation) {
+						p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
+					},
 					"another address": func(p *wallettest.Presentation) {
 						p.Session.ResponseURI = box + method.SameDevice
 					},
@@ -716,7 +727,8 @@ func TestDocumentFaults(t *testing.T) {
 func TestBeginFindsAnExpiredReader(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", settings{"reader_certificate": readerPEM()}))
 	w.now = noon.AddDate(0, 0, 40)
-	if err := w.method.Begin(t.Context(), w.session); err == nil || !strings.Contains(err.Error(), "2026-12-22") {
+	if err := w.method.Begin(t.Context(), w.session); err == nil || !strings.Contains(err.Error(),
+		"2026-12-22") {
 		t.Errorf("contract 55: %v", err)
 	}
 }
@@ -743,7 +755,8 @@ func FuzzFetch(f *testing.F) {
 
 func FuzzBrowserResponse(f *testing.F) {
 	w := newWorld(f, config(f, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
-	for _, text := range []string{"", "{", `{"protocol":"openid4vp-v1-signed","data":{"response":"a.b.c.d.e"}}`,
+	for _, text := range []string{"", "{",
+		`{"protocol":"openid4vp-v1-signed","data":{"response":"a.b.c.d.e"}}`,
 		`{"protocol":"openid4vp-v1-unsigned","data":{"error":"access_denied"}}`,
 		`{"protocol":"openid4vp-v1-unsigned","data":{"vp_token":{"proof_of_age":["AA"]}}}`,
 		`{"protocol":"org-iso-mdoc","data":{"response":"AA"}}`} {

@@ -46,9 +46,9 @@ type signer struct {
 
 func (s signer) exists() bool { return s.key != "" }
 
-// sent returns the certificates that go to wallets, in DER: the key's own, and those above it. Wallets have the
-// trust anchor already, and HAIP 1.0 forbids to send it, so a certificate at the end that has issued itself
-// stays here.
+// sent returns the certificates that go to wallets, in DER: the key's own, and those above it. Wallets have
+// the trust anchor already, and HAIP 1.0 forbids to send it, so a certificate at the end that has issued
+// itself stays here.
 func (s signer) sent() (ders [][]byte) {
 	for n, c := range s.chain {
 		if n == 0 || !isSelfIssued(c) {
@@ -359,8 +359,8 @@ func (s *settings) readVerifierInfo(r reader) {
 	s.verifierInfo = []byte(text)
 }
 
-// requestFile returns the content of a file that is a part of requests by OpenID4VP; "" if there is none, or if
-// no request can carry it.
+// requestFile returns the content of a file that is a part of requests by OpenID4VP; "" if there is none, or
+// if no request can carry it.
 func (s *settings) requestFile(r reader, setting string) string {
 	text := r.text(setting)
 	switch {
@@ -369,8 +369,9 @@ func (s *settings) requestFile(r reader, setting string) string {
 		r.wrong.Add(setting+"_file", "it has %d bytes; at most %d are allowed", len(text), maxRequestFile)
 		return ""
 	case !s.asksBySigned() && !slices.Contains(s.browser, unsignedProtocol):
-		r.wrong.Add(setting+"_file", "no request can carry it: a link has no room for it; set request = %q, or "+
-			"add %s or %s to %s", signedRequest, signedProtocol, unsignedProtocol, browserName)
+		r.wrong.Add(setting+"_file",
+			"no request can carry it: a link has no room for it; set request = %q, or "+
+				"add %s or %s to %s", signedRequest, signedProtocol, unsignedProtocol, browserName)
 		return ""
 	}
 	return text

@@ -258,8 +258,8 @@ func (w *world) wantRefused(reason string, kept []byte, err error) {
 	}
 }
 
-// wantFault fails unless a response fails the attempt for a fault of the document. reason is the exact one, for
-// logs.
+// wantFault fails unless a response fails the attempt for a fault of the document. reason is the exact one,
+// for logs.
 func (w *world) wantFault(fault method.Reason, reason string, kept []byte, err error) {
 	w.Helper()
 	if err != nil {
@@ -267,8 +267,10 @@ func (w *world) wantFault(fault method.Reason, reason string, kept []byte, err e
 		return
 	}
 	d := w.act(nil, kept)
-	if result, exact := d.Result(); d.Verdict != method.AttemptFailed || d.Reason != fault || exact != reason {
-		w.Errorf("the decision is %+v with the result %s, %s; want a failed attempt, %s, %s", d, result, exact,
+	if result, exact := d.Result(); d.Verdict != method.AttemptFailed || d.Reason != fault ||
+		exact != reason {
+		w.Errorf("the decision is %+v with the result %s, %s; want a failed attempt, %s, %s", d, result,
+			exact,
 			fault, reason)
 	}
 }

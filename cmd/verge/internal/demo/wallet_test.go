@@ -50,8 +50,8 @@ func (w *walk) behaves(p digitalcredentials.SetVirtualWalletBehaviorParams) {
 	w.do(command(digitalcredentials.SetVirtualWalletBehavior, p))
 }
 
-// responds has the virtual wallet answer what the page asks by org-iso-mdoc, as a wallet that is asked by a page
-// of that origin.
+// responds has the virtual wallet answer what the page asks by org-iso-mdoc, as a wallet that is asked by a
+// page of that origin.
 func (w *walk) responds(origin string) {
 	w.t.Helper()
 	w.respondsBy("org-iso-mdoc", origin)

@@ -412,7 +412,8 @@ func composeForms(p *page, v View, t texts) error {
 
 // reasons are why an attempt fails, as far as there are words for it.
 var reasons = []string{"below", "unsure", "not_live", "no_face", "too_many", "unconfirmed", "unproven",
-	"other_age", "document_expired", "issuer_untrusted", "other_document", "document_revoked", "signer_revoked"}
+	"other_age", "document_expired", "issuer_untrusted", "other_document", "document_revoked",
+	"signer_revoked"}
 
 // documentReasons are those that another attempt with the same document does not change.
 var documentReasons = []string{"document_expired", "issuer_untrusted", "other_document", "document_revoked",

@@ -65,7 +65,8 @@ func TestTheScriptOfTheBrowsersWalletsKnowsThePage(t *testing.T) {
 	for _, m := range regexp.MustCompile(`form\.dataset\.([a-z]+)`).FindAllSubmatch(credentialJS, -1) {
 		used = append(used, string(m[1]))
 	}
-	for _, m := range regexp.MustCompile(`\{ ([a-z, ]+) \} = form\.dataset`).FindAllSubmatch(credentialJS, -1) {
+	for _, m := range regexp.MustCompile(`\{ ([a-z, ]+) \} = form\.dataset`).FindAllSubmatch(credentialJS,
+		-1) {
 		used = append(used, strings.Split(string(m[1]), ", ")...)
 	}
 	if len(used) < 5 {
