@@ -6,8 +6,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"method covers, signed with the key that the document names, in response to this " +
 			"session's question at this address. Any other response is rejected, and the address " +
 			"remains open.",
-		tries: "documents that are altered, made up, expired, of another kind, or of an issuer " +
-			"or a signer that no anchor stands for",
+		tries: "documents that are altered or made up, and those that are expired, of another kind, " +
+			"or of an issuer or a signer that no anchor stands for, without a signature of this session",
 		gets: "400 for each",
 		proof: []string{"core/internal/mdoc:TestVectors",
 			"core/internal/mdoc:TestSecurityObjects",
@@ -21,6 +21,22 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		gets: "400 for each",
 		proof: []string{"core/internal/mdoc:TestVectors", "core/internal/mdoc:TestSignatures",
 			"core/internal/mdoc:TestTheDevicesAlgorithm"},
+	},
+	{
+		says: "A document that is expired, of another kind or of an unknown issuer fails the attempt if the " +
+			"wallet has signed this session's question with it.",
+		tries: "such a document from a wallet that has the question, and from one that has not",
+		gets:  "a failed attempt with its reason, which proves nothing; 400 without the question",
+		proof: []string{"core/internal/mdoc:TestFaultsOfDocuments",
+			"core/method/openid4vp:TestDocumentFaults",
+			"testharness/conformance:TestDocumentFaults"},
+	},
+	{
+		tries: "to have a request object signed for a nonce that is long, repeated or no text, or to pass a " +
+			"response off as a request",
+		gets: "400 for each",
+		proof: []string{"core/method/openid4vp:TestWalletNonce",
+			"testharness/conformance:TestFetchedRequests"},
 	},
 	{
 		tries: "an answer that was taken before, one to another question, client or address, " +

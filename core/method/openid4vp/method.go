@@ -6,8 +6,9 @@
 //
 //  1. The user begins. Act draws a question: a nonce, and keys for responses. The core opens a pending
 //     response.
-//  2. The page has the request three times: as a link that opens a wallet on this device, as a code for a
-//     wallet on another device, and for the browser's own dialog where it has one.
+//  2. The page has the request as a link that opens a wallet on this device, as a code for a wallet on another
+//     device, and for the browser's own dialog where it has one: once for each protocol that the browser may
+//     choose. All of these have nonces and keys of their own. Act has signed those that are signed.
 //  3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
 //  4. The browser that waits collects the response, and Act decides.
 //
@@ -23,8 +24,10 @@
 //   - The document has none of the elements, or they cannot be read: a failed attempt.
 //   - The user refuses in the wallet: cancelled.
 //   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
-//   - A response that does not verify is rejected, and the wallet may send another. From the browser it is a
-//     failed attempt.
+//   - The document has expired, is of another type, or no trust anchor stands behind it, and the wallet has
+//     signed this session with it: a failed attempt, and the page says why.
+//   - Any other response that does not verify is rejected, and the wallet may send another. From the browser it
+//     is a failed attempt.
 //
 // The wallet is asked for one element: the element of the age, or else another one that the profile has. The
 // first element that the document has decides.
@@ -38,18 +41,26 @@
 //	                  profile's)
 //	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
 //	                  profile's)
-//	encrypted         answers are encrypted: direct_post.jwt (default: the profile's)
-//	browser           the browser is asked, too, by the Digital Credentials API (default: the profile's)
+//	encrypted         answers are encrypted: direct_post.jwt and dc_api.jwt (default: the profile's)
+//	browser           the protocols by which the browser is asked, too, by the Digital Credentials API:
+//	                  org-iso-mdoc, openid4vp-v1-unsigned, openid4vp-v1-signed. true is the profile's list,
+//	                  and false is none (default: the profile's)
 //	cross_device      wallets on other devices may answer (default: true)
 //	private_key_file, certificate_file
 //	                  of signed requests: a P-256 key, and the certificates from the key's to one that a
 //	                  root has issued
 //	client_id_prefix  of signed requests: x509_san_dns (default) or x509_hash
+//	reader_key_file, reader_certificate_file
+//	                  of requests by org-iso-mdoc, which are signed then (readerAuth)
+//	verifier_info_file
+//	                  what others attest of the service, in JSON. Requests carry it, except in a link
+//	client_metadata_file
+//	                  more fields of client_metadata, in JSON. Requests carry them, except in a link
 //
 // # What is not done
 //
-// Revocation is not looked at: neither lists of certificates nor status lists. Requests to the browser are
-// not signed.
+// Revocation is not looked at: neither lists of certificates nor status lists. Request objects are not
+// encrypted, and openid4vp-v1-multisigned is not offered.
 package openid4vp
 
 import (

@@ -39,7 +39,7 @@ func TestTheGuideIsRight(t *testing.T) {
 		}
 	}
 	complete := shown[0]
-	walletKey := newECKey(t)
+	walletKey, readerKey := newECKey(t), newECKey(t)
 	from, to := strings.Index(complete, "[[methods]]"), strings.Index(complete, "[[publishers]]")
 	if from < 0 || to < from {
 		t.Fatalf("the first configuration is not complete: %s", complete)
@@ -62,6 +62,9 @@ func TestTheGuideIsRight(t *testing.T) {
 			"/etc/verge/operator-token": testToken, "/etc/verge/yoti.pem": pemKey(t, anRSAKey(t)),
 			"/etc/verge/mitid.pem": pemKey(t, newECKey(t)), "/etc/verge/wallets.pem": pemKey(t, walletKey),
 			"/etc/verge/wallets-certificate.pem": certificateOf(t, walletKey, "verify.example.com"),
+			"/etc/verge/reader.pem":              pemKey(t, readerKey),
+			"/etc/verge/reader-certificate.pem":  certificateOf(t, readerKey, "verify.example.com"),
+			"/etc/verge/google-metadata.json":    `{"gw_rp_metadata_bytes":"2BhYKA"}`,
 			"/etc/verge/eu-av-issuers.pem":       anAnchor(), "/etc/verge/mdl-issuers.pem": anAnchor(),
 		})
 		if err := p.FS.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {
