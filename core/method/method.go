@@ -270,9 +270,9 @@ type View struct {
 	Code string // what another device needs to respond; "": nothing
 	Poll time.Duration
 
-	// Credentials are what the browser itself can ask its user's wallets, where it has the Digital
-	// Credentials API: one request for each protocol, of which the browser chooses one. The response arrives
-	// as a step whose form has it under CredentialField. Empty: nothing.
+	// Credentials are requests that the browser itself can send to its user's wallets, where it has the
+	// Digital Credentials API: one for each protocol. The browser chooses one. The response arrives as a
+	// step whose form has it under CredentialField. Empty: nothing.
 	Credentials []Credential
 }
 
@@ -402,8 +402,8 @@ const (
 
 	// Why a document does not help, if the wallet has sent it for this session.
 	Expired       Reason = "document_expired" // it has expired, or is not valid yet
-	Untrusted     Reason = "issuer_untrusted" // no trust anchor stands behind its issuer
-	OtherDocument Reason = "other_document"   // it is of another type than the one that was asked for
+	Untrusted     Reason = "issuer_untrusted" // its issuer leads to no trust anchor
+	OtherDocument Reason = "other_document"   // another type of document was requested
 )
 
 // Refusal is an error about a response that must not be believed, such as a bad signature. The reason is a

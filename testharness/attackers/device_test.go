@@ -23,17 +23,17 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"core/internal/mdoc:TestTheDevicesAlgorithm"},
 	},
 	{
-		says: "A document that is expired, of another kind or of an unknown issuer fails the attempt if the " +
-			"wallet has signed this session's question with it.",
-		tries: "such a document from a wallet that has the question, and from one that has not",
-		gets:  "a failed attempt with its reason, which proves nothing; 400 without the question",
+		says: "A document that is expired, of another kind or of an unknown issuer fails the " +
+			"attempt if the wallet has signed this session's question with it.",
+		tries: "such a document from a wallet with the question, and from a stranger without it",
+		gets:  "a failed attempt with its reason; 400 without the question",
 		proof: []string{"core/internal/mdoc:TestFaultsOfDocuments",
 			"core/method/openid4vp:TestDocumentFaults",
 			"testharness/conformance:TestDocumentFaults"},
 	},
 	{
-		tries: "to have a request object signed for a nonce that is long, repeated or no text, or to pass a " +
-			"response off as a request",
+		tries: "to have a request object signed for a nonce that is long, repeated or no text, or " +
+			"to pass a response off as a request",
 		gets: "400 for each",
 		proof: []string{"core/method/openid4vp:TestWalletNonce",
 			"testharness/conformance:TestFetchedRequests"},

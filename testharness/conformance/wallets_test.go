@@ -269,7 +269,7 @@ func TestDocumentFaults(t *testing.T) {
 	}
 }
 
-// Wallets fetch a signed request by POST with a nonce of theirs, or by GET. The address takes the response
+// Wallets fetch a signed request by POST with their own nonce, or by GET. The address takes the response
 // all the same.
 func TestFetchedRequests(t *testing.T) {
 	h, wallet := openWallet(t, map[string]any{"profile": "mdl", "client_id_prefix": "x509_hash"},

@@ -25,7 +25,7 @@ func Answer(t testing.TB, link string, d Document) (a Answered) {
 	return a
 }
 
-// person is what scripts need to issue a document.
+// person returns the input of scripts that issue a document.
 func (d Document) person(t testing.TB) map[string]any {
 	t.Helper()
 	var chain []string
@@ -39,7 +39,8 @@ func (d Document) person(t testing.TB) map[string]any {
 	}
 }
 
-// Credential is what a wallet that a browser asks has found in a request, and its answer.
+// Credential is the response of a wallet that a browser asks, with parts of the request as the wallet read
+// it.
 type Credential struct {
 	Error                  string // why the wallet does not accept the request; "": it does
 	Data                   json.RawMessage
@@ -57,7 +58,7 @@ func AnswerCredential(t testing.TB, origin string, data []byte, d Document) (c C
 	return c
 }
 
-// Reader is what @owf/mdoc has found in a request by org-iso-mdoc.
+// Reader is the verdict of @owf/mdoc about the readerAuth of a request.
 type Reader struct {
 	Good     bool   // the signature is the signer's, over this request and transcript
 	Signer   string // its certificate in hex

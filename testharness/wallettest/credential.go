@@ -42,8 +42,8 @@ func (w *Wallet) Credential(
 		unsigned, signed)
 }
 
-// OpenCredential reads a request by OpenID4VP over the Digital Credentials API. The error says what the
-// wallet does not accept in it.
+// OpenCredential reads a request by OpenID4VP over the Digital Credentials API. The error names the rule
+// that the request breaks.
 func (w *Wallet) OpenCredential(origin, protocol string, data []byte) (*Request, error) {
 	var p parameters
 	var signer *x509.Certificate

@@ -11,7 +11,7 @@
 //     names a key and the transcript has its Thumbprint. Without it the thumbprint is nil.
 //   - OpenID4VP by dc_api and dc_api.jwt: OpenID4VPDCAPITranscript, with the thumbprint in the same way.
 //   - Digital Credentials API with org-iso-mdoc: DeviceRequest and EncryptionInfo make the request, and
-//     DCAPITranscript the transcript. ReaderAuthentication is what a reader signs.
+//     DCAPITranscript the transcript. ReaderAuthentication returns the bytes that a reader signs.
 //
 // # Reading the answer
 //

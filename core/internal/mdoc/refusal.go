@@ -4,7 +4,7 @@ package mdoc
 type Refusal struct {
 	Reason string
 
-	// Document says which rule the document itself breaks. It is set only if the wallet has signed this
+	// Document is the rule that the document itself breaks. It is set only if the wallet has signed this
 	// session's transcript with the key of the document, so the wallet that was asked has sent it. "":
 	// another rule, or the signature is missing or wrong.
 	Document Fault
@@ -16,8 +16,8 @@ type Fault string
 // Faults of documents.
 const (
 	NotValid  Fault = "not_valid" // it has expired, or is not valid yet
-	Untrusted Fault = "untrusted" // no trust anchor stands behind its issuer
-	OtherType Fault = "type"      // it is of another type than the one that was asked for
+	Untrusted Fault = "untrusted" // its issuer leads to no trust anchor
+	OtherType Fault = "type"      // another type of document was requested
 )
 
 // faults are the reasons that are a fault of the document. Every other refusal is about a response that a

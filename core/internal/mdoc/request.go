@@ -9,7 +9,7 @@ import (
 )
 
 // OpenID4VPTranscript returns the session transcript of OpenID4VP (appendix B.2.6.1). clientID has its
-// prefix, as in the request. thumbprint is that of the key which the answer is encrypted to, nil for an
+// prefix, as in the request. thumbprint belongs to the key which the answer is encrypted to, nil for an
 // answer in the clear.
 func OpenID4VPTranscript(clientID, nonce string, thumbprint []byte, responseURI string) []byte {
 	return transcript("OpenID4VPHandover",

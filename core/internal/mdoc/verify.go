@@ -97,8 +97,8 @@ func Verify(deviceResponse []byte, a Ask) (Proof, error) {
 }
 
 // answers reports whether the wallet has signed this session's transcript with the key that the document
-// names. The document may be of any issuer, so this proves nothing about a person: whoever has seen the
-// request can make such a response. A stranger cannot.
+// names. The document may be of any issuer, so this is no proof about a person: anyone who has seen the
+// request can create such a response. A stranger cannot.
 func (a Ask) answers(d document) bool {
 	payload, ok := d.issuerAuth.payload.Bytes()
 	if !ok {

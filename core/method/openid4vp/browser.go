@@ -36,7 +36,8 @@ func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *questi
 	return nil
 }
 
-// signedBy returns what is signed of a request by a protocol, and the key. The key is "" if nothing is.
+// signedBy returns the signed part of a request by a protocol, and the key. The key is "" if the request is
+// not signed.
 func (o *openID) signedBy(s method.Session, q question, protocol string) (key string, message []byte,
 	err error) {
 	switch {
@@ -185,7 +186,7 @@ func (o *openID) fromBrowser(s method.Session, q question, text string) (method.
 	return o.decide(s, kept)
 }
 
-// readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns what is kept.
+// readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns the kept form.
 func (o *openID) readISO(s method.Session, q question, _ string, data web.Object, from string) (string,
 	error) {
 	text, _ := data.Value("response").Text()
@@ -201,7 +202,7 @@ func (o *openID) readISO(s method.Session, q question, _ string, data web.Object
 	return o.verify(response, s.MinimumAge, transcript)
 }
 
-// readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns what is kept.
+// readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
 func (o *openID) readVPToken(s method.Session, q question, protocol string, data web.Object, from string) (
 	string, error) {
 	var a posted

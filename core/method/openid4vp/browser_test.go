@@ -19,7 +19,7 @@ func (w *world) inBrowser(origin string, changes ...func(*wallettest.Presentatio
 	return w.answered(w.requestTo("org-iso-mdoc"), origin, changes...)
 }
 
-// requestTo returns what the page asks by a protocol.
+// requestTo returns the page's request by a protocol.
 func (w *world) requestTo(protocol string) method.Credential {
 	w.Helper()
 	for _, c := range w.shows().Credentials {
@@ -31,7 +31,7 @@ func (w *world) requestTo(protocol string) method.Credential {
 	return method.Credential{}
 }
 
-// answered is what the page's form posts when a wallet has answered a request for a page of an origin.
+// answered returns the page's form when a wallet has answered a request for a page of an origin.
 func (w *world) answered(c method.Credential, origin string,
 	changes ...func(*wallettest.Presentation)) url.Values {
 	w.Helper()

@@ -6,11 +6,14 @@
 //
 //  1. The user begins. Act draws a question: a nonce, and keys for responses. The core opens a pending
 //     response.
-//  2. The page has the request as a link that opens a wallet on this device, as a code for a wallet on another
-//     device, and for the browser's own dialog where it has one: once for each protocol that the browser may
-//     choose. All of these have nonces and keys of their own. Act has signed those that are signed.
-//  3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
-//  4. The browser that waits collects the response, and Act decides.
+//  2. The page has the request as a link that opens a wallet on this device, as a code for a wallet on
+//
+// another
+//
+//	   device, and for the browser's own dialog where it has one: once for each protocol that the browser may
+//	   choose. All of these have nonces and keys of their own. Act has signed those that are signed.
+//	3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
+//	4. The browser that waits collects the response, and Act decides.
 //
 // The response_uri is in the request, and the wallet signs it. Answers for the same device and for
 // another one go to two addresses, so neither counts at the other.
@@ -24,10 +27,13 @@
 //   - The document has none of the elements, or they cannot be read: a failed attempt.
 //   - The user refuses in the wallet: cancelled.
 //   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
-//   - The document has expired, is of another type, or no trust anchor stands behind it, and the wallet has
-//     signed this session with it: a failed attempt, and the page says why.
-//   - Any other response that does not verify is rejected, and the wallet may send another. From the browser it
-//     is a failed attempt.
+//   - The document has expired, is of another type, or leads to no trust anchor, and the wallet has signed
+//     this session with it: a failed attempt, and the page names the reason.
+//   - Any other response that does not verify is rejected, and the wallet may send another. From the browser
+//
+// it
+//
+//	is a failed attempt.
 //
 // The wallet is asked for one element: the element of the age, or else another one that the profile has. The
 // first element that the document has decides.

@@ -20,7 +20,7 @@ import (
 // request unlike every other, and the signatures of the requests on the page.
 //
 // A page offers several requests: one by link, and one for each protocol of the Digital Credentials API. Each
-// has a nonce and a key of its own. A wallet signs the nonce and encrypts to the key, so its response to one
+// has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its response to one
 // request does not count for another one. HKDF keeps the values apart: a nonce, which everyone may know, does
 // not help to find a key. A State has room for the secret, and not for all values.
 type question struct {
@@ -28,7 +28,7 @@ type question struct {
 	signatures []byte
 }
 
-// The bytes of a State: a version, the secret, and the signatures, each after the digest of what it signs.
+// The bytes of a State: a version, the secret, and the signatures, each after the digest of its message.
 const (
 	stateVersion = 2 // 1 had every value, and no signatures
 

@@ -154,18 +154,18 @@ func asJSON(v any) []byte {
 	return b
 }
 
-// Parameters of a POST that fetches the request object (OpenID4VP 1.0, 5.10). Those of a response are
-// answerParams.
+// Parameters of a POST that fetches the request object (OpenID4VP 1.0, 5.10). answerParams has the
+// parameters of responses.
 const (
 	walletNonce    = "wallet_nonce"
 	walletMetadata = "wallet_metadata"
 )
 
-// maxWalletNonce is the most bytes of a wallet_nonce. Wallets send 16 to 64.
+// maxWalletNonce is the maximum number of bytes of a wallet_nonce. Wallets send 16 to 64.
 const maxWalletNonce = 256
 
-// Fetches implements method.Requester. A response has one of its parameters. A request has none of them, and
-// says so by its Accept header or by its own parameters, which are optional.
+// Fetches implements method.Requester. A response has one of its parameters. A request has none of them,
+// but its own parameters, which are optional, or the Accept header of request objects.
 func (o *openID) Fetches(c method.Call) bool {
 	if !o.settings.byReference || web.MediaType(c.ContentType) != formType {
 		return false
@@ -187,7 +187,7 @@ const requestType = "application/oauth-authz-req+jwt"
 
 // Request implements method.Requester: it signs the request (RFC 9101). The nonce is the
 // question's, so a request that is fetched twice is the same, and one response counts. A wallet that fetches
-// it by POST may add a nonce of its own. Its wallet_metadata is not used: the request is signed by ES256,
+// it by POST may add its own nonce. Its wallet_metadata is not used: the request is signed by ES256,
 // which every wallet knows, and is not encrypted.
 func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c method.Call) (
 	method.RequestObject, error) {
@@ -219,7 +219,7 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c 
 	return method.RequestObject{ContentType: requestType, Body: compact(message, signature)}, nil
 }
 
-// nonceOf returns the wallet_nonce of a POST; "" if there is none. The error is a *method.Refusal.
+// nonceOf returns the wallet_nonce of a POST, or "". The error is a *method.Refusal.
 func nonceOf(body []byte) (string, error) {
 	form, err := web.ReadParameters(string(body), walletNonce)
 	if err != nil {

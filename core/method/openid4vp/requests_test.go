@@ -275,7 +275,7 @@ func TestSettingChangedWhileWaiting(t *testing.T) {
 	}
 }
 
-// Each request of one question has its own nonce and key, so a nonce that everyone sees says nothing about
+// Each request of one question has its own nonce and key, so a public nonce does not reveal
 // another request.
 func TestRequestsOfOneQuestionDiffer(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
@@ -332,32 +332,32 @@ var browserAttacks = []struct {
 	{"an origin with the prefix of other formats", nil, func(w *world) url.Values {
 		return w.answered(w.requestTo(unsignedProtocol), "origin:"+service)
 	}, "device_signature"},
-	{"an answer to the unsigned request, called one to the signed", nil, func(w *world) url.Values {
+	{"a response to the unsigned request, called one to the signed", nil, func(w *world) url.Values {
 		return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
 			signedProtocol)
 	}, "device_signature"},
-	{"an answer to the signed request, called one to the unsigned", nil, func(w *world) url.Values {
+	{"a response to the signed request, called one to the unsigned", nil, func(w *world) url.Values {
 		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 			unsignedProtocol)
 	}, "device_signature"},
-	{"an encrypted answer to the unsigned request, called one to the signed", settings{"encrypted": true},
+	{"an encrypted response to the unsigned request, called one to the signed", settings{"encrypted": true},
 		func(w *world) url.Values {
 			return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
 				signedProtocol)
 		}, "jwe_not_opened"},
-	{"an answer to OpenID4VP, called one to org-iso-mdoc", nil, func(w *world) url.Values {
+	{"a response to OpenID4VP, called one to org-iso-mdoc", nil, func(w *world) url.Values {
 		return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
 			isoProtocol)
 	}, "response_encoding"},
-	{"an answer to org-iso-mdoc, called one to OpenID4VP", settings{"encrypted": true},
+	{"a response to org-iso-mdoc, called one to OpenID4VP", settings{"encrypted": true},
 		func(w *world) url.Values {
 			return rewritten(w.inBrowser(service), isoProtocol, signedProtocol)
 		}, "jwe_form"},
-	{"an answer by link, posted by the page", nil, func(w *world) url.Values {
+	{"a response by link, posted by the page", nil, func(w *world) url.Values {
 		m := w.message(w.shows().Open)
 		return credentialForm(unsignedProtocol, `{"vp_token":`+m.Form.Get("vp_token")+`}`)
 	}, "device_signature"},
-	{"an answer in the clear where an encrypted one was asked for", settings{"encrypted": true},
+	{"a response in the clear where encryption was requested", settings{"encrypted": true},
 		func(w *world) url.Values {
 			r, err := w.wallet.OpenCredential(service, signedProtocol, w.requestTo(signedProtocol).Data)
 			if err != nil {
@@ -375,7 +375,7 @@ var browserAttacks = []struct {
 			return credentialForm(signedProtocol, `{"vp_token":{"`+r.Query+`":["`+
 				base64.RawURLEncoding.EncodeToString(response)+`"]}}`)
 		}, "not_encrypted"},
-	{"an encrypted answer that is signed as if it were in the clear", settings{"encrypted": true},
+	{"an encrypted response that is signed as if it were in the clear", settings{"encrypted": true},
 		func(w *world) url.Values {
 			return w.answered(w.requestTo(signedProtocol), service,
 				func(p *wallettest.Presentation) { p.Session.Thumbprint = nil })
@@ -385,7 +385,7 @@ var browserAttacks = []struct {
 		w.begin()
 		return form
 	}, "device_signature"},
-	{"an answer with the nonce of another request", nil, func(w *world) url.Values {
+	{"a response with the nonce of another request", nil, func(w *world) url.Values {
 		return w.answered(w.requestTo(signedProtocol), service,
 			func(p *wallettest.Presentation) { p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA" })
 	}, "device_signature"},
@@ -399,20 +399,20 @@ var browserAttacks = []struct {
 	{"two presentations", nil, func(*world) url.Values {
 		return credentialForm(unsignedProtocol, `{"vp_token":{"proof_of_age":["AA","AA"]}}`)
 	}, "vp_token_presentations"},
-	{"an encrypted answer that is no JWE", settings{"encrypted": true}, func(*world) url.Values {
+	{"an encrypted response that is no JWE", settings{"encrypted": true}, func(*world) url.Values {
 		return credentialForm(signedProtocol, `{"response":"a.b.c"}`)
 	}, "jwe_form"},
 	{"data that is no object", nil, func(*world) url.Values {
 		return credentialForm(signedProtocol, `"data"`)
 	}, "vp_token"},
-	{"an unsigned answer where only signed was asked for", settings{"browser": []string{signedProtocol}},
+	{"an unsigned response where only signed was asked for", settings{"browser": []string{signedProtocol}},
 		func(w *world) url.Values {
 			return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 				unsignedProtocol)
 		}, ""},
 	{"org-iso-mdoc where it was not asked for", settings{"browser": []string{signedProtocol}},
 		func(*world) url.Values { return credentialForm(isoProtocol, `{"response":"AA"}`) }, ""},
-	{"a protocol that nobody asks for", nil, func(w *world) url.Values {
+	{"a protocol that does not exist", nil, func(w *world) url.Values {
 		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 			"openid4vp-v1-multisigned")
 	}, ""},
@@ -443,7 +443,7 @@ func TestBrowserAttacks(t *testing.T) {
 	}
 }
 
-// The wallet of this test refuses a request that another site has copied, as a real one does.
+// The wallet of this test rejects a request that another site has copied, as a real one does.
 func TestExpectedOrigins(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols}))
 	for _, origin := range []string{"https://evil.example", service + ":8443", "http://" + serviceHost,
@@ -523,7 +523,7 @@ func TestWalletNonce(t *testing.T) {
 		{"a nonce with a line", "wallet_nonce=a%0a", jar, nil, true, false},
 		{"a nonce that is not ASCII", "wallet_nonce=%C3%BC", jar, nil, true, false},
 		{"a nonce in bad encoding", "wallet_nonce=%zz", jar, nil, true, false},
-		{"a parameter that nobody knows", "wallet_nonce=a&x=1&x=%zz", jar, "a", false, false},
+		{"a parameter that is unknown", "wallet_nonce=a&x=1&x=%zz", jar, "a", false, false},
 		{"a response", "vp_token=a&state=b", jar, nil, false, true},
 		{"an encrypted response with a nonce", "response=a&wallet_nonce=b", jar, nil, false, true},
 		{"an error of the wallet", "error=a&wallet_nonce=b", jar, nil, false, true},
@@ -559,7 +559,7 @@ func TestWalletNonce(t *testing.T) {
 	}
 }
 
-// Wallets that do not know POST get the request by GET, without a nonce of theirs.
+// Wallets that do not know POST get the request by GET, without a wallet_nonce.
 func TestWalletThatOnlyGets(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", nil))
 	w.wallet.OnlyGet = true
@@ -607,7 +607,8 @@ func TestVerifierInfo(t *testing.T) {
 	}
 }
 
-// The operator's fields of client_metadata are in each request that has room for them, beside those of Verge.
+// The operator's fields of client_metadata are in each request that has room for them, next to those of
+// Verge.
 func TestClientMetadata(t *testing.T) {
 	const own = `{"gw_rp_metadata_bytes":"2BhYKA"}`
 	for _, profile := range []string{"mdl", "eu-av"} {

@@ -25,7 +25,7 @@ type settings struct {
 	scheme  string // what a link begins with, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
-	browser     []string // protocols by which the Digital Credentials API is asked; none: it is not
+	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
 	crossDevice bool     // wallets on other devices may answer
 
 	byReference bool   // wallets fetch the request, which is signed. Else it is in the link
@@ -33,7 +33,7 @@ type settings struct {
 	hash        bool   // the client is named by the certificate's hash, and by its host else
 	reader      signer // of requests by org-iso-mdoc. Zero: they are not signed
 
-	// Of requests by OpenID4VP, except those in a link, which has no room for them.
+	// These are sent in requests by OpenID4VP, except those in a link, which has no room for them.
 	verifierInfo []byte                     // JSON; nil: none
 	metadata     map[string]json.RawMessage // more fields of client_metadata
 }
@@ -276,7 +276,7 @@ func (s *settings) asksBySigned() bool {
 	return s.byReference || slices.Contains(s.browser, signedProtocol)
 }
 
-// readSigning reads what a signed request needs, and refuses it where no request is signed.
+// readSigning reads key and certificate of signed requests, and rejects them where no request is signed.
 func (s *settings) readSigning(r reader, c method.Config) {
 	prefix := r.oneOf(prefixName, byHost, byHost, byHash)
 	if !s.asksBySigned() {
@@ -344,7 +344,7 @@ func (r reader) chain(name, text string) []*x509.Certificate {
 	return chain
 }
 
-// readVerifierInfo reads what others attest of the service, such as its registration certificate (OpenID4VP
+// readVerifierInfo reads attestations about the service, such as its registration certificate (OpenID4VP
 // 1.0, 5.1). Verge does not understand it: wallets do.
 func (s *settings) readVerifierInfo(r reader) {
 	text := s.requestFile(r, verifierInfoName)
@@ -359,8 +359,8 @@ func (s *settings) readVerifierInfo(r reader) {
 	s.verifierInfo = []byte(text)
 }
 
-// requestFile returns the content of a file that is a part of requests by OpenID4VP; "" if there is none, or
-// if no request can carry it.
+// requestFile returns the content of a file that is a part of requests by OpenID4VP, or "" if no file is set
+// or no request can carry it.
 func (s *settings) requestFile(r reader, setting string) string {
 	text := r.text(setting)
 	switch {
@@ -380,8 +380,8 @@ func (s *settings) requestFile(r reader, setting string) string {
 // ownMetadata are the fields of client_metadata that depend on the request.
 var ownMetadata = []string{"vp_formats_supported", "jwks", "encrypted_response_enc_values_supported"}
 
-// readMetadata reads what the operator of a wallet wants in client_metadata, such as the name of the service,
-// or gw_rp_metadata_bytes of Google Wallet.
+// readMetadata reads more fields of client_metadata, such as gw_rp_metadata_bytes, which Google Wallet
+// demands.
 func (s *settings) readMetadata(r reader) {
 	text := s.requestFile(r, metadataName)
 	if text == "" {

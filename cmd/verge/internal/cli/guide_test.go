@@ -55,7 +55,8 @@ func TestTheGuideIsRight(t *testing.T) {
 			_, name, _ := strings.Cut(block, "name = \"")
 			name, _, _ = strings.Cut(name, `"`)
 			says = "methods: " + name + " ("
-			written = strings.ReplaceAll(strings.ReplaceAll(written, `"bankid"`, `"`+name+`"`), `"L2"`, `"L1"`)
+			written = strings.ReplaceAll(strings.ReplaceAll(written, `"bankid"`, `"`+name+`"`), `"L2"`,
+				`"L1"`)
 		}
 		p := serveFiles(t, map[string]string{
 			"/etc/verge/bankid-secret": canary, "/etc/verge/webhook-secret": testSecret,
@@ -143,7 +144,8 @@ cp -a /etc/. etc && cp "` + binary + `" dist/verge
 printf '#!/bin/sh\n' >bin/make && chmod 755 bin/make
 for d in etc:/etc lib:/var/lib bin:/usr/local/bin; do mount --bind "${d%%:*}" "${d#*:}"; done
 ip link set lo up
-serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null && return; sleep .1; done; false; }
+serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null &&
+	return; sleep .1; done; false; }
 ` + c.script
 			dir := t.TempDir()
 			cmd := exec.Command("unshare", "-mn", "bash", "-c", machine)

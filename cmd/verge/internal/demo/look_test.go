@@ -37,7 +37,7 @@ func TestChromiumWalletPages(t *testing.T) {
 	})
 }
 
-// documentFaults are documents that do not help. The page says why.
+// documentFaults are documents that do not help. The page has a notice for each.
 var documentFaults = []struct {
 	name   string
 	change func(*wallettest.Presentation)

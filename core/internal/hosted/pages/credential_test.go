@@ -82,7 +82,7 @@ func TestTheScriptOfTheBrowsersWalletsKnowsThePage(t *testing.T) {
 	}
 }
 
-// What a page says about a document that does not help does not ask for another try with it.
+// The notice about a document that does not help does not ask for another attempt with it.
 func TestDocumentNotice(t *testing.T) {
 	for _, reason := range documentReasons {
 		for _, left := range []int{0, 1, 2} {

@@ -182,7 +182,7 @@ type View struct {
 // Credential is a call of the browser's Digital Credentials API.
 type Credential struct {
 	Requests []CredentialRequest // of different protocols, at least one. The browser chooses one
-	Action   string              // the path, on this host, that the answer is posted to
+	Action   string              // the path, on this host, of the response
 }
 
 // CredentialRequest is a request by one protocol.
