@@ -24,7 +24,7 @@ var protocols = []string{isoProtocol, unsignedProtocol, signedProtocol}
 // signForBrowser signs the requests of the page that waits, when the question is drawn. The page is shown
 // often while it waits, and shows the signatures that the question has.
 func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *question) error {
-	for _, protocol := range o.settings.browser {
+	for _, protocol := range o.protocols() {
 		key, message, err := o.signedBy(s, *q, protocol)
 		if err == nil && key != "" {
 			err = q.sign(ctx, o.host, key, message)
@@ -34,6 +34,19 @@ func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *questi
 		}
 	}
 	return nil
+}
+
+// protocols returns the protocols by which the browser is asked now. Those with a certificate that is not
+// valid are left out.
+func (o *openID) protocols() (names []string) {
+	now := o.host.Now()
+	for _, name := range o.settings.browser {
+		by := map[string]signer{signedProtocol: o.settings.signer, isoProtocol: o.settings.reader}[name]
+		if by.expired(now) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // signedBy returns the signed part of a request by a protocol, and the key. The key is "" if the request is
@@ -58,7 +71,7 @@ func (o *openID) signedBy(s method.Session, q question, protocol string) (key st
 // credentials returns the requests to the browser, one for each protocol. The browser chooses. A request
 // whose signature no longer fits, because a setting has changed since, is left out.
 func (o *openID) credentials(s method.Session, q question) (all []method.Credential) {
-	for _, protocol := range o.settings.browser {
+	for _, protocol := range o.protocols() {
 		key, message, err := o.signedBy(s, q, protocol)
 		if err != nil {
 			continue

@@ -7,13 +7,11 @@
 //  1. The user begins. Act draws a question: a nonce, and keys for responses. The core opens a pending
 //     response.
 //  2. The page has the request as a link that opens a wallet on this device, as a code for a wallet on
-//
-// another
-//
-//	   device, and for the browser's own dialog where it has one: once for each protocol that the browser may
-//	   choose. All of these have nonces and keys of their own. Act has signed those that are signed.
-//	3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
-//	4. The browser that waits collects the response, and Act decides.
+//     another device, and for the browser's own dialog where it has one: once for each protocol that the
+//     browser may choose. All of these have their own nonces and keys. Act has signed those that are
+//     signed.
+//  3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
+//  4. The browser that waits collects the response, and Act decides.
 //
 // The response_uri is in the request, and the wallet signs it. Answers for the same device and for
 // another one go to two addresses, so neither counts at the other.
@@ -30,10 +28,7 @@
 //   - The document has expired, is of another type, or leads to no trust anchor, and the wallet has signed
 //     this session with it: a failed attempt, and the page names the reason.
 //   - Any other response that does not verify is rejected, and the wallet may send another. From the browser
-//
-// it
-//
-//	is a failed attempt.
+//     it is a failed attempt.
 //
 // The wallet is asked for one element: the element of the age, or else another one that the profile has. The
 // first element that the document has decides.
@@ -112,18 +107,16 @@ type openID struct {
 
 var _ method.Requester = (*openID)(nil)
 
-// Begin implements method.Method. It finds what would make every wallet turn away.
+// Begin implements method.Method. It finds what would make every wallet turn away. A request to the browser
+// whose certificate is not valid is left out instead, because wallets have other ways.
 func (o *openID) Begin(_ context.Context, s method.Session) error {
-	for _, signer := range []signer{o.settings.signer, o.settings.reader} {
-		if err := signer.expired(o.host.Now()); err != nil {
-			return err
-		}
-	}
 	if !o.settings.signer.exists() {
 		return nil
 	}
-	_, err := o.certified(s.ReturnURL)
-	return err
+	if _, err := o.certified(s.ReturnURL); err != nil || !o.settings.byReference {
+		return err
+	}
+	return o.settings.signer.expired(o.host.Now())
 }
 
 // expired returns an error if the certificate of signed requests is not valid at a time.

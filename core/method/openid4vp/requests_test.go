@@ -724,13 +724,33 @@ func TestDocumentFaults(t *testing.T) {
 	}
 }
 
-// A certificate of the reader that is not valid is found before wallets turn away.
-func TestBeginFindsAnExpiredReader(t *testing.T) {
-	w := newWorld(t, config(t, "eu-av", settings{"reader_certificate": readerPEM()}))
-	w.now = noon.AddDate(0, 0, 40)
-	if err := w.method.Begin(t.Context(), w.session); err == nil || !strings.Contains(err.Error(),
-		"2026-12-22") {
-		t.Errorf("contract 55: %v", err)
+// A request to the browser whose certificate has expired is left out, and the other ways stay.
+func TestExpiredCertificates(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes settings
+		want    []string
+	}{
+		"the reader's": {settings{"reader_certificate": readerPEM(), "browser": allProtocols[:2]},
+			[]string{unsignedProtocol}},
+		"that of requests": {settings{"browser": allProtocols}, []string{isoProtocol, unsignedProtocol}},
+	} {
+		w := newWorld(t, config(t, "eu-av", c.changes))
+		for _, step := range []struct{ days int }{{0}, {40}} {
+			w.now = noon.AddDate(0, 0, step.days)
+			w.begin()
+			want := c.want
+			if step.days == 0 {
+				want = c.changes["browser"].([]string)
+			}
+			var got []string
+			for _, r := range w.shows().Credentials {
+				got = append(got, r.Protocol)
+			}
+			if !slices.Equal(got, want) || w.shows().Open == "" {
+				t.Errorf("contract 55: %s, after %d days: the page asks by %q, want %q", name, step.days, got,
+					want)
+			}
+		}
 	}
 }
 

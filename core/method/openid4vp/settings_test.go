@@ -25,12 +25,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := certificateFor(&p384.PublicKey, p384, serviceHost)
-	for _, c := range []struct {
-		rule, profile string
-		changes       settings
-		member        string // "": nothing is wrong
-		says          string
-	}{
+	checkSettings(t, []settingsCase{
 		{"the least that is needed", "eu-av", nil, "", ""},
 		{"signed requests", "mdl", nil, "", ""},
 		{"two anchors", "eu-av", settings{"trust_anchors": []string{anchor, string(issuers["mdl"].PEM())}},
@@ -63,6 +58,66 @@ func TestSettings(t *testing.T) {
 		{"encrypted is no flag", "eu-av", settings{"encrypted": "yes"}, "encrypted", "true or false"},
 		{"cross_device is a flag", "eu-av", settings{"cross_device": false}, "", ""},
 		{"cross_device is no flag", "eu-av", settings{"cross_device": "no"}, "cross_device", "true or false"},
+		{"another way to name the client", "mdl", settings{"client_id_prefix": "did"}, "client_id_prefix",
+			"x509_san_dns, x509_hash"},
+		{"a certificate for a request that is not signed", "eu-av", settings{"certificate": noHost},
+			"request", "signed"},
+		{"no certificate", "mdl", settings{"certificate": nil}, "certificate_file", "name the PEM file"},
+		{"a certificate that is none", "mdl", settings{"certificate": "a"}, "certificate_file", "PEM"},
+		{"a private key as certificate", "mdl", settings{"certificate": private}, "certificate_file",
+			"PRIVATE KEY"},
+		{"a certificate that is damaged", "mdl",
+			settings{"certificate": strings.ReplaceAll(private, "PRIVATE KEY",
+				"CERTIFICATE")}, "certificate_file", "cannot be read"},
+		{"five certificates", "mdl", settings{"certificate": five}, "certificate_file", "at most 4"},
+		{"a certificate for a larger curve", "mdl", settings{"certificate": large}, "certificate_file",
+			"P-256"},
+		{"a certificate for no host", "mdl", settings{"certificate": noHost}, "certificate_file",
+			"x509_hash"},
+		{"a certificate for no host, named by its hash", "mdl",
+			settings{"certificate": noHost, "client_id_prefix": "x509_hash"}, "", ""},
+	})
+}
+
+// settingsCase is a method's settings, and the member that has the mistake.
+type settingsCase struct {
+	rule, profile string
+	changes       settings
+	member        string // "": nothing is wrong
+	says          string
+}
+
+// checkSettings fails unless each mistake is reported once, at its member, and Open agrees.
+func checkSettings(t *testing.T, cases []settingsCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.rule, func(t *testing.T) {
+			config := config(t, c.profile, c.changes)
+			wrong := openid4vp.Kind.Check(config)
+			m, err := openid4vp.Kind.Open(config, method.Host{Sign: sign})
+			if (err == nil) != (len(wrong) == 0) || (m == nil) != (err != nil) {
+				t.Errorf("Open: %v; Check: %v", err, wrong)
+			}
+			switch {
+			case c.member == "" && len(wrong) > 0:
+				t.Errorf("it is wrong: %v", wrong)
+			case c.member == "":
+			case len(wrong) != 1 || wrong[0].Member != c.member || !strings.Contains(wrong[0].Text, c.says):
+				t.Errorf("got %q, want one problem of %s with %q", wrong, c.member, c.says)
+			}
+		})
+	}
+}
+
+// The settings of requests to browsers, and of what requests carry (contract 55).
+func TestSettings_Requests(t *testing.T) {
+	_, noHost := newCertificate()
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := certificateFor(&p384.PublicKey, p384, serviceHost)
+	checkSettings(t, []settingsCase{
 		{"browser is no list", "eu-av", settings{"browser": 1}, "browser", "true, false, or a list"},
 		{"browser is a protocol", "eu-av", settings{"browser": "org-iso-mdoc"}, "browser", "a list"},
 		{"no protocol", "eu-av", settings{"browser": []string{}}, "", ""},
@@ -129,41 +184,7 @@ func TestSettings(t *testing.T) {
 			strings.Repeat("b", 17<<10) + `"}`}, "client_metadata_file", "at most 16384"},
 		{"verifier_info of 17 KiB", "mdl", settings{"verifier_info": `[{"format":"a","data":"` +
 			strings.Repeat("b", 17<<10) + `"}]`}, "verifier_info_file", "at most 16384"},
-		{"another way to name the client", "mdl", settings{"client_id_prefix": "did"}, "client_id_prefix",
-			"x509_san_dns, x509_hash"},
-		{"a certificate for a request that is not signed", "eu-av", settings{"certificate": noHost},
-			"request", "signed"},
-		{"no certificate", "mdl", settings{"certificate": nil}, "certificate_file", "name the PEM file"},
-		{"a certificate that is none", "mdl", settings{"certificate": "a"}, "certificate_file", "PEM"},
-		{"a private key as certificate", "mdl", settings{"certificate": private}, "certificate_file",
-			"PRIVATE KEY"},
-		{"a certificate that is damaged", "mdl",
-			settings{"certificate": strings.ReplaceAll(private, "PRIVATE KEY",
-				"CERTIFICATE")}, "certificate_file", "cannot be read"},
-		{"five certificates", "mdl", settings{"certificate": five}, "certificate_file", "at most 4"},
-		{"a certificate for a larger curve", "mdl", settings{"certificate": large}, "certificate_file",
-			"P-256"},
-		{"a certificate for no host", "mdl", settings{"certificate": noHost}, "certificate_file",
-			"x509_hash"},
-		{"a certificate for no host, named by its hash", "mdl",
-			settings{"certificate": noHost, "client_id_prefix": "x509_hash"}, "", ""},
-	} {
-		t.Run(c.rule, func(t *testing.T) {
-			config := config(t, c.profile, c.changes)
-			wrong := openid4vp.Kind.Check(config)
-			m, err := openid4vp.Kind.Open(config, method.Host{Sign: sign})
-			if (err == nil) != (len(wrong) == 0) || (m == nil) != (err != nil) {
-				t.Errorf("Open: %v; Check: %v", err, wrong)
-			}
-			switch {
-			case c.member == "" && len(wrong) > 0:
-				t.Errorf("it is wrong: %v", wrong)
-			case c.member == "":
-			case len(wrong) != 1 || wrong[0].Member != c.member || !strings.Contains(wrong[0].Text, c.says):
-				t.Errorf("got %q, want one problem of %s with %q", wrong, c.member, c.says)
-			}
-		})
-	}
+	})
 }
 
 func TestSettingsDependOnKeysAndMode(t *testing.T) {
