@@ -115,3 +115,31 @@ func TestAnswersOfAuth0(t *testing.T) {
 		}
 	}
 }
+
+// @auth0/mdl answers over the Digital Credentials API, by both kinds of protocol. Its answer counts for the
+// transcript of its page alone.
+func TestAnswersOfAuth0_DCAPI(t *testing.T) {
+	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{EKU: wallettest.MDLSigner, Now: testNow})
+	const nonce, info = "nonce-0123456789abcdef", "gmVkY2FwaaA"
+	for name, transcript := range map[string]func(origin string) []byte{
+		"openid4vp": func(origin string) []byte {
+			return mdoc.OpenID4VPDCAPITranscript(origin, nonce, make([]byte, 32))
+		},
+		"org-iso-mdoc": func(origin string) []byte { return mdoc.DCAPITranscript(info, origin) },
+	} {
+		response := npmwallet.Respond(t, npmwallet.Document{DocType: mdlType, Namespace: mdlNamespace,
+			Transcript: transcript("https://verify.example"), Chain: issuer.Chain, IssuerKey: issuer.Key,
+			DeviceKey: wallettest.New(issuer).Key, Signed: testNow.AddDate(0, 0, -1),
+			ValidUntil: testNow.AddDate(0, 1, 0), Ask: []string{element}, Claims: map[string]any{element: true}})
+		ask := mdoc.Ask{DocType: mdlType, Namespace: mdlNamespace, Elements: []string{element},
+			EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Now: testNow}
+		for origin, want := range map[string]string{"https://verify.example": "",
+			"https://evil.example": "device_signature"} {
+			ask.Transcript = transcript(origin)
+			p, err := mdoc.Verify(response, ask)
+			if got := outcome(t, p, err); got != want {
+				t.Errorf("contract 55: %s, for %s: %q, want %q", name, origin, got, want)
+			}
+		}
+	}
+}
