@@ -130,7 +130,8 @@ func TestAnswersOfAuth0_DCAPI(t *testing.T) {
 		response := npmwallet.Respond(t, npmwallet.Document{DocType: mdlType, Namespace: mdlNamespace,
 			Transcript: transcript("https://verify.example"), Chain: issuer.Chain, IssuerKey: issuer.Key,
 			DeviceKey: wallettest.New(issuer).Key, Signed: testNow.AddDate(0, 0, -1),
-			ValidUntil: testNow.AddDate(0, 1, 0), Ask: []string{element}, Claims: map[string]any{element: true}})
+			ValidUntil: testNow.AddDate(0, 1, 0), Ask: []string{element},
+			Claims: map[string]any{element: true}})
 		ask := mdoc.Ask{DocType: mdlType, Namespace: mdlNamespace, Elements: []string{element},
 			EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Now: testNow}
 		for origin, want := range map[string]string{"https://verify.example": "",
