@@ -67,6 +67,7 @@ import (
 	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/edge/internal/usagecounter"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/signing"
 )
 
 // Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
@@ -264,8 +265,9 @@ func (s *Service) open(ctx context.Context) error {
 		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
-		Fetch: s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
-		Now:   c.Now, Random: c.Random, Wake: s.wake,
+		Verify: signing.Verify,
+		Fetch:  s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
+		Now:    c.Now, Random: c.Random, Wake: s.wake,
 		Log:   slog.New(audit.Chained(c.Log.Handler(), c.Random)),
 		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.tally,
 		About: server.About,

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host has the ports that an engine gives to the core. Sign, Log, About, Count, Measure, Tally and Wake are
-// optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
+// Host has the ports that an engine gives to the core. Sign, Verify, Log, About, Count, Measure, Tally and
+// Wake are optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -24,6 +24,9 @@ type Host struct {
 	// neither the core nor a guest ever holds one. A name that no key has is ErrNoSuchKey. Any other error
 	// says that this key cannot sign so, and its text is for the log. Nil: there are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	// Verify verifies signatures. Nil: each verification fails with an error, so nothing is proven.
+	Verify VerifyFunc
 
 	// Now is the wall clock.
 	Now func() time.Time
@@ -53,9 +56,34 @@ type Host struct {
 	Wake func(p kv.Partition, due time.Time)
 }
 
+// VerifyFunc reports whether a signature of a message is by the private key of publicKey. False: it is not.
+// An error: the engine cannot check the signature. Then the caller grants nothing and rejects nothing.
+//
+// publicKey is a SubjectPublicKeyInfo in DER. The algorithm is a name of JWS, for exactly one type of key, or a
+// name of X.509 (RFC 5758), for three curves:
+//
+//	ES256, ES384, ES512                                      ECDSA on P-256, P-384, P-521
+//	RS256, RS384, RS512, PS256, PS384, PS512                 RSA, 2,048 to 8,192 bits
+//	EdDSA                                                    Ed25519
+//	ecdsa-with-SHA256, ecdsa-with-SHA384, ecdsa-with-SHA512  ECDSA on P-256, P-384 or P-521
+//
+// The signature has the form of JWS. For ECDSA, including X.509's algorithms, it is r and s, each at the full
+// length of the curve's order. The salt of PS256, PS384 and PS512 is as long as the hash.
+type VerifyFunc func(
+	ctx context.Context, algorithm string, publicKey, message, signature []byte,
+) (bool, error)
+
+// errNoVerify is the error of a Host without Verify.
+var errNoVerify = errors.New("host: this host verifies no signatures")
+
 // WithDefaults returns h with a function or logger that does nothing for each of Log, About, Count, Measure,
-// Tally and Wake that is nil.
+// Tally and Wake that is nil, and with a Verify that returns an error if it is nil.
 func WithDefaults(h Host) Host {
+	if h.Verify == nil {
+		h.Verify = func(context.Context, string, []byte, []byte, []byte) (bool, error) {
+			return false, errNoVerify
+		}
+	}
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)
 	}

@@ -118,6 +118,9 @@ type Host struct {
 
 	// Sign signs with a private key that never enters the core (host.Host.Sign).
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	// Verify verifies signatures (host.VerifyFunc).
+	Verify host.VerifyFunc
 }
 
 // Session is a session as a method sees it.

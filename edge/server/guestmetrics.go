@@ -45,7 +45,7 @@ func (m *Metrics) Guests(causes []string) *GuestMetrics {
 		effects: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_wasm_effect_seconds",
 			Help: "Time the host took for what guests asked for, by kind: " +
-				"get, commit, claim, list, spend, fetch or sign.",
+				"get, commit, claim, list, spend, fetch, sign or verify.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5,
 				5, 10},
 		}, []string{"kind"}),

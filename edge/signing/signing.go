@@ -1,5 +1,5 @@
 // Package signing keeps the private keys of verification methods and signs with them: host.Host's Sign. So
-// neither the core nor a guest ever holds a private key.
+// neither the core nor a guest ever holds a private key. [Verify] is host.Host's Verify.
 //
 // A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. Who may read such a file is
 // judged by whoever reads it, see Open. Each key signs by the algorithms of its kind and by no other:

@@ -109,6 +109,7 @@ var kinds = map[abi.Kind]kind{
 	abi.Fetch: {"fetch", of(abi.ReadFetch), map[abi.Status]reading{
 		abi.OK: of(abi.ReadFetched), abi.NoAnswer: of(readFetchError)}},
 	abi.Sign:    asked("sign", of(abi.ReadSign), text, map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.Verify:  asked("verify", of(abi.ReadVerify), of(abi.ReadVerified), nil),
 	abi.Log:     {"log", text, nil},
 	abi.Count:   {"count", text, nil},
 	abi.Wake:    {"wake", of(readWake), nil},

@@ -67,6 +67,8 @@ func (e Event) line() string {
 		}
 	case host.FetchRequest:
 		about = v.Method + " " + v.URL
+	case abi.VerifyRequest:
+		about = v.Algorithm
 	case abi.SignRequest:
 		about = v.Algorithm + " with " + v.Key
 	default:

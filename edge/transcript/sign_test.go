@@ -92,3 +92,37 @@ func TestSignaturesAreReplayed(t *testing.T) {
 		t.Errorf("another message was signed: %v", err)
 	}
 }
+
+// A replay gives the recorded verdict about a signature, and a core that asks about another one differs.
+func TestVerificationsAreReplayed(t *testing.T) {
+	ask := func(signature string) []byte {
+		return abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("key"),
+			Message: []byte("message"), Signature: []byte(signature)})
+	}
+	recorded := Step{Events: []Event{
+		{Kind: abi.Verify, Body: ask("good"), Status: abi.OK, Reply: abi.AppendVerified(nil, true)},
+		{Kind: abi.Verify, Body: ask("bad"), Status: abi.OK, Reply: abi.AppendVerified(nil, false)},
+	}}
+	if got := recorded.Events[0].line(); got != "verify ES256: done" {
+		t.Errorf("shown as %q", got)
+	}
+	for _, c := range []struct {
+		name   string
+		second string
+		same   bool
+	}{
+		{"the same signatures", "bad", true},
+		{"another signature", "other", false},
+	} {
+		p := &player{step: &recorded, sum: &Summary{}}
+		verify := effect.Verifier(p.effect).Verify
+		first, err := verify(t.Context(), "ES256", []byte("key"), []byte("message"), []byte("good"))
+		if !first || err != nil {
+			t.Errorf("%s: %v, %v", c.name, first, err)
+		}
+		second, err := verify(t.Context(), "ES256", []byte("key"), []byte("message"), []byte(c.second))
+		if second || (err == nil) != c.same || (p.end(nil, nil) == nil) != c.same {
+			t.Errorf("%s: %v, %v", c.name, second, err)
+		}
+	}
+}

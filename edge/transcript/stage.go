@@ -103,9 +103,10 @@ func (e Engine) start(
 		return nil, nil, err
 	}
 	store, fetch, sign := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect).Sign
+	verify := effect.Verifier(s.effect).Verify
 	if e.Guest == nil {
 		r, err = core.New(c.Config, host.Host{
-			KV: store, Fetch: fetch, Sealer: ring, Sign: sign,
+			KV: store, Fetch: fetch, Sealer: ring, Sign: sign, Verify: verify,
 			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure,
 			Tally: s.tally,
 			Wake:  s.wake, About: s.about,
@@ -118,7 +119,7 @@ func (e Engine) start(
 	}
 	g, err := wasmhost.New(ctx, wasmhost.Config{
 		Compiled: e.Guest, Guest: c, Sealer: sealer,
-		KV: store, Meter: store, Fetch: fetch, Sign: sign,
+		KV: store, Meter: store, Fetch: fetch, Sign: sign, Verify: verify,
 		Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally, Wake: s.wake,
 		About: s.about,
 		// never replaced: a new instance would read again what this one knows

@@ -70,6 +70,7 @@ func inGuest(
 			Meter:     ratelimit.NewLocal(0).Meter(),
 			Fetch:     on.Fetch,
 			Sign:      on.Sign,
+			Verify:    on.Verify,
 			Measure:   on.Measure,
 			Tally:     on.Tally,
 			Sealer:    on.Sealer,

@@ -99,6 +99,11 @@ func sign(key, algorithm string, message int) []byte {
 	return effect(abi.Sign, abi.AppendSign(nil, q))
 }
 
+func verify(publicKey []byte) []byte {
+	q := abi.VerifyRequest{Algorithm: "ES256", PublicKey: publicKey}
+	return effect(abi.Verify, abi.AppendVerify(nil, q))
+}
+
 func fetch(change func(*host.FetchRequest)) []byte {
 	q := host.FetchRequest{Method: "GET", URL: "https://shop.example/"}
 	change(&q)
@@ -510,6 +515,23 @@ func TestWhatGuestsSayOfSignatures(t *testing.T) {
 			fails:  true,
 		},
 		{
+			name:   "a verification by a malformed key",
+			says:   [][]byte{verify([]byte("key"))},
+			status: 200,
+		},
+		{
+			name:   "a verification by a key that is too large",
+			says:   [][]byte{verify(make([]byte, 5<<10))},
+			status: 503,
+			fails:  true,
+		},
+		{
+			name:   "a verification that cannot be read",
+			says:   [][]byte{effect(abi.Verify, []byte{1})},
+			status: 503,
+			fails:  true,
+		},
+		{
 			name:   "two signatures at once",
 			says:   [][]byte{many(2, sign("client", "ES256", 10))},
 			status: 503,
@@ -618,7 +640,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // hostileKinds are kinds of records, some of which do not exist.
 var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch,
-	abi.Sign, 8,
+	abi.Sign, abi.Verify, 9,
 	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.Tally, 22, 255}
 
 // hostile makes what a guest could say: every kind of record, well formed or malformed, in any order
@@ -702,6 +724,9 @@ func (r hostility) body(k abi.Kind) []byte {
 	case abi.Sign:
 		return abi.AppendSign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(),
 			Message: []byte(r.text())})
+	case abi.Verify:
+		return abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: r.text(), PublicKey: []byte(r.text()),
+			Message: []byte(r.text()), Signature: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
 		return abi.AppendMethodEvent(nil,

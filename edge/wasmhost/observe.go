@@ -15,7 +15,7 @@ type Observer interface {
 	GuestStarted(took time.Duration)              // includes its configuration
 	GuestRecycled()                               // it was replaced because its memory was full
 	GuestFailed(cause string)                     // one of the causes
-	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend, fetch or sign
+	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend, fetch, sign or verify
 	ModuleActivated(digest string, refused error) // digest "": it could not be read
 	ModuleRolledBack(from, to, cause string)
 }
@@ -101,6 +101,7 @@ var effectNames = map[abi.Kind]string{
 	abi.KVSpend:  "spend",
 	abi.Fetch:    "fetch",
 	abi.Sign:     "sign",
+	abi.Verify:   "verify",
 }
 
 // noObserver is an Observer that does nothing.

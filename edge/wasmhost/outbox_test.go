@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
@@ -191,6 +192,8 @@ func FuzzOutbox(f *testing.F) {
 			host.FetchRequest{Method: "GET", URL: "https://shop.example",
 				Header: map[string]string{"A": "b"}}),
 		abi.Sign: abi.AppendSign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
+		abi.Verify: abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("k"),
+			Message: []byte("m"), Signature: []byte("s")}),
 		abi.Measure: abi.AppendMethodEvent(nil,
 			abi.MethodEvent{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
 		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
@@ -250,6 +253,7 @@ func strict(t *testing.T) ports {
 				return message,
 					nil
 			},
+			Verify: signing.Verify,
 		},
 		about: func(_ context.Context, a host.RequestInfo) {
 			if a != a.Sanitized() {
@@ -281,7 +285,7 @@ func strict(t *testing.T) ports {
 
 // An export speaks only for the request for which it was called.
 func TestRecordsInAnothersName(t *testing.T) {
-	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, 9} {
+	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, abi.Verify, 9} {
 		for _, of := range []uint32{0, 2, 3} {
 			newCall := func(id uint32) *call {
 				return &call{ctx: t.Context(), id: id, result: make(chan result, 1),

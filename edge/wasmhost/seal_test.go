@@ -61,6 +61,7 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 				Meter:     ratelimit.NewLocal(0).Meter(),
 				Fetch:     on.Fetch,
 				Sign:      on.Sign,
+				Verify:    on.Verify,
 				Measure:   on.Measure,
 				Tally:     on.Tally,
 				Log:       on.Log,

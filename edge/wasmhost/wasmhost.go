@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 	"github.com/verge-id/verge/wasm/settings"
@@ -51,6 +52,8 @@ type Config struct {
 
 	// Sign is host.Host's. The keys stay outside of the guest. Nil: there are none.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	Verify host.VerifyFunc // nil: signing.Verify, by the standard library
 
 	Log *slog.Logger // nil discards
 
@@ -111,6 +114,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Verify == nil {
+		c.Verify = signing.Verify
 	}
 	if c.Effect == nil {
 		c.Effect = func(ctx context.Context, _ string) (context.Context, func()) { return ctx, func() {} }
@@ -204,7 +210,8 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 	e := &Engine{
 		cfg: c,
 		ports: ports{
-			Ports:   effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign},
+			Ports: effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign,
+				Verify: c.Verify},
 			about:   c.About,
 			count:   c.Count,
 			measure: c.Measure,

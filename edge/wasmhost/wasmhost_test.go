@@ -331,11 +331,11 @@ func TestModulesThatAreRefused(t *testing.T) {
 		}, "refuses its configuration"},
 		{"no way to seal", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
 		{"the version of the ABI before this one", func(c *wasmhost.Config) {
-			c.Module = ofVersion(2)
-		}, "the guest speaks version 2 of the ABI, this host 3"},
+			c.Module = ofVersion(3)
+		}, "the guest speaks version 3 of the ABI, this host 4"},
 		{"a later version of the ABI", func(c *wasmhost.Config) {
-			c.Module = ofVersion(4)
-		}, "the guest speaks version 4 of the ABI, this host 3"},
+			c.Module = ofVersion(5)
+		}, "the guest speaks version 5 of the ABI, this host 4"},
 		{"a guest that takes a refused signature for one", func(c *wasmhost.Config) {
 			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
 		}, "takes the answer that there is no such key for another one"},

@@ -157,7 +157,7 @@ func guests(b *testing.B, changes ...func(*wasmhost.Config)) func(*edge.Config) 
 			config := wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core},
 				KV: h.KV, Meter: ratelimit.NewLocal(0).
 					Meter(),
-				Fetch: h.Fetch, Sign: h.Sign, Sealer: h.Sealer, Log: h.Log,
+				Fetch: h.Fetch, Sign: h.Sign, Verify: h.Verify, Sealer: h.Sealer, Log: h.Log,
 				Tally: h.Tally, Wake: h.Wake, Cache: cache}
 			for _, change := range changes {
 				change(&config)

@@ -24,6 +24,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/wasm/abi"
@@ -220,7 +221,7 @@ func (s *recording) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
 	if f == vanished {
 		return abi.Unknown, []byte("no reply came")
 	}
-	ports := effect.Ports{KV: s.store, Meter: s.meter, Fetch: s}
+	ports := effect.Ports{KV: s.store, Meter: s.meter, Fetch: s, Verify: signing.Verify}
 	status, reply := ports.Do(context.Background(), k, body)
 	if f == lost {
 		return abi.Unknown, []byte("no reply came")

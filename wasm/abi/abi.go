@@ -16,7 +16,7 @@ import (
 )
 
 // Version is what verge_abi returns. A host refuses a module with another version.
-const Version = 3
+const Version = 4
 
 // MaxOutbox is the largest number of bytes that one export may leave in the outbox.
 const MaxOutbox = 32 << 20
@@ -69,6 +69,7 @@ const (
 	KVSpend  Kind = 5 // Spend → Times
 	Fetch    Kind = 6 // Fetch → Fetched, or FetchError
 	Sign     Kind = 7 // SignRequest → the signature, the whole body
+	Verify   Kind = 8 // VerifyRequest → Verified
 )
 
 // Notices. They have no answer.

@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -417,6 +418,46 @@ func AppendSign(b []byte, q SignRequest) []byte {
 func ReadSign(b []byte) (SignRequest, error) {
 	r := read(b)
 	return SignRequest{Key: r.str(), Algorithm: r.str(), Message: r.bytes()}, r.end()
+}
+
+// VerifyRequest holds the arguments of host.Host's Verify.
+type VerifyRequest struct {
+	Algorithm string
+	PublicKey []byte
+	Message   []byte
+	Signature []byte
+}
+
+// AppendVerify appends the argument of Verify.
+func AppendVerify(b []byte, q VerifyRequest) []byte {
+	w := writer{b}
+	w.str(q.Algorithm)
+	w.bytes(q.PublicKey)
+	w.bytes(q.Message)
+	w.bytes(q.Signature)
+	return w.b
+}
+
+// ReadVerify reads the argument of Verify.
+func ReadVerify(b []byte) (VerifyRequest, error) {
+	r := read(b)
+	return VerifyRequest{r.str(), r.bytes(), r.bytes(), r.bytes()}, r.end()
+}
+
+// AppendVerified appends the reply to Verify: whether the signature is the key's.
+func AppendVerified(b []byte, ok bool) []byte {
+	if ok {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// ReadVerified reads the reply to Verify. Bytes other than 0 and 1 are an error.
+func ReadVerified(b []byte) (ok bool, err error) {
+	if len(b) != 1 || b[0] > 1 {
+		return false, fmt.Errorf("%w: a signature is either the key's or not", ErrMalformed)
+	}
+	return b[0] == 1, nil
 }
 
 // ClaimJobs holds the arguments of the service's Claim.

@@ -127,6 +127,9 @@ var messages = []message{
 		}),
 	form("sign", SignRequest{Key: "client", Algorithm: "ES256", Message: []byte("head.claims")},
 		AppendSign, ReadSign),
+	form("verify", VerifyRequest{Algorithm: "ES256", PublicKey: []byte{0x30, 0x59},
+		Message: []byte("head.claims"), Signature: []byte{1, 2}}, AppendVerify, ReadVerify),
+	form("verified", true, AppendVerified, ReadVerified),
 	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, AppendClaimJobs, ReadClaimJobs),
 	form("jobs", Jobs{
 		Jobs:    []host.Job{aJob},

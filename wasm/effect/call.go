@@ -1,7 +1,7 @@
 // Package effect carries the calls of the core's ports over the wire format of package abi. It has both
-// sides. A guest uses Store, Fetcher and Signer, which turn each call of the core into an effect and the
-// reply into the call's result. A host uses Ports, which carry effects out. The two sides are inverse to each
-// other.
+// sides. A guest uses Store, Fetcher, Signer and Verifier, which turn each call of the core into an effect
+// and the reply into the call's result. A host uses Ports, which carry effects out. The two sides are inverse
+// to each other.
 package effect
 
 import (
@@ -160,4 +160,24 @@ func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) (
 		return nil, abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}
 	return nil, fmt.Errorf("the host answers a signature with status %d and %d bytes", status, len(reply))
+}
+
+// Verifier verifies signatures as host.Host's Verify does. Each call of it is an effect. If a reply makes no
+// sense, it returns an error, which grants nothing.
+type Verifier Func
+
+// Verify is host.Host's Verify.
+func (v Verifier) Verify(
+	_ context.Context, algorithm string, publicKey, message, signature []byte,
+) (bool, error) {
+	q := abi.VerifyRequest{Algorithm: algorithm, PublicKey: publicKey, Message: message, Signature: signature}
+	size := 64 + len(publicKey) + len(message) + len(signature)
+	status, reply := v(abi.Verify, abi.AppendVerify(make([]byte, 0, size), q))
+	switch status {
+	case abi.OK:
+		return abi.ReadVerified(reply)
+	case abi.Unavailable:
+		return false, abi.Outcome{Status: status, Text: string(reply)}.Err()
+	}
+	return false, fmt.Errorf("the host answers a verification with status %d", status)
 }

@@ -17,6 +17,8 @@ type Ports struct {
 
 	// Sign is host.Host's. Nil: there are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	Verify host.VerifyFunc
 }
 
 // Do carries out one effect and returns the reply. If the effect cannot be read, it does nothing.
@@ -86,6 +88,11 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 				return abi.NotFound, nil
 			}
 			return reply(err, func() []byte { return signature })
+		})
+	case abi.Verify:
+		return carry(body, abi.ReadVerify, checkVerify, func(q abi.VerifyRequest) (abi.Status, []byte) {
+			ok, err := p.Verify(ctx, q.Algorithm, q.PublicKey, q.Message, q.Signature)
+			return reply(err, func() []byte { return abi.AppendVerified(nil, ok) })
 		})
 	}
 	return abi.Unavailable, []byte("the host knows no such effect"), nil

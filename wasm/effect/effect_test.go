@@ -56,8 +56,17 @@ func (p *port) sign(_ context.Context, key, algorithm string, message []byte) ([
 	return []byte("signature"), p.ask(key, algorithm, message)
 }
 
+func (p *port) verify(
+	_ context.Context, algorithm string, publicKey, message, signature []byte,
+) (bool, error) {
+	err := p.ask(algorithm, publicKey, message, signature)
+	return err == nil && string(signature) == "good", err
+}
+
 // ports returns the host's side, with p behind each port.
-func (p *port) ports() *effect.Ports { return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign} }
+func (p *port) ports() *effect.Ports {
+	return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign, Verify: p.verify}
+}
 
 // The arguments at one end must arrive at the other, and the answers must come back, including errors.
 func TestThereAndBack(t *testing.T) {
@@ -65,6 +74,12 @@ func TestThereAndBack(t *testing.T) {
 	carry := p.ports()
 	do := func(k abi.Kind, body []byte) (abi.Status, []byte) { return carry.Do(ctx, k, body) }
 	store, fetcher, signer := effect.Store(do), effect.Fetcher(do), effect.Signer(do)
+	verify := func(signature string) func() ([]any, error) {
+		return func() ([]any, error) {
+			v, err := effect.Verifier(do).Verify(ctx, "ES256", []byte("key"), []byte("message"), []byte(signature))
+			return []any{v}, err
+		}
+	}
 
 	tx := kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "n", Value: []byte("v")}}}
 	charges := []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}}
@@ -112,6 +127,10 @@ func TestThereAndBack(t *testing.T) {
 			return []any{v}, err
 		}, []any{"client", "ES256", []byte("message")}, []any{[]byte("signature")},
 			[]error{host.ErrNoSuchKey}},
+		{"verify a signature", verify("good"),
+			[]any{"ES256", []byte("key"), []byte("message"), []byte("good")}, []any{true}, unavailable},
+		{"verify a forged signature", verify("bad"),
+			[]any{"ES256", []byte("key"), []byte("message"), []byte("bad")}, []any{false}, unavailable},
 	} {
 		p.err = nil
 		got, err := c.call()
@@ -133,6 +152,9 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if _, err := signer.Sign(ctx, "client", "RS256", nil); err == nil || err.Error() != "boom" {
 		t.Errorf("a key that cannot sign so: %v", err)
+	}
+	if v, err := verify("good")(); err == nil || err.Error() != "boom" || v[0] != false {
+		t.Errorf("a host that cannot verify: %v, %v", v, err)
 	}
 	p.err = &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t"}}
 	var conflict *kv.Conflict
@@ -168,6 +190,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		abi.KVSpend,
 		abi.Fetch,
 		abi.Sign,
+		abi.Verify,
 		abi.Respond,
 		99,
 	} {
@@ -305,6 +328,45 @@ func TestSignaturesThatAreExcessive(t *testing.T) {
 		{"a message to sign", sign("k", "ES256", 4<<20), sign("k", "ES256", 4<<20+1)},
 	} {
 		c.holds(t)
+	}
+}
+
+func TestVerificationsThatAreExcessive(t *testing.T) {
+	verify := func(algorithm, key, message, signature int) asked {
+		return asked{abi.Verify, abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: text(algorithm),
+			PublicKey: make([]byte, key), Message: make([]byte, message), Signature: make([]byte, signature)})}
+	}
+	for _, c := range []limit{
+		{"an algorithm", verify(64, 1, 1, 1), verify(65, 1, 1, 1)},
+		{"a public key", verify(1, 4<<10, 1, 1), verify(1, 4<<10+1, 1, 1)},
+		{"a message", verify(1, 1, 4<<20, 1), verify(1, 1, 4<<20+1, 1)},
+		{"a signature", verify(1, 1, 1, 1<<10), verify(1, 1, 1, 1<<10+1)},
+	} {
+		c.holds(t)
+	}
+}
+
+// A reply to a verification that makes no sense is an error, and never a good signature.
+func TestVerifier_MalformedReply(t *testing.T) {
+	for _, c := range []struct {
+		status abi.Status
+		reply  string
+		says   string
+	}{
+		{abi.OK, "", "malformed"},
+		{abi.OK, "\x02", "malformed"},
+		{abi.OK, "\x01\x01", "malformed"},
+		{abi.Unavailable, "\x01", "\x01"},
+		{abi.Unavailable, "no WebCrypto", "no WebCrypto"},
+		{abi.NotFound, "\x01", "status 1"},
+		{abi.Unknown, "\x01", "status 4"},
+		{200, "\x01", "status 200"},
+	} {
+		replies := func(abi.Kind, []byte) (abi.Status, []byte) { return c.status, []byte(c.reply) }
+		ok, err := effect.Verifier(replies).Verify(ctx, "ES256", nil, nil, nil)
+		if ok || err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("status %d, %q: %v, %v, want %q", c.status, c.reply, ok, err, c.says)
+		}
 	}
 }
 

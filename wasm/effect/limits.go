@@ -25,7 +25,9 @@ const (
 	maxHeader  = 80 << 10             // bytes of all header fields together; an access token may have 64 KiB
 	maxBody    = 2 << 20              // bytes of a Fetch's body
 	maxShort   = 64                   // bytes of the name of a verification method or of a key
-	maxMessage = 4 << 20              // bytes of a message to sign, which may hold a Fetch's body in base64
+	maxMessage = 4 << 20              // bytes of a signed message, which may hold a Fetch's body in base64
+	maxPublic  = 4 << 10              // bytes of a public key, in DER
+	maxProof   = 1 << 10              // bytes of a signature to verify: that of an RSA key with 8,192 bits
 	maxSpan    = 366 * 24 * time.Hour // of a lease, a counter's step or its burst
 	lastSecond = 253402300799         // of the year 9999; RFC 3339 cannot express later times
 )
@@ -120,6 +122,15 @@ func checkSign(q abi.SignRequest) error {
 	if len(q.Key) > maxShort || len(q.Algorithm) > maxMethod || len(q.Message) > maxMessage {
 		return excessive("a signature over %d bytes with a key's name of %d bytes and an algorithm's of %d",
 			len(q.Message), len(q.Key), len(q.Algorithm))
+	}
+	return nil
+}
+
+func checkVerify(q abi.VerifyRequest) error {
+	if len(q.Algorithm) > maxShort || len(q.PublicKey) > maxPublic || len(q.Message) > maxMessage ||
+		len(q.Signature) > maxProof {
+		return excessive("a verification of %d bytes with a key of %d, a signature of %d and an algorithm's "+
+			"name of %d", len(q.Message), len(q.PublicKey), len(q.Signature), len(q.Algorithm))
 	}
 	return nil
 }

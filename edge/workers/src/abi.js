@@ -5,7 +5,7 @@
 // time. Bytes are Uint8Array. A str may hold any bytes: write takes text or bytes, and
 // read returns text.
 
-export const version = 3;
+export const version = 4;
 
 // The largest outbox (wasm/abi).
 export const maxOutbox = 32 << 20;
@@ -16,7 +16,7 @@ export const entry = {
 };
 
 export const kind = {
-  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7,
+  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7, verify: 8,
   respond: 16, log: 17, count: 18, wake: 19, measure: 20, tally: 21, about: 22,
 };
 
@@ -231,6 +231,7 @@ export const fetch = struct({
 export const fetched = struct({ status: u32, header: named(str), body: bytes });
 export const fetchError = struct({ reason: str, text: str });
 export const sign = struct({ key: str, algorithm: str, message: bytes });
+export const verify = struct({ algorithm: str, publicKey: bytes, message: bytes, signature: bytes });
 export const claimJobs = struct({ partition: str, n: u32 });
 export const jobs = struct({ jobs: list(job), next: time, outcome });
 export const jobUntil = struct({ ...jobFields, again: time });

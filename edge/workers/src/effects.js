@@ -1,7 +1,9 @@
 // Carries out what the guest asks for: effects of the store in the Durable Objects,
-// charges of counters by leases, fetches by egress.js, and signatures by signing.js.
+// charges of counters by leases, fetches by egress.js, signatures by signing.js,
+// and their verification by verifying.js.
 
 import * as abi from "./abi.js";
+import { verify } from "./verifying.js";
 
 // effects returns the function that Engine.run takes. object returns what carries out
 // the effects of a partition. spend carries out a spend, fetch a fetch and sign a
@@ -11,7 +13,8 @@ export function effects(object, spend, fetch, sign) {
     if (kind === abi.kind.spend) return spend(body);
     if (kind === abi.kind.fetch) return fetch(body);
     if (kind === abi.kind.sign) return sign(body);
-    if (kind > abi.kind.sign) {
+    if (kind === abi.kind.verify) return verify(body);
+    if (kind > abi.kind.verify) {
       return { status: abi.status.unavailable, body: abi.bytesOf("the host knows no such effect") };
     }
     return stored(object, kind, body);

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/method/openid4vp"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/signing"
 )
 
 type methodListCmd struct {
@@ -171,7 +172,8 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	if probe == nil {
 		return usagef("%s needs no check: a method of the kind %s asks no other server", e.Name, e.Kind)
 	}
-	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign}
+	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign,
+		Verify: signing.Verify}
 	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.Core.BaseURL+web.ReturnPath+e.Name)
 	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
 		Good: err == nil && !slices.ContainsFunc(report.Findings,
