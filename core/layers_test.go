@@ -31,6 +31,7 @@ var floors = []string{
 	"core/internal/weburl",
 	"core/kv",
 	"core/host",
+	"core/internal/signature",
 	"core/secret",
 	"core/pemfile",
 	"core/problem",
@@ -85,20 +86,23 @@ var leaves = map[string][]string{
 	"core/host":              {"core/kv"},
 	"core/web": {"core/timestamp", "core/kv", "core/host", "core/problem", "core/ratelimit",
 		"core/setting"},
-	"core/cbor":              nil,
-	"core/internal/webauthn": {"core/cbor", "core/internal/strict64", "core/web", "core/internal/weburl"},
-	"core/internal/templrt":  nil,
-	"core/language":          {"core/web"},
-	"core/problem":           nil,
-	"core/setting":           {"core/problem"},
-	"core/webhook":           {"core/timestamp", "core/problem", "core/uuid"}, // publishers import it
-	"core/internal/verdict":  nil,
-	"core/secret":            nil,
-	"core/pemfile":           nil,
+	"core/cbor": nil,
+	"core/internal/webauthn": {"core/cbor", "core/host", "core/internal/signature", "core/internal/strict64",
+		"core/web", "core/internal/weburl"},
+	"core/internal/templrt": nil,
+	"core/language":         {"core/web"},
+	"core/problem":          nil,
+	"core/setting":          {"core/problem"},
+	"core/webhook":          {"core/timestamp", "core/problem", "core/uuid"}, // publishers import it
+	"core/internal/verdict": nil,
+	"core/secret":           nil,
+	"core/pemfile":          nil,
 	// Authors of a kind import it.
 	"core/method": {"core/host", "core/problem", "core/internal/verdict"},
 
-	"core/internal/mdoc": {"core/cbor", "core/internal/strict64", "core/pemfile", "core/web"},
+	"core/internal/signature": {"core/host"},
+	"core/internal/mdoc": {"core/cbor", "core/host", "core/internal/signature", "core/internal/strict64",
+		"core/pemfile", "core/web"},
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
@@ -183,6 +187,10 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 			if i == "net/http" || i == "os/exec" {
 				t.Errorf("architecture, core: %s depends on %s", p.ours(), i)
 			}
+			if strings.HasPrefix(i, "github.com/golang-jwt/") {
+				t.Errorf("contract 41: %s depends on %s; it brings all of RSA and ECDSA into the module",
+					p.ours(), i)
+			}
 		}
 		reachable = append(reachable, append(p.Deps, p.ImportPath)...)
 	}
@@ -190,10 +198,10 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 		t.Fatalf("go list shows %d packages of the core", cores)
 	}
 
-	// The one way to net is X.509: golang-jwt's keys, which we never call, and certificates of documents.
-	// What of X.509 would reach the network or files is banned by the test of the source below.
-	x509Users := []string{"github.com/golang-jwt/jwt/v5", module + "/core/pemfile",
-		module + "/core/method/openid4vp", module + "/core/internal/mdoc"}
+	// The one way to net is X.509: certificates of documents. What of X.509 would reach the network or files
+	// is banned by the test of the source below.
+	x509Users := []string{module + "/core/pemfile", module + "/core/method/openid4vp",
+		module + "/core/internal/mdoc"}
 	slices.Sort(reachable)
 	for _, path := range slices.Compact(reachable) {
 		p := packages[path]
@@ -395,7 +403,13 @@ func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 		// A certificate's Verify, which takes VerifyOptions, reads the system's roots.
 		"crypto/x509": {"VerifyOptions", "SystemCertPool"},
 		"context":     {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc"},
+		// The host verifies signatures (contract 41), with keys of package signature.
+		"crypto/ecdsa":   {"Verify", "VerifyASN1"},
+		"crypto/rsa":     nil,
+		"crypto/ed25519": nil,
 	}
+	// of a certificate
+	verifies := []string{"CheckSignature", "CheckSignatureFrom", "CheckCRLSignature"}
 	files := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -434,13 +448,18 @@ func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 			case *ast.GoStmt:
 				t.Errorf("architecture, core: %s starts a goroutine", set.Position(n.Pos()))
 			case *ast.SelectorExpr:
+				if slices.Contains(verifies, n.Sel.Name) {
+					t.Errorf("contract 41: %s verifies by %s; the host does that",
+						set.Position(n.Pos()), n.Sel.Name)
+				}
 				x, ok := n.X.(*ast.Ident)
 				if !ok {
 					break
 				}
 				imported, ok := names[x.Name]
 				if list := ambient[imported]; ok && (list == nil || slices.Contains(list, n.Sel.Name)) {
-					t.Errorf("architecture, core: %s uses %s.%s; time, randomness and trust are handed in",
+					t.Errorf("architecture, core: %s uses %s.%s; time, randomness, trust and "+
+						"verification are handed in",
 						set.Position(n.Pos()), imported, n.Sel.Name)
 				}
 			}

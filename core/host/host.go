@@ -13,7 +13,8 @@ import (
 )
 
 // Host has the ports that an engine gives to the core. Sign, Verify, Log, About, Count, Measure, Tally and
-// Wake are optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
+// Wake are optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the
+// core.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -59,8 +60,8 @@ type Host struct {
 // VerifyFunc reports whether a signature of a message is by the private key of publicKey. False: it is not.
 // An error: the engine cannot check the signature. Then the caller grants nothing and rejects nothing.
 //
-// publicKey is a SubjectPublicKeyInfo in DER. The algorithm is a name of JWS, for exactly one type of key, or a
-// name of X.509 (RFC 5758), for three curves:
+// publicKey is a SubjectPublicKeyInfo in DER. The algorithm is a name of JWS, for exactly one type of key, or
+// a name of X.509 (RFC 5758), for three curves:
 //
 //	ES256, ES384, ES512                                      ECDSA on P-256, P-384, P-521
 //	RS256, RS384, RS512, PS256, PS384, PS512                 RSA, 2,048 to 8,192 bits

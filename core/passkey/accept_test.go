@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/internal/webauthn"
+	"github.com/verge-id/verge/edge/signing"
 )
 
 var (
@@ -180,7 +181,8 @@ func FuzzRecord(f *testing.F) {
 			!second.Until.Equal(r.Until) {
 			t.Errorf("%q is written as %q and read as %+v, %v", b, again, second, err)
 		}
-		if _, err := webauthn.VerifyAssertion(webauthn.RelyingParty{}, make([]byte, 32),
+		if _, err := webauthn.VerifyAssertion(t.Context(), signing.Verify, webauthn.RelyingParty{},
+			make([]byte, 32),
 			r.credential([]byte("a")), b); err == nil {
 			t.Error("an answer of nobody is believed")
 		}

@@ -199,7 +199,7 @@ func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answ
 		if err != nil {
 			return Record{}, err
 		}
-		proof, err := webauthn.VerifyAssertion(s.Party, challenge, r.credential(id), answer)
+		proof, err := webauthn.VerifyAssertion(ctx, s.Verify, s.Party, challenge, r.credential(id), answer)
 		now := s.Now().UTC()
 		switch {
 		case errors.Is(err, webauthn.ErrCounter):

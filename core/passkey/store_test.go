@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/passkeytest"
@@ -49,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	coretest.Must(t, err)
 	party, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", origin)
 	coretest.Must(t, err)
-	h := host.Host{KV: w.faulty, Sealer: ring, Now: w.clock.Now, Random: random,
+	h := host.Host{KV: w.faulty, Sealer: ring, Verify: signing.Verify, Now: w.clock.Now, Random: random,
 		Log: slog.New(slog.NewTextHandler(w.log, nil))}
 	w.Store = &Store{Host: host.WithDefaults(h), Party: party, Life: 365 * 24 * time.Hour}
 	return w

@@ -2,6 +2,8 @@ package token
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -9,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/verge-id/verge/core/host"
@@ -84,11 +85,7 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
-	signature, err := jwt.SigningMethodHS256.Sign(signingString(pk.header, claims), pk.jws)
-	if err != nil {
-		return nil, fmt.Errorf("token: signing: %w", err)
-	}
-	packed, err := pack(pk.header, claims, signature)
+	packed, err := pack(pk.header, claims, hs256(pk.jws, pk.header, claims))
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +120,7 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 	}
 	header, claims, signature, ok := unpack(packed)
 	if !ok || !bytes.Equal(header, pk.header) ||
-		jwt.SigningMethodHS256.Verify(signingString(header, claims), signature, pk.jws) != nil {
+		!hmac.Equal(signature, hs256(pk.jws, header, claims)) {
 		return nil, until, host.ErrNotAuthentic
 	}
 	return claims, d.until, nil
@@ -134,12 +131,19 @@ func jwsHeader(keyID, purpose string) []byte {
 	return []byte(`{"alg":"HS256","kid":"` + keyID + `","typ":"verge-` + purpose + `+jwt"}`)
 }
 
-// signingString returns the compact form without its signature (RFC 7515, 5.1).
-func signingString(header, claims []byte) string {
+// hs256 returns the signature of a JWS by HS256 (RFC 7518, 3.2).
+func hs256(key, header, claims []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write(signingInput(header, claims))
+	return mac.Sum(nil)
+}
+
+// signingInput returns the compact form without its signature (RFC 7515, 5.1).
+func signingInput(header, claims []byte) []byte {
 	enc := base64.RawURLEncoding
 	b := make([]byte, 0, enc.EncodedLen(len(header))+1+enc.EncodedLen(len(claims)))
 	b = append(enc.AppendEncode(b, header), '.')
-	return string(enc.AppendEncode(b, claims))
+	return enc.AppendEncode(b, claims)
 }
 
 func (r *Ring) associated(d *derived, purpose string) []byte {

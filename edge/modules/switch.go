@@ -105,7 +105,8 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
 		Module: first.WASM, Guest: settings.Config{Config: at.Core},
 		KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Sign: h.Sign, Verify: h.Verify, Log: h.Log, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake,
+		Sign: h.Sign, Verify: h.Verify, Log: h.Log,
+		Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake,
 		Random:        h.Random,
 		About:         h.About,
 		Effect:        at.Trace.Effect,

@@ -133,7 +133,8 @@ func (p walks) inGuests(t *testing.T) (*http.Client, string) {
 		h := at.Host
 		return wasmhost.New(
 			ctx,
-			wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core}, KV: h.KV, Sign: h.Sign, Verify: h.Verify,
+			wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core}, KV: h.KV,
+				Sign: h.Sign, Verify: h.Verify,
 				Meter: ratelimit.NewLocal(0).
 					Meter(),
 				Fetch: h.Fetch, Sealer: h.Sealer, Log: h.Log, Wake: h.Wake},

@@ -59,7 +59,8 @@ func newKeys(t *testing.T) keys {
 		all[name] = key{der, private}
 	}
 	for name, curve := range map[string]elliptic.Curve{
-		"P-224": elliptic.P224(), "P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521(),
+		"P-224": elliptic.P224(), "P-256": elliptic.P256(), "P-384": elliptic.P384(),
+		"P-521": elliptic.P521(),
 	} {
 		k, err := ecdsa.GenerateKey(curve, rand.Reader)
 		if err != nil {
@@ -94,8 +95,9 @@ var hashes = map[string]crypto.Hash{
 	"ES256": crypto.SHA256, "ES384": crypto.SHA384, "ES512": crypto.SHA512,
 	"RS256": crypto.SHA256, "RS384": crypto.SHA384, "RS512": crypto.SHA512,
 	"PS256": crypto.SHA256, "PS384": crypto.SHA384, "PS512": crypto.SHA512,
-	"ecdsa-with-SHA256": crypto.SHA256, "ecdsa-with-SHA384": crypto.SHA384, "ecdsa-with-SHA512": crypto.SHA512,
-	"EdDSA": 0,
+	"ecdsa-with-SHA256": crypto.SHA256, "ecdsa-with-SHA384": crypto.SHA384,
+	"ecdsa-with-SHA512": crypto.SHA512,
+	"EdDSA":             0,
 }
 
 type pair struct {

@@ -74,12 +74,6 @@ func TestThereAndBack(t *testing.T) {
 	carry := p.ports()
 	do := func(k abi.Kind, body []byte) (abi.Status, []byte) { return carry.Do(ctx, k, body) }
 	store, fetcher, signer := effect.Store(do), effect.Fetcher(do), effect.Signer(do)
-	verify := func(signature string) func() ([]any, error) {
-		return func() ([]any, error) {
-			v, err := effect.Verifier(do).Verify(ctx, "ES256", []byte("key"), []byte("message"), []byte(signature))
-			return []any{v}, err
-		}
-	}
 
 	tx := kv.Tx{ID: "tx", Partition: "p0", Puts: []kv.Put{{Name: "n", Value: []byte("v")}}}
 	charges := []kv.Charge{{Name: "c", Cost: time.Second, Burst: time.Minute}}
@@ -127,10 +121,6 @@ func TestThereAndBack(t *testing.T) {
 			return []any{v}, err
 		}, []any{"client", "ES256", []byte("message")}, []any{[]byte("signature")},
 			[]error{host.ErrNoSuchKey}},
-		{"verify a signature", verify("good"),
-			[]any{"ES256", []byte("key"), []byte("message"), []byte("good")}, []any{true}, unavailable},
-		{"verify a forged signature", verify("bad"),
-			[]any{"ES256", []byte("key"), []byte("message"), []byte("bad")}, []any{false}, unavailable},
 	} {
 		p.err = nil
 		got, err := c.call()
@@ -152,9 +142,6 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if _, err := signer.Sign(ctx, "client", "RS256", nil); err == nil || err.Error() != "boom" {
 		t.Errorf("a key that cannot sign so: %v", err)
-	}
-	if v, err := verify("good")(); err == nil || err.Error() != "boom" || v[0] != false {
-		t.Errorf("a host that cannot verify: %v, %v", v, err)
 	}
 	p.err = &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t"}}
 	var conflict *kv.Conflict
@@ -331,10 +318,36 @@ func TestSignaturesThatAreExcessive(t *testing.T) {
 	}
 }
 
+func TestVerifier_ThereAndBack(t *testing.T) {
+	p := &port{}
+	carry := p.ports()
+	do := func(k abi.Kind, body []byte) (abi.Status, []byte) { return carry.Do(ctx, k, body) }
+	for _, c := range []struct {
+		signature string
+		err       error
+		want      bool
+	}{
+		{"good", nil, true},
+		{"bad", nil, false},
+		{"good", kv.ErrUnavailable, false},
+		{"good", errors.New("boom"), false},
+	} {
+		p.err = c.err
+		ok, err := effect.Verifier(do).Verify(ctx, "ES256", []byte("key"), []byte("message"),
+			[]byte(c.signature))
+		asked := []any{"ES256", []byte("key"), []byte("message"), []byte(c.signature)}
+		if ok != c.want || !reflect.DeepEqual(p.asked, asked) || (err == nil) != (c.err == nil) ||
+			err != nil && (!errors.Is(err, kv.ErrUnavailable) || err.Error() != c.err.Error()) {
+			t.Errorf("%+v: %v, %v, asked %v", c, ok, err, p.asked)
+		}
+	}
+}
+
 func TestVerificationsThatAreExcessive(t *testing.T) {
 	verify := func(algorithm, key, message, signature int) asked {
-		return asked{abi.Verify, abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: text(algorithm),
-			PublicKey: make([]byte, key), Message: make([]byte, message), Signature: make([]byte, signature)})}
+		q := abi.VerifyRequest{Algorithm: text(algorithm), PublicKey: make([]byte, key),
+			Message: make([]byte, message), Signature: make([]byte, signature)}
+		return asked{abi.Verify, abi.AppendVerify(nil, q)}
 	}
 	for _, c := range []limit{
 		{"an algorithm", verify(64, 1, 1, 1), verify(65, 1, 1, 1)},

@@ -12,7 +12,7 @@ func BenchmarkVerify(b *testing.B) {
 	ask.Transcript = unhex(b, readExchange(b, "exchange-jwt.json").SessionTranscript)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := mdoc.Verify(response, ask); err != nil {
+		if _, err := mdoc.Verify(b.Context(), response, ask); err != nil {
 			b.Fatal(err)
 		}
 	}

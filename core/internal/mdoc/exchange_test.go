@@ -91,7 +91,7 @@ func TestExchangeByJWE(t *testing.T) {
 	if !bytes.Equal(response, unhex(t, x.DeviceResponse)) {
 		t.Errorf("the response is %x", response)
 	}
-	if p, err := mdoc.Verify(response, ask); outcome(t, p, err) != "" {
+	if p, err := mdoc.Verify(t.Context(), response, ask); outcome(t, p, err) != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestExchangeByHPKE(t *testing.T) {
 	if !bytes.Equal(response, unhex(t, x.DeviceResponse)) {
 		t.Errorf("the response is %x", response)
 	}
-	if p, err := mdoc.Verify(response, ask); outcome(t, p, err) != "" {
+	if p, err := mdoc.Verify(t.Context(), response, ask); outcome(t, p, err) != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -36,7 +36,7 @@ func TestEveryBitOfAResponseCounts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := mdoc.Verify(c.response, c.ask)
+			p, err := mdoc.Verify(t.Context(), c.response, c.ask)
 			if outcome(t, p, err) != "" {
 				t.Fatalf("without a change: %v", err)
 			}
@@ -50,7 +50,7 @@ func TestEveryBitOfAResponseCounts(t *testing.T) {
 					continue
 				}
 				changed[bit/8] ^= 1 << (bit % 8)
-				if p, err := mdoc.Verify(changed, c.ask); err == nil && len(p.Elements) > 0 {
+				if p, err := mdoc.Verify(t.Context(), changed, c.ask); err == nil && len(p.Elements) > 0 {
 					t.Errorf("with bit %d of byte %d (%x) it is accepted", bit%8, bit/8, changed[bit/8])
 				}
 				changed[bit/8] ^= 1 << (bit % 8)

@@ -19,7 +19,7 @@ func FuzzVerify(f *testing.F) {
 	ask.Elements = []string{element, "age_over_21"}
 	f.Fuzz(func(t *testing.T, response []byte) {
 		before := slices.Clone(response)
-		p, err := mdoc.Verify(response, ask)
+		p, err := mdoc.Verify(t.Context(), response, ask)
 		if !bytes.Equal(response, before) {
 			t.Fatal("it has changed the response")
 		}

@@ -2,10 +2,10 @@ package mdoc
 
 import (
 	"bytes"
-	"crypto/ecdsa"
 	"time"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/internal/signature"
 )
 
 // securityObject is a MobileSecurityObject (ISO/IEC 18013-5, 9.1.2.4): what the issuer signs.
@@ -15,7 +15,7 @@ type securityObject struct {
 	digests                       cbor.Item // by namespace, maps from the id of a digest to it
 	signed, validFrom, validUntil time.Time
 
-	deviceKey       *ecdsa.PublicKey
+	deviceKey       signature.Key
 	deviceAlgorithm int64 // that the device's key is for; 0 if it does not say
 }
 

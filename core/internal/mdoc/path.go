@@ -2,8 +2,8 @@ package mdoc
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
@@ -11,10 +11,16 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/verge-id/verge/core/internal/signature"
 )
 
 // crypto/x509 could build the path. But it can also read the system's roots, and then a guest imports what
 // that takes. The paths of mobile documents are short, and have none of what makes paths hard.
+
+// maxVerified is the maximum number of signatures that are verified for one answer: the issuer's, the
+// device's, and those of the path.
+const maxVerified = 2 + maxTried + maxChain - 1
 
 // maxChain is the most certificates that an answer may bring. ISO/IEC 18013-5 has one, the document signer's.
 // Some send the anchor along, and others have an authority between the two.
@@ -38,7 +44,7 @@ const anyPurpose = "2.5.29.37.0"
 //
 // ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
 // authorities and no countries, and nothing here depends on a country.
-func (a Ask) signer(chain [][]byte) (*x509.Certificate, Anchor, error) {
+func (a Ask) signer(ctx context.Context, chain [][]byte) (*x509.Certificate, Anchor, error) {
 	none := Anchor{}
 	if len(chain) < 1 || len(chain) > maxChain {
 		return nil, none, refused(badChain)
@@ -67,12 +73,16 @@ func (a Ask) signer(chain [][]byte) (*x509.Certificate, Anchor, error) {
 	}
 	// Signatures cost most, so they come last, and the anchor's comes first: whoever has no certificate of an
 	// anchor can cause no others to be checked.
-	anchor, why := a.anchorOf(path)
-	if why != "" {
-		return nil, none, refused(why)
+	anchor, err := a.anchorOf(ctx, path)
+	if err != nil {
+		return nil, none, err
 	}
 	for i, c := range slices.Backward(path[1:]) {
-		if !hasSigned(c, path[i]) {
+		signed, err := a.hasSigned(ctx, c, path[i])
+		if err != nil {
+			return nil, none, err
+		}
+		if !signed {
 			return nil, none, refused(badChain)
 		}
 	}
@@ -83,21 +93,36 @@ func (a Ask) isAnchor(der []byte) bool {
 	return slices.ContainsFunc(a.Anchors, func(t Anchor) bool { return bytes.Equal(t.Certificate.Raw, der) })
 }
 
-// anchorOf returns the trust anchor that has issued the last certificate of a path, or why none has.
-// Authorities change their keys and keep their names, or renew a certificate and keep the key, so there may
-// be several to try.
-func (a Ask) anchorOf(path []*x509.Certificate) (anchor Anchor, why string) {
+// maxTried is the maximum number of trust anchors whose key is tried for one certificate. Authorities have
+// one or two at a time by the same name. A list with more of them would let an answer cost as many
+// verifications.
+const maxTried = 16
+
+// anchorOf returns the trust anchor that has issued the last certificate of a path. The error is a *Refusal
+// if none has. Authorities change their keys and keep their names, or renew a certificate and keep the key,
+// so there may be several to try.
+func (a Ask) anchorOf(ctx context.Context, path []*x509.Certificate) (Anchor, error) {
 	last := path[len(path)-1]
-	why = untrusted
+	why, tried := untrusted, 0
 	for _, t := range a.Anchors {
-		if !mayHaveIssued(t.Certificate, last) || !hasSigned(t.Certificate, last) {
+		if !mayHaveIssued(t.Certificate, last) {
+			continue
+		}
+		if tried++; tried > maxTried {
+			break
+		}
+		signed, err := a.hasSigned(ctx, t.Certificate, last)
+		if err != nil {
+			return Anchor{}, err
+		}
+		if !signed {
 			continue
 		}
 		if why = a.checkIssuer(t.Certificate, len(path)-1); why == "" {
-			return t, ""
+			return t, nil
 		}
 	}
-	return Anchor{}, why
+	return Anchor{}, refused(why)
 }
 
 // checkSigner returns why a certificate is not one of a document signer, "" if it is.
@@ -197,41 +222,44 @@ func mayHaveIssued(issuer, c *x509.Certificate) bool {
 			bytes.Equal(issuer.SubjectKeyId, c.AuthorityKeyId))
 }
 
-// hasSigned reports whether a certificate was signed by another's key.
-func hasSigned(issuer, c *x509.Certificate) bool {
-	hash := certificateHash[c.SignatureAlgorithm]
+// hasSigned reports whether a certificate was signed by another's key. The error is the host's.
+func (a Ask) hasSigned(ctx context.Context, issuer, c *x509.Certificate) (bool, error) {
 	public, ok := publicKey(issuer)
-	return ok && hash != nil && issued.once(issuer.RawSubjectPublicKeyInfo, c.Raw, func() bool {
-		return ecdsa.VerifyASN1(public, hash(c.RawTBSCertificate), c.Signature)
+	if !ok {
+		return false, nil
+	}
+	algorithm := certificateAlgorithm[c.SignatureAlgorithm]
+	return a.Issued.once(issuer.RawSubjectPublicKeyInfo, c.Raw, func() (bool, error) {
+		return public.VerifyASN1(ctx, a.Verify, algorithm, c.RawTBSCertificate, c.Signature)
 	})
 }
 
-// issued remembers certificates whose signature was good. A few document signers sign for millions of people,
-// and a check costs a quarter of an answer. Nothing in it goes stale: whether a key has made a signature
-// depends on no time and no setting, and everything else about a certificate is checked each time.
-var issued signatures
-
-// maxIssued bounds what issued holds. Only certificates below a trust anchor come into it.
-const maxIssued = 256
-
-// signatures are digests of a key and of what it has signed, with the signature.
-type signatures struct {
+// Issued remembers certificates whose signature was good. A few document signers sign for millions of people,
+// and a check costs a third of an answer. Nothing in it goes stale: whether a key has made a signature
+// depends on no time and no setting, and everything else about a certificate is checked each time. The zero
+// value is empty. It may be used concurrently.
+//
+// It is not shared by all of a process, because a replay of a core asks its host what the core has asked.
+type Issued struct {
 	mu   sync.Mutex
-	good map[[sha256.Size]byte]bool
+	good map[[sha256.Size]byte]bool // by the digest of a key and of what it has signed, with the signature
 }
 
-// once calls check if it has not said yes to the same key and certificate before.
-func (s *signatures) once(key, certificate []byte, check func() bool) bool {
+// maxIssued bounds what Issued holds. Only certificates below a trust anchor come into it.
+const maxIssued = 256
+
+// once calls check unless it has reported true for the same key and certificate before.
+func (s *Issued) once(key, certificate []byte, check func() (bool, error)) (bool, error) {
 	all := binary.BigEndian.AppendUint32(nil, uint32(len(key)))
 	digest := sha256.Sum256(append(append(all, key...), certificate...))
 	s.mu.Lock()
 	known := s.good[digest]
 	s.mu.Unlock()
 	if known {
-		return true
+		return true, nil
 	}
-	if !check() {
-		return false
+	if ok, err := check(); !ok || err != nil {
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,20 +267,23 @@ func (s *signatures) once(key, certificate []byte, check func() bool) bool {
 		s.good = map[[sha256.Size]byte]bool{}
 	}
 	s.good[digest] = true
-	return true
+	return true, nil
 }
 
-var certificateHash = map[x509.SignatureAlgorithm]func([]byte) []byte{
-	x509.ECDSAWithSHA256: sum256, x509.ECDSAWithSHA384: sum384, x509.ECDSAWithSHA512: sum512,
+// certificateAlgorithm has the names of host.VerifyFunc.
+var certificateAlgorithm = map[x509.SignatureAlgorithm]string{
+	x509.ECDSAWithSHA256: "ecdsa-with-SHA256", x509.ECDSAWithSHA384: "ecdsa-with-SHA384",
+	x509.ECDSAWithSHA512: "ecdsa-with-SHA512",
 }
 
-// curves are those that algorithms of COSE are for, without the Brainpool curves, which Go does not have.
-var curves = []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()}
-
-// publicKey returns a certificate's key. It is not ok if no algorithm of COSE is for it.
-func publicKey(c *x509.Certificate) (public *ecdsa.PublicKey, ok bool) {
-	public, ok = c.PublicKey.(*ecdsa.PublicKey)
-	return public, ok && slices.Contains(curves, public.Curve)
+// publicKey returns a certificate's key. It is not ok if no algorithm of COSE is for it, as for the Brainpool
+// curves, which Go does not have.
+func publicKey(c *x509.Certificate) (public signature.Key, ok bool) {
+	key, ok := c.PublicKey.(*ecdsa.PublicKey)
+	if !ok {
+		return signature.Key{}, false
+	}
+	return signature.OfECDSA(key)
 }
 
 // margin is how far the clocks of an issuer and of this service may differ.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/npmwallet"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -63,6 +64,7 @@ func askOfAuth0(t testing.TB, r recorded) mdoc.Ask {
 		DocType: mdlType, Namespace: mdlNamespace, Elements: []string{element},
 		EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: root}},
 		Transcript: vectorTranscript, Now: testNow,
+		Verify: signing.Verify, Issued: new(mdoc.Issued),
 	}
 }
 
@@ -82,13 +84,13 @@ func checkAuth0(t *testing.T, r recorded) {
 		{"another age than requested", r.Nearest, ask, "no element", 0},
 		{"another age that was asked for, too", r.Nearest, over21, "not true", 1},
 	} {
-		p, err := mdoc.Verify(unhex(t, c.response), c.ask)
+		p, err := mdoc.Verify(t.Context(), unhex(t, c.response), c.ask)
 		if got := outcome(t, p, err); got != c.want || len(p.Elements) != c.elements {
 			t.Errorf("%s: %q with %d elements, want %q with %d", c.name, got, len(p.Elements), c.want,
 				c.elements)
 		}
 	}
-	p, err := mdoc.Verify(unhex(t, r.Nearest), over21)
+	p, err := mdoc.Verify(t.Context(), unhex(t, r.Nearest), over21)
 	if adult, ok := p.Elements["age_over_21"].Bool(); err != nil || !ok || !adult {
 		t.Errorf("%+v, %v, want age_over_21", p, err)
 	}
@@ -137,7 +139,7 @@ func TestAnswersOfAuth0_DCAPI(t *testing.T) {
 		for origin, want := range map[string]string{"https://verify.example": "",
 			"https://evil.example": "device_signature"} {
 			ask.Transcript = transcript(origin)
-			p, err := mdoc.Verify(response, ask)
+			p, err := mdoc.Verify(t.Context(), response, ask)
 			if got := outcome(t, p, err); got != want {
 				t.Errorf("contract 55: %s, for %s: %q, want %q", name, origin, got, want)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -34,6 +35,7 @@ func present(t testing.TB, issuer *wallettest.Issuer) (*wallettest.Presentation,
 		DocType: docType, Namespace: docType, Elements: []string{element},
 		EKU:     []string{wallettest.AgeSigner},
 		Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Transcript: vectorTranscript, Now: testNow,
+		Verify: signing.Verify, Issued: new(mdoc.Issued),
 	}
 }
 
@@ -44,6 +46,6 @@ func try(t testing.TB, p *wallettest.Presentation, ask mdoc.Ask) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := mdoc.Verify(response, ask)
+	proof, err := mdoc.Verify(t.Context(), response, ask)
 	return outcome(t, proof, err)
 }

@@ -1,14 +1,15 @@
 package mdoc
 
 import (
-	"crypto/ecdsa"
+	"context"
 	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/sha512"
-	"math/big"
 	"slices"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/signature"
 )
 
 // Labels of COSE headers (RFC 9052, section 3.1; RFC 9360).
@@ -36,17 +37,16 @@ func sum256(b []byte) []byte { s := sha256.Sum256(b); return s[:] }
 func sum384(b []byte) []byte { s := sha512.Sum384(b); return s[:] }
 func sum512(b []byte) []byte { s := sha512.Sum512(b); return s[:] }
 
-// algorithm is how a signature is made. ISO/IEC 18013-5 binds each to one curve.
+// algorithm is how a signature is made. ISO/IEC 18013-5 binds each to one curve, as JWS does.
 type algorithm struct {
-	numbers [2]int64 // ES256, ES384 or ES512 (RFC 9053), and the same fully specified (RFC 9864)
-	curve   elliptic.Curve
-	hash    func([]byte) []byte
+	numbers [2]int64 // of COSE: as in RFC 9053, and fully specified (RFC 9864)
+	name    string   // of JWS
 }
 
 var algorithms = []algorithm{
-	{[2]int64{-7, -9}, elliptic.P256(), sum256},
-	{[2]int64{-35, -51}, elliptic.P384(), sum384},
-	{[2]int64{-36, -52}, elliptic.P521(), sum512},
+	{[2]int64{-7, -9}, "ES256"},
+	{[2]int64{-35, -51}, "ES384"},
+	{[2]int64{-36, -52}, "ES512"},
 }
 
 // Algorithms returns the numbers in COSE of the algorithms that Verify accepts, of issuers and of devices.
@@ -128,44 +128,42 @@ func (s sign1) chain() (ders [][]byte, ok bool) {
 	return ders, true
 }
 
-// verify checks the signature of a payload. bad is the reason if it is not the key's.
-func (s sign1) verify(key *ecdsa.PublicKey, payload []byte, bad string) error {
-	if key.Curve != s.algorithm.curve {
+// verify checks the signature of a payload. The error is a *Refusal for bad if it is not the key's. Any other
+// error is the host's, which could not check it.
+func (s sign1) verify(
+	ctx context.Context, by host.VerifyFunc, key signature.Key, payload []byte, bad string,
+) error {
+	if !key.Fits(s.algorithm.name) {
 		return refused(badAlgorithm)
 	}
 	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(s.protected), cbor.Bytes(nil),
 		cbor.Bytes(payload))
-	size := (key.Curve.Params().BitSize + 7) / 8
-	if len(s.signature) != 2*size {
-		return refused(bad)
+	ok, err := key.Verify(ctx, by, s.algorithm.name, signed.Raw(), s.signature)
+	if err != nil {
+		return err
 	}
-	first, second := new(big.Int).SetBytes(s.signature[:size]), new(big.Int).SetBytes(s.signature[size:])
-	if !ecdsa.Verify(key, s.algorithm.hash(signed.Raw()), first, second) {
+	if !ok {
 		return refused(bad)
 	}
 	return nil
 }
 
+var coseCurves = map[int64]elliptic.Curve{
+	curveP256: elliptic.P256(), curveP384: elliptic.P384(), curveP521: elliptic.P521(),
+}
+
 // readKey reads the device's key, which is EC2. If it names an algorithm, that is the one that it signs with.
-func readKey(key cbor.Item) (public *ecdsa.PublicKey, number int64, ok bool) {
+func readKey(key cbor.Item) (public signature.Key, number int64, ok bool) {
 	kind, _ := key.Label(keyType).Integer()
 	curveNumber, _ := key.Label(keyCurve).Integer()
 	x, okX := key.Label(keyX).Bytes()
 	y, okY := key.Label(keyY).Bytes()
 	if number, ok = key.Label(keyAlgorithm).Integer(); !ok && key.Label(keyAlgorithm).Present() {
-		return nil, 0, false
+		return signature.Key{}, 0, false
 	}
-	curve := map[int64]elliptic.Curve{
-		curveP256: elliptic.P256(), curveP384: elliptic.P384(), curveP521: elliptic.P521(),
-	}[curveNumber]
-	if kind != typeEC2 || curve == nil || !okX || !okY {
-		return nil, 0, false
+	if kind != typeEC2 || !okX || !okY {
+		return signature.Key{}, 0, false
 	}
-	size := (curve.Params().BitSize + 7) / 8
-	if len(x) != size || len(y) != size {
-		return nil, 0, false
-	}
-	// It refuses a point that is not on the curve.
-	public, err := ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y))
-	return public, number, err == nil
+	public, ok = signature.EC(coseCurves[curveNumber], x, y)
+	return public, number, ok
 }

@@ -179,7 +179,7 @@ func TestVerify_TrialDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := mdoc.Verify(b, ask); outcome(t, p, err) != "untrusted" {
+		if p, err := mdoc.Verify(t.Context(), b, ask); outcome(t, p, err) != "untrusted" {
 			t.Errorf("%s: %q", filepath.Base(file), outcome(t, p, err))
 		}
 		top, err := cbor.Read(b, cbor.Options{Any: true})
@@ -208,7 +208,7 @@ func TestVerify_Anchor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		proof, err := mdoc.Verify(response, ask)
+		proof, err := mdoc.Verify(t.Context(), response, ask)
 		want := fmt.Sprintf("%x", sha256.Sum256(issuer.Root.Raw))
 		if err != nil || proof.Anchor.Fingerprint() != want {
 			t.Errorf("%v, %v, want %s", proof.Anchor, err, want)
@@ -245,7 +245,7 @@ func TestValue_Date(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		proof, err := mdoc.Verify(response, ask)
+		proof, err := mdoc.Verify(t.Context(), response, ask)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

@@ -14,7 +14,7 @@ func TestVectors(t *testing.T) {
 	ask := askOfVectors(t)
 	for _, v := range cases {
 		t.Run(v.Name, func(t *testing.T) {
-			p, err := mdoc.Verify(unhex(t, v.Response), ask)
+			p, err := mdoc.Verify(t.Context(), unhex(t, v.Response), ask)
 			if got := outcome(t, p, err); got != v.Reason || v.OK != (v.Reason == "") {
 				t.Errorf("refused as %q, want %q", got, v.Reason)
 			}

@@ -1,12 +1,14 @@
 package mdoc
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/host"
 )
 
 // Tags of CBOR that documents have.
@@ -35,6 +37,9 @@ type Ask struct {
 
 	Transcript []byte // CBOR of the SessionTranscript
 	Now        time.Time
+
+	Verify host.VerifyFunc // verifies each signature
+	Issued *Issued         // remembers certificates between answers
 }
 
 // Proof is what an answer proves.
@@ -63,7 +68,8 @@ func (v Value) Date() (date time.Time, ok bool) {
 	return date, err == nil
 }
 
-// Verify decides what a DeviceResponse proves. An error is a *Refusal.
+// Verify decides what a DeviceResponse proves. An error is a *Refusal, or that of Ask.Verify, which could not
+// check a signature. Ask.Verify is called at most maxVerified times.
 //
 // It checks, in this order:
 //
@@ -83,37 +89,51 @@ func (v Value) Date() (date time.Time, ok bool) {
 // looks at the values. Parts that this list does not name may have any content.
 //
 // If the document itself is at fault, the wallet's signature is verified, too (Refusal.Document).
-func Verify(deviceResponse []byte, a Ask) (Proof, error) {
+func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 	d, err := readDocument(deviceResponse)
 	if err != nil {
 		return Proof{}, err
 	}
-	proof, err := a.verify(d)
+	proof, err := a.verify(ctx, d)
 	var refusal *Refusal
-	if errors.As(err, &refusal) && faults[refusal.Reason] != "" && a.answers(d) {
+	if !errors.As(err, &refusal) || faults[refusal.Reason] == "" {
+		return proof, err
+	}
+	answers, failed := a.answers(ctx, d)
+	if failed != nil {
+		return Proof{}, failed
+	}
+	if answers {
 		refusal.Document = faults[refusal.Reason]
 	}
-	return proof, err
+	return Proof{}, err
 }
 
 // answers reports whether the wallet has signed this session's transcript with the key that the document
 // names. The document may be of any issuer, so this is no proof about a person: anyone who has seen the
 // request can create such a response. A stranger cannot.
-func (a Ask) answers(d document) bool {
+// The error is the host's.
+func (a Ask) answers(ctx context.Context, d document) (bool, error) {
 	payload, ok := d.issuerAuth.payload.Bytes()
 	if !ok {
-		return false
+		return false, nil
 	}
 	o, err := readSecurityObject(payload)
-	return err == nil && a.verifyDevice(d, o) == nil
+	if err == nil {
+		err = a.verifyDevice(ctx, d, o)
+	}
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // verify is Verify for a document that was read.
-func (a Ask) verify(d document) (Proof, error) {
+func (a Ask) verify(ctx context.Context, d document) (Proof, error) {
 	if d.docType != a.DocType {
 		return Proof{}, refused(otherDocType)
 	}
-	o, anchor, err := a.verifyIssuer(d)
+	o, anchor, err := a.verifyIssuer(ctx, d)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -121,7 +141,7 @@ func (a Ask) verify(d document) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	if err := a.verifyDevice(d, o); err != nil {
+	if err := a.verifyDevice(ctx, d, o); err != nil {
 		return Proof{}, err
 	}
 	return Proof{elements, anchor}, nil
@@ -191,12 +211,12 @@ func isMap(i cbor.Item) bool {
 }
 
 // verifyIssuer returns the mobile security object, which a trusted issuer has signed, and its trust anchor.
-func (a Ask) verifyIssuer(d document) (o securityObject, anchor Anchor, err error) {
+func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, anchor Anchor, err error) {
 	chain, ok := d.issuerAuth.chain()
 	if !ok {
 		return o, anchor, refused(badChain)
 	}
-	signer, anchor, err := a.signer(chain)
+	signer, anchor, err := a.signer(ctx, chain)
 	if err != nil {
 		return o, anchor, err
 	}
@@ -208,7 +228,7 @@ func (a Ask) verifyIssuer(d document) (o securityObject, anchor Anchor, err erro
 	if !ok {
 		return o, anchor, refused(badCertKey)
 	}
-	if err := d.issuerAuth.verify(public, payload, issuerSignature); err != nil {
+	if err := d.issuerAuth.verify(ctx, a.Verify, public, payload, issuerSignature); err != nil {
 		return o, anchor, err
 	}
 	if o, err = readSecurityObject(payload); err != nil {
@@ -270,7 +290,7 @@ func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, err
 
 // verifyDevice verifies that the wallet has the key of the object, and signed this session's transcript with
 // it (ISO/IEC 18013-5, 9.1.3).
-func (a Ask) verifyDevice(d document, o securityObject) error {
+func (a Ask) verifyDevice(ctx context.Context, d document, o securityObject) error {
 	if d.deviceAuth.Member("deviceMac").Present() {
 		return refused(deviceMAC)
 	}
@@ -296,5 +316,5 @@ func (a Ask) verifyDevice(d document, o securityObject) error {
 	authentication := cbor.Array(
 		cbor.Text("DeviceAuthentication"), transcript, cbor.Text(d.docType), d.deviceNamespaces)
 	payload := cbor.Tagged(tagCBOR, cbor.Bytes(authentication.Raw()))
-	return s.verify(o.deviceKey, payload.Raw(), deviceSignature)
+	return s.verify(ctx, a.Verify, o.deviceKey, payload.Raw(), deviceSignature)
 }

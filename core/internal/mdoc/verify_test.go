@@ -464,7 +464,7 @@ func TestTheDevicesElementsDoNotCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := mdoc.Verify(response, ask)
+	proof, err := mdoc.Verify(t.Context(), response, ask)
 	if old, ok := proof.Elements["age_over_21"].Bool(); err != nil || !ok || !old ||
 		len(proof.Elements) != 1 {
 		t.Errorf("%+v, %v", proof, err)
@@ -515,7 +515,7 @@ func TestHostileResponsesCostLittle(t *testing.T) {
 		"nothing":             {},
 	} {
 		var err error
-		cost := testing.AllocsPerRun(10, func() { _, err = mdoc.Verify(b, mdoc.Ask{}) })
+		cost := testing.AllocsPerRun(10, func() { _, err = mdoc.Verify(t.Context(), b, mdoc.Ask{}) })
 		if reason := reasonOf(t, err); !slices.Contains([]string{"cbor", "too_large", "version"}, reason) ||
 			cost > 16 {
 			t.Errorf("%s: refused as %q with %v allocations", name, reason, cost)

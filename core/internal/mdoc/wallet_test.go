@@ -23,6 +23,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -196,9 +197,10 @@ func verify(t *testing.T, issuer *wallettest.Issuer, response, transcript []byte
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := mdoc.Verify(response, mdoc.Ask{
+	p, err := mdoc.Verify(t.Context(), response, mdoc.Ask{
 		DocType: av, Namespace: av, Elements: []string{"age_over_18"}, EKU: []string{wallettest.AgeSigner},
 		Anchors: anchors, Transcript: transcript, Now: time.Now(),
+		Verify: signing.Verify, Issued: new(mdoc.Issued),
 	})
 	if err != nil {
 		return err.Error()

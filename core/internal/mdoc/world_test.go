@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/edge/signing"
 )
 
 // The profile of the vectors.
@@ -74,6 +75,7 @@ func askOfVectors(t testing.TB) mdoc.Ask {
 	return mdoc.Ask{
 		DocType: docType, Namespace: docType, Elements: []string{element},
 		EKU: []string{mdlDS}, Anchors: anchors, Transcript: vectorTranscript, Now: testNow,
+		Verify: signing.Verify, Issued: new(mdoc.Issued),
 	}
 }
 

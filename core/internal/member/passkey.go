@@ -282,7 +282,8 @@ func (r *Registry) SignIn(
 		}
 		used := &m.Passkeys[n]
 		handle, _ := handleOf(m.ID)
-		proof, err := webauthn.VerifyAssertion(*r.Passkeys, c.Bytes, used.stored(handle), answer)
+		proof, err := webauthn.VerifyAssertion(ctx, r.verify, *r.Passkeys, c.Bytes,
+			used.stored(handle), answer)
 		if errors.Is(err, webauthn.ErrCounter) {
 			return errors.Join(err, r.block(ctx, m, n, c)) // where another commit came first, begin anew
 		}

@@ -88,6 +88,7 @@ type Registry struct {
 	Config
 	kv     kv.KV
 	sealer host.Sealer
+	verify host.VerifyFunc
 	now    func() time.Time
 	random io.Reader
 	log    *slog.Logger
@@ -96,8 +97,8 @@ type Registry struct {
 
 // New returns the registry that h's KV holds.
 func New(h host.Host, cfg Config) *Registry {
-	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random,
-		log: h.Log, count: h.Count}
+	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, verify: h.Verify, now: h.Now,
+		random: h.Random, log: h.Log, count: h.Count}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}

@@ -2,8 +2,11 @@ package webauthn
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"slices"
+
+	"github.com/verge-id/verge/core/host"
 )
 
 // Assertion is what a verified answer says beside that it is right.
@@ -14,14 +17,16 @@ type Assertion struct {
 }
 
 // VerifyAssertion returns nil if response answers options with this challenge, and is signed by the stored
-// credential. An error is a *Refusal, and ErrCounter is one of them.
+// credential. An error is a *Refusal, and ErrCounter is one of them, or that of verify, which could not check
+// the signature. verify is called once at most.
 //
 // It checks what section 7.2 asks for: that the answer is from the stored credential, and of its user if both
 // sides say whose it is; the client data's type, challenge, origin and crossOrigin; the hash of the relying
 // party's id; that the user was present and verified; that backup eligibility has not changed; the signature;
 // and last the counter.
 func VerifyAssertion(
-	rp RelyingParty, challenge []byte, stored Credential, response []byte,
+	ctx context.Context, verify host.VerifyFunc, rp RelyingParty, challenge []byte, stored Credential,
+	response []byte,
 ) (Assertion, error) {
 	r, err := readResponse(response)
 	if err != nil {
@@ -49,12 +54,16 @@ func VerifyAssertion(
 	if data.has(flagBackupEligible) != stored.BackupEligible {
 		return Assertion{}, refused(otherBackup)
 	}
-	verify, ok := readKey(stored.PublicKey)
+	key, ok := readKey(stored.PublicKey)
 	if !ok {
 		return Assertion{}, refused(badStored)
 	}
 	sum := sha256.Sum256(r.clientData)
-	if !verify(slices.Concat(raw, sum[:]), signature) {
+	ok, err = key.verify(ctx, verify, slices.Concat(raw, sum[:]), signature)
+	if err != nil {
+		return Assertion{}, err
+	}
+	if !ok {
 		return Assertion{}, refused(badSignature)
 	}
 	if !goesUp(stored.Counter, data.counter) {

@@ -2,9 +2,11 @@ package webauthn_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/verge-id/verge/core/internal/webauthn"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
@@ -46,11 +48,12 @@ func Example() {
 	}
 	id, err := webauthn.CredentialID(used.JSON())
 	fmt.Println("from the stored one:", bytes.Equal(id, stored.ID), err)
-	assertion, err := webauthn.VerifyAssertion(rp, challenge, stored, used.JSON())
+	ctx := context.Background()
+	assertion, err := webauthn.VerifyAssertion(ctx, signing.Verify, rp, challenge, stored, used.JSON())
 	fmt.Printf("used: by %x, counter %d, %v\n", assertion.UserHandle, assertion.Counter, err)
 
 	challenge = bytes.Repeat([]byte{3}, 32)
-	_, err = webauthn.VerifyAssertion(rp, challenge, stored, used.JSON())
+	_, err = webauthn.VerifyAssertion(ctx, signing.Verify, rp, challenge, stored, used.JSON())
 	fmt.Println(err)
 	// Output:
 	// made: true <nil>

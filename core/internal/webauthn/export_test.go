@@ -1,8 +1,11 @@
 package webauthn
 
 import (
+	"context"
 	"crypto/sha256"
 	"slices"
+
+	"github.com/verge-id/verge/edge/signing"
 )
 
 // Signed reports whether the credential of an attestation object has signed an answer, whatever its flags
@@ -16,7 +19,11 @@ func Signed(attestationObject, data, clientData, signature []byte) bool {
 	if _, err := d.readCredential(raw[fixed:]); err != nil {
 		return false
 	}
-	verify, ok := readKey(d.key)
+	key, ok := readKey(d.key)
+	if !ok {
+		return false
+	}
 	sum := sha256.Sum256(clientData)
-	return ok && verify(slices.Concat(data, sum[:]), signature)
+	ok, err := key.verify(context.Background(), signing.Verify, slices.Concat(data, sum[:]), signature)
+	return ok && err == nil
 }

@@ -1,16 +1,13 @@
 package webauthn
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
+	"context"
 	"crypto/elliptic"
-	"crypto/rsa"
-	"crypto/sha256"
-	"math/big"
 	"slices"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/signature"
 )
 
 // Labels and values of keys in COSE (RFC 9053, RFC 8230).
@@ -29,79 +26,80 @@ const (
 	curveEd25519 = 6
 )
 
-// Bits of RSA keys. Larger ones only cost time.
-const (
-	minRSA = 2048
-	maxRSA = 4096
-)
+// maxRSA is the maximum number of bits of an RSA key. Larger ones only cost time.
+const maxRSA = 4096
 
-// verifier reports whether a signature of message is the key's.
-type verifier func(message, signature []byte) bool
+// publicKey is the key of a credential, with the algorithm that it names.
+type publicKey struct {
+	signature.Key
+	algorithm string
+}
+
+// verify reports whether a signature, in the form of WebAuthn (section 6.5.5), is the key's.
+func (k publicKey) verify(
+	ctx context.Context, by host.VerifyFunc, message, signature []byte,
+) (bool, error) {
+	if k.algorithm == "ES256" {
+		return k.VerifyASN1(ctx, by, k.algorithm, message, signature)
+	}
+	return k.Verify(ctx, by, k.algorithm, message, signature)
+}
 
 // readKey reads a public key. The algorithm is the key's own, so no answer can choose another. A key that has
 // more or fewer members than its algorithm needs is refused.
-func readKey(raw []byte) (verify verifier, ok bool) {
+func readKey(raw []byte) (k publicKey, ok bool) {
 	key, err := cbor.Read(raw, canonical)
 	if err != nil {
-		return nil, false
+		return publicKey{}, false
 	}
 	pairs, ok := key.Pairs()
 	kind, okKind := key.Label(labelType).Integer()
 	algorithm, okAlgorithm := key.Label(labelAlgorithm).Integer()
 	if !ok || !okKind || !okAlgorithm {
-		return nil, false
+		return publicKey{}, false
 	}
 	switch {
 	case kind == typeEC2 && algorithm == es256 && len(pairs) == 5:
-		return readP256(key)
+		k.algorithm = "ES256"
+		k.Key, ok = readP256(key)
 	case kind == typeOKP && algorithm == edDSA && len(pairs) == 4:
-		return readEd25519(key)
+		k.algorithm = "EdDSA"
+		k.Key, ok = readEd25519(key)
 	case kind == typeRSA && algorithm == rs256 && len(pairs) == 4:
-		return readRSA(key)
+		k.algorithm = "RS256"
+		k.Key, ok = readRSA(key)
+	default:
+		return publicKey{}, false
 	}
-	return nil, false
+	return k, ok
 }
 
-func readP256(key cbor.Item) (verifier, bool) {
+func readP256(key cbor.Item) (signature.Key, bool) {
 	curve, ok := key.Label(labelFirst).Integer()
 	x, okX := key.Label(labelSecond).Bytes()
 	y, okY := key.Label(labelThird).Bytes()
-	if !ok || curve != curveP256 || !okX || !okY || len(x) != 32 || len(y) != 32 {
-		return nil, false
+	if !ok || curve != curveP256 || !okX || !okY {
+		return signature.Key{}, false
 	}
-	// It refuses a point that is not on the curve.
-	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
-	return func(message, signature []byte) bool {
-		sum := sha256.Sum256(message)
-		return ecdsa.VerifyASN1(public, sum[:], signature)
-	}, err == nil
+	return signature.EC(elliptic.P256(), x, y)
 }
 
 // readEd25519 cannot tell whether x is a point. If it is none, no signature will verify.
-func readEd25519(key cbor.Item) (verifier, bool) {
+func readEd25519(key cbor.Item) (signature.Key, bool) {
 	curve, ok := key.Label(labelFirst).Integer()
 	x, okX := key.Label(labelSecond).Bytes()
-	if !ok || curve != curveEd25519 || !okX || len(x) != ed25519.PublicKeySize {
-		return nil, false
+	if !ok || curve != curveEd25519 || !okX {
+		return signature.Key{}, false
 	}
-	return func(message, signature []byte) bool {
-		return ed25519.Verify(x, message, signature)
-	}, true
+	return signature.Ed25519(x)
 }
 
 // readRSA allows the one exponent that everybody uses.
-func readRSA(key cbor.Item) (verifier, bool) {
+func readRSA(key cbor.Item) (signature.Key, bool) {
 	n, okN := key.Label(labelFirst).Bytes()
 	e, okE := key.Label(labelSecond).Bytes()
 	if !okN || !okE || len(n) > maxRSA/8 || len(n) == 0 || n[0] == 0 || !slices.Equal(e, []byte{1, 0, 1}) {
-		return nil, false
+		return signature.Key{}, false
 	}
-	public := &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: 65537}
-	if public.N.BitLen() < minRSA || public.N.Bit(0) == 0 {
-		return nil, false
-	}
-	return func(message, signature []byte) bool {
-		sum := sha256.Sum256(message)
-		return rsa.VerifyPKCS1v15(public, crypto.SHA256, sum[:], signature) == nil
-	}, true
+	return signature.RSA(n, e)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/webauthn"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
@@ -123,3 +124,10 @@ func edited(t testing.TB, answer []byte, edit func(map[string]any)) []byte {
 }
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// verifyAssertion is VerifyAssertion by the standard library.
+func verifyAssertion(
+	t testing.TB, rp webauthn.RelyingParty, challenge []byte, stored webauthn.Credential, response []byte,
+) (webauthn.Assertion, error) {
+	return webauthn.VerifyAssertion(t.Context(), signing.Verify, rp, challenge, stored, response)
+}

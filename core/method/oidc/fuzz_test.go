@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/edge/signing"
 )
 
 // canned answers each address with fixed bytes.
@@ -66,7 +67,7 @@ func FuzzProvider(f *testing.F) {
 				`"proof":{"claim":["is_over_18"],"equals":true,"age":18}}`),
 			Secrets: map[string]string{"client_secret": "s"},
 		}, method.Host{
-			Now: func() time.Time { return now }, Random: zeros{},
+			Now: func() time.Time { return now }, Random: zeros{}, Verify: signing.Verify,
 			Fetch: canned{fuzzIssuer + "/.well-known/openid-configuration": discovery,
 				fuzzIssuer + "/k": keys, fuzzIssuer + "/t": answer},
 		})

@@ -6,12 +6,9 @@ import (
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
-	"errors"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
@@ -39,12 +36,12 @@ const maxSubject = 255
 func (c *client) verifyIDToken(
 	ctx context.Context, meta metadata, raw string, e authRequest, acr []string,
 ) (claims, error) {
-	token, err := c.verify(raw, c.providerKeys(ctx, meta), rules{issuer: c.issuer, dated: true})
+	token, err := c.verify(ctx, raw, c.providerKeys(ctx, meta), rules{issuer: c.issuer, dated: true})
 	if err != nil {
 		return claims{}, err
 	}
 	azp := token.Value("azp")
-	audience, _ := token.GetAudience()
+	audience, _ := token.audience()
 	isOther := func(party string) bool { return party != c.clientID }
 	switch {
 	case azp.Present() && token.text("azp") != c.clientID,
@@ -66,8 +63,8 @@ func (c *client) verifyIDToken(
 // user can remove max_age from the address, so the provider's word is needed. began is zero for a request
 // that began before the operator set max_age.
 func (c *client) isRecent(token claims, began time.Time) bool {
-	at, err := token.date("auth_time")
-	if err != nil || at == nil || began.IsZero() {
+	at, _ := token.date("auth_time")
+	if at == nil || began.IsZero() {
 		return false
 	}
 	oldest := began.Add(-time.Duration(c.maxAge)*time.Second - leeway)
@@ -80,33 +77,38 @@ type rules struct {
 	dated  bool // exp and iat must be there
 }
 
-// verify checks form, header, signature, iss, aud and times of a signed token for this client. golang-jwt
-// does most of it. It does not mind a critical header, a missing iat, or a member that is there twice, so
-// that is looked at first.
-func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
-	head, ok := readJWT(raw)
-	if !ok {
-		return claims{}, refused(badForm)
-	}
-	h, err := readHeader(head)
+// verify checks form, header, signature, iss, aud and times of a signed token for this client. An error is a
+// *method.Refusal, or that of a key set which could not be fetched, or of the host, which could not check the
+// signature.
+func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules) (claims, error) {
+	t, err := readJWT(raw)
 	if err != nil {
 		return claims{}, err
 	}
 	now := c.host.Now()
-	k, fresh, err := keys.find(now, h)
+	k, fresh, err := keys.find(now, t.header)
 	if err != nil {
 		return claims{}, err
 	}
-	token, err := c.parse(raw, k, r)
-	if errors.Is(err, jwt.ErrTokenSignatureInvalid) && !fresh && keys.kept.mayRenew(now) {
-		// The provider may have replaced the key without another kid.
-		if k, err = keys.renew(now, h); err != nil {
-			return claims{}, err
-		}
-		token, err = c.parse(raw, k, r)
+	var token claims
+	if token.Object, err = web.ReadForeign(t.payload); err != nil {
+		return claims{}, refused(badClaims)
 	}
-	if err != nil {
-		return claims{}, refused(jwtReason(err))
+	signed, err := c.isSigned(ctx, t, k)
+	if err == nil && !signed && !fresh && keys.kept.mayRenew(now) {
+		// The provider may have replaced the key without another kid.
+		if k, err = keys.renew(now, t.header); err == nil {
+			signed, err = c.isSigned(ctx, t, k)
+		}
+	}
+	switch {
+	case err != nil:
+		return claims{}, err
+	case !signed:
+		return claims{}, refused(badSignature)
+	}
+	if reason := c.check(token, r); reason != "" {
+		return claims{}, refused(reason)
 	}
 	if token.IsRepeated("iss", "sub", "aud", "azp", "exp", "iat", "nbf", "nonce", "acr", "at_hash",
 		"auth_time") {
@@ -118,64 +120,64 @@ func (c *client) verify(raw string, keys keySource, r rules) (claims, error) {
 	return token, nil
 }
 
-// parse has golang-jwt verify a token by one key.
-func (c *client) parse(raw string, k key, r rules) (token claims, err error) {
-	options := []jwt.ParserOption{
-		jwt.WithValidMethods(k.verify),
-		jwt.WithIssuer(r.issuer),
-		jwt.WithAudience(c.clientID),
-		jwt.WithIssuedAt(),
-		jwt.WithLeeway(leeway),
-		jwt.WithTimeFunc(c.host.Now),
-		jwt.WithStrictDecoding(),
-	}
-	if r.dated {
-		options = append(options, jwt.WithExpirationRequired())
-	}
-	_, err = jwt.NewParser(options...).ParseWithClaims(raw, &token, func(*jwt.Token) (any, error) {
-		return k.public, nil
-	})
-	return token, err
+// isSigned reports whether a token is signed by a key. keySource has found the key for the token's algorithm.
+func (c *client) isSigned(ctx context.Context, t signedToken, k key) (bool, error) {
+	return k.public.Verify(ctx, c.host.Verify, t.header.algorithm, []byte(t.signed), t.signature)
 }
 
-// jwtReason says why golang-jwt refused a token. Its own text may repeat a claim, so it is not kept.
-func jwtReason(err error) string {
-	for _, known := range []struct {
-		err    error
-		reason string
-	}{
-		{jwt.ErrTokenSignatureInvalid, badSignature},
-		{jwt.ErrTokenMalformed, badClaims},
-		{jwt.ErrTokenInvalidIssuer, wrongIssuer},
-		{jwt.ErrTokenInvalidAudience, wrongParty},
-		{jwt.ErrTokenExpired, expired},
-		{jwt.ErrTokenUsedBeforeIssued, badIssuedAt},
-		{jwt.ErrTokenNotValidYet, notYetValid},
-	} {
-		if errors.Is(err, known.err) {
-			return known.reason
-		}
+// check returns the reason why the claims of a token, whose signature is good, do not count for this client.
+// It is "" if they do.
+func (c *client) check(token claims, r rules) (reason string) {
+	now := c.host.Now()
+	exp, okExp := token.date("exp")
+	iat, okIat := token.date("iat")
+	nbf, okNbf := token.date("nbf")
+	issuer := token.text("iss")
+	audience, okAudience := token.audience()
+	switch {
+	case issuer != "" && r.issuer != "" && issuer != r.issuer:
+		return wrongIssuer
+	case len(audience) > 0 && !slices.Contains(audience, c.clientID):
+		return wrongParty
+	case exp != nil && !now.Before(exp.Add(leeway)):
+		return expired
+	case iat != nil && now.Before(iat.Add(-leeway)):
+		return badIssuedAt
+	case nbf != nil && now.Before(nbf.Add(-leeway)):
+		return notYetValid
+	case !okExp, !okIat, !okNbf, !okAudience, len(audience) == 0,
+		r.dated && exp == nil, r.issuer != "" && issuer == "":
+		return badClaims
 	}
-	return badClaims
+	return ""
 }
 
-// readJWT returns the header of a compact JWS. It refuses the JSON form, an encrypted token, which has five
-// parts, and what is not strict base64url.
-func readJWT(raw string) (header []byte, ok bool) {
-	parts := strings.Split(raw, ".")
-	if len(parts) != 3 {
-		return nil, false
+// signedToken is a compact JWS.
+type signedToken struct {
+	header             header
+	payload, signature []byte
+	signed             string // the parts that the signature is for, as they were sent
+}
+
+// readJWT reads a compact JWS. It rejects the JSON form, an encrypted token, which has five parts, and other
+// encodings than strict base64url.
+func readJWT(raw string) (t signedToken, err error) {
+	encoded := strings.Split(raw, ".")
+	if len(encoded) != 3 {
+		return t, refused(badForm)
 	}
-	for i, part := range parts {
+	var parts [3][]byte
+	for i, part := range encoded {
 		b, ok := strict64.Decode(part)
 		if !ok || len(b) == 0 {
-			return nil, false
+			return t, refused(badForm)
 		}
-		if i == 0 {
-			header = b
-		}
+		parts[i] = b
 	}
-	return header, true
+	t.payload, t.signature = parts[1], parts[2]
+	t.signed = raw[:len(encoded[0])+1+len(encoded[1])]
+	t.header, err = readHeader(parts[0])
+	return t, err
 }
 
 // header is what is used of a token's header.
@@ -205,47 +207,40 @@ func isJWT(typ string) bool {
 	return strings.EqualFold(typ, "JWT") || strings.EqualFold(typ, "application/jwt")
 }
 
-// UnmarshalJSON has golang-jwt see the claims as the strict reader does.
-func (c *claims) UnmarshalJSON(raw []byte) (err error) {
-	c.Object, err = web.ReadForeign(raw)
-	return err
-}
-
 // latest is the last second that a claim may name; dates far beyond every clock are a mistake or an attack.
 const latest = 1 << 40
 
-// date returns a claim that is a NumericDate (RFC 7519, 2), nil if it is absent.
-func (c claims) date(name string) (*jwt.NumericDate, error) {
+// date returns a claim that is a NumericDate (RFC 7519, 2), nil if it is absent. It is not ok for another
+// value.
+func (c claims) date(name string) (at *time.Time, ok bool) {
 	v := c.Value(name)
 	if !v.Present() {
-		return nil, nil
+		return nil, true
 	}
 	seconds, ok := v.Number()
 	if !ok || seconds < 0 || seconds > latest {
-		return nil, jwt.ErrInvalidType
+		return nil, false
 	}
-	return jwt.NewNumericDate(time.Unix(int64(seconds), 0)), nil
+	t := time.Unix(int64(seconds), 0)
+	return &t, true
 }
 
-// The following implement jwt.Claims.
-
-func (c claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.date("exp") }
-func (c claims) GetIssuedAt() (*jwt.NumericDate, error)       { return c.date("iat") }
-func (c claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.date("nbf") }
-func (c claims) GetIssuer() (string, error)                   { return c.text("iss"), nil }
-func (c claims) GetSubject() (string, error)                  { return c.text("sub"), nil }
-
-func (c claims) GetAudience() (jwt.ClaimStrings, error) {
+// audience returns the claim aud: a text, or a list of texts. It is empty if aud is absent or an empty text,
+// and not ok for a list of other values.
+func (c claims) audience() (parties []string, ok bool) {
 	v := c.Value("aud")
 	if s, ok := v.Text(); ok {
-		return jwt.ClaimStrings{s}, nil
+		parties = []string{s}
+	} else {
+		list, _ := v.List()
+		if parties = texts(v); len(parties) != len(list) {
+			return nil, false
+		}
 	}
-	list, _ := v.List()
-	audience := texts(v)
-	if len(audience) != len(list) {
-		return nil, jwt.ErrInvalidType
+	if len(parties) == 1 && parties[0] == "" {
+		return nil, true
 	}
-	return audience, nil
+	return parties, true
 }
 
 // fitsAccess reports whether an access token is the one that an ID token was issued with, where the ID token

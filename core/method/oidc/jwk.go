@@ -2,16 +2,13 @@ package oidc
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
-	"crypto/rsa"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
 )
@@ -19,18 +16,14 @@ import (
 // Algorithms that a token may be signed with (contract 36).
 var algorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
 
-// Limits of a key set.
-const (
-	maxKeys = 64
-	minRSA  = 2048 // bits
-	maxRSA  = 8192
-)
+// maxKeys is the maximum number of keys in a key set.
+const maxKeys = 64
 
 // key is a public key that signatures may be checked with.
 type key struct {
 	id     string   // "" if it has none
 	verify []string // the algorithms that it is for
-	public any      // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
+	public signature.Key
 }
 
 type keySet []key
@@ -135,12 +128,7 @@ func readKey(o web.Object) (k key, ok bool) {
 		k.public, ok = readP256(c)
 	case "OKP Ed25519":
 		k.verify = []string{"EdDSA"}
-		var x []byte
-		if x, ok = c.bytes("x"); ok && len(x) == ed25519.PublicKeySize {
-			k.public = ed25519.PublicKey(x)
-		} else {
-			ok = false
-		}
+		k.public, ok = readEd25519(c)
 	}
 	if !ok {
 		return key{}, false
@@ -170,30 +158,29 @@ func (c claims) bytes(name string) ([]byte, bool) {
 }
 
 // readRSA allows exponents up to 32 bits, which is what all libraries can use.
-func readRSA(c claims) (*rsa.PublicKey, bool) {
+func readRSA(c claims) (signature.Key, bool) {
 	n, okN := c.bytes("n")
 	e, okE := c.bytes("e")
-	if !okN || !okE || len(n) > maxRSA/8 || len(e) == 0 || len(e) > 4 {
-		return nil, false
+	if !okN || !okE {
+		return signature.Key{}, false
 	}
-	public := &rsa.PublicKey{N: new(big.Int).SetBytes(n)}
-	for _, b := range e {
-		public.E = public.E<<8 | int(b)
-	}
-	if public.N.BitLen() < minRSA || public.N.Bit(0) == 0 || public.E < 3 || public.E%2 == 0 ||
-		public.E >= 1<<31-1 {
-		return nil, false
-	}
-	return public, true
+	return signature.RSA(n, e)
 }
 
-// readP256 refuses a point that is not on the curve.
-func readP256(c claims) (*ecdsa.PublicKey, bool) {
+// readP256 rejects a point that is not on the curve.
+func readP256(c claims) (signature.Key, bool) {
 	x, okX := c.bytes("x")
 	y, okY := c.bytes("y")
-	if !okX || !okY || len(x) != 32 || len(y) != 32 {
-		return nil, false
+	if !okX || !okY {
+		return signature.Key{}, false
 	}
-	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
-	return public, err == nil
+	return signature.EC(elliptic.P256(), x, y)
+}
+
+func readEd25519(c claims) (signature.Key, bool) {
+	x, ok := c.bytes("x")
+	if !ok {
+		return signature.Key{}, false
+	}
+	return signature.Ed25519(x)
 }

@@ -44,7 +44,7 @@ func (c *client) fetchUserinfo(
 			return claims{}, err
 		}
 	case "application/jwt":
-		info, err = c.verify(string(answer.Body), c.providerKeys(ctx, meta), rules{issuer: c.issuer})
+		info, err = c.verify(ctx, string(answer.Body), c.providerKeys(ctx, meta), rules{issuer: c.issuer})
 		if err != nil {
 			return claims{}, err
 		}
@@ -69,7 +69,7 @@ func (c *client) openCredential(ctx context.Context, outer claims) (inner claims
 	if raw == "" {
 		return claims{}, false, nil
 	}
-	inner, err = c.verify(raw, c.credentialKeys(ctx), rules{issuer: c.credential.issuer, dated: true})
+	inner, err = c.verify(ctx, raw, c.credentialKeys(ctx), rules{issuer: c.credential.issuer, dated: true})
 	if err != nil {
 		return claims{}, true, fmt.Errorf("oidc: the credential: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
@@ -142,7 +143,8 @@ func newWalk(t *testing.T, c oidctest.Config, own settings) *walk {
 	} else {
 		w.config.Secrets = map[string]string{"client_secret": secret}
 	}
-	w.host = method.Host{Now: w.clock, Random: rand.Reader, Fetch: w.fetch, Sign: w.sign}
+	w.host = method.Host{Now: w.clock, Random: rand.Reader, Fetch: w.fetch, Sign: w.sign,
+		Verify: signing.Verify}
 	w.session = method.Session{
 		ID: "svc_sess_1", Level: "L2", ChallengeAge: 25, MinimumAge: 18, Language: "de", ReturnURL: returnURL,
 	}

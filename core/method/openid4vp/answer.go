@@ -29,7 +29,7 @@ var answerParams = []string{"error", "vp_token", "response"}
 // refusal by its user, and an error, each with the state of this request. It also accepts a document that is
 // at fault, if the wallet has signed this session with it: the user learns why. After anything else, the
 // response is still pending.
-func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
+func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != formType {
 		return nil, method.ErrMediaType
 	}
@@ -70,7 +70,7 @@ func (o *openID) Receive(_ context.Context, s method.Session, state []byte, c me
 	if key != nil {
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
-	kept, err := o.verify(response, s.MinimumAge,
+	kept, err := o.verify(ctx, response, s.MinimumAge,
 		mdoc.OpenID4VPTranscript(client, encoded(q.nonce(toWallet)), thumbprint, c.Address))
 	if err != nil {
 		return nil, err
@@ -185,20 +185,23 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 	return response, nil
 }
 
-// verify returns the kept form of a document. The error is a *method.Refusal. A fault of a document that this
-// session's wallet has sent is no error: it is kept.
-func (o *openID) verify(response []byte, age int, transcript []byte) (kept string, err error) {
+// verify returns the kept form of a document. The error is a *method.Refusal, or the host's, which could not
+// check a signature. A fault of a document that this session's wallet has sent is no error: it is kept.
+func (o *openID) verify(
+	ctx context.Context, response []byte, age int, transcript []byte,
+) (kept string, err error) {
 	p, now := o.settings.profile, o.host.Now()
-	proof, err := mdoc.Verify(response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
-		Elements: p.names(
-			age,
-		), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now})
+	proof, err := mdoc.Verify(ctx, response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
+		Elements: p.names(age), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now,
+		Verify: o.host.Verify, Issued: &o.issued})
 	var refusal *mdoc.Refusal
-	if errors.As(err, &refusal) && refusal.Document != "" {
+	switch {
+	case errors.As(err, &refusal) && refusal.Document != "":
 		return faultKept + string(refusal.Document) + ":" + refusal.Reason, nil
-	}
-	if err != nil {
+	case refusal != nil:
 		return "", refusedBy(err)
+	case err != nil:
+		return "", err
 	}
 	return p.judge(proof, age, now).String(), nil
 }

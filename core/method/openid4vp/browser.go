@@ -170,7 +170,9 @@ func origin(s method.Session) (string, error) {
 // fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data"}. What does not
 // verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says
 // that it answers something else than what the page asks.
-func (o *openID) fromBrowser(s method.Session, q question, text string) (method.Decision, error) {
+func (o *openID) fromBrowser(
+	ctx context.Context, s method.Session, q question, text string,
+) (method.Decision, error) {
 	answer, err := web.ReadForeign([]byte(text))
 	if err != nil {
 		return method.Decision{}, method.ErrStep
@@ -188,7 +190,7 @@ func (o *openID) fromBrowser(s method.Session, q question, text string) (method.
 	if protocol == isoProtocol {
 		open = o.readISO
 	}
-	kept, err := open(s, q, protocol, data, from)
+	kept, err := open(ctx, s, q, protocol, data, from)
 	var refusal *method.Refusal
 	if errors.As(err, &refusal) {
 		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven, Refusal: refusal}, nil
@@ -200,8 +202,9 @@ func (o *openID) fromBrowser(s method.Session, q question, text string) (method.
 }
 
 // readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns the kept form.
-func (o *openID) readISO(s method.Session, q question, _ string, data web.Object, from string) (string,
-	error) {
+func (o *openID) readISO(
+	ctx context.Context, s method.Session, q question, _ string, data web.Object, from string,
+) (string, error) {
 	text, _ := data.Value("response").Text()
 	encrypted, ok := decoded(text)
 	if !ok {
@@ -212,12 +215,13 @@ func (o *openID) readISO(s method.Session, q question, _ string, data web.Object
 	if err != nil {
 		return "", refusedBy(err)
 	}
-	return o.verify(response, s.MinimumAge, transcript)
+	return o.verify(ctx, response, s.MinimumAge, transcript)
 }
 
 // readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
-func (o *openID) readVPToken(s method.Session, q question, protocol string, data web.Object, from string) (
-	string, error) {
+func (o *openID) readVPToken(
+	ctx context.Context, s method.Session, q question, protocol string, data web.Object, from string,
+) (string, error) {
 	var a posted
 	var err error
 	var thumbprint []byte
@@ -240,6 +244,6 @@ func (o *openID) readVPToken(s method.Session, q question, protocol string, data
 	if err != nil {
 		return "", err
 	}
-	return o.verify(response, s.MinimumAge,
+	return o.verify(ctx, response, s.MinimumAge,
 		mdoc.OpenID4VPDCAPITranscript(from, encoded(q.nonce(protocol)), thumbprint))
 }

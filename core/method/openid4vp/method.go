@@ -70,6 +70,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 )
@@ -96,13 +97,14 @@ var Kind = method.Kind{
 		if (s.signer.exists() || s.reader.exists()) && h.Sign == nil {
 			return nil, errors.New("openid4vp: requests are signed, and the host has no keys")
 		}
-		return &openID{s, h}, nil
+		return &openID{settings: s, host: h}, nil
 	},
 }
 
 type openID struct {
 	settings settings
 	host     method.Host
+	issued   mdoc.Issued
 }
 
 var _ method.Requester = (*openID)(nil)
@@ -170,7 +172,7 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 		if err != nil { // the page has no such form before a question is drawn
 			return method.Decision{}, method.ErrStep
 		}
-		return o.fromBrowser(s, q, step.Form.Get(method.CredentialField))
+		return o.fromBrowser(ctx, s, q, step.Form.Get(method.CredentialField))
 	}
 	switch step.Form.Get("outcome") {
 	case begin:

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
+	edge "github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -275,7 +276,8 @@ func TestAnnouncedAlgorithms(t *testing.T) {
 			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, Curve: curve})
 			c := config(t, "eu-av", settings{"trust_anchors": []string{string(issuer.PEM())}})
 			m, err := openid4vp.Kind.Open(c,
-				method.Host{Now: func() time.Time { return noon }, Random: rand.Reader})
+				method.Host{Now: func() time.Time { return noon }, Random: rand.Reader,
+					Verify: edge.Verify})
 			if err != nil {
 				t.Fatal(err)
 			}

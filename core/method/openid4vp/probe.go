@@ -3,13 +3,12 @@ package openid4vp
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
-	"math/big"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/method"
 )
 
@@ -46,7 +45,7 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	for _, a := range s.anchors {
 		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
 	}
-	o := &openID{s, h}
+	o := &openID{settings: s, host: h}
 	if s.signer.exists() {
 		o.probeSigner(ctx, &r, s.signer, keyName, certificateName)
 		if client, err := o.certified(returnURL); err != nil {
@@ -70,11 +69,16 @@ func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, ke
 		r.Fact(certificateName, "self-signed, so wallets that follow HAIP 1.0 reject it")
 	}
 	message := []byte("a request")
-	signature, err := o.host.Sign(ctx, s.key, algorithm, message)
+	signed, err := o.host.Sign(ctx, s.key, algorithm, message)
+	if err != nil {
+		r.Bad("%s_file does not sign: %v", keyName, err)
+		return
+	}
+	fits, err := isSignedBy(ctx, o.host, leaf, message, signed)
 	switch {
 	case err != nil:
-		r.Bad("%s_file does not sign: %v", keyName, err)
-	case !isSignedBy(leaf, message, signature):
+		r.CannotCheck("whether %s_file and %s_file belong together: %v", keyName, certificateName, err)
+	case !fits:
 		r.Bad("%s_file and %s_file do not belong together: wallets would refuse every request; use "+
 			"the key for which the certificate was made", keyName, certificateName)
 	default:
@@ -105,14 +109,14 @@ func nameOf(c *x509.Certificate) string {
 	return "number " + c.SerialNumber.String()
 }
 
-// isSignedBy reports whether the key of a certificate has signed a message. The signature is as in JWS: r and
-// s.
-func isSignedBy(c *x509.Certificate, message, signature []byte) bool {
-	key, ok := c.PublicKey.(*ecdsa.PublicKey)
-	if !ok || len(signature) != 64 {
-		return false
+// isSignedBy reports whether the key of a certificate has signed a message, in the form of JWS.
+func isSignedBy(
+	ctx context.Context, h method.Host, c *x509.Certificate, message, signed []byte,
+) (bool, error) {
+	public, ok := c.PublicKey.(*ecdsa.PublicKey)
+	if !ok {
+		return false, nil
 	}
-	hash := sha256.Sum256(message)
-	return ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:32]),
-		new(big.Int).SetBytes(signature[32:]))
+	key, _ := signature.OfECDSA(public)
+	return key.Verify(ctx, h.Verify, algorithm, message, signed)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
+	edge "github.com/verge-id/verge/edge/signing"
 )
 
 func TestProbe(t *testing.T) {
@@ -36,7 +37,8 @@ func TestProbe(t *testing.T) {
 			}
 			now := noon.AddDate(0, 0, c.days)
 			r, err := openid4vp.Probe(t.Context(), c.config,
-				method.Host{Now: func() time.Time { return now }, Sign: sign}, c.returns)
+				method.Host{Now: func() time.Time { return now }, Sign: sign, Verify: edge.Verify},
+				c.returns)
 			if err != nil || len(r.Facts) < 6 || len(r.Findings) == 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}

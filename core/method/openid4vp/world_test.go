@@ -24,6 +24,7 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
+	edge "github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -112,7 +113,7 @@ func newWorld(t testing.TB, c method.Config) *world {
 	}
 	w := &world{TB: t, now: noon}
 	m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return w.now }, Random: rand.Reader,
-		Sign: sign})
+		Sign: sign, Verify: edge.Verify})
 	if err != nil {
 		t.Fatal(err)
 	}
