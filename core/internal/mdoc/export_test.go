@@ -1,0 +1,6 @@
+package mdoc
+
+const (
+	MaxTried    = maxTried
+	MaxVerified = maxVerified
+)
