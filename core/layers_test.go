@@ -198,8 +198,8 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 		t.Fatalf("go list shows %d packages of the core", cores)
 	}
 
-	// The one way to net is X.509: certificates of documents. What of X.509 would reach the network or files
-	// is banned by the test of the source below.
+	// The one way to net is X.509: certificates of documents. The test of the source below bans the functions
+	// of X.509 that reach the network or files.
 	x509Users := []string{module + "/core/pemfile", module + "/core/method/openid4vp",
 		module + "/core/internal/mdoc"}
 	slices.Sort(reachable)

@@ -58,7 +58,8 @@ type Host struct {
 }
 
 // VerifyFunc reports whether a signature of a message is by the private key of publicKey. False: it is not.
-// An error: the engine cannot check the signature. Then the caller grants nothing and rejects nothing.
+// An error: the engine cannot check the signature. The caller then returns an error, and neither accepts nor
+// rejects.
 //
 // publicKey is a SubjectPublicKeyInfo in DER. The algorithm is a name of JWS, for exactly one type of key, or
 // a name of X.509 (RFC 5758), for three curves:

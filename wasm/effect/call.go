@@ -162,8 +162,8 @@ func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) (
 	return nil, fmt.Errorf("the host answers a signature with status %d and %d bytes", status, len(reply))
 }
 
-// Verifier verifies signatures as host.Host's Verify does. Each call of it is an effect. If a reply makes no
-// sense, it returns an error, which grants nothing.
+// Verifier verifies signatures as host.Host's Verify does. Each call of it is an effect. A malformed reply is
+// an error, and never a good signature.
 type Verifier Func
 
 // Verify is host.Host's Verify.

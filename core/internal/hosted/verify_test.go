@@ -10,7 +10,8 @@ import (
 	"github.com/verge-id/verge/edge/signing"
 )
 
-// While the host verifies no signature, a passkey proves nothing, and loses nothing (contract 38, 41).
+// While the host cannot verify signatures, a passkey's form returns 503, and the passkey and the session are
+// unchanged (contract 38, 41).
 func TestPasskey_HostCannotVerify(t *testing.T) {
 	w := passkeyWorld(t)
 	w.has()

@@ -41,7 +41,7 @@ func (c *counting) ask(t *testing.T, p *wallettest.Presentation, ask mdoc.Ask) (
 	return mdoc.Verify(t.Context(), response, ask)
 }
 
-// If the host cannot check a signature, nothing is proven and nothing is refused (contract 41).
+// If the host cannot check a signature, Verify returns the host's error and no proof (contract 41).
 func TestVerify_HostError(t *testing.T) {
 	const signatures = 4 // of the authority's certificate, the signer's, the document and the device
 	for n := range signatures {

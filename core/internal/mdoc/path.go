@@ -242,7 +242,7 @@ func (a Ask) hasSigned(ctx context.Context, issuer, c *x509.Certificate) (bool, 
 // It is not shared by all of a process, because a replay of a core asks its host what the core has asked.
 type Issued struct {
 	mu   sync.Mutex
-	good map[[sha256.Size]byte]bool // by the digest of a key and of what it has signed, with the signature
+	good map[[sha256.Size]byte]bool // by the digest of a key and a certificate with its signature
 }
 
 // maxIssued bounds what Issued holds. Only certificates below a trust anchor come into it.

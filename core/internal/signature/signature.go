@@ -20,7 +20,7 @@ import (
 type Key struct {
 	der        []byte   // SubjectPublicKeyInfo
 	size       int      // bytes of a signature
-	algorithms []string // by which it verifies
+	algorithms []string // of host.VerifyFunc
 }
 
 // Fits reports whether the key can verify by an algorithm of host.VerifyFunc.

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/internal/webauthn"
 )
 
-// If the host cannot check the signature, the answer is neither good nor refused (contract 41). The counter
-// is not looked at.
+// If the host cannot check the signature, VerifyAssertion returns the host's error, before it compares the
+// counter (contract 41).
 func TestVerifyAssertion_HostError(t *testing.T) {
 	away := errors.New("away")
 	for name, algorithm := range algorithms {

@@ -39,7 +39,7 @@ func TestIDToken_HostError(t *testing.T) {
 	wantVerdict(t, "later", d, err, method.Approved)
 }
 
-// One token costs two verifications at most: by the kept key, and by the one that has replaced it.
+// One token costs two verifications at most: by the stored key, and by its replacement.
 func TestIDToken_Verifications(t *testing.T) {
 	f := newForger(t)
 	asked := 0

@@ -10,8 +10,8 @@ const rsa = (name, hash, saltLength) => ({ verify: { name, saltLength }, key: ()
 const pkcs1 = (hash) => rsa("RSASSA-PKCS1-v1_5", hash);
 const pss = (hash, saltLength) => rsa("RSA-PSS", hash, saltLength);
 
-// How WebCrypto is asked for each algorithm. key takes the curve of an elliptic key. length is
-// that of a signature, if the platform throws for another one.
+// How WebCrypto is asked for each algorithm. key takes the curve of an elliptic key. length is the
+// length of a signature, if the platform throws for any other.
 const algorithms = {
   ES256: ecdsa("SHA-256", "P-256"), ES384: ecdsa("SHA-384", "P-384"), ES512: ecdsa("SHA-512", "P-521"),
   RS256: pkcs1("SHA-256"), RS384: pkcs1("SHA-384"), RS512: pkcs1("SHA-512"),
