@@ -111,12 +111,12 @@ func TestModulesThatAreRefused(t *testing.T) {
 		refused(t, s, site, "repeats itself")
 	})
 	t.Run("the version of the ABI before this one", func(t *testing.T) {
-		module := "\x00asm\x01\x00\x00\x00" + // _initialize does nothing, and verge_abi returns 2
+		module := "\x00asm\x01\x00\x00\x00" + // _initialize does nothing, and verge_abi returns 3
 			"\x01\x08\x02\x60\x00\x00\x60\x00\x01\x7f" + "\x03\x03\x02\x00\x01" + "\x05\x03\x01\x00\x01" +
 			"\x07\x24\x03\x06memory\x02\x00\x0b_initialize\x00\x00\x09verge_abi\x00\x01" +
-			"\x0a\x09\x02\x02\x00\x0b\x04\x00\x41\x02\x0b"
+			"\x0a\x09\x02\x02\x00\x0b\x04\x00\x41\x03\x0b"
 		s, site := on(t, workerd.Start(t, &workerd.Options{Other: []byte(module)}), workerd.Config{})
-		refused(t, s, site, "the module speaks version 2 of the ABI, this host 3")
+		refused(t, s, site, "the module speaks version 3 of the ABI, this host 4")
 	})
 }
 

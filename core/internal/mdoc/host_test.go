@@ -50,7 +50,8 @@ func TestVerify_HostError(t *testing.T) {
 			h := &counting{fails: n + 1}
 			proof, err := h.ask(t, p, ask)
 			var refusal *mdoc.Refusal
-			if !errors.Is(err, errAway) || errors.As(err, &refusal) || len(proof.Elements) > 0 || h.asked != n+1 {
+			if !errors.Is(err, errAway) || errors.As(err, &refusal) || len(proof.Elements) > 0 ||
+				h.asked != n+1 {
 				t.Errorf("%+v, %v after %d verifications", proof, err, h.asked)
 			}
 			h.fails = 0

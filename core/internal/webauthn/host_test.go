@@ -24,7 +24,8 @@ func TestVerifyAssertion_HostError(t *testing.T) {
 			asked++
 			return true, away
 		}
-		got, err := webauthn.VerifyAssertion(t.Context(), verify, party(t), challenge, e.stored, answer.JSON())
+		response := answer.JSON()
+		got, err := webauthn.VerifyAssertion(t.Context(), verify, party(t), challenge, e.stored, response)
 		var refusal *webauthn.Refusal
 		if !errors.Is(err, away) || errors.As(err, &refusal) || got.Counter != 0 || asked != 1 {
 			t.Errorf("%s: %+v, %v, asked %d times", name, got, err, asked)

@@ -43,7 +43,9 @@ func TestIDToken_HostError(t *testing.T) {
 func TestIDToken_Verifications(t *testing.T) {
 	f := newForger(t)
 	asked := 0
-	f.host.Verify = func(ctx context.Context, algorithm string, key, message, signature []byte) (bool, error) {
+	f.host.Verify = func(
+		ctx context.Context, algorithm string, key, message, signature []byte,
+	) (bool, error) {
 		asked++
 		return signing.Verify(ctx, algorithm, key, message, signature)
 	}

@@ -201,6 +201,15 @@ const statusByte = {
   },
   write: u8.write,
 };
+// verified is whether a signature is the key's.
+export const verified = {
+  read: (r) => {
+    const v = u8.read(r);
+    if (v > 1) throw new Malformed("a signature is either the key's or not");
+    return v === 1;
+  },
+  write: (w, v) => u8.write(w, v ? 1 : 0),
+};
 const outcome = struct({ status: statusByte, text: str });
 const jobFields = { partition: str, task, until: time, lane: str };
 const job = struct(jobFields);

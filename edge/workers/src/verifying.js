@@ -32,7 +32,7 @@ const curves = { 44: "Ed25519", 91: "P-256", 120: "P-384", 158: "P-521" };
 // Bits of RSA keys. Below the first a signature can be forged. Larger keys only cost time.
 const minRSA = 2048, maxRSA = 8192;
 
-const verified = (valid) => ({ status: abi.status.ok, body: Uint8Array.of(valid === true ? 1 : 0) });
+const verified = (valid) => ({ status: abi.status.ok, body: abi.write(abi.verified, valid) });
 
 // verify verifies the signature of an effect. It does not reject. A verification that
 // the platform cannot do is "unavailable", and never a signature that is not the key's.
