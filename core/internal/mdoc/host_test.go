@@ -62,6 +62,21 @@ func TestVerify_HostError(t *testing.T) {
 	}
 }
 
+// The same holds for the signature that decides whether the document is at fault.
+func TestVerify_HostErrorAfterFault(t *testing.T) {
+	p, ask := present(t, newIssuer(nil))
+	ask.Anchors = []mdoc.Anchor{{Certificate: newIssuer(between(1)).Root}}
+	h := &counting{fails: 1}
+	var refusal *mdoc.Refusal
+	if _, err := h.ask(t, p, ask); !errors.Is(err, errAway) || errors.As(err, &refusal) {
+		t.Errorf("%v after %d verifications", err, h.asked)
+	}
+	h.fails = 0
+	if _, err := h.ask(t, p, ask); !errors.As(err, &refusal) || refusal.Document != mdoc.Untrusted {
+		t.Errorf("later: %v", err)
+	}
+}
+
 // Certificates that were good are not verified again for the next answer.
 func TestVerify_Count(t *testing.T) {
 	p, ask := present(t, newIssuer(between(1)))
@@ -99,8 +114,9 @@ func TestVerify_ManyAnchorsOfOneName(t *testing.T) {
 		ask.Anchors = append(ask.Anchors, mdoc.Anchor{Certificate: newIssuer(nil).Root})
 	}
 	h := &counting{}
-	if _, err := h.ask(t, p, ask); reasonOf(t, err) != "untrusted" || h.asked != mdoc.MaxTried {
-		t.Errorf("%v after %d verifications, want %d", err, h.asked, mdoc.MaxTried)
+	want := mdoc.MaxTried + 1 // the device's, to find out whether the document is at fault
+	if _, err := h.ask(t, p, ask); reasonOf(t, err) != "untrusted" || h.asked != want {
+		t.Errorf("%v after %d verifications, want %d", err, h.asked, want)
 	}
 	if mdoc.MaxVerified > 20 {
 		t.Errorf("%d verifications for one answer", mdoc.MaxVerified)

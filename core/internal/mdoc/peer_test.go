@@ -135,7 +135,8 @@ func TestAnswersOfAuth0_DCAPI(t *testing.T) {
 			ValidUntil: testNow.AddDate(0, 1, 0), Ask: []string{element},
 			Claims: map[string]any{element: true}})
 		ask := mdoc.Ask{DocType: mdlType, Namespace: mdlNamespace, Elements: []string{element},
-			EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Now: testNow}
+			EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Now: testNow,
+			Verify: signing.Verify, Issued: new(mdoc.Issued)}
 		for origin, want := range map[string]string{"https://verify.example": "",
 			"https://evil.example": "device_signature"} {
 			ask.Transcript = transcript(origin)

@@ -70,7 +70,7 @@ func TestFaultsOfDocuments(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = mdoc.Verify(response, ask)
+				_, err = mdoc.Verify(t.Context(), response, ask)
 				want := c.fault
 				if name != "" {
 					want = none
