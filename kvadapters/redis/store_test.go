@@ -269,7 +269,8 @@ func TestClaim_ManyPending(t *testing.T) {
 	if few != many || few == 0 {
 		t.Errorf("50 claims make %d commands with 1,000 pending and %d with %d", few, many, pending)
 	}
-	t.Logf("a claim of 10 takes the server %d µs with 1,000 pending, %d µs with %d", fewTime, manyTime, pending)
+	t.Logf("a claim of 10 takes the server %d µs with 1,000 pending, %d µs with %d", fewTime, manyTime,
+		pending)
 }
 
 func TestIdleClaimWritesNothing(t *testing.T) {

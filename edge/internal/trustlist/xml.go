@@ -216,7 +216,8 @@ func (e *element) declare(a xml.Attr) *Error {
 	if a.Name.Space == "" {
 		b.prefix = ""
 	}
-	reserved := b.prefix == "xml" || b.prefix == "xmlns" || b.space == namespaceXML || b.space == namespaceXMLNS
+	reserved := b.prefix == "xml" || b.prefix == "xmlns" ||
+		b.space == namespaceXML || b.space == namespaceXMLNS
 	undeclared := b.prefix == "" && b.space == ""
 	if reserved || b.prefix != "" && !ncName.MatchString(b.prefix) || len(b.space) > maxNamespace ||
 		!undeclared && !namespace.MatchString(b.space) {
