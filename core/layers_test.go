@@ -29,6 +29,7 @@ var floors = []string{
 	"core/uuid",
 	"core/timestamp",
 	"core/internal/weburl",
+	"core/internal/fetchcache",
 	"core/kv",
 	"core/host",
 	"core/internal/signature",
@@ -41,6 +42,7 @@ var floors = []string{
 	"core/cbor",
 	"core/internal/webauthn",
 	"core/internal/mdoc",
+	"core/internal/revocation",
 	"core/internal/templrt",
 	"core/language",
 	"core/webhook",
@@ -103,6 +105,7 @@ var leaves = map[string][]string{
 	"core/internal/signature": {"core/host"},
 	"core/internal/mdoc": {"core/cbor", "core/host", "core/internal/signature", "core/internal/strict64",
 		"core/pemfile", "core/web"},
+	"core/internal/revocation": {"core/internal/mdoc", "core/internal/strict64", "core/web"},
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.
@@ -201,7 +204,7 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 	// The one way to net is X.509: certificates of documents. The test of the source below bans the functions
 	// of X.509 that reach the network or files.
 	x509Users := []string{module + "/core/pemfile", module + "/core/method/openid4vp",
-		module + "/core/internal/mdoc"}
+		module + "/core/internal/mdoc", module + "/core/internal/revocation"}
 	slices.Sort(reachable)
 	for _, path := range slices.Compact(reachable) {
 		p := packages[path]

@@ -139,6 +139,11 @@ var Table = []Entry{
 		Short: "every 31st bit of each",
 	},
 	{
+		Package: "core/internal/revocation", Test: "TestReadStatusList_Peers",
+		Only:  "status lists that two libraries in Node have issued",
+		Short: "a list of the specification (TestReadStatusList_Vectors)",
+	},
+	{
 		Package: "core/internal/troubleshooting", Test: "TestReceiversPassTheProbes",
 		Only:  "receivers in Node, Python and PHP",
 		Short: "the receiver in Go",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // modules are packages that .ci/install puts into one directory.
@@ -22,6 +23,7 @@ type modules struct{ dir, one string }
 var (
 	walletModules = modules{"/usr/local/lib/wallet/node_modules", "@owf/mdoc"}
 	listModules   = modules{"/usr/local/lib/lote/node_modules", "@owf/eudi-lote"}
+	statusModules = modules{"/usr/local/lib/statuslist/node_modules", "@owf/token-status-list"}
 )
 
 //go:embed scripts
@@ -44,10 +46,10 @@ func (m modules) run(t testing.TB, script string, in, out any) {
 	var said, failed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &failed
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, failed.Bytes())
+		t.Fatalf("%s: %v\n%s", cmd.Args[1], err, failed.Bytes())
 	}
 	if err := json.Unmarshal(said.Bytes(), out); err != nil {
-		t.Fatalf("%s: %v\n%s\n%s", script, err, said.Bytes(), failed.Bytes())
+		t.Fatalf("%s: %v\n%s\n%s", cmd.Args[1], err, said.Bytes(), failed.Bytes())
 	}
 }
 
@@ -132,6 +134,25 @@ func Respond(t testing.TB, d Document) []byte {
 		t.Fatal(err)
 	}
 	return response
+}
+
+// StatusLists is a status list, as @owf/token-status-list and @sd-jwt/jwt-status-list issue it, and the
+// statuses that they read in our list.
+type StatusLists struct {
+	OWFJWT, SDJWT string
+	OWFCWT        string  // in hex
+	Read          [][]int // the statuses in our JWT, by both, and in our CWT
+}
+
+// Status has the libraries issue a list with these statuses, and read ours with as many.
+func Status(t testing.TB, ours wallettest.StatusList, statuses []int) (lists StatusLists) {
+	t.Helper()
+	statusModules.run(t, "status-list.mjs", map[string]any{
+		"uri": ours.URI, "bits": ours.Bits, "statuses": statuses, "issued": ours.Issued.Unix(),
+		"expires": ours.Expires.Unix(), "ttl": int(ours.TTL.Seconds()), "key": jwk(t, ours.Key),
+		"chain": ours.Chain, "jwt": string(ours.JWT()), "cwt": hex.EncodeToString(ours.CWT()),
+	}, &lists)
+	return lists
 }
 
 // jwk writes a private key.

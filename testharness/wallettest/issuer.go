@@ -51,6 +51,10 @@ type Issuer struct {
 
 	// Key is the signer's.
 	Key *ecdsa.PrivateKey
+
+	// above is the authority that has issued the signer's certificate.
+	above    *x509.Certificate
+	aboveKey *ecdsa.PrivateKey
 }
 
 // NewIssuer makes an issuer with fresh keys. It panics on an IssuerConfig that no certificate can have.
@@ -69,6 +73,7 @@ func NewIssuer(c IssuerConfig) *Issuer {
 	var aboveKey *ecdsa.PrivateKey
 	last := c.Between + 1
 	for n := last; n >= 0; n-- {
+		issuer.above, issuer.aboveKey = above, aboveKey
 		key, err := ecdsa.GenerateKey(c.Curve, rand.Reader)
 		if err != nil {
 			panic(err) // the random reader never fails

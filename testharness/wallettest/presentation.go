@@ -81,6 +81,9 @@ type Presentation struct {
 	DeviceKey *ecdsa.PrivateKey // that the issuer binds the document to
 	SignWith  *ecdsa.PrivateKey // that the wallet signs with. Nil: DeviceKey
 
+	// Status is the member status that the issuer signs, such as a StatusReference. A zero Item: none.
+	Status cbor.Item
+
 	// DeviceNamespaces are elements that the wallet says of itself, by namespace. A zero Item: none.
 	DeviceNamespaces cbor.Item
 
@@ -200,7 +203,7 @@ func (p *Presentation) issuerAuth(
 	if err != nil {
 		return cbor.Item{}, err
 	}
-	object := edit(PartMSO, cbor.Map(
+	object := edit(PartMSO, With(cbor.Map(
 		pair("version", cbor.Text("1.0")),
 		pair("digestAlgorithm", cbor.Text(p.DigestAlgorithm)),
 		pair("valueDigests", digests),
@@ -208,7 +211,7 @@ func (p *Presentation) issuerAuth(
 		pair("docType", cbor.Text(p.DocType)),
 		pair("validityInfo", cbor.Map(pair("signed", dateTime(p.Signed)),
 			pair("validFrom", dateTime(p.ValidFrom)), pair("validUntil", dateTime(p.ValidUntil)))),
-	))
+	), "status", p.Status))
 	payload := embed(object).Raw()
 	protected := edit(PartIssuerProtected, algorithmHeader(p.Issuer.Key)).Raw()
 	signature, err := sign1(p.Issuer.Key, protected, payload)

@@ -24,9 +24,11 @@
 // extended key usage a document signer must have, because issuers of one kind of document may not sign
 // another kind.
 //
-// # What is not checked
+// # Revocation
 //
-// Whether a document or a certificate was revoked. Status lists and revocation lists are not read.
+// Verify returns where the document's status is published (Proof.Status), and the certificates that may have
+// been revoked (Proof.Path). ListsOf returns who may sign lists about them. Package revocation reads the
+// lists.
 //
 // # Refusals
 //

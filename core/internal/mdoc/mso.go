@@ -17,6 +17,8 @@ type securityObject struct {
 
 	deviceKey       signature.Key
 	deviceAlgorithm int64 // that the device's key is for; 0 if it does not say
+
+	status Status
 }
 
 var digestAlgorithms = map[string]func([]byte) []byte{"SHA-256": sum256, "SHA-384": sum384, "SHA-512": sum512}
@@ -55,6 +57,7 @@ func readSecurityObject(payload []byte) (o securityObject, err error) {
 	if o.deviceKey, o.deviceAlgorithm, ok = readKey(inner.Member("deviceKeyInfo").Member("deviceKey")); !ok {
 		return o, refused(badDeviceKey)
 	}
+	o.status = readStatus(inner.Member("status"))
 	return o, nil
 }
 

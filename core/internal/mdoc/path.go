@@ -38,13 +38,13 @@ var (
 // anyPurpose is anyExtendedKeyUsage. An authority may have it, but not a document signer.
 const anyPurpose = "2.5.29.37.0"
 
-// signer returns the certificate of the document signer, the first of a chain, if it is good, and the trust
-// anchor that has issued it. chain is in DER. It is the path to the anchor in order. The anchor may be in it
-// or not. Certificates after the anchor are ignored.
+// signer returns the certificate of the signer, the first of a chain, if it is good, with those between it
+// and a trust anchor, and the trust anchor. chain is in DER. It is the path to the anchor in order. The
+// anchor may be in it or not. Certificates after the anchor are ignored.
 //
 // ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
 // authorities and no countries, and nothing here depends on a country.
-func (a Ask) signer(ctx context.Context, chain [][]byte) (*x509.Certificate, Anchor, error) {
+func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, Anchor, error) {
 	none := Anchor{}
 	if len(chain) < 1 || len(chain) > maxChain {
 		return nil, none, refused(badChain)
@@ -86,7 +86,7 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) (*x509.Certificate, Anc
 			return nil, none, refused(badChain)
 		}
 	}
-	return path[0], anchor, nil
+	return path, anchor, nil
 }
 
 func (a Ask) isAnchor(der []byte) bool {
@@ -137,7 +137,7 @@ func (a Ask) checkSigner(c *x509.Certificate) (why string) {
 		return outOfDate
 	case c.IsCA || c.KeyUsage&x509.KeyUsageDigitalSignature == 0 || c.KeyUsage&x509.KeyUsageCertSign != 0:
 		return notSigner
-	case !a.hasPurpose(c):
+	case !a.hasPurpose(c) && !(a.signsLists && !hasExtension(c, extExtendedKeyUsage)):
 		return wrongPurpose
 	}
 	return ""
@@ -224,14 +224,20 @@ func mayHaveIssued(issuer, c *x509.Certificate) bool {
 
 // hasSigned reports whether a certificate was signed by another's key. The error is the host's.
 func (a Ask) hasSigned(ctx context.Context, issuer, c *x509.Certificate) (bool, error) {
+	return a.Issued.once(issuer.RawSubjectPublicKeyInfo, c.Raw, func() (bool, error) {
+		return a.signedBy(ctx, issuer, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature)
+	})
+}
+
+// signedBy reports whether the key of a certificate has made a signature of X.509. The error is the host's.
+func (a Ask) signedBy(
+	ctx context.Context, issuer *x509.Certificate, by x509.SignatureAlgorithm, message, signed []byte,
+) (bool, error) {
 	public, ok := publicKey(issuer)
 	if !ok {
 		return false, nil
 	}
-	algorithm := certificateAlgorithm[c.SignatureAlgorithm]
-	return a.Issued.once(issuer.RawSubjectPublicKeyInfo, c.Raw, func() (bool, error) {
-		return public.VerifyASN1(ctx, a.Verify, algorithm, c.RawTBSCertificate, c.Signature)
-	})
+	return public.VerifyASN1(ctx, a.Verify, certificateAlgorithm[by], message, signed)
 }
 
 // Issued remembers certificates whose signature was good. A few document signers sign for millions of people,

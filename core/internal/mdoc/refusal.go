@@ -58,6 +58,7 @@ const (
 	critical        = "cose_critical"
 	badAlgorithm    = "cose_algorithm" // unknown, or for another curve than the key's
 	issuerSignature = "issuer_signature"
+	listSignature   = "list_signature" // of a status list
 
 	// Of what the issuer has signed.
 	badMSO         = "mso"

@@ -108,9 +108,12 @@ func readSign1(i cbor.Item) (s sign1, err error) {
 	return s, nil
 }
 
-// chain returns the issuer's certificates, in DER. One stands alone, several are an array.
-func (s sign1) chain() (ders [][]byte, ok bool) {
-	header := s.unprotected.Label(headerChain)
+// chain returns the issuer's certificates, in DER.
+func (s sign1) chain() (ders [][]byte, ok bool) { return chainIn(s.unprotected) }
+
+// chainIn returns the certificates in a header. A single certificate is a byte string, several are an array.
+func chainIn(headers cbor.Item) (ders [][]byte, ok bool) {
+	header := headers.Label(headerChain)
 	if der, ok := header.Bytes(); ok {
 		return [][]byte{der}, true
 	}
@@ -133,12 +136,19 @@ func (s sign1) chain() (ders [][]byte, ok bool) {
 func (s sign1) verify(
 	ctx context.Context, by host.VerifyFunc, key signature.Key, payload []byte, bad string,
 ) error {
-	if !key.Fits(s.algorithm.name) {
-		return refused(badAlgorithm)
-	}
 	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(s.protected), cbor.Bytes(nil),
 		cbor.Bytes(payload))
-	ok, err := key.Verify(ctx, by, s.algorithm.name, signed.Raw(), s.signature)
+	return s.algorithm.verify(ctx, by, key, signed.Raw(), s.signature, bad)
+}
+
+// verify is sign1.verify for a message and a signature.
+func (a algorithm) verify(
+	ctx context.Context, by host.VerifyFunc, key signature.Key, message, signed []byte, bad string,
+) error {
+	if !key.Fits(a.name) {
+		return refused(badAlgorithm)
+	}
+	ok, err := key.Verify(ctx, by, a.name, message, signed)
 	if err != nil {
 		return err
 	}

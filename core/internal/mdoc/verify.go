@@ -40,6 +40,8 @@ type Ask struct {
 
 	Verify host.VerifyFunc // verifies each signature
 	Issued *Issued         // remembers certificates between answers
+
+	signsLists bool // the signer signs status lists, and may have no extended key usage
 }
 
 // Proof is what an answer proves.
@@ -49,6 +51,11 @@ type Proof struct {
 
 	// Anchor is the trust anchor that the document led to.
 	Anchor Anchor
+
+	// Path has the certificates below the anchor: the document signer's, and those of authorities between.
+	Path []*x509.Certificate
+
+	Status Status
 }
 
 // Value is the value of an element. It may be of any type.
@@ -133,18 +140,17 @@ func (a Ask) verify(ctx context.Context, d document) (Proof, error) {
 	if d.docType != a.DocType {
 		return Proof{}, refused(otherDocType)
 	}
-	o, anchor, err := a.verifyIssuer(ctx, d)
+	o, p, err := a.verifyIssuer(ctx, d)
 	if err != nil {
 		return Proof{}, err
 	}
-	elements, err := a.verifyElements(d, o)
-	if err != nil {
+	if p.Elements, err = a.verifyElements(d, o); err != nil {
 		return Proof{}, err
 	}
 	if err := a.verifyDevice(ctx, d, o); err != nil {
 		return Proof{}, err
 	}
-	return Proof{elements, anchor}, nil
+	return p, nil
 }
 
 // document is the one document of a DeviceResponse, before anything in it was verified.
@@ -210,31 +216,31 @@ func isMap(i cbor.Item) bool {
 	return ok
 }
 
-// verifyIssuer returns the mobile security object, which a trusted issuer has signed, and its trust anchor.
-func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, anchor Anchor, err error) {
+// verifyIssuer returns the mobile security object, which a trusted issuer has signed, and the Proof of that.
+func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, p Proof, err error) {
 	chain, ok := d.issuerAuth.chain()
 	if !ok {
-		return o, anchor, refused(badChain)
+		return o, p, refused(badChain)
 	}
-	signer, anchor, err := a.signer(ctx, chain)
-	if err != nil {
-		return o, anchor, err
+	if p.Path, p.Anchor, err = a.signer(ctx, chain); err != nil {
+		return o, p, err
 	}
 	payload, ok := d.issuerAuth.payload.Bytes()
 	if !ok {
-		return o, anchor, refused(badSign1)
+		return o, p, refused(badSign1)
 	}
-	public, ok := publicKey(signer)
+	public, ok := publicKey(p.Path[0])
 	if !ok {
-		return o, anchor, refused(badCertKey)
+		return o, p, refused(badCertKey)
 	}
 	if err := d.issuerAuth.verify(ctx, a.Verify, public, payload, issuerSignature); err != nil {
-		return o, anchor, err
+		return o, p, err
 	}
 	if o, err = readSecurityObject(payload); err != nil {
-		return o, anchor, err
+		return o, p, err
 	}
-	return o, anchor, a.checkObject(o, signer)
+	p.Status = o.status
+	return o, p, a.checkObject(o, p.Path[0])
 }
 
 // checkObject compares the object with what was asked for, with the time, and with its signer's certificate.

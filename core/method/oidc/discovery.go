@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/fetchcache"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/web"
 )
@@ -27,7 +27,7 @@ type metadata struct {
 
 // discover returns the metadata, at most ten minutes old.
 func (c *client) discover(ctx context.Context) (metadata, error) {
-	meta, _, err := c.metadata.get(c.host.Now(), func() (metadata, error) {
+	meta, _, err := keptBy(&c.metadata, c.host.Now(), func() (metadata, error) {
 		document, err := c.document(ctx, "discovery document",
 			strings.TrimSuffix(c.issuer, "/")+"/.well-known/openid-configuration")
 		if err != nil {
@@ -164,86 +164,32 @@ func mediaType(answer host.FetchResponse) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// Lives of what is kept of the provider.
-const (
-	keepFor    = 10 * time.Minute
-	renewEvery = time.Minute // for a key that is not known
-	burstTime  = 5 * time.Second
-	burst      = 4
-)
+// keepFor is how long a document of the provider is fresh.
+const keepFor = 10 * time.Minute
 
-// errBurst says that the provider was just asked often enough.
-var errBurst error = &host.FetchError{Reason: host.FetchUnavailable, Err: errors.New(
-	"the provider has not answered the last requests; it is asked again in a few seconds")}
+// policy is how often the provider is asked: by at most four requests within five seconds, and by one while
+// the document that is no longer fresh still counts. A key that is not known renews the keys once a minute.
+var policy = fetchcache.Policy{Window: 5 * time.Second, Burst: 4, Renewal: time.Minute}
 
-// kept is a document of the provider that is kept in memory. It may be used concurrently.
-//
-// Nothing waits for the request of another. So that many requests at once do not all ask the provider, at
-// most four begin to ask within five seconds, and only one while the document that has just expired can still
-// serve.
-type kept[T any] struct {
-	mu    sync.Mutex
-	value T
-	at    time.Time // when value was asked for; zero: there is none
+// errBurst means that the provider was just asked often enough.
+var errBurst error = &host.FetchError{Reason: host.FetchUnavailable, Err: fetchcache.ErrBusy}
 
-	window  time.Time // when the current five seconds began
-	asked   int       // requests that began in them
-	renewed time.Time // when renew last asked
+// copyOf returns a document that was asked for at a time. It counts for a little longer than it is fresh, so
+// that not all requests have to ask for the next one.
+func copyOf[T any](value T, now time.Time) fetchcache.Copy[T] {
+	fresh := now.Add(keepFor)
+	return fetchcache.Copy[T]{Value: value, Fresh: fresh, Until: fresh.Add(policy.Window)}
 }
 
-// get returns the document. fetched says that it was asked for just now.
-func (k *kept[T]) get(now time.Time, fetch func() (T, error)) (value T, fetched bool, err error) {
-	value, serves, mayAsk := k.look(now)
-	if !mayAsk {
-		if !serves {
-			return value, false, errBurst
-		}
-		return value, false, nil
+// keptBy returns a document of the provider, which fetch asks for if it must.
+func keptBy[T any](d *fetchcache.Document[T], now time.Time, fetch func() (T, error)) (value T, fetched bool,
+	err error) {
+	value, fetched, err = d.Get(now, policy, func() (fetchcache.Copy[T], error) {
+		value, err := fetch()
+		return copyOf(value, now), err
+	})
+	if errors.Is(err, fetchcache.ErrBusy) {
+		err = errBurst
 	}
-	value, err = fetch()
-	if err == nil {
-		k.put(value, now)
-	}
-	return value, true, err
-}
-
-// look returns the document, whether it serves, and whether the caller is to ask for a new one.
-func (k *kept[T]) look(now time.Time) (value T, serves, mayAsk bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	age := now.Sub(k.at)
-	if !k.at.IsZero() && age >= 0 && age < keepFor {
-		return k.value, true, false
-	}
-	if past := now.Sub(k.window); past < 0 || past >= burstTime {
-		k.window, k.asked = now, 0
-	}
-	most := burst
-	serves = !k.at.IsZero() && age >= 0 && age < keepFor+burstTime
-	if serves {
-		most = 1
-	}
-	if k.asked >= most {
-		return k.value, serves, false
-	}
-	k.asked++
-	return k.value, false, true
-}
-
-func (k *kept[T]) put(value T, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.value, k.at = value, now
-}
-
-// mayRenew reports whether a document that lacks something may be asked for before it expires: once a minute.
-// Whoever is told so must ask.
-func (k *kept[T]) mayRenew(now time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if past := now.Sub(k.renewed); past >= 0 && past < renewEvery {
-		return false
-	}
-	k.renewed = now
-	return true
+	return value, fetched, err
 }

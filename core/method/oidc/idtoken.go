@@ -95,7 +95,7 @@ func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules
 		return claims{}, refused(badClaims)
 	}
 	signed, err := c.isSigned(ctx, t, k)
-	if err == nil && !signed && !fresh && keys.kept.mayRenew(now) {
+	if err == nil && !signed && !fresh && keys.kept.MayRenew(now, policy) {
 		// The provider may have replaced the key without another kid.
 		if k, err = keys.renew(now, t.header); err == nil {
 			signed, err = c.isSigned(ctx, t, k)

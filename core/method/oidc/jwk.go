@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/fetchcache"
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
@@ -56,14 +57,14 @@ func (c *client) providerKeys(ctx context.Context, meta metadata) keySource {
 
 // keySource is a key set that can be asked for again.
 type keySource struct {
-	kept  *kept[keySet]
+	kept  *fetchcache.Document[keySet]
 	fetch func() (keySet, error)
 }
 
 // find returns the key for a token. If the kept set has no such key, the provider may have a new one, so the
 // set is fetched again, at most once a minute. fresh reports that the set was fetched just now.
 func (s keySource) find(now time.Time, h header) (k key, fresh bool, err error) {
-	keys, fresh, err := s.kept.get(now, s.fetch)
+	keys, fresh, err := keptBy(s.kept, now, s.fetch)
 	if err != nil {
 		return key{}, fresh, err
 	}
@@ -71,20 +72,20 @@ func (s keySource) find(now time.Time, h header) (k key, fresh bool, err error) 
 	switch {
 	case ok:
 		return k, fresh, nil
-	case fresh || !s.kept.mayRenew(now):
+	case fresh || !s.kept.MayRenew(now, policy):
 		return key{}, fresh, refused(noKey)
 	}
 	k, err = s.renew(now, h)
 	return k, true, err
 }
 
-// renew fetches the set again and returns the key for a token. The caller has asked mayRenew.
+// renew fetches the set again and returns the key for a token. The caller has asked MayRenew.
 func (s keySource) renew(now time.Time, h header) (key, error) {
 	keys, err := s.fetch()
 	if err != nil {
 		return key{}, err
 	}
-	s.kept.put(keys, now)
+	s.kept.Put(now, copyOf(keys, now))
 	k, ok := keys.find(h.keyID, h.algorithm)
 	if !ok {
 		return key{}, refused(noKey)

@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/fetchcache"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
@@ -65,9 +66,9 @@ var Kind = method.Kind{
 type client struct {
 	settings
 	host     method.Host
-	metadata kept[metadata]
-	keys     kept[keySet] // of the provider
-	signers  kept[keySet] // of whom signs a credential inside the claims
+	metadata fetchcache.Document[metadata]
+	keys     fetchcache.Document[keySet] // of the provider
+	signers  fetchcache.Document[keySet] // of whom signs a credential inside the claims
 }
 
 func open(c method.Config, h method.Host) (method.Method, error) {
