@@ -69,7 +69,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
 	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
-		Verify: h.Verify, Measure: h.Measure})
+		Verify: h.Verify, Measure: h.Measure, Log: h.Log})
 	if err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}

@@ -212,8 +212,8 @@ const (
 	FetchCut        = "incomplete_answer"
 	FetchMalformed  = "malformed_answer" // for another reason
 
-	// FetchUnavailable is a response 5xx of a method's other side. Only methods have it: a webhook's status
-	// is in its log.
+	// FetchUnavailable is a response 5xx of a method's other side, or a list of revoked documents that a
+	// method cannot use. Only methods have it: a webhook's status is in its log.
 	FetchUnavailable = "unavailable"
 )
 

@@ -23,6 +23,10 @@ const (
 	MethodRefused     = "refused"     // an answer of the other side was not believed; the reason says why
 	MethodFailed      = "failed"      // a step failed for another cause, and nothing was decided
 
+	// MethodUnchecked is a proof that counts although it is not known whether it was revoked. The reason
+	// names the missing list.
+	MethodUnchecked = "unchecked"
+
 	// the verdicts of method.Decision; a failed attempt has its reason
 	MethodApproved      = "approved"
 	MethodRejected      = "rejected"
@@ -38,7 +42,7 @@ const (
 )
 
 var methodEvents = []string{
-	MethodBegun, MethodUnavailable, MethodLeft, MethodReturned, MethodRefused, MethodFailed,
+	MethodBegun, MethodUnavailable, MethodLeft, MethodReturned, MethodRefused, MethodFailed, MethodUnchecked,
 	MethodApproved, MethodRejected, MethodAttemptFailed, MethodWithdrawn, MethodCancelled, MethodUnclassified,
 }
 
@@ -96,6 +100,8 @@ var methodReasons = []string{
 	"mso_digest_algorithm", "mso_validity", "mso_expired", "mso_not_yet_valid",
 	"mso_signed_outside_certificate", "mso_device_key", "item", "item_random", "element_twice",
 	"too_many_elements", "digest_missing", "digest_mismatch",
+	"status_missing", "status_malformed", "status_index", "crl_missing", "status_unavailable",
+	"status_unknown", "crl_unavailable",
 	"device_auth", "device_mac", "transcript", "device_signature", "jwe_form", "jwe_header",
 	"jwe_algorithm", "jwe_key_id", "jwe_ephemeral_key", "jwe_not_opened", "hpke_form",
 	"hpke_not_opened",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -314,5 +315,14 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 // For returns the host of the method of that name: the edge knows by it where the method's requests may go.
 func (h Host) For(name string) Host {
 	h.Fetch = fetchFor{h.Fetch, name, h.Now}
+	measure := h.Measure
+	h.Measure = func(m host.Measurement) {
+		if m.Method = name; measure != nil {
+			measure(m)
+		}
+	}
+	if h.Log == nil {
+		h.Log = slog.New(slog.DiscardHandler)
+	}
 	return h
 }

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"time"
 
@@ -112,9 +113,12 @@ type Host struct {
 	// network that the operator has allowed.
 	Fetch host.Fetcher
 
-	// Measure takes what happens with methods, for metrics (host.Host.Measure). Methods do not call it. Nil
-	// discards it.
+	// Measure takes what happens with methods, for metrics (host.Host.Measure). Methods call it only for
+	// host.MethodUnchecked. For adds the method's name. Nil discards it.
 	Measure func(host.Measurement)
+
+	// Log gets warnings about other servers, with the attribute "method". Nil discards it.
+	Log *slog.Logger
 
 	// Sign signs with a private key that never enters the core (host.Host.Sign).
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
@@ -404,9 +408,11 @@ const (
 	Other    Reason = "other_age" // what the wallet has proves another age than the one that was asked for
 
 	// Why a document does not help, if the wallet has sent it for this session.
-	Expired       Reason = "document_expired" // it has expired, or is not valid yet
-	Untrusted     Reason = "issuer_untrusted" // its issuer leads to no trust anchor
-	OtherDocument Reason = "other_document"   // another type of document was requested
+	Expired         Reason = "document_expired" // it has expired, or is not valid yet
+	Untrusted       Reason = "issuer_untrusted" // its issuer leads to no trust anchor
+	OtherDocument   Reason = "other_document"   // another type of document was requested
+	DocumentRevoked Reason = "document_revoked" // the issuer has revoked or suspended the document
+	SignerRevoked   Reason = "signer_revoked"   // the certificate of the document's signer was revoked
 )
 
 // Refusal is an error about a response that must not be believed, such as a bad signature. The reason is a

@@ -10,8 +10,8 @@
 //   - It follows no redirect, ignores proxies of the environment, and keeps no cookie.
 //     A receiver's body is not decompressed. Methods get the content of a gzip body.
 //   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
-//     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read. The
-//     rest is cut off, which is no error.
+//     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read, and 1 MiB
+//     for a method. The rest is cut off, which is no error.
 //     A request may ask for less time, and never for more.
 //   - A request is sent once. There is one exception: if its first byte could not be written to a kept
 //     connection, it is sent on a new one.
@@ -258,10 +258,11 @@ func or[T comparable](v *T, def T) {
 	}
 }
 
-// The limits of a request for a method. Those of Config are an operator's settings for webhook receivers.
+// The limits of a request for a method. Config has the settings for webhook receivers. A
+// list of revoked documents has up to 1 MiB; methods have lower limits for everything else.
 const (
 	methodTimeout = 10 * time.Second
-	methodMaxBody = 64 << 10
+	methodMaxBody = 1 << 20
 )
 
 // Fetch does one exchange. Its errors are *host.FetchError. None quotes the URL, whose path or query

@@ -212,12 +212,36 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 
 var revoked = foothold{"Revoked documents", []row{
 	{
-		says: "Status lists and revocation lists are not read. A document counts until it or its " +
-			"signer's certificate expires, or its anchor is removed.",
-		tries: "a document with a status list",
-		gets:  "it is taken as if it had none",
-		proof: []string{"core/internal/mdoc:TestVectors",
-			"core/internal/mdoc:TestSecurityObjects"},
+		says: "A revoked document counts until Verge has fetched the issuer's next list, and as long " +
+			"as no list is available unless `revocation` is `required`.",
+		tries: "a revoked or suspended document, before and after the list is fetched again, and while the " +
+			"list's server is away",
+		gets: "a failed attempt with a list, and without one what the setting says",
+		proof: []string{"core/method/openid4vp:TestRevocation", "core/method/openid4vp:TestRevocation_Cache",
+			"testharness/conformance:TestWalletRevocation"},
+	},
+	{
+		tries: "the same document many times concurrently, while the list is being fetched",
+		gets:  "no result without the list",
+		proof: []string{"core/method/openid4vp:TestRevocation_Busy"},
+	},
+	{
+		tries: "a status list or revocation list of another issuer, of another address, expired, replayed, " +
+			"malformed or too large",
+		gets: "the list does not count",
+		proof: []string{"core/internal/revocation:TestReadStatusList_Attacks",
+			"core/internal/revocation:TestReadCRL_Attacks"},
+	},
+	{
+		tries: "a document with an address of the attacker's choice that no issuer has signed",
+		gets:  "no request to the address",
+		proof: []string{"core/method/openid4vp:TestRevocation_AfterDocument"},
+	},
+	{
+		says:  "A passkey that was made from a document is not checked again.",
+		tries: "a passkey after its document was revoked",
+		gets:  "the passkey counts, as long as the trust anchor is configured",
+		proof: []string{"core/method/kinds:TestTrusts"},
 	},
 }}
 

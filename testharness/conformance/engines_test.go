@@ -187,7 +187,8 @@ var suites = []struct {
 	{"method: sandbox", []string{"TestMethodSandbox"}},
 	{"method: oidc", []string{"TestMethodOIDC"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
-	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletProfiles"}},
+	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletProfiles",
+		"TestWalletRevocation"}},
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
@@ -478,7 +479,8 @@ func complaints(output string) string {
 		case strings.HasPrefix(trimmed, "--- PASS") || trimmed == "PASS\n":
 			continue
 		case strings.HasPrefix(trimmed, `{"time":`):
-			if strings.Contains(line, `"level":"ERROR"`) && !strings.Contains(line, `"msg":"request failed"`) {
+			if strings.Contains(line, `"level":"ERROR"`) &&
+				!strings.Contains(line, `"msg":"request failed"`) {
 				addUpTo(&logged, line, most)
 			}
 			continue

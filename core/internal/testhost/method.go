@@ -24,7 +24,7 @@ func Catalog(kinds ...method.Kind) method.Catalog {
 // Opened returns the methods of a catalog, opened on the host.
 func (h *Host) Opened(catalog method.Catalog) map[string]method.Opened {
 	opened, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
-		Verify: h.Verify, Measure: h.Measure})
+		Verify: h.Verify, Measure: h.Measure, Log: h.Log})
 	if err != nil {
 		panic(err)
 	}

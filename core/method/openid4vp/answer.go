@@ -186,14 +186,16 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 }
 
 // verify returns the kept form of a document. The error is a *method.Refusal, or the host's, which could not
-// check a signature. A fault of a document that this session's wallet has sent is no error: it is kept.
+// check a signature, or a *host.FetchError for a list that is not available. A fault of a document that this
+// session's wallet has sent is no error: it is kept.
 func (o *openID) verify(
 	ctx context.Context, response []byte, age int, transcript []byte,
-) (kept string, err error) {
+) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
-	proof, err := mdoc.Verify(ctx, response, mdoc.Ask{DocType: p.doctype, Namespace: p.namespace,
-		Elements: p.names(age), EKU: p.signers, Anchors: o.settings.anchors, Transcript: transcript, Now: now,
-		Verify: o.host.Verify, Issued: &o.issued})
+	ask := mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(age), EKU: p.signers,
+		Anchors: o.settings.anchors, Transcript: transcript, Now: now,
+		Verify: o.host.Verify, Issued: &o.issued}
+	proof, err := mdoc.Verify(ctx, response, ask)
 	var refusal *mdoc.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Document != "":
@@ -203,5 +205,13 @@ func (o *openID) verify(
 	case err != nil:
 		return "", err
 	}
-	return p.judge(proof, age, now).String(), nil
+	revoked, err := o.revoked(ctx, ask, proof)
+	if err != nil {
+		return "", err
+	}
+	k := p.judge(proof, age, now)
+	if revoked != "" {
+		k.result, k.age = revoked, 0
+	}
+	return k.String(), nil
 }

@@ -19,6 +19,9 @@ const (
 	cancelledKept   = "cancelled"
 	errorKept       = "error:"
 	faultKept       = "fault:"
+
+	documentRevokedKept = string(method.DocumentRevoked)
+	signerRevokedKept   = string(method.SignerRevoked)
 )
 
 // kept is the part of a document that the service stores: the result, the age that it proves, and the trust
@@ -95,6 +98,9 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 		failed(method.Other)
 	case unconfirmedKept:
 		failed(method.Unconfirmed)
+	case documentRevokedKept, signerRevokedKept:
+		d.Verdict, d.Reason = method.AttemptFailed, method.Reason(result)
+		d.Setting, d.Detail = revocationName, o.settings.revocation
 	case cancelledKept:
 		d.Verdict = method.Cancelled
 	default:

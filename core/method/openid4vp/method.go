@@ -23,6 +23,7 @@
 //     open. A false for a lower age rejects, and a true is a failed attempt.
 //   - A date of birth is compared with the date of the check. Neither the date nor the exact age is kept.
 //   - The document has none of the elements, or they cannot be read: a failed attempt.
+//   - The document or its signer was revoked: a failed attempt. See package revocation, and the setting.
 //   - The user refuses in the wallet: cancelled.
 //   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
 //   - The document has expired, is of another type, or leads to no trust anchor, and the wallet has signed
@@ -47,6 +48,8 @@
 //	                  org-iso-mdoc, openid4vp-v1-unsigned, openid4vp-v1-signed. true is the profile's list,
 //	                  and false is none (default: the profile's)
 //	cross_device      wallets on other devices may answer (default: true)
+//	revocation        whether documents are looked up in the lists of revoked documents: if_present
+//	                  (default), required or off
 //	private_key_file, certificate_file
 //	                  of signed requests: a P-256 key, and the certificates from the key's to one that a
 //	                  root has issued
@@ -60,8 +63,8 @@
 //
 // # What is not done
 //
-// Revocation is not looked at: neither lists of certificates nor status lists. Request objects are not
-// encrypted, and openid4vp-v1-multisigned is not offered.
+// Request objects are not encrypted, and openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC
+// 18013-5, second edition) are not read, and lists are not fetched by http.
 package openid4vp
 
 import (
@@ -97,14 +100,16 @@ var Kind = method.Kind{
 		if (s.signer.exists() || s.reader.exists()) && h.Sign == nil {
 			return nil, errors.New("openid4vp: requests are signed, and the host has no keys")
 		}
-		return &openID{settings: s, host: h}, nil
+		return &openID{name: c.Name, settings: s, host: h, lists: newLists()}, nil
 	},
 }
 
 type openID struct {
+	name     string
 	settings settings
 	host     method.Host
 	issued   mdoc.Issued
+	lists    *lists
 }
 
 var _ method.Requester = (*openID)(nil)

@@ -41,6 +41,9 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	}
 	r.Fact("wallets on other devices", map[bool]string{false: "excluded", true: "may answer"}[s.crossDevice])
 
+	r.Fact("revocation", map[string]string{ifPresent: "checked where a list is available",
+		required: "checked always", off: "not checked"}[s.revocation])
+
 	now := h.Now()
 	for _, a := range s.anchors {
 		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)

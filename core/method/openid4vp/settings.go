@@ -28,6 +28,9 @@ type settings struct {
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
 	crossDevice bool     // wallets on other devices may answer
 
+	revocation string // ifPresent, required or off
+	dev        bool
+
 	byReference bool   // wallets fetch the request, which is signed. Else it is in the link
 	signer      signer // of requests by OpenID4VP. Zero: none is signed
 	hash        bool   // the client is named by the certificate's hash, and by its host else
@@ -76,13 +79,18 @@ const (
 	byValue       = "value"
 	signedRequest = "signed"
 
+	revocationName = "revocation"
+	ifPresent      = "if_present"
+	required       = "required"
+	off            = "off"
+
 	byHost = "x509_san_dns"
 	byHash = "x509_hash"
 )
 
 // known are the members of the settings.
 var known = []string{profileName, anchorsName, "scheme", "request", "encrypted", browserName, "cross_device",
-	prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName}
+	prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName, revocationName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
@@ -124,6 +132,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	s.readScheme(r, c.Dev)
 	s.encrypted = r.flag("encrypted", s.profile.encrypted)
 	s.crossDevice = r.flag("cross_device", true)
+	s.revocation, s.dev = r.oneOf(revocationName, ifPresent, ifPresent, required, off), c.Dev
 	request := r.oneOf("request", map[bool]string{false: byValue, true: signedRequest}[s.profile.signed],
 		byValue, signedRequest)
 	s.byReference = request == signedRequest

@@ -7,6 +7,7 @@ import * as abi from "./abi.js";
 
 const timeLimit = 10_000; // ms
 const maxBody = 64 * 1024;
+const methodMaxBody = 1024 * 1024; // a list of revoked documents
 
 // The reasons of core/host. The platform does not say why there was no connection, so
 // a fault of the name, of the port or of the certificate is network_error here.
@@ -49,7 +50,8 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
       });
       answered = true;
       const reply = abi.write(abi.fetched, {
-        status: resp.status, header: headersOf(resp), body: await read(resp.body, maxBody, signal) });
+        status: resp.status, header: headersOf(resp),
+        body: await read(resp.body, req.for ? methodMaxBody : maxBody, signal) });
       if (resp.status >= 500) tell("fetch_failed", reason.unavailable);
       else tell("fetched", "");
       return { status: abi.status.ok, body: reply };
