@@ -50,6 +50,10 @@ type Config struct {
 	// and an address, or an https address. Empty: there is no such file.
 	SecurityContact string
 
+	// HostFetchesLists is set by a host that fetches and verifies trusted lists itself (contract 53). Then
+	// the operators' API loads none, so that an operator token cannot add an issuer of documents.
+	HostFetchesLists bool
+
 	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It
 	// may shrink once no session of the old count is kept any more.
 	Partitions int
@@ -108,6 +112,7 @@ func (c *Config) Settings() []setting.Setting {
 		{Name: "operator_token", Field: "OperatorToken", Value: &c.OperatorToken},
 		{Name: "console", Field: "Console", Key: "console.listener", Value: &c.Console,
 			Standard: ConsolePublic},
+		{Name: "host_fetches_lists", Field: "HostFetchesLists", Value: &c.HostFetchesLists},
 		{Name: "partitions", Field: "Partitions", Value: &c.Partitions, Standard: 1},
 		{Name: "security_contact", Field: "SecurityContact", Key: "security_contact",
 			Value: &c.SecurityContact},

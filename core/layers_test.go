@@ -58,6 +58,7 @@ var floors = []string{
 	"core/session",
 	"core/audit",
 	"core/integration",
+	"core/internal/liststore",
 	"core/passkey",
 	"core/internal/member",
 	"core/usage",
@@ -114,6 +115,8 @@ var aboveLeaves = map[string][]string{
 	"edge/internal/trustlist": {"core/cbor"},
 	// It applies the core's rules for key rings.
 	"edge/internal/keyring": {"core/keyset", "core/token"},
+	// It fetches the lists that the methods name, and hands them to the operations.
+	"edge/listfetch": {"core/method", "core/operate"},
 	// It runs a core, natively or as a guest.
 	"edge/transcript": {"core", "core/token", "wasm/settings"},
 }

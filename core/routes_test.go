@@ -98,6 +98,8 @@ func TestTheTables(t *testing.T) {
 			line("POST", "/admin/v1/operators/{id}/revoke", "admin", 16*kib),
 			line("GET HEAD", "/admin/v1/audit", "admin", 16*kib),
 			line("GET HEAD", "/admin/v1/methods", "admin", 16*kib),
+			line("GET HEAD", "/admin/v1/trust-lists", "admin", 16*kib),
+			line("POST", "/admin/v1/trust-lists", "admin", 1<<20),
 			line("POST", "/admin/v1/site", "admin", 1024*kib),
 			line("", "{...}", "admin", 16*kib),
 		}},

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console"
 	"github.com/verge-id/verge/core/internal/hosted"
+	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/webauthn"
@@ -68,8 +69,9 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	limiter := limiterOf(h)
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
+	lists := &liststore.Store{Host: h}
 	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
-		Verify: h.Verify, Measure: h.Measure, Log: h.Log})
+		Verify: h.Verify, Measure: h.Measure, Log: h.Log, TrustLists: lists})
 	if err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
@@ -102,7 +104,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		passkeys.Party, s.hosted.Passkeys = *party, passkeys
 	}
 	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: party})
-	s.operations = &operate.Operations{Host: h, Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog,
+	s.operations = &operate.Operations{Host: h, Lists: lists, HostFetchesLists: cfg.HostFetchesLists,
+		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog,
 		Partitions: s.partitions, Directory: s.directory, People: s.people, Outbox: s.outbox,
 		Lifecycle: s.lifecycle, Counted: s.usage, UserPasskeys: passkeys,
 		StartTest: s.api.StartTestSession}
@@ -163,6 +166,9 @@ func (s *Service) Usage() *usage.Usage { return s.usage }
 func (s *Service) TellDone(ctx context.Context, who operate.Actor, op operate.Operation, target string) {
 	s.operations.TellDone(ctx, who, op, target)
 }
+
+// TrustLists returns the host's access to the stored trusted lists.
+func (s *Service) TrustLists() operate.HostLists { return operate.HostLists{Operations: s.operations} }
 
 // Record writes sums of what the core has noted as usage. It may be given the same ones again.
 func (s *Service) Record(ctx context.Context, t host.Totals) error { return s.usage.Record(ctx, t) }

@@ -15,10 +15,12 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/outbox"
@@ -51,12 +53,22 @@ type world struct {
 	answer func(host.FetchRequest) (int, error)
 }
 
+// trustList is a trusted list of the only method.
+var trustList = method.TrustList{
+	Name:   "main",
+	URL:    "https://lists.example/",
+	Format: "vical",
+	Grace:  time.Hour,
+}
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
 	w := &world{Host: h}
 	h.Fetch = w
-	catalog, partitions := testhost.Catalog(sandbox.Kind), []kv.Partition{"p0", "p1", "p2"}
+	kind := sandbox.Kind
+	kind.Lists = func(method.Config) []method.TrustList { return []method.TrustList{trustList} }
+	catalog, partitions := testhost.Catalog(kind), []kv.Partition{"p0", "p1", "p2"}
 	d := integration.NewDirectory(h.Host)
 	l := &lifecycle.Lifecycle{Host: h.Host, Attempts: 3,
 		OutcomeLife: 30 * 24 * time.Hour}
@@ -71,6 +83,7 @@ func newWorld(t testing.TB) *world {
 			Outbox: &outbox.Outbox{Host: h.Host, Directory: d, AttemptTime: outbox.AttemptTime,
 				Partitions: partitions},
 			UserPasskeys: &passkey.Store{Host: h.Host},
+			Lists:        &liststore.Store{Host: h.Host},
 			Counted:      &usage.Usage{Host: h.Host}}}
 	w.Guard = &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
 		Limit: ratelimit.PerMinute(1000), Operations: w.Operations}

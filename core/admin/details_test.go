@@ -80,6 +80,15 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 		{`{"name":"x","role":"viewer","expires":"soon"}`, "expires"},
 		{`{"name":"x","role":"viewer","expires":"9999-12-31T23:59:59-23:00"}`, "expires"},
 	},
+	"POST " + operate.LoadTrustList.Path: {
+		{`{}`, "certificates configuration document issued method name next_update signer_fingerprint"},
+		{`{"method":1,"name":2,"configuration":3,"sequence":-1,"issued":"soon","next_update":4,"issuer":5,` +
+			`"signer":6,"signer_fingerprint":7,"document":8,"skipped":"9","certificates":[1]}`,
+			"certificates configuration document issued issuer method name next_update sequence signer " +
+				"signer_fingerprint skipped"},
+		{`{"method":"a","name":"b","configuration":"c","issued":"2020-01-01T00:00:00Z","document":"d",` +
+			`"next_update":"soon","signer_fingerprint":"e","certificates":["!"]}`, "certificates next_update"},
+	},
 	"POST " + operate.ApplySite.Path: {
 		{
 			`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +

@@ -38,7 +38,7 @@ func (w *world) sample(t testing.TB) *strings.Replacer {
 	w.answer = w.receiver
 	return strings.NewReplacer("KEY", k.Info.ID, "INVITATION", i.ID, "TOKEN", o.Info.ID, "SESSION", text,
 		"EVENT", event, "PLACE", logged.Items[0].Place, "SHOP", testUUID, "NOBODY",
-		"mem_"+strings.Repeat("0", 32))
+		"mem_"+strings.Repeat("0", 32), "NEXT", w.Clock.Now().UTC().Format(time.RFC3339))
 }
 
 // row is one route: which function of operate.Operations it asks, whether a viewer may, and a request that
@@ -196,6 +196,11 @@ var rows = map[string]row{
 	"POST " + operate.RevokeOperator.Path: {does: "RevokeOperatorToken", path: "operators/TOKEN/revoke"},
 	"GET " + operate.ListAudit.Path:       {does: "Audit", viewer: true, path: "audit"},
 	"GET " + operate.ListMethods.Path:     {does: "Methods", viewer: true, path: "methods"},
+	"GET " + operate.ListTrustLists.Path:  {does: "TrustLists", viewer: true, path: "trust-lists"},
+	"POST " + operate.LoadTrustList.Path: {does: "LoadTrustList", path: "trust-lists",
+		body: `{"method":"sandbox","name":"main","configuration":"` + trustList.Digest() + `","document":"a",` +
+			`"signer_fingerprint":"b","certificates":[],"issued":"2020-01-01T00:00:00Z",` +
+			`"next_update":"NEXT"}`},
 	"POST " + operate.ApplySite.Path: {
 		does: "ApplySite",
 		path: "site",
@@ -616,7 +621,7 @@ func TestHostileBodies(t *testing.T) {
 			continue
 		}
 		limit := web.MaxBody
-		if r.does == "ApplySite" {
+		if r.does == "ApplySite" || r.does == "LoadTrustList" {
 			limit = 1 << 20
 		}
 		for _, body := range []string{"x", "null", "[]", `"x"`, "{", `{"a":1}x`, "{}{}", "\xff", "{\"name\":\"\xff\"}",

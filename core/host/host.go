@@ -179,6 +179,10 @@ type FetchRequest struct {
 
 	// Timeout bounds the whole exchange. Zero, or more than the fetcher's own limit: that limit.
 	Timeout time.Duration
+
+	// MaxBody allows a larger response, such as a trusted list, and with it more time. The host sets it, and
+	// no guest. Zero: the fetcher's limit.
+	MaxBody int
 }
 
 // FetchResponse is the answer. Body is cut at the fetcher's limit.

@@ -86,7 +86,7 @@ var methodReasons = []string{
 	// refusals of openid4vp, and of the documents that it reads
 	"answer_form", "answer_state", "not_encrypted", "vp_token",
 	"vp_token_credential", "vp_token_presentations", "vp_token_encoding", "jwe_payload",
-	"response_encoding", "cross_device", "unverified", "wallet_error_invalid_request",
+	"response_encoding", "cross_device", "unverified", "trust_lists", "wallet_error_invalid_request",
 	"wallet_error_invalid_scope", "wallet_error_invalid_client", "wallet_error_unauthorized_client",
 	"wallet_error_unsupported_response_type", "wallet_error_server_error",
 	"wallet_error_temporarily_unavailable", "wallet_error_vp_formats_not_supported",

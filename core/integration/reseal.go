@@ -22,6 +22,7 @@ var resigned = []string{
 	"c/link/", // sign-in links
 	"c/con/",  // sessions of the console
 	"c/op/",   // operator tokens
+	"c/list/", // trusted lists
 }
 
 // history are the prefixes of items that become many and are only read by people.

@@ -10,16 +10,32 @@ import (
 // Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of
 // the same kind, its settings have the same fingerprint, and it trusts what the proof led to. An approval
 // must be enough for the session's present settings. Any other verdict counts unless they ask for less now.
-func (o Opened) Holds(s Session, d Decision) bool {
+// After an error nothing is known.
+func (o Opened) Holds(ctx context.Context, s Session, d Decision) (bool, error) {
 	b, now := d.Basis, o.basis(s)
-	if d.Verdict != Approved {
-		return o.isBehind(b) && (b.Trust == "" || o.trusts(b.Trust)) && now.Suffices(b)
+	if d.Verdict == Approved {
+		if !b.Suffices(now) {
+			return false, nil
+		}
+		return o.Stands(ctx, b)
 	}
-	return o.Stands(b) && b.Suffices(now)
+	if !o.isBehind(b) || !now.Suffices(b) {
+		return false, nil
+	}
+	if b.Trust == "" {
+		return true, nil
+	}
+	return o.trusts(ctx, b.Trust)
 }
 
-// Stands reports whether the method would still judge by a basis, whatever a session asks for.
-func (o Opened) Stands(b verdict.Basis) bool { return o.isBehind(b) && o.trusts(b.Trust) }
+// Stands reports whether the method would still judge by a basis, whatever a session asks for. After an error
+// nothing is known.
+func (o Opened) Stands(ctx context.Context, b verdict.Basis) (bool, error) {
+	if !o.isBehind(b) {
+		return false, nil
+	}
+	return o.trusts(ctx, b.Trust)
+}
 
 // isBehind is Stands without the trust anchor. No method has an empty fingerprint, so a verdict that an
 // earlier release has kept without a basis does not count.
@@ -46,11 +62,11 @@ func (o Opened) fingerprint() string {
 	return verdict.Digest(string(o.Settings))
 }
 
-func (o Opened) trusts(trust string) bool {
+func (o Opened) trusts(ctx context.Context, trust string) (bool, error) {
 	if t, ok := o.method.(Truster); ok {
-		return t.Trusts(trust)
+		return t.Trusts(ctx, trust)
 	}
-	return trust == ""
+	return trust == "", nil
 }
 
 // judge lets the method decide, and adds the basis. The error is ErrOutdated for a stored response that no
@@ -71,7 +87,13 @@ func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, erro
 	if d.Verdict == Approved && !o.Of.Estimates {
 		d.Basis.MinimumAge = cmp.Or(d.Age, d.Basis.MinimumAge)
 	}
-	if d.Verdict != Cancelled && !o.Holds(s, d) {
+	if d.Verdict == Cancelled {
+		return d, nil
+	}
+	switch holds, err := o.Holds(ctx, s, d); {
+	case err != nil:
+		return Decision{}, err
+	case !holds:
 		return Decision{}, ErrOutdated
 	}
 	return d, nil

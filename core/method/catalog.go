@@ -23,6 +23,14 @@ type Entry struct {
 	Of Kind
 }
 
+// Lists returns the trusted lists of the method.
+func (e Entry) Lists() []TrustList {
+	if e.Of.Lists == nil {
+		return nil
+	}
+	return e.Of.Lists(e.Config)
+}
+
 // Reaches reports whether the method can prove a level.
 func (e Entry) Reaches(level string) bool { return level <= e.Level }
 
@@ -314,6 +322,7 @@ func (c Catalog) Open(h Host) (map[string]Opened, error) {
 
 // For returns the host of the method of that name: the edge knows by it where the method's requests may go.
 func (h Host) For(name string) Host {
+	h.name = name
 	h.Fetch = fetchFor{h.Fetch, name, h.Now}
 	measure := h.Measure
 	h.Measure = func(m host.Measurement) {

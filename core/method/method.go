@@ -45,7 +45,8 @@ type Kind struct {
 
 	// Files are members of the settings that are public files, such as certificates. A configuration names
 	// one file, certificate_file = "a.pem", or a list of them, trust_anchors = ["a.pem"]. The settings have
-	// what is in the files: certificate is a text, and trust_anchors a list of texts.
+	// what is in the files: certificate is a text, and trust_anchors a list of texts. trust_lists.signers is
+	// the member signers of each table of trust_lists.
 	Files []string
 
 	// Returns are the parameters of a return from another site that Act reads. Each is there at most once,
@@ -66,6 +67,13 @@ type Kind struct {
 	// Signs returns the algorithm by which each of Config.Keys will sign, by the key's name. So a key of the
 	// wrong type is found before it is needed. The Config has passed Check. Nil: the kind has no keys.
 	Signs func(c Config) map[string]string
+
+	// Lists returns the trusted lists of a method, which the host fetches (contract 53). The Config has
+	// passed Check. Nil: none.
+	Lists func(c Config) []TrustList
+
+	// IsAnchor reports whether the method can use a certificate of a list, in DER. Others are not stored.
+	IsAnchor func(certificate []byte) bool
 
 	// Open returns the method. Its Config has passed Check. Open sends no request.
 	Open func(c Config, h Host) (Method, error)
@@ -125,6 +133,11 @@ type Host struct {
 
 	// Verify verifies signatures (host.VerifyFunc).
 	Verify host.VerifyFunc
+
+	// TrustLists has the stored lists. Methods call Anchors. Nil: no list is stored.
+	TrustLists TrustLists
+
+	name string // of the method, see For
 }
 
 // Session is a session as a method sees it.
@@ -187,8 +200,10 @@ type ResponseReceiver interface {
 type Fingerprinter interface{ Fingerprint() string }
 
 // Truster is a Method with several trust anchors. Trusts reports whether a verdict still counts that had this
-// Decision.Trust.
-type Truster interface{ Trusts(trust string) bool }
+// Decision.Trust. After an error nothing is known, and the verdict does not count now.
+type Truster interface {
+	Trusts(ctx context.Context, trust string) (bool, error)
+}
 
 // Requester is a ResponseReceiver whose page may name the ResponseURI alone. The program fetches the request
 // object from there, by GET or POST.

@@ -71,6 +71,8 @@ const (
 	LinkCreate         Operation = "link.create"
 	AuditRead          Operation = "audit.read"
 	MethodList         Operation = "method.list"
+	TrustListRead      Operation = "trust_list.read"
+	TrustListLoad      Operation = "trust_list.load"
 	OperatorList       Operation = "operator.list"
 	OperatorCreate     Operation = "operator.create"
 	OperatorRevoke     Operation = "operator.revoke"
@@ -130,6 +132,8 @@ var rightsOf = map[Operation]rights{
 	LinkCreate:         {operatorsOnly, nil},
 	AuditRead:          {allOperators, allMembers},
 	MethodList:         {allOperators, allMembers},
+	TrustListRead:      {allOperators, nil},
+	TrustListLoad:      {operatorsOnly, nil},
 	OperatorList:       {allOperators, nil},
 	OperatorCreate:     {operatorsOnly, nil},
 	OperatorRevoke:     {operatorsOnly, nil},

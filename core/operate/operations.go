@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
@@ -37,6 +38,9 @@ type Operations struct {
 	Counted   *usage.Usage
 
 	UserPasskeys *passkey.Store
+	Lists        *liststore.Store
+
+	HostFetchesLists bool // LoadTrustList is for the host alone
 
 	// StartTest starts a session of an integration without a key (api.API.StartTestSession).
 	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.TestSession, error)

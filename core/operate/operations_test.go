@@ -14,10 +14,12 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/passkey"
@@ -61,6 +63,9 @@ func newWorld(t testing.TB) *world {
 	h.Fetch = w
 	register := sandbox.Kind // a method that verifies people, as far as package operate can tell
 	register.Name, register.Sandbox = "register", false
+	// what a list of the method "register" names is a certificate if it begins with "good"
+	register.Lists = func(method.Config) []method.TrustList { return []method.TrustList{registerList} }
+	register.IsAnchor = func(der []byte) bool { return strings.HasPrefix(string(der), "good") }
 	catalog := testhost.Catalog(sandbox.Kind, register)
 	partitions := []kv.Partition{"p0", "p1", "p2"}
 	d := integration.NewDirectory(h.Host)
@@ -81,6 +86,7 @@ func newWorld(t testing.TB) *world {
 		Lifecycle:    l,
 		StartTest:    starts.StartTestSession,
 		UserPasskeys: &passkey.Store{Host: h.Host},
+		Lists:        &liststore.Store{Host: h.Host},
 		Counted:      &usage.Usage{Host: h.Host},
 	}
 	for _, p := range []struct{ publisher, integration string }{{pubA, intA}, {pubB, intB}} {
@@ -340,6 +346,14 @@ var calls = map[string]row{
 	}, false},
 	"Methods": {MethodList, "o v a d r s", func(w *world, who Actor, _ sample) error {
 		_, err := w.Methods(ctx, who)
+		return err
+	}, false},
+	"TrustLists": {TrustListRead, "o v", func(w *world, who Actor, _ sample) error {
+		_, err := w.TrustLists(ctx, who)
+		return err
+	}, false},
+	"LoadTrustList": {TrustListLoad, "o", func(w *world, who Actor, _ sample) error {
+		_, err := w.LoadTrustList(ctx, who, w.listInput(1))
 		return err
 	}, false},
 	"Authorize": {BackupMake, "o", func(w *world, who Actor, _ sample) error {

@@ -20,6 +20,7 @@ const (
 	integrations = Prefix + "integrations"
 	keys         = Prefix + "keys"
 	deliveries   = Prefix + "deliveries"
+	trustLists   = Prefix + "trust-lists"
 	passkeys     = Prefix + "passkeys"
 	members      = Prefix + "members"
 	invitations  = Prefix + "invitations"
@@ -298,6 +299,14 @@ var (
 			all, err := o.Methods(ctx, who)
 			return Page[Method]{Items: all}, err
 		}}
+	ListTrustLists = &Endpoint[struct{}, Page[TrustList]]{Method: "GET", Path: trustLists,
+		List: "trust_lists", thing: "trusted list", read: none,
+		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Page[TrustList], error) {
+			all, err := o.TrustLists(ctx, who)
+			return Page[TrustList]{Items: all}, err
+		}}
+	LoadTrustList = &Endpoint[TrustListInput, TrustList]{Method: "POST", Path: trustLists,
+		thing: "trusted list", body: maxSite, read: (*reader).trustList, do: (*Operations).LoadTrustList}
 	ApplySite = &Endpoint[SiteInput, Applied]{Method: "POST", Path: Prefix + "site", thing: "site",
 		body: maxSite,
 		read: func(r *reader) SiteInput {
@@ -330,7 +339,8 @@ func Endpoints() []Served {
 		CountPasskeys, EndPasskeys,
 		ListMembers, ChangeRole, SignOutMember, RemoveMember,
 		ListInvitations, Invite, WithdrawInvitation, CreateLink,
-		ListOperators, CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods, ApplySite,
+		ListOperators, CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods,
+		ListTrustLists, LoadTrustList, ApplySite,
 	}
 }
 

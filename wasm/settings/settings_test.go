@@ -22,8 +22,9 @@ import (
 // full sets every field except the kinds.
 var full = core.Config{
 	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
-	Partitions: 3, Attempts: 2, PasskeyDays: 90, SecurityContact: "mailto:security@example.com",
-	OutcomeLife: time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
+	HostFetchesLists: true, Partitions: 3, Attempts: 2, PasskeyDays: 90,
+	SecurityContact: "mailto:security@example.com",
+	OutcomeLife:     time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
 	Limits: web.Limits{
 		PublicPerIP:          ratelimit.PerMinute(1),
 		PublicPerKey:         ratelimit.PerMinute(2),

@@ -20,7 +20,9 @@ import (
 	"github.com/verge-id/verge/core/internal/console"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/session"
@@ -821,6 +823,45 @@ func TestMethodsPage_Dev(t *testing.T) {
 		if got := strings.Contains(page, "</svg>People"); !strings.Contains(page, want) || dev && got {
 			t.Errorf("in development %t: no %q in\n%s", dev, want, page)
 		}
+	}
+}
+
+// Contract 53: the page of the methods has the state of each trusted list. A catalog without lists has no
+// table.
+func TestMethodsPage_TrustLists(t *testing.T) {
+	w := newWorld(t)
+	list := method.TrustList{Name: "eu", URL: "https://lists.example/", Format: "vical", Grace: time.Hour}
+	show := func() string { return string(w.ask("GET", "/console/methods", "operator", "").Body) }
+	if page := show(); strings.Contains(page, "Trusted lists") {
+		t.Errorf("lists of a service without lists: %s", page)
+	}
+	o := w.Operations
+	o.Catalog, o.Lists = slices.Clone(o.Catalog), &liststore.Store{Host: o.Host}
+	o.Catalog[0].Of.Lists = func(method.Config) []method.TrustList { return []method.TrustList{list} }
+	o.Catalog[0].Of.IsAnchor = func([]byte) bool { return true }
+	if page := show(); !strings.Contains(page, "Missing") {
+		t.Errorf("contract 53: %s", page)
+	}
+	now := o.Now()
+	_, err := o.LoadTrustList(
+		t.Context(),
+		operate.Actor{Kind: operate.KindOperator, Role: operate.RoleOperator},
+		operate.TrustListInput{
+			Method:        o.Catalog[0].Name,
+			Name:          "eu",
+			Configuration: list.Digest(),
+			Sequence:      1234,
+			Issued:        now,
+			NextUpdate:    now,
+			Document:      "a",
+			Certificates:  []string{"AAAA"},
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page := show(); !strings.Contains(page, "</svg>Good") || !strings.Contains(page, ">1234<") {
+		t.Errorf("contract 53: %s", page)
 	}
 }
 

@@ -335,6 +335,10 @@ func showMethods(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	lists, err := v.Operations.TrustLists(v.ctx, v.who())
+	if err != nil {
+		return view{}, err
+	}
 	f := v.frame("Methods")
-	return view{frame: f, body: pages.Methods(f, methods)}, nil
+	return view{frame: f, body: pages.Methods(f, methods, lists)}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/verdict"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
@@ -26,8 +28,9 @@ import (
 type post struct {
 	settings string
 	senders  []string
-	age      int  // that an approval proves; 0: the requested age
-	here     bool // no phone does the step
+	age      int   // that an approval proves; 0: the requested age
+	here     bool  // no phone does the step
+	unknown  error // if not nil, the trust in a sender is not known
 }
 
 func (*post) Begin(context.Context, method.Session) error { return nil }
@@ -55,7 +58,9 @@ func (*post) Receive(_ context.Context, _ method.Session, _ []byte, c method.Cal
 
 func (p *post) Fingerprint() string { return verdict.Digest(p.settings) }
 
-func (p *post) Trusts(sender string) bool { return slices.Contains(p.senders, sender) }
+func (p *post) Trusts(_ context.Context, sender string) (bool, error) {
+	return slices.Contains(p.senders, sender), p.unknown
+}
 
 // postWorld is a world whose integration offers post, and asks for 16.
 type postWorld struct {
@@ -535,4 +540,58 @@ func TestHand_PlantedCookie(t *testing.T) {
 	if len(p.cookies) == 0 {
 		t.Error("the device has no cookie")
 	}
+}
+
+// If the trust in an anchor is not known, a verdict does not count now, and is not lost.
+func TestTrust_Unknown(t *testing.T) {
+	unknown := fmt.Errorf("list: %w", kv.ErrUnavailable)
+	pending := func(t *testing.T, w *postWorld, a *asked, page *web.Response) {
+		t.Helper()
+		if r := w.record(a.flow); r.Terminal() || r.Attempts != 0 || hop(t, page) != nil {
+			t.Fatalf("contract 53: the session is %+v, the page %s", r, kind(page))
+		}
+	}
+	t.Run("contract 53: a response that waits", func(t *testing.T) {
+		w := newPostWorld(t)
+		a := w.begins()
+		a.answered("mint", false)
+		w.letters.unknown = unknown
+		pending(t, w, a, a.goes(a.wait))
+		w.letters.unknown = nil
+		if page := a.goes(a.wait); hop(t, page) == nil {
+			t.Errorf("afterwards the page is %s", kind(page))
+		}
+	})
+	t.Run("contract 53: a phone's verdict", func(t *testing.T) {
+		w := newPostWorld(t)
+		a := w.begins()
+		p, waits := a.phone()
+		p.brings(a, "mint")
+		w.letters.unknown = unknown
+		pending(t, w, a, a.goes(waits))
+		w.letters.unknown = nil
+		if page := a.goes(waits); hop(t, page) == nil {
+			t.Errorf("afterwards the page is %s", kind(page))
+		}
+	})
+	t.Run("contract 53: a passkey", func(t *testing.T) {
+		w := newPostWorld(t)
+		a, done := w.completed()
+		if resp := w.send(w.enrols(done), a.header()); resp.Status != 303 || w.kept() != 1 {
+			t.Fatalf("the passkey is made: %d, %d are kept", resp.Status, w.kept())
+		}
+		w.Clock.Advance(time.Minute)
+		w.letters.unknown = unknown
+		flow := w.session(session.L2, 25)
+		form := w.uses(w.get(here(flow)))
+		if resp := w.send(form, nil); resp.Status != 503 || w.record(flow).Terminal() {
+			t.Fatalf("%d, the session is %+v", resp.Status, w.record(flow))
+		}
+		w.letters.unknown = nil
+		w.Clock.Advance(time.Second)
+		w.follow(w.send(w.uses(w.get(here(flow))), nil))
+		if r := w.record(flow); r.State != session.Completed {
+			t.Errorf("afterwards the session is %+v", r)
+		}
+	})
 }

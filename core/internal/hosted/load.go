@@ -91,7 +91,15 @@ func (v *visit) settle() error {
 		return err
 	}
 	d := brought.Outcome()
-	if m, ok := v.offered(brought.Method); !ok || !m.Holds(v.sessionFor(m), d) || v.isHere(m) {
+	m, holds := v.offered(brought.Method)
+	if holds && !v.isHere(m) {
+		if holds, err = m.Holds(v.ctx, v.sessionFor(m), d); err != nil {
+			return err
+		}
+	} else {
+		holds = false
+	}
+	if !holds {
 		v.outdated = true
 		v.stepEnded(whyFailed(brought.Method, method.ErrOutdated), method.ErrOutdated)
 		v.record, err = v.Lifecycle.Discard(v.ctx, v.session, brought.Pending)

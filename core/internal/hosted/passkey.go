@@ -80,7 +80,11 @@ func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Stan
 		st.Archived = publisher.Value.Archived != nil
 	}
 	m := h.Methods[p.Method]
-	st.Trusted = m.Stands(p.Basis) && (h.Dev || !m.Of.Sandbox)
+	if h.Dev || !m.Of.Sandbox {
+		if st.Trusted, err = m.Stands(ctx, p.Basis); err != nil {
+			return st, err
+		}
+	}
 	st.Ended, err = h.Passkeys.Ended(ctx, p.Publisher)
 	return st, err
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/verge-id/verge/core/pemfile"
 )
 
-// Anchor is a certificate authority whose document signers are trusted.
+// Anchor is a certificate authority whose document signers are trusted, or one document signer of a trusted
+// list (ListedAnchor).
 type Anchor struct{ Certificate *x509.Certificate }
 
 // Fingerprint returns the SHA-256 of the certificate in hex, as tools print it.
@@ -41,6 +42,17 @@ func ParseAnchors(pemOrDER []byte) ([]Anchor, error) {
 		anchors = append(anchors, Anchor{c})
 	}
 	return anchors, nil
+}
+
+// ListedAnchor returns the anchor for a certificate of a trusted list, in DER: a certificate authority as for
+// ParseAnchors, or a document signer. Lists name either: the profiles of ETSI TS 119 602 leave the choice to
+// the issuer. A listed document signer signs documents, and issues no certificates.
+func ListedAnchor(der []byte) (Anchor, bool) {
+	c, err := x509.ParseCertificate(der)
+	if err != nil || checkAuthority(c) != "" && checkSignerUse(c) != "" {
+		return Anchor{}, false
+	}
+	return Anchor{c}, true
 }
 
 // unusable says by the reason of checkAuthority what is wrong with an anchor.

@@ -39,8 +39,8 @@ var (
 const anyPurpose = "2.5.29.37.0"
 
 // signer returns the certificate of the signer, the first of a chain, if it is good, with those between it
-// and a trust anchor, and the trust anchor. chain is in DER. It is the path to the anchor in order. The
-// anchor may be in it or not. Certificates after the anchor are ignored.
+// and a trust anchor, and the trust anchor, which a listed signer is itself. chain is in DER. It is the path
+// to the anchor in order. The anchor may be in it or not. Certificates after the anchor are ignored.
 //
 // ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
 // authorities and no countries, and nothing here depends on a country.
@@ -48,6 +48,10 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 	none := Anchor{}
 	if len(chain) < 1 || len(chain) > maxChain {
 		return nil, none, refused(badChain)
+	}
+	listed := a.isAnchor(chain[0]) // a document signer of a trusted list
+	if listed {
+		chain = chain[:1]
 	}
 	var path []*x509.Certificate
 	for i, der := range chain {
@@ -62,6 +66,9 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 	}
 	if why := a.checkSigner(path[0]); why != "" {
 		return nil, none, refused(why)
+	}
+	if listed {
+		return path, Anchor{path[0]}, nil
 	}
 	for i, c := range path[1:] {
 		if why := a.checkIssuer(c, i); why != "" {
@@ -127,18 +134,29 @@ func (a Ask) anchorOf(ctx context.Context, path []*x509.Certificate) (Anchor, er
 
 // checkSigner returns why a certificate is not one of a document signer, "" if it is.
 func (a Ask) checkSigner(c *x509.Certificate) (why string) {
+	if why := checkSignerUse(c); why != "" {
+		return why
+	}
+	switch {
+	case !within(a.Now, c.NotBefore, c.NotAfter):
+		return outOfDate
+	case !a.hasPurpose(c) && !(a.signsLists && !hasExtension(c, extExtendedKeyUsage)):
+		return wrongPurpose
+	}
+	return ""
+}
+
+// checkSignerUse returns why a certificate is not one of a document signer, whatever the time and the
+// purpose. "" if it is.
+func checkSignerUse(c *x509.Certificate) (why string) {
 	_, ok := publicKey(c)
 	switch {
 	case !ok:
 		return badCertKey
 	case !usableExtensions(c):
 		return badExtension
-	case !within(a.Now, c.NotBefore, c.NotAfter):
-		return outOfDate
 	case c.IsCA || c.KeyUsage&x509.KeyUsageDigitalSignature == 0 || c.KeyUsage&x509.KeyUsageCertSign != 0:
 		return notSigner
-	case !a.hasPurpose(c) && !(a.signsLists && !hasExtension(c, extExtendedKeyUsage)):
-		return wrongPurpose
 	}
 	return ""
 }

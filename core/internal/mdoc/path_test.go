@@ -1,6 +1,7 @@
 package mdoc_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -202,6 +203,45 @@ func TestEachProfileHasSignersOfItsOwn(t *testing.T) {
 }
 
 // What an answer brings of certificates, and what is trusted.
+// pretender returns a certificate with the name and the key of a root, for a document signer.
+func pretender(t *testing.T, i *wallettest.Issuer) *x509.Certificate {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), RawSubject: i.Root.RawSubject,
+		NotBefore: i.Root.NotBefore, NotAfter: i.Root.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := &x509.Certificate{Subject: i.Root.Subject}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, i.Root.PublicKey, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, der)
+}
+
+// ListedAnchor takes authorities and document signers.
+func TestListedAnchor(t *testing.T) {
+	issuer, odd := newIssuer(nil), newIssuer(on(0, usage(x509.KeyUsageKeyEncipherment)))
+	unusable := newIssuer(on(1, extension(true, 1, 2, 3)))
+	for _, c := range []struct {
+		name string
+		der  []byte
+		want bool
+	}{
+		{"an authority", issuer.Root.Raw, true},
+		{"a document signer", issuer.Chain[0], true},
+		{"a certificate for encryption", odd.Chain[0], false},
+		{"an authority with an unknown critical extension", unusable.Root.Raw, false},
+		{"no certificate", []byte{0x30, 0}, false},
+		{"nothing", nil, false},
+	} {
+		if a, ok := mdoc.ListedAnchor(c.der); ok != c.want || ok && !bytes.Equal(a.Certificate.Raw, c.der) {
+			t.Errorf("contract 53: %s: %v", c.name, ok)
+		}
+	}
+}
+
 func TestChains(t *testing.T) {
 	issuer, deep, forger := newIssuer(nil), newIssuer(between(1)), newIssuer(nil)
 	root := issuer.Root.Raw
@@ -210,6 +250,9 @@ func TestChains(t *testing.T) {
 			all = append(all, mdoc.Anchor{Certificate: i.Root})
 		}
 		return all
+	}
+	signerOf := func(i *wallettest.Issuer) []mdoc.Anchor {
+		return []mdoc.Anchor{{Certificate: parse(t, i.Chain[0])}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -248,6 +291,18 @@ func TestChains(t *testing.T) {
 			"untrusted"},
 		{"another's signer, not the one that has signed", issuer, forger.Chain, anchors(forger),
 			"issuer_signature"},
+
+		// A trusted list may name the document signer itself.
+		{"a listed signer", issuer, nil, signerOf(issuer), ""},
+		{"a listed signer with something behind it", issuer, [][]byte{issuer.Chain[0], {1}},
+			signerOf(issuer), ""},
+		{"a listed signer, altered", issuer, [][]byte{altered(issuer.Chain[0])}, signerOf(issuer),
+			"untrusted"},
+		{"another listed signer of the same names", issuer, nil, signerOf(forger), "untrusted"},
+		{"a listed authority as the signer", deep, [][]byte{deep.Chain[1]},
+			[]mdoc.Anchor{{Certificate: parse(t, deep.Chain[1])}}, "certificate_usage"},
+		{"a listed signer issues nothing", deep, deep.Chain,
+			[]mdoc.Anchor{{Certificate: pretender(t, deep)}}, "certificate_authority"},
 
 		{"no anchor", issuer, nil, nil, "untrusted"},
 		{"two anchors of one name", issuer, nil, anchors(forger, issuer), ""},

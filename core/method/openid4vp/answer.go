@@ -186,14 +186,18 @@ func (o *openID) presented(token web.Object) ([]byte, error) {
 }
 
 // verify returns the kept form of a document. The error is a *method.Refusal, or the host's, which could not
-// check a signature, or a *host.FetchError for a list that is not available. A fault of a document that this
-// session's wallet has sent is no error: it is kept.
+// check a signature, or a *host.FetchError for a list that is not available, or the store's: then nothing is
+// known. A fault of a document that this session's wallet has sent is no error: it is kept.
 func (o *openID) verify(
 	ctx context.Context, response []byte, age int, transcript []byte,
 ) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
+	anchors, err := o.anchors(ctx)
+	if err != nil {
+		return "", err
+	}
 	ask := mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(age), EKU: p.signers,
-		Anchors: o.settings.anchors, Transcript: transcript, Now: now,
+		Anchors: anchors, Transcript: transcript, Now: now,
 		Verify: o.host.Verify, Issued: &o.issued}
 	proof, err := mdoc.Verify(ctx, response, ask)
 	var refusal *mdoc.Refusal

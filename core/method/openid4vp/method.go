@@ -39,6 +39,7 @@
 //	profile           which documents: eu-av, mdl or pid (profiles.json)
 //	trust_anchors     PEM files with the root certificates of those who issue the documents. There is no
 //	                  default
+//	trust_lists       trusted lists of such certificates, instead of trust_anchors or in addition
 //	scheme            what opens a wallet: a scheme, or the https address of a wallet (default: the
 //	                  profile's)
 //	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
@@ -83,12 +84,15 @@ var Kind = method.Kind{
 	Name:  "openid4vp",
 	Level: "L2",
 	Keys:  []string{keyName, readerKeyName},
-	Files: []string{anchorsName, certificateName, readerCertificateName, verifierInfoName, metadataName},
+	Files: []string{anchorsName, listsName + ".signers", certificateName, readerCertificateName,
+		verifierInfoName, metadataName},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong
 	},
-	Oldest: func(c method.Config) int { return profileIn(c).oldest() },
+	Lists:    listsIn,
+	IsAnchor: isAnchor,
+	Oldest:   func(c method.Config) int { return profileIn(c).oldest() },
 	Signs: func(method.Config) map[string]string {
 		return map[string]string{keyName: algorithm, readerKeyName: algorithm}
 	},
@@ -109,14 +113,18 @@ type openID struct {
 	settings settings
 	host     method.Host
 	issued   mdoc.Issued
-	lists    *lists
+	lists    *lists      // of revoked documents and certificates
+	trusted  parsedLists // of issuers
 }
 
 var _ method.Requester = (*openID)(nil)
 
 // Begin implements method.Method. It finds what would make every wallet turn away. A request to the browser
 // whose certificate is not valid is left out instead, because wallets have other ways.
-func (o *openID) Begin(_ context.Context, s method.Session) error {
+func (o *openID) Begin(ctx context.Context, s method.Session) error {
+	if err := o.hasAnchors(ctx); err != nil {
+		return err
+	}
 	if !o.settings.signer.exists() {
 		return nil
 	}

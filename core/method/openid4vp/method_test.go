@@ -477,7 +477,8 @@ func TestSignersOfProfiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := w.act(nil, kept)
-			if d.Verdict != method.Approved || !w.method.(method.Truster).Trusts(d.Trust) {
+			trusted, err := w.method.(method.Truster).Trusts(t.Context(), d.Trust)
+			if d.Verdict != method.Approved || !trusted || err != nil {
 				t.Errorf("%+v", d)
 			}
 		})

@@ -22,6 +22,7 @@ import (
 type settings struct {
 	profile profile
 	anchors []mdoc.Anchor
+	lists   []method.TrustList
 	scheme  string // what a link begins with, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
@@ -69,6 +70,7 @@ const (
 	keyName               = "private_key"
 	readerKeyName         = "reader_key"
 	anchorsName           = "trust_anchors"
+	listsName             = "trust_lists"
 	certificateName       = "certificate"
 	readerCertificateName = "reader_certificate"
 	browserName           = "browser"
@@ -89,8 +91,9 @@ const (
 )
 
 // known are the members of the settings.
-var known = []string{profileName, anchorsName, "scheme", "request", "encrypted", browserName, "cross_device",
-	prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName, revocationName}
+var known = []string{profileName, anchorsName, listsName, "scheme", "request", "encrypted", browserName,
+	"cross_device", prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName,
+	revocationName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
@@ -128,6 +131,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 		wrong.Add(profileName, "%q is not known; use one of: %s", name, strings.Join(Profiles(), ", "))
 		return s, wrong
 	}
+	s.readLists(r, c.Dev)
 	s.readAnchors(r)
 	s.readScheme(r, c.Dev)
 	s.encrypted = r.flag("encrypted", s.profile.encrypted)
@@ -212,10 +216,10 @@ func (s *settings) readAnchors(r reader) {
 		s.anchors = append(s.anchors, anchors...)
 	}
 	switch {
-	case len(s.anchors) == 0:
+	case len(s.anchors) == 0 && !r.o.Value(listsName).Present():
 		r.wrong.Add(anchorsName, "there is no trust anchor, so no document could be believed; name "+
-			"the PEM files of "+
-			`the issuers' root certificates: %s = ["issuers.pem"]`, anchorsName)
+			"the PEM files of the issuers' root certificates, %s = [\"issuers.pem\"], or a trusted list of "+
+			"them in %s", anchorsName, listsName)
 	case len(s.anchors) > maxAnchors:
 		r.wrong.Add(anchorsName, "there are %d certificates; at most %d are allowed", len(s.anchors),
 			maxAnchors)

@@ -108,12 +108,18 @@ type world struct {
 
 func newWorld(t testing.TB, c method.Config) *world {
 	t.Helper()
+	return newWorldWith(t, c, nil)
+}
+
+// newWorldWith is newWorld for a host with trusted lists.
+func newWorldWith(t testing.TB, c method.Config, lists method.TrustLists) *world {
+	t.Helper()
 	if wrong := openid4vp.Kind.Check(c); len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
 	w := &world{TB: t, now: noon}
 	m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return w.now }, Random: rand.Reader,
-		Sign: sign, Verify: edge.Verify})
+		Sign: sign, Verify: edge.Verify, TrustLists: lists}.For(c.Name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -383,3 +383,26 @@ func num(n int) string {
 	}
 	return strconv.Itoa(n)
 }
+
+// listTone is the tone and the word for the state of a trusted list.
+func listTone(l operate.TrustList) (tone, word string) {
+	switch l.State {
+	case operate.ListGood:
+		return Good, "Good"
+	case operate.ListLate:
+		return Wait, "Late"
+	case operate.ListTooOld:
+		return Bad, "Too old"
+	case operate.ListDamaged:
+		return Bad, "Damaged"
+	}
+	return Bad, "Missing"
+}
+
+// listNumber returns the sequence number of a stored list. A VICAL may have none.
+func listNumber(l operate.TrustList) string {
+	if l.Sequence == 0 {
+		return ""
+	}
+	return strconv.FormatUint(l.Sequence, 10)
+}
