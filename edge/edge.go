@@ -23,6 +23,8 @@
 //     ends with an error.
 //   - If the store is a [Signaler], instances that share it wake each other for tasks that one of them
 //     cannot run now.
+//   - Trusted lists that methods name are fetched while Serve runs. A list that is not fetched is
+//     reported and ends nothing.
 //   - What the core notes as usage is added up in memory and recorded at intervals, and a last time by Close.
 //     While the store fails, it waits. A process that is killed loses what it has not recorded.
 //   - The service is not ready while the other instances seal with a key that it does not have.
@@ -66,6 +68,7 @@ import (
 	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/edge/internal/usagecounter"
+	"github.com/verge-id/verge/edge/listfetch"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
 )
@@ -100,6 +103,10 @@ type Config struct {
 	// Fetch sends outbound requests instead of the client that Egress configures. Nil: that client
 	// does.
 	Fetch host.Fetcher
+
+	// ReadFile reads at most limit bytes of a file that the settings of a method name, such as a trusted
+	// list. Nil: of the machine's files.
+	ReadFile func(path string, limit int) ([]byte, error)
 
 	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there
 	// are no keys.
@@ -191,6 +198,10 @@ func (c Config) withDefaults() Config {
 		c.Egress.IdlePerHost = cmp.Or(c.Egress.IdlePerHost, places*4/3)
 		c.Fetch = egress.New(c.Egress)
 	}
+	if c.ReadFile == nil {
+		c.ReadFile = readFile
+	}
+	c.Core.HostFetchesLists = true
 	if c.Engine == nil {
 		c.Engine = func(_ context.Context, s Setup) (engine.Engine, error) { return s.Native, nil }
 	}
@@ -215,6 +226,7 @@ type Service struct {
 	host   host.Host
 	native *core.Service
 	usage  *usagecounter.Counter
+	lists  *listfetch.Refresher
 	trace  *tracing.Tracer               // nil: there are no spans
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
@@ -277,6 +289,7 @@ func (s *Service) open(ctx context.Context) error {
 	}
 	methods, _ := c.Core.Catalog() // New has found nothing wrong with it
 	c.Server.Metrics.Methods(append(methods.Names(), method.Passkey))
+	s.lists = listfetch.New(s.listConfig(methods))
 	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native,
 		Metrics: c.Server.Metrics, Trace: s.trace})
 	if err != nil {
@@ -429,6 +442,7 @@ func (s *Service) Serve(ctx context.Context) error {
 		go s.ring.Run(following)
 	}
 	s.recordUsageUntil(following)
+	defer s.refreshLists(ctx)()
 	if s.server == nil {
 		<-ctx.Done()
 		return nil

@@ -12,7 +12,8 @@
 //   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
 //     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read, and 1 MiB
 //     for a method. The rest is cut off, which is no error.
-//     A request may ask for less time, and never for more.
+//     A request may ask for less time, and never for more. A trusted list may have 16 MiB and take a
+//     minute.
 //   - A request is sent once. There is one exception: if its first byte could not be written to a kept
 //     connection, it is sent on a new one.
 //
@@ -265,11 +266,20 @@ const (
 	methodMaxBody = 1 << 20
 )
 
+// The limits of a request with FetchRequest.MaxBody, whose response is large.
+const (
+	largeTimeout = time.Minute
+	largeMaxBody = 16<<20 + 1 // one byte more than a trusted list may have
+)
+
 // Fetch does one exchange. Its errors are *host.FetchError. None quotes the URL, whose path or query
 // may hold a receiver's secret.
 func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	limit := c.cfg.Timeout
-	if req.For != "" {
+	switch {
+	case req.MaxBody > 0:
+		limit = largeTimeout
+	case req.For != "":
 		limit = methodTimeout
 	}
 	if req.Timeout > 0 {
@@ -326,7 +336,10 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 		return host.FetchResponse{}, errors.New("the receiver switched protocols")
 	}
 	maxBody := t.cfg.MaxBody
-	if req.For != "" {
+	switch {
+	case req.MaxBody > 0:
+		maxBody = min(req.MaxBody, largeMaxBody)
+	case req.For != "":
 		maxBody = methodMaxBody
 	}
 	body, err := readBody(resp, int64(maxBody), req.For != "")

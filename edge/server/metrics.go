@@ -25,6 +25,7 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 
 	methods methodMetrics
+	lists   listMetrics
 	known   atomic.Pointer[map[string]bool] // the configured methods; nil: nobody has said which
 
 	connections *prometheus.GaugeVec
@@ -58,6 +59,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		reg:     prometheus.NewRegistry(),
 		methods: newMethodMetrics(),
+		lists:   newListMetrics(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_http_requests_total",
 			Help: "Requests answered, by route and status. " +
@@ -167,7 +169,8 @@ func NewMetrics() *Metrics {
 				"knows; 0: none.",
 		}, func() float64 { _, oldest := m.backlog(); return oldest.Seconds() }))
 	m.reg.MustRegister(m.requests, m.seconds, m.inFlight, m.waiting, m.connections, m.overLimit, m.events,
-		m.methods.events, m.methods.fetch,
+		m.methods.events, m.methods.fetch, m.lists.nextUpdate, m.lists.graceEnd, m.lists.fetched,
+		m.lists.entries, m.lists.failed,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
 		m.certificate, m.certRefused, m.storeFailing, m.storeRefused,
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),

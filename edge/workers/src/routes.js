@@ -86,6 +86,8 @@ export const adminRoutes = [
   { methods: ["POST"], pattern: "/admin/v1/operators/{id}/revoke", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/audit", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/methods", label: "admin", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/admin/v1/trust-lists", label: "admin", maxBody: 16384 },
+  { methods: ["POST"], pattern: "/admin/v1/trust-lists", label: "admin", maxBody: 1048576 },
   { methods: ["POST"], pattern: "/admin/v1/site", label: "admin", maxBody: 1048576 },
   { methods: [], pattern: "{...}", label: "admin", maxBody: 16384 },
 ];

@@ -1,0 +1,236 @@
+package listfetch
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// The times of a Refresher.
+const (
+	leastEach  = time.Hour     // between two fetches of a good list, and
+	mostEach   = 6 * time.Hour // at most
+	firstRetry = time.Minute   // after a failure; twice as long after each further one, and
+	mostRetry  = 15 * time.Minute
+	lookEach   = 5 * time.Minute // between two looks at the stored lists
+	claimTime  = 90 * time.Second
+)
+
+// Store is the access of a host to the stored lists (operate.HostLists).
+type Store interface {
+	All(ctx context.Context) ([]operate.TrustList, error)
+	Load(ctx context.Context, in operate.TrustListInput) (operate.TrustList, error)
+	Claim(ctx context.Context, of, name string, until time.Time) (bool, error)
+}
+
+// Metrics gets what is worth a metric.
+type Metrics interface {
+	// TrustList reports a stored list. The times are zero if no list is stored.
+	TrustList(of, list string, nextUpdate, graceEnd, fetched time.Time, entries int)
+
+	// TrustListFailed reports that a list was not refreshed. The reason is a constant text.
+	TrustListFailed(of, list, reason string)
+}
+
+// Config has the parts of a Refresher. All fields are required.
+type Config struct {
+	Methods method.Catalog
+	Store   Store
+	Get     func(ctx context.Context, of string, l method.TrustList) (operate.TrustListInput, error)
+	Now     func() time.Time
+	Jitter  func() float64 // returns a number from 0 to 1
+	Log     *slog.Logger
+	Metrics Metrics
+}
+
+// Refresher keeps the stored lists of a service fresh. Several instances may share the store: one of them
+// fetches a list, and the others see the result there.
+type Refresher struct {
+	config Config
+	lists  []*refreshed
+	asked  chan struct{}
+}
+
+// refreshed is a list with its state at this instance.
+type refreshed struct {
+	of       string
+	list     method.TrustList
+	state    string    // as it was seen last; "": not yet
+	failures int       // since the last success
+	retry    time.Time // not before, after a failure
+	force    bool      // fetch although it is not due
+}
+
+// New returns the Refresher of all lists.
+func New(c Config) *Refresher {
+	r := &Refresher{config: c, asked: make(chan struct{}, 1)}
+	for _, e := range c.Methods {
+		for _, l := range e.Lists() {
+			// A file may have changed while the service was down, and another instance may have another one.
+			r.lists = append(r.lists, &refreshed{of: e.Name, list: l, force: l.File != ""})
+		}
+	}
+	return r
+}
+
+// Ask makes Run fetch all lists now. It does not block.
+func (r *Refresher) Ask() {
+	select {
+	case r.asked <- struct{}{}:
+	default:
+	}
+}
+
+// Run refreshes the lists until ctx is done. Without lists it returns immediately.
+func (r *Refresher) Run(ctx context.Context) {
+	for len(r.lists) > 0 {
+		timer := time.NewTimer(r.Round(ctx))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-r.asked:
+			for _, l := range r.lists {
+				l.force, l.retry = true, time.Time{}
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// Round checks all lists once and fetches those that are due. It returns the time until the next one.
+func (r *Refresher) Round(ctx context.Context) (next time.Duration) {
+	stored, err := r.config.Store.All(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !kv.Failed(err) { // the monitor of the store reports its failures
+			r.config.Log.Warn("trusted lists not read", "error", err.Error())
+		}
+		return firstRetry
+	}
+	next = lookEach
+	for n, l := range r.lists { // both are in the order of the configuration
+		if ctx.Err() != nil {
+			return next
+		}
+		next = min(next, r.refresh(ctx, l, stored[n]))
+	}
+	return max(next, time.Second)
+}
+
+// refresh fetches a list if it is due. It returns the time until it is due again.
+func (r *Refresher) refresh(ctx context.Context, l *refreshed, stored operate.TrustList) time.Duration {
+	now := r.config.Now()
+	if wait := due(stored, now, r.config.Jitter()); wait > 0 && !l.force {
+		r.report(l, stored)
+		return wait
+	}
+	if wait := l.retry.Sub(now); wait > 0 {
+		r.report(l, stored)
+		return wait
+	}
+	if l.list.URL != "" {
+		ours, err := r.config.Store.Claim(ctx, l.of, l.list.Name, now.Add(claimTime))
+		if err != nil || !ours { // another instance fetches it, or the store does not respond
+			l.force = false
+			r.report(l, stored)
+			return firstRetry
+		}
+	}
+	in, err := r.config.Get(ctx, l.of, l.list)
+	if err == nil {
+		var loaded operate.TrustList
+		if loaded, err = r.config.Store.Load(ctx, in); err == nil {
+			l.force, l.failures, l.retry = false, 0, time.Time{}
+			r.loaded(l, stored, loaded)
+			return due(loaded, now, r.config.Jitter())
+		}
+	}
+	r.report(l, stored)
+	if ctx.Err() != nil {
+		return firstRetry
+	}
+	wait := time.Duration(float64(backoff(l.failures)) * (1 - r.config.Jitter()/4))
+	l.force, l.failures, l.retry = false, l.failures+1, now.Add(wait)
+	reason := reasonOf(err)
+	r.config.Metrics.TrustListFailed(l.of, l.list.Name, reason)
+	r.config.Log.Warn("trusted list not refreshed", "method", l.of, "list", l.list.Name, "reason", reason,
+		"state", l.state, "error", err.Error())
+	return wait
+}
+
+// backoff returns the time until a list is tried again after a failure that follows this number of failures.
+func backoff(failures int) time.Duration {
+	return min(time.Duration(float64(firstRetry)*math.Pow(2, float64(min(failures, 10)))), mostRetry)
+}
+
+// due returns the time until a stored list is fetched again: after half of the time that was left until its
+// next update, within leastEach and mostEach, and up to a tenth earlier, so that instances do not fetch
+// together.
+func due(stored operate.TrustList, now time.Time, jitter float64) time.Duration {
+	if stored.Fetched == nil || stored.NextUpdate == nil {
+		return 0
+	}
+	each := min(max(stored.NextUpdate.Sub(*stored.Fetched)/2, leastEach), mostEach)
+	each -= time.Duration(jitter * float64(each) / 10)
+	since := now.Sub(*stored.Fetched)
+	if since < 0 { // the clock was set back; the list is fetched soon
+		since = 0
+	}
+	return max(each-since, 0)
+}
+
+// loaded reports a list that was refreshed.
+func (r *Refresher) loaded(l *refreshed, before, loaded operate.TrustList) {
+	if before.Document != loaded.Document {
+		r.config.Log.Info(
+			"trusted list loaded",
+			"method",
+			l.of,
+			"list",
+			l.list.Name,
+			"sequence",
+			loaded.Sequence,
+			"signer",
+			loaded.Fingerprint,
+			"next_update",
+			loaded.NextUpdate,
+			"entries",
+			loaded.Entries,
+			"skipped",
+			loaded.Skipped,
+		)
+	}
+	if loaded.Entries == 0 {
+		r.config.Log.Warn("trusted list without certificates", "method", l.of, "list", l.list.Name,
+			"skipped", loaded.Skipped)
+	}
+	r.report(l, loaded)
+}
+
+// report reports the state of a list.
+func (r *Refresher) report(l *refreshed, stored operate.TrustList) {
+	var next, end, fetched time.Time
+	if stored.Fetched != nil && stored.NextUpdate != nil {
+		next, fetched = *stored.NextUpdate, *stored.Fetched
+		end = next.Add(time.Duration(stored.Grace) * time.Second)
+	}
+	r.config.Metrics.TrustList(l.of, l.list.Name, next, end, fetched, stored.Entries)
+	if stored.State == l.state {
+		return
+	}
+	l.state = stored.State
+	switch stored.State {
+	case operate.ListLate:
+		r.config.Log.Warn("trusted list late", "method", l.of, "list", l.list.Name,
+			"next_update", stored.NextUpdate, "grace_seconds", stored.Grace)
+	case operate.ListTooOld:
+		r.config.Log.Error("trusted list too old", "method", l.of, "list", l.list.Name,
+			"next_update", stored.NextUpdate, "grace_seconds", stored.Grace)
+	}
+}
