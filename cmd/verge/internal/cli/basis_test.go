@@ -33,6 +33,8 @@ type trust struct {
 	in     *served
 	admin  *adminclient.Client
 	issuer *wallettest.Issuer
+	other  *wallettest.Issuer
+	signer *wallettest.ListSigner
 	device *passkeytest.Authenticator
 
 	first, second store
@@ -47,8 +49,9 @@ func newTrust(t *testing.T, engine string) *trust {
 	s := &trust{site: newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), "", ""), dir: dir, engine: engine,
 		issuer: wallettest.NewIssuer(wallettest.IssuerConfig{Now: time.Now(), EKU: wallettest.AgeSigner}),
 		device: passkeytest.New(productionURL)}
-	other := wallettest.NewIssuer(wallettest.IssuerConfig{Now: time.Now(), EKU: wallettest.AgeSigner})
-	for file, i := range map[string]*wallettest.Issuer{"issuer.pem": s.issuer, "other.pem": other} {
+	s.other = wallettest.NewIssuer(wallettest.IssuerConfig{Now: time.Now(), EKU: wallettest.AgeSigner})
+	s.signer = wallettest.NewListSigner(time.Now())
+	for file, i := range map[string]*wallettest.Issuer{"issuer.pem": s.issuer, "other.pem": s.other} {
 		if err := os.WriteFile(filepath.Join(dir, file), i.PEM(), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +71,44 @@ func (s *trust) walletOf(anchors ...string) string {
 	return "mode = \"production\"\n" + "METHODS" +
 		"[[methods]]\nname = \"wallet\"\nkind = \"openid4vp\"\n[methods.openid4vp]\n" +
 		"profile = \"eu-av\"\ntrust_anchors = " + string(list) + "\n"
+}
+
+// listedWallet returns the configuration of a wallet method with a trusted list, and without anchors.
+func (s *trust) listedWallet() string {
+	return "mode = \"production\"\n" + "METHODS" +
+		"[[methods]]\nname = \"wallet\"\nkind = \"openid4vp\"\n[methods.openid4vp]\n" +
+		"profile = \"eu-av\"\n[[methods.openid4vp.trust_lists]]\nname = \"eu\"\n" +
+		fmt.Sprintf("file = %q\nformat = \"etsi-ts-119602\"\nsigners = [%q]\n",
+			filepath.Join(s.dir, "list.jwt"), filepath.Join(s.dir, "signer.pem"))
+}
+
+// publishes writes a list with these issuers.
+func (s *trust) publishes(sequence uint64, issuers ...*wallettest.Issuer) {
+	s.t.Helper()
+	l := wallettest.List{Sequence: sequence, Issued: time.Now().Add(-time.Hour),
+		NextUpdate: time.Now().AddDate(0, 0, 10)}
+	for _, i := range issuers {
+		l.Certificates = append(l.Certificates, i.Root)
+	}
+	list, err := s.signer.Sign(l)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.dir, "list.jwt"), list, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.dir, "signer.pem"), s.signer.PEM(), 0o600)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// waitForList waits until the service has read its list, and stored the one with this number.
+func (s *trust) waitForList(sequence uint64) {
+	s.t.Helper()
+	wait.Until(s.t, fmt.Sprintf("list %d is stored", sequence), func() bool {
+		all, err := adminclient.All(context.Background(), s.admin, operate.ListTrustLists, struct{}{})
+		return err == nil && len(all) == 1 && all[0].Sequence == sequence && all[0].Entries > 0
+	})
 }
 
 // sandboxOf is a method of the same name that verifies no user.
@@ -326,6 +367,7 @@ func TestTrust_Changes(t *testing.T) {
 				at.usesPasskey()
 				at.want("contract 38: the passkey's anchor was removed", "PENDING")
 			})
+			t.Run("contract 53: an issuer leaves a list", func(t *testing.T) { issuerLeavesList(t, engine) })
 			t.Run("contract 38: a sandbox before", func(t *testing.T) {
 				s := newTrust(t, engine)
 				s.serve(sandboxOf)
@@ -338,4 +380,39 @@ func TestTrust_Changes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// issuerLeavesList removes the issuer of a kept answer and of a passkey from a trusted list.
+func issuerLeavesList(t *testing.T, engine string) {
+	s := newTrust(t, engine)
+	s.publishes(1, s.issuer, s.other)
+	s.serve(s.listedWallet())
+	s.waitForList(1)
+	s.asks(s.second, 18)
+	kept, early := s.begins(s.first), s.begins(s.first)
+	kept.answered()
+	early.answered()
+	early.collects()
+	early.want("contract 53", "COMPLETED")
+	early.makesPasskey()
+
+	s.publishes(2, s.issuer)
+	s.serve(s.listedWallet())
+	s.waitForList(2)
+	at := s.begins(s.second)
+	at.usesPasskey()
+	at.want("contract 53: another issuer has left the list", "COMPLETED")
+
+	s.publishes(3, s.other)
+	s.serve(s.listedWallet())
+	s.waitForList(3)
+	kept.collects()
+	kept.want("contract 53: the answer's issuer has left the list", "PENDING")
+	at = s.begins(s.second)
+	at.usesPasskey()
+	at.want("contract 53: the passkey's issuer has left the list", "PENDING")
+
+	s.publishes(2, s.issuer)
+	s.serve(s.listedWallet())
+	s.waitForList(3) // the older list is a replay
 }

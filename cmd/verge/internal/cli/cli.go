@@ -107,6 +107,10 @@ type cli struct {
 	Method struct {
 		List  methodListCmd  `cmd:"" help:"List the methods of a configuration and which integrations offer them."`
 		Check methodCheckCmd `cmd:"" help:"Ask the other side of a method what it offers, and say what is wrong."`
+
+		ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method, and store nothing."`
+		ListLoad  methodListLoadCmd  `cmd:"" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`
+		ListShow  methodListShowCmd  `cmd:"" name:"list-show" help:"Show the trusted lists that a server has stored."`
 	} `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
 
 	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`

@@ -129,7 +129,8 @@ claims of the method are compared with those that the provider announces. Which
 claims a user's login brings is only seen by signing in. An estimator
 gets one request without a picture, which it may count; what it makes of a
 picture is not tried. For wallets nobody can be asked: their trust anchors, and
-the key and the certificate of signed requests, are looked at.
+the key and the certificate of signed requests, are looked at. Their trusted lists
+are fetched and verified, and not stored.
 
 The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the
 configuration is not good ("verge serve --check" says the same).
@@ -175,6 +176,9 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign,
 		Verify: signing.Verify}
 	report, err := probe(ctx, e.Config, asks.For(e.Name), pl.Core.BaseURL+web.ReturnPath+e.Name)
+	for _, l := range e.Lists() {
+		pl.checkList(ctx, p, &report, e, l)
+	}
 	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
 		Good: err == nil && !slices.ContainsFunc(report.Findings,
 			func(f method.Finding) bool { return !f.Good })}

@@ -59,6 +59,7 @@ the signal, or restart.
 SIGHUP also reads publishers and integrations again. Those that the file no longer
 contains continue to work: --check lists them, the log warns of them, and "verge
 apply FILE" archives them. If anything in the file is wrong, SIGHUP changes nothing.
+It fetches the trusted lists of methods again, and reads those that are files.
 
 The server itself notices when the files of the key ring and of the certificate
 change. SIGHUP makes it read the certificate at once. Every other change takes a
@@ -139,6 +140,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 			pl.Certificate.Again()
 		}
 		if first {
+			in.RefreshTrustLists()
 			in.modules.Reload(ctx, func() (modules.Config, error) {
 				at, err := c.ReadEngine(&p.System)
 				return at.Config(), err

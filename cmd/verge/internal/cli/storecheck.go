@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -70,10 +71,27 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 	} else {
 		fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
 	}
+	if err := pl.listTrustLists(ctx, p, store, ring); err != nil {
+		fmt.Fprintf(p.stdout, "trusted lists were not read: %v\n", err)
+	}
 	if err := pl.listRemoved(ctx, p, store, ring, file); err != nil {
 		fmt.Fprintf(p.stdout, "publishers and integrations were not compared with the store's: %v\n", err)
 	}
 	return nil
+}
+
+// listTrustLists prints the state of each trusted list, and warns of those that are not good.
+func (pl *plan) listTrustLists(ctx context.Context, p *program, store kv.KV, ring host.Sealer) error {
+	all, err := operate.StoredLists(ctx,
+		host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random}, pl.methods())
+	for _, l := range all {
+		out, before := p.stdout, ""
+		if l.State != operate.ListGood {
+			out, before = p.stderr, "warning: "
+		}
+		fmt.Fprintf(out, "%strusted list %s of method %s: %s\n", before, l.Name, l.Method, listState(l))
+	}
+	return err
 }
 
 // listRemoved warns of removals from the file. A start leaves their integrations in use (contract 46).

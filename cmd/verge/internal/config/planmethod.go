@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/afero"
 
@@ -73,6 +74,29 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 	if pl.Signer = openKeys(keys, ps); pl.Signer != nil {
 		pl.checkKeys(ps)
 	}
+}
+
+// ReadMethod returns a plan with one method of a configuration alone. Its other settings are not used.
+func ReadMethod(sys *System, path, name string) (Plan, error) {
+	var c File
+	var pl Plan
+	var ps problems
+	if err := readConfig(sys.FS, path, &c, &ps); err != nil {
+		return pl, fmt.Errorf("configuration: %w", err)
+	}
+	c.Methods = slices.DeleteFunc(c.Methods, func(m map[string]any) bool { return m["name"] != name })
+	if len(c.Methods) == 0 {
+		ps.add("methods: there is no method %q", name)
+		return pl, ps.err(path)
+	}
+	if c.Mode == "dev" {
+		pl.Core.Dev, pl.Egress.Dev = true, true
+	}
+	c.checkAuthorities(sys, &pl)
+	c.checkMethods(sys, &pl, &ps)
+	_, wrong := pl.Core.Catalog()
+	ps.take(wrong, nil)
+	return pl, ps.err(path)
 }
 
 // openKeys reads the files of private keys. It returns nil if one cannot be read.
@@ -226,6 +250,10 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 		}
 	}
 	for _, name := range kind.Files {
+		if of, member, nested := strings.Cut(name, "."); nested {
+			t.nestedFiles(sys, table[of], about+"."+of, member)
+			continue
+		}
 		t.file(sys, table, about, name)
 	}
 	if len(table) == 0 {
@@ -234,6 +262,17 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 	var err error
 	if m.Settings, err = json.Marshal(table); err != nil {
 		t.ps.add("%s: %v", about, err)
+	}
+}
+
+// nestedFiles does as file for a member of each table of a list. What is no list of tables is left to the
+// kind.
+func (t *methodTable) nestedFiles(sys *System, list any, about, name string) {
+	tables, _ := list.([]any)
+	for n, v := range tables {
+		if table, ok := v.(map[string]any); ok {
+			t.file(sys, table, fmt.Sprintf("%s.%d", about, n+1), name)
+		}
 	}
 }
 

@@ -1,0 +1,351 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/listfetch"
+)
+
+// listSource names the lists of a method, and where they come from.
+type listSource struct {
+	Name   string `arg:"" help:"The method."`
+	Config string `required:"" type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML). Only the method's settings are used."`
+	List   string `placeholder:"NAME" help:"This list alone: its name, or its place. Default: all lists of the method."`
+	From   string `type:"path" placeholder:"FILE" help:"Verify this file instead of fetching the list. Needs --list if the method has several."`
+	JSON   bool   `help:"Print JSON."`
+}
+
+// verifiedList is a list that was fetched and verified, or the reason why it was not.
+type verifiedList struct {
+	input operate.TrustListInput
+	used  int // certificates that the method can use
+	list  method.TrustList
+	err   error
+}
+
+// verified fetches and verifies the lists.
+func (c *listSource) verified(ctx context.Context, p *program) (all []verifiedList, err error) {
+	checked, err := config.ReadMethod(&p.System, c.Config, c.Name)
+	if err != nil {
+		return nil, misuse(err)
+	}
+	pl := plan{Plan: checked, now: p.Now, random: p.Random}
+	e, _ := pl.methods().Find(c.Name)
+	lists := e.Lists()
+	if c.List != "" {
+		lists = slices.DeleteFunc(lists, func(l method.TrustList) bool { return l.Name != c.List })
+	}
+	switch {
+	case len(lists) == 0 && c.List != "":
+		return nil, usagef("%s has no trusted list %q; see trust_lists in %s", c.Name, c.List, c.Config)
+	case len(lists) == 0:
+		return nil, usagef("%s has no trusted lists; see trust_lists in `verge serve --example`", c.Name)
+	case len(lists) > 1 && c.From != "":
+		return nil, usagef("--from is one list, and %s has %d; choose one with --list", c.Name, len(lists))
+	}
+	for _, l := range lists {
+		from := l
+		if c.From != "" {
+			from.URL, from.File = "", c.From
+		}
+		v := pl.verifyList(ctx, p, e, from)
+		v.list, v.input.Configuration = l, l.Digest()
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// verifyList fetches a list, or reads its file, and verifies it. A list whose grace is over is no good one.
+func (pl *plan) verifyList(ctx context.Context, p *program, e method.Entry, l method.TrustList) verifiedList {
+	source := listfetch.Source{Fetch: egress.New(pl.Egress), Now: pl.now,
+		ReadFile: func(path string, limit int) ([]byte, error) {
+			f, err := p.FS.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			return io.ReadAll(io.LimitReader(f, int64(limit)))
+		}}
+	in, err := source.Get(ctx, e.Name, l)
+	v := verifiedList{input: in, list: l, err: err}
+	if err != nil {
+		v.err = errors.New(err.Error() + pl.advice(e.Name, err))
+		return v
+	}
+	for _, text := range in.Certificates {
+		if der, err := base64.StdEncoding.DecodeString(text); err == nil && e.Of.IsAnchor(der) {
+			v.used++
+		}
+	}
+	if !l.Counts(in.NextUpdate, pl.now()) {
+		v.err = fmt.Errorf("its next update was due on %s, and its grace of %s is over; fetch a newer list",
+			words.When(in.NextUpdate), words.Roughly(l.Grace))
+	}
+	return v
+}
+
+// checkList adds a list to the report of `verge method check`.
+func (pl *plan) checkList(
+	ctx context.Context,
+	p *program,
+	r *method.Report,
+	e method.Entry,
+	l method.TrustList,
+) {
+	v := pl.verifyList(ctx, p, e, l)
+	if v.err != nil {
+		r.Bad("trusted list %s: %v", l.Name, v.err)
+		return
+	}
+	r.Fact("trusted list "+l.Name, fmt.Sprintf("number %d of %s, signed by %s (%s)", v.input.Sequence,
+		v.input.Issuer, v.input.Signer, v.input.Fingerprint))
+	switch {
+	case v.used == 0:
+		r.Bad("trusted list %s has no certificate that the method can use (%d were skipped)", l.Name,
+			v.skipped())
+	case pl.now().After(v.input.NextUpdate):
+		r.Warn(
+			"trusted list %s is late: its next update was due on %s",
+			l.Name,
+			words.When(v.input.NextUpdate),
+		)
+	default:
+		r.Good(
+			"trusted list %s is good: %d certificates are used, %d are skipped, next update %s",
+			l.Name,
+			v.used,
+			v.skipped(),
+			words.When(v.input.NextUpdate),
+		)
+	}
+}
+
+// skipped returns the number of certificates that are not used.
+func (v verifiedList) skipped() int { return v.input.Skipped + len(v.input.Certificates) - v.used }
+
+// shownList is a verified list as `verge method list-fetch --json` prints it.
+type shownList struct {
+	Method      string     `json:"method"`
+	Name        string     `json:"name"`
+	Good        bool       `json:"good"`
+	Error       string     `json:"error,omitempty"`
+	Sequence    int        `json:"sequence,omitempty"`
+	Issued      *time.Time `json:"issued,omitempty"`
+	NextUpdate  *time.Time `json:"next_update,omitempty"`
+	Issuer      string     `json:"issuer,omitempty"`
+	Signer      string     `json:"signer,omitempty"`
+	Fingerprint string     `json:"signer_fingerprint,omitempty"`
+	Document    string     `json:"document,omitempty"`
+	Entries     int        `json:"entries"`
+	Skipped     int        `json:"skipped"`
+}
+
+func (v verifiedList) shown(of string) shownList {
+	s := shownList{Method: of, Name: v.list.Name, Good: v.err == nil}
+	if v.err != nil {
+		s.Error = v.err.Error()
+		return s
+	}
+	in := v.input
+	s.Sequence, s.Issued, s.NextUpdate, s.Issuer = in.Sequence, &in.Issued, &in.NextUpdate, in.Issuer
+	s.Signer, s.Fingerprint, s.Document = in.Signer, in.Fingerprint, in.Document
+	s.Entries, s.Skipped = v.used, v.skipped()
+	return s
+}
+
+type methodListFetchCmd struct{ listSource }
+
+// Help is shown by `verge method list-fetch --help`.
+func (methodListFetchCmd) Help() string {
+	return `Fetches the trusted lists of a method as the server would, and verifies the
+signature, the signer and the dates. Nothing is stored, and no server is asked: the
+number is not compared with that of a stored list.
+
+The exit code is 0 if all lists are good, 1 if one is not, and 2 if the
+configuration is not good.
+
+Examples:
+
+    verge method list-fetch eu-wallet --config /etc/verge/verge.toml
+    verge method list-fetch eu-wallet --config verge.toml --list eu --from list.xml`
+}
+
+func (c *methodListFetchCmd) Run(ctx context.Context, p *program) error {
+	all, err := c.verified(ctx, p)
+	if err != nil {
+		return err
+	}
+	shown, bad := []shownList{}, false
+	for _, v := range all {
+		shown, bad = append(shown, v.shown(c.Name)), bad || v.err != nil
+	}
+	if c.JSON {
+		err = printJSON(p, shown)
+	} else {
+		err = printLists(p, shown)
+	}
+	if err == nil && bad {
+		err = saidError{}
+	}
+	return err
+}
+
+func printLists(p *program, all []shownList) error {
+	for n, l := range all {
+		if n > 0 {
+			fmt.Fprintln(p.stdout)
+		}
+		list := facts{{"list", l.Name + " of method " + l.Method}}
+		if !l.Good {
+			list.add("rejected", l.Error)
+		} else {
+			list.add("operator", l.Issuer)
+			list.add("number", strconv.Itoa(l.Sequence))
+			list.add("issued", words.When(*l.Issued))
+			list.add("next update", words.When(*l.NextUpdate))
+			list.add("signer", l.Signer)
+			list.add("fingerprint", l.Fingerprint)
+			list.add("certificates", fmt.Sprintf("%d used, %d skipped", l.Entries, l.Skipped))
+		}
+		if err := list.print(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type methodListLoadCmd struct {
+	listSource
+	serverFlags
+}
+
+// Help is shown by `verge method list-load --help`.
+func (methodListLoadCmd) Help() string {
+	return `For a Worker, which cannot fetch trusted lists itself: fetches the lists of a method
+here, verifies them, and loads them by the operators' API. Run it at least as often
+as the lists are updated, for example once a day. Every other server fetches its
+lists itself and rejects this.
+
+The settings of the lists here and in the Worker must be the same. A list whose
+number is lower than the stored one's is rejected.
+
+Example:
+
+    verge method list-load eu-wallet --config worker.toml --admin-url https://admin.example.com`
+}
+
+func (c *methodListLoadCmd) Run(ctx context.Context, p *program) error {
+	all, err := c.verified(ctx, p)
+	if err != nil {
+		return err
+	}
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	loaded, failed := []operate.TrustList{}, false
+	for _, v := range all {
+		var l *operate.TrustList
+		if err = v.err; err == nil {
+			l, err = adminclient.Do(ctx, client, operate.LoadTrustList, v.input)
+		}
+		if err != nil {
+			fmt.Fprintf(p.stderr, "trusted list %s was not loaded: %v\n", v.list.Name, err)
+			failed = true
+			continue
+		}
+		loaded = append(loaded, *l)
+	}
+	if c.JSON {
+		err = printJSON(p, loaded)
+	} else {
+		err = printStoredLists(p, loaded)
+	}
+	if err == nil && failed {
+		err = saidError{}
+	}
+	return err
+}
+
+type methodListShowCmd struct {
+	JSON bool `help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by `verge method list-show --help`.
+func (methodListShowCmd) Help() string {
+	return `STATE is missing (none is stored), damaged (the stored one is not authentic), good,
+late (its next update is due) or too_old (its grace is over, and its certificates no
+longer count).
+
+Example:
+
+    verge method list-show`
+}
+
+func (c *methodListShowCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	all, err := adminclient.All(ctx, client, operate.ListTrustLists, struct{}{})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, all)
+	}
+	return printStoredLists(p, all)
+}
+
+const listHeads = "METHOD|LIST|STATE|NUMBER|CERTIFICATES|NEXT UPDATE|FETCHED|SOURCE"
+
+func printStoredLists(p *program, all []operate.TrustList) error {
+	return printTable(p, listHeads, listRows(all))
+}
+
+func listRows(all []operate.TrustList) (rows [][]string) {
+	when := func(t *time.Time) string {
+		if t == nil {
+			return ""
+		}
+		return words.When(*t)
+	}
+	for _, l := range all {
+		rows = append(rows, []string{l.Method, l.Name, l.State, strconv.FormatUint(l.Sequence, 10),
+			strconv.Itoa(l.Entries), when(l.NextUpdate), when(l.Fetched), l.Source})
+	}
+	return rows
+}
+
+// listState returns the state of a stored list in words.
+func listState(l operate.TrustList) string {
+	switch l.State {
+	case operate.ListMissing:
+		return "none is stored yet; the server fetches it when it starts"
+	case operate.ListDamaged:
+		return "the stored one is not authentic; the server fetches it again"
+	}
+	text := fmt.Sprintf("number %d, %s, next update %s", l.Sequence,
+		words.HowMany(l.Entries, "certificate"), words.When(*l.NextUpdate))
+	switch l.State {
+	case operate.ListLate:
+		return "late: " + text
+	case operate.ListTooOld:
+		return "too old, so its certificates do not count: " + text
+	}
+	return text
+}
