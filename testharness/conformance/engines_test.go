@@ -188,7 +188,7 @@ var suites = []struct {
 	{"method: oidc", []string{"TestMethodOIDC"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
 	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletProfiles",
-		"TestWalletRevocation"}},
+		"TestWalletRevocation", "TestBrowserProtocols", "TestDocumentFaults", "TestFetchedRequests"}},
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
