@@ -4,8 +4,8 @@ package long
 var Table = []Entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
-		Only:  "a restart of `verge dev --engine wasm` on Redis and PostgreSQL",
-		Short: "a restart on bolt, memory and miniredis, and a first start on all",
+		Only:  "a restart of `verge dev --engine wasm` on Redis and PostgreSQL, and a start that compiles",
+		Short: "a restart on bolt, memory and miniredis, and a first start on all, of a compiled module",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestConsoleInChromium",
@@ -44,7 +44,7 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
-		Only:  "8,000 idle connections",
+		Only:  "8,000 idle connections, and each limit on each engine",
 		Short: "1,536 connections, which is more than the 1,024 of the contract",
 	},
 	{

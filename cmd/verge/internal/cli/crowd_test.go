@@ -40,8 +40,8 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 		wasm, long   bool
 	}{
 		{crowd: 1536},
-		{crowd: 1536, perIP: 2048},
-		{crowd: 1536, wasm: true},
+		{crowd: 1536, perIP: 2048, long: true},
+		{crowd: 1536, wasm: true, long: true},
 		{crowd: 1536, perIP: 2048, wasm: true},
 		{crowd: 8000, long: true},
 		{crowd: 8000, perIP: 10000, long: true},

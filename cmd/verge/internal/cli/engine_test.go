@@ -46,7 +46,8 @@ func TestEngineWasm(t *testing.T) {
 				kv = c.open(t)
 			}
 			sink, dir := newEvents(t), t.TempDir()
-			if c.kv != "memory" { // only one compiles: with the race detector that takes half a minute
+			// Only one compiles: with the race detector that takes half a minute.
+			if c.kv != "memory" || !long.Run(t, "TestEngineWasm") {
 				if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")),
 					os.DirFS(g.cache())); err != nil {
 					t.Fatal(err)
