@@ -72,9 +72,11 @@ func checkXMLSec(t *testing.T, document []byte, signer *x509.Certificate, want b
 	}
 }
 
-// A document with one byte changed is rejected, or it has the same content and xmlsec1 accepts it, too.
+// A document with one byte changed is rejected, or it has the same content and xmlsec1 accepts it, too. In the
+// long run each byte is changed in four ways, which alternate.
 func TestXMLSec_ChangedBytes(t *testing.T) {
 	stride := long.Pick(t, "TestXMLSec_ChangedBytes", 199, 1)
+	ways := long.Pick(t, "TestXMLSec_ChangedBytes", 100, 4)
 	for _, c := range []struct {
 		method string
 		filter bool
@@ -93,7 +95,7 @@ func TestXMLSec_ChangedBytes(t *testing.T) {
 			}
 			var accepted [][]byte
 			for i := 0; i < len(document); i += stride {
-				for _, variant := range variants(document, i) {
+				for _, variant := range some(variants(document, i), i*ways, ways) {
 					list, err := Read(TS119612, variant, l.expected(), at)
 					if err != nil {
 						continue
@@ -136,6 +138,12 @@ func variants(document []byte, i int) (all [][]byte) {
 		}
 	}
 	return all
+}
+
+// some returns at most n of all, beginning at a place that counts round.
+func some[T any](all []T, from, n int) []T {
+	from %= len(all)
+	return slices.Concat(all[from:], all[:from])[:min(n, len(all))]
 }
 
 func around(document []byte, i int) string {
