@@ -171,6 +171,8 @@ func TestClient_Endpoints(t *testing.T) {
 		do(operate.CreateLink, operate.LinkInput{Role: operate.RoleViewer}),
 		all(operate.ListOperators, operate.Cursor{}, 1),
 		all(operate.ListMethods, struct{}{}, 1),
+		all(operate.ListTrustLists, struct{}{}, 0),
+		fails(do(operate.LoadTrustList, operate.TrustListInput{Method: "wallet", Name: "issuers"}), 400),
 		do(operate.ApplySite, operate.SiteInput{Text: []byte(`{}`), DryRun: true}),
 		do(operate.CountPasskeys, ofPublisher),
 		do(operate.EndPasskeys, operate.OfPublisher{Publisher: p}),
