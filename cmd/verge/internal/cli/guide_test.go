@@ -67,6 +67,7 @@ func TestTheGuideIsRight(t *testing.T) {
 			"/etc/verge/reader-certificate.pem":  certificateOf(t, readerKey, "verify.example.com"),
 			"/etc/verge/google-metadata.json":    `{"gw_rp_metadata_bytes":"2BhYKA"}`,
 			"/etc/verge/eu-av-issuers.pem":       anAnchor(), "/etc/verge/mdl-issuers.pem": anAnchor(),
+			"/etc/verge/eu-list-signer.pem": anAnchor(),
 		})
 		if err := p.FS.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {
 			t.Fatal(err)

@@ -45,6 +45,8 @@ var commandsFor = map[operate.Operation]string{
 	operate.LinkCreate:         "member link",
 	operate.AuditRead:          "audit list",
 	operate.MethodList:         "method list", // of the configuration, where a server has them from
+	operate.TrustListRead:      "method list-show",
+	operate.TrustListLoad:      "method list-load",
 	operate.OperatorList:       "operator list",
 	operate.OperatorCreate:     "operator create",
 	operate.OperatorRevoke:     "operator revoke",
