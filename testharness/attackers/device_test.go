@@ -29,7 +29,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		gets:  "a failed attempt with its reason; 400 without the question",
 		proof: []string{"core/internal/mdoc:TestFaultsOfDocuments",
 			"core/method/openid4vp:TestDocumentFaults",
-			"testharness/conformance:TestDocumentFaults"},
+			"testharness/conformance:TestWalletMatrix", "testharness/conformance:TestDocumentFaults"},
 	},
 	{
 		tries: "to have a request object signed for a nonce that is long, repeated or no text, or " +
@@ -218,7 +218,7 @@ var revoked = foothold{"Revoked documents", []row{
 			"list's server is away",
 		gets: "a failed attempt with a list, and without one what the setting says",
 		proof: []string{"core/method/openid4vp:TestRevocation", "core/method/openid4vp:TestRevocation_Cache",
-			"testharness/conformance:TestWalletRevocation"},
+			"testharness/conformance:TestWalletMatrix", "testharness/conformance:TestWalletRevocation"},
 	},
 	{
 		tries: "the same document many times concurrently, while the list is being fetched",

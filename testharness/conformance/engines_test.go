@@ -187,7 +187,7 @@ var suites = []struct {
 	{"method: sandbox", []string{"TestMethodSandbox"}},
 	{"method: oidc", []string{"TestMethodOIDC"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
-	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletProfiles",
+	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletMatrix",
 		"TestWalletRevocation", "TestBrowserProtocols", "TestDocumentFaults", "TestFetchedRequests"}},
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
@@ -215,6 +215,7 @@ var once = map[string]string{
 	"TestTally":                    "no store",
 	"TestComplaints_LongLog":       "no store",
 	"TestEngines_Short":            "no store",
+	"TestMatrix_Report":            "no store",
 	"TestWalkInAGuest":             "is about one engine",
 	"TestEveryBitOfAToken":         "in memory: asks too often, and is not about the store",
 	"TestMutatedTokens":            "in memory: asks too often, and is not about the store",
@@ -226,17 +227,24 @@ var once = map[string]string{
 var everywhere = []string{"TestEngineIsTheOneNamed", "TestWalk", "TestSingleUse", "TestPartitions",
 	"TestRestart", "TestMethodSandbox", "TestMethodOIDC", "TestMethodEstimator", "TestMethodOpenID4VP"}
 
-// turnOf returns the one engine that a test has in the short run, in addition to the engine of the run
-// itself. It is "" for the tests of everywhere.
-func turnOf(test string) string {
-	if slices.Contains(everywhere, test) {
-		return ""
+// cores are the engines that share the cells of TestWalletMatrix in the short run (takesCell). That test is
+// not about stores.
+var cores = []string{"wasm", "workerd"}
+
+// turnsOf returns the engines that a test has in the short run, in addition to the engine of the run itself.
+// Except for the tests of everywhere and the matrix of wallets it is one.
+func turnsOf(test string) []string {
+	switch {
+	case slices.Contains(everywhere, test):
+		return others()
+	case test == "TestWalletMatrix":
+		return cores
 	}
 	n := 0
 	for _, s := range suites {
 		for _, other := range s.tests {
 			if other == test {
-				return others()[n%len(others())]
+				return others()[n%len(others()):][:1]
 			}
 			n++
 		}
@@ -258,7 +266,7 @@ func others() (names []string) {
 func testsFor(engine string, full bool) (tests []string) {
 	for _, s := range suites {
 		for _, test := range s.tests {
-			if turn := turnOf(test); full || turn == "" || turn == engine {
+			if full || slices.Contains(turnsOf(test), engine) {
 				tests = append(tests, test)
 			}
 		}
@@ -280,7 +288,7 @@ func TestEngines(t *testing.T) {
 	t.Cleanup(func() {
 		// With -run, some engines may not have been asked.
 		asked := slices.DeleteFunc(columns, func(c column) bool { return c.cells == nil && c.none == "" })
-		t.Log("REPORT\n" + table(asked)) // make test shows it
+		t.Log("REPORT\n" + table(asked) + matrix(asked)) // make test shows it
 	})
 	// For an engine and its child. There is more room than most machines have processors, because a child
 	// waits for deadlines during a third of its time.
@@ -292,7 +300,7 @@ func TestEngines(t *testing.T) {
 			t.Parallel()
 			full := long.Run(t, "TestEngines")
 			if !full && e.engine == "" && e.kv == "miniredis" {
-				c.none = "HERE: the other tests of this run are on it"
+				c.none, c.matrix = "HERE: the other tests of this run are on it", rowsHere()
 				return
 			}
 			room <- struct{}{}
@@ -326,7 +334,10 @@ func TestEngines(t *testing.T) {
 			if keys() == 0 {
 				t.Fatal("the child has left nothing on the server: it ran on something else")
 			}
-			c.cells = tally(out.String(), tests)
+			r := resultsOf(out.String())
+			c.cells, c.matrix = r.tally(tests), matrixRows(
+				func(_ string, row, n int) bool { return takesCell(turn, row, n) },
+				func(test string) bool { return r.verdicts[test] == "PASS" })
 			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
@@ -360,10 +371,11 @@ func (c cell) String() string {
 
 // column is the results of one engine.
 type column struct {
-	name  string
-	cells []cell // in the order of suites
-	none  string // instead of cells: SKIP or FAIL, and why
-	took  time.Duration
+	name   string
+	cells  []cell // in the order of suites
+	none   string // instead of cells: SKIP or FAIL, and why
+	matrix []matrixRow
+	took   time.Duration
 }
 
 // The lines of -test.v that count: whose output follows, why a test was skipped,
@@ -374,54 +386,63 @@ var (
 	reported = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
 )
 
-// tally counts the cases of each suite: subtests that have no subtests, and tests
-// that failed by themselves. Of the tests that were to run, one that did not end has
-// failed.
-func tally(output string, tests []string) []cell {
-	verdicts, reasons := map[string]string{}, map[string]string{}
-	inner := map[string]bool{}     // has subtests
-	explained := map[string]bool{} // has one that failed
+// results are the lines of -test.v that count, by the names of tests.
+type results struct {
+	verdicts, reasons map[string]string
+	inner             map[string]bool // has subtests
+	explained         map[string]bool // has one that failed
+}
+
+// resultsOf reads the output of a child.
+func resultsOf(output string) results {
+	r := results{map[string]string{}, map[string]string{}, map[string]bool{}, map[string]bool{}}
 	name := ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\n")
 		if m := current.FindStringSubmatch(line); m != nil {
 			name = m[1]
 		} else if m := skipping.FindStringSubmatch(line); m != nil {
-			reasons[name] = m[1]
+			r.reasons[name] = m[1]
 		} else if m := reported.FindStringSubmatch(line); m != nil {
-			verdicts[m[2]] = m[1]
+			r.verdicts[m[2]] = m[1]
 			for i, b := range m[2] {
 				if b == '/' {
-					inner[m[2][:i]] = true
-					explained[m[2][:i]] = explained[m[2][:i]] || m[1] == "FAIL"
+					r.inner[m[2][:i]] = true
+					r.explained[m[2][:i]] = r.explained[m[2][:i]] || m[1] == "FAIL"
 				}
 			}
 		}
 	}
+	return r
+}
+
+// tally counts the cases of each suite: subtests without subtests, and tests that failed although none of
+// their subtests did. A test of the list that did not end has failed.
+func (r results) tally(tests []string) []cell {
 	cells := make([]cell, len(suites))
 	suiteOf := map[string]*cell{}
 	for i, s := range suites {
 		for _, test := range s.tests {
 			suiteOf[test] = &cells[i]
-			if verdicts[test] == "" && slices.Contains(tests, test) {
+			if r.verdicts[test] == "" && slices.Contains(tests, test) {
 				cells[i].cases++
 				cells[i].failed++
 			}
 		}
 	}
-	for name, verdict := range verdicts {
+	for name, verdict := range r.verdicts {
 		top, _, _ := strings.Cut(name, "/")
 		c := suiteOf[top]
 		switch {
 		case c == nil:
-		case verdict == "FAIL" && !explained[name]:
+		case verdict == "FAIL" && !r.explained[name]:
 			c.cases++
 			c.failed++
-		case inner[name]:
+		case r.inner[name]:
 		case verdict == "SKIP":
 			c.cases++
 			c.skipped++
-			c.reason = reasons[name]
+			c.reason = r.reasons[name]
 		case verdict == "PASS":
 			c.cases++
 		}
@@ -551,7 +572,7 @@ panic: the child ends here
 		"reconcile":  "FAIL 3 of 4",
 		"secrets":    "FAIL 1 of 1",
 	}
-	cells := tally(output, testsFor("memory", true))
+	cells := resultsOf(output).tally(testsFor("memory", true))
 	for i, c := range cells {
 		if w, ok := want[suites[i].name]; ok && c.String() != w {
 			t.Errorf("%s: %q, want %q", suites[i].name, c, w)
@@ -600,8 +621,9 @@ func TestEngines_Short(t *testing.T) {
 				n++
 			}
 		}
-		if !slices.Contains(everywhere, test) && n != 1 {
-			t.Errorf("the short run has %s on %d engines besides its own, want 1", test, n)
+		if want := len(turnsOf(test)); n != want || want != 1 && !slices.Contains(everywhere, test) &&
+			test != "TestWalletMatrix" {
+			t.Errorf("the short run has %s on %d engines besides its own, want %d", test, n, want)
 		}
 	}
 	defer func(was string) { engineTurn = was }(engineTurn)

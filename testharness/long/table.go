@@ -231,8 +231,9 @@ var Table = []Entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
-		Short: "all on miniredis, and each on one more engine (turnOf); a walk, single use, partitions, a " +
-			"restart and the first case of each method on every engine",
+		Short: "all on miniredis, and each on one more engine (turnsOf); a walk, single use, partitions, a " +
+			"restart and the first case of each method on every engine; a sixth of the documents of " +
+			"wallets on wasm and on workerd",
 	},
 	{
 		Package: "edge/internal/trustlist", Test: "TestXMLSec_ChangedBytes",
