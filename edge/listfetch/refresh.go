@@ -63,7 +63,8 @@ type refreshed struct {
 	state    string    // as it was seen last; "": not yet
 	failures int       // since the last success
 	retry    time.Time // not before, after a failure
-	force    bool      // fetch although it is not due
+	force    bool      // fetch although it is not due, until it succeeds
+	asked    bool      // fetch although another request was just sent, once
 }
 
 // New returns the Refresher of all lists.
@@ -97,7 +98,7 @@ func (r *Refresher) Run(ctx context.Context) {
 		case <-timer.C:
 		case <-r.asked:
 			for _, l := range r.lists {
-				l.force, l.retry = true, time.Time{}
+				l.force, l.asked, l.retry = true, true, time.Time{}
 			}
 		}
 		timer.Stop()
@@ -134,14 +135,15 @@ func (r *Refresher) refresh(ctx context.Context, l *refreshed, stored operate.Tr
 		r.report(l, stored)
 		return wait
 	}
-	if l.list.URL != "" {
+	// An operator who asks may have changed the list since the last request, whose claim still counts.
+	if l.list.URL != "" && !l.asked {
 		ours, err := r.config.Store.Claim(ctx, l.of, l.list.Name, now.Add(claimTime))
 		if err != nil || !ours { // another instance fetches it, or the store does not respond
-			l.force = false
 			r.report(l, stored)
 			return firstRetry
 		}
 	}
+	l.asked = false
 	in, err := r.config.Get(ctx, l.of, l.list)
 	if err == nil {
 		var loaded operate.TrustList
@@ -156,7 +158,7 @@ func (r *Refresher) refresh(ctx context.Context, l *refreshed, stored operate.Tr
 		return firstRetry
 	}
 	wait := time.Duration(float64(backoff(l.failures)) * (1 - r.config.Jitter()/4))
-	l.force, l.failures, l.retry = false, l.failures+1, now.Add(wait)
+	l.failures, l.retry = l.failures+1, now.Add(wait)
 	reason := reasonOf(err)
 	r.config.Metrics.TrustListFailed(l.of, l.list.Name, reason)
 	r.config.Log.Warn("trusted list not refreshed", "method", l.of, "list", l.list.Name, "reason", reason,

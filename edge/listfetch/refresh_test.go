@@ -269,6 +269,49 @@ func TestRefresher_File(t *testing.T) {
 	}
 }
 
+// An operator asks for a list that was fetched a moment ago. If the request fails, it is repeated, although
+// the stored list is fresh.
+func TestRefresher_Ask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLists(time.Now)
+		i := newInstance(s, time.Now, spec)
+		get := i.config.Get
+		i.config.Get = func(ctx context.Context, of string, l method.TrustList) (in operate.TrustListInput,
+			err error) {
+			if in, err = get(ctx, of, l); i.asked == 3 {
+				err = errors.New("x")
+			}
+			return in, err
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { i.Run(ctx) })
+		for n, c := range []struct {
+			rule         string
+			wait         time.Duration
+			asked, loads int
+		}{
+			{"a list is fetched at the start", time.Second, 1, 1},
+			{"a list is fetched again a second later", time.Second, 2, 2},
+			{"the third request fails", time.Second, 3, 2},
+			{"a request that failed is repeated", mostRetry, 4, 3},
+			{"the operator asks again", time.Hour, 5, 4},
+		} {
+			if n > 0 && n != 3 {
+				i.Ask()
+			}
+			time.Sleep(c.wait)
+			synctest.Wait()
+			if i.asked != c.asked || s.count() != c.loads {
+				t.Errorf("contract 53: %s: %d requests and %d loads, want %d and %d", c.rule, i.asked,
+					s.count(), c.asked, c.loads)
+			}
+		}
+		stop()
+		ended.Wait()
+	})
+}
+
 // A context that ends while a list is fetched is no failure.
 func TestRefresher_Drain(t *testing.T) {
 	s := newLists(func() time.Time { return now })
