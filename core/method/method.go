@@ -244,8 +244,9 @@ const (
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
-// ErrOutdated means that the basis of a verdict no longer holds, such as its settings or its trust anchor.
-// The verdict does not count, and the user begins the step again.
+// ErrOutdated means that the basis of a verdict no longer holds, such as its settings or its trust anchor, or
+// that another release has written the state of the step. The verdict does not count, and the user begins the
+// step again.
 var ErrOutdated error = &Refusal{Reason: "outdated"}
 
 // ErrMediaType means that a response has another media type than the method reads. It is an ErrStep.
@@ -291,6 +292,10 @@ type View struct {
 	Open string // address that opens an app on this device; "": none
 	Code string // what another device needs to respond; "": nothing
 	Poll time.Duration
+
+	// Outdated means that another release has written the state, and no response to its request can be
+	// accepted. The user begins the step again.
+	Outdated bool
 
 	// Credentials are requests that the browser itself can send to its user's wallets, where it has the
 	// Digital Credentials API: one for each protocol. The browser chooses one. The response arrives as a

@@ -30,6 +30,7 @@ type post struct {
 	senders  []string
 	age      int   // that an approval proves; 0: the requested age
 	here     bool  // no phone does the step
+	outdated bool  // another release has written the states
 	unknown  error // if not nil, the trust in a sender is not known
 }
 
@@ -39,11 +40,16 @@ func (p *post) Show(s method.Session, _ []byte) method.View {
 	if s.ResponseURI == "" {
 		return method.View{Choices: []string{"begin"}, Here: p.here}
 	}
+	if p.outdated {
+		return method.View{Outdated: true}
+	}
 	return method.View{Open: "post://a", Code: "post://a", Here: p.here}
 }
 
 func (p *post) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	switch {
+	case p.outdated && step.Form.Has(method.CredentialField):
+		return method.Decision{}, method.ErrOutdated
 	case step.Response == nil:
 		return method.Decision{Verdict: method.Pending, Await: true}, nil
 	case string(step.Response) == "no":
@@ -52,7 +58,10 @@ func (p *post) Act(_ context.Context, _ method.Session, step method.Step) (metho
 	return method.Decision{Verdict: method.Approved, Trust: string(step.Response), Age: p.age}, nil
 }
 
-func (*post) Receive(_ context.Context, _ method.Session, _ []byte, c method.Call) ([]byte, error) {
+func (p *post) Receive(_ context.Context, _ method.Session, _ []byte, c method.Call) ([]byte, error) {
+	if p.outdated {
+		return nil, method.ErrOutdated
+	}
 	return c.Body, nil
 }
 
@@ -311,6 +320,35 @@ func (p *asked) brings(computer *asked, sender string) {
 	hand, err := p.Lifecycle.Pending(ctx, token.Pending{HandOff: p.w.lastPhone})
 	if err != nil || !hand.Done {
 		p.t.Fatalf("contract 40: the hand-off is %+v, %v", hand, err)
+	}
+}
+
+// A user waits for a response while the service is upgraded, and the new release cannot read the state.
+func TestWaiting_StateOfAnotherRelease(t *testing.T) {
+	w := newPostWorld(t)
+	a := w.begins()
+	w.letters.outdated = true
+	handle, _ := session.ParsePendingHandle(w.record(a.flow).Response)
+	_, err := a.Receive(ctx, call(&web.Request{Method: "POST", Header: web.Header{}, Body: []byte("mint")}),
+		handle, false)
+	if !errors.Is(err, errOver) {
+		t.Errorf("contract 34: a response is %v, want 410", err)
+	}
+	page := a.goes(a.wait)
+	if !bytes.Contains(page.Body, []byte("Please do this step again")) ||
+		!bytes.Contains(page.Body, []byte(`data-outcome="begin"`)) {
+		t.Fatalf("contract 34: the page that waits is %s: %s", kind(page), page.Body)
+	}
+	byForm := a.submit(a.flow, page, method.CredentialField, "{}")
+	if to := byForm.Header.Get("Location"); byForm.Status != 303 || !strings.Contains(to, "=outdated") {
+		t.Errorf("contract 34: a form is %d to %q", byForm.Status, to)
+	}
+	w.letters.outdated = false // the state of the next step is of this release
+	again := a.submit(a.flow, page, "outcome", "begin")
+	a.wait = again.Header.Get("Location")
+	a.answered("mint", false)
+	if page := a.goes(a.wait); hop(t, page) == nil || w.record(a.flow).Attempts != 0 {
+		t.Errorf("contract 34: after the upgrade the page is %s", kind(page))
 	}
 }
 

@@ -61,6 +61,9 @@ func (v *visit) submit(form url.Values, file []byte) page {
 		return v.unavailable(err)
 	}
 	v.failed(m, err)
+	if errors.Is(err, method.ErrOutdated) {
+		return v.seeOther(v.againURL(m, shownOutdated))
+	}
 	return v.addressed(s, text, pages.Notice{Trouble: true}).with(503)
 }
 

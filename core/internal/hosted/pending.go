@@ -54,7 +54,7 @@ func (v *visit) waiting(m method.Opened, s token.StepClaims, code bool) page {
 	case s.HandOff != "":
 		return v.waitForPhone(m, s, p)
 	}
-	return v.waitForResponse(s, p, code, again)
+	return v.waitForResponse(m, s, p, code, again)
 }
 
 // isOf reports whether a pending response is the one of a browser's step, and still the one of its attempt.
@@ -231,6 +231,9 @@ func (h *Hosted) requestObject(ctx context.Context, s lifecycle.Session, m metho
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
 		var refusal *method.Refusal
+		if errors.Is(err, method.ErrOutdated) {
+			return nil, errOver
+		}
 		if errors.As(err, &refusal) {
 			return nil, errFetch
 		}
@@ -319,6 +322,9 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 		var refusal *method.Refusal
 		if errors.Is(err, method.ErrMediaType) {
 			return p, errMedia
+		}
+		if errors.Is(err, method.ErrOutdated) {
+			return p, errOver
 		}
 		if errors.Is(err, method.ErrStep) || errors.As(err, &refusal) {
 			return p, errAnswer

@@ -249,10 +249,15 @@ func (v *visit) wait(kind, address string) page {
 		AgainAfter: waitInterval})
 }
 
-// waitForResponse returns the page that waits for a posted response. again is its address.
-func (v *visit) waitForResponse(s token.StepClaims, p lifecycle.Pending, code bool, again string) page {
+// waitForResponse returns the page that waits for a posted response. again is its address. If no response can
+// be accepted, it returns the page on which the step begins again.
+func (v *visit) waitForResponse(m method.Opened, s token.StepClaims, p lifecycle.Pending, code bool,
+	again string) page {
 	withCode := v.url(requestParam, s.Handle, shownParam, shownCode)
 	v.responseURI = v.Hosted.responseURI(s.Response)
+	if !p.Posted && v.shows(m, s).Outdated {
+		return v.seeOther(v.againURL(m, shownOutdated))
+	}
 	s.Pending = token.Pending{} // the page's forms do not wait
 	return v.stepView(s, "", pages.Notice{}, func(view *pages.View, shows method.View) {
 		view.AgainURL, view.AgainAfter = again, max(cmp.Or(shows.Poll, usualPoll), leastPoll)

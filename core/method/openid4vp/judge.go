@@ -104,7 +104,7 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 	case cancelledKept:
 		d.Verdict = method.Cancelled
 	default:
-		return method.Decision{}, errState
+		return method.Decision{}, method.ErrOutdated
 	}
 	return d, nil
 }
@@ -125,7 +125,7 @@ func faulty(text string) (method.Decision, error) {
 	fault, reason, _ := strings.Cut(text, ":")
 	f, ok := faults[mdoc.Fault(fault)]
 	if !ok {
-		return method.Decision{}, errState
+		return method.Decision{}, method.ErrOutdated
 	}
 	return method.Decision{Verdict: method.AttemptFailed, Reason: f.reason, Setting: f.setting,
 		Refusal: &method.Refusal{Reason: reason}}, nil

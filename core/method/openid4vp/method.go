@@ -163,6 +163,7 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 	v.Choices = []string{cancel}
 	q, err := readQuestion(state)
 	if err != nil {
+		v.Outdated = true
 		return v
 	}
 	if v.Open = o.link(s, q, true); !v.Here {
@@ -181,9 +182,12 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 		return o.decide(s, string(step.Response))
 	}
 	if step.Form.Has(method.CredentialField) {
-		q, err := readQuestion(step.State)
-		if err != nil { // the page has no such form before a question is drawn
+		if len(step.State) == 0 { // the page has no such form before a question is drawn
 			return method.Decision{}, method.ErrStep
+		}
+		q, err := readQuestion(step.State)
+		if err != nil {
+			return method.Decision{}, err
 		}
 		return o.fromBrowser(ctx, s, q, step.Form.Get(method.CredentialField))
 	}

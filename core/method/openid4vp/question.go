@@ -7,7 +7,6 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -54,14 +53,11 @@ func (q question) bytes() []byte {
 	return append(append([]byte{stateVersion}, q.secret...), q.signatures...)
 }
 
-// errState says that a State is not one that newQuestion has made.
-var errState = errors.New("openid4vp: the state of the step is not one of this kind")
-
-// readQuestion reads a State.
+// readQuestion reads a State. The error is method.ErrOutdated for a State of another release.
 func readQuestion(state []byte) (q question, err error) {
 	const least = 1 + secretSize
 	if len(state) < least || state[0] != stateVersion || (len(state)-least)%entrySize != 0 {
-		return q, errState
+		return q, method.ErrOutdated
 	}
 	return question{state[1:least], state[least:]}, nil
 }

@@ -1,6 +1,7 @@
 package openid4vp_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -452,6 +453,39 @@ func TestExpectedOrigins(t *testing.T) {
 			w.requestTo(signedProtocol).Data); err == nil {
 			t.Errorf("contract 55: a request for %s is good for %s: %s", service, origin, data)
 		}
+	}
+}
+
+// A release reads no state of another one, and the user begins the step again.
+func TestState_OtherRelease(t *testing.T) {
+	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols}))
+	m, form := w.message(w.shows().Code), credentialForm(isoProtocol, `{"response":"AA"}`)
+	good := w.state
+	for name, state := range map[string][]byte{
+		"version 1":       append([]byte{1}, good[1:]...),
+		"version 3":       append([]byte{3}, good[1:]...),
+		"of another size": append(bytes.Clone(good), 0),
+	} {
+		w.state = state
+		if v := w.shows(); !v.Outdated || v.Open != "" || v.Code != "" || len(v.Credentials) > 0 {
+			t.Errorf("contract 55: %s: the page is %+v", name, v)
+		}
+		_, request := w.get(false)
+		_, response := w.send(m)
+		_, act := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: state})
+		for what, err := range map[string]error{"request": request, "response": response, "form": act} {
+			if !errors.Is(err, method.ErrOutdated) {
+				t.Errorf("contract 55: %s: a %s is %v, want ErrOutdated", name, what, err)
+			}
+		}
+	}
+	if _, err := w.method.Act(t.Context(), w.session, method.Step{Form: form}); !errors.Is(err,
+		method.ErrStep) {
+		t.Errorf("contract 55: a response before the step began is %v, want ErrStep", err)
+	}
+	w.state = good
+	if w.shows().Outdated {
+		t.Error("contract 55: the state of this release is outdated")
 	}
 }
 
