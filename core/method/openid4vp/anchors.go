@@ -63,6 +63,9 @@ func (o *openID) anchors(ctx context.Context) ([]mdoc.Anchor, error) {
 // noAnchor is the reason of a method without a trust anchor: no list of its settings counts now.
 const noAnchor = "trust_lists"
 
+var errNoAnchor = errors.New("openid4vp: no trusted list is stored that counts now, and there is no trust " +
+	"anchor; run `verge method list-fetch`")
+
 // hasAnchors returns an error if no document could be believed now.
 func (o *openID) hasAnchors(ctx context.Context) error {
 	if len(o.settings.anchors) > 0 {
@@ -70,8 +73,7 @@ func (o *openID) hasAnchors(ctx context.Context) error {
 	}
 	anchors, err := o.anchors(ctx)
 	if err == nil && len(anchors) == 0 {
-		err = fmt.Errorf("openid4vp: no trusted list is stored that counts now, and there is no trust "+
-			"anchor; run `verge method list-fetch`: %w", refused(noAnchor))
+		err = fmt.Errorf("%w: %w", errNoAnchor, refused(noAnchor))
 	}
 	return err
 }

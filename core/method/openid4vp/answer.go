@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/url"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
@@ -193,6 +194,9 @@ func (o *openID) verify(
 ) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	anchors, err := o.anchors(ctx)
+	if err == nil && len(anchors) == 0 { // the grace of the last list has ended while the user was waiting
+		err = &host.FetchError{Reason: host.FetchUnavailable, Err: errNoAnchor}
+	}
 	if err != nil {
 		return "", err
 	}

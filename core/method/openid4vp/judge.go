@@ -79,7 +79,7 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 		return method.Decision{}, refused("wallet_error_" + name)
 	}
 	if text, ok := strings.CutPrefix(text, faultKept); ok {
-		return faulty(text)
+		return o.faulty(text)
 	}
 	result, rest, _ := strings.Cut(text, ":")
 	number, anchor, _ := strings.Cut(rest, ":")
@@ -121,11 +121,14 @@ var faults = map[mdoc.Fault]struct {
 
 // faulty returns the decision about a document that is at fault: a failed attempt. Logs have the reason of
 // the refusal, and the page has words for the fault.
-func faulty(text string) (method.Decision, error) {
+func (o *openID) faulty(text string) (method.Decision, error) {
 	fault, reason, _ := strings.Cut(text, ":")
 	f, ok := faults[mdoc.Fault(fault)]
 	if !ok {
 		return method.Decision{}, method.ErrOutdated
+	}
+	if f.setting == anchorsName && len(o.settings.anchors) == 0 {
+		f.setting = listsName
 	}
 	return method.Decision{Verdict: method.AttemptFailed, Reason: f.reason, Setting: f.setting,
 		Refusal: &method.Refusal{Reason: reason}}, nil

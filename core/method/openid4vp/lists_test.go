@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
@@ -130,7 +131,8 @@ func TestLists_Anchors(t *testing.T) {
 			}
 			d := w.act(nil, kept)
 			if c.want != "" {
-				if d.Verdict != method.AttemptFailed || d.Refusal == nil || d.Refusal.Reason != c.want {
+				if d.Verdict != method.AttemptFailed || d.Refusal == nil || d.Refusal.Reason != c.want ||
+					d.Setting != "trust_lists" {
 					t.Errorf("%+v, %+v; want %s", d, d.Refusal, c.want)
 				}
 				return
@@ -177,6 +179,23 @@ func TestLists_StoreError(t *testing.T) {
 	s.err = nil
 	if _, err := w.send(message); err != nil {
 		t.Errorf("the same answer, after the store has come back: %v", err)
+	}
+}
+
+// The grace of the only list ends while a user waits. Nothing is decided, and no attempt is spent.
+func TestLists_EndWhileWaiting(t *testing.T) {
+	s := &stored{lists: map[string][][]byte{"1": {issuers["eu-av"].Root.Raw}}}
+	w := listed(t, s)
+	message, form := w.message(w.shows().Code), w.inBrowser(service)
+	s.lists = nil
+	kept, err := w.send(message)
+	var failed *host.FetchError
+	if kept != nil || !errors.As(err, &failed) {
+		t.Errorf("contract 53: an answer: %q, %v", kept, err)
+	}
+	d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
+	if d.Verdict != method.Unclassified || !errors.As(err, &failed) {
+		t.Errorf("contract 53: an answer by way of the browser: %+v, %v", d, err)
 	}
 }
 
