@@ -99,10 +99,14 @@ func (s Source) document(ctx context.Context, of string, l method.TrustList) ([]
 	case err != nil:
 		return nil, &failure{host.FetchNetwork, fmt.Errorf("the trusted list was not fetched: %w", err)}
 	case resp.Status != 200:
+		do := "check the address"
+		if resp.Status/100 == 3 {
+			do = "use the address that returns the list without a redirect"
+		}
 		return nil, &failure{
 			reasonStatus,
-			fmt.Errorf("the trusted list was not fetched: the response has the "+
-				"status %d; use the address that returns the list without a redirect", resp.Status),
+			fmt.Errorf("the trusted list was not fetched: the response has the status %d; %s", resp.Status,
+				do),
 		}
 	}
 	return resp.Body, nil

@@ -110,6 +110,12 @@ func TestSource_Get(t *testing.T) {
 			}
 		})
 	}
+	for status, want := range map[int]string{302: "without a redirect", 404: "check the address"} {
+		s := Source{Fetch: answers(status, nil)}
+		if _, err := s.Get(t.Context(), "wallet", spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("status %d: %v; want %q", status, err, want)
+		}
+	}
 	s := Source{ReadFile: func(string, int) ([]byte, error) { return nil, os.ErrNotExist }}
 	if _, err := s.Get(t.Context(), "wallet", file); reasonOf(err) != "file" ||
 		!errors.Is(err, os.ErrNotExist) {

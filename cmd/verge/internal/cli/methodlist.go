@@ -269,9 +269,10 @@ func (c *methodListLoadCmd) Run(ctx context.Context, p *program) error {
 		}
 		loaded = append(loaded, *l)
 	}
-	if c.JSON {
+	switch {
+	case c.JSON:
 		err = printJSON(p, loaded)
-	} else {
+	case len(loaded) > 0 || !failed: // no table without rows under the errors
 		err = printStoredLists(p, loaded)
 	}
 	if err == nil && failed {

@@ -151,4 +151,10 @@ func TestMethodListLoad(t *testing.T) {
 		!strings.Contains(l.out.String(), "wallet  eu    good") {
 		t.Errorf("contract 53: exit code %d, sent %+v: %s%s", code, sent, l.out, l.err)
 	}
+	server.Close()
+	before := l.out.String()
+	code = l.run("list-load", "wallet", "--config", "/verge.toml", "--admin-url", server.URL)
+	if code != exitFailed || l.out.String() != before {
+		t.Errorf("exit code %d, and without a loaded list the command prints a table: %s", code, l.out)
+	}
 }
