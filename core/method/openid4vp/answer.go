@@ -214,7 +214,11 @@ func (o *openID) verify(
 		return "", err
 	}
 	revoked, err := o.revoked(ctx, ask, proof)
-	if err != nil {
+	var missing *method.Refusal
+	switch {
+	case errors.As(err, &missing):
+		return faultKept + string(noStatus) + ":" + missing.Reason, nil
+	case err != nil:
 		return "", err
 	}
 	k := p.judge(proof, age, now)

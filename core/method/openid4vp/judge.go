@@ -117,7 +117,11 @@ var faults = map[mdoc.Fault]struct {
 	mdoc.NotValid:  {method.Expired, ""},
 	mdoc.Untrusted: {method.Untrusted, anchorsName},
 	mdoc.OtherType: {method.OtherDocument, profileName},
+	noStatus:       {method.Unconfirmed, revocationName},
 }
+
+// noStatus is the fault of a document that cannot be looked up in a list, although it must be.
+const noStatus mdoc.Fault = "status"
 
 // faulty returns the decision about a document that is at fault: a failed attempt. Logs have the reason of
 // the refusal, and the page has words for the fault.

@@ -66,7 +66,8 @@ type check struct {
 
 // revoked returns the kept result of a document that was revoked, or whose signer was, and "" for every other
 // one. It is called for documents that have verified, because only those have addresses of an issuer. The
-// error is a *method.Refusal, or a *host.FetchError for a list that is not available.
+// error is a *method.Refusal for a document that cannot be looked up, or a *host.FetchError for a list that
+// is not available.
 func (o *openID) revoked(ctx context.Context, ask mdoc.Ask, p mdoc.Proof) (result string, err error) {
 	if o.settings.revocation == off {
 		return "", nil

@@ -140,8 +140,11 @@ func (r *registry) answer() string {
 }
 
 func result(d method.Decision) string {
-	if d.Verdict == method.Approved {
+	switch {
+	case d.Verdict == method.Approved:
 		return "approved"
+	case d.Verdict == method.AttemptFailed && d.Refusal != nil:
+		return string(d.Reason) + ": " + d.Refusal.Reason
 	}
 	return string(d.Reason)
 }
@@ -197,9 +200,9 @@ var revocationCases = []revocationCase{
 	}, ifPresent: "approved", required: "approved"},
 
 	{name: "no status", change: func(r *registry) { r.status = cbor.Item{} },
-		ifPresent: "approved", required: "refused: status_missing"},
+		ifPresent: "approved", required: "unconfirmed: status_missing"},
 	{name: "no distribution point", noPoint: true, ifPresent: "approved",
-		required: "refused: crl_missing"},
+		required: "unconfirmed: crl_missing"},
 	{name: "another mechanism", change: func(r *registry) {
 		r.status = cbor.Map(cbor.Pair{Key: cbor.Text("identifier_list"), Value: cbor.Map()})
 	}, ifPresent: "approved", required: "error: unavailable", warned: "status_unknown"},
@@ -208,21 +211,21 @@ var revocationCases = []revocationCase{
 	}, ifPresent: "document_revoked", required: "document_revoked"},
 
 	{name: "a status that is no map", change: func(r *registry) { r.status = cbor.Text("valid") },
-		ifPresent: "refused: status_malformed", required: "refused: status_malformed"},
+		ifPresent: "unconfirmed: status_malformed", required: "unconfirmed: status_malformed"},
 	{name: "an empty status", change: func(r *registry) { r.status = cbor.Map() },
-		ifPresent: "refused: status_malformed", required: "refused: status_malformed"},
+		ifPresent: "unconfirmed: status_malformed", required: "unconfirmed: status_malformed"},
 	{name: "a negative index", change: func(r *registry) { r.status = reference(idx(-1), uri) },
-		ifPresent: "refused: status_malformed", required: "refused: status_malformed"},
+		ifPresent: "unconfirmed: status_malformed", required: "unconfirmed: status_malformed"},
 	{name: "no index", change: func(r *registry) { r.status = reference(uri) },
-		ifPresent: "refused: status_malformed", required: "refused: status_malformed"},
+		ifPresent: "unconfirmed: status_malformed", required: "unconfirmed: status_malformed"},
 	{name: "no address", change: func(r *registry) { r.status = reference(idx(0)) },
-		ifPresent: "refused: status_malformed", required: "refused: status_malformed"},
+		ifPresent: "unconfirmed: status_malformed", required: "unconfirmed: status_malformed"},
 	{name: "an address of 2,049 bytes", change: func(r *registry) {
 		r.status = wallettest.StatusReference("https://i.example/"+strings.Repeat("a", 2049-18), 0)
-	}, ifPresent: "refused: status_malformed", required: "refused: status_malformed"},
+	}, ifPresent: "unconfirmed: status_malformed", required: "unconfirmed: status_malformed"},
 	{name: "an index behind the list", change: func(r *registry) {
 		r.status = wallettest.StatusReference(listURI, 4)
-	}, ifPresent: "refused: status_index", required: "refused: status_index"},
+	}, ifPresent: "unconfirmed: status_index", required: "unconfirmed: status_index"},
 
 	{name: "the server of the list is off", change: func(r *registry) {
 		delete(r.served, listURI)
@@ -408,7 +411,7 @@ func TestRevocation_Cache(t *testing.T) {
 	r.now = r.now.Add(time.Minute)
 	want("the newer one again", "approved", list)
 	r.status = wallettest.StatusReference(listURI, 4)
-	want("an index behind a list of this minute", "refused: status_index")
+	want("an index behind a list of this minute", "unconfirmed: status_index")
 	r.served[listURI] = func() host.FetchResponse {
 		l := r.list()
 		l.List = append(l.List, 0)
