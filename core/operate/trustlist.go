@@ -296,7 +296,7 @@ func listError(err error) error {
 }
 
 // ListReason returns the constant reason of an error of LoadTrustList, for logs and metrics. It is "" for
-// errors that are not about the list, such as those of the store.
+// errors that are not about the list, such as the store's errors.
 func ListReason(err error) string {
 	for _, l := range listErrors {
 		if errors.Is(err, l.err) {

@@ -2,7 +2,7 @@
 // it for one list. A [Refresher] keeps the stored lists of a service fresh.
 //
 // A list that is verified here still has to pass the rules of the store: operate.Operations.LoadTrustList
-// rejects one that is older than the stored list.
+// rejects a list that is older than the stored one.
 package listfetch
 
 import (

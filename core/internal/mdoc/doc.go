@@ -21,8 +21,8 @@
 // # What is trusted
 //
 // Nothing but the trust anchors. ParseAnchors reads them from the operator's files, and ListedAnchor from the
-// certificates of a trusted list. A profile says which
-// extended key usage a document signer must have, because issuers of one kind of document may not sign
+// certificates of a trusted list. A profile lists the
+// extended key usages that a document signer may have, because issuers of one kind of document may not sign
 // another kind.
 //
 // # Revocation

@@ -9,16 +9,16 @@ import (
 )
 
 // OpenID4VPTranscript returns the session transcript of OpenID4VP (appendix B.2.6.1). clientID has its
-// prefix, as in the request. thumbprint belongs to the key which the answer is encrypted to, nil for an
-// answer in the clear.
+// prefix, as in the request. thumbprint belongs to the key that encrypts the response, nil for a
+// response in the clear.
 func OpenID4VPTranscript(clientID, nonce string, thumbprint []byte, responseURI string) []byte {
 	return transcript("OpenID4VPHandover",
 		cbor.Text(clientID), cbor.Text(nonce), bytesOrNull(thumbprint), cbor.Text(responseURI))
 }
 
 // OpenID4VPDCAPITranscript returns the session transcript of OpenID4VP over the Digital Credentials API
-// (appendix B.2.6.2). origin is the page's, without a prefix. thumbprint is that of the key which the
-// response is encrypted to, nil for a response in the clear.
+// (appendix B.2.6.2). origin is the page's, without a prefix. thumbprint belongs to the key that
+// encrypts the response, nil for a response in the clear.
 func OpenID4VPDCAPITranscript(origin, nonce string, thumbprint []byte) []byte {
 	return transcript("OpenID4VPDCAPIHandover", cbor.Text(origin), cbor.Text(nonce), bytesOrNull(thumbprint))
 }

@@ -68,7 +68,7 @@ type client struct {
 	host     method.Host
 	metadata fetchcache.Document[metadata]
 	keys     fetchcache.Document[keySet] // of the provider
-	signers  fetchcache.Document[keySet] // of whom signs a credential inside the claims
+	signers  fetchcache.Document[keySet] // of the signer of a credential inside the claims
 }
 
 func open(c method.Config, h method.Host) (method.Method, error) {

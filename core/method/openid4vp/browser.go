@@ -36,8 +36,8 @@ func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *questi
 	return nil
 }
 
-// protocols returns the protocols by which the browser is asked now. Those with a certificate that is not
-// valid are left out.
+// protocols returns the protocols of the requests that the browser receives now. Protocols whose certificate
+// is not valid are left out.
 func (o *openID) protocols() (names []string) {
 	now := o.host.Now()
 	for _, name := range o.settings.browser {
@@ -151,7 +151,7 @@ func (o *openID) browserMode() string {
 	return "dc_api"
 }
 
-// errNoHost says that the address of the service is not known.
+// errNoHost means that the address of the service is not known.
 var errNoHost = errors.New("openid4vp: the session does not say where the service is")
 
 // origin returns the origin of the service's pages, as browsers write it.

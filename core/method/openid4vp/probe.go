@@ -63,7 +63,7 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	return r, nil
 }
 
-// probeSigner looks at a certificate of requests, and whether the host has its key.
+// probeSigner checks a certificate of requests, and whether the host has its key.
 func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, keyName,
 	certificateName string) {
 	leaf := s.chain[0]

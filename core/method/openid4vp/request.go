@@ -41,8 +41,8 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 	return o.settings.scheme + "?" + query.Encode()
 }
 
-// client returns the client id of the service in a request by link, which says how a wallet can tell who asks
-// (OpenID4VP 1.0, 5.9).
+// client returns the client id of the service in a request by link. Its prefix tells a wallet how to verify
+// the client (OpenID4VP 1.0, 5.9).
 func (o *openID) client(uri string) (string, error) {
 	if !o.settings.byReference {
 		return "redirect_uri:" + uri, nil

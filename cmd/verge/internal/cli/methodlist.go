@@ -172,7 +172,7 @@ type methodListFetchCmd struct{ listSource }
 func (methodListFetchCmd) Help() string {
 	return `Fetches the trusted lists of a method as the server would, and verifies the
 signature, the signer and the dates. Nothing is stored, and no server is asked: the
-number is not compared with that of a stored list.
+number is not compared with the stored list's number.
 
 The exit code is 0 if all lists are good, 1 if one is not, and 2 if the
 configuration is not good.

@@ -265,8 +265,8 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 	}
 }
 
-// nestedFiles does as file for a member of each table of a list. What is no list of tables is left to the
-// kind.
+// nestedFiles does as file for a member of each table of a list. The kind checks any other
+// value.
 func (t *methodTable) nestedFiles(sys *System, list any, about, name string) {
 	tables, _ := list.([]any)
 	for n, v := range tables {
