@@ -73,10 +73,10 @@ func checkXMLSec(t *testing.T, document []byte, signer *x509.Certificate, want b
 }
 
 // A document with one byte changed is rejected, or it has the same content and xmlsec1 accepts it, too. In
-// the long run each byte is changed in four ways, which alternate.
+// the long run each byte is changed in two ways, which alternate.
 func TestXMLSec_ChangedBytes(t *testing.T) {
 	stride := long.Pick(t, "TestXMLSec_ChangedBytes", 199, 1)
-	ways := long.Pick(t, "TestXMLSec_ChangedBytes", 100, 4)
+	ways := long.Pick(t, "TestXMLSec_ChangedBytes", 100, 2)
 	for _, c := range []struct {
 		method string
 		filter bool
