@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what is read, unless Options has others.
+// Limits of the input, unless Options has others.
 const (
 	MaxSize = 64 << 10 // bytes of the input
 

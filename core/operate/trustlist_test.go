@@ -18,7 +18,7 @@ import (
 var registerList = method.TrustList{Name: "main", URL: "https://lists.example/eu.xml", Format: "vical",
 	Signers: [][]byte{[]byte("signer")}, Grace: 7 * 24 * time.Hour}
 
-// listInput returns a list with that number, with a usable certificate and one that is not.
+// listInput returns a list with that number, with a usable certificate and an unusable one.
 func (w *world) listInput(sequence int) TrustListInput {
 	now := w.Clock.Now()
 	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

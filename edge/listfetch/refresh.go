@@ -17,7 +17,7 @@ const (
 	mostEach   = 6 * time.Hour // at most
 	firstRetry = time.Minute   // after a failure; twice as long after each further one, and
 	mostRetry  = 15 * time.Minute
-	lookEach   = 5 * time.Minute // between two looks at the stored lists
+	lookEach   = 5 * time.Minute // between two reads of the stored lists
 	claimTime  = 90 * time.Second
 )
 

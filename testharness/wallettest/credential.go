@@ -242,7 +242,7 @@ func (d deviceRequest) verifyReader(s Session) (*x509.Certificate, error) {
 	return leaf, nil
 }
 
-// readEncryptionInfo returns the key that the answer is encrypted to.
+// readEncryptionInfo returns the key that encrypts the response.
 func readEncryptionInfo(text string) (*ecdh.PublicKey, error) {
 	info, err := readBase64(text)
 	if err != nil {

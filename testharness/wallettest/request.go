@@ -88,7 +88,7 @@ func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
 }
 
 // openReference gets and verifies a request object. A request_uri_method of post is followed, with a
-// wallet_nonce, unless the wallet is one that does not know it.
+// wallet_nonce, unless the wallet does not support that.
 func (w *Wallet) openReference(ctx context.Context, q url.Values) (*Request, error) {
 	verb, form, nonce := http.MethodGet, url.Values{}, ""
 	if q.Get("request_uri_method") == "post" && !w.OnlyGet {
@@ -237,7 +237,7 @@ type dcql struct {
 	}
 }
 
-// read understands a request, whose response mode is one of these: as it is, or with .jwt if the answer is
+// read understands a request, whose response mode is one of these, with .jwt at its end if the response is
 // encrypted.
 func (w *Wallet) read(p parameters, mode string) (*Request, error) {
 	r := &Request{

@@ -178,7 +178,7 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 	return Message{r.ResponseURI, form}, nil
 }
 
-// seal encrypts an answer to the request's key.
+// seal encrypts a response with the request's key.
 func (r *Request) seal(payload []byte) (jwe string, err error) {
 	header := map[string]any{
 		"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce)),

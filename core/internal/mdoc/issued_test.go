@@ -23,7 +23,7 @@ func TestIssuedRemembersOnlyWhatWasGood(t *testing.T) {
 	}{
 		{"an error is returned", "key", "certificate", false, false, away, 1},
 		{"a verdict with an error is an error", "key", "certificate", true, false, away, 1},
-		{"a bad signature is refused", "key", "certificate", false, false, nil, 1},
+		{"a bad signature is rejected", "key", "certificate", false, false, nil, 1},
 		{"a bad signature is checked again", "key", "certificate", false, false, nil, 1},
 		{"a good signature is accepted", "key", "certificate", true, true, nil, 1},
 		{"a good signature is not checked again", "key", "certificate", false, true, nil, 0},

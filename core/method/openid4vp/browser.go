@@ -152,7 +152,7 @@ func (o *openID) browserMode() string {
 }
 
 // errNoHost means that the address of the service is not known.
-var errNoHost = errors.New("openid4vp: the session does not say where the service is")
+var errNoHost = errors.New("openid4vp: the session has no address of the service")
 
 // origin returns the origin of the service's pages, as browsers write it.
 func origin(s method.Session) (string, error) {
@@ -167,9 +167,9 @@ func origin(s method.Session) (string, error) {
 	return u.Scheme + "://" + host, nil
 }
 
-// fromBrowser judges what a wallet has answered by way of the browser: {"protocol", "data"}. What does not
-// verify fails the attempt, since the browser that asks is the one that has answered. method.ErrStep says
-// that it answers something else than what the page asks.
+// fromBrowser decides by a wallet's response that comes through the browser: {"protocol", "data"}. A response
+// that does not verify fails the attempt, since the user's own browser has sent it. method.ErrStep means that
+// the response is for another request than the page's.
 func (o *openID) fromBrowser(
 	ctx context.Context, s method.Session, q question, text string,
 ) (method.Decision, error) {

@@ -155,7 +155,7 @@ func (w *world) wantTrust(anchor string, want bool) {
 	}
 }
 
-// After an error of the store nothing is known: no answer is rejected or kept, and no verdict counts.
+// After an error of the store nothing is known: no response is rejected or kept, and no verdict counts.
 func TestLists_StoreError(t *testing.T) {
 	s := &stored{lists: map[string][][]byte{"1": {issuers["eu-av"].Root.Raw}}}
 	w := listed(t, s)
@@ -168,7 +168,7 @@ func TestLists_StoreError(t *testing.T) {
 	form := w.inBrowser(service)
 	d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
 	if d.Verdict != method.Unclassified || !kv.Failed(err) {
-		t.Errorf("contract 53: an answer by way of the browser: %+v, %v", d, err)
+		t.Errorf("contract 53: a response through the browser: %+v, %v", d, err)
 	}
 	if ok, err := w.method.(method.Truster).Trusts(t.Context(), w.anchor()); ok || !kv.Failed(err) {
 		t.Errorf("contract 53: a kept verdict: %v, %v", ok, err)
@@ -195,7 +195,7 @@ func TestLists_EndWhileWaiting(t *testing.T) {
 	}
 	d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
 	if d.Verdict != method.Unclassified || !errors.As(err, &failed) {
-		t.Errorf("contract 53: an answer by way of the browser: %+v, %v", d, err)
+		t.Errorf("contract 53: a response through the browser: %+v, %v", d, err)
 	}
 }
 

@@ -314,7 +314,7 @@ func TestRequestsOfOneQuestionDiffer(t *testing.T) {
 	}
 }
 
-// rewritten returns an answer with another protocol.
+// rewritten returns a response with another protocol.
 func rewritten(form url.Values, from, to string) url.Values {
 	text := form.Get(method.CredentialField)
 	return url.Values{method.CredentialField: {strings.Replace(text, from, to, 1)}}
@@ -641,8 +641,8 @@ func TestVerifierInfo(t *testing.T) {
 	}
 }
 
-// The operator's fields of client_metadata are in each request that has room for them, next to those of
-// Verge.
+// The operator's fields of client_metadata are in each request that has room for them, next to Verge's own
+// fields.
 func TestClientMetadata(t *testing.T) {
 	const own = `{"gw_rp_metadata_bytes":"2BhYKA"}`
 	for _, profile := range []string{"mdl", "eu-av"} {
@@ -707,7 +707,7 @@ var documentFaults = []struct {
 }
 
 // A document that is at fault ends the attempt with its reason, if the wallet has sent it for this session.
-// The log has the exact reason. Without the wallet's signature of this session it is refused, and the
+// The log has the exact reason. Without the wallet's signature of this session it is rejected, and the
 // response stays pending.
 func TestDocumentFaults(t *testing.T) {
 	for _, c := range documentFaults {

@@ -123,7 +123,7 @@ func TestMethodListFetch_JSON(t *testing.T) {
 	}
 }
 
-// The command sends what it has verified, and nothing of a list that is not good.
+// The command loads the lists that it has verified. It loads no list that was rejected.
 func TestMethodListLoad(t *testing.T) {
 	l := newListProgram(t)
 	l.publishes("/eu.jwt", 7, time.Hour)

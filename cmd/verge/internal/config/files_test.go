@@ -119,7 +119,7 @@ func TestWritePrivate(t *testing.T) {
 }
 
 // The advice fits the cause.
-func TestWithAdvice_Cause(t *testing.T) {
+func TestAdvice_ByCause(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		err  error
