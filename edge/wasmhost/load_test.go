@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -181,7 +182,7 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 
 // If a request left behind only a hundred bytes, that would be a megabyte by the end of the test.
 func TestAGuestsMemoryIsFlat(t *testing.T) {
-	const half = 10_000
+	half := long.Pick(t, "TestAGuestsMemoryIsFlat", 4_000, 10_000)
 	c := config(t, goodGuest)
 	p := newPublisher(t, c)
 	c.Instances = 1

@@ -2,8 +2,8 @@
 //
 // The short run is `make test`, and `go test -short`. It is there to be run before each commit: it walks
 // every promise once, on every store and engine that is installed. Only the slowest tests take turns there.
-// In a real browser it does a walk with the sandbox and one with a wallet, and looks at hops and layout.
-// Wallets, proxies and languages that others have made come with the long run.
+// In a real browser it does a walk with the sandbox, one with a wallet, and hops. Layout, and wallets,
+// proxies and languages that others have made come with the long run.
 // The long run is `VERGE_LONG=1 make test`, as CI does it, and `go test` without -short. It has all seeds,
 // all kills and the whole matrix.
 //

@@ -4,8 +4,8 @@ package long
 var Table = []Entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
-		Only:  "a restart of `verge dev --engine wasm` on Redis and PostgreSQL, and a start that compiles",
-		Short: "a restart on bolt, memory and miniredis, and a first start on all, of a compiled module",
+		Only:  "a restart of `verge dev --engine wasm` on each other store, and a start that compiles",
+		Short: "a restart on bolt, and a first start on Redis, of a compiled module",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestConsoleInChromium",
@@ -45,7 +45,7 @@ var Table = []Entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
 		Only:  "8,000 idle connections, and each limit on each engine",
-		Short: "1,536 connections, which is more than the 1,024 of the contract",
+		Short: "1,536 connections natively, which is more than the 1,024 of the contract",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
@@ -70,13 +70,9 @@ var Table = []Entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestGuestsThatFailUnderAServer",
-		Only:  "a guest that never ends; each one takes the server's whole limit of 15 seconds",
-		Short: "guests that trap and guests that take too much memory",
-	},
-	{
-		Package: "cmd/verge/internal/cli", Test: "TestReplayInAGuest",
-		Only:  "a recording that the command replays in a guest without a difference",
-		Short: "the same without the command (testharness/corpus), and a recording with a difference",
+		Only: "a guest that never ends; each one takes the server's whole limit of 15 seconds; and a guest " +
+			"that traps with a store of its own",
+		Short: "guests that trap and guests that take too much memory, on bolt",
 	},
 	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumBank",
@@ -305,5 +301,90 @@ var Table = []Entry{
 		Package: "testharness/npmwallet", Test: "TestOthersVerifyOurReaderAuth",
 		Only:  "a library that others have written",
 		Short: "a wallet in Go, on every store and engine",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestSwapUnderLoad",
+		Only:  "a module replaced again and again under load by the command",
+		Short: "the same replacements in one process (edge/wasmhost:TestEverythingAtOnce)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestRollbackUnderAServer",
+		Only:  "a server that goes back to the module before",
+		Short: "the engine that goes back (edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestReplayInAGuest",
+		Only:  "a recording that the command replays in a guest, with and without a difference",
+		Short: "the same without the command (testharness/corpus:TestEnginesAreTheSame)",
+	},
+	{
+		Package: "edge/wasmhost", Test: "TestCloseWhileActivating",
+		Only:  "an engine that closes while it compiles a module that was never compiled",
+		Short: "an engine that closes while it serves (TestEverythingAtOnce)",
+	},
+	{
+		Package: "edge/workers", Test: "TestABacklogTakesSeveralAlarms",
+		Only:  "more due events than one alarm delivers",
+		Short: "single events by alarm (TestEventsAreDeliveredByAlarm)",
+	},
+	{
+		Package: "edge/workers", Test: "TestGetAndCommitAreLinearizable",
+		Only:  "histories of clients of a Durable Object",
+		Short: "the promises one by one (TestKV), and the histories on the other stores",
+	},
+	{
+		Package: "edge/workers", Test: "TestTheFleetNeverExceedsALimit",
+		Only:  "isolates that share a limit under load",
+		Short: "two isolates one after the other (TestLeasesOfTwoLimits)",
+	},
+	{
+		Package: "edge/workers", Test: "TestASlowReceiverGetsEverythingOnce",
+		Only:  "a receiver in front of the Worker that takes seconds",
+		Short: "a slow receiver of the native service (testharness/invariants)",
+	},
+	{
+		Package: "edge/workers", Test: "TestCountersOutliveAPause",
+		Only:  "counters of an object that was evicted",
+		Short: "counters of an object that runs (TestLimitsHoldAcrossIsolates)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestModulesThatAreRefused",
+		Only:  "modules that compile and fail the command's tests",
+		Short: "modules that the command refuses unread, and all of them in one process (edge/wasmhost)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestTrust_Changes",
+		Only:  "trust that changes under a guest",
+		Short: "the same natively, and under a guest by I16 (testharness/invariants)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestProduction",
+		Only:  "a real provider and a guest",
+		Short: "the same provider natively, and a guest with ours (testharness/conformance:TestMethodOIDC)",
+	},
+	{
+		Package: "edge/wasmhost", Test: "TestAGuestsMemoryIsFlat",
+		Only:  "60,000 requests to one guest",
+		Short: "up to 24,000 requests",
+	},
+	{
+		Package: "wasm/internal/loopopt", Test: "TestModule_RandomFunctions",
+		Only:  "2,000 random functions",
+		Short: "400 of them",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestServe_ChromiumUploads",
+		Only:  "uploads on a new connection by a real browser",
+		Short: "the same frames by h2spec (TestServe_H2spec)",
+	},
+	{
+		Package: "cmd/verge/internal/demo", Test: "TestHopAddress",
+		Only:  "addresses with every character that a callback may have, in a real browser",
+		Short: "five kinds of callbacks (TestHop)",
+	},
+	{
+		Package: "cmd/verge/internal/demo", Test: "TestLayout",
+		Only:  "the layout of every page on phones and a desktop in a real browser",
+		Short: "the pages without a browser (core/internal/hosted/pages)",
 	},
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // TestModule_RandomFunctions compares random functions of Go's shape, with jumps from anywhere to anywhere,
@@ -16,7 +18,8 @@ import (
 // them.
 func TestModule_RandomFunctions(t *testing.T) {
 	t.Parallel()
-	const functions, runs = 2000, 6
+	const runs = 6
+	functions := long.Pick(t, "TestModule_RandomFunctions", 400, 2000)
 	h := newMachine(t)
 	loops, rotated := 0, 0
 	for seed := range uint64(functions) {

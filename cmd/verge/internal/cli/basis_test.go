@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/passkeytest"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/wallettest"
@@ -306,12 +307,16 @@ func (b *begun) want(rule, status string) {
 // TestTrust_Changes changes what verdicts were judged by between the verdict and its use, over the binary.
 func TestTrust_Changes(t *testing.T) {
 	t.Parallel()
-	g := newGuests(t)
-	module := g.put("verge.wasm", kit.Module(t))
-	g.compile(module)
-	for name, engine := range map[string]string{"native": "",
-		"wasm": g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\"")} {
+	for _, name := range []string{"native", "wasm"} {
 		t.Run(name, func(t *testing.T) {
+			engine := ""
+			if name == "wasm" {
+				long.Skip(t, "TestTrust_Changes")
+				g := newGuests(t)
+				module := g.put("verge.wasm", kit.Module(t))
+				g.compile(module)
+				engine = g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\"")
+			}
 			t.Parallel()
 			t.Run("contract 34: a higher age before the browser comes", func(t *testing.T) {
 				s := newTrust(t, engine)

@@ -42,7 +42,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 		{crowd: 1536},
 		{crowd: 1536, perIP: 2048, long: true},
 		{crowd: 1536, wasm: true, long: true},
-		{crowd: 1536, perIP: 2048, wasm: true},
+		{crowd: 1536, perIP: 2048, wasm: true, long: true},
 		{crowd: 8000, long: true},
 		{crowd: 8000, perIP: 10000, long: true},
 		{crowd: 8000, wasm: true, long: true},

@@ -41,6 +41,9 @@ func TestEngineWasm(t *testing.T) {
 	} {
 		t.Run(c.kv, func(t *testing.T) {
 			t.Parallel()
+			if c.kv == "memory" || c.kv == "miniredis" || c.kv == "postgres" {
+				long.Skip(t, "TestEngineWasm")
+			}
 			kv := c.kv
 			if c.open != nil {
 				kv = c.open(t)

@@ -33,6 +33,9 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }, []string{"trap"}},
 	} {
 		t.Run(c.store, func(t *testing.T) {
+			if c.store == "redis" {
+				long.Skip(t, "TestGuestsThatFailUnderAServer")
+			}
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
@@ -218,6 +221,7 @@ func walkOn(p *publisher) (*walked, error) {
 // users. The server goes back to the module before by itself, and tells operators.
 func TestRollbackUnderAServer(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestRollbackUnderAServer")
 	g := newGuests(t)
 	good, bad := g.put("good.wasm", kit.Module(t)), g.put("bad.wasm", failing(t))
 	g.compile(good)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // overTLS returns a site on bolt that does TLS itself.
@@ -96,6 +98,7 @@ func TestServe_H2spec(t *testing.T) {
 // Contract 5: a browser uploads as much as it may before it has the server's settings.
 func TestServe_ChromiumUploads(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestServe_ChromiumUploads")
 	in := overTLS(t).start()
 	browser := startChromium(t, chromedp.Flag("ignore-certificate-errors", true),
 		chromedp.Flag("host-resolver-rules", "MAP verify.example.com "+in.at.Public))

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // publisher is a site with many host names. It redirects as a test wants, and records the requests.
@@ -209,6 +210,7 @@ func TestHop(t *testing.T) {
 // TestHopAddress hops to addresses with every character that a callback may have. Browsers have rules of
 // their own for the address of a refresh.
 func TestHopAddress(t *testing.T) {
+	long.Skip(t, "TestHopAddress")
 	w := newWalk(t)
 	v4 := newPublisher(t, "127.0.0.1:0")
 	callbacks := []string{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // colours makes the browser prefer that colour scheme.
@@ -30,6 +31,7 @@ func accept(language string) step {
 // TestLayout opens every page on phones and on a desktop, with the longest possible host name, and keeps
 // pictures of them (walk.picture).
 func TestLayout(t *testing.T) {
+	long.Skip(t, "TestLayout")
 	w := newWalk(t)
 	label := strings.Repeat("averylonghostname", 3)
 	long := "http://" + label + "." + label + "." + label + ".x.localhost:8080/return"
