@@ -39,6 +39,7 @@ var floors = []string{
 	"core/setting",
 	"core/ratelimit",
 	"core/web",
+	"core/internal/jws",
 	"core/cbor",
 	"core/internal/webauthn",
 	"core/internal/mdoc",
@@ -104,9 +105,11 @@ var leaves = map[string][]string{
 	"core/method": {"core/host", "core/problem", "core/internal/verdict"},
 
 	"core/internal/signature": {"core/host"},
-	"core/internal/mdoc": {"core/cbor", "core/host", "core/internal/signature", "core/internal/strict64",
-		"core/pemfile", "core/web"},
-	"core/internal/revocation": {"core/internal/mdoc", "core/internal/strict64", "core/web"},
+	"core/internal/jws":       {"core/host", "core/internal/signature", "core/internal/strict64", "core/web"},
+	"core/internal/mdoc": {"core/cbor", "core/host", "core/internal/jws", "core/internal/signature",
+		"core/internal/strict64", "core/pemfile", "core/web"},
+	"core/internal/revocation": {"core/internal/jws", "core/internal/mdoc", "core/internal/strict64",
+		"core/web"},
 }
 
 // aboveLeaves are the packages that one of the edge may import beside the core's leaves.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/signature"
 )
 
@@ -55,6 +56,14 @@ func Algorithms() (numbers []int64) {
 		numbers = append(numbers, a.numbers[:]...)
 	}
 	return numbers
+}
+
+// JWSAlgorithms returns the names in JWS of the same algorithms.
+func JWSAlgorithms() (names []string) {
+	for _, a := range algorithms {
+		names = append(names, a.name)
+	}
+	return names
 }
 
 // signatureAlgorithm returns an algorithm by its number.
@@ -138,17 +147,23 @@ func (s sign1) verify(
 ) error {
 	signed := cbor.Array(cbor.Text("Signature1"), cbor.Bytes(s.protected), cbor.Bytes(nil),
 		cbor.Bytes(payload))
-	return s.algorithm.verify(ctx, by, key, signed.Raw(), s.signature, bad)
+	return checkSignature(key, s.algorithm.name, bad, func() (bool, error) {
+		return key.Verify(ctx, by, s.algorithm.name, signed.Raw(), s.signature)
+	})
 }
 
-// verify is sign1.verify for a message and a signature.
-func (a algorithm) verify(
-	ctx context.Context, by host.VerifyFunc, key signature.Key, message, signed []byte, bad string,
-) error {
-	if !key.Fits(a.name) {
+// checkJWS is sign1.verify for a token of JWS.
+func checkJWS(ctx context.Context, by host.VerifyFunc, t jws.Token, key signature.Key, bad string) error {
+	return checkSignature(key, t.Algorithm, bad, func() (bool, error) { return t.Verify(ctx, by, key) })
+}
+
+// checkSignature calls verify if the algorithm is for the key. The error is a *Refusal for bad if verify
+// reports false, or the host's.
+func checkSignature(key signature.Key, algorithm, bad string, verify func() (bool, error)) error {
+	if !key.Fits(algorithm) {
 		return refused(badAlgorithm)
 	}
-	ok, err := key.Verify(ctx, by, a.name, message, signed)
+	ok, err := verify()
 	if err != nil {
 		return err
 	}

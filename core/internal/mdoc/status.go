@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/signature"
 )
 
@@ -100,20 +101,14 @@ func (a Ask) ListsOf(p Proof) Lists {
 	return l
 }
 
-// VerifyJWS verifies a signature of JWS by the first certificate of a chain, in DER. until is the end of that
-// certificate. The error is a *Refusal, or the host's.
-func (l Lists) VerifyJWS(
-	ctx context.Context, name string, chain [][]byte, message, signed []byte,
-) (until time.Time, err error) {
-	at := slices.IndexFunc(algorithms, func(a algorithm) bool { return a.name == name })
-	if at < 0 {
-		return until, refused(badAlgorithm)
-	}
+// VerifyJWS verifies that the first certificate of a chain, in DER, has signed a token. until is the end of
+// that certificate. The error is a *Refusal, or the host's.
+func (l Lists) VerifyJWS(ctx context.Context, t jws.Token, chain [][]byte) (until time.Time, err error) {
 	public, until, err := l.signer(ctx, chain)
 	if err != nil {
 		return until, err
 	}
-	return until, algorithms[at].verify(ctx, l.ask.Verify, public, message, signed, listSignature)
+	return until, checkJWS(ctx, l.ask.Verify, t, public, listSignature)
 }
 
 // signer returns the key of the first certificate of a chain, which may sign status lists, and its end.

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
-	"encoding/base64"
 	"io"
-	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
@@ -27,6 +26,7 @@ const (
 	errForm      Error = "the status list token is malformed"
 	errType      Error = "the token is of another type than a status list token"
 	errCritical  Error = "the token has a critical header, and none is known"
+	errAlgorithm Error = "the token is signed by another algorithm than ES256, ES384 and ES512"
 	errSigner    Error = "no trusted signer has signed the list"
 	errSubject   Error = "the status list token is of another list (sub)"
 	errDates     Error = "the status list token has no usable dates"
@@ -198,34 +198,30 @@ func inflate(packed []byte) ([]byte, error) {
 	return bytes.Clone(list), nil // without the room that ReadAll left
 }
 
-// readJWT reads a token in the compact form of JWS.
+// readJWT reads a token in the compact form of JWS. Members that are not used may be repeated.
 func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err error) {
-	signed, signatureText, _ := cutLast(token)
-	headerText, payloadText, ok := strings.Cut(signed, ".")
-	if !ok || strings.Contains(payloadText, ".") {
+	t, err := jws.Read(token, jws.Rules{Size: MaxSize, Algorithms: mdoc.JWSAlgorithms(),
+		Types: []string{"statuslist+jwt"}})
+	switch err {
+	case nil:
+	case jws.ErrType:
+		return c, errType
+	case jws.ErrCritical:
+		return c, errCritical
+	case jws.ErrAlgorithm:
+		return c, errAlgorithm
+	default:
 		return c, errForm
 	}
-	header, ok := object(headerText)
+	chain, ok := t.Chain()
 	if !ok {
 		return c, errForm
 	}
-	if typ, _ := header.Value("typ").Text(); typ != "statuslist+jwt" {
-		return c, errType
-	}
-	if header.Has("crit") {
-		return c, errCritical
-	}
-	algorithm, okAlgorithm := header.Value("alg").Text()
-	chain, okChain := chainOf(header.Value("x5c"))
-	signature, okSignature := strict64.Decode(signatureText)
-	if !okAlgorithm || !okChain || !okSignature {
-		return c, errForm
-	}
-	if c.signerUntil, err = by.VerifyJWS(ctx, algorithm, chain, []byte(signed), signature); err != nil {
+	if c.signerUntil, err = by.VerifyJWS(ctx, t, chain); err != nil {
 		return c, &SignerError{err}
 	}
-	payload, ok := object(payloadText)
-	if !ok {
+	payload, err := web.ReadForeign(t.Payload)
+	if err != nil {
 		return c, errForm
 	}
 	list, ok := payload.Value("status_list").Object()
@@ -241,42 +237,6 @@ func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err er
 		return c, errForm
 	}
 	return c, nil
-}
-
-// cutLast splits a token before its signature.
-func cutLast(token string) (signed, signature string, ok bool) {
-	at := strings.LastIndexByte(token, '.')
-	if at < 0 {
-		return token, "", false
-	}
-	return token[:at], token[at+1:], true
-}
-
-// object reads a part of a JWT. Members that are not used may be repeated.
-func object(text string) (o web.Object, ok bool) {
-	b, ok := strict64.Decode(text)
-	if !ok {
-		return o, false
-	}
-	o, err := web.ReadForeign(b)
-	return o, err == nil
-}
-
-// chainOf returns the certificates of x5c, which are in base64.
-func chainOf(v web.Value) (chain [][]byte, ok bool) {
-	list, ok := v.List()
-	if !ok {
-		return nil, false
-	}
-	for _, v := range list {
-		text, _ := v.Text()
-		der, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return nil, false
-		}
-		chain = append(chain, der)
-	}
-	return chain, true
 }
 
 // numberIn returns a number of JSON, without its fraction.

@@ -7,10 +7,9 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/internal/strict64"
+	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -24,7 +23,7 @@ const maxSubject = 255
 //
 //   - The form: three parts of strict base64url, and JSON in which no used member is repeated.
 //   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if
-//     it is present. A key or an address of a key in the header is not read.
+//     it is present. A key or an address of a key in the header is not read. See package jws.
 //   - The signature, by a key of the provider that is for this algorithm.
 //   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud
 //     has others.
@@ -86,19 +85,19 @@ func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules
 		return claims{}, err
 	}
 	now := c.host.Now()
-	k, fresh, err := keys.find(now, t.header)
+	k, fresh, err := keys.find(now, t)
 	if err != nil {
 		return claims{}, err
 	}
 	var token claims
-	if token.Object, err = web.ReadForeign(t.payload); err != nil {
+	if token.Object, err = web.ReadForeign(t.Payload); err != nil {
 		return claims{}, refused(badClaims)
 	}
-	signed, err := c.isSigned(ctx, t, k)
+	signed, err := t.Verify(ctx, c.host.Verify, k.public)
 	if err == nil && !signed && !fresh && keys.kept.MayRenew(now, policy) {
 		// The provider may have replaced the key without another kid.
-		if k, err = keys.renew(now, t.header); err == nil {
-			signed, err = c.isSigned(ctx, t, k)
+		if k, err = keys.renew(now, t); err == nil {
+			signed, err = t.Verify(ctx, c.host.Verify, k.public)
 		}
 	}
 	switch {
@@ -118,11 +117,6 @@ func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules
 		return claims{}, refused(badIssuedAt)
 	}
 	return token, nil
-}
-
-// isSigned reports whether a token is signed by a key. keySource has found the key for the token's algorithm.
-func (c *client) isSigned(ctx context.Context, t signedToken, k key) (bool, error) {
-	return k.public.Verify(ctx, c.host.Verify, t.header.algorithm, []byte(t.signed), t.signature)
 }
 
 // check returns the reason why the claims of a token, whose signature is good, do not count for this client.
@@ -152,59 +146,20 @@ func (c *client) check(token claims, r rules) (reason string) {
 	return ""
 }
 
-// signedToken is a compact JWS.
-type signedToken struct {
-	header             header
-	payload, signature []byte
-	signed             string // the parts that the signature is for, as they were sent
-}
-
-// readJWT reads a compact JWS. It rejects the JSON form, an encrypted token, which has five parts, and other
-// encodings than strict base64url.
-func readJWT(raw string) (t signedToken, err error) {
-	encoded := strings.Split(raw, ".")
-	if len(encoded) != 3 {
+// readJWT reads a signed token. The typ of a JWT may be missing.
+func readJWT(raw string) (jws.Token, error) {
+	t, err := jws.Read(raw, jws.Rules{Size: maxDocument, Algorithms: algorithms, Types: []string{"JWT", ""}})
+	switch err {
+	case nil:
+		return t, nil
+	case jws.ErrForm, jws.ErrSize:
 		return t, refused(badForm)
+	case jws.ErrCritical:
+		return t, refused(critical)
+	case jws.ErrAlgorithm:
+		return t, refused(badAlgorithm)
 	}
-	var parts [3][]byte
-	for i, part := range encoded {
-		b, ok := strict64.Decode(part)
-		if !ok || len(b) == 0 {
-			return t, refused(badForm)
-		}
-		parts[i] = b
-	}
-	t.payload, t.signature = parts[1], parts[2]
-	t.signed = raw[:len(encoded[0])+1+len(encoded[1])]
-	t.header, err = readHeader(parts[0])
-	return t, err
-}
-
-// header is what is used of a token's header.
-type header struct{ algorithm, keyID string }
-
-func readHeader(raw []byte) (header, error) {
-	o, err := web.ReadForeign(raw)
-	if err != nil {
-		return header{}, refused(badHeader)
-	}
-	c := claims{o}
-	h := header{c.text("alg"), c.text("kid")}
-	switch {
-	case o.Has("crit"), o.Has("b64"):
-		return header{}, refused(critical)
-	case !slices.Contains(algorithms, h.algorithm):
-		return header{}, refused(badAlgorithm)
-	case o.Value("kid").Present() && h.keyID == "",
-		o.Value("typ").Present() && !isJWT(c.text("typ")):
-		return header{}, refused(badHeader)
-	}
-	return h, nil
-}
-
-// isJWT reports whether a typ names a JWT. "application/" may be left out (RFC 7515, 4.1.9).
-func isJWT(typ string) bool {
-	return strings.EqualFold(typ, "JWT") || strings.EqualFold(typ, "application/jwt")
+	return t, refused(badHeader)
 }
 
 // latest is the last second that a claim may name; dates far beyond every clock are a mistake or an attack.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/fetchcache"
+	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
@@ -63,30 +64,30 @@ type keySource struct {
 
 // find returns the key for a token. If the kept set has no such key, the provider may have a new one, so the
 // set is fetched again, at most once a minute. fresh reports that the set was fetched just now.
-func (s keySource) find(now time.Time, h header) (k key, fresh bool, err error) {
+func (s keySource) find(now time.Time, t jws.Token) (k key, fresh bool, err error) {
 	keys, fresh, err := keptBy(s.kept, now, s.fetch)
 	if err != nil {
 		return key{}, fresh, err
 	}
-	k, ok := keys.find(h.keyID, h.algorithm)
+	k, ok := keys.find(t.KeyID, t.Algorithm)
 	switch {
 	case ok:
 		return k, fresh, nil
 	case fresh || !s.kept.MayRenew(now, policy):
 		return key{}, fresh, refused(noKey)
 	}
-	k, err = s.renew(now, h)
+	k, err = s.renew(now, t)
 	return k, true, err
 }
 
 // renew fetches the set again and returns the key for a token. The caller has asked MayRenew.
-func (s keySource) renew(now time.Time, h header) (key, error) {
+func (s keySource) renew(now time.Time, t jws.Token) (key, error) {
 	keys, err := s.fetch()
 	if err != nil {
 		return key{}, err
 	}
 	s.kept.Put(now, copyOf(keys, now))
-	k, ok := keys.find(h.keyID, h.algorithm)
+	k, ok := keys.find(t.KeyID, t.Algorithm)
 	if !ok {
 		return key{}, refused(noKey)
 	}
