@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
@@ -28,7 +29,7 @@ type Store interface {
 	Claim(ctx context.Context, of, name string, until time.Time) (bool, error)
 }
 
-// Metrics gets what is worth a metric.
+// Metrics gets the state of the lists. Its methods may be called concurrently.
 type Metrics interface {
 	// TrustList reports a stored list. The times are zero if no list is stored.
 	TrustList(of, list string, nextUpdate, graceEnd, fetched time.Time, entries int)
@@ -48,17 +49,19 @@ type Config struct {
 	Metrics Metrics
 }
 
-// Refresher keeps the stored lists of a service fresh. Several instances may share the store: one of them
-// fetches a list, and the others see the result there.
+// Refresher keeps the stored lists of a service fresh, each at its own times: a server that does not respond
+// delays its own list alone. Several instances may share the store: one of them fetches a list, and the others
+// see the result there.
 type Refresher struct {
 	config Config
 	lists  []*refreshed
-	asked  chan struct{}
 }
 
 // refreshed is a list with its state at this instance.
 type refreshed struct {
 	of       string
+	index    int           // among all lists of the configuration
+	ask      chan struct{} // an operator asks for it
 	list     method.TrustList
 	state    string    // as it was seen last; "": not yet
 	failures int       // since the last success
@@ -69,11 +72,12 @@ type refreshed struct {
 
 // New returns the Refresher of all lists.
 func New(c Config) *Refresher {
-	r := &Refresher{config: c, asked: make(chan struct{}, 1)}
+	r := &Refresher{config: c}
 	for _, e := range c.Methods {
 		for _, l := range e.Lists() {
 			// A file may have changed while the service was down, and another instance may have another one.
-			r.lists = append(r.lists, &refreshed{of: e.Name, list: l, force: l.File != ""})
+			r.lists = append(r.lists, &refreshed{of: e.Name, index: len(r.lists), ask: make(chan struct{}, 1),
+				list: l, force: l.File != ""})
 		}
 	}
 	return r
@@ -81,32 +85,41 @@ func New(c Config) *Refresher {
 
 // Ask makes Run fetch all lists now. It does not block.
 func (r *Refresher) Ask() {
-	select {
-	case r.asked <- struct{}{}:
-	default:
+	for _, l := range r.lists {
+		select {
+		case l.ask <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // Run refreshes the lists until ctx is done. Without lists it returns immediately.
 func (r *Refresher) Run(ctx context.Context) {
-	for len(r.lists) > 0 {
-		timer := time.NewTimer(r.Round(ctx))
+	var running sync.WaitGroup
+	for _, l := range r.lists {
+		running.Go(func() { r.keep(ctx, l) })
+	}
+	running.Wait()
+}
+
+// keep refreshes a list until ctx is done.
+func (r *Refresher) keep(ctx context.Context, l *refreshed) {
+	for {
+		timer := time.NewTimer(r.round(ctx, l))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
-		case <-r.asked:
-			for _, l := range r.lists {
-				l.force, l.asked, l.retry = true, true, time.Time{}
-			}
+		case <-l.ask:
+			l.force, l.asked, l.retry = true, true, time.Time{}
 		}
 		timer.Stop()
 	}
 }
 
-// Round checks all lists once and fetches those that are due. It returns the time until the next one.
-func (r *Refresher) Round(ctx context.Context) (next time.Duration) {
+// round reads the stored list and fetches it if it is due. It returns the time until the next round.
+func (r *Refresher) round(ctx context.Context, l *refreshed) time.Duration {
 	stored, err := r.config.Store.All(ctx)
 	if err != nil {
 		if ctx.Err() == nil && !kv.Failed(err) { // the monitor of the store reports its failures
@@ -114,14 +127,7 @@ func (r *Refresher) Round(ctx context.Context) (next time.Duration) {
 		}
 		return firstRetry
 	}
-	next = lookEach
-	for n, l := range r.lists { // both are in the order of the configuration
-		if ctx.Err() != nil {
-			return next
-		}
-		next = min(next, r.refresh(ctx, l, stored[n]))
-	}
-	return max(next, time.Second)
+	return min(max(r.refresh(ctx, l, stored[l.index]), time.Second), lookEach)
 }
 
 // refresh fetches a list if it is due. It returns the time until it is due again.
@@ -190,23 +196,9 @@ func due(stored operate.TrustList, now time.Time, jitter float64) time.Duration 
 // loaded reports a list that was refreshed.
 func (r *Refresher) loaded(l *refreshed, before, loaded operate.TrustList) {
 	if before.Document != loaded.Document {
-		r.config.Log.Info(
-			"trusted list loaded",
-			"method",
-			l.of,
-			"list",
-			l.list.Name,
-			"sequence",
-			loaded.Sequence,
-			"signer",
-			loaded.Fingerprint,
-			"next_update",
-			loaded.NextUpdate,
-			"entries",
-			loaded.Entries,
-			"skipped",
-			loaded.Skipped,
-		)
+		r.config.Log.Info("trusted list loaded", "method", l.of, "list", l.list.Name,
+			"sequence", loaded.Sequence, "signer", loaded.Fingerprint, "next_update", loaded.NextUpdate,
+			"entries", loaded.Entries, "skipped", loaded.Skipped)
 	}
 	if loaded.Entries == 0 {
 		r.config.Log.Warn("trusted list without certificates", "method", l.of, "list", l.list.Name,

@@ -96,9 +96,9 @@ type instance struct {
 	answer  error // of a fetch
 }
 
-func newInstance(s Store, now func() time.Time, l method.TrustList) *instance {
+func newInstance(s Store, now func() time.Time, lists ...method.TrustList) *instance {
 	i := &instance{}
-	kind := method.Kind{Lists: func(method.Config) []method.TrustList { return []method.TrustList{l} }}
+	kind := method.Kind{Lists: func(method.Config) []method.TrustList { return lists }}
 	i.Refresher = New(Config{Methods: method.Catalog{{Config: method.Config{Name: "wallet"}, Of: kind}},
 		Store: s, Now: now, Jitter: func() float64 { return 0 }, Metrics: &i.metrics,
 		Log: slog.New(slog.NewTextHandler(&i.log, nil)),
@@ -194,10 +194,10 @@ func TestRefresher_Failures(t *testing.T) {
 	i := newInstance(s, s.now, file)
 	i.answer = &failure{"wrong_signature", errors.New("trusted list rejected")}
 	for n, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
-		if got := i.Round(t.Context()); got != want {
+		if got := i.round(t.Context(), i.lists[0]); got != want {
 			t.Errorf("contract 53: after failure %d the next round is in %s, want %s", n+1, got, want)
 		}
-		if i.Round(t.Context()); i.asked != n+1 {
+		if i.round(t.Context(), i.lists[0]); i.asked != n+1 {
 			t.Errorf("contract 53: the list is fetched again too soon: %d", i.asked)
 		}
 		clock = clock.Add(want)
@@ -213,7 +213,8 @@ func TestRefresher_Failures(t *testing.T) {
 		t.Errorf("the log has %s", text)
 	}
 	i.answer = nil
-	if clock = clock.Add(mostRetry); i.Round(t.Context()) != lookEach || s.loads != 1 || i.failures() != 0 {
+	if clock = clock.Add(mostRetry); i.round(t.Context(), i.lists[0]) != lookEach || s.loads != 1 ||
+		i.failures() != 0 {
 		t.Errorf("after the fault there were %d loads", s.loads)
 	}
 }
@@ -225,12 +226,14 @@ func TestRefresher_StoreError(t *testing.T) {
 	s := newLists(func() time.Time { return now })
 	i := newInstance(s, s.now, spec)
 	s.err = fmt.Errorf("x: %w", kv.ErrUnavailable)
-	if wait := i.Round(t.Context()); wait != firstRetry || i.asked > 0 || len(i.metrics.failed) > 0 ||
+	if wait := i.round(t.Context(), i.lists[0]); wait != firstRetry || i.asked > 0 ||
+		len(i.metrics.failed) > 0 ||
 		i.log.Len() > 0 {
 		t.Errorf("the next round is in %s; %d requests, %v, %s", wait, i.asked, i.metrics.failed, &i.log)
 	}
 	s.err = host.ErrKeyAwaited
-	if i.Round(t.Context()); i.asked > 0 || !strings.Contains(i.log.String(), "trusted lists not read") {
+	if i.round(t.Context(), i.lists[0]); i.asked > 0 ||
+		!strings.Contains(i.log.String(), "trusted lists not read") {
 		t.Errorf("another error: %d requests, %s", i.asked, &i.log)
 	}
 }
@@ -239,12 +242,12 @@ func TestRefresher_StoreError(t *testing.T) {
 func TestRefresher_States(t *testing.T) {
 	s := newLists(func() time.Time { return now })
 	i := newInstance(s, s.now, spec)
-	i.Round(t.Context())
+	i.round(t.Context(), i.lists[0])
 	i.answer = &failure{"status", errors.New("x")}
 	for _, state := range []string{operate.ListGood, operate.ListLate, operate.ListLate, operate.ListTooOld,
 		operate.ListTooOld} {
 		s.stored.State = state
-		i.Round(t.Context())
+		i.round(t.Context(), i.lists[0])
 	}
 	text := i.log.String()
 	if strings.Count(text, "trusted list late") != 1 || strings.Count(text, "trusted list too old") != 1 ||
@@ -260,10 +263,10 @@ func TestRefresher_File(t *testing.T) {
 	file.URL, file.File = "", "list.jwt"
 	for n := range 2 {
 		i := newInstance(s, s.now, file)
-		if i.Round(t.Context()); s.loads != n+1 {
+		if i.round(t.Context(), i.lists[0]); s.loads != n+1 {
 			t.Errorf("contract 53: instance %d: %d loads", n, s.loads)
 		}
-		if i.Round(t.Context()); s.loads != n+1 {
+		if i.round(t.Context(), i.lists[0]); s.loads != n+1 {
 			t.Errorf("contract 53: a fresh file is read again: %d loads", s.loads)
 		}
 	}
@@ -311,6 +314,49 @@ func TestRefresher_Ask(t *testing.T) {
 		ended.Wait()
 	})
 }
+
+// A server that does not respond delays neither the other lists nor an operator who asks for them.
+func TestRefresher_HangingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, file := spec, spec
+		file.Name, file.URL, file.File = "file", "", "list.jwt"
+		s := newLists(time.Now)
+		i := newInstance(two{s}, time.Now, hangs, file)
+		get := i.config.Get
+		i.config.Get = func(ctx context.Context, of string, l method.TrustList) (operate.TrustListInput, error) {
+			if l.Name == hangs.Name {
+				<-ctx.Done()
+				return operate.TrustListInput{}, ctx.Err()
+			}
+			return get(ctx, of, l)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { i.Run(ctx) })
+		for n, rule := range []string{"fetched at the start", "fetched for an operator who asks"} {
+			if n > 0 {
+				i.Ask()
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if s.count() != n+1 {
+				t.Errorf("contract 53: the list of another server is not %s: %d loads", rule, s.count())
+			}
+		}
+		stop()
+		ended.Wait()
+	})
+}
+
+// two is a store of two lists, of which one is never stored.
+type two struct{ *lists }
+
+func (s two) All(ctx context.Context) ([]operate.TrustList, error) {
+	all, err := s.lists.All(ctx)
+	return append([]operate.TrustList{{State: operate.ListMissing}}, all...), err
+}
+
+func (s two) Claim(context.Context, string, string, time.Time) (bool, error) { return true, nil }
 
 // A context that ends while a list is fetched is no failure.
 func TestRefresher_Drain(t *testing.T) {
