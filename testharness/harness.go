@@ -353,7 +353,10 @@ func (h *Harness) seedPublisher(id, uuid, path string) *Publisher {
 func (h *Harness) seedIntegration(p *Publisher, i *Integration) {
 	h.t.Helper()
 	ctx, d := context.Background(), h.Service.Directory()
-	i.BrowserOrigin, i.WebhookSecret = browserOrigin, "whsec_"+rand.Text()
+	var err error
+	i.BrowserOrigin = browserOrigin
+	i.WebhookSecret, err = integration.GenerateSecret(rand.Reader)
+	h.must(err)
 	h.Sink.expect(i.WebhookURL, i.WebhookSecret)
 	if i.WebhookURL = h.Sink.URL + i.WebhookURL; h.opts.WebhookURL != "" {
 		i.WebhookURL = h.opts.WebhookURL
@@ -363,7 +366,6 @@ func (h *Harness) seedIntegration(p *Publisher, i *Integration) {
 		Level: i.Level, ChallengeAge: i.ChallengeAge, Method: sandbox.Name,
 		BrowserOrigins: []string{i.BrowserOrigin}, Webhook: integration.Webhook{URL: i.WebhookURL},
 	}, i.WebhookSecret))
-	var err error
 	i.PublicKey, _, err = d.CreateKey(ctx, p.ID, i.ID, nil)
 	h.must(err)
 }

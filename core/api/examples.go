@@ -9,8 +9,8 @@ import (
 )
 
 // exampleSecret signs the examples of events. Everybody can read it, and no integration has it: what it signs
-// is worth nothing.
-const exampleSecret = "whsec_public_and_for_examples_only"
+// is worth nothing. The base64 is "these 32 bytes are for examples!".
+const exampleSecret = "whsec_dGhlc2UgMzIgYnl0ZXMgYXJlIGZvciBleGFtcGxlcyE="
 
 // exampleTime is when the examples were signed. It is fixed, so that they are the same bytes each time.
 var exampleTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
@@ -36,7 +36,7 @@ func eventExamples() []byte {
 		}, typ, "L1", 25)
 		body := event.Body()
 		file.Examples = append(file.Examples, eventExample{Event: body, Body: string(body),
-			Headers: webhook.Headers(exampleSecret, exampleTime, body)})
+			Headers: webhook.Headers(event.ID, exampleTime, body, exampleSecret)})
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {

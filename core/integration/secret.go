@@ -88,11 +88,11 @@ func repeated(s string) (n int) {
 	return n
 }
 
-// GenerateSecret makes a webhook secret of 256 random bits.
+// GenerateSecret makes a webhook secret of 256 random bits, in the form of Standard Webhooks (contract 51).
 func GenerateSecret(random io.Reader) (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "", fmt.Errorf("integration: reading randomness: %w", err)
 	}
-	return "whsec_" + base64.RawURLEncoding.EncodeToString(b[:]), nil
+	return "whsec_" + base64.StdEncoding.EncodeToString(b[:]), nil
 }

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"crypto/rand"
+	"encoding/base64"
+	"strings"
 	"testing"
 )
 
@@ -36,6 +38,10 @@ func TestWeakSecret(t *testing.T) {
 		s, err := GenerateSecret(rand.Reader)
 		if err != nil || SecretProblem(s, false) != "" {
 			t.Fatalf("a generated secret: %v, %s", err, SecretProblem(s, false))
+		}
+		key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(s, "whsec_"))
+		if err != nil || len(key) != 32 {
+			t.Fatalf("contract 51: %s is not the base64 of 32 bytes: %v", s, err)
 		}
 	}
 }

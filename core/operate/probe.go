@@ -84,7 +84,7 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 	}
 	report := TestReport{URL: url}
 	var results []webhook.ProbeResult
-	for _, p := range webhook.Probes(secret, event.Body(), o.Now()) {
+	for _, p := range webhook.Probes(secret, event, o.Now()) {
 		x, err := o.Outbox.Exchange(ctx, url, p.Header, p.Body)
 		if err != nil {
 			return TestReport{}, err

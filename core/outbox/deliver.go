@@ -54,7 +54,7 @@ type Outbox struct {
 // not count as an attempt. Only the store's errors are returned; the task then comes free when its
 // lease runs out.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byte) error {
-	target, secret, reason, err := o.target(ctx, m.Integration)
+	target, secrets, reason, err := o.target(ctx, m.Integration)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,8 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if now.Add(o.AttemptTime).After(job.Until) {
 		return nil
 	}
-	resp, fetchErr := o.fetch(ctx, target.Webhook.URL, webhook.Headers(secret, now, body), body)
+	header := webhook.Headers(e.id, now, body, secrets.active, secrets.staged)
+	resp, fetchErr := o.fetch(ctx, target.Webhook.URL, header, body)
 	if ctx.Err() != nil {
 		// The context ended because this instance stops. That says nothing about the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
@@ -180,23 +181,41 @@ func (o *Outbox) fetch(
 // cannot be sent. Without an integration of that id, i is nil.
 func (o *Outbox) target(
 	ctx context.Context, id string,
-) (i *integration.Integration, secret, reason string, err error) {
+) (i *integration.Integration, s secrets, reason string, err error) {
 	i, err = o.Directory.Integration(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) {
-		return nil, "", noTarget, nil
+		return nil, s, noTarget, nil
 	}
 	if err != nil {
-		return nil, "", "", err
+		return nil, s, "", err
 	}
 	if !i.Webhook.Sends() {
-		return i, "", noTarget, nil
+		return i, s, noTarget, nil
 	}
-	secret, err = o.Directory.WebhookSecret(i)
+	s.active, err = o.Directory.WebhookSecret(i)
 	if err != nil {
 		o.Log.Debug("webhook cannot be signed", "integration", id, "error", err.Error())
-		return i, "", noSecret, nil
+		return i, s, noSecret, nil
 	}
-	return i, secret, "", nil
+	s.staged = o.stagedSecret(i)
+	return i, s, "", nil
+}
+
+// secrets sign the events of an integration. staged is "" if no change is staged.
+type secrets struct{ active, staged string }
+
+// stagedSecret returns the secret of a staged change, or "". A staged secret that does not open delays no
+// event: the active one still signs.
+func (o *Outbox) stagedSecret(i *integration.Integration) string {
+	if i.Staged == nil {
+		return ""
+	}
+	secret, err := o.Directory.StagedSecret(i)
+	if err != nil {
+		o.Log.Debug("staged webhook secret not opened", "integration", i.ID, "error", err.Error())
+		return ""
+	}
+	return secret
 }
 
 // postpone puts an event off because of a fault of this service. It counts no attempt and never gives

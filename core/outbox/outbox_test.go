@@ -989,3 +989,68 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 		})
 	}
 }
+
+// contract 51: while a change is staged, each event has a signature of both secrets.
+func TestDeliver_StandardWebhooks(t *testing.T) {
+	const active = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+	const staged = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
+	for _, c := range []struct {
+		rule, active, staged string
+		want                 []string
+	}{
+		{"one signature", active, "", []string{active}},
+		{"another form", secret, "", nil},
+		{"a staged change", active, staged, []string{active, staged}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(t, integration.Webhook{URL: hookURL}, c.active)
+			if c.staged != "" {
+				w.stage(t, c.staged)
+			}
+			e := w.schedule(t)
+			coretest.Must(t, w.run(t, w.claimOne(t)))
+			header, body := w.posts[0].Header, w.posts[0].Body
+			var want []string
+			for _, s := range c.want {
+				want = append(want, webhook.Headers(e.ID, w.Clock.Now(), body, s)["webhook-signature"])
+			}
+			if got := header["webhook-signature"]; got != strings.Join(want, " ") {
+				t.Errorf("contract 51: webhook-signature is %q, want %q", got, want)
+			}
+			if id := header["webhook-id"]; want != nil && id != e.ID {
+				t.Errorf("contract 51: webhook-id is %q, want %q", id, e.ID)
+			}
+			if err := webhook.Verify(c.active, lines(header), body, w.Clock.Now(), 0); err != nil {
+				t.Errorf("contract 25: the active secret: %v", err)
+			}
+		})
+	}
+}
+
+// A staged secret that does not open delays no event.
+func TestStagedSecret_Damaged(t *testing.T) {
+	w := newWorld(t)
+	damaged := integration.Integration{ID: testUUID, Staged: &integration.Webhook{URL: hookURL, Sealed: "x"}}
+	if got := w.stagedSecret(&damaged); got != "" {
+		t.Errorf("contract 51: %q", got)
+	}
+}
+
+func (w *world) stage(t testing.TB, secret string) {
+	t.Helper()
+	found, err := w.Directory.ReadIntegration(ctx, testUUID)
+	coretest.Must(t, err)
+	next := found.Value
+	next.Staged = &integration.Webhook{URL: hookURL}
+	_, err = w.Directory.SaveIntegration(ctx, next, integration.Secrets{Staged: &secret}, found.Version)
+	coretest.Must(t, err)
+}
+
+func lines(from map[string]string) map[string][]string {
+	header := map[string][]string{}
+	for name, value := range from {
+		header[name] = []string{value}
+	}
+	return header
+}

@@ -56,7 +56,7 @@ func (o *Outbox) SendTest(
 		return Exchange{}, ErrNoType
 	}
 	body := e.Body()
-	x, err := o.Exchange(ctx, i.Webhook.URL, webhook.Headers(secret, now, body), body)
+	x, err := o.Exchange(ctx, i.Webhook.URL, webhook.Headers(e.ID, now, body, secret, o.stagedSecret(i)), body)
 	if err != nil {
 		return Exchange{}, err
 	}

@@ -23,16 +23,17 @@
 //		w.WriteHeader(http.StatusNoContent)
 //	}
 //
-// In another language, follow the description of Verify and test your code with
-// testdata/signature_vectors.json. For each request the file names the step at which it must be
-// refused.
+// In another language, use a library of Standard Webhooks (contract 51), and test your code with
+// testdata/standard_vectors.json. Or follow the description of Verify, and test with
+// testdata/signature_vectors.json. For each request that file names the step at which a receiver must
+// reject it.
 //
 // # What a receiver can rely on
 //
 // An event is posted once, unless something fails: an answer that is lost, a time-out, a crash on
 // either side. Then it is posted again, so deduplicate by IdempotencyKey. Every attempt of an event
-// carries the same ID and exactly the same bytes. Only the two signature headers are new, because t is
-// the time of the attempt.
+// carries the same ID and exactly the same bytes. Only the headers with signatures and times are new,
+// because t is the time of the attempt.
 //
 // Events arrive in any order, and one event of a session may be given up while another arrives.
 // Correlate by SessionID. Let a terminal event (completed, failed, expired) win over a started one that

@@ -91,26 +91,26 @@ func ReadinessEvent(h Head) Event {
 	return e
 }
 
-// Probes returns the requests that find out whether a receiver verifies. body is
-// ReadinessEvent(…).Body(). Each negative probe has exactly one mistake, so that only a receiver that
-// makes the matching check refuses it.
-func Probes(secret string, body []byte, now time.Time) []Probe {
+// Probes returns the requests that find out whether a receiver verifies. event is a ReadinessEvent. Each
+// negative probe has exactly one mistake, so that only a receiver with the matching check rejects it.
+// The headers of Standard Webhooks, if there are any, have the same mistake: a receiver may check by them
+// alone.
+func Probes(secret string, event Event, now time.Time) []Probe {
+	body := event.Body()
 	probes := make([]Probe, 0, len(probeRules))
 	for _, rule := range probeRules {
-		p := Probe{Name: rule.name, Header: Headers(secret, now, body), Body: body, Want: rule.want}
+		p := Probe{Name: rule.name, Header: Headers(event.ID, now, body, secret), Body: body, Want: rule.want}
 		switch rule.name {
 		case ProbeBadSignature:
-			// Only the last digit is wrong, to find a receiver that compares only a prefix.
-			s := p.Header[HeaderSignature]
-			last := byte('0')
-			if strings.HasSuffix(s, "0") {
-				last = '1'
-			}
-			p.Header[HeaderSignature] = s[:len(s)-1] + string(last)
+			alterSignatures(p.Header)
 		case ProbeStaleTimestamp:
-			p.Header = Headers(secret, now.Add(-probeStale), body)
+			p.Header = Headers(event.ID, now.Add(-probeStale), body, secret)
 		case ProbeDifferingTimestamp:
-			p.Header[HeaderTimestamp] = strconv.FormatInt(now.Unix()-1, 10)
+			other := strconv.FormatInt(now.Unix()-1, 10)
+			p.Header[HeaderTimestamp] = other
+			if p.Header[headerStandardTimestamp] != "" {
+				p.Header[headerStandardTimestamp] = other
+			}
 		case ProbeAlteredBody:
 			// The JSON means the same, to find a receiver that parses the body, writes it again and
 			// verifies that.
@@ -119,6 +119,24 @@ func Probes(secret string, body []byte, now time.Time) []Probe {
 		probes = append(probes, p)
 	}
 	return probes
+}
+
+// alterSignatures changes the last digit of each signature, to find a receiver that compares only a prefix.
+func alterSignatures(header map[string]string) {
+	header[HeaderSignature] = alterEnd(header[HeaderSignature], "0", "1")
+	if s, ok := strings.CutSuffix(header[headerStandardSignature], "="); ok {
+		// The last digit of 32 bytes in base64 has four bits. A and E differ in one of them.
+		header[headerStandardSignature] = alterEnd(s, "A", "E") + "="
+	}
+}
+
+// alterEnd replaces the last digit of s by a, or by b if it is a.
+func alterEnd(s, a, b string) string {
+	digit := a
+	if strings.HasSuffix(s, a) {
+		digit = b
+	}
+	return s[:len(s)-1] + digit
 }
 
 // Judge returns whether the receiver is ready. If it is not, it also returns one sentence for each

@@ -85,7 +85,7 @@ func TestReadiness(t *testing.T) {
 		t.Run(tc.rule, func(t *testing.T) {
 			answer := receiver(tc.without)
 			var results []ProbeResult
-			for _, p := range Probes(testSecret, event.Body(), testNow) {
+			for _, p := range Probes(testSecret, event, testNow) {
 				results = append(results, ProbeResult{Name: p.Name, Status: answer(p)})
 			}
 			ready, reasons := Judge(results)
@@ -105,13 +105,12 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestProbesDoNotShareWhatTheyAlter(t *testing.T) {
-	body := make([]byte, 0, 4096)
-	body = append(body, ReadinessEvent(testHead).Body()...)
-	before := string(body)
-	for _, p := range Probes(testSecret, body, testNow) {
+	event := ReadinessEvent(testHead)
+	before := string(event.Body())
+	for _, p := range Probes(testSecret, event, testNow) {
 		p.Header["X"] = p.Name
 	}
-	for _, p := range Probes(testSecret, body, testNow) {
+	for _, p := range Probes(testSecret, event, testNow) {
 		if p.Header["X"] != "" || (p.Name != ProbeAlteredBody && string(p.Body) != before) {
 			t.Errorf("%s was changed by another probe", p.Name)
 		}

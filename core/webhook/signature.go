@@ -36,13 +36,17 @@ func Sign(secret string, t time.Time, body []byte) string {
 	return "t=" + ts + ",v1=" + hex.EncodeToString(mac(secret, ts, body))
 }
 
-// Headers returns all headers of one attempt at t, including Content-Type.
-func Headers(secret string, t time.Time, body []byte) map[string]string {
-	return map[string]string{
+// Headers returns all headers of one attempt at t to post the event with this id, including Content-Type.
+// The headers of Standard Webhooks are among them if secret, or the secret of a staged change, has its form
+// (contract 51). Only they have a signature of the staged secret.
+func Headers(id string, t time.Time, body []byte, secret string, staged ...string) map[string]string {
+	header := map[string]string{
 		"Content-Type":  "application/json; charset=utf-8",
 		HeaderSignature: Sign(secret, t, body),
 		HeaderTimestamp: strconv.FormatInt(t.Unix(), 10),
 	}
+	addStandard(header, id, t, body, append([]string{secret}, staged...))
+	return header
 }
 
 // mac binds the time to the body. ts contains no dot, so no two pairs of time and body have the same
@@ -85,6 +89,10 @@ func (e *VerifyError) Error() string {
 //
 // A request that is both old and badly signed is reported at step 5, because the t of an unauthentic
 // request means nothing.
+//
+// A request with headers of Standard Webhooks must have all three, once each, if secret is whsec_ and the
+// base64 of 32 bytes (step 1). Its webhook-timestamp must be t (step 2), and one of the signatures in
+// webhook-signature must be that of the secret (step 5). So its webhook-id is authentic, too.
 func Verify(
 	secret string, header map[string][]string, body []byte, now time.Time, tolerance time.Duration,
 ) error {
@@ -103,12 +111,20 @@ func Verify(
 	if err != nil {
 		return err
 	}
+	std, err := parseStandard(secret, header)
+	if err != nil {
+		return err
+	}
 
 	for _, other := range values(header, HeaderTimestamp) {
 		if other != sig.ts {
 			return refuse(2, "%s differs from t in %s; check whether a proxy sets it",
 				HeaderTimestamp, HeaderSignature)
 		}
+	}
+	if std.key != nil && std.ts != sig.ts {
+		return refuse(2, "%s differs from t in %s; check whether a proxy sets it",
+			headerStandardTimestamp, HeaderSignature)
 	}
 
 	if secret == "" {
@@ -119,6 +135,10 @@ func Verify(
 		// and the HMAC is what an attacker lacks.
 		return refuse(5, "v1 does not match; check that the secret is this integration's, "+
 			"and that the body is the raw bytes received and not JSON that was parsed and written again")
+	}
+	if !std.matches(body) {
+		return refuse(5, "no signature in %s matches; check whether a proxy changes it or %s",
+			headerStandardSignature, headerStandardID)
 	}
 
 	if tolerance <= 0 {

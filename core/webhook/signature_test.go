@@ -91,7 +91,7 @@ func TestVectors(t *testing.T) {
 func TestSignVerify(t *testing.T) {
 	signed := func() map[string][]string {
 		h := map[string][]string{}
-		for name, value := range Headers(testSecret, testNow, testBody) {
+		for name, value := range Headers("evt_1", testNow, testBody, testSecret) {
 			h[name] = []string{value}
 		}
 		return h

@@ -664,7 +664,7 @@ var receiver = foothold{"A webhook receiver", []row{
 			s := newService(t, nil)
 			text := []byte(`{"type":"verification.completed"}`)
 			header := http.Header{}
-			for name, value := range webhook.Headers(s.Other.L1.WebhookSecret, s.Now(), text) {
+			for name, value := range webhook.Headers("evt_1", s.Now(), text, s.Other.L1.WebhookSecret) {
 				header.Set(name, value)
 			}
 			if webhook.Verify(s.Publisher.L1.WebhookSecret, header, text, s.Now(), 0) == nil {

@@ -124,7 +124,7 @@ func (s *service) stage(cookie, integration string) string {
 		"&version="+s.field(form, path, action, "version"))
 	wantPage(s.t, "staging a secret", done, 303)
 	page := s.console(cookie, strings.TrimPrefix(done.Header.Get("Location"), "/console"), "")
-	secret := regexp.MustCompile(`whsec_[\w-]+`).FindString(string(page.Body))
+	secret := regexp.MustCompile(`whsec_[\w+/=]+`).FindString(string(page.Body))
 	if secret == "" {
 		s.t.Fatalf("no secret on the page:\n%s", page.Body)
 	}

@@ -299,7 +299,7 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 			s := newService(t, nil)
 			secret, _ := webhookOf(t, s.ring(s.Keyring, hostName), s.read(integrationName(s.Publisher.L1.ID)))
 			header, text := http.Header{}, []byte(`{"type":"verification.completed"}`)
-			for name, value := range webhook.Headers(secret, s.Now(), text) {
+			for name, value := range webhook.Headers("evt_1", s.Now(), text, secret) {
 				header.Set(name, value)
 			}
 			if err := webhook.Verify(s.Publisher.L1.WebhookSecret, header, text, s.Now(), 0); err != nil {

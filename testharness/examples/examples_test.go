@@ -208,7 +208,7 @@ func (s *shop) hooks(session string) {
 		CreatedAt:   time.Now(),
 		PublisherID: "pub_a", IntegrationID: s.h.Publisher.L1.ID, SessionID: "svc_sess_x"})
 	var results []webhook.ProbeResult
-	for _, p := range webhook.Probes(s.h.Publisher.L1.WebhookSecret, good.Body(), time.Now()) {
+	for _, p := range webhook.Probes(s.h.Publisher.L1.WebhookSecret, good, time.Now()) {
 		req, err := http.NewRequest("POST", s.url+"/hook", bytes.NewReader(p.Body))
 		if err != nil {
 			s.t.Fatal(err)

@@ -251,7 +251,7 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 		CreatedAt:   now,
 		PublisherID: "pub_a", IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd", SessionID: "svc_sess_x"})
 	var results []webhook.ProbeResult
-	for _, p := range webhook.Probes(secret, event.Body(), now) {
+	for _, p := range webhook.Probes(secret, event, now) {
 		status, err := post("http://127.0.0.1:"+port+"/", p)
 		if err != nil {
 			t.Fatalf("%s: %s: %v\n%s", l.Name, p.Name, err, &said)

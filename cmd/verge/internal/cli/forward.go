@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,7 +124,7 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 func listenSecret(key, integration string) string {
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte("verge listen " + integration))
-	return "whsec_" + hex.EncodeToString(h.Sum(nil))
+	return "whsec_" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
 // overlap is how much earlier than the latest event the next question begins (contract 49).
@@ -331,7 +331,7 @@ func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", l.forward, bytes.NewReader(body))
 	if err == nil {
-		for name, value := range webhook.Headers(l.secret, l.now(), body) {
+		for name, value := range webhook.Headers(e.ID, l.now(), body, l.secret) {
 			req.Header.Set(name, value)
 		}
 		var resp *http.Response

@@ -97,7 +97,9 @@ func (s *seedFile) complete(random io.Reader, methods []string) error {
 		*value = prefix + hex.EncodeToString(raw)
 	}
 	invent(&s.OperatorToken, "op_", 24)
-	invent(&s.WebhookSecret, "whsec_", 32)
+	if s.WebhookSecret == "" && err == nil {
+		s.WebhookSecret, err = integration.GenerateSecret(random)
+	}
 	invent(&s.PublisherID, integration.PublisherPrefix+"dev_", 8)
 	invent(&s.BankSecret, "", 24)
 	invent(&s.CameraToken, "", 24)

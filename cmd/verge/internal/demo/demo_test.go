@@ -509,7 +509,7 @@ func (f *fixture) deliver(body []byte, change func(http.Header)) int {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for name, value := range webhook.Headers(webhookSecret, testNow, body) {
+	for name, value := range webhook.Headers("evt_1", testNow, body, webhookSecret) {
 		req.Header.Set(name, value)
 	}
 	if change != nil {
@@ -593,10 +593,9 @@ func TestWebhooks(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	f := newFixture(t)
-	body := webhook.ReadinessEvent(webhook.Head{ID: "evt_1", CreatedAt: testNow,
-		SessionID: "svc_sess_1"}).Body()
+	event := webhook.ReadinessEvent(webhook.Head{ID: "evt_1", CreatedAt: testNow, SessionID: "svc_sess_1"})
 	var results []webhook.ProbeResult
-	for _, p := range webhook.Probes(webhookSecret, body, testNow) {
+	for _, p := range webhook.Probes(webhookSecret, event, testNow) {
 		status := f.deliver(p.Body, func(h http.Header) {
 			for name, value := range p.Header {
 				h.Set(name, value)
