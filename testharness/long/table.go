@@ -210,6 +210,11 @@ var Table = []Entry{
 		Short: "the patterns in Go, by every answer of the tests",
 	},
 	{
+		Package: "testharness/clients", Test: "TestStandardWebhooks_Node",
+		Only:  "the npm libraries of Standard Webhooks on the vectors, all probes and the events of a service",
+		Short: "the Go library on the vectors and all probes (TestStandardWebhooks_Go)",
+	},
+	{
 		Package: "testharness/clients", Test: "TestTheGeneratedGoClient",
 		Only:  "a walk with the client that oapi-codegen generates",
 		Short: "every answer of the tests fits the description",
