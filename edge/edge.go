@@ -279,10 +279,9 @@ func (s *Service) open(ctx context.Context) error {
 		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
 		Verify: signing.Verify,
 		Fetch:  s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
-		Now:    c.Now, Random: c.Random, Wake: s.wake,
-		Log:   slog.New(audit.Chained(c.Log.Handler(), c.Random)),
-		Count: c.Server.Metrics.Count, Measure: c.Server.Metrics.Measure, Tally: s.tally,
-		About: server.About,
+		Now:    c.Now, Random: c.Random,
+		Log:      slog.New(audit.Chained(c.Log.Handler(), c.Random)),
+		Observer: observer{c.Server.Metrics, s},
 	}
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err
@@ -360,10 +359,19 @@ func (s *Service) runnerConfig() runner.Config {
 	}
 }
 
-// tally counts usage that the core reports.
-func (s *Service) tally(t host.Tally) {
-	s.usage.Add(t)
-	s.config.Server.Metrics.Tally(t)
+// observer passes the events of the core on to the metrics, the usage, the log and the runner.
+type observer struct {
+	*server.Metrics
+	s *Service
+}
+
+// About adds to the log line of a request.
+func (o observer) About(ctx context.Context, a host.RequestInfo) { server.About(ctx, a) }
+
+// Tally counts usage that the core reports.
+func (o observer) Tally(t host.Tally) {
+	o.s.usage.Add(t)
+	o.Metrics.Tally(t)
 }
 
 // backlog is what the runner says of tasks that wait.
@@ -374,9 +382,9 @@ func (s *Service) backlog() (waiting int, oldest time.Duration) {
 	return 0, 0
 }
 
-// wake tells the runner about a task. A runner that does not run tells other instances.
-func (s *Service) wake(p kv.Partition, due time.Time) {
-	if r := s.runner.Load(); r != nil {
+// Wake notifies the runner of a task. A runner that does not run notifies other instances.
+func (o observer) Wake(p kv.Partition, due time.Time) {
+	if r := o.s.runner.Load(); r != nil {
 		r.Wake(p, due)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -32,7 +33,7 @@ func TestWhoHasUsedAKey(t *testing.T) {
 		{"no key", (*API).Start, nil, startBody(), ""},
 	} {
 		var noted []host.Tally
-		w.API.Host.Tally = func(t host.Tally) { noted = append(noted, t) }
+		w.API.Host.Observer = testhost.Observer{OnTally: func(t host.Tally) { noted = append(noted, t) }}
 		w.ask(c.h, "/", c.header, c.body)
 		if c.want == "" && len(noted) == 0 {
 			continue

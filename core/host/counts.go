@@ -2,7 +2,7 @@ package host
 
 import "slices"
 
-// The names that Host.Count can get, all of them. Each name is a time series for ever, so new names are
+// The names that Observer.Count receives, all of them. Each name is a time series for ever, so new names are
 // added here and nowhere else.
 const (
 	CountSessionCompleted = "session_completed"

@@ -12,9 +12,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host has the ports that an engine gives to the core. Sign, Verify, Log, About, Count, Measure, Tally and
-// Wake are optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the
-// core.
+// Host has the ports that an engine gives to the core. Sign, Verify, Log and Observer are optional: core.New
+// completes a Host once, by WithDefaults, and passes it on to packages of the core.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -39,23 +38,39 @@ type Host struct {
 	// user id or callback query.
 	Log *slog.Logger
 
-	// About gets what the request of ctx is about, as far as the core has found out. It may be called several
-	// times for one request; what is said later adds to what was said before. Nil discards it.
-	About func(ctx context.Context, a RequestInfo)
-
-	// Count gets events that are worth a metric: one of the Count constants. Nil discards them.
-	Count func(event string)
-
-	// Measure gets events of verification methods that are worth a metric. Nil discards them.
-	Measure func(m Measurement)
-
-	// Tally gets what counts as usage. The host adds it up and has the core record the sums. Nil discards it.
-	Tally func(t Tally)
-
-	// Wake hints that a task of p falls due at due, so that a sleeping runner can look again. If a hint
-	// is lost, the task only runs later. Nil: the runner polls.
-	Wake func(p kv.Partition, due time.Time)
+	// Observer, if not nil, receives the events of the core. They are metrics, usage and hints: the core works
+	// the same without them.
+	Observer
 }
+
+// Observer receives the events of a core. Its methods may be called concurrently, and return quickly.
+type Observer interface {
+	// About receives the subject of the request of ctx, as far as it is known. It may be called several times
+	// for one request; each call adds to the previous ones.
+	About(ctx context.Context, a RequestInfo)
+
+	// Count receives one of the Count constants, for a metric.
+	Count(event string)
+
+	// Measure receives an event of a verification method, for a metric.
+	Measure(m Measurement)
+
+	// Tally receives usage. The host adds it up and has the core record the sums.
+	Tally(t Tally)
+
+	// Wake is a hint that a task of p falls due at due, so that a sleeping runner can look again. If a hint
+	// is lost, the task runs later.
+	Wake(p kv.Partition, due time.Time)
+}
+
+// discard is an Observer that ignores all events.
+type discard struct{}
+
+func (discard) About(context.Context, RequestInfo) {}
+func (discard) Count(string)                       {}
+func (discard) Measure(Measurement)                {}
+func (discard) Tally(Tally)                        {}
+func (discard) Wake(kv.Partition, time.Time)       {}
 
 // VerifyFunc reports whether a signature of a message is by the private key of publicKey. False: it is not.
 // An error: the engine cannot check the signature. The caller then returns an error, and neither accepts nor
@@ -78,8 +93,8 @@ type VerifyFunc func(
 // errNoVerify is the error of a Host without Verify.
 var errNoVerify = errors.New("host: this host verifies no signatures")
 
-// WithDefaults returns h with a function or logger that does nothing for each of Log, About, Count, Measure,
-// Tally and Wake that is nil, and with a Verify that returns an error if it is nil.
+// WithDefaults returns h with a Log and an Observer that do nothing instead of nil, and with a Verify that
+// returns an error instead of nil.
 func WithDefaults(h Host) Host {
 	if h.Verify == nil {
 		h.Verify = func(context.Context, string, []byte, []byte, []byte) (bool, error) {
@@ -89,20 +104,8 @@ func WithDefaults(h Host) Host {
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)
 	}
-	if h.About == nil {
-		h.About = func(context.Context, RequestInfo) {}
-	}
-	if h.Count == nil {
-		h.Count = func(string) {}
-	}
-	if h.Measure == nil {
-		h.Measure = func(Measurement) {}
-	}
-	if h.Tally == nil {
-		h.Tally = func(Tally) {}
-	}
-	if h.Wake == nil {
-		h.Wake = func(kv.Partition, time.Time) {}
+	if h.Observer == nil {
+		h.Observer = discard{}
 	}
 	return h
 }

@@ -59,6 +59,7 @@ func NewDirectory(h host.Host) *Directory {
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
+	h = host.WithDefaults(h)
 	d := &Directory{
 		kv:     h.KV,
 		sealer: h.Sealer,
@@ -67,12 +68,6 @@ func NewDirectory(h host.Host) *Directory {
 		log:    h.Log,
 		count:  h.Count,
 		cache:  cache,
-	}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
-	if d.count == nil {
-		d.count = func(string) {}
 	}
 	return d
 }

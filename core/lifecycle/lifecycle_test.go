@@ -48,12 +48,10 @@ func newWorld(t testing.TB) *world {
 	w := &world{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
 	w.script()
 	w.Lifecycle = &Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: outcomeLife}
-	w.Lifecycle.Count = func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
-	w.Lifecycle.Tally = func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() }
-	w.Lifecycle.Wake = func(_ kv.Partition, due time.Time) {
-		w.mu.Lock()
-		w.woken = append(w.woken, due)
-		w.mu.Unlock()
+	w.Lifecycle.Observer = testhost.Observer{
+		OnCount: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
+		OnTally: func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() },
+		OnWake:  func(due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
 	}
 	return w
 }

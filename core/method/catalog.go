@@ -306,29 +306,33 @@ var verdictEvents = map[Verdict]string{
 // Open opens all methods. They share h, except that each one's requests carry its name.
 func (c Catalog) Open(h Host) (map[string]Opened, error) {
 	all := make(map[string]Opened, len(c))
-	measure := h.Measure
-	if measure == nil {
-		measure = func(host.Measurement) {}
-	}
+	h = h.withDefaults()
 	for _, e := range c {
 		m, err := e.Of.Open(e.Config, h.For(e.Name))
 		if err != nil {
 			return nil, fmt.Errorf("method %s: %w", e.Name, err)
 		}
-		all[e.Name] = Opened{e, m, measure}
+		all[e.Name] = Opened{e, m, h.Measure}
 	}
 	return all, nil
 }
 
 // For returns the host of the method of that name: the edge knows by it where the method's requests may go.
 func (h Host) For(name string) Host {
+	h = h.withDefaults()
 	h.name = name
 	h.Fetch = fetchFor{h.Fetch, name, h.Now}
 	measure := h.Measure
 	h.Measure = func(m host.Measurement) {
-		if m.Method = name; measure != nil {
-			measure(m)
-		}
+		m.Method = name
+		measure(m)
+	}
+	return h
+}
+
+func (h Host) withDefaults() Host {
+	if h.Measure == nil {
+		h.Measure = func(host.Measurement) {}
 	}
 	if h.Log == nil {
 		h.Log = slog.New(slog.DiscardHandler)

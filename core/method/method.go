@@ -121,7 +121,7 @@ type Host struct {
 	// network that the operator has allowed.
 	Fetch host.Fetcher
 
-	// Measure takes what happens with methods, for metrics (host.Host.Measure). Methods call it only for
+	// Measure takes what happens with methods, for metrics (host.Observer). Methods call it only for
 	// host.MethodUnchecked. For adds the method's name. Nil discards it.
 	Measure func(host.Measurement)
 

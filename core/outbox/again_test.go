@@ -31,7 +31,7 @@ func TestSendNow(t *testing.T) {
 	w := newWorld(t)
 	e := w.wait(t)
 	var woken []time.Time
-	w.Outbox.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
+	w.watchWake(&woken)
 	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID))
 	if len(woken) != 1 || !woken[0].Equal(w.Clock.Now()) {
 		t.Errorf("the runner was woken for %v", woken)

@@ -51,11 +51,19 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	h := testhost.New(t)
 	w := &world{Host: h, counts: map[string]int{}, answer: status(200)}
-	h.Fetch, h.Count = w, func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
+	h.Fetch, h.Observer = w, testhost.Observer{OnCount: w.count}
 	w.Outbox = &Outbox{Host: h.Host, Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime,
 		Partitions: []kv.Partition{"p0", "p1", part}}
 	w.put(t, integration.Webhook{URL: hookURL}, secret)
 	return w
+}
+
+func (w *world) count(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
+
+// watchWake makes the world append the times of wake-ups to woken.
+func (w *world) watchWake(woken *[]time.Time) {
+	w.Outbox.Observer = testhost.Observer{OnCount: w.count,
+		OnWake: func(due time.Time) { *woken = append(*woken, due) }}
 }
 
 func (w *world) put(t testing.TB, hook integration.Webhook, secret string) {
@@ -186,7 +194,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 			e := w.schedule(t)
 			w.answer = c.answer
 			var woken []time.Time
-			w.Outbox.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
+			w.watchWake(&woken)
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if len(w.posts) != 1 {
 				t.Fatalf("%d posts", len(w.posts))
@@ -695,7 +703,7 @@ func TestResend(t *testing.T) {
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	var woken []time.Time
-	w.Outbox.Wake = func(_ kv.Partition, due time.Time) { woken = append(woken, due) }
+	w.watchWake(&woken)
 
 	if err := w.Resend(ctx, "p4", e.ID, ""); !errors.Is(err, ErrNotDead) {
 		t.Errorf("in another partition: %v", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
@@ -459,11 +460,11 @@ func TestTheStoreIsNotBelieved(t *testing.T) {
 			Puts: []kv.Put{{Name: key.Name, Value: []byte(value)}}}))
 	}
 	counted := 0
-	w.Count = func(event string) {
+	w.Observer = testhost.Observer{OnCount: func(event string) {
 		if event == host.CountNotAuthentic {
 			counted++
 		}
-	}
+	}}
 	body, _, _ := strings.Cut(string(good.Value), `,"m":`)
 	for name, value := range map[string]string{
 		"a higher level":   strings.Replace(string(good.Value), `"L1"`, `"L2"`, 1),

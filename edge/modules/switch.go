@@ -103,15 +103,10 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	})
 	var err error
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
-		Module: first.WASM, Guest: settings.Config{Config: at.Core},
-		KV: h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer,
-		Sign: h.Sign, Verify: h.Verify, Log: h.Log,
-		Count: h.Count, Measure: h.Measure, Tally: h.Tally, Wake: h.Wake,
-		Random:        h.Random,
-		About:         h.About,
+		Host: h, Module: first.WASM, Guest: settings.Config{Config: at.Core}, Meter: meter,
 		Effect:        at.Trace.Effect,
 		Interruptible: s.config.Interruptible,
-		Observer:      observer{metrics, s}, Cache: s.cache.library(),
+		Guests:        observer{metrics, s}, Cache: s.cache.library(),
 	})
 	slow.Stop()
 	if err != nil {

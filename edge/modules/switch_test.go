@@ -77,8 +77,8 @@ func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	var err error
 	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{
 		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: kit.Compiled(t, first.WASM),
-		KV: memory.New(memory.Config{}), Meter: ratelimit.NewLocal(0).Meter(),
-		Fetch: unfetched{}, Observer: observer{told, s},
+		Host:  host.Host{KV: memory.New(memory.Config{}), Fetch: unfetched{}},
+		Meter: ratelimit.NewLocal(0).Meter(), Guests: observer{told, s},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func withAboutRecorder(ctx context.Context) (context.Context, *aboutRecorder) {
 	return context.WithValue(ctx, aboutKey{}, r), r
 }
 
-// About adds to what the log says of the request of ctx (contract 48). It fits host.Host.About.
+// About adds to what the log says of the request of ctx (contract 48). It fits host.Observer.
 func About(ctx context.Context, a host.RequestInfo) {
 	r, ok := ctx.Value(aboutKey{}).(*aboutRecorder)
 	if !ok {

@@ -43,7 +43,7 @@ func (m *Metrics) Methods(names []string) {
 	m.known.Store(&known)
 }
 
-// Measure counts an event of a method. It fits host.Host.Measure.
+// Measure counts an event of a method. It implements host.Observer.
 func (m *Metrics) Measure(e host.Measurement) {
 	e = e.Listed()
 	if known := m.known.Load(); known == nil || !(*known)[e.Method] {

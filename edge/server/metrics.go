@@ -178,7 +178,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Count counts an event by name. It fits host.Host.Count. A name that the core does
+// Count counts an event by name. It implements host.Observer. A name that the core does
 // not list is counted as another, since it would be a time series that somebody
 // else chose, and since Prometheus panics on a name that is no UTF-8.
 func (m *Metrics) Count(event string) { m.events.WithLabelValues(host.CountName(event)).Inc() }

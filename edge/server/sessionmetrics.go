@@ -33,7 +33,7 @@ func newSessionMetrics() sessionMetrics {
 		}, []string{"integration", "outcome"})}
 }
 
-// Tally counts a session that has started or ended. It expects a valid tally, as host.Host.Tally does.
+// Tally counts a session that has started or ended. It expects a valid tally, as host.Observer does.
 func (m *Metrics) Tally(t host.Tally) {
 	if t.Key != "" || !slices.Contains(host.Outcomes(), t.Outcome) { // a key's use, or of an untimed session
 		return

@@ -53,23 +53,27 @@ type stage struct {
 
 func (s *stage) clock() time.Time { return s.now }
 
-func (s *stage) count(event string) { s.notice(abi.Count, []byte(event)) }
+// Count implements host.Observer.
+func (s *stage) Count(event string) { s.notice(abi.Count, []byte(event)) }
 
-func (s *stage) wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
+// Wake implements host.Observer.
+func (s *stage) Wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
 
-// measure passes on an event of a method in the form of a guest's notice. host.NewMeasurement replaces an
+// Measure passes on an event of a method in the form of a guest's notice. host.NewMeasurement replaces an
 // event or a reason that is not in its lists.
-func (s *stage) measure(m host.Measurement) {
+func (s *stage) Measure(m host.Measurement) {
 	m = host.NewMeasurement(m.Method, m.Event, m.Reason)
 	s.notice(abi.Measure, abi.AppendMethodEvent(nil,
 		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
-func (s *stage) about(_ context.Context, a host.RequestInfo) {
+// About implements host.Observer.
+func (s *stage) About(_ context.Context, a host.RequestInfo) {
 	s.notice(abi.About, abi.AppendAbout(nil, a))
 }
 
-func (s *stage) tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
+// Tally implements host.Observer.
+func (s *stage) Tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
 
 // Write implements io.Writer: a line of the log is a notice.
 func (s *stage) Write(line []byte) (int, error) {
@@ -104,28 +108,22 @@ func (e Engine) start(
 	}
 	store, fetch, sign := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect).Sign
 	verify := effect.Verifier(s.effect).Verify
+	h := host.Host{KV: store, Fetch: fetch, Sealer: ring, Sign: sign, Verify: verify, Now: s.clock,
+		Random: &s.entropy, Log: s.logger(), Observer: s}
 	if e.Guest == nil {
-		r, err = core.New(c.Config, host.Host{
-			KV: store, Fetch: fetch, Sealer: ring, Sign: sign, Verify: verify,
-			Now: s.clock, Random: &s.entropy, Log: s.logger(), Count: s.count, Measure: s.measure,
-			Tally: s.tally,
-			Wake:  s.wake, About: s.about,
-		})
+		r, err = core.New(c.Config, h)
 		return r, func() error { return nil }, err
 	}
-	var sealer host.Sealer
 	if e.HostSeals {
-		sealer, c.Keyring = ring, nil
+		c.Keyring = nil
+	} else {
+		h.Sealer = nil
 	}
 	g, err := wasmhost.New(ctx, wasmhost.Config{
-		Compiled: e.Guest, Guest: c, Sealer: sealer,
-		KV: store, Meter: store, Fetch: fetch, Sign: sign, Verify: verify,
-		Log: s.logger(), Count: s.count, Measure: s.measure, Tally: s.tally, Wake: s.wake,
-		About: s.about,
+		Host: h, Compiled: e.Guest, Guest: c, Meter: store,
 		// never replaced: a new instance would read again what this one knows
 		Instances: 1, MemoryFull: 1 << 31,
-		Random: &s.entropy,
-		Clock:  wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
+		Clock: wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
 	})
 	if err != nil {
 		return nil, nil, err

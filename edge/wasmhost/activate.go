@@ -29,11 +29,11 @@ func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
 	begin := time.Now()
 	m, err := Compile(ctx, wasm, CompileConfig{e.cfg.MemoryMax, e.cfg.Interruptible, e.cfg.Cache})
 	if err != nil {
-		e.cfg.Observer.ModuleActivated(digest, err)
+		e.cfg.Guests.ModuleActivated(digest, err)
 		return err
 	}
 	defer m.Close() // the instances hold it
-	e.cfg.Observer.ModuleCompiled(time.Since(begin))
+	e.cfg.Guests.ModuleCompiled(time.Since(begin))
 	return e.ActivateCompiled(ctx, m)
 }
 
@@ -48,7 +48,7 @@ func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
 	if err == nil {
 		err = e.install(next)
 	}
-	e.cfg.Observer.ModuleActivated(m.digest, err)
+	e.cfg.Guests.ModuleActivated(m.digest, err)
 	return err
 }
 
@@ -132,7 +132,7 @@ func (e *Engine) guestFailed(g *generation, cause string) {
 	}
 	e.cfg.Log.Error("the module failed on probation; the one before takes the requests again",
 		"digest", g.module.digest, "cause", cause, "before", before.module.digest)
-	e.cfg.Observer.ModuleRolledBack(g.module.digest, before.module.digest, cause)
+	e.cfg.Guests.ModuleRolledBack(g.module.digest, before.module.digest, cause)
 }
 
 func (e *Engine) rollBack(g *generation) (before *generation) {

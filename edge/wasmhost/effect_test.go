@@ -71,18 +71,25 @@ func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 	}
 }
 
+type aboutObserver struct {
+	*heard
+	about func(context.Context, host.RequestInfo)
+}
+
+func (o aboutObserver) About(ctx context.Context, a host.RequestInfo) { o.about(ctx, a) }
+
 // What a guest says a request is about reaches the host with the request's context, and only in the form of
 // ids.
 func TestAGuestSaysWhatARequestIsAbout(t *testing.T) {
 	type callerKey struct{}
 	said := make(chan host.RequestInfo, 8)
 	cfg := config(t, goodGuest)
-	cfg.About = func(ctx context.Context, a host.RequestInfo) {
+	cfg.Observer = aboutObserver{&heard{}, func(ctx context.Context, a host.RequestInfo) {
 		if ctx.Value(callerKey{}) == nil {
 			t.Error("contract 48: a notice has not the context of its request")
 		}
 		said <- a
-	}
+	}}
 	e := start(t, cfg)
 	get(e, context.WithValue(t.Context(), callerKey{}, "of the caller"), "/nowhere")
 	select {

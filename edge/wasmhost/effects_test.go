@@ -60,7 +60,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			var log bytes.Buffer
 			told := &observed{}
 			cfg := config(t, badGuest)
-			cfg.KV, cfg.Fetch, cfg.Instances, cfg.Observer = c.kv(cfg.KV), c.out, 1, told
+			cfg.KV, cfg.Fetch, cfg.Instances, cfg.Guests = c.kv(cfg.KV), c.out, 1, told
 			cfg.Sign = c.out.sign
 			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 			e := start(t, cfg)

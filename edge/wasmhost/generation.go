@@ -72,7 +72,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	if err != nil {
 		return err
 	}
-	e.cfg.Observer.GuestStarted(time.Since(begin))
+	e.cfg.Guests.GuestStarted(time.Since(begin))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ending {
@@ -85,7 +85,7 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	ctx, in.interrupt = context.WithCancel(context.WithoutCancel(ctx))
 	in.stuck = func() { g.failed(slot, in, &failure{causeDeadline, errors.New("it does not return")}) }
 	in.full = func() {
-		e.cfg.Observer.GuestRecycled()
+		e.cfg.Guests.GuestRecycled()
 		g.replace(slot, in)
 	}
 	e.instances.Add(1)
@@ -148,7 +148,7 @@ func (g *generation) failed(slot int, in *instance, err error) {
 		return // an export that was given up has returned late
 	}
 	cause := causeOf(err)
-	g.engine.cfg.Observer.GuestFailed(cause)
+	g.engine.cfg.Guests.GuestFailed(cause)
 	g.engine.cfg.Log.Error("a guest failed and is replaced",
 		moduleKey, short(g.module.digest), "cause", cause, "error", bounded{err}.Error())
 	g.engine.guestFailed(g, cause)
@@ -175,7 +175,7 @@ func (g *generation) replace(slot int, old *instance) {
 			if err == nil {
 				break
 			}
-			g.engine.cfg.Observer.GuestFailed(causeStart)
+			g.engine.cfg.Guests.GuestFailed(causeStart)
 			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again",
 				moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
 			g.engine.guestFailed(g, causeStart)

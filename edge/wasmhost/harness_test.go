@@ -66,18 +66,12 @@ func inGuest(
 		c := wasmhost.Config{
 			Compiled:  m,
 			Guest:     settings.Config{Config: cfg},
-			KV:        on.KV,
+			Host:      on,
 			Meter:     ratelimit.NewLocal(0).Meter(),
-			Fetch:     on.Fetch,
-			Sign:      on.Sign,
-			Verify:    on.Verify,
-			Measure:   on.Measure,
-			Tally:     on.Tally,
-			Sealer:    on.Sealer,
-			Log:       on.Log,
 			Instances: 1,
 			Clock:     wasmhost.Clock{Wall: on.Now},
 		}
+		c.Random = nil // the system's
 		change(&c)
 		return forgetful{start(t, c)}
 	}
@@ -197,7 +191,7 @@ func TestEngine_FailureAfterCommit(t *testing.T) {
 				},
 				Engine: inGuest(t, m, func(c *wasmhost.Config) {
 					sealer.Sealer = c.Sealer
-					c.Sealer, c.Observer = &sealer, told
+					c.Sealer, c.Guests = &sealer, told
 				}),
 			})
 			ask := func(ctx context.Context) *web.Response {

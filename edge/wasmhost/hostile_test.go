@@ -59,25 +59,27 @@ type heard struct {
 	wakes    []kv.Partition
 }
 
-func (h *heard) count(event string) {
+func (h *heard) About(context.Context, host.RequestInfo) {}
+
+func (h *heard) Count(event string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts = append(h.counts, event)
 }
 
-func (h *heard) measure(m host.Measurement) {
+func (h *heard) Measure(m host.Measurement) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.measured = append(h.measured, m)
 }
 
-func (h *heard) tally(t host.Tally) {
+func (h *heard) Tally(t host.Tally) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tallies = append(h.tallies, t)
 }
 
-func (h *heard) wake(p kv.Partition, _ time.Time) {
+func (h *heard) Wake(p kv.Partition, _ time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wakes = append(h.wakes, p)
@@ -134,8 +136,7 @@ func testSays(t *testing.T, cases []guestSays) {
 			seen := &observed{}
 			var signed atomic.Int32
 			cfg := config(t, badGuest)
-			cfg.Instances, cfg.Count, cfg.Wake, cfg.Observer = 1, told.count, told.wake, seen
-			cfg.Measure, cfg.Tally = told.measure, told.tally
+			cfg.Instances, cfg.Observer, cfg.Guests = 1, &told, seen
 			cfg.Sign = func(_ context.Context, key, _ string, _ []byte) ([]byte, error) {
 				if key != "client" {
 					return nil, host.ErrNoSuchKey
@@ -581,13 +582,17 @@ func TestWhatGuestsSayInAnswers(t *testing.T) {
 	})
 }
 
+type panickingObserver struct{ host.Observer }
+
+func (panickingObserver) Count(string) { panic("a secret") }
+
 // If a guest finds a bug of the host, only that guest may fail.
 func TestAPanicOverWhatAGuestSays(t *testing.T) {
 	var log bytes.Buffer
 	told := &observed{}
 	cfg := config(t, badGuest)
-	cfg.Instances, cfg.Observer, cfg.Log = 1, told, slog.New(slog.NewTextHandler(&log, nil))
-	cfg.Count = func(string) { panic("a secret") }
+	cfg.Instances, cfg.Guests, cfg.Log = 1, told, slog.New(slog.NewTextHandler(&log, nil))
+	cfg.Observer = panickingObserver{}
 	e := start(t, cfg)
 	r := say(e, t.Context(), answer(200, web.Header{}), record(abi.Count, []byte(host.CountWebhookDead)))
 	if r.Status != 200 {
@@ -779,8 +784,7 @@ func TestAHostileModule(t *testing.T) {
 	var told heard
 	engine := func(pkg string) *wasmhost.Engine {
 		cfg := config(t, pkg)
-		cfg.KV, cfg.Instances, cfg.Count, cfg.Wake = store, 2, told.count, told.wake
-		cfg.Measure, cfg.Tally = told.measure, told.tally
+		cfg.KV, cfg.Instances, cfg.Observer = store, 2, &told
 		cfg.Sign = func(_ context.Context, _, _ string, m []byte) ([]byte, error) { return m, nil }
 		cfg.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		return start(t, cfg)

@@ -329,7 +329,7 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 			len(done.body)))
 	}
 	if name != "" {
-		in.engine.cfg.Observer.EffectDone(name, time.Since(begin))
+		in.engine.cfg.Guests.EffectDone(name, time.Since(begin))
 	}
 }
 

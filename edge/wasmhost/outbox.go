@@ -108,20 +108,20 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 		level, message, attrs := lineOf(l)
 		in.log.LogAttrs(context.Background(), level, message, attrs...)
 	case abi.Count:
-		p.count(host.CountName(string(rec.Body)))
+		p.Count(host.CountName(string(rec.Body)))
 	case abi.Measure:
 		t, err := abi.ReadMethodEvent(rec.Body)
 		if err != nil {
 			return err
 		}
-		p.measure(host.NewMeasurement(cut(t.Method, maxKey), t.Event, t.Reason))
+		p.Measure(host.NewMeasurement(cut(t.Method, maxKey), t.Event, t.Reason))
 	case abi.Tally:
 		t, err := abi.ReadTally(rec.Body)
 		if err != nil {
 			return err
 		}
 		if t.Valid() { // what is not comes from a module that is newer than this host, or hostile
-			p.tally(t)
+			p.Tally(t)
 		}
 	case abi.About:
 		a, err := abi.ReadAbout(rec.Body)
@@ -129,7 +129,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 			return err
 		}
 		if rec.Request == c.id {
-			p.about(c.ctx, a.Sanitized())
+			p.About(c.ctx, a.Sanitized())
 		}
 	case abi.Wake:
 		partition, due, err := abi.ReadWake(rec.Body)
@@ -140,7 +140,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 			return err
 		}
 		if slices.Contains(in.engine.partitions, partition) { // no runner handles other partitions
-			p.wake(partition, due)
+			p.Wake(partition, due)
 		}
 	}
 	return nil

@@ -213,7 +213,7 @@ func FuzzOutbox(f *testing.F) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewJSONHandler(&log, nil))
 		c := &call{ctx: t.Context(), id: 1, result: make(chan result, 1), stop: func() bool { return true }}
-		config := Config{Log: logger, Observer: noObserver{}}
+		config := Config{Host: host.Host{Log: logger}}
 		e := &Engine{cfg: config.withDefaults(), partitions: []kv.Partition{"p0"}}
 		e.ports = strict(t)
 		in := &instance{
@@ -255,31 +255,40 @@ func strict(t *testing.T) ports {
 			},
 			Verify: signing.Verify,
 		},
-		about: func(_ context.Context, a host.RequestInfo) {
-			if a != a.Sanitized() {
-				t.Errorf("the host logs %+v", a)
-			}
-		},
-		count: func(event string) {
-			if event != host.CountName(event) {
-				t.Errorf("the host counted %q", event)
-			}
-		},
-		measure: func(m host.Measurement) {
-			if m != host.NewMeasurement(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
-				t.Errorf("the host measured %+v", m)
-			}
-		},
-		tally: func(tally host.Tally) {
-			if !tally.Valid() {
-				t.Errorf("the host counted %+v", tally)
-			}
-		},
-		wake: func(p kv.Partition, due time.Time) {
-			if p != "p0" || !effect.Plausible(due) {
-				t.Errorf("told of %q at %s", p, due)
-			}
-		},
+		Observer: strictObserver{t},
+	}
+}
+
+// strictObserver fails the test if it receives an event that no core reports.
+type strictObserver struct{ t *testing.T }
+
+func (o strictObserver) About(_ context.Context, a host.RequestInfo) {
+	if a != a.Sanitized() {
+		o.t.Errorf("the host logs %+v", a)
+	}
+}
+
+func (o strictObserver) Count(event string) {
+	if event != host.CountName(event) {
+		o.t.Errorf("the host counted %q", event)
+	}
+}
+
+func (o strictObserver) Measure(m host.Measurement) {
+	if m != host.NewMeasurement(m.Method, m.Event, m.Reason) || len(m.Method) > maxKey+len("…") {
+		o.t.Errorf("the host measured %+v", m)
+	}
+}
+
+func (o strictObserver) Tally(tally host.Tally) {
+	if !tally.Valid() {
+		o.t.Errorf("the host counted %+v", tally)
+	}
+}
+
+func (o strictObserver) Wake(p kv.Partition, due time.Time) {
+	if p != "p0" || !effect.Plausible(due) {
+		o.t.Errorf("told of %q at %s", p, due)
 	}
 }
 

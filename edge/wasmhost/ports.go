@@ -1,11 +1,7 @@
 package wasmhost
 
 import (
-	"context"
-	"time"
-
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 )
@@ -13,11 +9,7 @@ import (
 // ports carry out effects and get notices.
 type ports struct {
 	effect.Ports
-	about   func(ctx context.Context, a host.RequestInfo)
-	count   func(event string)
-	measure func(m host.Measurement)
-	tally   func(t host.Tally)
-	wake    func(p kv.Partition, due time.Time)
+	host.Observer // receives only what a core could have reported
 }
 
 // lost returns the reply to an effect whose result is unknown.

@@ -102,7 +102,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			told, clock := &observed{}, &calendar{}
 			cfg := config(t, badGuest)
 			cfg.Module, cfg.Instances, cfg.MemoryFull = before, 1, 24<<20
-			cfg.Observer, cfg.Clock.Wall = told, clock.wall
+			cfg.Guests, cfg.Clock.Wall = told, clock.wall
 			cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 			e := start(t, cfg)
 			first := e.Digest()
@@ -149,7 +149,7 @@ func TestProbation(t *testing.T) {
 	engine := func(t *testing.T, probation time.Duration) (*wasmhost.Engine, *observed) {
 		told := &observed{}
 		cfg := config(t, badGuest)
-		cfg.Module, cfg.Instances, cfg.Observer, cfg.Probation = modules[0], 1, told, probation
+		cfg.Module, cfg.Instances, cfg.Guests, cfg.Probation = modules[0], 1, told, probation
 		return start(t, cfg), told
 	}
 	for name, probation := range map[string]time.Duration{"is over": time.Millisecond, "there is none": -1} {
@@ -227,7 +227,7 @@ func TestReplacementsAreTested(t *testing.T) {
 			told, random := &observed{}, &turning{}
 			random.turn(crand.Reader)
 			cfg := config(t, badGuest)
-			cfg.Instances, cfg.Observer, cfg.Random = 2, told, random
+			cfg.Instances, cfg.Guests, cfg.Random = 2, told, random
 			e := start(t, cfg)
 			random.turn(c.bad)
 			for n := range c.passes + 1 {

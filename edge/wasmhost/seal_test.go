@@ -57,23 +57,17 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 			c := wasmhost.Config{
 				Compiled:  m,
 				Guest:     settings.Config{Config: cfg},
-				KV:        on.KV,
+				Host:      on,
 				Meter:     ratelimit.NewLocal(0).Meter(),
-				Fetch:     on.Fetch,
-				Sign:      on.Sign,
-				Verify:    on.Verify,
-				Measure:   on.Measure,
-				Tally:     on.Tally,
-				Log:       on.Log,
 				Instances: 1,
 				Clock:     wasmhost.Clock{Wall: on.Now},
 			}
 			if meter, ok := on.KV.(kv.Meter); ok {
 				c.Meter = meter
 			}
-			if who == byHost {
-				c.Sealer = on.Sealer
-			} else {
+			c.Random = nil // the system's
+			if who == byGuest {
+				c.Sealer = nil
 				var err error
 				if c.Guest.Keyring, err = ring.Marshal(); err != nil {
 					t.Fatal(err)

@@ -13,8 +13,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -32,9 +30,15 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Config configures an Engine. Module or Compiled, Guest, KV, Meter and Fetch are needed. Every other
-// zero value works.
+// Config configures an Engine. Module or Compiled, Guest, Meter, and Host's KV and Fetch are needed. Every
+// other zero value works.
 type Config struct {
+	// Host carries out the effects of the guests and receives their notices. Its Sealer keeps the keys outside
+	// of the guest. A nil Sealer means that Guest.Keyring has them. The Sealer also seals the secrets of
+	// Guest.Methods, so they are given in plain. A nil Verify is signing.Verify, and a nil Random crypto/rand.
+	// Now is not used, see Clock.
+	host.Host
+
 	Module []byte          // the guest, as `make wasm` builds it
 	Guest  settings.Config // the service's configuration; a zero Partitions means one
 
@@ -42,28 +46,7 @@ type Config struct {
 	// Interruptible were set when it was compiled.
 	Compiled *Module
 
-	KV    kv.KV
 	Meter kv.Meter // rate counters; the KV's own if instances share it
-	Fetch host.Fetcher
-
-	// Sealer keeps the keys outside of the guest. Nil: Guest.Keyring has them.
-	// It also seals the secrets of Guest.Methods, so they are given in plain.
-	Sealer host.Sealer
-
-	// Sign is host.Host's. The keys stay outside of the guest. Nil: there are none.
-	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
-
-	Verify host.VerifyFunc // nil: signing.Verify, by the standard library
-
-	Log *slog.Logger // nil discards
-
-	// About gets what the request of ctx is about, see host.Host. Nil discards it.
-	About func(ctx context.Context, a host.RequestInfo)
-
-	Count   func(event string)                  // nil discards
-	Measure func(m host.Measurement)            // nil discards
-	Tally   func(t host.Tally)                  // nil discards; gets only what is Valid
-	Wake    func(p kv.Partition, due time.Time) // nil discards
 
 	Instances int   // guests that run at the same time; 0: one for each processor
 	MemoryMax int64 // the most bytes of one guest's memory; above it the guest fails; 0: 256 MiB
@@ -85,15 +68,14 @@ type Config struct {
 	// longest time for an export. 0: 1 s.
 	Grace time.Duration
 
-	Observer Observer // nil: none
+	Guests Observer // receives the events of the guests themselves; nil: none
 
 	// Effect is called before each effect, with the context of its request. The effect is carried out with
 	// the context that it returns, and done is called afterwards. Nil: no call.
 	Effect func(ctx context.Context, kind string) (within context.Context, done func())
 
-	Cache  wazero.CompilationCache // nil: the module is compiled again at every start
-	Random io.Reader               // nil: crypto/rand
-	Clock  Clock                   // zero: the system's
+	Cache wazero.CompilationCache // nil: the module is compiled again at every start
+	Clock Clock                   // zero: the system's
 }
 
 // Clock is the time that a guest gets.
@@ -109,32 +91,15 @@ func (c Config) withDefaults() Config {
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	if c.Observer == nil {
-		c.Observer = noObserver{}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	if c.Guests == nil {
+		c.Guests = noObserver{}
 	}
 	if c.Verify == nil {
 		c.Verify = signing.Verify
 	}
+	c.Host = host.WithDefaults(c.Host)
 	if c.Effect == nil {
 		c.Effect = func(ctx context.Context, _ string) (context.Context, func()) { return ctx, func() {} }
-	}
-	if c.About == nil {
-		c.About = func(context.Context, host.RequestInfo) {}
-	}
-	if c.Count == nil {
-		c.Count = func(string) {}
-	}
-	if c.Measure == nil {
-		c.Measure = func(host.Measurement) {}
-	}
-	if c.Tally == nil {
-		c.Tally = func(host.Tally) {}
-	}
-	if c.Wake == nil {
-		c.Wake = func(kv.Partition, time.Time) {}
 	}
 	return c
 }
@@ -212,11 +177,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 		ports: ports{
 			Ports: effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign,
 				Verify: c.Verify},
-			about:   c.About,
-			count:   c.Count,
-			measure: c.Measure,
-			tally:   c.Tally,
-			wake:    c.Wake,
+			Observer: c.Host.Observer,
 		},
 		over: make(chan struct{}),
 	}

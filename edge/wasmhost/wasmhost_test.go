@@ -41,7 +41,8 @@ func config(t testing.TB, pkg string) wasmhost.Config {
 			Keyring: []byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
 				`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`),
 		},
-		KV: memory.New(memory.Config{}), Meter: free{}, Fetch: nowhere{}, Cache: kit.Compiled(t, module),
+		Host:  host.Host{KV: memory.New(memory.Config{}), Fetch: nowhere{}},
+		Meter: free{}, Cache: kit.Compiled(t, module),
 	}
 }
 
@@ -241,7 +242,7 @@ func TestGuestsThatFail(t *testing.T) {
 		t.Run(c.path[1:], func(t *testing.T) {
 			t.Parallel()
 			cfg, told := config(t, badGuest), &observed{}
-			cfg.Instances, cfg.MemoryMax, cfg.Interruptible, cfg.Observer = 1, 64<<20, c.interruptible, told
+			cfg.Instances, cfg.MemoryMax, cfg.Interruptible, cfg.Guests = 1, 64<<20, c.interruptible, told
 			e := start(t, cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -130,15 +130,8 @@ func (p walks) natively(t *testing.T) (*http.Client, string) { return p.here(t, 
 func (p walks) inGuests(t *testing.T) (*http.Client, string) {
 	module := kit.Module(t)
 	return p.here(t, func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
-		h := at.Host
-		return wasmhost.New(
-			ctx,
-			wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core}, KV: h.KV,
-				Sign: h.Sign, Verify: h.Verify,
-				Meter: ratelimit.NewLocal(0).
-					Meter(),
-				Fetch: h.Fetch, Sealer: h.Sealer, Log: h.Log, Wake: h.Wake},
-		)
+		return wasmhost.New(ctx, wasmhost.Config{Host: at.Host, Module: module,
+			Guest: settings.Config{Config: at.Core}, Meter: ratelimit.NewLocal(0).Meter()})
 	})
 }
 

@@ -153,12 +153,8 @@ func guests(b *testing.B, changes ...func(*wasmhost.Config)) func(*edge.Config) 
 	cache := kit.Compiled(b, module)
 	return func(c *edge.Config) {
 		c.Engine = func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
-			h := at.Host
-			config := wasmhost.Config{Module: module, Guest: settings.Config{Config: at.Core},
-				KV: h.KV, Meter: ratelimit.NewLocal(0).
-					Meter(),
-				Fetch: h.Fetch, Sign: h.Sign, Verify: h.Verify, Sealer: h.Sealer, Log: h.Log,
-				Tally: h.Tally, Wake: h.Wake, Cache: cache}
+			config := wasmhost.Config{Host: at.Host, Module: module, Guest: settings.Config{Config: at.Core},
+				Meter: ratelimit.NewLocal(0).Meter(), Cache: cache}
 			for _, change := range changes {
 				change(&config)
 			}

@@ -92,9 +92,7 @@ func newGuest(t testing.TB, c core.Config, h host.Host) *guest {
 	var err error
 	g.Engine, err = wasmhost.New(t.Context(), wasmhost.Config{Compiled: compiled(t, c.Kinds),
 		Guest: settings.Config{Config: c, LogLevel: -4},
-		KV:    h.KV, Meter: meter, Fetch: h.Fetch, Sealer: h.Sealer, Sign: h.Sign, Verify: h.Verify,
-		Log: h.Log, About: h.About, Count: h.Count, Measure: h.Measure, Tally: h.Tally, Instances: 1,
-		Random: h.Random,
+		Host:  h, Meter: meter, Instances: 1,
 		Clock: wasmhost.Clock{Wall: h.Now,
 			Mono: func() time.Duration { return h.Now().Sub(testharness.Epoch) }}})
 	if err != nil {

@@ -30,12 +30,8 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		KV: effect.Store(g.effect), Sealer: sealer, Fetch: effect.Fetcher(g.effect),
 		Sign: effect.Signer(g.effect).Sign, Verify: effect.Verifier(g.effect).Verify,
 		Now: time.Now, Random: rand.Reader,
-		Log:     slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
-		Count:   func(event string) { g.notice(abi.Count, []byte(event)) },
-		Measure: g.measure,
-		Tally:   g.tally,
-		About:   g.about,
-		Wake:    func(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) },
+		Log:      slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
+		Observer: g,
 	}
 	if len(c.Keyring) > 0 {
 		if err := g.seal(&h, c); err != nil {
@@ -163,7 +159,7 @@ func (g *guest) tend(ctx context.Context) {
 		text, level = g.complaint()
 	}
 	if g.ring.Ready() != nil {
-		g.notice(abi.Count, []byte(host.CountKeyMissing))
+		g.Count(host.CountKeyMissing)
 	}
 	if text != g.lastError && text != "" {
 		g.log(abi.LogRecord{

@@ -281,13 +281,22 @@ func (g *guest) take() []byte {
 
 func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.AppendLog(nil, l)) }
 
-func (g *guest) tally(t host.Tally) { g.notice(abi.Tally, abi.AppendTally(g.body(), t)) }
+// Count implements host.Observer.
+func (g *guest) Count(event string) { g.notice(abi.Count, []byte(event)) }
 
-func (g *guest) about(_ context.Context, a host.RequestInfo) {
+// Tally implements host.Observer.
+func (g *guest) Tally(t host.Tally) { g.notice(abi.Tally, abi.AppendTally(g.body(), t)) }
+
+// About implements host.Observer.
+func (g *guest) About(_ context.Context, a host.RequestInfo) {
 	g.notice(abi.About, abi.AppendAbout(g.body(), a))
 }
 
-func (g *guest) measure(m host.Measurement) {
+// Wake implements host.Observer.
+func (g *guest) Wake(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
+
+// Measure implements host.Observer.
+func (g *guest) Measure(m host.Measurement) {
 	g.notice(abi.Measure, abi.AppendMethodEvent(nil,
 		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }

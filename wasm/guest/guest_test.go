@@ -570,7 +570,7 @@ func TestSecretsOfMethods(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	f := newFake()
 	f.handle = func(context.Context, *web.Request) *web.Response {
-		f.measure(host.Measurement{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below",
+		f.Measure(host.Measurement{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below",
 			Took: 1})
 		return &web.Response{Header: web.Header{}}
 	}

@@ -612,9 +612,9 @@ func TestABadAddressIsNotLeftFor(t *testing.T) {
 func TestWhatMethodsDoIsMeasured(t *testing.T) {
 	w := newWorld(t)
 	var events []string
-	w.Host.Measure = func(m host.Measurement) {
+	w.Host.Observer = testhost.Observer{OnMeasure: func(m host.Measurement) {
 		events = append(events, strings.Trim(m.Method+" "+m.Event+" "+m.Reason, " "))
-	}
+	}}
 	bank := &bank{}
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", w.provider, true),
 		testhost.Kind("bank", bank, false)))

@@ -44,7 +44,7 @@ func passkeyWorld(t *testing.T) *pkWorld {
 	party, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
 	w.Passkeys = &passkey.Store{Host: w.Hosted.Host, Party: party, Life: 30 * 24 * time.Hour}
-	w.Hosted.Measure = func(m host.Measurement) { w.told = append(w.told, m) }
+	w.Hosted.Observer = testhost.Observer{OnMeasure: func(m host.Measurement) { w.told = append(w.told, m) }}
 	estimator := testhost.Kind("face", w.face, false)
 	estimator.Level, estimator.Estimates = "L1", true
 	estimator.Narrow = nil

@@ -97,14 +97,9 @@ type Registry struct {
 
 // New returns the registry that h's KV holds.
 func New(h host.Host, cfg Config) *Registry {
+	h = host.WithDefaults(h)
 	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, verify: h.Verify, now: h.Now,
 		random: h.Random, log: h.Log, count: h.Count}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
-	if r.count == nil {
-		r.count = func(string) {}
-	}
 	return r
 }
 

@@ -40,7 +40,7 @@ func newWorld(t testing.TB) *world {
 		}
 		return kvtest.Pass
 	}
-	w.Host.Count = func(event string) { w.counted = append(w.counted, event) }
+	w.Host.Observer = testhost.Observer{OnCount: func(event string) { w.counted = append(w.counted, event) }}
 	w.Registry = w.another(t)
 	return w
 }

@@ -1,7 +1,7 @@
 // Package runner claims tasks when they fall due and runs them concurrently, so that a failing task does not
 // delay the others.
 //
-// Pass an engine to [New] and [Runner.Wake] to the core as host.Host.Wake. Then call [Runner.Run] with a
+// Pass an engine to [New] and [Runner.Wake] to the core as host.Observer. Then call [Runner.Run] with a
 // context that ends on SIGTERM.
 //
 // # Guarantees
@@ -186,7 +186,7 @@ func New(c Config) *Runner {
 	return r
 }
 
-// Wake implements host.Host.Wake: a task of p falls due at due. It never blocks. Before and after Run, it
+// Wake fits host.Observer: a task of p falls due at due. It never blocks. Before and after Run, it
 // notifies the other instances.
 func (r *Runner) Wake(p kv.Partition, due time.Time) {
 	for _, w := range r.watches {

@@ -94,7 +94,7 @@ func (a *Counter) rename() {
 	a.name = hex.EncodeToString(random[:])
 }
 
-// Add counts one report. It implements host.Host.Tally.
+// Add counts one report. It fits host.Observer.
 func (a *Counter) Add(t host.Tally) {
 	today := host.DayOf(a.config.Now())
 	a.mu.Lock()

@@ -1,0 +1,21 @@
+package host
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// WithDefaults leaves no port nil that a core calls without asking.
+func TestWithDefaults(t *testing.T) {
+	h := WithDefaults(Host{})
+	h.About(t.Context(), RequestInfo{})
+	h.Count(CountLateAnswer)
+	h.Measure(Measurement{})
+	h.Tally(Tally{})
+	h.Wake("p0", time.Time{})
+	h.Log.Info("discarded")
+	if ok, err := h.Verify(context.Background(), "ES256", nil, nil, nil); ok || err == nil {
+		t.Errorf("a host without Verify: %v, %v; want an error, so that nothing is proven", ok, err)
+	}
+}
