@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/setting"
 	"github.com/verge-id/verge/core/web"
@@ -92,6 +93,12 @@ const (
 	ConsoleOperators = "operators" // on the operators' listener
 	ConsoleOff       = "off"
 )
+
+// SessionLife is the time from the start of a session to its expiry.
+const SessionLife = session.Life
+
+// DeadEventLife is how long an event whose delivery has failed is kept.
+const DeadEventLife = outbox.DeadLife
 
 // StandardOutcomeLife is the default of Config.OutcomeLife.
 const StandardOutcomeLife = 30 * 24 * time.Hour

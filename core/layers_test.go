@@ -56,16 +56,17 @@ var floors = []string{
 	"core/method/estimator",
 	"core/method/kinds",
 	"core/internal/testhost",
-	"core/session",
-	"core/audit",
+	"core/internal/session",
+	"core/internal/audit",
 	"core/integration",
 	"core/internal/liststore",
-	"core/passkey",
+	"core/internal/passkey",
 	"core/internal/member",
-	"core/usage",
+	"core/internal/usage",
 	"core/keyset",
-	"core/outbox",
-	"core/lifecycle",
+	"core/internal/outbox",
+	"core/internal/lifecycle",
+	"core/sessiontest",
 	"core/internal/result",
 	"core/internal/hosted/pages",
 	"core/api",
@@ -276,7 +277,10 @@ func TestImportsPointDown(t *testing.T) {
 
 // forTests reports whether a package of the core is there for tests alone.
 func forTests(name string) bool {
-	return name == "core/internal/coretest" || name == "core/internal/testhost"
+	return slices.Contains(
+		[]string{"core/internal/coretest", "core/internal/testhost", "core/sessiontest"},
+		name,
+	)
 }
 
 func inCore(name string) bool { return name == "core" || strings.HasPrefix(name, "core/") }

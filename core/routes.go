@@ -7,9 +7,9 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -10,25 +10,25 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/console"
 	"github.com/verge-id/verge/core/internal/hosted"
+	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -158,8 +158,11 @@ func limiterOf(h host.Host) *ratelimit.Limiter {
 // Directory returns the store of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.directory }
 
-// Usage returns what is kept of the service's usage.
-func (s *Service) Usage() *usage.Usage { return s.usage }
+// Usage is the stored usage of a service, by all instances.
+type Usage = usage.Usage
+
+// Usage returns the stored usage of the service.
+func (s *Service) Usage() *Usage { return s.usage }
 
 // TellDone enters into the audit that the host has carried out an operation of its own. See
 // operate.Operations.

@@ -10,10 +10,9 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
-	"github.com/verge-id/verge/testharness/kit"
 )
 
 const (
@@ -75,14 +74,14 @@ func benched(b *testing.B) (s *edge.Service, key string) {
 func completed(b *testing.B, s *edge.Service) (text, token string) {
 	b.Helper()
 	now := time.Now()
-	id, err := session.NewID(rand.Reader, benchIntegration, session.L1, 25, now, 0)
+	id, err := sessiontest.New(rand.Reader, benchIntegration, "L1", now, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
 	if text, err = id.Format(s.Host().Sealer); err != nil {
 		b.Fatal(err)
 	}
-	if token, err = kit.Issue(b.Context(), s.Host().KV, s.Host().Sealer, id, now); err != nil {
+	if token, err = sessiontest.Issue(b.Context(), s.Host(), id, now); err != nil {
 		b.Fatal(err)
 	}
 	return text, token

@@ -53,13 +53,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
@@ -280,7 +278,7 @@ func (s *Service) open(ctx context.Context) error {
 		Verify: signing.Verify,
 		Fetch:  s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
 		Now:    c.Now, Random: c.Random,
-		Log:      slog.New(audit.Chained(c.Log.Handler(), c.Random)),
+		Log:      slog.New(core.AuditLog(c.Log.Handler(), c.Random)),
 		Observer: observer{c.Server.Metrics, s},
 	}
 	if s.native, err = core.New(c.Core, s.host); err != nil {
@@ -393,7 +391,7 @@ func (o observer) Wake(p kv.Partition, due time.Time) {
 func (s *Service) Directory() *integration.Directory { return s.native.Directory() }
 
 // Usage returns what is kept of the service's usage, by all instances.
-func (s *Service) Usage() *usage.Usage { return s.native.Usage() }
+func (s *Service) Usage() *core.Usage { return s.native.Usage() }
 
 // Engine returns the engine that answers requests and runs jobs. Its requests have the same budget as
 // those that come over the network.

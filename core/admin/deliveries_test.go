@@ -8,9 +8,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"

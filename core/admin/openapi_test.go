@@ -24,8 +24,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/result"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/web"
 )
 

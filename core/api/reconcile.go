@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/internal/audit"
 )
 
 // changes collects the fields that differ.

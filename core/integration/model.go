@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/uuid"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/kv"
 )
 

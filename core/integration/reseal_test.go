@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"

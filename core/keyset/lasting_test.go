@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 )

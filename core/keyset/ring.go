@@ -13,10 +13,10 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/usage"
 )
 
 // key is where the store keeps the set.

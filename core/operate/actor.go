@@ -3,7 +3,7 @@ package operate
 import (
 	"slices"
 
-	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/web"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -162,6 +162,12 @@ func shownDelivery(of outbox.Delivery) Delivery {
 	}
 	return v
 }
+
+// DeadEvent is an event that is not sent again unless an operator resends it.
+type DeadEvent = outbox.Dead
+
+// WaitingEvent is an event that is not delivered yet.
+type WaitingEvent = outbox.Waiting
 
 // Dead lists the events of all publishers that were given up, partition by partition.
 func (o *Operations) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {

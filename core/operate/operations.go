@@ -7,18 +7,18 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/api"
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
+	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/web"
 )
 

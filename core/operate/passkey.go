@@ -3,7 +3,7 @@ package operate
 import (
 	"context"
 
-	"github.com/verge-id/verge/core/passkey"
+	"github.com/verge-id/verge/core/internal/passkey"
 )
 
 // Passkeys counts the passkeys of users that were made at a publisher's sites and have not ended. It reads no

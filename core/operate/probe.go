@@ -6,7 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/webhook"
 )
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"

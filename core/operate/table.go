@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/passkey"
-	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )

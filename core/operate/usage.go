@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/usage"
 )
 
 // Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and

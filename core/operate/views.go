@@ -3,10 +3,10 @@ package operate
 import (
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/member"
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/internal/outbox"
 )
 
 // Page is a part of a list. Next is the cursor of the next part, "" on the last one.

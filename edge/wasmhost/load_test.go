@@ -11,11 +11,10 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -70,8 +69,8 @@ func (p *publisher) ask(e *wasmhost.Engine, method, path, body string) int {
 		}}).Status
 }
 
-func (p *publisher) id() session.ID {
-	id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, time.Now(), 0)
+func (p *publisher) id() sessiontest.ID {
+	id, err := sessiontest.New(rand.Reader, integrationID, "L1", time.Now(), 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -97,7 +96,12 @@ func (p *publisher) start(e *wasmhost.Engine) int {
 }
 
 func (p *publisher) validate(e *wasmhost.Engine) int {
-	result, err := kit.Issue(p.t.Context(), p.store, p.ring, p.id(), time.Now())
+	result, err := sessiontest.Issue(
+		p.t.Context(),
+		host.Host{KV: p.store, Sealer: p.ring, Random: rand.Reader},
+		p.id(),
+		time.Now(),
+	)
 	if err != nil {
 		p.t.Fatal(err)
 	}

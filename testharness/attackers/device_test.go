@@ -150,7 +150,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"settings, and one that is over, ended, deleted or blocked",
 		gets: "the page with the other methods; no attempt is counted",
 		proof: []string{"core/internal/hosted:TestAPasskeyThatIsNotAccepted",
-			"core/passkey:TestWhatAPasskeyIsWorth"},
+			"core/internal/passkey:TestWhatAPasskeyIsWorth"},
 	},
 	{
 		says: "A passkey counts while its basis holds: the kind and the settings of the method, " +
@@ -167,9 +167,12 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		tries: "an answer to another challenge, of another site or frame, of a user who was not verified, " +
 			"altered, or signed by another key",
 		gets: "400; no attempt is counted",
-		proof: []string{"core/internal/hosted:TestAPasskeyFormThatIsNoGood", "core/passkey:TestAUseIsRefused",
+		proof: []string{
+			"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
+			"core/internal/passkey:TestAUseIsRefused",
 			"core/internal/webauthn:TestVerifyAssertion",
-			"core/internal/webauthn:TestEveryBitOfAnAssertionCounts"},
+			"core/internal/webauthn:TestEveryBitOfAnAssertionCounts",
+		},
 	},
 	{
 		tries: "the form of another session or attempt, and the form of the page where one sees what is kept",
@@ -189,7 +192,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"core/internal/hosted:TestNoPasskeyAfterAFailure",
 			"core/internal/hosted:TestTwoSessionsMakeAPasskeyWithOneID",
 			"core/internal/hosted:TestAPasskeyIsMadeAndUsed",
-			"core/passkey:TestKeepingTwice", "core/passkey:TestMakingIsRefused",
+			"core/internal/passkey:TestKeepingTwice", "core/internal/passkey:TestMakingIsRefused",
 			"core/internal/hosted:TestPasskey_Sandbox", "core/internal/hosted:TestPasskey_ChangedMeanwhile",
 			"core/internal/webauthn:TestVerifyRegistration"},
 	},
@@ -198,8 +201,11 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"permanently.",
 		tries: "a copy that counts less, and two uses of one count at once",
 		gets:  "a blocked passkey; one use",
-		proof: []string{"core/passkey:TestCounters", "core/passkey:TestTwoUsesOfOneCounterValue",
-			"core/passkey:TestAUseThatIsOvertaken"},
+		proof: []string{
+			"core/internal/passkey:TestCounters",
+			"core/internal/passkey:TestTwoUsesOfOneCounterValue",
+			"core/internal/passkey:TestAUseThatIsOvertaken",
+		},
 	},
 	{
 		says: "Publishers cannot see that a passkey was used: validate and the events have the " +
@@ -252,6 +258,6 @@ var shared = foothold{"Shared passkeys", []row{
 			"use the passkey of another person.",
 		tries: "the same passkey on two devices that do not count",
 		gets:  "both are taken",
-		proof: []string{"core/passkey:TestCounters"},
+		proof: []string{"core/internal/passkey:TestCounters"},
 	},
 }}

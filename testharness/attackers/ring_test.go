@@ -12,7 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
@@ -177,7 +177,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 					CreatedAt:   s.Now().AddDate(0, 0, days),
 					PublisherID: s.Publisher.ID, IntegrationID: s.Publisher.L1.ID, SessionID: session},
 					"L1", 25, nil, nil)
-				task, err := outbox.Event(old, e, s.Publisher.L1.ID, s.Now())
+				task, err := sessiontest.EventTask(old, e, s.Publisher.L1.ID, s.Now())
 				must(t, err)
 				before := len(s.Sink.Deliveries())
 				s.write(kv.Tx{Partition: partition, Schedule: []kv.Task{task}})

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
@@ -166,7 +166,7 @@ var reader = foothold{"A reader of the store", []row{
 			"changed webhook.",
 		tries: "to read the audit",
 		gets:  "names, times and settings; no secret, and of a webhook's address no path and no query",
-		proof: []string{"core/integration:TestPutWritesOnlyWhatChanged", "core/audit:TestOrigin"},
+		proof: []string{"core/integration:TestPutWritesOnlyWhatChanged", "core/internal/audit:TestOrigin"},
 	},
 	{
 		says: "They see members by name and role, the daily usage of an integration, and the " +
@@ -187,7 +187,7 @@ var reader = foothold{"A reader of the store", []row{
 	{
 		tries: "the body of an event that was delivered",
 		gets:  "it without `publisher_state` and `external_user_id`",
-		proof: []string{"core/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
+		proof: []string{"core/internal/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
 	},
 	{
 		says: "They see the level and ages, the publisher and the creation time of each passkey, " +
@@ -195,7 +195,10 @@ var reader = foothold{"A reader of the store", []row{
 			"and no data of a session.",
 		tries: "to read who has passkeys, and where they were used",
 		gets:  "their public keys, levels, ages, methods and publishers",
-		proof: []string{"core/passkey:TestWhatTheStoreKeeps", "testharness/conformance:TestPasskeys"},
+		proof: []string{
+			"core/internal/passkey:TestWhatTheStoreKeeps",
+			"testharness/conformance:TestPasskeys",
+		},
 	},
 }}
 
@@ -293,7 +296,7 @@ var writer = foothold{"A writer to the store", []row{
 	{
 		tries: "a passkey of their own making, one that is worth more, and one moved to another's name",
 		gets:  "an error for whoever uses it; it completes no session",
-		proof: []string{"core/passkey:TestTheStoreIsNotBelieved"},
+		proof: []string{"core/internal/passkey:TestTheStoreIsNotBelieved"},
 	},
 	{
 		tries: "a staged secret, moved to another integration or in the place of the present one",
@@ -304,8 +307,9 @@ var writer = foothold{"A writer to the store", []row{
 		says:  "They cannot add an entry to the audit, the log of deliveries or the usage.",
 		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
 		gets:  "a list without it",
-		proof: []string{"core/audit:TestWhoCanWriteToTheStoreMakesNoEntry",
-			"core/outbox:TestForgedEntriesAreLeftOut", "core/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
+		proof: []string{"core/internal/audit:TestWhoCanWriteToTheStoreMakesNoEntry",
+			"core/internal/outbox:TestForgedEntriesAreLeftOut",
+			"core/internal/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
 	},
 	{
 		says:  "They cannot send an event to another integration than its own.",
@@ -439,12 +443,12 @@ func deletedEntry(t *testing.T) {
 	}
 	var said struct{ ID string }
 	must(t, json.Unmarshal([]byte(log[line]), &said))
-	s.write(kv.Tx{Partition: integration.Partition, Deletes: []string{audit.Entries + said.ID}})
+	s.write(kv.Tx{Partition: integration.Partition, Deletes: []string{"c/aud/" + said.ID}})
 	if list := s.Admin("GET", "/admin/v1/audit", nil); strings.Contains(string(list.Body), said.ID) {
 		t.Errorf("the audit still has %s", said.ID)
 	}
 	check := func(lines []string) (wrong []string) {
-		var chain audit.Chain
+		var chain core.AuditChain
 		for _, text := range lines {
 			if found := chain.Add([]byte(text)); found != "" {
 				wrong = append(wrong, found)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness"
@@ -125,9 +125,9 @@ func (s *service) ring(file token.Keyring, host string) *token.Ring {
 }
 
 // forge returns a session id of L1 that a ring has made, dated at.
-func (s *service) forge(ring *token.Ring, at time.Time) (session.ID, string) {
+func (s *service) forge(ring *token.Ring, at time.Time) (sessiontest.ID, string) {
 	s.t.Helper()
-	id, err := session.NewID(rand.Reader, s.Publisher.L1.ID, session.L1, 25, at, 0)
+	id, err := sessiontest.New(rand.Reader, s.Publisher.L1.ID, "L1", at, 0)
 	must(s.t, err)
 	text, err := id.Format(ring)
 	must(s.t, err)
@@ -135,9 +135,9 @@ func (s *service) forge(ring *token.Ring, at time.Time) (session.ID, string) {
 }
 
 // idOf reads an id that the service has made.
-func (s *service) idOf(text string) session.ID {
+func (s *service) idOf(text string) sessiontest.ID {
 	s.t.Helper()
-	id, err := session.ParseID(s.ring(s.Keyring, hostName), text)
+	id, err := sessiontest.Parse(s.ring(s.Keyring, hostName), text)
 	must(s.t, err)
 	return id
 }
@@ -152,11 +152,11 @@ func (s *service) result(ring *token.Ring, c token.ResultClaims) string {
 
 // completed is the record of a completed session, without a MAC.
 func completed(at time.Time) []byte {
-	return session.Record{State: session.Completed, At: at}.Marshal()
+	return sessiontest.Completed(at)
 }
 
 // outcomeKey is where the outcome of a session lies.
-func outcomeKey(id session.ID) kv.Key { return id.Key() }
+func outcomeKey(id sessiontest.ID) kv.Key { return id.Key() }
 
 // read returns what the store holds under a name.
 func (s *service) read(key kv.Key) kv.Item {

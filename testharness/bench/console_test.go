@@ -10,7 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge"
@@ -96,8 +96,6 @@ func (s *service) fill(b *testing.B, integrations, deliveries int) {
 		}
 	}
 	h.Fetch = accepts{}
-	o := outbox.Outbox{Host: host.WithDefaults(h), Directory: d, AttemptTime: outbox.AttemptTime,
-		Partitions: s.Engine().Partitions()}
 	i, err := d.Integration(ctx, integration1)
 	must(err)
 	for n := range deliveries {
@@ -105,8 +103,7 @@ func (s *service) fill(b *testing.B, integrations, deliveries int) {
 		if n%10_000 == 0 {
 			typ = webhook.TypeFailed
 		}
-		_, err := o.SendTest(ctx, i, webhookSecret, typ)
-		must(err)
+		must(sessiontest.SendTestEvent(ctx, h, s.Engine().Partitions(), i, webhookSecret, typ))
 	}
 }
 

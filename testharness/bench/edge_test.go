@@ -15,7 +15,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/workerd"
@@ -165,7 +164,7 @@ func (s *edgeService) starts(*testing.B) func(int) []byte {
 func (s *edgeService) reconciles(b *testing.B) func(i int) []byte {
 	all := make([][]byte, 64)
 	for n := range all {
-		_, text, err := newSession(s.ring, session.Partition(n%s.partitions))
+		_, text, err := newSession(s.ring, n%s.partitions)
 		if err != nil {
 			b.Fatal(err)
 		}

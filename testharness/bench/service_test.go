@@ -19,16 +19,14 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/server"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -167,14 +165,12 @@ func (s *service) begin(b *testing.B, n int) {
 		b.Fatal(err)
 	}
 	h := s.Host()
-	l := &lifecycle.Lifecycle{Host: host.WithDefaults(h), Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 	err = parallel(connections, n, func(int, int) error {
-		id, text, err := newSession(h.Sealer, 0)
+		id, _, err := newSession(h.Sealer, 0)
 		if err != nil {
 			return err
 		}
-		return l.Begin(context.Background(), lifecycle.Session{ID: id, Text: text, Integration: i}, nil, nil,
-			nil)
+		return sessiontest.Begin(context.Background(), h, id, i)
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -182,8 +178,8 @@ func (s *service) begin(b *testing.B, n int) {
 }
 
 // newSession returns the id of a session that a start could have created now, in a partition.
-func newSession(sealer host.Sealer, p session.Partition) (id session.ID, text string, err error) {
-	if id, err = session.NewID(rand.Reader, integration1, session.L1, 25, time.Now(), p); err == nil {
+func newSession(sealer host.Sealer, partition int) (id sessiontest.ID, text string, err error) {
+	if id, err = sessiontest.New(rand.Reader, integration1, "L1", time.Now(), partition); err == nil {
 		text, err = id.Format(sealer)
 	}
 	return id, text, err
@@ -212,11 +208,16 @@ func validations(b *testing.B, store kv.KV, sealer host.Sealer, key string,
 	b.Helper()
 	all := make([][]byte, b.N+1)
 	err := parallel(connections, len(all), func(_, i int) error {
-		id, _, err := newSession(sealer, session.Partition(i%partitions))
+		id, _, err := newSession(sealer, i%partitions)
 		if err != nil {
 			return err
 		}
-		result, err := kit.Issue(context.Background(), store, sealer, id, time.Now())
+		result, err := sessiontest.Issue(
+			context.Background(),
+			host.Host{KV: store, Sealer: sealer, Random: rand.Reader},
+			id,
+			time.Now(),
+		)
 		all[i] = request("POST", api.ValidatePath, key, `{"result_token":"`+result+`"}`)
 		return err
 	})

@@ -14,10 +14,11 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
@@ -25,7 +26,6 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/internal/history"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -129,9 +129,10 @@ func unlimitedLimits() web.Limits {
 func (w *world) run(seed uint64) []porcupine.Operation {
 	w.seed(seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	id, err := session.NewID(w.random, worldIntegration, session.L1, 25, w.started, 0)
+	id, err := sessiontest.New(w.random, worldIntegration, "L1", w.started, 0)
 	must(err)
-	result, err := kit.Issue(context.Background(), w.faulty.KV, w.services[0].Host().Sealer, id, w.started)
+	result, err := sessiontest.Issue(context.Background(), host.Host{KV: w.faulty.KV,
+		Sealer: w.services[0].Host().Sealer, Random: w.random}, id, w.started)
 	must(err)
 
 	w.faulty.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{

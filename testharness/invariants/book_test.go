@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/internal/history"
 )
@@ -26,9 +26,9 @@ const recovery = 30 * time.Second
 type book struct {
 	service *service
 	seed    uint64
-	lossy   bool          // the store loses everything under way
-	epoch   atomic.Int64  // of the store: odd while it loses everything
-	before  []outbox.Dead // accounted for before this book was opened
+	lossy   bool                // the store loses everything under way
+	epoch   atomic.Int64        // of the store: odd while it loses everything
+	before  []operate.DeadEvent // accounted for before this book was opened
 
 	mu    sync.Mutex
 	lives []*life
@@ -283,7 +283,7 @@ func (b *book) audit(t *testing.T, since time.Time) {
 				for _, l := range lives {
 					for _, end := range []string{"started", ends[l.id]} {
 						key := l.id + ":verification." + end
-						failed := func(d outbox.Dead) bool { return d.Session+":"+d.Type == key }
+						failed := func(d operate.DeadEvent) bool { return d.Session+":"+d.Type == key }
 						if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, failed) {
 							missing = append(missing, key)
 						}
@@ -298,7 +298,10 @@ func (b *book) audit(t *testing.T, since time.Time) {
 		})
 	b.settle(t)
 	t.Run("I11: the store's errors use up no attempt", func(t *testing.T) {
-		dead := slices.DeleteFunc(s.dead(t), func(d outbox.Dead) bool { return slices.Contains(b.before, d) })
+		dead := slices.DeleteFunc(
+			s.dead(t),
+			func(d operate.DeadEvent) bool { return slices.Contains(b.before, d) },
+		)
 		if len(dead) > 0 {
 			t.Errorf("%d events are dead, though the receiver took all: %+v", len(dead), dead[0])
 		}
@@ -422,14 +425,14 @@ func (b *book) settle(t *testing.T) {
 }
 
 // dead returns the events that will not be tried again.
-func (s *service) dead(t testing.TB) (all []outbox.Dead) {
+func (s *service) dead(t testing.TB) (all []operate.DeadEvent) {
 	t.Helper()
-	box := &outbox.Outbox{Host: s.Host()}
+	h := s.Host()
 	for n := range s.Engine().Partitions() {
-		var page []outbox.Dead
+		var page []operate.DeadEvent
 		var err error
 		if !within(recovery, func() bool {
-			page, err = box.Dead(context.Background(), session.Partition(n).Name(), "", 1000)
+			page, err = sessiontest.DeadEvents(context.Background(), h, sessiontest.Partition(n), 1000)
 			return err == nil
 		}) {
 			t.Errorf("the dead events cannot be listed: %v", err)

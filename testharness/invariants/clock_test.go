@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/faultproxy"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -99,7 +99,7 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 
 		ids := s.begin(5)
-		c.Clock.Jump(session.Life - 2*time.Second)
+		c.Clock.Jump(core.SessionLife - 2*time.Second)
 		time.Sleep(500 * time.Millisecond)
 		alive("1.5 s before the end", ids)
 		since := time.Now().Add(1500 * time.Millisecond)
@@ -116,7 +116,7 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 
 		ids = s.begin(5)
 		s.pause()
-		c.Clock.Jump(session.Life + time.Minute)
+		c.Clock.Jump(core.SessionLife + time.Minute)
 		time.Sleep(100 * time.Millisecond)
 		s.resume()
 		expired("nothing ran at the end", ids, time.Now())
@@ -139,10 +139,10 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 					at := func() time.Duration { return time.Until(of.Now()) }
 					verge.Jump(at() + off)
 					s := newService(t, setup{Store: memory.New(memory.Config{Now: of.Now}), Clock: verge})
-					id, err := session.NewID(s.Host().Random, integrationID, session.L1, 25, verge.Now(), 0)
+					id, err := sessiontest.New(s.Host().Random, integrationID, "L1", verge.Now(), 0)
 					must(t, err)
 					completed := verge.Now()
-					result, err := kit.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, completed)
+					result, err := sessiontest.Issue(t.Context(), s.Host(), id, completed)
 					must(t, err)
 					if a := s.validate(result); a.status != 200 {
 						t.Fatalf("the first time: %d %s", a.status, a.body)
@@ -193,7 +193,7 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 				racers = append(racers, racer{a.text("session_id"), choices["approve"],
 					time.Duration(at) * time.Millisecond})
 			}
-			c.Clock.Jump(session.Life - 3*time.Second) // the first began a moment ago
+			c.Clock.Jump(core.SessionLife - 3*time.Second) // the first began a moment ago
 			var wg sync.WaitGroup
 			told := make([]answer, n)
 			for i, r := range racers {

@@ -13,11 +13,10 @@ import (
 
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/internal/history"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
@@ -154,9 +153,9 @@ func issue(t *testing.T, s *service) (result string) {
 	t.Helper()
 	var last error
 	if !within(recovery, func() bool {
-		id, err := session.NewID(rand.Reader, integrationID, session.L1, 25, s.clock.Now(), 0)
+		id, err := sessiontest.New(rand.Reader, integrationID, "L1", s.clock.Now(), 0)
 		must(t, err)
-		result, last = kit.Issue(t.Context(), s.Host().KV, s.Host().Sealer, id, s.clock.Now())
+		result, last = sessiontest.Issue(t.Context(), s.Host(), id, s.clock.Now())
 		return last == nil
 	}) {
 		t.Fatal(last)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/outbox"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/long"
@@ -272,7 +272,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			}
 			b.report(t)
 			// An event whose session began in the last moment may still wait for its first attempt.
-			var untargeted []outbox.Dead
+			var untargeted []operate.DeadEvent
 			if !within(recovery, func() bool {
 				b.settle(t)
 				time.Sleep(500 * time.Millisecond)

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/outbox"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -109,7 +109,7 @@ func newService(t testing.TB, c setup) *service {
 		conf.Runner.MaxWait = 500 * time.Millisecond
 	}
 	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now,
-		cmp.Or(conf.Core.AttemptTime, outbox.AttemptTime))
+		cmp.Or(conf.Core.AttemptTime, sessiontest.AttemptTime))
 	s.witness.before = c.BeforePost
 	conf.Store, conf.Fetch = edge.Store{KV: s.witness.store(), Shared: c.Shared}, s.witness
 	s.Service, err = edge.Open(t.Context(), conf)

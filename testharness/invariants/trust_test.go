@@ -18,12 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/passkey"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/faultproxy"
@@ -183,8 +181,7 @@ func (w *trusting) step() {
 func (w *trusting) end(s *shop) {
 	w.t.Helper()
 	h := pick(w, w.services).Host()
-	keys := &passkey.Store{Host: host.WithDefaults(h)}
-	must(w.t, keys.End(context.Background(), s.publisher))
+	must(w.t, sessiontest.EndPasskeys(context.Background(), h, s.publisher))
 	s.ended = time.Now()
 	w.met["passkeys ended"]++
 }
@@ -223,7 +220,7 @@ func (w *trusting) start(through *service, s *shop) *walk {
 	must(w.t, err)
 	k.http = &http.Client{Transport: k, Jar: jar, Timeout: 30 * time.Second}
 	sealer := through.Host().Sealer
-	id, err := session.NewID(crand.Reader, s.integration, session.L2, 25, time.Now(), 0)
+	id, err := sessiontest.New(crand.Reader, s.integration, "L2", time.Now(), 0)
 	must(w.t, err)
 	text, err := id.Format(sealer)
 	must(w.t, err)

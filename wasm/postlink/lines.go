@@ -37,7 +37,7 @@ var ours = []string{"main.", "github.com/verge-id/verge/"}
 // dashboard, whose functions are short enough to be found by their names.
 var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/core/operate.",
 	"/core/internal/member.",
-	"/core/audit.", "/core/usage.", "/core/integration."}
+	"/core/internal/audit.", "/core/internal/usage.", "/core/integration."}
 
 func keepsLines(name string) bool {
 	for _, prefix := range ours {

@@ -21,11 +21,11 @@ import (
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/liststore"
+	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/passkey"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/verge-id/verge/core/audit"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/webauthn"

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/passkey"
 )
 
 // day writes a time for a sentence.

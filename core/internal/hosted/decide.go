@@ -1,9 +1,9 @@
 package hosted
 
 import (
-	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
 

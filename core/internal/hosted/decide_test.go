@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/verdict"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
 

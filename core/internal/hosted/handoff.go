@@ -10,10 +10,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/weburl"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )

@@ -39,10 +39,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/result"
-	"github.com/verge-id/verge/core/lifecycle"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/passkey"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/lifecycle"
+	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"

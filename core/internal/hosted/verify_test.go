@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/edge/signing"
 )
 

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/problem"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/lifecycle"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )

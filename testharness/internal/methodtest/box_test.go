@@ -16,7 +16,6 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
@@ -427,7 +426,8 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 		late   func(o *courierService, a *asked)
 		status int
 	}{
-		{"after the session has expired", func(o *courierService, _ *asked) { o.Pause(session.Life) }, 404},
+		{"after the session has expired",
+			func(o *courierService, _ *asked) { o.Pause(core.SessionLife) }, 404},
 		{"after the session was completed", func(o *courierService, a *asked) {
 			o.want("the first answer", a.answers(courier.Approve, a.there), 200)
 			a.waiting.LoadAgain()
@@ -674,7 +674,7 @@ func TestWhatTheStoreHoldsOfABox(t *testing.T) {
 	for _, item := range items {
 		if strings.Contains(string(item.Value), a.SessionID) ||
 			strings.Contains(string(item.Value), "courier") ||
-			item.Expires.After(o.Now().Add(session.Life)) || item.Expires.IsZero() {
+			item.Expires.After(o.Now().Add(core.SessionLife)) || item.Expires.IsZero() {
 			t.Errorf("contract 19: a box until %s: %q", item.Expires, item.Value)
 		}
 	}

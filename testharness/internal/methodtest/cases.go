@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
@@ -310,7 +310,7 @@ func (w *world) expires() {
 	s := w.start("EXPIRED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
-	w.Pause(session.Life) // and nothing runs meanwhile, so the event has not ended it
+	w.Pause(core.SessionLife) // and nothing runs meanwhile, so the event has not ended it
 	w.wantNothing(step.in(page), "expired", "damaged", "elsewhere")
 	w.wantAsked(0)
 	w.Advance(time.Second)

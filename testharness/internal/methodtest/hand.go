@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
@@ -245,7 +245,7 @@ func (w *world) phoneExpires() {
 	step := w.walk(page, Yes)
 	unopened := waiting.Code
 	asked := w.asked(0)
-	w.Pause(session.Life)
+	w.Pause(core.SessionLife)
 	w.wantNothing(step.in(page), "phone_over")
 	w.wantNothing(w.Open(unopened), "phone_over")
 	w.wantNothing(waiting.LoadAgain(), "expired")

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/estimatortest"
@@ -328,7 +328,7 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 				t.Errorf("contract 19: a hand-off has %q", secret)
 			}
 		}
-		if item.Expires.IsZero() || item.Expires.After(o.Now().Add(session.Life)) {
+		if item.Expires.IsZero() || item.Expires.After(o.Now().Add(core.SessionLife)) {
 			t.Errorf("contract 40: a hand-off lives until %s", item.Expires)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/outbox"
 )
 
 // Do makes the request of an endpoint.
@@ -63,12 +62,12 @@ func All[In, T any](ctx context.Context, c *Client, e *operate.Endpoint[In, oper
 }
 
 // DeadLetters lists the dead letters of all publishers: events that were not delivered.
-func (c *Client) DeadLetters(ctx context.Context) ([]outbox.Dead, error) {
+func (c *Client) DeadLetters(ctx context.Context) ([]operate.DeadEvent, error) {
 	return All(ctx, c, operate.ListDead, ofAll(operate.DeliveryDead))
 }
 
 // WaitingDeliveries lists the events of all publishers that wait for a retry.
-func (c *Client) WaitingDeliveries(ctx context.Context) ([]outbox.Waiting, error) {
+func (c *Client) WaitingDeliveries(ctx context.Context) ([]operate.WaitingEvent, error) {
 	return All(ctx, c, operate.ListWaiting, ofAll(operate.DeliveryWaiting))
 }
 

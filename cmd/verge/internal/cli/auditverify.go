@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	auditlog "github.com/verge-id/verge/core/audit"
+	"github.com/verge-id/verge/core"
 )
 
 type auditVerifyCmd struct {
@@ -27,7 +27,7 @@ Example:
 }
 
 func (c *auditVerifyCmd) Run(p *program) error {
-	var chain auditlog.Chain
+	var chain core.AuditChain
 	found := 0
 	for _, name := range c.Files {
 		if err := verifyFile(p, name, &chain, &found); err != nil {
@@ -49,7 +49,7 @@ func (c *auditVerifyCmd) Run(p *program) error {
 // maxLogLine is the longest line of a log that is read: an entry has at most 32 KiB.
 const maxLogLine = 256 << 10
 
-func verifyFile(p *program, name string, chain *auditlog.Chain, found *int) error {
+func verifyFile(p *program, name string, chain *core.AuditChain, found *int) error {
 	from := p.stdin
 	if name != "-" {
 		file, err := p.FS.Open(name)

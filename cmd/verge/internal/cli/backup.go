@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
@@ -152,6 +152,6 @@ token from before has ended; earlier, one that was used since the backup could b
 used again. Then undo again what was undone since the backup: keys, operator
 tokens and members that were revoked or removed, invitations that were used.
 edge/deploy/BACKUP.md has the whole list.
-`, now.Add(session.Life).UTC().Format(time.RFC3339))
+`, now.Add(core.SessionLife).UTC().Format(time.RFC3339))
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
@@ -131,7 +131,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 		}
 	})
 	t.Run("a server that starts when every session is over accepts nothing", func(t *testing.T) {
-		h := l.startAgain(t, session.Life)
+		h := l.startAgain(t, core.SessionLife)
 		for name, result := range map[string]string{"before": l.used, "since": l.result} {
 			if r := h.Validate(result); r.Code() != "EXPIRED" {
 				t.Errorf("spec, single use: a token of %s the backup gets %d %s", name, r.Status, r.Body)
@@ -147,7 +147,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 		}
 	})
 	t.Run("a key that was revoked since is good again until it is revoked again", func(t *testing.T) {
-		h := l.startAgain(t, session.Life)
+		h := l.startAgain(t, core.SessionLife)
 		ask := func() int {
 			return h.Do("GET", "/api/v1/verify/sessions/"+l.later.SessionID, testharness.Bearer(l.key),
 				nil).Status

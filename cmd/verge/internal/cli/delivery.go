@@ -10,7 +10,6 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/outbox"
 )
 
 type deliveryListCmd struct {
@@ -44,7 +43,7 @@ Examples:
 type listedDelivery struct {
 	State  string `json:"state"`            // operate.DeliveryDead or operate.DeliveryWaiting
 	Reason string `json:"reason,omitempty"` // of a dead one
-	outbox.Waiting
+	operate.WaitingEvent
 	Due *time.Time `json:"due,omitempty"` // of one that waits
 }
 
@@ -94,7 +93,7 @@ const (
 	deadHeads    = "EVENT|TYPE|CAME BACK|INTEGRATION|REASON|ATTEMPTS|LAST|SESSION"
 )
 
-func waitingRows(all []outbox.Waiting) (rows [][]string) {
+func waitingRows(all []operate.WaitingEvent) (rows [][]string) {
 	for _, w := range all {
 		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts),
 			words.When(w.Due), w.Session})
@@ -102,7 +101,7 @@ func waitingRows(all []outbox.Waiting) (rows [][]string) {
 	return rows
 }
 
-func deadRows(all []outbox.Dead) (rows [][]string) {
+func deadRows(all []operate.DeadEvent) (rows [][]string) {
 	for _, d := range all {
 		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason,
 			strconv.Itoa(d.Attempts), words.When(d.At), d.Session})
@@ -110,16 +109,16 @@ func deadRows(all []outbox.Dead) (rows [][]string) {
 	return rows
 }
 
-func allDeliveries(dead []outbox.Dead, waiting []outbox.Waiting) []listedDelivery {
+func allDeliveries(dead []operate.DeadEvent, waiting []operate.WaitingEvent) []listedDelivery {
 	all := []listedDelivery{}
 	for _, d := range dead {
 		all = append(all, listedDelivery{State: operate.DeliveryDead, Reason: d.Reason,
-			Waiting: outbox.Waiting{
+			WaitingEvent: operate.WaitingEvent{
 				Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
 				Last: d.Last, Attempts: d.Attempts, At: d.At}})
 	}
 	for _, w := range waiting {
-		all = append(all, listedDelivery{State: operate.DeliveryWaiting, Waiting: w, Due: &w.Due})
+		all = append(all, listedDelivery{State: operate.DeliveryWaiting, WaitingEvent: w, Due: &w.Due})
 	}
 	return all
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/keyset"
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
 
@@ -125,7 +123,7 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	kept := max(time.Duration(cmp.Or(c.Life, config.Duration(core.StandardOutcomeLife))), outbox.DeadLife)
+	kept := max(time.Duration(cmp.Or(c.Life, config.Duration(core.StandardOutcomeLife))), core.DeadEventLife)
 	if err := ring.Retire(c.Key, p.Now(), kept+retireMargin, c.Force); err != nil {
 		return err
 	}
@@ -140,7 +138,7 @@ func (c *keyringRetireCmd) Run(p *program) error {
 // retireMargin is how much later than its key's replacement the last outcome or dead event of a key can begin
 // its time of being kept. It covers the life of a session, the retries of an event, and what a server seals
 // before it reads the rotated ring.
-const retireMargin = session.Life + 24*time.Hour
+const retireMargin = core.SessionLife + 24*time.Hour
 
 type keyringListCmd struct {
 	File string `arg:"" help:"The ring."`

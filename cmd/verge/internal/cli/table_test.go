@@ -15,7 +15,6 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/outbox"
 )
 
 // Values as long as they come.
@@ -49,9 +48,17 @@ func tables() map[string]table {
 		Created: longTime}}
 	delivery := operate.Delivery{Event: longEvent, Test: true, Type: longType, State: operate.DeliveryWaiting,
 		Created: longTime, Attempts: []operate.Attempt{{At: longTime, Cause: longCause}}, Unrecorded: 1000}
-	waiting := outbox.Waiting{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
-		Last: longCause, Attempts: 100, At: longTime, Due: longTime}
-	dead := outbox.Dead{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
+	waiting := operate.WaitingEvent{
+		Event:       longEvent,
+		Type:        longType,
+		Session:     longSession,
+		Integration: longID,
+		Last:        longCause,
+		Attempts:    100,
+		At:          longTime,
+		Due:         longTime,
+	}
+	dead := operate.DeadEvent{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
 		Reason: "attempts_exhausted", Last: longCause, Attempts: 100, At: longTime}
 	step := operate.SessionStep{At: longTime, Method: "national-identity-card", Result: "attempt_failed",
 		Reason: longCause, Setting: "proof.require[0].claim", Detail: "age.over"}
@@ -66,9 +73,13 @@ func tables() map[string]table {
 		"deliveryHeads": {deliveryHeads, deliveryRows([]operate.Delivery{delivery}),
 			[]string{longEvent}},
 		"stepHeads": {stepHeads, stepRows([]operate.SessionStep{step}), []string{"age.over"}},
-		"waitingHeads": {waitingHeads, waitingRows([]outbox.Waiting{waiting}),
+		"waitingHeads": {waitingHeads, waitingRows([]operate.WaitingEvent{waiting}),
 			[]string{longEvent, longID, longSession}},
-		"deadHeads": {deadHeads, deadRows([]outbox.Dead{dead}), []string{longEvent, longID, longSession}},
+		"deadHeads": {
+			deadHeads,
+			deadRows([]operate.DeadEvent{dead}),
+			[]string{longEvent, longID, longSession},
+		},
 		"summaryHeads": {summaryHeads, summaryRows([]operate.PublisherUndelivered{{Publisher: longPub,
 			Oldest: &longTime, Newest: &longTime, Integrations: []operate.IntegrationUndelivered{{
 				Integration: longID, Waiting: 1000, Dead: 1000, More: true}}}}), []string{longPub, longID}},

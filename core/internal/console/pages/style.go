@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 
-	"github.com/verge-id/verge/core/usage"
+	"github.com/verge-id/verge/core/internal/usage"
 )
 
 //go:embed console.css

@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	templ "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/token"
-	"github.com/verge-id/verge/core/usage"
 	"github.com/verge-id/verge/core/webhook"
 )
 

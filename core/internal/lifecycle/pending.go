@@ -10,10 +10,10 @@ import (
 	"strconv"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
 

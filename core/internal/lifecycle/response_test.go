@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/coretest"
-	"github.com/verge-id/verge/core/session"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/token"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/token"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/session"
 )
 
 // stepMessages are the log's messages for steps that do not end the session, by session.Step's Result.

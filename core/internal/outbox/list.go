@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/uuid"
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/outbox"
-	"github.com/verge-id/verge/core/session"
 	"github.com/verge-id/verge/core/webhook"
 )
 
