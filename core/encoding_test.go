@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -20,14 +19,14 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		header     web.Header
 		refused    bool
 	}{
-		{"none", api.StartPath, nil, "{}", nil, false},
-		{"identity", api.StartPath, []string{"Identity"}, "{}", nil, false},
-		{"no body", api.StartPath, []string{"gzip"}, "", nil, false},
-		{"gzip", api.StartPath, []string{"gzip"}, "{}", nil, true},
-		{"gzip of validate", api.ValidatePath, []string{"gzip"}, "{}", nil, true},
-		{"a list", api.StartPath, []string{"identity, gzip"}, "{}", nil, true},
-		{"two lines", api.StartPath, []string{"identity", "br"}, "{}", nil, true},
-		{"unknown", api.StartPath, []string{"x-rot13"}, "{}", nil, true},
+		{"none", web.StartPath, nil, "{}", nil, false},
+		{"identity", web.StartPath, []string{"Identity"}, "{}", nil, false},
+		{"no body", web.StartPath, []string{"gzip"}, "", nil, false},
+		{"gzip", web.StartPath, []string{"gzip"}, "{}", nil, true},
+		{"gzip of validate", web.ValidatePath, []string{"gzip"}, "{}", nil, true},
+		{"a list", web.StartPath, []string{"identity, gzip"}, "{}", nil, true},
+		{"two lines", web.StartPath, []string{"identity", "br"}, "{}", nil, true},
+		{"unknown", web.StartPath, []string{"x-rot13"}, "{}", nil, true},
 		{"a form", web.HostedPath, []string{"gzip"}, "flow=x", page, true},
 		{"a picture", web.FilePath, []string{"gzip"}, "x", page, true},
 		{"a wallet's response", web.BoxPath + "x", []string{"gzip"}, "x", nil, true},

@@ -69,7 +69,7 @@ var floors = []string{
 	"core/sessiontest",
 	"core/internal/result",
 	"core/internal/hosted/pages",
-	"core/api",
+	"core/internal/api",
 	"core/internal/hosted",
 	"core/operate",
 	"core/admin",

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/session"
@@ -19,11 +19,11 @@ import (
 // s.pending, a call of the API by package api. Routes without a handler are last.
 func (s *Service) publicRoutes() web.Table {
 	return append(s.consoleRoutes(ConsolePublic), web.Table{
-		{Methods: post, Pattern: api.StartPath, Label: "start", Handle: s.api.Start},
-		{Methods: options, Pattern: api.StartPath, Label: "start", Handle: s.api.Preflight},
-		{Methods: post, Pattern: api.ValidatePath, Label: "validate", Handle: s.api.Validate},
-		{Methods: get, Pattern: api.SessionsPath + "{session}", Label: "sessions", Handle: s.api.Reconcile},
-		{Methods: get, Pattern: api.TestsPath, Label: "testevents", Waits: true,
+		{Methods: post, Pattern: web.StartPath, Label: "start", Handle: s.api.Start},
+		{Methods: options, Pattern: web.StartPath, Label: "start", Handle: s.api.Preflight},
+		{Methods: post, Pattern: web.ValidatePath, Label: "validate", Handle: s.api.Validate},
+		{Methods: get, Pattern: web.SessionsPath + "{session}", Label: "sessions", Handle: s.api.Reconcile},
+		{Methods: get, Pattern: web.TestsPath, Label: "testevents", Waits: true,
 			Handle: s.api.TestEvents},
 
 		{Methods: get, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Show)},
@@ -46,13 +46,13 @@ func (s *Service) publicRoutes() web.Table {
 		{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
 
 		{Methods: get, Pattern: securityPath, Label: "other", Handle: s.securityText},
-		{Methods: get, Pattern: api.OpenAPIPath, Label: "other", Handle: s.document},
+		{Methods: get, Pattern: web.OpenAPIPath, Label: "other", Handle: s.document},
 		{Methods: get, Pattern: api.DocsPath, Label: "docs", Handle: s.document},
 		{Methods: get, Pattern: api.DocsCSSPath, Label: "docs", Handle: s.document},
 		{Methods: get, Pattern: api.ExamplesPath, Label: "docs", Handle: s.document},
 
 		// Paths that nothing serves.
-		{Pattern: api.SessionsPath + "{session...}", Label: "sessions"},
+		{Pattern: web.SessionsPath + "{session...}", Label: "sessions"},
 		{Pattern: web.HostedPath + "/{...}", Label: "verify"},
 		{Pattern: api.DocsPath + "/{...}", Label: "docs"},
 		{Pattern: "{...}", Label: "other"},

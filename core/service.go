@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/console"
 	"github.com/verge-id/verge/core/internal/hosted"

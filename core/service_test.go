@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
@@ -570,9 +569,9 @@ func TestCountersNameNoClientAddress(t *testing.T) {
 	var err error
 	w.Service, err = New(good(), w.Host.Host)
 	coretest.Must(t, err)
-	w.ask("OPTIONS", api.StartPath, nil, "")
-	w.ask("POST", api.StartPath, nil, "{}")
-	w.ask("POST", api.ValidatePath, nil, "{}")
+	w.ask("OPTIONS", web.StartPath, nil, "")
+	w.ask("POST", web.StartPath, nil, "{}")
+	w.ask("POST", web.ValidatePath, nil, "{}")
 	w.ask("GET", web.HostedPath, nil, "")
 	w.Admin(ctx, &web.Request{Method: "GET", Path: "/admin/v1/keys",
 		Client: netip.MustParseAddr("192.0.2.1"), Header: web.Header{"Authorization": {"Bearer wrong"}}})

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -25,7 +24,7 @@ const (
 func BenchmarkHandle(b *testing.B) {
 	b.Run("start", func(b *testing.B) {
 		s, key := benched(b)
-		req := publisherRequest(key, "POST", api.StartPath, `{"integration_id":"`+benchIntegration+
+		req := publisherRequest(key, "POST", web.StartPath, `{"integration_id":"`+benchIntegration+
 			`","callback_url":"https://shop.example/return","state":"q7Zk1v0mXo2hT5c8"}`)
 		handle(b, s, func(int) *web.Request { return req })
 	})
@@ -34,14 +33,14 @@ func BenchmarkHandle(b *testing.B) {
 		reqs := make([]*web.Request, b.N)
 		for i := range reqs {
 			_, token := completed(b, s)
-			reqs[i] = publisherRequest(key, "POST", api.ValidatePath, `{"result_token":"`+token+`"}`)
+			reqs[i] = publisherRequest(key, "POST", web.ValidatePath, `{"result_token":"`+token+`"}`)
 		}
 		handle(b, s, func(i int) *web.Request { return reqs[i] })
 	})
 	b.Run("reconcile", func(b *testing.B) {
 		s, key := benched(b)
 		id, _ := completed(b, s)
-		req := publisherRequest(key, "GET", api.SessionsPath+id, "")
+		req := publisherRequest(key, "GET", web.SessionsPath+id, "")
 		handle(b, s, func(int) *web.Request { return req })
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
@@ -337,7 +336,7 @@ func TestARequestWaitsForTheStoreNoLongerThanItsBudget(t *testing.T) {
 	close(store.hangs)
 	for name, ask := range map[string]func() *web.Response{
 		"a publisher's": func() *web.Response {
-			return s.Engine().Handle(t.Context(), &web.Request{Method: "GET", Path: api.SessionsPath + "x",
+			return s.Engine().Handle(t.Context(), &web.Request{Method: "GET", Path: web.SessionsPath + "x",
 				Header: web.Header{"Authorization": {"Bearer " + key}}})
 		},
 		"an operator's": func() *web.Response {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Response is one answer, read whole.
@@ -153,7 +153,7 @@ func (h *Harness) StartBody(change Body) []byte {
 // answer.
 func (h *Harness) TryStart(change Body) *Response {
 	h.t.Helper()
-	return h.Do("POST", api.StartPath, Bearer(h.Publisher.SecretKey), h.StartBody(change))
+	return h.Do("POST", web.StartPath, Bearer(h.Publisher.SecretKey), h.StartBody(change))
 }
 
 // Start is TryStart, but any answer other than a session fails the test.
@@ -180,13 +180,13 @@ func (h *Harness) Validate(resultToken string) *Response {
 // ValidateAs is Validate with another header.
 func (h *Harness) ValidateAs(header http.Header, resultToken string) *Response {
 	h.t.Helper()
-	return h.Do("POST", api.ValidatePath, header, h.marshal(Body{"result_token": resultToken}))
+	return h.Do("POST", web.ValidatePath, header, h.marshal(Body{"result_token": resultToken}))
 }
 
 // Reconcile asks for the state of a session with the publisher's secret key.
 func (h *Harness) Reconcile(sessionID string) *Response {
 	h.t.Helper()
-	return h.Do("GET", api.SessionsPath+sessionID, Bearer(h.Publisher.SecretKey), nil)
+	return h.Do("GET", web.SessionsPath+sessionID, Bearer(h.Publisher.SecretKey), nil)
 }
 
 // Approve opens a session in a browser, approves it, and returns what came back

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothservers"
 	"github.com/verge-id/verge/testharness/wait"
@@ -46,7 +45,7 @@ func newNews() *news {
 	n := &news{}
 	n.status.Store(http.StatusNotModified)
 	n.handle = func(_ context.Context, req *web.Request) *web.Response {
-		if req.Path != api.TestsPath {
+		if req.Path != web.TestsPath {
 			return ok("{}")
 		}
 		n.block.Lock()
@@ -136,7 +135,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	client := newClient(t)
 	var all []<-chan answered
 	for n := range 3 {
-		all = append(all, askFor(t.Context(), client, base+api.TestsPath))
+		all = append(all, askFor(t.Context(), client, base+web.TestsPath))
 		wait.Until(t, "one more waits", func() bool {
 			if len(all[n]) > 0 {
 				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, wait.For(all[n]))
@@ -227,7 +226,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				}
 				ctx, leave := context.WithTimeout(t.Context(), patience)
 				defer leave()
-				answer := askFor(ctx, client, base+api.TestsPath)
+				answer := askFor(ctx, client, base+web.TestsPath)
 				wait.Until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 				c.end(t, waiting{p, engine, leave, stop})
 				a := wait.For(answer)
@@ -254,11 +253,11 @@ func TestWhatDoesNotWait(t *testing.T) {
 		status  int32
 		headers []string
 	}{
-		{"news at once", api.TestsPath, 200, nil},
-		{"an error", api.TestsPath, 401, nil},
-		{"no preference", api.TestsPath, 304, []string{"Prefer", ""}},
-		{"no seconds", api.TestsPath, 304, []string{"Prefer", "wait=0"}},
-		{"a preference that cannot be read", api.TestsPath, 304, []string{"Prefer", "wait=1.5"}},
+		{"news at once", web.TestsPath, 200, nil},
+		{"an error", web.TestsPath, 401, nil},
+		{"no preference", web.TestsPath, 304, []string{"Prefer", ""}},
+		{"no seconds", web.TestsPath, 304, []string{"Prefer", "wait=0"}},
+		{"a preference that cannot be read", web.TestsPath, 304, []string{"Prefer", "wait=1.5"}},
 		{"another route", "/verify", 304, nil},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -266,7 +265,7 @@ func TestWhatDoesNotWait(t *testing.T) {
 			engine.status.Store(c.status)
 			handle := engine.handle
 			engine.handle = func(ctx context.Context, req *web.Request) *web.Response {
-				req.Path = api.TestsPath // whatever the path is
+				req.Path = web.TestsPath // whatever the path is
 				return handle(ctx, req)
 			}
 			base, _ := start(t, Config{Engine: engine, after: func(time.Duration) <-chan time.Time {
@@ -293,7 +292,7 @@ func TestNobodyWaitsInADrain(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	wait.Until(t, "the server drains", s.draining.Load)
-	a := wait.For(askFor(t.Context(), newClient(t), base+api.TestsPath))
+	a := wait.For(askFor(t.Context(), newClient(t), base+web.TestsPath))
 	a.want(t, 304, "")
 	if err := wait.For(ended); err != nil {
 		t.Error(err)
@@ -305,7 +304,7 @@ func TestNobodyWaitsInADrain(t *testing.T) {
 func TestOnlyTheServerAsksAgain(t *testing.T) {
 	engine, p := newNews(), newPace()
 	s, base, _ := run(t, Config{Engine: engine, after: p.after})
-	answer := askFor(t.Context(), newClient(t), base+api.TestsPath, "Again", "true", "X-Again", "1", "Prefer",
+	answer := askFor(t.Context(), newClient(t), base+web.TestsPath, "Again", "true", "X-Again", "1", "Prefer",
 		`wait=2, again, "Again"`)
 	wait.Until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 	if asked, again := engine.asked.Load(), engine.again.Load(); asked != 1 || again != 0 {
@@ -346,11 +345,11 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 			client := newClient(t)
 			from := func(n int) string { return c.clients[n%len(c.clients)] }
 			for n := range c.most {
-				askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
+				askFor(t.Context(), client, base+web.TestsPath, "X-Forwarded-For", from(n))
 				wait.Until(t, "one more waits", func() bool { return s.public.waiting() == n+1 })
 			}
 			for n := range 3 {
-				answer := askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
+				answer := askFor(t.Context(), client, base+web.TestsPath, "X-Forwarded-For", from(n))
 				wait.Until(t, "an answer at once", func() bool {
 					if waits := s.public.waiting(); waits > c.most {
 						t.Errorf("contract, Load: %d wait, and %d may", waits, c.most)
@@ -366,7 +365,7 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 			p.end <- time.Time{}
 			wait.Until(t, "one waits no more", func() bool { return s.public.waiting() == c.most-1 })
 			for n := range c.clients { // at least one of them may
-				askFor(t.Context(), client, base+api.TestsPath, "X-Forwarded-For", from(n))
+				askFor(t.Context(), client, base+web.TestsPath, "X-Forwarded-For", from(n))
 			}
 			wait.Until(t, "another one waits", func() bool { return s.public.waiting() == c.most })
 		})
@@ -381,7 +380,7 @@ func TestAWaitingRequestIsAnswered(t *testing.T) {
 	s, base, _ := run(t, Config{Engine: engine, after: p.after, MaxConnsPerIP: 4, WriteTimeout: usual,
 		HandleTimeout: time.Millisecond, ReadTimeout: usual, DrainTimeout: time.Millisecond,
 		IdleGrace: time.Nanosecond})
-	answer := askFor(t.Context(), newClient(t), base+api.TestsPath)
+	answer := askFor(t.Context(), newClient(t), base+web.TestsPath)
 	wait.Until(t, "it waits", func() bool { return s.public.waiting() == 1 })
 	for range 12 {
 		dial(t, base)
@@ -414,7 +413,7 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 		t.Fatalf("there is no %s", name)
 		return 0
 	}
-	answer := askFor(t.Context(), newClient(t), base+api.TestsPath)
+	answer := askFor(t.Context(), newClient(t), base+web.TestsPath)
 	wait.Until(t, "it waits", func() bool { return metric("verge_http_waiting") == 1 })
 	if n := metric("verge_http_in_flight"); n != 0 {
 		t.Errorf("%v requests are being answered, and one waits", n)
@@ -435,7 +434,8 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 		Took float64 `json:"took_ms"`
 	}
 	for text := range strings.Lines(logs.String()) {
-		if err := json.Unmarshal([]byte(text), &line); strings.Contains(text, `"msg":"request"`) && err != nil {
+		if err := json.Unmarshal([]byte(text), &line); strings.Contains(text, `"msg":"request"`) &&
+			err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -110,7 +109,7 @@ func TestNoEffectBeginsAfterTheCallerIsGone(t *testing.T) {
 	for n := range requests {
 		ctx, leave := context.WithCancel(t.Context())
 		store.leave.Store(&leave)
-		r := h.Engine.Handle(ctx, &web.Request{Method: "POST", Path: api.StartPath, Body: h.StartBody(nil),
+		r := h.Engine.Handle(ctx, &web.Request{Method: "POST", Path: web.StartPath, Body: h.StartBody(nil),
 			Client: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}),
 			Header: web.Header{
 				"Authorization":   {"Bearer " + h.Publisher.SecretKey},
@@ -195,7 +194,7 @@ func TestEngine_FailureAfterCommit(t *testing.T) {
 				}),
 			})
 			ask := func(ctx context.Context) *web.Response {
-				return h.Engine.Handle(ctx, &web.Request{Method: "POST", Path: api.StartPath,
+				return h.Engine.Handle(ctx, &web.Request{Method: "POST", Path: web.StartPath,
 					Body: h.StartBody(nil), Client: netip.MustParseAddr("192.0.2.1"), Header: web.Header{
 						"Authorization":   {"Bearer " + h.Publisher.SecretKey},
 						"Content-Type":    {"application/json"},

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
@@ -64,7 +64,7 @@ func TestASessionEndsByAlarm(t *testing.T) {
 	id, _ := s.start()
 	site.Advance(10*time.Minute + time.Second)
 	in.cameAs(t, id, "verification.expired", 204)
-	a := s.do("GET", s.base+api.SessionsPath+id, bearer(s.key), nil)
+	a := s.do("GET", s.base+web.SessionsPath+id, bearer(s.key), nil)
 	if a.text("status") != "EXPIRED" {
 		t.Errorf("%d %s", a.status, a.body)
 	}

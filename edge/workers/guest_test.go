@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -332,7 +331,7 @@ func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
 	store.hold.Store(true)
 	ask := func() chan answer {
 		c := make(chan answer, 1)
-		go func() { c <- s.do("GET", s.base+api.SessionsPath+"svc_sess_x", bearer(s.key), nil) }()
+		go func() { c <- s.do("GET", s.base+web.SessionsPath+"svc_sess_x", bearer(s.key), nil) }()
 		return c
 	}
 	live := func(n int) func() bool {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/workerd"
 )
@@ -380,7 +380,7 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 		for range 2 {
 			wait.Go(func() {
 				for range each {
-					a := at.do("POST", at.base+api.ValidatePath, client.Clone(), []byte("{}"))
+					a := at.do("POST", at.base+web.ValidatePath, client.Clone(), []byte("{}"))
 					switch a.status {
 					case http.StatusUnauthorized:
 						allowed.Add(1)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothservers"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
@@ -97,7 +97,7 @@ func TestWhoMayWaitAtTheEdge(t *testing.T) {
 func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 	s, _ := newSite(t, newInbox(t), workerd.Config{})
 	query := url.Values{"integration_id": {integrationID}, "since": {"2026-11-20T22:10:00.000Z"}}
-	target := s.base + api.TestsPath + "?" + query.Encode()
+	target := s.base + web.TestsPath + "?" + query.Encode()
 	tag := s.do("GET", target, bearer(s.key), nil).header.Get("Etag")
 	if tag == "" {
 		t.Fatal("the list has no tag")
@@ -123,7 +123,7 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 	}
 
 	request := fmt.Sprintf("GET %s?%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
-		"If-None-Match: %s\r\nPrefer: wait=20\r\n\r\n", api.TestsPath, query.Encode(),
+		"If-None-Match: %s\r\nPrefer: wait=20\r\n\r\n", web.TestsPath, query.Encode(),
 		strings.TrimPrefix(s.base, "http://"), s.key, tag)
 	var waiting []net.Conn
 	wait := func() {

@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
@@ -213,7 +213,7 @@ func (p walks) verify(t *testing.T, client *http.Client, key, outcome string, pi
 	var started struct {
 		Redirect string `json:"redirect_url"`
 	}
-	post(t, client, key, api.StartPath, map[string]string{"integration_id": integrationID,
+	post(t, client, key, web.StartPath, map[string]string{"integration_id": integrationID,
 		"callback_url": "https://shop.example/return", "state": "s-1234567890"}, &started)
 	b := kit.Browser{Client: client}
 	back, err := b.Verify(started.Redirect, "https://shop.example/return", outcome, picture)
@@ -224,7 +224,7 @@ func (p walks) verify(t *testing.T, client *http.Client, key, outcome string, pi
 	_, result, _ := strings.Cut(back, "result_token=")
 	result, _, _ = strings.Cut(result, "&")
 	var facts struct{ Verified bool }
-	post(t, client, key, api.ValidatePath, map[string]string{"result_token": result}, &facts)
+	post(t, client, key, web.ValidatePath, map[string]string{"result_token": result}, &facts)
 	if !facts.Verified {
 		t.Errorf("the callback %q brings no proof", back)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyset"
@@ -99,7 +98,7 @@ func (s *service) page(link string) answer {
 
 func (s *service) status(id string) answer {
 	s.t.Helper()
-	return s.do("GET", s.base+api.SessionsPath+id, bearer(s.key), nil)
+	return s.do("GET", s.base+web.SessionsPath+id, bearer(s.key), nil)
 }
 
 // servesNobody checks that the service serves nobody and that nothing stored changes.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothservers"
 	"github.com/verge-id/verge/edge/server"
@@ -35,9 +34,9 @@ func TestTheRoutesOfTheWorkerAreTheCores(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not what the core's tables make: run go generate ./edge/workers", routesFile)
 	}
-	if abi.CanaryPath != api.OpenAPIPath {
+	if abi.CanaryPath != web.OpenAPIPath {
 		t.Errorf("hosts ask a module for %s, and the core has that document at %s", abi.CanaryPath,
-			api.OpenAPIPath)
+			web.OpenAPIPath)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
@@ -163,7 +163,7 @@ func (s *service) start() (id, redirect string) {
 
 func (s *service) askForStart(integration string) answer {
 	s.t.Helper()
-	return s.post(api.StartPath, s.key, map[string]any{"integration_id": integration,
+	return s.post(web.StartPath, s.key, map[string]any{"integration_id": integration,
 		"callback_url": "https://shop.example/return", "state": "s-1"})
 }
 
@@ -218,7 +218,7 @@ func (s *service) approve(redirect string) string {
 
 func (s *service) validate(token string) answer {
 	s.t.Helper()
-	return s.post(api.ValidatePath, s.key, map[string]any{"result_token": token})
+	return s.post(web.ValidatePath, s.key, map[string]any{"result_token": token})
 }
 
 func (s *service) want(a answer, status int, code string) {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
@@ -133,9 +133,9 @@ func TestHandler(t *testing.T) {
 		code               string
 	}{
 		{"contract 5: there is no such path", "GET", "/nowhere", nil, "", 404, "NOT_FOUND"},
-		{"contract 5: nobody", "POST", api.StartPath, nil, "{}", 401, "UNAUTHORIZED"},
+		{"contract 5: nobody", "POST", web.StartPath, nil, "{}", 401, "UNAUTHORIZED"},
 		{"contract 3: a body of more than 16 KiB",
-			"POST", api.StartPath, bearer(s.key), strings.Repeat(" ", 17<<10), 413, "PAYLOAD_TOO_LARGE"},
+			"POST", web.StartPath, bearer(s.key), strings.Repeat(" ", 17<<10), 413, "PAYLOAD_TOO_LARGE"},
 		{"a URL of more than 8 KiB", "GET", "/?" + strings.Repeat("a", 8<<10), nil, "", 414, "URI_TOO_LONG"},
 		{"contract 35: a return whose URL has 26 KiB", "GET",
 			"/verify/return/bankid?code=" + strings.Repeat("%20", (26<<10-27)/3), nil, "", 400, ""},
@@ -187,7 +187,7 @@ func TestHandler(t *testing.T) {
 	}
 	session := "svc_sess_" + strings.Repeat("AbC-1_z9", 10)
 	for _, path := range []string{"/john-smith", "/verify/john-smith", "/docs/john-smith",
-		api.SessionsPath + "john-smith", api.SessionsPath + "svc_sess_john-smith", api.SessionsPath + session,
+		web.SessionsPath + "john-smith", web.SessionsPath + "svc_sess_john-smith", web.SessionsPath + session,
 		"/admin/v1/john-smith", "/admin/v1/keys/john-smith/john-smith/john-smith",
 		"/admin/v1/integrations/" + trace} {
 		s.do("GET", s.base+path, http.Header{"X-Correlation-Id": {"john-smith"}}, nil)
@@ -202,7 +202,7 @@ func TestHandler(t *testing.T) {
 	sum := sha256.Sum256([]byte("john-smith"))
 	for _, text := range []string{
 		fmt.Sprintf(`"correlation_id":"sha256:%x"`, sum[:8]), `"correlation_id":"` + trace + `"`,
-		`"path":"` + api.SessionsPath + session + `"`, `"path":"` + api.SessionsPath + `…"`,
+		`"path":"` + web.SessionsPath + session + `"`, `"path":"` + web.SessionsPath + `…"`,
 		`"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`,
 	} {
 		wait.Until(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
@@ -260,7 +260,7 @@ func TestClientAddressOfThePlatform(t *testing.T) {
 	from := func(address, forwarded string) int {
 		t.Helper()
 		header := http.Header{"Cf-Connecting-Ip": {address}, "X-Forwarded-For": {forwarded}}
-		return s.do("POST", s.base+api.ValidatePath, header, []byte("{}")).status
+		return s.do("POST", s.base+web.ValidatePath, header, []byte("{}")).status
 	}
 	for i, c := range []struct {
 		address, forwarded string
@@ -289,7 +289,7 @@ func TestAdminHost(t *testing.T) {
 	if a := s.do("GET", operators+"/admin/v1/keys", bearer(operatorToken), nil); a.status != http.StatusOK {
 		t.Errorf("the operators' host: %d %s", a.status, a.body)
 	}
-	if a := s.do("POST", operators+api.ValidatePath, nil, nil); a.status != http.StatusUnauthorized {
+	if a := s.do("POST", operators+web.ValidatePath, nil, nil); a.status != http.StatusUnauthorized {
 		t.Errorf("the public API on the operators' host: %d %s", a.status, a.body)
 	}
 }
@@ -392,7 +392,7 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, server := deploy(t, newInbox(t), c.change)
-			s.want(s.post(api.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
+			s.want(s.post(web.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
 			if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
 				t.Errorf("readyz: %d %s", a.status, a.body)
 			}

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -100,9 +99,9 @@ var network = foothold{"Anyone on the network", []row{
 		says:  "Guesses are counted by address.",
 		tries: "secret keys, over and over; preflights and pages, over and over",
 		gets:  "429 once the address is at its limit, and the store is asked no more",
-		proof: []string{"core/api:TestGuessingCountsAgainstTheAddress",
-			"core/api:TestADenialChargesNothingAndReadsNothing",
-			"core/api:TestPreflightsAndPagesAreLimitedByAddress"},
+		proof: []string{"core/internal/api:TestGuessingCountsAgainstTheAddress",
+			"core/internal/api:TestADenialChargesNothingAndReadsNothing",
+			"core/internal/api:TestPreflightsAndPagesAreLimitedByAddress"},
 	},
 	{
 		says: "After twenty wrong operator tokens in a minute, no token of the address is checked " +
@@ -482,7 +481,7 @@ var publicKey = foothold{"A public key, which anyone can read", []row{
 			text := s.Approve(started).ResultToken
 			header := bearer(s.Publisher.L1.PublicKey)
 			want(t, s.ValidateAs(header, text), 403, "FORBIDDEN")
-			want(t, s.Do("GET", api.SessionsPath+started.SessionID, header, nil), 403, "FORBIDDEN")
+			want(t, s.Do("GET", web.SessionsPath+started.SessionID, header, nil), 403, "FORBIDDEN")
 			want(t, s.Validate(text), 200, "")
 		},
 	},
@@ -562,8 +561,8 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 			s := newService(t, nil)
 			header := bearer(s.Other.SecretKey)
 			_, nobodys := s.forge(stranger(s), s.Now())
-			theirs := s.Do("GET", api.SessionsPath+s.Start(nil).SessionID, header, nil)
-			none := s.Do("GET", api.SessionsPath+nobodys, header, nil)
+			theirs := s.Do("GET", web.SessionsPath+s.Start(nil).SessionID, header, nil)
+			none := s.Do("GET", web.SessionsPath+nobodys, header, nil)
 			want(t, theirs, 404, "NOT_FOUND")
 			if theirs.Text("message") != none.Text("message") {
 				t.Errorf("the answers differ: %s and %s", theirs.Body, none.Body)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness"
 )
@@ -95,7 +95,7 @@ func wantStatus(t testing.TB, s *service, id, status string) {
 // startAs starts a session with a key, and returns any answer.
 func (s *service) startAs(header http.Header, change body) *testharness.Response {
 	s.t.Helper()
-	return s.Do("POST", api.StartPath, header, s.StartBody(change))
+	return s.Do("POST", web.StartPath, header, s.StartBody(change))
 }
 
 // startPublic starts a session with L1's public key.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -158,7 +157,7 @@ func deployEdge(b *testing.B, partitions int) *edgeService {
 }
 
 func (s *edgeService) starts(*testing.B) func(int) []byte {
-	return always(request("POST", api.StartPath, s.key, startBody))
+	return always(request("POST", web.StartPath, s.key, startBody))
 }
 
 func (s *edgeService) reconciles(b *testing.B) func(i int) []byte {
@@ -168,7 +167,7 @@ func (s *edgeService) reconciles(b *testing.B) func(i int) []byte {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all[n] = request("GET", api.SessionsPath+text, s.key, "")
+		all[n] = request("GET", web.SessionsPath+text, s.key, "")
 	}
 	return func(i int) []byte { return all[i%len(all)] }
 }

@@ -21,10 +21,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/estimatortest"
@@ -271,7 +271,7 @@ func (s *methodService) start(name string) (redirectURL string, err error) {
 	var started struct {
 		Redirect string `json:"redirect_url"`
 	}
-	err = s.ask(api.StartPath, map[string]string{"integration_id": s.integrations[name],
+	err = s.ask(web.StartPath, map[string]string{"integration_id": s.integrations[name],
 		"callback_url": methodCallback, "state": "q7Zk1v0mXo2hT5c8"}, &started)
 	return started.Redirect, err
 }
@@ -282,7 +282,7 @@ func (s *methodService) validate(callback string) error {
 		return err
 	}
 	var facts struct{ Verified bool }
-	err = s.ask(api.ValidatePath, map[string]string{"result_token": at.Query().Get("result_token")}, &facts)
+	err = s.ask(web.ValidatePath, map[string]string{"result_token": at.Query().Get("result_token")}, &facts)
 	if err == nil && !facts.Verified {
 		err = errors.New("the callback contains no proof")
 	}

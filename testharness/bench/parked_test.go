@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -91,7 +90,7 @@ func BenchmarkParked(b *testing.B) {
 				}
 				b.StartTimer()
 				err = parallel(c.requests, c.requests, func(int, int) error {
-					return s.ask(200, "GET", api.SessionsPath+text, "")
+					return s.ask(200, "GET", web.SessionsPath+text, "")
 				})
 				if err != nil {
 					b.Fatal(err)
@@ -127,7 +126,7 @@ func (s guestService) any(i int) error {
 	}
 	switch i % 5 {
 	case 0:
-		return s.ask(200, "POST", api.StartPath, startBody)
+		return s.ask(200, "POST", web.StartPath, startBody)
 	case 1:
 		// The store discards each commit without a check, so any outcome is valid.
 		claims := token.ResultClaims{Session: text, Completed: token.At(time.Now()), Outcome: "any"}
@@ -135,11 +134,11 @@ func (s guestService) any(i int) error {
 		if err != nil {
 			return err
 		}
-		return s.ask(200, "POST", api.ValidatePath, `{"result_token":"`+result+`"}`)
+		return s.ask(200, "POST", web.ValidatePath, `{"result_token":"`+result+`"}`)
 	case 2:
-		return s.ask(200, "GET", api.SessionsPath+text, "")
+		return s.ask(200, "GET", web.SessionsPath+text, "")
 	case 3:
-		return s.ask(400, "POST", api.StartPath, `{"integration_id":`)
+		return s.ask(400, "POST", web.StartPath, `{"integration_id":`)
 	}
 	return s.ask(404, "GET", fmt.Sprintf("/nowhere/%d", i), "")
 }

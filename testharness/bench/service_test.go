@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
@@ -142,7 +141,7 @@ const startBody = `{"integration_id":"` + integration1 +
 	`","callback_url":"https://shop.example/return?from=verge","state":"q7Zk1v0mXo2hT5c8",` +
 	`"external_user_id":"customer-4711"}`
 
-func (s *service) startRequest() []byte { return request("POST", api.StartPath, s.key, startBody) }
+func (s *service) startRequest() []byte { return request("POST", web.StartPath, s.key, startBody) }
 
 // startOnce starts a session and returns its id.
 func (s *service) startOnce(c *conn) (id string, err error) {
@@ -192,7 +191,7 @@ func (s *service) reconcile(b *testing.B) func(int) []byte {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return always(request("GET", api.SessionsPath+text, s.key, ""))
+	return always(request("GET", web.SessionsPath+text, s.key, ""))
 }
 
 // validations returns requests that validate tokens of their own, b.N and one more.
@@ -218,7 +217,7 @@ func validations(b *testing.B, store kv.KV, sealer host.Sealer, key string,
 			id,
 			time.Now(),
 		)
-		all[i] = request("POST", api.ValidatePath, key, `{"result_token":"`+result+`"}`)
+		all[i] = request("POST", web.ValidatePath, key, `{"result_token":"`+result+`"}`)
 		return err
 	})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
@@ -145,7 +144,7 @@ func TestBodies(t *testing.T) {
 	}
 	t.Run("contract 3: validate reads its body just as strictly", func(t *testing.T) {
 		post := func(header http.Header, raw string) *testharness.Response {
-			return h.Do("POST", api.ValidatePath, header, []byte(raw))
+			return h.Do("POST", web.ValidatePath, header, []byte(raw))
 		}
 		wantError(t, post(with(h), `{"result_token":"a","result_token":"a"}`), 400, "INVALID_REQUEST")
 		wantError(t, post(with(h), `{"result_token":"a"}{}`), 400, "INVALID_REQUEST")
@@ -287,7 +286,7 @@ func everyPair(t *testing.T, h *testharness.Harness, bad []badField) {
 	}
 }
 
-// core/api tests the whole list of callbacks. These cases show that the endpoint
+// core/internal/api tests the whole list of callbacks. These cases show that the endpoint
 // applies it, and with which rules.
 func TestCallbackURL(t *testing.T) {
 	for _, mode := range []struct {
@@ -432,13 +431,13 @@ func TestPathsAndMethods(t *testing.T) {
 		{"contract 5: no session id", "GET", "/api/v1/verify/sessions/", 404, ""},
 		{"contract 5: more behind the session id", "GET", "/api/v1/verify/sessions/" + session + "/x", 404,
 			""},
-		{"contract 5: GET on start", "GET", api.StartPath, 405, "POST, OPTIONS"},
-		{"contract 5: PUT on start", "PUT", api.StartPath, 405, "POST, OPTIONS"},
-		{"contract 5: GET on validate", "GET", api.ValidatePath, 405, "POST"},
-		{"contract 7: OPTIONS on validate", "OPTIONS", api.ValidatePath, 405, "POST"},
-		{"contract 5: POST on a session", "POST", api.SessionsPath + session, 405, "GET, HEAD"},
-		{"contract 5: DELETE on a session", "DELETE", api.SessionsPath + session, 405, "GET, HEAD"},
-		{"contract 7: OPTIONS on a session", "OPTIONS", api.SessionsPath + session, 405, "GET, HEAD"},
+		{"contract 5: GET on start", "GET", web.StartPath, 405, "POST, OPTIONS"},
+		{"contract 5: PUT on start", "PUT", web.StartPath, 405, "POST, OPTIONS"},
+		{"contract 5: GET on validate", "GET", web.ValidatePath, 405, "POST"},
+		{"contract 7: OPTIONS on validate", "OPTIONS", web.ValidatePath, 405, "POST"},
+		{"contract 5: POST on a session", "POST", web.SessionsPath + session, 405, "GET, HEAD"},
+		{"contract 5: DELETE on a session", "DELETE", web.SessionsPath + session, 405, "GET, HEAD"},
+		{"contract 7: OPTIONS on a session", "OPTIONS", web.SessionsPath + session, 405, "GET, HEAD"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := h.Do(c.method, c.path, with(h), nil)
@@ -528,7 +527,7 @@ func TestCORS(t *testing.T) {
 			"Access-Control-Request-Headers", "content-type"), nil)
 	}
 	t.Run("contract 7: start answers a preflight of an allowed origin", func(t *testing.T) {
-		r := preflight(api.StartPath, i.BrowserOrigin, "POST")
+		r := preflight(web.StartPath, i.BrowserOrigin, "POST")
 		wantStatus(t, r, 204)
 		allowed := r.Header.Get("Access-Control-Allow-Headers")
 		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin ||
@@ -553,7 +552,7 @@ func TestCORS(t *testing.T) {
 		"https://evil.example", "http://shop.example", "https://shop.example:444", "null",
 	} {
 		t.Run("contract 7: preflight of another origin: "+origin, func(t *testing.T) {
-			r := preflight(api.StartPath, origin, "POST")
+			r := preflight(web.StartPath, origin, "POST")
 			wantError(t, r, 403, "FORBIDDEN")
 			noCORS(t, r)
 		})
@@ -581,19 +580,19 @@ func TestCORS(t *testing.T) {
 		}
 	})
 	t.Run("contract 7: a preflight for another method", func(t *testing.T) {
-		r := preflight(api.StartPath, i.BrowserOrigin, "GET")
+		r := preflight(web.StartPath, i.BrowserOrigin, "GET")
 		wantError(t, r, 405, "METHOD_NOT_ALLOWED")
 		noCORS(t, r)
 	})
 	t.Run("contract 7: validate and reconcile never send CORS headers", func(t *testing.T) {
 		session := h.Start(nil).SessionID
 		for _, r := range []*testharness.Response{
-			preflight(api.ValidatePath, i.BrowserOrigin, "POST"),
-			preflight(api.SessionsPath+session, i.BrowserOrigin, "GET"),
+			preflight(web.ValidatePath, i.BrowserOrigin, "POST"),
+			preflight(web.SessionsPath+session, i.BrowserOrigin, "GET"),
 			h.ValidateAs(with(h, "Origin", i.BrowserOrigin), "svc_rt_x"),
 			h.ValidateAs(headers("Origin", i.BrowserOrigin), "svc_rt_x"),
-			h.Do("GET", api.SessionsPath+session, with(h, "Origin", i.BrowserOrigin), nil),
-			h.Do("GET", api.SessionsPath+session, with(h), nil),
+			h.Do("GET", web.SessionsPath+session, with(h, "Origin", i.BrowserOrigin), nil),
+			h.Do("GET", web.SessionsPath+session, with(h), nil),
 		} {
 			noCORS(t, r)
 		}
@@ -793,7 +792,7 @@ func TestValidateAnswer(t *testing.T) {
 		{"spec: result_token is not null", `{"result_token":null}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := h.Do("POST", api.ValidatePath, with(h), []byte(c.raw))
+			r := h.Do("POST", web.ValidatePath, with(h), []byte(c.raw))
 			wantError(t, r, 400, "INVALID_REQUEST")
 			if got := r.Details(); !slices.Equal(got, []string{"result_token"}) {
 				t.Errorf("details name %v", got)
@@ -874,7 +873,7 @@ func TestNotFound(t *testing.T) {
 			s := h.Start(nil).SessionID
 			forged := s[:len(s)-6] + flip(s[len(s)-6]) + s[len(s)-5:]
 			a := h.Reconcile(forged)
-			b := h.Do("GET", api.SessionsPath+s, testharness.Bearer(h.Other.SecretKey), nil)
+			b := h.Do("GET", web.SessionsPath+s, testharness.Bearer(h.Other.SecretKey), nil)
 			wantError(t, a, 404, "NOT_FOUND")
 			same(t, a, b)
 		})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -229,7 +228,7 @@ func (w *canaries) sendBadRequests() {
 		`{"state":"` + content + "\xff\"}", `"` + content + `"`,
 	} {
 		start(h, with(h, "Idempotency-Key", content), raw)
-		w.Do("POST", api.ValidatePath, with(h), []byte(raw))
+		w.Do("POST", web.ValidatePath, with(h), []byte(raw))
 		w.Do("POST", web.HostedPath, headers("Content-Type", formType), []byte(raw))
 	}
 	start(h, with(h, "Idempotency-Key", "k"), string(w.StartBody(w.given)))
@@ -240,7 +239,7 @@ func (w *canaries) sendBadRequests() {
 	}
 	w.Do("GET", web.HostedPath+"?flow="+content, nil, nil)
 	if !inWorker { // workerd itself refuses methods that it does not know
-		w.Do(content, api.StartPath, with(h), nil)
+		w.Do(content, web.StartPath, with(h), nil)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -128,7 +128,7 @@ func list(t testing.TB, r *testharness.Response, name string) []map[string]any {
 
 // start posts raw bytes to start.
 func start(h *testharness.Harness, header http.Header, raw string) *testharness.Response {
-	return h.Do("POST", api.StartPath, header, []byte(raw))
+	return h.Do("POST", web.StartPath, header, []byte(raw))
 }
 
 // with is the publisher's credential and further headers.

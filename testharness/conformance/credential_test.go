@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -25,11 +25,16 @@ func TestCredentials(t *testing.T) {
 			wantError(t, h.ValidateAs(c.header, result), c.status, c.code)
 		})
 		t.Run("reconcile/"+c.name, func(t *testing.T) {
-			wantError(t, h.Do("GET", api.SessionsPath+s.SessionID, c.header, nil), c.status, c.code)
+			wantError(t, h.Do("GET", web.SessionsPath+s.SessionID, c.header, nil), c.status, c.code)
 		})
 	}
 	validateWithPublicKey := func(key string) *testharness.Response {
-		return h.Do("POST", api.ValidatePath, nil, []byte(`{"result_token":"`+result+`","public_key":"`+key+`"}`))
+		return h.Do(
+			"POST",
+			web.ValidatePath,
+			nil,
+			[]byte(`{"result_token":"`+result+`","public_key":"`+key+`"}`),
+		)
 	}
 	t.Run("validate/spec: a public key in the body, with a result token, has no authority",
 		func(t *testing.T) {
@@ -40,7 +45,7 @@ func TestCredentials(t *testing.T) {
 			wantError(t, validateWithPublicKey(unknownPK), 401, "UNAUTHORIZED")
 		})
 	t.Run("reconcile/spec: a key in the query is no credential", func(t *testing.T) {
-		r := h.Do("GET", api.SessionsPath+s.SessionID+"?api_key="+h.Publisher.SecretKey, nil, nil)
+		r := h.Do("GET", web.SessionsPath+s.SessionID+"?api_key="+h.Publisher.SecretKey, nil, nil)
 		wantError(t, r, 401, "UNAUTHORIZED")
 	})
 	const title = "validate/contract 5: none of that consumed the token; Sec-Fetch-Mode is no browser"
@@ -48,7 +53,7 @@ func TestCredentials(t *testing.T) {
 		wantStatus(t, h.ValidateAs(with(h, "Sec-Fetch-Mode", "cors"), result), 200)
 	})
 	t.Run("reconcile/contract 5: Sec-Fetch-Mode is no browser", func(t *testing.T) {
-		r := h.Do("GET", api.SessionsPath+s.SessionID, with(h, "Sec-Fetch-Mode", "cors"), nil)
+		r := h.Do("GET", web.SessionsPath+s.SessionID, with(h, "Sec-Fetch-Mode", "cors"), nil)
 		wantStatus(t, r, 200)
 	})
 	t.Run("contract 5: what is unknown, malformed or mistyped looks the same", func(t *testing.T) {

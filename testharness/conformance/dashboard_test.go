@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 )
@@ -242,7 +242,7 @@ func (n *newcomer) goesLive() {
 	start := func() *testharness.Response {
 		n.live.Pause(6 * time.Second) // what an instance has read of an integration it may use for 5 seconds
 		n.h.Pause(6 * time.Second)
-		return n.live.Do("POST", api.StartPath, testharness.Bearer(n.key),
+		return n.live.Do("POST", web.StartPath, testharness.Bearer(n.key),
 			n.live.StartBody(body{"integration_id": n.integration}))
 	}
 	n.receiver.be(func(r *receiver) { r.careless = true })

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -222,12 +221,12 @@ func (w *faultyWorld) key() []string {
 }
 
 func (w *faultyWorld) start(t *testing.T) operation {
-	req := request("POST", api.StartPath, "", w.StartBody(nil), w.auth...)
+	req := request("POST", web.StartPath, "", w.StartBody(nil), w.auth...)
 	return operation{req, func(r *web.Response, _ bool) { w.checkStarted(t, r) }}
 }
 
 func (w *faultyWorld) startWithKey(t *testing.T) operation {
-	req := request("POST", api.StartPath, "", w.StartBody(nil), w.key()...)
+	req := request("POST", web.StartPath, "", w.StartBody(nil), w.key()...)
 	return operation{req, func(r *web.Response, _ bool) {
 		first := w.checkStarted(t, r)
 		repeated := w.Engine.Handle(context.Background(), req)
@@ -255,7 +254,7 @@ func (w *faultyWorld) checkStarted(t *testing.T, r *web.Response) (s testharness
 
 func (w *faultyWorld) startThatFails(t *testing.T) operation {
 	start := w.StartBody(body{"external_user_id": "sandbox:init_error"})
-	return operation{request("POST", api.StartPath, "", start, w.auth...), func(r *web.Response, _ bool) {
+	return operation{request("POST", web.StartPath, "", start, w.auth...), func(r *web.Response, _ bool) {
 		wantOr503(t, r, 502)
 		if r.Status != 502 {
 			return
@@ -274,7 +273,7 @@ func (w *faultyWorld) startThatFails(t *testing.T) operation {
 func (w *faultyWorld) validate(t *testing.T) operation {
 	back := w.Approve(w.Start(nil))
 	w.completed[back.SessionID] = true
-	req := request("POST", api.ValidatePath, "", validateBody(back.ResultToken), w.auth...)
+	req := request("POST", web.ValidatePath, "", validateBody(back.ResultToken), w.auth...)
 	return operation{req, func(r *web.Response, mayHaveApplied bool) {
 		wantOr503(t, r, 200)
 		next := w.Engine.Handle(context.Background(), req)
@@ -292,7 +291,7 @@ func (w *faultyWorld) validate(t *testing.T) operation {
 func (w *faultyWorld) validateWithKey(t *testing.T) operation {
 	back := w.Approve(w.Start(nil))
 	w.completed[back.SessionID] = true
-	req := request("POST", api.ValidatePath, "", validateBody(back.ResultToken), w.key()...)
+	req := request("POST", web.ValidatePath, "", validateBody(back.ResultToken), w.key()...)
 	return operation{req, func(r *web.Response, _ bool) {
 		wantOr503(t, r, 200)
 		next := w.Engine.Handle(context.Background(), req)
@@ -305,7 +304,7 @@ func (w *faultyWorld) validateWithKey(t *testing.T) operation {
 
 func (w *faultyWorld) reconcile(t *testing.T) operation {
 	s := w.session()
-	req := request("GET", api.SessionsPath+s.SessionID, "", nil, w.auth...)
+	req := request("GET", web.SessionsPath+s.SessionID, "", nil, w.auth...)
 	return operation{req, func(r *web.Response, _ bool) {
 		wantOr503(t, r, 200)
 		if status := w.status(s.SessionID); status != "PENDING" {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
@@ -252,8 +251,8 @@ func TestPeopleGetPages(t *testing.T) {
 	}
 	t.Run("contract 22: never on the API", func(t *testing.T) {
 		wantError(t, h.Do("GET", "/api/v1/nowhere", headers("Accept", browser), nil), 404, "NOT_FOUND")
-		wantError(t, h.Do("GET", api.StartPath, headers("Accept", browser), nil), 405, "METHOD_NOT_ALLOWED")
-		wantError(t, h.Do("POST", api.ValidatePath, headers("Accept", browser), nil), 401, "UNAUTHORIZED")
+		wantError(t, h.Do("GET", web.StartPath, headers("Accept", browser), nil), 405, "METHOD_NOT_ALLOWED")
+		wantError(t, h.Do("POST", web.ValidatePath, headers("Accept", browser), nil), 401, "UNAUTHORIZED")
 	})
 	t.Run("contract 22: browsers find an icon", func(t *testing.T) {
 		r := h.Do("GET", "/favicon.ico", nil, nil)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -61,19 +61,19 @@ func TestLimits(t *testing.T) {
 	t.Run("spec: 600 secret-key requests a minute from one IP, over all endpoints", func(t *testing.T) {
 		h := newHarness(t, nil)
 		b := string(h.StartBody(nil))
-		id := h.Do("POST", api.StartPath, from("192.0.2.9", with(h)), []byte(b)).Text("session_id")
+		id := h.Do("POST", web.StartPath, from("192.0.2.9", with(h)), []byte(b)).Text("session_id")
 		at := from("192.0.2.1", with(h))
 		spend(t, 600, func(turn int) *testharness.Response {
 			switch turn % 12 {
 			case 0:
-				return h.Do("GET", api.SessionsPath+id, at, nil)
+				return h.Do("GET", web.SessionsPath+id, at, nil)
 			case 1:
 				return h.ValidateAs(at, "svc_rt_x")
 			}
 			return start(h, at, b)
 		})
 		wantError(t, h.ValidateAs(at, "svc_rt_x"), 429, "RATE_LIMITED")
-		wantError(t, h.Do("GET", api.SessionsPath+id, at, nil), 429, "RATE_LIMITED")
+		wantError(t, h.Do("GET", web.SessionsPath+id, at, nil), 429, "RATE_LIMITED")
 		wantStatus(t, start(h, from("192.0.2.2", with(h)), b), 200)
 		// A public key's requests are counted apart.
 		wantStatus(t, start(h, from("192.0.2.1",
@@ -83,10 +83,10 @@ func TestLimits(t *testing.T) {
 		h := newHarness(t, nil)
 		id := h.Start(nil).SessionID
 		spend(t, 120, func(turn int) *testharness.Response {
-			return h.Do("GET", api.SessionsPath+id, from(fmt.Sprintf("192.0.2.%d", turn%7), with(h)), nil)
+			return h.Do("GET", web.SessionsPath+id, from(fmt.Sprintf("192.0.2.%d", turn%7), with(h)), nil)
 		})
 		wantStatus(t, h.TryStart(nil), 200)
-		wantError(t, h.Do("GET", api.SessionsPath+id, testharness.Bearer(h.Other.SecretKey), nil), 404,
+		wantError(t, h.Do("GET", web.SessionsPath+id, testharness.Bearer(h.Other.SecretKey), nil), 404,
 			"NOT_FOUND")
 	})
 	t.Run("contract 30: failures without credential count against the IP", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 	t.Run("spec: a preflight is no public-key request and counts against none", func(t *testing.T) {
 		h := newHarness(t, nil)
 		for range 61 {
-			wantStatus(t, h.Do("OPTIONS", api.StartPath, from("192.0.2.1",
+			wantStatus(t, h.Do("OPTIONS", web.StartPath, from("192.0.2.1",
 				headers("Origin", h.Publisher.L1.BrowserOrigin, "Access-Control-Request-Method", "POST")),
 				nil), 204)
 		}

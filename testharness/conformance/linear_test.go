@@ -13,7 +13,6 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
@@ -140,7 +139,7 @@ func (w *world) run(seed uint64) []porcupine.Operation {
 	var recorder history.Recorder
 	validate := func(client int, owner, idempotency string) {
 		end := recorder.Call(client, owner)
-		req := request("POST", api.ValidatePath, "", validateBody(result), "Authorization", "Bearer "+w.key)
+		req := request("POST", web.ValidatePath, "", validateBody(result), "Authorization", "Bearer "+w.key)
 		if idempotency != "" {
 			req.Header.Set("Idempotency-Key", idempotency)
 		}

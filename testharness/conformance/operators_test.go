@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -42,7 +42,7 @@ func TestOperators(t *testing.T) {
 		t.Errorf("contract 29: %v", report)
 	}
 	key := fmt.Sprint(ok("POST", "keys", body{"publisher_id": publisher["id"]})["key"])
-	started := h.Do("POST", api.StartPath, testharness.Bearer(key), fmt.Appendf(nil,
+	started := h.Do("POST", web.StartPath, testharness.Bearer(key), fmt.Appendf(nil,
 		`{"integration_id":%q,"callback_url":%q}`, shop["id"], testharness.Callback))
 	wantStatus(t, started, 200)
 	id := fmt.Sprint(started.JSON()["session_id"])
@@ -78,6 +78,6 @@ func TestOperators(t *testing.T) {
 		t.Errorf("contract 42: the audit has %s", audit.Body)
 	}
 	ok("POST", at+"/archive", nil, "If-Match", "*")
-	wantError(t, h.Do("POST", api.StartPath, testharness.Bearer(key), fmt.Appendf(nil,
+	wantError(t, h.Do("POST", web.StartPath, testharness.Bearer(key), fmt.Appendf(nil,
 		`{"integration_id":%q,"callback_url":%q}`, shop["id"], testharness.Callback)), 404, "NOT_FOUND")
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
@@ -132,7 +132,7 @@ func TestPasskeys(t *testing.T) {
 	// Where only the publisher's own passkeys count.
 	u.Reconfigure(u.Other.L1, "",
 		func(c *integration.Integration) { c.Passkeys = integration.PasskeysPublisher })
-	other := u.Do("POST", api.StartPath, testharness.Bearer(u.Other.SecretKey),
+	other := u.Do("POST", web.StartPath, testharness.Bearer(u.Other.SecretKey),
 		u.StartBody(body{"integration_id": u.Other.L1.ID})).JSON()["redirect_url"]
 	elsewhere := u.uses(u.Open(other.(string)))
 	if elsewhere.Callback != nil || !strings.Contains(string(elsewhere.Body), "for another site") {

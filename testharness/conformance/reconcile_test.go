@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
 
@@ -112,9 +112,9 @@ func TestReconcileErrors(t *testing.T) {
 	}
 	t.Run("contract 6: 401, 403 and 404 by credential", func(t *testing.T) {
 		as := func(key string) *testharness.Response {
-			return h.Do("GET", api.SessionsPath+s.SessionID, testharness.Bearer(key), nil)
+			return h.Do("GET", web.SessionsPath+s.SessionID, testharness.Bearer(key), nil)
 		}
-		wantError(t, h.Do("GET", api.SessionsPath+s.SessionID, nil, nil), 401, "UNAUTHORIZED")
+		wantError(t, h.Do("GET", web.SessionsPath+s.SessionID, nil, nil), 401, "UNAUTHORIZED")
 		wantError(t, as(h.Publisher.L1.PublicKey), 403, "FORBIDDEN")
 		wantError(t, as(h.Other.SecretKey), 404, "NOT_FOUND")
 	})

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
@@ -20,7 +19,7 @@ import (
 func tests(h *testharness.Harness, key, integration string, since time.Time,
 	headers ...string) *testharness.Response {
 	query := url.Values{"integration_id": {integration}, "since": {since.UTC().Format(time.RFC3339Nano)}}
-	return h.Do("GET", api.TestsPath+"?"+query.Encode(), also(testharness.Bearer(key), headers...), nil)
+	return h.Do("GET", web.TestsPath+"?"+query.Encode(), also(testharness.Bearer(key), headers...), nil)
 }
 
 // sendTest sends a test event to an integration's receiver.
@@ -134,7 +133,7 @@ func TestAskedAgain(t *testing.T) {
 	h := newHarness(t, nil)
 	query := url.Values{"integration_id": {h.Publisher.L1.ID}, "since": {"2026-11-20T22:10:00.000Z"}}
 	ask := func(key string) *web.Response {
-		return h.Engine.Handle(t.Context(), &web.Request{Method: "GET", Path: api.TestsPath,
+		return h.Engine.Handle(t.Context(), &web.Request{Method: "GET", Path: web.TestsPath,
 			Query: query.Encode(), Client: netip.MustParseAddr("192.0.2.7"), Again: true,
 			Header: web.Header{"Authorization": {"Bearer " + key}}})
 	}
@@ -237,7 +236,7 @@ func TestTestEventsRefuse(t *testing.T) {
 		{"contract 5: no key", "", "integration_id=" + i + "&since=" + since, 401, "UNAUTHORIZED"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			wantError(t, h.Do("GET", api.TestsPath+"?"+c.query, testharness.Bearer(c.key), nil), c.status,
+			wantError(t, h.Do("GET", web.TestsPath+"?"+c.query, testharness.Bearer(c.key), nil), c.status,
 				c.code)
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -198,7 +197,7 @@ func TestEveryBitOfAToken(t *testing.T) {
 		answers := map[string]int{}
 		for _, m := range mutants(result) {
 			if m != result {
-				see(answers, call(h, "POST", api.ValidatePath, "", h.Publisher.SecretKey, validateBody(m)),
+				see(answers, call(h, "POST", web.ValidatePath, "", h.Publisher.SecretKey, validateBody(m)),
 					400)
 			}
 		}
@@ -220,7 +219,7 @@ func TestEveryBitOfAToken(t *testing.T) {
 			if m == s.SessionID || m == "" || strings.Contains(m, "/") {
 				continue // the very id, or another path
 			}
-			r := call(h, "GET", api.SessionsPath+m, "", h.Publisher.SecretKey, nil)
+			r := call(h, "GET", web.SessionsPath+m, "", h.Publisher.SecretKey, nil)
 			if r.Status == 404 {
 				see(forged, r, 404)
 			} else {
@@ -277,7 +276,7 @@ func TestMutatedTokens(t *testing.T) {
 		if m == a || m == b {
 			continue
 		}
-		if r := call(h, "POST", api.ValidatePath, "", h.Publisher.SecretKey,
+		if r := call(h, "POST", web.ValidatePath, "", h.Publisher.SecretKey,
 			validateBody(m)); r.Status != 400 {
 			t.Fatalf("contract 15: mutation %d got %d: %s", n, r.Status, r.Body)
 		}

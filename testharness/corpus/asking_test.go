@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/web"
@@ -18,7 +17,7 @@ import (
 // everything that one may get wrong.
 func start(s *recording) {
 	try := func(name string, change members) *web.Response {
-		return s.ask("start: "+name, "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(change))
+		return s.ask("start: "+name, "POST", web.StartPath, bearer(s.shop.secretKey), s.startBody(change))
 	}
 	states := []any{nil, "", "s-1", "Grüße, 你好 🙂", strings.Repeat("x", 1024),
 		strings.Repeat("x", 1025), "line\nbreak", "\x7f", "\u202e", 7, true, []string{"a"}, members{"a": 1}}
@@ -93,10 +92,10 @@ func credentials(s *recording) {
 	}
 	for round := range 2 {
 		for _, c := range tried {
-			s.ask("start: "+c.name, "POST", api.StartPath, c.header, s.startBody(nil))
-			s.ask("validate: "+c.name, "POST", api.ValidatePath, c.header,
+			s.ask("start: "+c.name, "POST", web.StartPath, c.header, s.startBody(nil))
+			s.ask("validate: "+c.name, "POST", web.ValidatePath, c.header,
 				members{"result_token": result}.String())
-			s.ask("reconcile: "+c.name, "GET", api.SessionsPath+v.ID, c.header, "")
+			s.ask("reconcile: "+c.name, "GET", web.SessionsPath+v.ID, c.header, "")
 		}
 		for _, from := range []string{
 			"", origin, "https://evil.example", "null", origin + ":443", strings.ToUpper(origin),
@@ -105,27 +104,27 @@ func credentials(s *recording) {
 			if from != "" {
 				h.Set("Origin", from)
 			}
-			s.ask(fmt.Sprintf("start: a public key from origin %q", from), "POST", api.StartPath, h,
+			s.ask(fmt.Sprintf("start: a public key from origin %q", from), "POST", web.StartPath, h,
 				s.startBody(members{"public_key": public}))
 		}
 		for _, k := range []any{
 			oldPublic, s.shop.l2.publicKey, s.other.l1.publicKey, secret, "", "x", 1, public[:20],
 		} {
-			s.ask("start: another public key", "POST", api.StartPath, headers("Origin", origin),
+			s.ask("start: another public key", "POST", web.StartPath, headers("Origin", origin),
 				s.startBody(members{"public_key": k}))
-			s.ask("validate: with a public key in the body", "POST", api.ValidatePath, web.Header{},
+			s.ask("validate: with a public key in the body", "POST", web.ValidatePath, web.Header{},
 				members{"result_token": result, "public_key": k}.String())
 		}
-		s.ask("contract 9: both keys", "POST", api.StartPath, bearer(secret),
+		s.ask("contract 9: both keys", "POST", web.StartPath, bearer(secret),
 			s.startBody(members{"public_key": public}))
-		s.ask("validate: a public key in the body", "POST", api.ValidatePath, web.Header{},
+		s.ask("validate: a public key in the body", "POST", web.ValidatePath, web.Header{},
 			members{"result_token": result, "public_key": public}.String())
 		if round == 0 {
 			s.pause(2 * time.Hour) // the keys expire, and the service forgets what it has read of them
 		}
 	}
 	revoked := s.key(s.shop.id, "", nil)
-	s.ask("start: a key", "POST", api.StartPath, bearer(revoked), s.startBody(nil))
+	s.ask("start: a key", "POST", web.StartPath, bearer(revoked), s.startBody(nil))
 	keys, err := s.setup.Directory().Keys(context.Background())
 	check(err)
 	for _, k := range keys {
@@ -134,10 +133,10 @@ func credentials(s *recording) {
 			check(err)
 		}
 	}
-	s.ask("start: the key is revoked, and was read a moment ago", "POST", api.StartPath, bearer(revoked),
+	s.ask("start: the key is revoked, and was read a moment ago", "POST", web.StartPath, bearer(revoked),
 		s.startBody(nil))
 	s.pause(5 * time.Second)
-	s.ask("contract 12: the key is revoked for five seconds", "POST", api.StartPath, bearer(revoked),
+	s.ask("contract 12: the key is revoked for five seconds", "POST", web.StartPath, bearer(revoked),
 		s.startBody(nil))
 }
 
@@ -146,7 +145,7 @@ func idempotency(s *recording) {
 	try := func(name string, key []string, change members) *web.Response {
 		h := bearer(s.shop.secretKey)
 		h["Idempotency-Key"] = key
-		return s.ask("contract 11: "+name, "POST", api.StartPath, h, s.startBody(change))
+		return s.ask("contract 11: "+name, "POST", web.StartPath, h, s.startBody(change))
 	}
 	for _, key := range [][]string{
 		{"k1"}, {"k 2"}, {strings.Repeat("k", 255)}, {strings.Repeat("k", 256)}, {""}, {"ü"}, {"\x01"},
@@ -158,10 +157,10 @@ func idempotency(s *recording) {
 	}
 	try("a provider that cannot begin", []string{"k3"}, members{"external_user_id": sandbox.UserInitError})
 	try("again", []string{"k3"}, members{"external_user_id": sandbox.UserInitError})
-	s.ask("contract 11: another publisher's", "POST", api.StartPath,
+	s.ask("contract 11: another publisher's", "POST", web.StartPath,
 		with(bearer(s.other.secretKey), "Idempotency-Key", "k1"),
 		s.startBody(members{"integration_id": s.other.l1.id}))
-	s.ask("contract 11: with a public key", "POST", api.StartPath,
+	s.ask("contract 11: with a public key", "POST", web.StartPath,
 		headers("Origin", origin, "Idempotency-Key", "k1"),
 		s.startBody(members{"public_key": s.shop.l1.publicKey}))
 	s.pause(10 * time.Minute)
@@ -180,13 +179,13 @@ func bodies(s *recording) {
 		strings.Replace(whole, "{", `{"pad":"`+strings.Repeat("x", 16*1024)+`",`, 1),
 		strings.Replace(whole, "{", `{"pad":"`+strings.Repeat("x", 16*1024-len(whole)-9)+`",`, 1)}
 	for _, body := range odd {
-		for _, path := range []string{api.StartPath, api.ValidatePath} {
+		for _, path := range []string{web.StartPath, web.ValidatePath} {
 			s.ask("contract 3: another body", "POST", path, bearer(s.shop.secretKey), body)
 		}
 	}
 	for n := 1; n < len(whole); n += 2 {
-		s.ask("contract 3: a body cut short", "POST", api.StartPath, bearer(s.shop.secretKey), whole[:n])
-		s.ask("contract 3: a body with another byte", "POST", api.StartPath, bearer(s.shop.secretKey),
+		s.ask("contract 3: a body cut short", "POST", web.StartPath, bearer(s.shop.secretKey), whole[:n])
+		s.ask("contract 3: a body with another byte", "POST", web.StartPath, bearer(s.shop.secretKey),
 			whole[:n]+string(rune(whole[n]^1))+whole[n+1:])
 	}
 	for _, media := range []string{"application/json", "application/json; charset=utf-8", "APPLICATION/JSON",
@@ -195,8 +194,8 @@ func bodies(s *recording) {
 		"",
 		";", "application/jsonx"} {
 		h := with(bearer(s.shop.secretKey), "Content-Type", media)
-		s.ask("contract 3: Content-Type "+media, "POST", api.StartPath, h, whole)
-		s.ask("contract 3: Content-Type "+media, "POST", api.ValidatePath, h, `{"result_token":"x"}`)
+		s.ask("contract 3: Content-Type "+media, "POST", web.StartPath, h, whole)
+		s.ask("contract 3: Content-Type "+media, "POST", web.ValidatePath, h, `{"result_token":"x"}`)
 	}
 }
 
@@ -206,9 +205,9 @@ func preflights(s *recording) {
 		for _, method := range []string{"POST", "GET", ""} {
 			h := headers("Origin", from, "Access-Control-Request-Method", method,
 				"Access-Control-Request-Headers", "content-type")
-			s.ask("contract 7: preflight", "OPTIONS", api.StartPath, h, "")
+			s.ask("contract 7: preflight", "OPTIONS", web.StartPath, h, "")
 		}
-		s.ask("contract 7: preflight of validate", "OPTIONS", api.ValidatePath,
+		s.ask("contract 7: preflight of validate", "OPTIONS", web.ValidatePath,
 			headers("Origin", from, "Access-Control-Request-Method", "POST"), "")
 	}
 }
@@ -239,7 +238,7 @@ func callbacks(s *recording, dev bool) {
 			s.change(s.shop.l1.id, func(i *integration.Integration) { i.CallbackOrigins = v.Origins })
 			s.pause(5 * time.Second)
 		}
-		r := s.ask("contract 8: "+v.Why, "POST", api.StartPath, bearer(s.shop.secretKey),
+		r := s.ask("contract 8: "+v.Why, "POST", web.StartPath, bearer(s.shop.secretKey),
 			s.startBody(members{"callback_url": v.URL, "state": "s"}))
 		if r.Status == 200 && len(s.recorder.Steps)%4 == 0 {
 			s.approve(s.session(r))

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
@@ -377,7 +376,7 @@ type started struct {
 }
 
 func (s *recording) start(change members) started {
-	return s.session(s.ask("start", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(change)))
+	return s.session(s.ask("start", "POST", web.StartPath, bearer(s.shop.secretKey), s.startBody(change)))
 }
 
 func (s *recording) session(r *web.Response) (v started) {
@@ -424,12 +423,12 @@ func resultToken(page *web.Response) string {
 }
 
 func (s *recording) validate(name, result string, more ...string) *web.Response {
-	return s.ask(name, "POST", api.ValidatePath, with(bearer(s.shop.secretKey), more...),
+	return s.ask(name, "POST", web.ValidatePath, with(bearer(s.shop.secretKey), more...),
 		members{"result_token": result}.String())
 }
 
 func (s *recording) reconcile(name, id string) *web.Response {
-	return s.ask(name, "GET", api.SessionsPath+id, bearer(s.shop.secretKey), "")
+	return s.ask(name, "GET", web.SessionsPath+id, bearer(s.shop.secretKey), "")
 }
 
 // runDue runs everything that is due.

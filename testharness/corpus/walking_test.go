@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
@@ -164,15 +163,15 @@ func results(s *recording) {
 		s.reconcile("pending", v.ID)
 		result := s.approve(v)
 		s.reconcile("completed", v.ID)
-		s.ask("contract 5: another publisher validates", "POST", api.ValidatePath, bearer(s.other.secretKey),
+		s.ask("contract 5: another publisher validates", "POST", web.ValidatePath, bearer(s.other.secretKey),
 			members{"result_token": result}.String())
 		s.ask("contract 5: another publisher reconciles", "GET",
-			api.SessionsPath+v.ID, bearer(s.other.secretKey), "")
+			web.SessionsPath+v.ID, bearer(s.other.secretKey), "")
 		s.validate("validate", result)
 		s.validate("contract 5: used", result)
 		s.validate("contract 11: used, with a key", result, "Idempotency-Key", "k")
 		s.reconcile("completed and used", v.ID)
-		s.ask("with a correlation id", "GET", api.SessionsPath+v.ID,
+		s.ask("with a correlation id", "GET", web.SessionsPath+v.ID,
 			with(bearer(s.shop.secretKey), "X-Correlation-Id", "c-1"), "")
 	}
 	for _, wait := range []time.Duration{
@@ -205,9 +204,9 @@ func results(s *recording) {
 	for _, body := range []members{{}, {"result_token": nil}, {"result_token": ""}, {"result_token": 1},
 		{"result_token": "svc_rt_"}, {"result_token": "x"}, {"result_token": []string{}}, {"token": "x"},
 		{"result_token": "svc_rt_" + strings.Repeat("A", 16000)}, {"result_token": "svc_rt_ü"}} {
-		s.ask("validate: another body", "POST", api.ValidatePath, bearer(s.shop.secretKey), body.String())
+		s.ask("validate: another body", "POST", web.ValidatePath, bearer(s.shop.secretKey), body.String())
 	}
-	s.ask("validate: null", "POST", api.ValidatePath, bearer(s.shop.secretKey), `{"result_token":null}`)
+	s.ask("validate: null", "POST", web.ValidatePath, bearer(s.shop.secretKey), `{"result_token":null}`)
 }
 
 // tokens alters and cuts tokens, and uses them in the place of others (contract 14, 15).
@@ -264,7 +263,7 @@ func routes(s *recording) {
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get",
 		"", "PROPFIND", "G\x00T"}
 	for _, path := range []string{
-		api.StartPath, api.ValidatePath, api.SessionsPath + v.ID, web.HostedPath, "/docs",
+		web.StartPath, web.ValidatePath, web.SessionsPath + v.ID, web.HostedPath, "/docs",
 		"/api/v1/openapi.yaml",
 	} {
 		for _, method := range methods {
@@ -272,15 +271,15 @@ func routes(s *recording) {
 		}
 	}
 	for _, path := range []string{"", "/", "//", "/api", "/api/", "/api/v1", "/api/v1/verify",
-		"/api/v1/verify/", "/api/v2/verify/start", api.StartPath + "/", "/" + api.StartPath,
-		api.StartPath + "/x",
-		strings.ToUpper(api.StartPath),
-		api.StartPath + " ", api.StartPath + "\x00", api.StartPath + "\n", api.StartPath + ";a=b",
+		"/api/v1/verify/", "/api/v2/verify/start", web.StartPath + "/", "/" + web.StartPath,
+		web.StartPath + "/x",
+		strings.ToUpper(web.StartPath),
+		web.StartPath + " ", web.StartPath + "\x00", web.StartPath + "\n", web.StartPath + ";a=b",
 		"/api/v1/../v1/verify/start", "/api/v1/./verify/start", "/verify/", "/verify/x", "/Verify",
 		"/verifyx",
-		api.SessionsPath, api.SessionsPath + "/", api.SessionsPath + "a/b",
-		api.SessionsPath + "ü", api.SessionsPath + "\xff\xfe", api.SessionsPath + "\x00", api.SessionsPath +
-			"%2e%2e", api.SessionsPath + strings.Repeat("x", 7000), "/docs/", "/docs/x", "/assets",
+		web.SessionsPath, web.SessionsPath + "/", web.SessionsPath + "a/b",
+		web.SessionsPath + "ü", web.SessionsPath + "\xff\xfe", web.SessionsPath + "\x00", web.SessionsPath +
+			"%2e%2e", web.SessionsPath + strings.Repeat("x", 7000), "/docs/", "/docs/x", "/assets",
 		"/assets/",
 		"/favicon.ico", "/robots.txt", "/.well-known/security.txt",
 		"/admin/v1/keys", "/metrics", "/healthz", "/readyz", "/index.php", "/../../etc/passwd", "/\xff",
@@ -305,7 +304,7 @@ func routes(s *recording) {
 		"c-1", "", " ", strings.Repeat("x", 128), strings.Repeat("x", 129), "ü", "a\nb", "a\x7f", "~",
 		`"quoted"`, "<b>", "a,b",
 	} {
-		s.ask("contract 4: X-Correlation-Id on an answer", "GET", api.SessionsPath+v.ID,
+		s.ask("contract 4: X-Correlation-Id on an answer", "GET", web.SessionsPath+v.ID,
 			with(bearer(s.shop.secretKey), "X-Correlation-Id", id), "")
 		s.ask("contract 4: X-Correlation-Id on an error", "GET", "/nowhere", headers("X-Correlation-Id", id),
 			"")
@@ -316,12 +315,12 @@ func routes(s *recording) {
 		"", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::1", "::1", "127.0.0.1",
 		"fe80::1", "0.0.0.0", "255.255.255.255",
 	} {
-		q := &web.Request{Method: "GET", Path: api.SessionsPath + v.ID, Header: bearer(s.shop.secretKey)}
+		q := &web.Request{Method: "GET", Path: web.SessionsPath + v.ID, Header: bearer(s.shop.secretKey)}
 		if client != "" {
 			q.Client = netip.MustParseAddr(client)
 		}
 		s.request("contract 30: a client at "+client, abi.Handle, q)
-		p := &web.Request{Method: "POST", Path: api.StartPath, Client: q.Client,
+		p := &web.Request{Method: "POST", Path: web.StartPath, Client: q.Client,
 			Body: []byte(s.startBody(members{"public_key": s.shop.l1.publicKey}))}
 		s.request("contract 30: a browser at "+client, abi.Handle, p)
 	}
@@ -329,7 +328,7 @@ func routes(s *recording) {
 		{"Authorization": {""}}, {"Origin": {"a", "b"}}, {"\xff": {"\xfe"}}, {"Content-Length": {"-1"}},
 		{"Host": {"evil.example"}}, {"X-Forwarded-For": {"203.0.113.9"}}, {"Transfer-Encoding": {"chunked"}},
 		{"Accept": {strings.Repeat("x", 4000)}}} {
-		s.ask("other headers", "POST", api.StartPath, h, s.startBody(nil))
+		s.ask("other headers", "POST", web.StartPath, h, s.startBody(nil))
 		s.ask("other headers", "GET", web.HostedPath+"?flow="+v.flow, h, "")
 	}
 	s.do("ready", abi.Ready, nil)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
@@ -40,10 +39,10 @@ var receivers = []struct {
 
 // webhooks delivers webhooks, tries them again and gives them up, in production.
 func webhooks(s *recording) {
-	s.ask("contract 5: not ready", "POST", api.StartPath, bearer(s.shop.secretKey), s.startBody(nil))
-	s.ask("contract 5: without a webhook it never is", "POST", api.StartPath, bearer(s.shop.secretKey),
+	s.ask("contract 5: not ready", "POST", web.StartPath, bearer(s.shop.secretKey), s.startBody(nil))
+	s.ask("contract 5: without a webhook it never is", "POST", web.StartPath, bearer(s.shop.secretKey),
 		s.startBody(members{"integration_id": s.shop.silent.id}))
-	s.ask("contract 5: with webhooks switched off it always is", "POST", api.StartPath,
+	s.ask("contract 5: with webhooks switched off it always is", "POST", web.StartPath,
 		bearer(s.shop.secretKey), s.startBody(members{"integration_id": s.shop.off.id}))
 	for _, r := range receivers {
 		s.receiver = r.take
@@ -101,7 +100,7 @@ func webhooks(s *recording) {
 	s.change(s.shop.l1.id,
 		func(i *integration.Integration) { i.Webhook.URL = "https://shop.example/hooks/new" })
 	s.pause(5 * time.Second)
-	s.ask("contract 29: another URL resets readiness", "POST", api.StartPath, bearer(s.shop.secretKey),
+	s.ask("contract 29: another URL resets readiness", "POST", web.StartPath, bearer(s.shop.secretKey),
 		s.startBody(nil))
 }
 
@@ -302,17 +301,17 @@ func sites(s *recording) {
 		members{"publisher_id": "pub_site"}.String())).Body, &created))
 	id := "0d7a4b9e-1c36-4f58-9e02-7b8a6c5d4e01"
 	s.admin("test", "POST", adminPath+"integrations/"+id+"/test", nil, "")
-	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
+	s.ask("start", "POST", web.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
 	s.runDue("its event")
 	apply("and once more: it stays ready", site(nil))
-	s.ask("start", "POST", api.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
+	s.ask("start", "POST", web.StartPath, bearer(created.Key), s.startBody(members{"integration_id": id}))
 	testEvents(s, id, created.Key)
 	recordUsage(s, id)
 }
 
 // testEvents lists test events with and without their tag. The host asks again for one request (contract 49).
 func testEvents(s *recording, id, key string) {
-	target := api.TestsPath + "?since=2026-11-20T22:10:00Z&integration_id=" + id
+	target := web.TestsPath + "?since=2026-11-20T22:10:00Z&integration_id=" + id
 	tag := ""
 	for range 2 {
 		h := headers("Authorization", "Bearer "+key, "If-None-Match", tag)
@@ -364,27 +363,27 @@ func limits(s *recording) {
 	}
 	public := s.startBody(members{"public_key": s.shop.l1.publicKey})
 	for range 15 {
-		at("a public key from one address", "192.0.2.2", "POST", api.StartPath, web.Header{}, public)
+		at("a public key from one address", "192.0.2.2", "POST", web.StartPath, web.Header{}, public)
 	}
 	for n := range 15 {
-		at("a public key from many", fmt.Sprintf("192.0.2.%d", 10+n), "POST", api.StartPath,
+		at("a public key from many", fmt.Sprintf("192.0.2.%d", 10+n), "POST", web.StartPath,
 			headers("Origin", origin), public)
 	}
 	for n := range 15 {
-		at("IPv6 counts by /64", fmt.Sprintf("2001:db8::%d", n+1), "POST", api.StartPath, web.Header{}, "{}")
+		at("IPv6 counts by /64", fmt.Sprintf("2001:db8::%d", n+1), "POST", web.StartPath, web.Header{}, "{}")
 	}
 	for range 18 {
-		at("reconcile by one key", "192.0.2.40", "GET", api.SessionsPath+v.ID, bearer(s.shop.secretKey), "")
+		at("reconcile by one key", "192.0.2.40", "GET", web.SessionsPath+v.ID, bearer(s.shop.secretKey), "")
 	}
 	for range 34 {
-		at("guessing", "192.0.2.41", "POST", api.ValidatePath, bearer("svc_sk_guess"), "{}")
+		at("guessing", "192.0.2.41", "POST", web.ValidatePath, bearer("svc_sk_guess"), "{}")
 	}
-	at("who guessed has no more for good keys", "192.0.2.41", "GET", api.SessionsPath+v.ID,
+	at("who guessed has no more for good keys", "192.0.2.41", "GET", web.SessionsPath+v.ID,
 		bearer(s.other.secretKey), "")
 	for n := range 8 {
 		s.pause(time.Duration(n*n) * time.Second)
-		at("and waits", "192.0.2.41", "POST", api.ValidatePath, bearer("svc_sk_guess"), "{}")
-		at("reconcile by one key", "192.0.2.40", "GET", api.SessionsPath+v.ID, bearer(s.shop.secretKey), "")
+		at("and waits", "192.0.2.41", "POST", web.ValidatePath, bearer("svc_sk_guess"), "{}")
+		at("reconcile by one key", "192.0.2.40", "GET", web.SessionsPath+v.ID, bearer(s.shop.secretKey), "")
 	}
 }
 
@@ -413,26 +412,26 @@ func (s *recording) requestsUnderFaults() []underFaults {
 	approved := func() { fresh(); result = s.approve(v) }
 	n := 0
 	return []underFaults{
-		{"start", nil, func(name string) { s.ask(name, "POST", api.StartPath, secret, s.startBody(nil)) }},
+		{"start", nil, func(name string) { s.ask(name, "POST", web.StartPath, secret, s.startBody(nil)) }},
 		{"start without a webhook", nil, func(name string) {
-			s.ask(name, "POST", api.StartPath, secret,
+			s.ask(name, "POST", web.StartPath, secret,
 				s.startBody(members{"integration_id": s.shop.silent.id}))
 		}},
 		{"start with an Idempotency-Key", nil, func(name string) {
 			n++
 			h := with(secret, "Idempotency-Key", fmt.Sprint(n/2))
-			s.ask(name, "POST", api.StartPath, h, s.startBody(nil))
+			s.ask(name, "POST", web.StartPath, h, s.startBody(nil))
 		}},
 		{"start by a public key", nil, func(name string) {
-			s.ask(name, "POST", api.StartPath, headers("Origin", origin),
+			s.ask(name, "POST", web.StartPath, headers("Origin", origin),
 				s.startBody(members{"public_key": s.shop.l1.publicKey}))
 		}},
 		{"a start that fails", nil, func(name string) {
-			s.ask(name, "POST", api.StartPath, secret,
+			s.ask(name, "POST", web.StartPath, secret,
 				s.startBody(members{"external_user_id": sandbox.UserInitError}))
 		}},
 		{"preflight", nil, func(name string) {
-			s.ask(name, "OPTIONS", api.StartPath,
+			s.ask(name, "OPTIONS", web.StartPath,
 				headers("Origin", origin, "Access-Control-Request-Method", "POST"), "")
 		}},
 		{"the page", fresh, func(name string) { s.page(name, v) }},
@@ -531,12 +530,12 @@ func (s *recording) planted() {
 	secret := bearer(s.shop.secretKey)
 	at := kv.Key{Partition: "c", Name: "c/int/" + s.shop.l2.id}
 	s.plant(at, []byte("{"))
-	s.ask("contract 5, 503: an integration that this service did not write", "POST", api.StartPath, secret,
+	s.ask("contract 5, 503: an integration that this service did not write", "POST", web.StartPath, secret,
 		s.startBody(members{"integration_id": s.shop.l2.id}))
 	damaged, err := token.SignRecord(s.sealer, at.String(), []byte(`{"level":1}`))
 	check(err)
 	s.plant(at, damaged)
-	s.ask("contract 5, 500: a damaged integration", "POST", api.StartPath, secret,
+	s.ask("contract 5, 500: a damaged integration", "POST", web.StartPath, secret,
 		s.startBody(members{"integration_id": s.shop.l2.id}))
 	s.admin("contract 5, 500: a damaged integration", "GET", adminPath+"integrations", nil, "")
 }

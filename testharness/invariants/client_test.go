@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/web"
 	"golang.org/x/net/html"
-
-	"github.com/verge-id/verge/core/api"
 )
 
 var browser = &http.Client{
@@ -65,15 +64,20 @@ func (s *service) do(method, target string, body []byte, contentType string) ans
 
 func (s *service) start(integration string) answer {
 	body := `{"integration_id":"` + integration + `","callback_url":"https://shop.example/return","state":"s"}`
-	return s.do("POST", s.url+api.StartPath, []byte(body), "application/json")
+	return s.do("POST", s.url+web.StartPath, []byte(body), "application/json")
 }
 
 func (s *service) validate(resultToken string) answer {
-	return s.do("POST", s.url+api.ValidatePath, []byte(`{"result_token":"`+resultToken+`"}`), "application/json")
+	return s.do(
+		"POST",
+		s.url+web.ValidatePath,
+		[]byte(`{"result_token":"`+resultToken+`"}`),
+		"application/json",
+	)
 }
 
 func (s *service) reconcile(session string) answer {
-	return s.do("GET", s.url+api.SessionsPath+session, nil, "")
+	return s.do("GET", s.url+web.SessionsPath+session, nil, "")
 }
 
 // page is a document of the hosted flow.

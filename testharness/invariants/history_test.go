@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/sessiontest"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/internal/history"
@@ -196,7 +196,7 @@ func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 
 // validateAs is validate under an Idempotency-Key. It returns the status alone.
 func (s *service) validateAs(resultToken, key string) int {
-	req, err := http.NewRequest("POST", s.url+api.ValidatePath,
+	req, err := http.NewRequest("POST", s.url+web.ValidatePath,
 		strings.NewReader(`{"result_token":"`+resultToken+`"}`))
 	if err != nil {
 		return 0

@@ -11,7 +11,7 @@
 //
 //	breaks: a result token is good at the very instant it expires
 //	ask: ./core/internal/result
-//	ask: ./core/api
+//	ask: ./core/internal/api
 //	ask: ./testharness/conformance TestExactExpiry
 //	- if !now.Before(tok.claims.Expires()) {
 //	+ if now.After(tok.claims.Expires()) {

@@ -98,9 +98,9 @@ func TestRead(t *testing.T) {
 		skip = `{"Action":"output","Test":"TestB","Output":"    b_test.go:9: SKIP: psql is not installed\n"}` +
 			"\n" + `{"Action":"skip","Test":"TestB"}` + "\n"
 		header = `{"Action":"output","Test":"TestB","Output":"--- SKIP: TestB (0.00s)\n"}` + "\n"
-		build  = `{"Action":"build-output","Output":"# core/api\n"}` + "\n" +
+		build  = `{"Action":"build-output","Output":"# core/internal/api\n"}` + "\n" +
 			`{"Action":"build-output","Output":"x.go:1:1: no\n"}` + "\n" +
-			`{"Action":"build-fail"}` + "\n" + `{"Action":"fail","FailedBuild":"core/api"}` + "\n"
+			`{"Action":"build-fail"}` + "\n" + `{"Action":"fail","FailedBuild":"core/internal/api"}` + "\n"
 	)
 	for _, c := range []struct {
 		name, in string
@@ -118,7 +118,7 @@ func TestRead(t *testing.T) {
 		{"a program that is missing", run + pass + skip, outcome{skipped: "psql is not installed"}, ""},
 		{"a test skipped for another reason is passed over", run + pass + header, outcome{}, ""},
 		{"what does not compile is not caught", build, outcome{},
-			"does not compile: # core/api x.go:1:1: no"},
+			"does not compile: # core/internal/api x.go:1:1: no"},
 		{"a name that matches no test asks nobody", "", outcome{}, "no test matches what the table asks"},
 	} {
 		got, err := read(strings.NewReader(c.in))

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCommittedPageIsCurrent(t *testing.T) {
-	description, err := os.ReadFile("../../../core/api/openapi.yaml")
+	description, err := os.ReadFile("../../../core/internal/api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,12 +17,12 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../../core/api/docs.html")
+	got, err := os.ReadFile("../../../core/internal/api/docs.html")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("docs.html is not what openapi.yaml gives: run go generate in core/api")
+		t.Error("docs.html is not what openapi.yaml gives: run go generate in core/internal/api")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 
 // TestPageKeepsToItsPolicy checks that the page works with default-src 'none'; style-src 'self'.
 func TestPageKeepsToItsPolicy(t *testing.T) {
-	page, err := os.ReadFile("../../../core/api/docs.html")
+	page, err := os.ReadFile("../../../core/internal/api/docs.html")
 	if err != nil {
 		t.Fatal(err)
 	}

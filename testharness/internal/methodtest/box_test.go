@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness"
@@ -353,7 +353,7 @@ func TestTheBoxOfAnotherPublisher(t *testing.T) {
 	o := newCourierService(t, nil)
 	mine := o.ask()
 	var theirs asked
-	r := o.Do("POST", api.StartPath, testharness.Bearer(o.Other.SecretKey),
+	r := o.Do("POST", web.StartPath, testharness.Bearer(o.Other.SecretKey),
 		o.StartBody(testharness.Body{"integration_id": o.Other.L1.ID}))
 	if err := json.Unmarshal(r.Body, &theirs.Started); err != nil || r.Status != 200 {
 		t.Fatalf("start: %d %s", r.Status, r.Body)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -262,7 +262,7 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 		"since": {since.UTC().Format("2006-01-02T15:04:05.000Z")}}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", l.base+api.TestsPath+"?"+query.Encode(), nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", l.base+web.TestsPath+"?"+query.Encode(), nil)
 	if err != nil {
 		return answer, 0, err
 	}

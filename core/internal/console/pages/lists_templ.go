@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
+	"github.com/verge-id/verge/core/internal/api"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	templruntime "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/internal/usage"

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/api"
 	"github.com/verge-id/verge/core/host"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -475,14 +475,14 @@ func firstCall(baseURL string, i operate.Integration) string {
 	if len(i.CallbackOrigins) > 0 {
 		origin = i.CallbackOrigins[0]
 	}
-	return "curl " + baseURL + api.StartPath + " \\\n" +
+	return "curl " + baseURL + web.StartPath + " \\\n" +
 		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
 		"  -d '{\"integration_id\":\"" + i.ID + "\",\"callback_url\":\"" + origin + "/callback\"}'"
 }
 
 // secondCall is a request that exchanges a result token for the result, for a terminal.
 func secondCall(baseURL string) string {
-	return "curl " + baseURL + api.ValidatePath + " \\\n" +
+	return "curl " + baseURL + web.ValidatePath + " \\\n" +
 		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
 		"  -d '{\"result_token\":\"'\"$RESULT_TOKEN\"'\"}'"
 }

@@ -103,7 +103,7 @@ func (w *world) serve(req *web.Request, h endpoint) (resp *web.Response, header 
 		return resp, err
 	}
 	router := web.Router{Host: w.Host.Host, Limiter: w.Limiter, Routes: web.Table{
-		{Methods: []string{req.Method}, Pattern: SessionsPath + "{...}", Handle: handle},
+		{Methods: []string{req.Method}, Pattern: web.SessionsPath + "{...}", Handle: handle},
 		{Methods: []string{req.Method}, Pattern: "{...}", Handle: handle},
 	}}
 	header = router.Serve(ctx, req).Header
@@ -288,21 +288,21 @@ func (w *world) calls(t *testing.T, c caller) {
 	if c.public != "" {
 		public = []string{`"public_key":"` + c.public + `"`}
 	}
-	if _, e := w.ask((*API).Start, StartPath, c.header, startBody(public...)); code(e) != c.start {
+	if _, e := w.ask((*API).Start, web.StartPath, c.header, startBody(public...)); code(e) != c.start {
 		t.Errorf("start: %v, want %q", e, c.start)
 	}
 	_, result := w.completed(t)
 	body := "{" + strings.Join(append(public, `"result_token":"`+result+`"`), ",") + "}"
-	_, e := w.ask((*API).Validate, ValidatePath, c.header, body)
+	_, e := w.ask((*API).Validate, web.ValidatePath, c.header, body)
 	if code(e) != c.validate {
 		t.Errorf("validate: %v, want %q", e, c.validate)
 	}
 	if c.validate != ok { // spec, Authentication 6; contract 5: never consumed by the attempt
-		if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); e != nil {
+		if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); e != nil {
 			t.Errorf("the refused attempt has consumed the token: %v", e)
 		}
 	}
-	if _, e := w.ask((*API).Reconcile, SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
+	if _, e := w.ask((*API).Reconcile, web.SessionsPath+sidText, c.header, ""); code(e) != c.reconcile {
 		t.Errorf("reconcile: %v, want %q", e, c.reconcile)
 	}
 }
@@ -314,11 +314,11 @@ func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
 			ChallengeAge: 18, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""))
 	body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID,
 		"22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
-	if _, e := w.ask((*API).Start, StartPath, nil, body); code(e) != web.Forbidden {
+	if _, e := w.ask((*API).Start, web.StartPath, nil, body); code(e) != web.Forbidden {
 		t.Errorf("contract 12: %v, want FORBIDDEN", e)
 	}
 	body = strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, otherUUID, 1)
-	if _, e := w.ask((*API).Start, StartPath, nil, body); code(e) != web.NotFound {
+	if _, e := w.ask((*API).Start, web.StartPath, nil, body); code(e) != web.NotFound {
 		t.Errorf("contract 5, 404: another publisher's: %v", e)
 	}
 }
@@ -358,7 +358,7 @@ func TestBodies(t *testing.T) {
 			if c.contentType != "" {
 				h["Content-Type"] = strings.Split(c.contentType, " and ")
 			}
-			if _, e := w.ask((*API).Start, StartPath, h, c.body); code(e) != c.want {
+			if _, e := w.ask((*API).Start, web.StartPath, h, c.body); code(e) != c.want {
 				t.Errorf("%v, want %q", e, c.want)
 			}
 		})
@@ -409,7 +409,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 			[]string{"public_key:type"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, e := w.ask((*API).Start, StartPath, bearer(w.sk), c.body)
+			_, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), c.body)
 			if c.want == nil {
 				if e != nil {
 					t.Errorf("refused: %v %v", e, e.Details)
@@ -438,7 +438,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 // If public_key is no key, the caller stays unknown. The rest of the body is checked anyway.
 func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	w := newWorld(t)
-	_, e := w.ask((*API).Start, StartPath, web.Header{"Idempotency-Key": {""}},
+	_, e := w.ask((*API).Start, web.StartPath, web.Header{"Idempotency-Key": {""}},
 		`{"public_key":5,"callback_url":"x","state":"\n"}`)
 	if code(e) != web.InvalidRequest {
 		t.Fatalf("%v, want INVALID_REQUEST", e)
@@ -452,7 +452,7 @@ func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("contract 5, 400: details %v, want %v", got, want)
 	}
-	if _, e := w.ask((*API).Start, StartPath, nil, startBody(`"public_key":null`)); code(
+	if _, e := w.ask((*API).Start, web.StartPath, nil, startBody(`"public_key":null`)); code(
 		e,
 	) != web.Unauthorized {
 		t.Errorf("contract 3 and 9: a public_key that is null is no credential; got %v", e)
@@ -473,7 +473,7 @@ func TestIdempotentStart(t *testing.T) {
 	w := newWorld(t)
 	ask := func(key, idempotency, body string) (string, *web.Error) {
 		t.Helper()
-		b, e := w.ask((*API).Start, StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
+		b, e := w.ask((*API).Start, web.StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
 		return string(b), e
 	}
 	first, e := ask(w.sk, "key 1", startBody())
@@ -506,7 +506,7 @@ func TestIdempotentStart(t *testing.T) {
 		{"Idempotency-Key": {strings.Repeat("x", 256)}},
 		{"Idempotency-Key": {"a\n"}}, {"Idempotency-Key": {"a", "a"}}} {
 		bad["Authorization"] = []string{"Bearer " + w.sk}
-		if _, e := w.ask((*API).Start, StartPath, bad, startBody()); code(e) != web.InvalidRequest {
+		if _, e := w.ask((*API).Start, web.StartPath, bad, startBody()); code(e) != web.InvalidRequest {
 			t.Errorf("contract 11: %q: %v", bad["Idempotency-Key"], e)
 		}
 	}
@@ -516,8 +516,8 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	w := newWorld(t)
 	body := startBody(`"external_user_id":"` + sandbox.UserInitError + `"`)
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
-	_, first := w.ask((*API).Start, StartPath, h, body)
-	_, again := w.ask((*API).Start, StartPath, h, body)
+	_, first := w.ask((*API).Start, web.StartPath, h, body)
+	_, again := w.ask((*API).Start, web.StartPath, h, body)
 	if code(first) != web.ProviderUnavailable || first.Session == "" ||
 		code(again) != web.ProviderUnavailable || again.Session != first.Session {
 		t.Errorf("contract 5, 502; 11: %+v, then %+v", first, again)
@@ -531,7 +531,12 @@ func TestIdempotentStartInParallel(t *testing.T) {
 	var wait sync.WaitGroup
 	for n := range bodies {
 		wait.Go(func() {
-			b, e := w.ask((*API).Start, StartPath, with(bearer(w.sk), "Idempotency-Key", "k"), startBody())
+			b, e := w.ask(
+				(*API).Start,
+				web.StartPath,
+				with(bearer(w.sk), "Idempotency-Key", "k"),
+				startBody(),
+			)
 			if e != nil {
 				t.Error(e)
 			}
@@ -555,13 +560,13 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 		if c.Method == "Commit" && !overtaken {
 			overtaken = true
 			var e *web.Error
-			if quicker, e = w.ask((*API).Start, StartPath, h, startBody()); e != nil {
+			if quicker, e = w.ask((*API).Start, web.StartPath, h, startBody()); e != nil {
 				t.Error(e)
 			}
 		}
 		return kvtest.Pass
 	}
-	if slower, e := w.ask((*API).Start, StartPath, h, startBody()); e != nil ||
+	if slower, e := w.ask((*API).Start, web.StartPath, h, startBody()); e != nil ||
 		!bytes.Equal(slower, quicker) {
 		t.Errorf("contract 11: overtaken, it answers %s, %v, want %s", slower, e, quicker)
 	}
@@ -571,7 +576,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 func TestAKeptAnswerShowsNothing(t *testing.T) {
 	w := newWorld(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k1")
-	first, e := w.ask((*API).Start, StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
+	first, e := w.ask((*API).Start, web.StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
 	if e != nil {
 		t.Fatal(e)
 	}
@@ -623,9 +628,9 @@ func TestStartUnderLostReplies(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			first, e1 := w.ask((*API).Start, StartPath, h, startBody())
+			first, e1 := w.ask((*API).Start, web.StartPath, h, startBody())
 			w.Store.Deliver(ctx)
-			again, e2 := w.ask((*API).Start, StartPath, h, startBody())
+			again, e2 := w.ask((*API).Start, web.StartPath, h, startBody())
 			if e1 != nil || e2 != nil || !bytes.Equal(first, again) {
 				t.Errorf("%v, %v: two sessions of one start", e1, e2)
 			}
@@ -641,7 +646,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 32 {
 		wait.Go(func() {
-			switch _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) {
+			switch _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); code(e) {
 			case "":
 				oks.Add(1)
 			case web.AlreadyUsed:
@@ -663,16 +668,16 @@ func TestValidateConsumesOnce(t *testing.T) {
 	if again == result {
 		t.Fatal("sealed twice to the same text")
 	}
-	_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
+	_, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
 	if code(e) != web.AlreadyUsed {
 		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
-	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
+	if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
 		t.Errorf("contract 5, 410: used and inside the 5 minutes: %v", e)
 	}
 	w.Clock.Advance(time.Millisecond)
-	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != web.TokenExpired {
+	if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); code(e) != web.TokenExpired {
 		t.Errorf("contract 5, 410: used and older than 5 minutes: %v", e)
 	}
 }
@@ -682,23 +687,23 @@ func TestIdempotentValidate(t *testing.T) {
 	_, result := w.completed(t)
 	body := `{"result_token":"` + result + `"}`
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
-	first, e := w.ask((*API).Validate, ValidatePath, h, body)
+	first, e := w.ask((*API).Validate, web.ValidatePath, h, body)
 	if e != nil {
 		t.Fatal(e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
-	if again, e := w.ask((*API).Validate, ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
+	if again, e := w.ask((*API).Validate, web.ValidatePath, h, body); e != nil || !bytes.Equal(again, first) {
 		t.Errorf("contract 11: the same again gives %s, %v, want %s", again, e, first)
 	}
-	_, e = w.ask((*API).Validate, ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body)
+	_, e = w.ask((*API).Validate, web.ValidatePath, with(bearer(w.sk), "Idempotency-Key", "l"), body)
 	if code(e) != web.AlreadyUsed {
 		t.Errorf("contract 11: another key: %v", e)
 	}
-	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
+	if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
 		t.Errorf("contract 11: no key: %v", e)
 	}
 	w.Clock.Advance(time.Millisecond)
-	if _, e := w.ask((*API).Validate, ValidatePath, h, body); code(e) != web.TokenExpired {
+	if _, e := w.ask((*API).Validate, web.ValidatePath, h, body); code(e) != web.TokenExpired {
 		t.Errorf("contract 11: longer than the token would have lived: %v", e)
 	}
 }
@@ -731,12 +736,12 @@ func TestValidateUnderLostReplies(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body)
+			_, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body)
 			if code(e) != c.first || e != nil && e.RetryAfter < 1 {
 				t.Errorf("first %v, want %q", e, c.first)
 			}
 			w.Store.Deliver(ctx)
-			if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), body); code(e) != c.again {
+			if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); code(e) != c.again {
 				t.Errorf("again %v, want %q", e, c.again)
 			}
 		})
@@ -758,20 +763,20 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 		_, e := w.ask(h, path, header, body)
 		add(e)
 	}
-	ask((*API).Start, StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`,
+	ask((*API).Start, web.StartPath, bearer(w.sk), startBody(`"state":"`+mark+`\n"`, `"language":"`+mark+`"`,
 		`"external_user_id":"`+strings.Repeat(mark, 99)+`"`, `"public_key":"`+mark+`"`))
 	ask(
 		(*API).Start,
-		StartPath,
+		web.StartPath,
 		bearer(w.sk),
 		`{"integration_id":"`+mark+`","callback_url":"`+mark+`://u:`+mark+`@x"}`,
 	)
-	ask((*API).Start, StartPath, bearer(w.sk), `{"`+mark+`":`+mark+`}`)
-	ask((*API).Start, StartPath, with(bearer(w.sk), "Idempotency-Key", mark+"\n"), startBody())
-	ask((*API).Start, StartPath, bearer("svc_sk_"+mark), startBody())
-	ask((*API).Start, StartPath, with(bearer(w.sk), "Content-Type", mark), startBody())
-	ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
-	ask((*API).Reconcile, SessionsPath+mark, bearer(w.sk), "")
+	ask((*API).Start, web.StartPath, bearer(w.sk), `{"`+mark+`":`+mark+`}`)
+	ask((*API).Start, web.StartPath, with(bearer(w.sk), "Idempotency-Key", mark+"\n"), startBody())
+	ask((*API).Start, web.StartPath, bearer("svc_sk_"+mark), startBody())
+	ask((*API).Start, web.StartPath, with(bearer(w.sk), "Content-Type", mark), startBody())
+	ask((*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"svc_rt_`+mark+`"}`)
+	ask((*API).Reconcile, web.SessionsPath+mark, bearer(w.sk), "")
 	for _, e := range all {
 		if b := e.Response("req_x", "").Body; bytes.Contains(b, []byte(mark)) {
 			t.Errorf("contract 5: %s", b)
@@ -786,7 +791,7 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	w := newWorld(t)
 	ask := func(origin, body string) (web.Code, web.Header) {
-		_, header, err := w.serve(&web.Request{Method: "POST", Path: StartPath,
+		_, header, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath,
 			Header: web.Header{"Origin": {origin}}, Body: []byte(body),
 			Client: netip.MustParseAddr("192.0.2.1")}, (*API).Start)
 		var e *web.Error
@@ -835,11 +840,16 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 				Method: sandbox.Name, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
 				CallbackOrigins: []string{"https://www.publisher.example"}}, ""))
 		body := startBody(`"public_key":"` + w.pk + `"`)
-		_, e := w.ask((*API).Start, StartPath, web.Header{"Origin": {"https://www.publisher.example"}}, body)
+		_, e := w.ask(
+			(*API).Start,
+			web.StartPath,
+			web.Header{"Origin": {"https://www.publisher.example"}},
+			body,
+		)
 		if code(e) != c.want {
 			t.Errorf("%s: %v, want %q", c.rule, e, c.want)
 		}
-		if _, e := w.ask((*API).Start, StartPath, nil, body); code(e) != "" {
+		if _, e := w.ask((*API).Start, web.StartPath, nil, body); code(e) != "" {
 			t.Errorf("%s: from no page at all: %v", c.rule, e)
 		}
 	}
@@ -873,7 +883,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 		body := `{"integration_id":"` + testUUID + `","callback_url":"` + c.callback + `"}`
 		public := body[:len(body)-1] + `,"public_key":"` + w.pk + `"}`
 		for _, header := range []web.Header{nil, {"Origin": {page}}} {
-			_, lines, err := w.serve(&web.Request{Method: "POST", Path: StartPath,
+			_, lines, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath,
 				Header: with(header, "X", "x"), Body: []byte(public)}, (*API).Start)
 			var e *web.Error
 			if errors.As(err, &e); code(e) != c.public {
@@ -886,7 +896,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 				t.Errorf("contract 7: %s: the page that may use the key cannot read why not: %q", c.rule, got)
 			}
 		}
-		if _, e := w.ask((*API).Start, StartPath, bearer(w.sk), body); code(e) != c.private {
+		if _, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), body); code(e) != c.private {
 			t.Errorf("%s: with the secret key: %v, want %q", c.rule, e, c.private)
 		}
 	}
@@ -897,7 +907,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 	w := newWorld(t)
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
-		_, e := w.ask((*API).Start, StartPath, web.Header{"Idempotency-Key": {value}},
+		_, e := w.ask((*API).Start, web.StartPath, web.Header{"Idempotency-Key": {value}},
 			startBody(`"public_key":"`+w.pk+`"`))
 		if code(e) != web.InvalidRequest || len(e.Details) != 1 ||
 			e.Details[0].Field != "Idempotency-Key" || e.Details[0].Code != detailConflict {
@@ -911,24 +921,26 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.API.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
-		if _, e := w.ask((*API).Validate, ValidatePath, bearer(unknown), "{}"); code(e) != web.Unauthorized {
+		if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(unknown), "{}"); code(
+			e,
+		) != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %v", n+1, e)
 		}
 	}
 	for _, key := range []string{unknown, w.sk} {
-		_, e := w.ask((*API).Validate, ValidatePath, bearer(key), "{}")
+		_, e := w.ask((*API).Validate, web.ValidatePath, bearer(key), "{}")
 		if code(e) != web.RateLimited || e.RetryAfter < 1 {
 			t.Errorf("contract 30: guess 601: %v", e)
 		}
 	}
 	for n := range 60 {
-		if _, e := w.ask((*API).Start, StartPath, nil, startBody(`"public_key":"x"`)); code(
+		if _, e := w.ask((*API).Start, web.StartPath, nil, startBody(`"public_key":"x"`)); code(
 			e,
 		) != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d of a public key: %v", n+1, e)
 		}
 	}
-	if _, e := w.ask((*API).Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(
+	if _, e := w.ask((*API).Start, web.StartPath, nil, startBody(`"public_key":"`+w.pk+`"`)); code(
 		e,
 	) != web.RateLimited {
 		t.Errorf("contract 30: guess 61 of a public key: %v", e)
@@ -984,7 +996,7 @@ func TestAResultTokenAloneProvesNothing(t *testing.T) {
 			coretest.Must(t, err)
 			result, err := token.SealResult(w.API.Sealer, c.claims(t, w, id, text))
 			coretest.Must(t, err)
-			_, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
+			_, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
 			if code(e) != c.want {
 				t.Errorf("%v, want %q", e, c.want)
 			}

@@ -36,7 +36,7 @@ func (d *Documents) Answer(path string) *web.Response {
 	var contentType string
 	var body []byte
 	switch path {
-	case OpenAPIPath:
+	case web.OpenAPIPath:
 		contentType, body = "application/yaml; charset=utf-8", d.description()
 	case DocsPath:
 		contentType, body = "text/html; charset=utf-8", d.page()

@@ -79,7 +79,7 @@ func (w *metering) session(t *testing.T) (path, result string) {
 	id, result := w.completed(t)
 	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
-	return SessionsPath + text, result
+	return web.SessionsPath + text, result
 }
 
 // The limits that requests are charged, by the names of their policies.
@@ -125,21 +125,21 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 		})(ctx, c)
 	}
 	for _, x := range []charged{
-		{"a start with a secret key", (*API).Start, StartPath, bearer(w.sk), startBody(), "",
+		{"a start with a secret key", (*API).Start, web.StartPath, bearer(w.sk), startBody(), "",
 			onStart, onStart, onSecret},
-		{"a start with a public key", (*API).Start, StartPath, nil, startWith(w.pk), "",
+		{"a start with a public key", (*API).Start, web.StartPath, nil, startWith(w.pk), "",
 			onPageStart, onPageStart, onBoth},
-		{"a start with a public key from a page", (*API).Start, StartPath, web.Header{"Origin": {ownPage}},
+		{"a start with a public key from a page", (*API).Start, web.StartPath, web.Header{"Origin": {ownPage}},
 			startWith(w.pk), "", onPageStart, onPageStart, onBoth},
-		{"a validation", (*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
+		{"a validation", (*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"` + result + `"}`, "",
 			onSecret, onSecret, onSecret},
 		{"a reconciliation", (*API).Reconcile, session, bearer(w.sk), "", "",
 			onReconcile, onReconcile, onReconcile},
-		{"a preflight", (*API).Preflight, StartPath, asks, "", "",
+		{"a preflight", (*API).Preflight, web.StartPath, asks, "", "",
 			onPreflight, onPreflight, onPreflight},
-		{"a preflight from another page", (*API).Preflight, StartPath, asksElsewhere, "", web.Forbidden,
+		{"a preflight from another page", (*API).Preflight, web.StartPath, asksElsewhere, "", web.Forbidden,
 			onPreflight, onPreflight, onPreflight},
-		{"a preflight that is none", (*API).Preflight, StartPath, nil, "", web.MethodNotAllowed,
+		{"a preflight that is none", (*API).Preflight, web.StartPath, nil, "", web.MethodNotAllowed,
 			onPreflight, onPreflight, onPreflight},
 		{"a hosted page", page, web.HostedPath, nil, "", "", onPage, onPage, onPage},
 	} {
@@ -155,11 +155,11 @@ func TestARefusedRequestCostsOneStepOfTheLimits(t *testing.T) {
 	coretest.Must(t, err)
 	session, _ := w.session(t)
 	for _, x := range []charged{
-		{"a start with an unknown secret key", (*API).Start, StartPath, bearer(unknownSK), startBody(),
+		{"a start with an unknown secret key", (*API).Start, web.StartPath, bearer(unknownSK), startBody(),
 			web.Unauthorized, onSecret, onSecret, onSecret},
-		{"a validation with an unknown key", (*API).Validate, ValidatePath, bearer(unknownSK), "{}",
+		{"a validation with an unknown key", (*API).Validate, web.ValidatePath, bearer(unknownSK), "{}",
 			web.Unauthorized, onSecret, onSecret, onSecret},
-		{"a validation without a key", (*API).Validate, ValidatePath, nil, "{}", web.Unauthorized,
+		{"a validation without a key", (*API).Validate, web.ValidatePath, nil, "{}", web.Unauthorized,
 			onSecret, onSecret, onSecret},
 		{"a reconciliation with an unknown key", (*API).Reconcile, session, bearer(unknownSK), "",
 			web.Unauthorized, onReconcile, onReconcile, onSecret},
@@ -169,19 +169,19 @@ func TestARefusedRequestCostsOneStepOfTheLimits(t *testing.T) {
 			onSecret, onSecret, onSecret},
 		{"a reconciliation from a page", (*API).Reconcile, session, with(bearer(w.sk), "Origin", ownPage), "",
 			web.Forbidden, onSecret, onSecret, onSecret},
-		{"a start without a key", (*API).Start, StartPath, nil, startBody(), web.Unauthorized,
+		{"a start without a key", (*API).Start, web.StartPath, nil, startBody(), web.Unauthorized,
 			onPublic, onPublic, onPublic},
-		{"a start with an unknown public key", (*API).Start, StartPath, nil, startWith(unknownPK),
+		{"a start with an unknown public key", (*API).Start, web.StartPath, nil, startWith(unknownPK),
 			web.Unauthorized, onBoth, onBoth, onPublic},
-		{"a start with a mistyped public key", (*API).Start, StartPath, nil, startWith(w.pk + "x"),
+		{"a start with a mistyped public key", (*API).Start, web.StartPath, nil, startWith(w.pk + "x"),
 			web.Unauthorized, onPublic, onPublic, onPublic},
-		{"a start with a public key that is no text", (*API).Start, StartPath, nil, startBody(`"public_key":7`),
+		{"a start with a public key that is no text", (*API).Start, web.StartPath, nil, startBody(`"public_key":7`),
 			web.InvalidRequest, onPublic, onPublic, onPublic},
-		{"a start whose body is no JSON", (*API).Start, StartPath, nil, "{", web.InvalidRequest,
+		{"a start whose body is no JSON", (*API).Start, web.StartPath, nil, "{", web.InvalidRequest,
 			onPublic, onPublic, onPublic},
-		{"a start with a revoked public key", (*API).Start, StartPath, nil, startWith(revoked),
+		{"a start with a revoked public key", (*API).Start, web.StartPath, nil, startWith(revoked),
 			web.Unauthorized, onBoth, onPublic, onPublic},
-		{"a start from another page", (*API).Start, StartPath, web.Header{"Origin": {otherPage}},
+		{"a start from another page", (*API).Start, web.StartPath, web.Header{"Origin": {otherPage}},
 			startWith(w.pk), web.Forbidden, onBoth, onPublic, onPublic},
 	} {
 		t.Run(x.name, func(t *testing.T) { w.costs(t, x) })
@@ -230,7 +230,7 @@ func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
 	ask := func(key string) (*web.Error, web.Header) {
-		_, header, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
+		_, header, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath, Header: web.Header{},
 			Body: []byte(
 				startBody(`"public_key":"` + key + `"`),
 			), Client: netip.MustParseAddr("192.0.2.1")}, (*API).Start)
@@ -289,7 +289,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 		},
 	} {
 		ask := func(from string) (*web.Error, web.Header) {
-			_, lines, err := w.serve(&web.Request{Method: "OPTIONS", Path: StartPath,
+			_, lines, err := w.serve(&web.Request{Method: "OPTIONS", Path: web.StartPath,
 				Client: netip.MustParseAddr(from), Header: web.Header{
 					"Origin":                        {"https://www.publisher.example"},
 					"Access-Control-Request-Method": {"POST"},
@@ -328,7 +328,7 @@ func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
 	c.forget(w)
 	const late = "https://late.publisher.example"
 	ask := func() (web.Code, web.Header) {
-		_, header, err := w.serve(&web.Request{Method: "POST", Path: StartPath,
+		_, header, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath,
 			Header: web.Header{"Origin": {late}}, Client: netip.MustParseAddr("192.0.2.1"),
 			Body: []byte(startBody(`"public_key":"` + w.pk + `"`))}, (*API).Start)
 		var e *web.Error
@@ -364,7 +364,7 @@ func TestPublicKey_LimitOfNetwork(t *testing.T) {
 	w := newWorld(t)
 	w.Limits = web.Limits{}.WithDefaults()
 	ask := func(from string) web.Code {
-		_, _, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: web.Header{},
+		_, _, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath, Header: web.Header{},
 			Body: []byte(
 				startBody(`"public_key":"` + w.pk + `"`),
 			), Client: netip.MustParseAddr(from)}, (*API).Start)
@@ -404,7 +404,7 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 		case 2:
 			header, body = web.Header{}, startWith(another)
 		}
-		_, told, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: header,
+		_, told, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath, Header: header,
 			Body: []byte(
 				body,
 			), Client: netip.AddrFrom4([4]byte{192, 0, byte(n >> 8), byte(n)})}, (*API).Start)
@@ -422,7 +422,7 @@ func TestStart_LimitOfPublisher(t *testing.T) {
 		t.Errorf("contract 30: 661 requests start %d sessions, want 30", started)
 	}
 	w.Clock.Advance(2 * time.Second)
-	_, _, err := w.serve(&web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
+	_, _, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath, Header: bearer(w.sk),
 		Body: []byte(startBody()), Client: netip.MustParseAddr("192.0.2.1")}, (*API).Start)
 	if err != nil {
 		t.Errorf("contract 30: 2 s later: %v", err)

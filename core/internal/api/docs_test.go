@@ -18,7 +18,7 @@ func TestDocsPageNamesWhatItLoads(t *testing.T) {
 	if strings.Count(page, checksMark) != 1 {
 		t.Errorf("the page has not the mark %q once", checksMark)
 	}
-	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + OpenAPIPath + `"`, `href="` + ExamplesPath + `"`} {
+	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + web.OpenAPIPath + `"`, `href="` + ExamplesPath + `"`} {
 		if !strings.Contains(page, path) {
 			t.Errorf("the page has no %s", path)
 		}
@@ -29,8 +29,8 @@ func TestDocsPageNamesWhatItLoads(t *testing.T) {
 			t.Errorf("the page has no anchor %s", id)
 		}
 	}
-	if !strings.Contains(string(OpenAPI()), "\n  "+OpenAPIPath+":\n") {
-		t.Errorf("the description does not have its own path %s", OpenAPIPath)
+	if !strings.Contains(string(OpenAPI()), "\n  "+web.OpenAPIPath+":\n") {
+		t.Errorf("the description does not have its own path %s", web.OpenAPIPath)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 		"Outcomes are kept for 36 h.",
 		"The operator of this service gives you both.",
 	}
-	for _, path := range []string{DocsPath, OpenAPIPath} {
+	for _, path := range []string{DocsPath, web.OpenAPIPath} {
 		as, changed := served(t, standard, path), served(t, other, path)
 		for i, phrase := range standardPhrases {
 			if n := strings.Count(as, phrase); n != 1 {
@@ -100,7 +100,7 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 			t.Errorf("contract 43: %s speaks of a console that is not there", path)
 		}
 	}
-	if !bytes.Equal(NewDocuments(standard).Answer(OpenAPIPath).Body, OpenAPI()) {
+	if !bytes.Equal(NewDocuments(standard).Answer(web.OpenAPIPath).Body, OpenAPI()) {
 		t.Error("the description of a service for which nothing is set is not the file")
 	}
 }
@@ -109,7 +109,7 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 func TestDocumentsAreMadeOnce(t *testing.T) {
 	d := NewDocuments(Shown{Limits: standard.Limits, AnswerTime: time.Second,
 		OutcomeLife: standard.OutcomeLife})
-	for _, path := range []string{DocsPath, OpenAPIPath, DocsCSSPath, ExamplesPath} {
+	for _, path := range []string{DocsPath, web.OpenAPIPath, DocsCSSPath, ExamplesPath} {
 		first := d.Answer(path).Body
 		if again := d.Answer(path).Body; len(first) == 0 || &first[0] != &again[0] {
 			t.Errorf("%s is made anew for each request", path)

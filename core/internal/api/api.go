@@ -33,14 +33,6 @@ type API struct {
 	Outbox     *outbox.Outbox           // for test events
 }
 
-// Paths.
-const (
-	StartPath    = "/api/v1/verify/start"
-	ValidatePath = "/api/v1/verify/validate"
-	SessionsPath = "/api/v1/verify/sessions/" // and the session id
-	TestsPath    = "/api/v1/verify/test-events"
-)
-
 // call is one request to the API.
 type call struct {
 	*API

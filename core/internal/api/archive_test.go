@@ -34,31 +34,31 @@ func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
 	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
 	unknown := strings.Replace(startBody(), testUUID, "22222222-4d4e-475f-906b-2f11c5eca7bd", 1)
-	_, missing := w.ask((*API).Start, StartPath, bearer(w.sk), unknown)
+	_, missing := w.ask((*API).Start, web.StartPath, bearer(w.sk), unknown)
 
 	w.archive(t, true)
-	_, e := w.ask((*API).Start, StartPath, bearer(w.sk), startBody())
+	_, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), startBody())
 	if code(e) != web.NotFound || e.Message != missing.Message {
 		t.Errorf("contract 46: with the secret key: %v, of an unknown one: %v", e, missing)
 	}
 	public := startBody(`"public_key":"` + w.pk + `"`)
-	if _, e := w.ask((*API).Start, StartPath, nil, public); code(e) != web.NotFound {
+	if _, e := w.ask((*API).Start, web.StartPath, nil, public); code(e) != web.NotFound {
 		t.Errorf("contract 46: with its public key: %v", e)
 	}
-	if _, e := w.ask((*API).Start, StartPath, web.Header{"Origin": {page}}, public); code(
+	if _, e := w.ask((*API).Start, web.StartPath, web.Header{"Origin": {page}}, public); code(
 		e,
 	) != web.Forbidden {
 		t.Errorf("contract 46: from its page: %v", e)
 	}
-	if _, e := w.ask((*API).Reconcile, SessionsPath+text, bearer(w.sk), ""); e != nil {
+	if _, e := w.ask((*API).Reconcile, web.SessionsPath+text, bearer(w.sk), ""); e != nil {
 		t.Errorf("contract 46: its session is not shown: %v", e)
 	}
-	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`); e != nil {
+	if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`); e != nil {
 		t.Errorf("contract 46: the result of its session: %v", e)
 	}
 
 	w.archive(t, false)
-	if _, e := w.ask((*API).Start, StartPath, bearer(w.sk), startBody()); e != nil {
+	if _, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), startBody()); e != nil {
 		t.Errorf("contract 46: brought back: %v", e)
 	}
 }
@@ -70,11 +70,16 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	id, result := w.completed(t)
 	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
-	_, unknown := w.ask((*API).Start, StartPath, bearer(w.newKey(t, integration.SecretPrefix)), startBody())
+	_, unknown := w.ask(
+		(*API).Start,
+		web.StartPath,
+		bearer(w.newKey(t, integration.SecretPrefix)),
+		startBody(),
+	)
 	elsewhere := *w.API
 	elsewhere.Directory = integration.NewDirectory(w.Host.Host)
 	other := &world{API: &elsewhere, Host: w.Host, Limiter: w.Limiter}
-	if _, e := other.ask((*API).Start, StartPath, bearer(w.sk), startBody()); e != nil {
+	if _, e := other.ask((*API).Start, web.StartPath, bearer(w.sk), startBody()); e != nil {
 		t.Fatal(e)
 	}
 	p, err := w.Directory.ReadPublisher(ctx, "pub_a")
@@ -84,13 +89,18 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	coretest.Must(t, err)
 	w.Clock.Advance(5 * time.Second)
 	for name, at := range map[string]*world{"here": w, "elsewhere": other} {
-		_, e := at.ask((*API).Start, StartPath, bearer(w.sk), startBody())
+		_, e := at.ask((*API).Start, web.StartPath, bearer(w.sk), startBody())
 		if code(e) != web.Unauthorized || e.Message != unknown.Message {
 			t.Errorf("contract 46: %s start: %v, with an unknown key: %v", name, e, unknown)
 		}
-		_, public := at.ask((*API).Start, StartPath, nil, startBody(`"public_key":"`+w.pk+`"`))
-		_, reconcile := at.ask((*API).Reconcile, SessionsPath+text, bearer(w.sk), "")
-		_, validate := at.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`)
+		_, public := at.ask((*API).Start, web.StartPath, nil, startBody(`"public_key":"`+w.pk+`"`))
+		_, reconcile := at.ask((*API).Reconcile, web.SessionsPath+text, bearer(w.sk), "")
+		_, validate := at.ask(
+			(*API).Validate,
+			web.ValidatePath,
+			bearer(w.sk),
+			`{"result_token":"`+result+`"}`,
+		)
 		for _, e := range []*web.Error{public, reconcile, validate} {
 			if code(e) != web.Unauthorized {
 				t.Errorf("contract 46: %s: %v", name, e)
@@ -98,14 +108,14 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 		}
 	}
 	body := strings.Replace(startBody(), testUUID, otherUUID, 1)
-	if _, e := w.ask((*API).Start, StartPath, bearer(w.otherSK), body); e != nil {
+	if _, e := w.ask((*API).Start, web.StartPath, bearer(w.otherSK), body); e != nil {
 		t.Errorf("contract 46: another publisher's key: %v", e)
 	}
 
 	p.Value.Archived = nil
 	_, err = w.Directory.SavePublisher(ctx, p.Value, version)
 	coretest.Must(t, err)
-	if _, e := w.ask((*API).Validate, ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`); e != nil {
+	if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"`+result+`"}`); e != nil {
 		t.Errorf("contract 46: brought back: %v", e)
 	}
 }
@@ -118,7 +128,7 @@ func TestAForgedPublisherGrantsNothing(t *testing.T) {
 	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: integration.Partition,
 		Puts: []kv.Put{{Name: "c/pub/pub_a", Value: item.Value}}}))
 	w.Directory = integration.NewDirectory(w.Host.Host)
-	_, _, err = w.serve(&web.Request{Method: "POST", Path: StartPath, Header: bearer(w.sk),
+	_, _, err = w.serve(&web.Request{Method: "POST", Path: web.StartPath, Header: bearer(w.sk),
 		Body: []byte(startBody())}, (*API).Start)
 	if !errors.Is(err, token.ErrRecord) {
 		t.Errorf("contract 19: %v", err)

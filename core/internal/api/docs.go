@@ -5,12 +5,10 @@ import _ "embed"
 // The page is generated from openapi.yaml, so that the core reads no YAML when it runs. A test compares the
 // two.
 //
-//go:generate go run ../../cmd/generate/docs -in openapi.yaml -out docs.html
+//go:generate go run ../../../cmd/generate/docs -in openapi.yaml -out docs.html
 
-// Where the description, the page and its style sheet are served. The page refers to the other two by these
-// paths.
+// Paths of the documentation page and its style sheet. The page refers to web.OpenAPIPath, too.
 const (
-	OpenAPIPath = "/api/v1/openapi.yaml"
 	DocsPath    = "/docs"
 	DocsCSSPath = "/docs/docs.css"
 

@@ -26,7 +26,7 @@ func TestStart_MethodsRemoved(t *testing.T) {
 			coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID,
 				PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Methods: c.methods,
 				Webhook: integration.Webhook{Off: true}, CallbackOrigins: page}, ""))
-			body, e := w.ask((*API).Start, StartPath, bearer(w.sk), startBody())
+			body, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), startBody())
 			if code(e) != c.want || c.want == "" && !strings.Contains(string(body), `"redirect_url"`) {
 				t.Fatalf("%s, %v, want %q", body, e, c.want)
 			}
