@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
@@ -20,16 +19,16 @@ type Publisher struct {
 	ID   string `json:"id"` // pub_…
 	Name string `json:"name"`
 
-	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
-	Archived *time.Time `json:"archived,omitempty"` // its keys authenticate nobody from then on
+	Created  *time.Time `json:"created,omitempty"`  // nil: created by an earlier release
+	Archived *time.Time `json:"archived,omitempty"` // since then, its keys are rejected
 	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
 
-	// Removed says that the configuration file named it and no longer does. It works as before.
+	// Removed: the configuration file named it and no longer does. It works as before.
 	Removed bool `json:"removed_from_file,omitempty"`
 }
 
 // Integration is how one publisher verifies in one place. Jurisdiction and provider behaviour differ by
-// integration and not by request.
+// integration and not by request. A setting that is added here is declared in [Settings].
 type Integration struct {
 	ID           string  `json:"id"` // UUID, lower case
 	PublisherID  string  `json:"publisher_id"`
@@ -56,18 +55,18 @@ type Integration struct {
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
 
-	// Staged is a change of the webhook that was not tested yet (contract 25). Until it takes the place of
-	// Webhook (Directory.Promote), events go to Webhook and are signed with its secret.
+	// Staged is a change of the webhook that has not been tested yet (contract 25). Until it replaces Webhook
+	// (Directory.Promote), events go to Webhook and are signed with its secret.
 	Staged *Webhook `json:"staged,omitempty"`
 
-	// Passkeys says where a passkey of a user counts: "off" (also ""), "publisher" or "service".
+	// Passkeys is where a passkey of a user counts: "off" (also ""), "publisher" or "service".
 	Passkeys string `json:"passkeys,omitempty"`
 
-	Created  *time.Time `json:"created,omitempty"`  // nil: an earlier release made it
-	Archived *time.Time `json:"archived,omitempty"` // it starts no session from then on
+	Created  *time.Time `json:"created,omitempty"`  // nil: created by an earlier release
+	Archived *time.Time `json:"archived,omitempty"` // since then, it starts no session
 	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
 
-	// Removed says that the configuration file named it and no longer does. It works as before.
+	// Removed: the configuration file named it and no longer does. It works as before.
 	Removed bool `json:"removed_from_file,omitempty"`
 }
 
@@ -110,7 +109,7 @@ func (i Integration) Shown() Integration {
 // PublisherPrefix begins every publisher id.
 const PublisherPrefix = "pub_"
 
-// Validate reports everything that is wrong with p, one problem in each line.
+// Validate returns an error with all problems of p, one per line.
 func (p Publisher) Validate() error {
 	if rest, ok := strings.CutPrefix(p.ID, PublisherPrefix); !ok || !isToken(rest) {
 		return fmt.Errorf("publisher %q: id must be %s followed by 1 to 64 letters, digits, - or _",
@@ -146,11 +145,8 @@ func (i *Integration) Minimum() int {
 	return min(18, i.ChallengeAge)
 }
 
-// maxAttempts is the most attempts that an integration can give.
-const maxAttempts = 10
-
-// Validate reports everything that is wrong with i, one problem in each line. methods are those of the
-// service. dev allows http to a loopback host.
+// Validate returns an error with all problems of i, one per line. methods are the methods of the service. dev
+// allows http to a loopback host.
 func (i Integration) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
 	for _, p := range i.Problems(methods, dev) {
@@ -159,37 +155,15 @@ func (i Integration) Validate(methods method.Catalog, dev bool) error {
 	return errors.Join(errs...)
 }
 
-// Problems is Validate, with the member that each problem is about. Members have the names that the
-// operators' API and the console's forms give them.
+// Problems returns the problems of i. Their members have the names of the operators' API and of the console's
+// forms.
 func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 	var wrong problem.List
 	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
 		wrong.Add("id", "id must be a UUID in lower case")
 	}
-	if _, err := session.ParseLevel(i.Level); err != nil {
-		wrong.Add("level", "level is %q; it must be L1 or L2", i.Level)
-	}
-	if i.ChallengeAge < 1 || i.ChallengeAge > 99 {
-		wrong.Add("challenge_age", "challenge_age is %d; it must be from 1 to 99", i.ChallengeAge)
-	}
-	i.addMethodProblems(methods, &wrong)
-	if i.MinimumAge < 0 || i.MinimumAge > 99 {
-		wrong.Add("minimum_age", "minimum_age is %d; it must be from 1 to 99", i.MinimumAge)
-	}
-	if i.Attempts < 0 || i.Attempts > maxAttempts {
-		wrong.Add("attempts", "attempts is %d; it must be from 1 to %d", i.Attempts, maxAttempts)
-	}
-	for name, list := range map[string][]string{"callback_origins": i.CallbackOrigins,
-		"browser_origins": i.BrowserOrigins} {
-		for _, o := range list {
-			if _, bad := weburl.ParseOrigin(o, dev); bad != "" {
-				wrong.Add(name, "%s has %q; %s", name, o, bad)
-			}
-		}
-	}
-	if len(i.BrowserOrigins) > 0 && !i.AllowsPublicKeys(dev) {
-		wrong.Add("callback_origins", "browser_origins are for public keys, and a public key needs "+
-			"callback_origins too; list the origins that users may return to")
+	for _, setting := range Settings {
+		setting.addProblems(i, methods, dev, &wrong)
 	}
 	if w := i.Webhook; w.URL != "" {
 		if w.Off {
@@ -210,52 +184,7 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 			}
 		}
 	}
-	if !slices.Contains([]string{"", PasskeysOff, PasskeysPublisher, PasskeysService}, i.Passkeys) {
-		wrong.Add("passkeys", "passkeys is %q; it must be %s, %s or %s",
-			i.Passkeys, PasskeysOff, PasskeysPublisher, PasskeysService)
-	}
 	return wrong
-}
-
-// addMethodProblems adds what is wrong with the methods that i names, and with its settings for them.
-func (i Integration) addMethodProblems(methods method.Catalog, wrong *problem.List) {
-	offers := i.Offers()
-	for n, name := range offers {
-		e, known := methods.Find(name)
-		switch {
-		case !known:
-			wrong.Add("methods", "method is %q; this service has: %s", name,
-				strings.Join(methods.Names(), ", "))
-		case slices.Contains(offers[:n], name):
-			wrong.Add("methods", "methods has %q twice", name)
-		case !e.Reaches(i.Level):
-			wrong.Add("methods", "methods has %q, which proves %s; the integration needs %s",
-				name, e.Level, i.Level)
-		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:
-			wrong.Add("minimum_age",
-				"minimum_age is %d and challenge_age is %d; an estimate by %q would let "+
-					"people pass who are too young; raise challenge_age", i.MinimumAge, i.ChallengeAge, name)
-		case e.Of.Oldest != nil:
-			if oldest := e.Of.Oldest(e.Config); oldest > 0 && oldest < i.Minimum() {
-				wrong.Add("minimum_age",
-					"minimum_age is %d, and %q proves no age above %d; lower minimum_age, "+
-						"or give the method a proof of that age", i.Minimum(), name, oldest)
-			}
-		}
-	}
-	for name, settings := range i.MethodSettings {
-		e, known := methods.Find(name)
-		switch {
-		case !known || !slices.Contains(offers, name):
-			wrong.Add("method_settings", "method_settings has %q, which is none of its methods", name)
-		case e.Of.Narrow == nil:
-			wrong.Add("method_settings", "method_settings has %q, which has nothing to set", name)
-		default:
-			for _, p := range e.Of.Narrow(e.Config, settings) {
-				wrong.Add("method_settings", "method_settings.%s.%s: %s", name, p.Member, p.Text)
-			}
-		}
-	}
 }
 
 // AllowsPublicKeys reports whether the integration may have public keys, and whether those that it has may

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
-	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
@@ -51,7 +51,7 @@ type SiteIntegration struct {
 	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty" toml:"-"`
 }
 
-// Validate reports everything that is wrong with s, one problem a line.
+// Validate returns an error with all problems of s, one per line.
 func (s Site) Validate(methods method.Catalog, dev bool) error {
 	var errs []error
 	for _, p := range s.Problems(methods, dev, nil) {
@@ -60,9 +60,9 @@ func (s Site) Validate(methods method.Catalog, dev bool) error {
 	return errors.Join(errs...)
 }
 
-// Problems is Validate, with the member that each problem is about: publishers.0.id is the id of the first
-// publisher. misread are the values of a wrong type that ReadSite has found. They come first, and what only
-// follows from one of them is no problem of its own.
+// Problems returns the problems of s. Their members are paths: publishers.0.id is the id of the first
+// publisher. misread are the values of a wrong type that ReadSite has found. They come first, and problems
+// that only follow from one of them are left out.
 func (s Site) Problems(methods method.Catalog, dev bool, misread problem.List) problem.List {
 	wrong := slices.Clone(misread)
 	for _, p := range s.problems(methods, dev, misread) {
@@ -128,22 +128,18 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 }
 
 func (i SiteIntegration) integration() Integration {
-	all := i.Methods
-	if len(all) == 0 {
-		all = []string{i.Method}
+	if len(i.Methods) == 0 {
+		i.Methods = []string{i.Method}
 	}
-	out := Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name, Level: i.Level,
-		ChallengeAge:   i.ChallengeAge,
-		MethodSettings: i.MethodSettings, MinimumAge: i.MinimumAge, Attempts: i.Attempts,
-		Passkeys:        i.Passkeys,
-		CallbackOrigins: weburl.Origins(i.CallbackOrigins),
-		BrowserOrigins:  weburl.Origins(i.BrowserOrigins),
-		Webhook:         Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
-	out.SetMethods(all)
+	out := Integration{ID: i.ID, PublisherID: i.Publisher, Name: i.Name,
+		Webhook: Webhook{URL: i.WebhookURL, Off: i.WebhookOff}}
+	for _, s := range Settings {
+		s.set(&out, reflect.ValueOf(s.Of(&i)).Elem().Interface())
+	}
 	return out
 }
 
-// Removal says how to treat a publisher or integration that an earlier Site named and the present one does
+// Removal is the treatment of a publisher or integration that an earlier Site named and the present one does
 // not.
 type Removal bool
 
@@ -154,9 +150,9 @@ const (
 )
 
 // Put brings the store to a valid Site (contract 46). It creates or changes each publisher and integration of
-// the site, which the site manages from then on. They are no longer archived, unless the site says so. Those
-// that an earlier site named are kept or archived. Everything else stays unchanged. An integration whose
-// webhook does not change stays as ready as it was. Each change has an entry in the audit.
+// the site, which the site manages after that. They are no longer archived, unless the site archives them.
+// Publishers and integrations of an earlier site are kept or archived. Everything else stays unchanged. An
+// integration with an unchanged webhook keeps its readiness. Each change has an entry in the audit.
 //
 // run carries out the writes, which do not depend on each other, and returns an
 // error if one fails. A host with threads makes them side by side, since they
@@ -215,8 +211,8 @@ func oneByOne(writes []func() error) error {
 	return nil
 }
 
-// siteMark is the item that says which site was applied last, and with which first key. A site holds
-// secrets, so the item must not help anyone to guess them.
+// siteMark is the item that identifies the site that was applied last, and the first key at that time. A site
+// holds secrets, so the item must not help anyone to guess them.
 const siteMark = "c/site"
 
 // siteFormat begins what the mark is made of. It changes when a release does more with a site, so that the

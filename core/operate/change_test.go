@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -566,5 +567,15 @@ func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
 	joined := PublisherInput{Name: text("\u0645\u06cc\u200c\u062e 1 <b>")}
 	if _, err := w.CreatePublisher(ctx, operator, joined); err != nil {
 		t.Error(err)
+	}
+}
+
+// Contract 42: a body can change every setting of an integration.
+func TestIntegrationInput_EverySetting(t *testing.T) {
+	for _, s := range integration.Settings {
+		field := reflect.TypeOf(s.Of(&IntegrationInput{})).Elem() // panics if there is none
+		if want := reflect.TypeOf(s.Value(&integration.Integration{})); field != reflect.PointerTo(want) {
+			t.Errorf("%s is %v in the input, want a pointer to %v", s.Name, field, want)
+		}
 	}
 }

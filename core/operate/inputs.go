@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
@@ -76,7 +77,7 @@ type OfPublisher struct {
 	Publisher string `json:"publisher_id"`
 }
 
-// IntegrationInput creates or changes an integration.
+// IntegrationInput creates or changes an integration. It has a field for each of integration.Settings.
 type IntegrationInput struct {
 	Publisher       string                      `json:"publisher_id,omitempty"` // to create only
 	Name            *string                     `json:"name,omitempty"`
@@ -101,11 +102,18 @@ type WebhookInput struct {
 }
 
 func (r *reader) integration() IntegrationInput {
-	in := IntegrationInput{
-		Name: r.text("name"), Level: r.text("level"), ChallengeAge: r.integer("challenge_age"),
-		MinimumAge: r.integer("minimum_age"), Attempts: r.integer("attempts"), Methods: r.texts("methods"),
-		MethodSettings: r.objects("method_settings"), Passkeys: r.text("passkeys"),
-		CallbackOrigins: r.texts("callback_origins"), BrowserOrigins: r.texts("browser_origins"),
+	in := IntegrationInput{Name: r.text("name")}
+	for _, s := range integration.Settings {
+		switch v := s.Of(&in).(type) {
+		case **string:
+			*v = r.text(s.Name)
+		case **int:
+			*v = r.integer(s.Name)
+		case **[]string:
+			*v = r.texts(s.Name)
+		case **map[string]json.RawMessage:
+			*v = r.objects(s.Name)
+		}
 	}
 	if hook := r.webhook(); hook != (WebhookInput{}) {
 		in.WebhookInput = &hook

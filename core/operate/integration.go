@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/uuid"
 )
 
@@ -66,14 +65,8 @@ func (o *Operations) shown(ctx context.Context, i stored) Integration {
 	return v
 }
 
-// Defaults of a new integration.
-const (
-	defaultLevel        = "L1"
-	defaultChallengeAge = 25
-)
-
-// CreateIntegration makes an integration. If it has a webhook, and the caller gives no secret for it, the
-// answer has one that was made.
+// CreateIntegration creates an integration. If it has a webhook, and the caller gives no secret for it, the
+// response has a generated one.
 func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
 	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
 		return Changed{}, err
@@ -82,8 +75,7 @@ func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in Integr
 	if err != nil {
 		return Changed{}, fmt.Errorf("operate: %w", err)
 	}
-	i := integration.Integration{ID: id, PublisherID: in.Publisher, Level: defaultLevel,
-		ChallengeAge: defaultChallengeAge}
+	i := integration.New(id, in.Publisher)
 	wrong := o.wrong()
 	if in.Name == nil {
 		wrong.add("name", "required", "Give the integration a name.")
@@ -197,49 +189,26 @@ func (o *Operations) alterOnce(ctx context.Context, who Actor, op Operation, id,
 	return o.Integration(ctx, who, id)
 }
 
-// applyTo puts what in has into i.
+// applyTo sets the given settings in i.
 func (in IntegrationInput) applyTo(i *integration.Integration, wrong *invalid) {
 	if in.Name != nil {
 		i.Name = wrong.name("name", *in.Name)
 	}
-	set(&i.Level, in.Level)
-	set(&i.ChallengeAge, in.ChallengeAge)
-	set(&i.MinimumAge, in.MinimumAge)
-	set(&i.Attempts, in.Attempts)
-	set(&i.MethodSettings, in.MethodSettings)
-	set(&i.Passkeys, in.Passkeys)
-	if in.Methods != nil {
-		i.SetMethods(*in.Methods)
-	}
-	if in.CallbackOrigins != nil {
-		i.CallbackOrigins = weburl.Origins(*in.CallbackOrigins)
-	}
-	if in.BrowserOrigins != nil {
-		i.BrowserOrigins = weburl.Origins(*in.BrowserOrigins)
-	}
+	i.Apply(&in)
 }
 
-func set[T any](field *T, given *T) {
-	if given != nil {
-		*field = *given
-	}
-}
-
-// judge adds what is wrong with i, also what the caller did not give: what was given may contradict it.
+// judge adds the problems of i, including those of settings that the caller did not give: a given one may
+// contradict them.
 func (o *Operations) judge(i integration.Integration, wrong *invalid) {
 	for _, p := range i.Problems(o.Catalog, o.Dev) {
 		wrong.add(p.Member, "value", "%s", p.Text)
 	}
-	for _, l := range []struct {
-		field string
-		list  []string
-	}{{"callback_origins", i.CallbackOrigins}, {"browser_origins", i.BrowserOrigins}} {
-		if len(l.list) > maxOrigins {
-			wrong.add(l.field, "length", "It has %d origins; at most %d are allowed.", len(l.list),
-				maxOrigins)
+	for _, s := range integration.Settings {
+		if list, _ := s.Value(&i).([]string); s.Items != "" && len(list) > maxItems {
+			wrong.add(s.Name, "length", "It has %d %s; at most %d are allowed.", len(list), s.Items, maxItems)
 		}
 	}
 }
 
-// maxOrigins is the most origins of one list. A record must fit into the store.
-const maxOrigins = 100
+// maxItems is the maximum number of values in a list. A record must fit into the store.
+const maxItems = 100

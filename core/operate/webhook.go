@@ -135,3 +135,9 @@ func (o *Operations) RotateSecret(ctx context.Context, who Actor, id, version st
 		})
 	return Changed{v, made}, err
 }
+
+func set[T any](field *T, given *T) {
+	if given != nil {
+		*field = *given
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -24,7 +25,7 @@ func showIntegrations(v *visit) (view, error) {
 		pages.IntegrationsData{Page: found, After: v.query.Get("after"), Name: v.named().Name})}, nil
 }
 
-// integration returns the one that the path or a field names. One of another publisher is not there.
+// integration returns an integration of this publisher. One of another publisher is not found.
 func (v *visit) integration(id string) (operate.Integration, error) {
 	i, err := v.Operations.Integration(v.ctx, v.who(), id)
 	if err == nil && i.PublisherID != v.publisher.ID {
@@ -47,7 +48,7 @@ func showNewIntegration(v *visit) (view, error) {
 		return view{}, err
 	}
 	d := pages.IntegrationData{Methods: methods}
-	d.Level, d.ChallengeAge = "L1", 25
+	d.Integration.Integration = integration.New("", "")
 	// A new integration begins with a method that verifies no user, so test sessions work. In production
 	// there is no such method, and the first one is chosen.
 	n := max(slices.IndexFunc(methods, func(m operate.Method) bool { return m.Sandbox }), 0)
@@ -73,20 +74,23 @@ func showIntegration(v *visit) (view, error) {
 		nil
 }
 
-// input reads the fields of an integration. A field that the form does not have stays as it is.
+// input reads the fields of an integration. A field that is not in the form keeps its value.
 func (v *visit) input(present operate.Integration) (operate.IntegrationInput, error) {
-	in := operate.IntegrationInput{Publisher: v.publisher.ID, Name: v.text("name"), Level: v.text("level"),
-		ChallengeAge: v.number("challenge_age"), MinimumAge: v.number("minimum_age"),
-		Attempts: v.number("attempts"), Passkeys: v.text("passkeys"),
-		CallbackOrigins: v.list("callback_origins", "\n"), BrowserOrigins: v.list("browser_origins", "\n"),
-		Methods: v.list("methods", ",")}
-	if text := v.text("method_settings"); text != nil {
-		settings := map[string]json.RawMessage{}
-		if *text == "" || json.Unmarshal([]byte(*text), &settings) == nil {
-			in.MethodSettings = &settings
-		} else {
-			v.cannotRead("method_settings",
-				`The settings must be a JSON object, such as {"camera": {"deviation": 3}}.`)
+	in := operate.IntegrationInput{Publisher: v.publisher.ID, Name: v.text("name")}
+	for _, s := range integration.Settings {
+		switch field := s.Of(&in).(type) {
+		case **string:
+			*field = v.text(s.Name)
+		case **int:
+			*field = v.number(s.Name)
+		case **[]string:
+			between := ","
+			if s.Items != "" {
+				between = "\n"
+			}
+			*field = v.list(s.Name, between)
+		case **map[string]json.RawMessage:
+			*field = v.object(s.Name)
 		}
 	}
 	address, off := v.text("webhook_url"), v.text("webhook_off")
@@ -115,6 +119,19 @@ func (v *visit) number(name string) *int {
 		return nil
 	}
 	return &n
+}
+
+// object reads a field that is a JSON object. Nothing is an empty one.
+func (v *visit) object(name string) *map[string]json.RawMessage {
+	text, object := v.text(name), map[string]json.RawMessage{}
+	if text == nil {
+		return nil
+	}
+	if *text != "" && json.Unmarshal([]byte(*text), &object) != nil {
+		v.cannotRead(name, `The settings must be a JSON object, such as {"camera": {"deviation": 3}}.`)
+		return nil
+	}
+	return &object
 }
 
 // list reads a field that has several values, and leaves out the empty ones.

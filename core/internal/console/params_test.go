@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/core/integration"
 )
 
 // readsParam finds the places that read a parameter.
@@ -20,6 +22,9 @@ func TestParams(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := []string{invitationParam, linkParam, noteParam}
+	for _, s := range integration.Settings {
+		read = append(read, s.Name)
+	}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue

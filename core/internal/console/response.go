@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/kv"
@@ -114,10 +115,14 @@ func (v *visit) refused(err error) *web.Response {
 	return v.problem(err)
 }
 
-// names are the names of fields that messages have, in the words of the forms.
-var names = strings.NewReplacer("callback_origins", "callback origins", "browser_origins", "browser origins",
-	"challenge_age", "challenge age", "minimum_age", "minimum age", "method_settings", "method settings",
-	"webhook url", "webhook URL")
+// names replaces the names of fields in messages by those of the forms.
+var names = func() *strings.Replacer {
+	pairs := []string{"webhook url", "webhook URL"}
+	for _, s := range integration.Settings {
+		pairs = append(pairs, s.Name, strings.ReplaceAll(s.Name, "_", " "))
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // sentences returns what is wrong as pages say it. The same messages are in answers to programs and about the
 // configuration file, where they begin with the name of the field as it is written there.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -84,18 +85,22 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 
 // params are the parameters that addresses and forms of the console may have. Others are ignored
 // (web.ReadParameters).
-var params = []string{
-	// of every form
-	"do", "csrf", "version",
-	// of addresses
-	"after", "from", "integration", invitationParam, linkParam, "next", noteParam, "out", "state", "to",
-	// of forms
-	"attempts", "browser_origins", "callback_origins", "callback_url", "challenge_age", "credential",
-	"expires",
-	"id", "integration_id", "key", "level", "member", "method_settings", "methods", "minimum_age", "name",
-	"passkey", "passkeys", "publisher_id", "role", "secret", "session", "session_id", "token", "type",
-	"webhook_off", "webhook_url",
-}
+var params = func() []string {
+	all := []string{
+		// of every form
+		"do", "csrf", "version",
+		// of addresses
+		"after", "from", "integration", invitationParam, linkParam, "next", noteParam, "out", "state", "to",
+		// of forms
+		"callback_url", "credential", "expires", "id", "integration_id", "key", "member", "name", "passkey",
+		"publisher_id", "role", "secret", "session", "session_id", "token", "type", "webhook_off",
+		"webhook_url",
+	}
+	for _, s := range integration.Settings {
+		all = append(all, s.Name)
+	}
+	return all
+}()
 
 func (v *visit) who() operate.Actor { return v.session.Actor }
 

@@ -324,18 +324,6 @@ func operationWord(op operate.Operation) string {
 // lines writes a list as a textarea holds it.
 func lines(list []string) string { return strings.Join(list, "\n") }
 
-// settingsJSON writes the settings of methods as a person edits them.
-func settingsJSON(settings map[string]json.RawMessage) string {
-	if len(settings) == 0 {
-		return ""
-	}
-	b, err := json.MarshalIndent(settings, "", "  ")
-	if err != nil {
-		return ""
-	}
-	return string(b)
-}
-
 // indented writes JSON with line breaks, and everything else as it is.
 func indented(body string) string {
 	var out bytes.Buffer
@@ -357,31 +345,6 @@ func headerLines(header map[string]string) string {
 		fmt.Fprintf(&out, "%s: %s\n", name, header[name])
 	}
 	return strings.TrimSuffix(out.String(), "\n")
-}
-
-// methodHint lists what an integration can offer.
-func methodHint(methods []operate.Method) string {
-	if len(methods) == 0 {
-		return "The service has no methods yet."
-	}
-	var all []string
-	for _, m := range methods {
-		text := m.Name + " (" + m.Kind + ", up to " + m.Level
-		if m.Sandbox {
-			text += ", verifies no user"
-		}
-		all = append(all, text+")")
-	}
-	return "Names in the order in which users see them, with commas between. There are: " +
-		strings.Join(all, ", ") + "."
-}
-
-// num writes a number for an input, and nothing for none.
-func num(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 // listTone is the tone and the word for the state of a trusted list.

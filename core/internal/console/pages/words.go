@@ -242,15 +242,6 @@ func eventsWord(i operate.Integration) string {
 	return "sent to the webhook"
 }
 
-func passkeysWord(i operate.Integration) string {
-	for _, o := range passkeyOptions {
-		if o.Value == i.Passkeys {
-			return o.Text
-		}
-	}
-	return passkeyOptions[0].Text
-}
-
 // offers are the names of an integration's methods.
 func offers(i operate.Integration) string { return strings.Join(i.Offers(), ", ") }
 
@@ -259,14 +250,6 @@ func orNone(text string) string {
 		return "none"
 	}
 	return text
-}
-
-// orService writes a number, or that the service's setting holds.
-func orService(n int) string {
-	if n == 0 {
-		return "as the service has it"
-	}
-	return strconv.Itoa(n)
 }
 
 func nameOf(all []operate.Integration, id string) string {
@@ -358,11 +341,6 @@ func momentsOf(s operate.Session) []moment {
 
 // What there is to choose from.
 var (
-	levelOptions = []Option{{"L1", "L1: an estimate is enough"}, {"L2", "L2: a proof of age"}}
-
-	passkeyOptions = []Option{{"off", "Off"}, {"publisher", "Yes, for sites of this publisher"},
-		{"service", "Yes, for every site of this service"}}
-
 	eventOptions = []Option{{"", "Send events"}, {"1", "Send none: my server asks for each outcome"}}
 
 	secretOptions = []Option{{"new", "A new one, shown once"}, {"keep", "The present one"}}

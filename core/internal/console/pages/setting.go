@@ -1,0 +1,93 @@
+package pages
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/operate"
+)
+
+// rowsOf returns the settings of a section of the form, by row.
+func rowsOf(section string) (rows [][]integration.Setting) {
+	for n := 1; ; n++ {
+		var row []integration.Setting
+		for _, s := range integration.Settings {
+			if s.Section == section && s.Row == n {
+				row = append(row, s)
+			}
+		}
+		if row == nil {
+			return rows
+		}
+		rows = append(rows, row)
+	}
+}
+
+// inputOf returns the input for a setting, with its present value.
+func inputOf(d IntegrationData, s integration.Setting) Input {
+	in := Input{Name: s.Name, Label: s.Label, Hint: s.Hint, Placeholder: s.Placeholder,
+		Optional: !s.Required && len(s.Options) == 0}
+	switch v := s.Value(&d.Integration.Integration).(type) {
+	case string:
+		in.Type, in.Value = "choice", v
+		for _, o := range s.Options {
+			in.Options = append(in.Options, Option(o))
+		}
+	case int:
+		in.Type = "number"
+		if v != 0 {
+			in.Value = strconv.Itoa(v)
+		}
+	case []string:
+		if s.Items != "" {
+			in.Type, in.Value = "lines", lines(v)
+		} else {
+			in.Value, in.Mono = strings.Join(v, ", "), true
+		}
+	case map[string]json.RawMessage:
+		in.Type = "lines"
+		if b, err := json.MarshalIndent(v, "", "  "); err == nil && len(v) > 0 {
+			in.Value = string(b)
+		}
+	}
+	if s.Name == "methods" {
+		in.Hint = methodHint(d.Methods)
+	}
+	return in
+}
+
+// methodHint lists the methods that an integration can offer.
+func methodHint(methods []operate.Method) string {
+	if len(methods) == 0 {
+		return "The service has no methods yet."
+	}
+	var all []string
+	for _, m := range methods {
+		text := m.Name + " (" + m.Kind + ", up to " + m.Level
+		if m.Sandbox {
+			text += ", verifies no user"
+		}
+		all = append(all, text+")")
+	}
+	return "Names in the order in which users see them, with commas between. There are: " +
+		strings.Join(all, ", ") + "."
+}
+
+// fact returns the value of a setting as text for people who cannot change it.
+func fact(i operate.Integration, s integration.Setting) string {
+	in := inputOf(IntegrationData{Integration: i}, s)
+	if in.Value == "" && s.Default != "" {
+		return s.Default
+	}
+	for _, o := range in.Options {
+		if o.Value == in.Value {
+			return o.Text
+		}
+	}
+	if len(in.Options) > 0 {
+		return in.Options[0].Text
+	}
+	return in.Value
+}
