@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -20,74 +21,74 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Config says what kind of service it is. BaseURL is needed, and Methods in production. Any other field that
-// is zero has the value that the contract gives.
+// Config is the configuration of a service. BaseURL is required, and so are Methods in production. Any other
+// field that is zero has the value of the contract. Package setting explains the tags: a guest reads its
+// configuration by them (wasm/ABI.md).
 type Config struct {
-	// BaseURL is where users and publishers reach the service: scheme and
-	// host, nothing behind it. https unless Dev.
-	BaseURL string
+	// BaseURL is the address of the service for users and publishers: scheme and host, without a path. https
+	// unless Dev.
+	BaseURL string `setting:"base_url" toml:"base_url"`
+
+	// Dev adds the sandbox, too. It allows an http BaseURL and http callbacks to loopback, and starts
+	// sessions on integrations that are not ready.
+	Dev bool `setting:"dev"`
 
 	// Test adds the sandbox, a method that verifies no user. Everything else is as in production.
-	Test bool
+	Test bool `setting:"test"`
 
-	// Dev adds the sandbox, too. It allows an http BaseURL and http callbacks to
-	// loopback, and starts sessions on integrations that are not ready.
-	Dev bool
+	// OperatorToken opens the admin API: 24 characters or more. "": no one has access.
+	OperatorToken string `setting:"operator_token"`
 
-	// OperatorToken opens the admin API: 24 characters or more. Empty: nobody is let in.
-	OperatorToken string
-
-	// Methods are the ways to verify that integrations name. In Test and Dev the sandbox is one of them,
-	// whether or not it is here.
-	Methods []method.Config
-
-	// Kinds are what Methods may be of. Nil: kinds.All.
-	Kinds []method.Kind
-
-	// Console says which listener has the console: one of the Console constants. "": ConsolePublic.
-	Console string
-
-	// SecurityContact is where people report a weakness, for /.well-known/security.txt (RFC 9116): mailto:
-	// and an address, or an https address. Empty: there is no such file.
-	SecurityContact string
+	// Console is the listener of the console: one of the Console constants.
+	Console string `setting:"console" toml:"console.listener" default:"public"`
 
 	// HostFetchesLists is set by a host that fetches and verifies trusted lists itself (contract 53). Then
 	// the operators' API loads none, so that an operator token cannot add an issuer of documents.
-	HostFetchesLists bool
+	HostFetchesLists bool `setting:"host_fetches_lists"`
 
-	// Partitions is the number of KV partitions over which sessions are spread. Zero: 1. It may grow. It
-	// may shrink once no session of the old count is kept any more.
-	Partitions int
+	// Partitions is the number of KV partitions over which sessions are spread. It may grow. It may shrink
+	// once no session of the old count is stored any more.
+	Partitions int `setting:"partitions" default:"1"`
 
-	// Attempts is how many failed attempts a user has. Zero: 3.
-	Attempts int
+	// SecurityContact is the contact for people who have found a weakness, for /.well-known/security.txt
+	// (RFC 9116): mailto: and an address, or an https address. "": there is no such file.
+	SecurityContact string `setting:"security_contact" toml:"security_contact"`
 
-	// OutcomeLife is how long outcomes can be reconciled. Zero: 30 days, which rule 21 of CONTRACT.md, the
-	// example of the configuration and the default of `verge keyring retire --life` repeat.
-	OutcomeLife time.Duration
+	// Attempts is the number of failed attempts that a user has.
+	Attempts int `setting:"attempts" toml:"attempts" default:"3"`
 
-	// PasskeyDays is for how many days a user's passkey stands for what was verified when it was made. Zero:
-	// 365.
-	PasskeyDays int
+	// PasskeyDays is the number of days for which a user's passkey stands for the verification before it.
+	PasskeyDays int `setting:"passkey_days" toml:"passkey_days" default:"365"`
 
-	// Limits are the rates. A rate that is zero has the value of the specification or of the contract.
-	Limits web.Limits
+	// OutcomeLife is the time for which outcomes can be reconciled. Zero: StandardOutcomeLife, which rule 21
+	// of CONTRACT.md and the example of the configuration repeat.
+	OutcomeLife time.Duration `setting:"outcome_life_ms" toml:"outcome_life"`
 
-	// Schedule is when webhooks are tried again.
+	// AttemptTime bounds one webhook attempt: the time that the Fetcher allows, and room for the record.
+	// Zero: 13 s.
+	AttemptTime time.Duration `setting:"attempt_time_ms"`
+
+	// Lease is the time for which a claimed task belongs to its claimant. It is more than twice the
+	// AttemptTime. Zero: 27 s. If the store fails, the reply to a claim can be lost, or the outcome of a
+	// task not recorded. Such a task keeps its lease. With 27 s it is due again within half a minute of the
+	// store's return.
+	Lease time.Duration `setting:"lease_ms"`
+
+	// Limits are the rates.
+	Limits web.Limits `toml:"limits"`
+
+	// Schedule has the times at which webhooks are tried again.
 	Schedule webhook.Schedule
 
-	// AttemptTime bounds one webhook attempt: what the Fetcher allows, and
-	// room for the record. Zero: 13 s.
-	AttemptTime time.Duration
+	// Methods are the methods that integrations name. In Test and Dev the sandbox is one of them, whether or
+	// not it is in the list.
+	Methods []method.Config `setting:"methods"`
 
-	// Lease is how long a claimed task belongs to its claimant. It is more than twice the AttemptTime.
-	// Zero: 27 s. If the store fails, the reply to a claim can be lost, or the outcome of a task not
-	// recorded. Such a task keeps its lease. With 27 s it is due again within half a minute of the store's
-	// return.
-	Lease time.Duration
+	// Kinds are the kinds of Methods. Nil: kinds.All. They are code, so they are not encoded.
+	Kinds []method.Kind
 }
 
-// Where the console is (contract 43).
+// Listeners of the console (contract 43).
 const (
 	ConsolePublic    = "public"    // at BaseURL, where members' passkeys work
 	ConsoleOperators = "operators" // on the operators' listener
@@ -109,47 +110,12 @@ const minOutcomeLife = time.Hour
 // maxPasskeyDays is ten years.
 const maxPasskeyDays = 3653
 
-// Settings declares the settings of c, except Kinds, which are code. A guest reads its configuration by them
-// (wasm/ABI.md), and the names there are their names.
-func (c *Config) Settings() []setting.Setting {
-	all := []setting.Setting{
-		{Name: "base_url", Field: "BaseURL", Key: "base_url", Value: &c.BaseURL},
-		{Name: "dev", Field: "Dev", Value: &c.Dev},
-		{Name: "test", Field: "Test", Value: &c.Test},
-		{Name: "operator_token", Field: "OperatorToken", Value: &c.OperatorToken},
-		{Name: "console", Field: "Console", Key: "console.listener", Value: &c.Console,
-			Standard: ConsolePublic},
-		{Name: "host_fetches_lists", Field: "HostFetchesLists", Value: &c.HostFetchesLists},
-		{Name: "partitions", Field: "Partitions", Value: &c.Partitions, Standard: 1},
-		{Name: "security_contact", Field: "SecurityContact", Key: "security_contact",
-			Value: &c.SecurityContact},
-		{Name: "attempts", Field: "Attempts", Key: "attempts", Value: &c.Attempts, Standard: 3},
-		{
-			Name:     "passkey_days",
-			Field:    "PasskeyDays",
-			Key:      "passkey_days",
-			Value:    &c.PasskeyDays,
-			Standard: 365,
-		},
-		{Name: "outcome_life_ms", Field: "OutcomeLife", Key: "outcome_life", Value: &c.OutcomeLife,
-			Standard: StandardOutcomeLife},
-		{Name: "attempt_time_ms", Field: "AttemptTime", Value: &c.AttemptTime, Standard: outbox.AttemptTime},
-		{Name: "lease_ms", Field: "Lease", Value: &c.Lease, Standard: leaseFor(outbox.AttemptTime)},
-	}
-	for _, limit := range c.Limits.Settings() {
-		limit.Field = "Limits." + limit.Field
-		all = append(all, limit)
-	}
-	return append(all,
-		setting.Setting{Name: "retries_ms", Field: "Schedule.Delays", Value: &c.Schedule.Delays},
-		setting.Setting{Name: "jitter_percent", Field: "Schedule.JitterPercent",
-			Value: &c.Schedule.JitterPercent},
-		setting.Setting{Name: "methods", Field: "Methods", Value: &c.Methods})
-}
-
-// withDefaults gives every field that is zero its standard value.
+// withDefaults returns c with the default of every field that is zero.
 func (c Config) withDefaults() Config {
-	setting.SetStandards(c.Settings())
+	setting.SetDefaults(&c)
+	c.OutcomeLife = cmp.Or(c.OutcomeLife, StandardOutcomeLife)
+	c.AttemptTime = cmp.Or(c.AttemptTime, outbox.AttemptTime)
+	c.Lease = cmp.Or(c.Lease, leaseFor(outbox.AttemptTime))
 	return c
 }
 
@@ -159,11 +125,10 @@ func (c *Config) FetchesWithin(timeout time.Duration) {
 	c.Lease = leaseFor(c.AttemptTime)
 }
 
-// leaseFor is the Lease for attempts of that length.
+// leaseFor returns the Lease for attempts of that length.
 func leaseFor(attempt time.Duration) time.Duration { return 2*attempt + time.Second }
 
-// Validate returns everything that is wrong with c. New refuses a Config with
-// any problem.
+// Validate returns the problems of c. New rejects a Config with any problem.
 func (c Config) Validate() problem.List {
 	c = c.withDefaults()
 	var wrong problem.List
@@ -212,7 +177,7 @@ func (c Config) Validate() problem.List {
 	return wrong
 }
 
-// Catalog returns the methods of the service, and what is wrong with their configuration.
+// Catalog returns the methods of the service, and the problems of their configuration.
 func (c Config) Catalog() (method.Catalog, problem.List) {
 	known, methods := c.Kinds, c.Methods
 	if known == nil {

@@ -1,5 +1,15 @@
-// Package setting encodes a configuration as JSON. A configuration lists its settings, each with its names
-// and a pointer to its value; see core.Config.Settings. Use [Marshal] in a host and [Unmarshal] in a guest.
+// Package setting reads the declarations of a configuration, and encodes it as JSON. A configuration is a
+// struct. The tags of its fields declare the settings:
+//
+//	Attempts int `setting:"attempts" toml:"attempts" default:"3"`
+//
+// The tag setting is the name in JSON. default is the value instead of a zero one. toml is the name in the
+// configuration file; without it, the file has another form of the setting. zero:"value" marks a number
+// whose 0 is not the default. A struct without the tag setting is a part: its settings belong to the whole,
+// and its tag toml is the table in which the file has them by their names in JSON.
+//
+// A time.Duration is a number of milliseconds in JSON, and has no tag default. Use [Marshal] in a host and
+// [Unmarshal] in a guest.
 package setting
 
 import (
@@ -16,36 +26,62 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Setting is the declaration of one setting.
+// Setting is a declared setting of a configuration.
 type Setting struct {
 	Name  string // in JSON, such as outcome_life_ms
-	Field string // in Go and in problems, such as OutcomeLife
+	Field string // in Go and in problems, such as OutcomeLife or Limits.PagesPerIP
 	Key   string // in the configuration file, such as outcome_life; "" if the file has another form of it
+	Value any    // points to the value
 
-	// Value points to the value. A time.Duration is a number of milliseconds in JSON.
-	Value any
-
-	// Standard replaces a zero value. Nil: the package that uses the value has its own default.
-	Standard any
-
-	Zero bool // the number 0 is a value, not the default
+	standard string
+	zero     bool
 }
 
-// SetStandards gives each setting that is zero its standard value.
-func SetStandards(list []Setting) {
-	for _, s := range list {
-		if v := reflect.ValueOf(s.Value).Elem(); s.Standard != nil && v.IsZero() {
-			v.Set(reflect.ValueOf(s.Standard))
+// Of returns the settings of the struct that config points to, in the order of its fields.
+func Of(config any) []Setting { return of(reflect.ValueOf(config).Elem(), "", "") }
+
+func of(v reflect.Value, fields, table string) (all []Setting) {
+	for n := range v.NumField() {
+		f := v.Type().Field(n)
+		name, declared := f.Tag.Lookup("setting")
+		switch {
+		case declared:
+			s := Setting{Name: name, Field: fields + f.Name, Key: f.Tag.Get("toml"),
+				Value: v.Field(n).Addr().Interface(), standard: f.Tag.Get("default"),
+				zero: f.Tag.Get("zero") != ""}
+			if table != "" {
+				s.Key = table + "." + name
+			}
+			all = append(all, s)
+		case f.Anonymous:
+			all = append(all, of(v.Field(n), fields, table)...)
+		case f.Type.Kind() == reflect.Struct:
+			all = append(all, of(v.Field(n), f.Name+".", f.Tag.Get("toml"))...)
+		}
+	}
+	return all
+}
+
+// SetDefaults sets each setting of the struct that config points to that is zero and has a default.
+func SetDefaults(config any) {
+	for _, s := range Of(config) {
+		if s.standard == "" || !reflect.ValueOf(s.Value).Elem().IsZero() {
+			continue
+		}
+		if text, ok := s.Value.(*string); ok {
+			*text = s.standard
+		} else if err := json.Unmarshal([]byte(s.standard), s.Value); err != nil {
+			panic(fmt.Sprintf("setting: the default of %s: %v", s.Field, err)) // only for a wrong declaration
 		}
 	}
 }
 
-// Marshal returns the settings as a JSON object, without those that are zero. The error is a problem.List
-// with the fields that JSON cannot express.
-func Marshal(list []Setting) ([]byte, error) {
+// Marshal returns the settings of the struct that config points to as a JSON object, without those that are
+// zero. The error is a problem.List with the fields that JSON cannot express.
+func Marshal(config any) ([]byte, error) {
 	var wrong problem.List
 	out := []byte{'{'}
-	for _, s := range list {
+	for _, s := range Of(config) {
 		text, err := encode(s.Value)
 		if err != nil || len(text) == 0 {
 			wrong.AddError(s.Field, err)
@@ -105,9 +141,10 @@ func milliseconds(out []byte, d time.Duration) ([]byte, error) {
 // ErrTrailing reports that something follows the JSON object.
 var ErrTrailing = errors.New("something follows the configuration")
 
-// Unmarshal reads what Marshal writes. A setting that is absent keeps its value, and an unknown name is an
-// error. zeros are the names of numbers that are 0 where 0 would mean the default.
-func Unmarshal(b []byte, list []Setting) (zeros []string, err error) {
+// Unmarshal reads the output of Marshal into the struct that config points to. A setting that is absent
+// keeps its value, and an unknown name is an error. zeros are the names of numbers that are 0 where 0 would
+// mean the default.
+func Unmarshal(b []byte, config any) (zeros []string, err error) {
 	var given map[string]json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(b))
 	if err := d.Decode(&given); err != nil {
@@ -116,7 +153,7 @@ func Unmarshal(b []byte, list []Setting) (zeros []string, err error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, ErrTrailing
 	}
-	for _, s := range list {
+	for _, s := range Of(config) {
 		for name, text := range given {
 			if !strings.EqualFold(name, s.Name) { // as encoding/json compares them
 				continue
@@ -133,7 +170,7 @@ func Unmarshal(b []byte, list []Setting) (zeros []string, err error) {
 				return nil, err
 			}
 			isNumber := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
-			if isNumber && !s.Zero && reflect.ValueOf(s.Value).Elem().IsZero() {
+			if isNumber && !s.zero && reflect.ValueOf(s.Value).Elem().IsZero() {
 				zeros = append(zeros, s.Name)
 			}
 		}

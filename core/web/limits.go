@@ -8,51 +8,27 @@ import (
 	"github.com/verge-id/verge/core/setting"
 )
 
-// Limits are the rates (spec, Limits; contract 21 and 30).
+// Limits are the rates per minute (spec, Limits; contract 21 and 30). Package setting explains the tags.
 type Limits struct {
-	PublicPerIP      ratelimit.Limit
-	PublicPerNetwork ratelimit.Limit // of an IPv6 /48
-	PublicPerKey     ratelimit.Limit
-	SecretPerIP      ratelimit.Limit
-	ReconcilePerKey  ratelimit.Limit
+	PublicPerIP      ratelimit.Limit `setting:"public_per_ip" default:"60"`
+	PublicPerKey     ratelimit.Limit `setting:"public_per_key" default:"600"`
+	PublicPerNetwork ratelimit.Limit `setting:"public_per_network" default:"240"` // of an IPv6 /48
 
-	StartsPerPublisher   ratelimit.Limit // by all its keys
-	PreflightsPerIP      ratelimit.Limit
-	PagesPerIP           ratelimit.Limit // of hosted pages, shown and posted
-	BoxesPerIP           ratelimit.Limit // of answers that come from others than browsers
-	BoxesPerHandle       ratelimit.Limit // of those to one box
-	FailedOperatorsPerIP ratelimit.Limit // of operators' tokens that are wrong
-}
+	StartsPerPublisher ratelimit.Limit `setting:"starts_per_publisher" default:"10000"` // by all its keys
+	SecretPerIP        ratelimit.Limit `setting:"secret_per_ip" default:"600"`
+	ReconcilePerKey    ratelimit.Limit `setting:"reconcile_per_key" default:"120"`
+	PreflightsPerIP    ratelimit.Limit `setting:"preflights_per_ip" default:"600"`
+	PagesPerIP         ratelimit.Limit `setting:"pages_per_ip" default:"600"` // of hosted pages, shown and posted
 
-// Settings declares the limits.
-func (l *Limits) Settings() []setting.Setting {
-	var all []setting.Setting
-	for _, r := range []struct {
-		name, field string
-		limit       *ratelimit.Limit
-		standard    int
-	}{
-		{"public_per_ip", "PublicPerIP", &l.PublicPerIP, 60},
-		{"public_per_key", "PublicPerKey", &l.PublicPerKey, 600},
-		{"public_per_network", "PublicPerNetwork", &l.PublicPerNetwork, 240},
-		{"starts_per_publisher", "StartsPerPublisher", &l.StartsPerPublisher, 10_000},
-		{"secret_per_ip", "SecretPerIP", &l.SecretPerIP, 600},
-		{"reconcile_per_key", "ReconcilePerKey", &l.ReconcilePerKey, 120},
-		{"preflights_per_ip", "PreflightsPerIP", &l.PreflightsPerIP, 600},
-		{"pages_per_ip", "PagesPerIP", &l.PagesPerIP, 600},
-		{"boxes_per_ip", "BoxesPerIP", &l.BoxesPerIP, 600},
-		{"boxes_per_handle", "BoxesPerHandle", &l.BoxesPerHandle, 20},
-		{"failed_operators_per_ip", "FailedOperatorsPerIP", &l.FailedOperatorsPerIP, 20},
-	} {
-		all = append(all, setting.Setting{Name: r.name, Field: r.field, Key: "limits." + r.name,
-			Value: r.limit, Standard: ratelimit.PerMinute(r.standard)})
-	}
-	return all
+	BoxesPerIP     ratelimit.Limit `setting:"boxes_per_ip" default:"600"`    // of responses of wallets and phones
+	BoxesPerHandle ratelimit.Limit `setting:"boxes_per_handle" default:"20"` // of those to one pending response
+
+	FailedOperatorsPerIP ratelimit.Limit `setting:"failed_operators_per_ip" default:"20"` // wrong operator tokens
 }
 
 // WithDefaults returns l with the standard rate instead of every rate that is zero.
 func (l Limits) WithDefaults() Limits {
-	setting.SetStandards(l.Settings())
+	setting.SetDefaults(&l)
 	return l
 }
 
@@ -71,7 +47,7 @@ func (l Limits) LimitPages(serve Handler) Handler {
 // Validate returns the errors in limits of which none is zero.
 func (l Limits) Validate() problem.List {
 	var wrong problem.List
-	for _, s := range l.Settings() {
+	for _, s := range setting.Of(&l) {
 		wrong.AddError(s.Field, s.Value.(*ratelimit.Limit).Validate())
 	}
 	return wrong

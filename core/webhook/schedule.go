@@ -55,12 +55,12 @@ type Schedule struct {
 	// Delays are the waits after the first attempt, after the second, and so on. There is one attempt
 	// more than there are delays; then the event is dead. Nil: the contract's nine. Empty but not nil:
 	// one attempt and no retry.
-	Delays []time.Duration
+	Delays []time.Duration `setting:"retries_ms"`
 
 	// JitterPercent spreads each delay evenly by so much up and down, so that
 	// events which failed together do not come back together. Zero is 20;
 	// negative is none; Next takes more than 100, which Validate refuses, for 100.
-	JitterPercent int
+	JitterPercent int `setting:"jitter_percent"`
 }
 
 // Validate returns everything that is wrong with s.

@@ -18,44 +18,35 @@ import (
 type Config struct {
 	core.Config
 
-	LogLevel int8 // the lowest level that is logged, as in abi.LogRecord
+	LogLevel int8 `setting:"log_level" zero:"value"` // the lowest level that is logged, as in abi.LogRecord
 
 	// Keyring is a key ring file, for a guest that seals with its own keys. Without it the host seals,
 	// through the imports.
-	Keyring json.RawMessage
+	Keyring json.RawMessage `setting:"keyring"`
 
 	// Host is the host name to which tokens are bound. It is required with Keyring.
-	Host string
+	Host string `setting:"host"`
 
 	// KeySet makes the guest compare its Keyring with the set of keys in the store. It is for a host
 	// that runs several guests, each of which may have another version of the ring (contract 16). Such
 	// a guest reads the set from the store every few seconds, during a request.
-	KeySet bool
-}
-
-// Settings declares the settings of c.
-func (c *Config) Settings() []setting.Setting {
-	return append(c.Config.Settings(),
-		setting.Setting{Name: "log_level", Value: &c.LogLevel, Zero: true},
-		setting.Setting{Name: "keyring", Value: &c.Keyring},
-		setting.Setting{Name: "host", Value: &c.Host},
-		setting.Setting{Name: "key_set", Value: &c.KeySet})
+	KeySet bool `setting:"key_set"`
 }
 
 // MarshalJSON implements json.Marshaler. The error is a problem.List with the fields that JSON cannot
 // express: times of less than a millisecond, and limits that are not per minute.
-func (c Config) MarshalJSON() ([]byte, error) { return setting.Marshal(c.Settings()) }
+func (c Config) MarshalJSON() ([]byte, error) { return setting.Marshal(&c) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *Config) UnmarshalJSON(b []byte) error {
-	_, err := setting.Unmarshal(b, c.Settings())
+	_, err := setting.Unmarshal(b, c)
 	return err
 }
 
 // Read reads the argument of verge_config. An omitted setting has its default. An unknown field is an error,
 // and so is a number that is 0. Errors quote no value.
 func Read(b []byte) (c Config, err error) {
-	zeros, err := setting.Unmarshal(b, c.Settings())
+	zeros, err := setting.Unmarshal(b, &c)
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -81,7 +72,7 @@ func Explain(err error) error {
 		return err
 	}
 	names := map[string]string{}
-	for _, s := range new(core.Config).Settings() {
+	for _, s := range setting.Of(new(core.Config)) {
 		names[s.Field] = s.Name
 	}
 	return wrong.Rename(names)

@@ -14,39 +14,39 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/setting"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// full sets every field except the kinds.
-var full = core.Config{
-	BaseURL: "https://verge.example", Test: true, Dev: true, OperatorToken: "op", Console: "operators",
-	HostFetchesLists: true, Partitions: 3, Attempts: 2, PasskeyDays: 90,
-	SecurityContact: "mailto:security@example.com",
-	OutcomeLife:     time.Hour, AttemptTime: 1500 * time.Millisecond, Lease: 29 * time.Second,
-	Limits: web.Limits{
-		PublicPerIP:          ratelimit.PerMinute(1),
-		PublicPerKey:         ratelimit.PerMinute(2),
-		SecretPerIP:          ratelimit.PerMinute(3),
-		ReconcilePerKey:      ratelimit.PerMinute(4),
-		PreflightsPerIP:      ratelimit.PerMinute(5),
-		PagesPerIP:           ratelimit.PerMinute(6),
-		FailedOperatorsPerIP: ratelimit.PerMinute(7),
-		BoxesPerIP:           ratelimit.PerMinute(8),
-		BoxesPerHandle:       ratelimit.PerMinute(9),
-		PublicPerNetwork:     ratelimit.PerMinute(10),
-		StartsPerPublisher:   ratelimit.PerMinute(11),
-	},
-	Schedule: webhook.Schedule{Delays: []time.Duration{5 * time.Second}, JitterPercent: -1},
-	Methods: []method.Config{{
+// full has a value in every setting. A setting of a new type needs a case.
+var full = func() core.Config {
+	c := core.Config{Methods: []method.Config{{
 		Name: "bankid", Kind: "oidc", Level: "L2", Title: "Bank ID",
 		Titles:   map[string]string{"de": "Bankausweis"},
 		Settings: json.RawMessage(`{"issuer":"https://id.example"}`),
 		Secrets:  map[string]string{"client_secret": "hush"},
 		Keys:     []string{"client", "client-next"},
-	}, {Name: "sandbox", Kind: "sandbox"}},
-}
+	}, {Name: "sandbox", Kind: "sandbox"}}}
+	for n, s := range setting.Of(&c) {
+		switch v := s.Value.(type) {
+		case *string:
+			*v = s.Name
+		case *bool:
+			*v = true
+		case *int:
+			*v = n + 1
+		case *time.Duration:
+			*v = time.Duration(n+1) * time.Millisecond
+		case *[]time.Duration:
+			*v = []time.Duration{5 * time.Second}
+		case *ratelimit.Limit:
+			*v = ratelimit.PerMinute(n + 1)
+		}
+	}
+	return c
+}()
 
 func TestConfig_RoundTrip(t *testing.T) {
 	for name, c := range map[string]core.Config{
@@ -104,7 +104,7 @@ func TestConfig_InexpressibleValue(t *testing.T) {
 // A problem in a guest's configuration is told by the ABI's name of the member.
 func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	fields := map[string]bool{}
-	for _, s := range new(settings.Config).Settings() {
+	for _, s := range setting.Of(new(settings.Config)) {
 		fields[s.Name] = true
 	}
 	wrong := core.Config{Partitions: -1, OperatorToken: "short", Console: "x",

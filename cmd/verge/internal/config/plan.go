@@ -92,7 +92,7 @@ func (pl *Plan) judge(token string, ps *problems) {
 		"Partitions":      "store.partitions",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
-	for _, s := range pl.Core.Settings() {
+	for _, s := range setting.Of(&pl.Core) {
 		if s.Key != "" {
 			keys[s.Field] = s.Key
 		}
@@ -100,7 +100,7 @@ func (pl *Plan) judge(token string, ps *problems) {
 	ps.take(pl.Core.Validate(), keys)
 	if pl.Engine.Name == engine.WASM {
 		var unsayable problem.List
-		if _, err := setting.Marshal(pl.Core.Settings()); errors.As(err, &unsayable) {
+		if _, err := setting.Marshal(&pl.Core); errors.As(err, &unsayable) {
 			ps.take(unsayable, keys)
 		}
 	}
@@ -288,7 +288,7 @@ func (c *File) checkProxies(pl *Plan, ps *problems) {
 // checkNumbers reads the optional numbers. An omitted number stays zero: the default is the core's or, where
 // a module runs, the module's own.
 func (c *File) checkNumbers(pl *Plan, ps *problems) {
-	for _, s := range pl.Core.Settings() {
+	for _, s := range setting.Of(&pl.Core) {
 		if s.Key == "" {
 			continue
 		}
