@@ -116,7 +116,7 @@ func (s *Service) askWho(
 ) *web.Response {
 	ask := &web.Request{Method: "GET", Path: operate.ReadSelf.Path, Client: req.Client, Header: web.Header{}}
 	if op != "" {
-		ask.Query = url.Values{operate.MayParameter: {string(op)}}.Encode()
+		ask.Query = url.Values{"may": {string(op)}}.Encode()
 	}
 	for _, name := range []string{"Authorization", "X-Correlation-Id"} {
 		if req.Header.Has(name) {

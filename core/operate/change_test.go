@@ -419,7 +419,7 @@ func TestSearchByName(t *testing.T) {
 	}{{"kiosk", 0, 5}, {" KIOSK ", 2, 5}, {"äö", 1, 5}, {"shop", 100, many - 5}, {"pub_n40", 3, 7},
 		{"nobody", 0, 0}} {
 		var got []string
-		for cursor := (Cursor{Name: c.name, Limit: c.limit}); ; {
+		for cursor := (Search{Name: c.name, Cursor: Cursor{Limit: c.limit}}); ; {
 			page, err := w.Publishers(ctx, operator, cursor)
 			coretest.Must(t, err)
 			if len(page.Items) > cursor.limit() {
@@ -437,7 +437,7 @@ func TestSearchByName(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{"shop": 1, intA[:8]: 1, intB[:8]: 0, "kiosk": 0} {
-		page, err := w.Integrations(ctx, viewer, pubA, Cursor{Name: name})
+		page, err := w.Integrations(ctx, viewer, pubA, Search{Name: name})
 		coretest.Must(t, err)
 		if len(page.Items) != want {
 			t.Errorf("%q: found %d integrations, want %d", name, len(page.Items), want)
@@ -525,15 +525,15 @@ func TestACursorOfNoList(t *testing.T) {
 	w := newWorld(t)
 	c := Cursor{After: "c/of/" + pubB + "/~"}
 	for list, ask := range map[string]func() error{
-		"publishers":   func() error { _, err := w.Publishers(ctx, operator, c); return err },
-		"integrations": func() error { _, err := w.Integrations(ctx, admin, pubA, c); return err },
+		"publishers":   func() error { _, err := w.Publishers(ctx, operator, Search{Cursor: c}); return err },
+		"integrations": func() error { _, err := w.Integrations(ctx, admin, pubA, Search{Cursor: c}); return err },
 		"keys":         func() error { _, err := w.Keys(ctx, admin, pubA, c); return err },
 		"members":      func() error { _, err := w.Members(ctx, admin, pubA, c); return err },
 		"invitations":  func() error { _, err := w.Invitations(ctx, admin, pubA, c); return err },
 		"operators":    func() error { _, err := w.OperatorTokens(ctx, operator, c); return err },
 		"audit":        func() error { _, err := w.Audit(ctx, admin, pubA, c); return err },
 		"deliveries": func() error {
-			_, err := w.Deliveries(ctx, admin, DeliveryFilter{Integration: intA}, c)
+			_, err := w.Deliveries(ctx, admin, DeliveryQuery{Integration: intA, Cursor: c})
 			return err
 		},
 		"dead events": func() error { _, err := w.Dead(ctx, operator, c); return err },

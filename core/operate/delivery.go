@@ -15,8 +15,7 @@ import (
 )
 
 // Deliveries lists events and the attempts to deliver them, the latest first (contract 27).
-func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryFilter, c Cursor) (
-	Page[Delivery], error) {
+func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryQuery) (Page[Delivery], error) {
 	if _, err := o.integration(ctx, who, DeliveryList, f.Integration); err != nil {
 		return Page[Delivery]{}, err
 	}
@@ -31,7 +30,7 @@ func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryFilter
 		return Page[Delivery]{}, err
 	}
 	found, err := o.Outbox.Deliveries(ctx, outbox.Query{Integrations: []string{f.Integration}, State: f.State,
-		Type: f.Type, After: c.After, Limit: c.limit()})
+		Type: f.Type, After: f.After, Limit: f.limit()})
 	if errors.Is(err, outbox.ErrCursor) {
 		return Page[Delivery]{}, badCursor
 	}

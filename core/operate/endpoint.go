@@ -2,10 +2,9 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
-	"strings"
+	"reflect"
 
 	"github.com/verge-id/verge/core/web"
 )
@@ -13,13 +12,15 @@ import (
 // Endpoint is an operation as the operators' API has it: its path, its input and its output. Package admin
 // serves all [Endpoints]. A client encodes the input with [Endpoint.Request].
 type Endpoint[In, Out any] struct {
+	Name   string // its operationId in the description of the API
 	Method string // GET, POST or PATCH
 	Path   string // has at most one placeholder
 	List   string // the JSON field of the items, if Out is a Page
 
-	thing string // the resource in the message of a 404
-	body  int    // the maximum number of bytes of a body; 0: web.MaxBody
-	read  func(*reader) In
+	right Operation // "": every operator
+	thing string    // the resource in the message of a 404; "": there is no 404
+	needs string    // the parameter of the query that the description calls required, although "" is accepted
+	body  int       // the maximum number of bytes of a body; 0: web.MaxBody
 	do    func(*Operations, context.Context, Actor, In) (Out, error)
 }
 
@@ -27,6 +28,19 @@ type Endpoint[In, Out any] struct {
 type Served interface {
 	Route() (method, path string, maxBody int)
 	Serve(ctx context.Context, o *Operations, who Actor, r Request) (*web.Response, error)
+
+	// Describe returns what a description of the API needs in addition.
+	Describe() Description
+}
+
+// Description is an endpoint for a description of the API.
+type Description struct {
+	Name    string       // its operationId
+	List    string       // the JSON field of the items, if Output is a Page
+	Input   reflect.Type // its tags say where a request has the fields
+	Output  reflect.Type
+	Needed  string // a parameter of the query that is described as required, although "" is accepted
+	Missing bool   // a response may be 404
 }
 
 // Request is the part of an HTTP request that depends on the input.
@@ -42,16 +56,21 @@ func (e *Endpoint[In, Out]) Route() (method, path string, maxBody int) {
 	return e.Method, e.Path, e.body
 }
 
+// Describe implements Served.
+func (e *Endpoint[In, Out]) Describe() Description {
+	return Description{e.Name, e.List, reflect.TypeFor[In](), reflect.TypeFor[Out](), e.needs, e.thing != ""}
+}
+
 // Serve reads the input from a request and carries out the operation. An error of type [web.Error] is for the
 // caller.
 func (e *Endpoint[In, Out]) Serve(ctx context.Context, o *Operations, who Actor, r Request) (
 	*web.Response, error) {
-	read := &reader{Request: r}
-	in := e.read(read)
-	if read.err != nil {
-		return nil, read.err
+	var in In
+	misread, err := read(r, e.Method, reflect.ValueOf(&in).Elem())
+	if err != nil {
+		return nil, err
 	}
-	out, err := e.do(o.WithMisread(read.misread), ctx, who, in)
+	out, err := e.do(o.WithMisread(misread), ctx, who, in)
 	return respond(out, err, e.List, e.thing)
 }
 
@@ -59,7 +78,7 @@ func (e *Endpoint[In, Out]) Serve(ctx context.Context, o *Operations, who Actor,
 // have a copy of it for each endpoint.
 func respond(out any, err error, list, thing string) (*web.Response, error) {
 	switch {
-	case errors.Is(err, web.ErrNotFound):
+	case errors.Is(err, web.ErrNotFound) && thing != "":
 		return nil, noSuch(thing)
 	case err != nil:
 		return nil, err
@@ -102,36 +121,4 @@ func (i Integration) version() string { return i.Version }
 // Request encodes an input. URL is the path with the query.
 func (e *Endpoint[In, Out]) Request(in In) (r Request, URL string, err error) {
 	return encode(in, e.Method, e.Path)
-}
-
-func encode(in any, method, path string) (r Request, URL string, err error) {
-	r.Query = url.Values{}
-	switch in := in.(type) {
-	case string:
-		r.ID = in
-	case interface{ encode(*Request) }:
-		in.encode(&r)
-	}
-	if method != "GET" && r.Body == nil {
-		r.Body = []byte("{}")
-		if _, isID := in.(string); !isID {
-			if r.Body, err = json.Marshal(in); err != nil {
-				return Request{}, "", err
-			}
-		}
-	}
-	URL = path
-	if before, rest, found := strings.Cut(URL, "{"); found {
-		_, after, _ := strings.Cut(rest, "}")
-		URL = before + url.PathEscape(r.ID) + after
-	}
-	for name, values := range r.Query {
-		if values[0] == "" {
-			delete(r.Query, name)
-		}
-	}
-	if len(r.Query) > 0 {
-		URL += "?" + r.Query.Encode()
-	}
-	return r, URL, nil
 }

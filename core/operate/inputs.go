@@ -3,11 +3,9 @@ package operate
 import (
 	"cmp"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
@@ -17,53 +15,32 @@ import (
 
 // Versioned is the input of a change. An empty Version changes any version.
 type Versioned struct {
-	ID      string `json:"-"`
-	Version string `json:"-"`
+	ID      string `in:"path" json:"-"`
+	Version string `in:"match" json:"-"`
 }
 
-func (v Versioned) encode(r *Request) {
-	r.ID, r.Match = v.ID, "*"
-	if v.Version != "" {
-		r.Match = `"` + v.Version + `"`
-	}
-}
-
-func (r *reader) versioned() Versioned { return Versioned{r.ID, r.version()} }
-
-// Search selects publishers and integrations. Name is a text in their names or ids; "": all.
+// Search selects publishers or integrations.
 type Search struct {
-	Publisher string
+	Name string `query:"name"` // a text in their names or ids, in any case; "": all
 	Cursor
 }
 
-func (s Search) encode(r *Request) {
-	s.Cursor.encode(r)
-	r.Query.Set("publisher_id", s.Publisher)
+// IntegrationQuery selects integrations of a publisher; of all publishers if Publisher is "".
+type IntegrationQuery struct {
+	Publisher string `query:"publisher_id"`
+	Search
 }
 
-func (c Cursor) encode(r *Request) {
-	r.Query.Set("name", c.Name)
-	r.Query.Set("after", c.After)
-	if c.Limit > 0 {
-		r.Query.Set("limit", strconv.Itoa(c.Limit))
-	}
-}
-
-func (r *reader) search() Search {
-	s := Search{Publisher: r.query("publisher_id"), Cursor: r.cursor()}
-	s.Name = r.query("name")
-	return s
-}
-
-// ofPublisher is search without a name.
-func (r *reader) ofPublisher() Search {
-	return Search{Publisher: r.query("publisher_id"), Cursor: r.cursor()}
+// PublisherQuery selects things of a publisher; of all publishers if Publisher is "".
+type PublisherQuery struct {
+	Publisher string `query:"publisher_id"`
+	Cursor
 }
 
 // PublisherInput creates or changes a publisher.
 type PublisherInput struct {
-	ID   string  `json:"id,omitempty"`   // to create only; "": a new one
-	Name *string `json:"name,omitempty"` // 1 to 100 characters
+	ID   string  `json:"id,omitempty" only:"create"` // "": a new one
+	Name *string `json:"name,omitempty"`             // 1 to 100 characters
 }
 
 // PublisherUpdate changes a publisher.
@@ -72,14 +49,13 @@ type PublisherUpdate struct {
 	PublisherInput
 }
 
-// OfPublisher names a publisher in a body.
+// OfPublisher names a publisher.
 type OfPublisher struct {
-	Publisher string `json:"publisher_id"`
+	Publisher string `json:"publisher_id" query:"publisher_id" need:"It says whose users' passkeys are ended."`
 }
 
 // IntegrationInput creates or changes an integration. It has a field for each of integration.Settings.
 type IntegrationInput struct {
-	Publisher       string                      `json:"publisher_id,omitempty"` // to create only
 	Name            *string                     `json:"name,omitempty"`
 	Level           *string                     `json:"level,omitempty"`
 	ChallengeAge    *int                        `json:"challenge_age,omitempty"`
@@ -91,6 +67,8 @@ type IntegrationInput struct {
 	CallbackOrigins *[]string                   `json:"callback_origins,omitempty"`
 	BrowserOrigins  *[]string                   `json:"browser_origins,omitempty"`
 	*WebhookInput                               // effective immediately, not staged
+
+	Publisher string `json:"publisher_id,omitempty" only:"create" need:"It says whose integration it is."`
 }
 
 // WebhookInput is the destination of events. With NewSecret, the response contains a new secret, once.
@@ -99,31 +77,6 @@ type WebhookInput struct {
 	URL       *string `json:"webhook_url,omitempty"`
 	Secret    *string `json:"webhook_secret,omitempty"`
 	NewSecret bool    `json:"new_webhook_secret,omitempty"`
-}
-
-func (r *reader) integration() IntegrationInput {
-	in := IntegrationInput{Name: r.text("name")}
-	for _, s := range integration.Settings {
-		switch v := s.Of(&in).(type) {
-		case **string:
-			*v = r.text(s.Name)
-		case **int:
-			*v = r.integer(s.Name)
-		case **[]string:
-			*v = r.texts(s.Name)
-		case **map[string]json.RawMessage:
-			*v = r.objects(s.Name)
-		}
-	}
-	if hook := r.webhook(); hook != (WebhookInput{}) {
-		in.WebhookInput = &hook
-	}
-	return in
-}
-
-func (r *reader) webhook() WebhookInput {
-	return WebhookInput{Off: r.flag("webhook_off"), URL: r.text("webhook_url"),
-		Secret: r.text("webhook_secret"), NewSecret: r.isTrue("new_webhook_secret")}
 }
 
 // IntegrationUpdate changes an integration.
@@ -146,51 +99,35 @@ type Rotation struct {
 
 // WebhookTestInput selects the webhook for the signed test.
 type WebhookTestInput struct {
-	Integration string `json:"-"`
-	Staged      bool   `json:"-"`
-}
-
-func (t WebhookTestInput) encode(r *Request) {
-	r.ID = t.Integration
-	if t.Staged {
-		r.Query.Set("staged", "1")
-	}
+	Integration string `in:"path" json:"-"`
+	Staged      bool   `json:"-" query:"staged"`
 }
 
 // TestEventInput sends a test event.
 type TestEventInput struct {
-	Integration string `json:"-"`
-	Type        string `json:"type"`
+	Integration string `in:"path" json:"-"`
+	Type        string `json:"type" need:"It says which event to send, such as verification.completed."`
 }
-
-func (t TestEventInput) encode(r *Request) { r.ID = t.Integration }
 
 // TestSessionInput starts a test session.
 type TestSessionInput struct {
-	Integration string `json:"-"`
-	CallbackURL string `json:"callback_url"`
+	Integration string `in:"path" json:"-"`
+	CallbackURL string `json:"callback_url" need:"It says where the browser goes when the session has ended."`
 }
-
-func (t TestSessionInput) encode(r *Request) { r.ID = t.Integration }
 
 // KeyInput creates a key. With an Integration it is a public key.
 type KeyInput struct {
-	Publisher   string     `json:"publisher_id"`
+	Publisher   string     `json:"publisher_id" need:"It says whose key it is."`
 	Integration string     `json:"integration_id,omitempty"`
 	Expires     *time.Time `json:"expires,omitempty"` // nil: never
 }
 
-// DeliveryQuery selects deliveries.
+// DeliveryQuery selects deliveries. An empty field selects all.
 type DeliveryQuery struct {
-	DeliveryFilter
+	Integration string `query:"integration_id"` // required for members, and for delivered events
+	State       string `query:"state"`          // one of the Delivery constants
+	Type        string `query:"type"`           // of the event
 	Cursor
-}
-
-func (q DeliveryQuery) encode(r *Request) {
-	q.Cursor.encode(r)
-	r.Query.Set("integration_id", q.Integration)
-	r.Query.Set("state", q.State)
-	r.Query.Set("type", q.Type)
 }
 
 // most returns the cursor with the highest limit, if it has none.
@@ -199,23 +136,11 @@ func (c Cursor) most() Cursor {
 	return c
 }
 
-func (r *reader) deliveries() DeliveryQuery {
-	return DeliveryQuery{Cursor: r.cursor(), DeliveryFilter: DeliveryFilter{
-		Integration: r.query("integration_id"), State: r.query("state"), Type: r.query("type")}}
-}
-
 // EventAt is an event in the log of an integration. Without an Integration, Place is the id of the event.
 type EventAt struct {
-	Integration string `json:"-"`
-	Place       string `json:"-"`
+	Integration string `json:"-" query:"integration_id"`
+	Place       string `in:"path" json:"-"`
 }
-
-func (e EventAt) encode(r *Request) {
-	r.ID = e.Place
-	r.Query.Set("integration_id", e.Integration)
-}
-
-func (r *reader) eventAt() EventAt { return EventAt{r.query("integration_id"), r.ID} }
 
 // eventID checks the form of an event's id.
 func eventID(event string) error {
@@ -228,81 +153,52 @@ func eventID(event string) error {
 
 // UsageQuery selects days of an integration. "" is 29 days ago, and today.
 type UsageQuery struct {
-	Integration, From, To string
-	CSV                   bool
-}
-
-func (q UsageQuery) encode(r *Request) {
-	r.Query.Set("integration_id", q.Integration)
-	r.Query.Set("from", q.From)
-	r.Query.Set("to", q.To)
-	if q.CSV {
-		r.Query.Set("format", "csv")
-	}
-}
-
-func (r *reader) usage() UsageQuery {
-	q := UsageQuery{r.query("integration_id"), r.query("from"), r.query("to"), r.query("format") == "csv"}
-	if q.Integration == "" {
-		r.end(&web.Error{Code: web.InvalidRequest, Message: "The request is not valid.",
-			Details: []web.FieldError{{Field: "integration_id", Code: "required",
-				Message: "Required: the id of an integration."}}})
-	}
-	return q
+	Integration string `query:"integration_id" need:"Required: the id of an integration."`
+	From        string `query:"from"`
+	To          string `query:"to"`
+	Format      string `query:"format"` // csv, or "" for JSON
 }
 
 // RoleInput gives a member another role.
 type RoleInput struct {
-	Member string `json:"-"`
-	Role   Role   `json:"role"`
+	Member string `in:"path" json:"-"`
+	Role   Role   `json:"role" need:"It is admin, developer or viewer."`
 }
-
-func (i RoleInput) encode(r *Request) { r.ID = i.Member }
 
 // InvitationInput invites a person.
 type InvitationInput struct {
-	Publisher string `json:"publisher_id"`
+	Publisher string `json:"publisher_id" need:"It says whose member the person becomes."`
 	Name      string `json:"name,omitempty"`
-	Role      Role   `json:"role"`
+	Role      Role   `json:"role" need:"It is admin, developer or viewer."`
 }
 
 // InvitationOf is an invitation of a publisher.
 type InvitationOf struct {
-	Publisher string `json:"-"`
-	ID        string `json:"-"`
-}
-
-func (i InvitationOf) encode(r *Request) {
-	r.ID = i.ID
-	r.Query.Set("publisher_id", i.Publisher)
+	Publisher string `json:"-" query:"publisher_id"`
+	ID        string `in:"path" json:"-"`
 }
 
 // LinkInput creates a single-use sign-in link. Without a Publisher it is one for an operator.
 type LinkInput struct {
 	Publisher string `json:"publisher_id,omitempty"`
 	Name      string `json:"name,omitempty"` // of the person, for the audit
-	Role      Role   `json:"role"`
+	Role      Role   `json:"role" need:"It says what the link's holder may do."`
 }
 
 // OperatorInput creates an operator token.
 type OperatorInput struct {
-	Name    string     `json:"name"`
-	Role    Role       `json:"role"`
+	Name    string     `json:"name" need:"It says in the audit whose token it is."`
+	Role    Role       `json:"role" need:"It is operator or viewer."`
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
-// MayParameter of ReadSelf names an operation that the token must allow.
-const MayParameter = "may"
+// SelfInput may name an operation that the token must allow.
+type SelfInput struct {
+	May Operation `query:"may"`
+}
 
 // SiteInput is a configuration as JSON.
 type SiteInput struct {
-	Text   []byte
-	DryRun bool // only return the differences
-}
-
-func (s SiteInput) encode(r *Request) {
-	r.Body = s.Text
-	if s.DryRun {
-		r.Query.Set("dry_run", "1")
-	}
+	Text   []byte `in:"body"`
+	DryRun bool   `json:"-" query:"dry_run"` // only return the differences
 }

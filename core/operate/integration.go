@@ -9,7 +9,7 @@ import (
 )
 
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".
-func (o *Operations) Integrations(ctx context.Context, who Actor, publisher string, c Cursor) (
+func (o *Operations) Integrations(ctx context.Context, who Actor, publisher string, c Search) (
 	Page[Integration], error) {
 	if err := who.may(IntegrationList, publisher); err != nil {
 		return Page[Integration]{}, err

@@ -126,7 +126,7 @@ const mostSearched = 2000
 // find reads a part of a list, and leaves out what c.Name does not choose. list reads it from behind a
 // cursor. tell returns the name and the id of an item. Ids are the cursors of the list.
 func find[T any](
-	c Cursor, list func(after string, n int) ([]T, string, error), tell func(T) (name, id string),
+	c Search, list func(after string, n int) ([]T, string, error), tell func(T) (name, id string),
 ) (found []T, next string, err error) {
 	if c.Name == "" {
 		return list(c.After, c.limit())

@@ -157,7 +157,7 @@ type row struct {
 // calls has every function of Operations, by its name.
 var calls = map[string]row{
 	"Publishers": {PublisherList, "o v", func(w *world, who Actor, _ sample) error {
-		_, err := w.Publishers(ctx, who, Cursor{})
+		_, err := w.Publishers(ctx, who, Search{})
 		return err
 	}, false},
 	"Publisher": {PublisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
@@ -185,7 +185,7 @@ var calls = map[string]row{
 		return err
 	}, false},
 	"Integrations": {IntegrationList, "o v a d r", func(w *world, who Actor, _ sample) error {
-		_, err := w.Integrations(ctx, who, pubA, Cursor{})
+		_, err := w.Integrations(ctx, who, pubA, Search{})
 		return err
 	}, false},
 	"Integration": {IntegrationRead, "o v a d r", func(w *world, who Actor, _ sample) error {
@@ -248,7 +248,7 @@ var calls = map[string]row{
 		return err
 	}, false},
 	"Deliveries": {DeliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
-		_, err := w.Deliveries(ctx, who, DeliveryFilter{Integration: intA}, Cursor{})
+		_, err := w.Deliveries(ctx, who, DeliveryQuery{Integration: intA})
 		return err
 	}, false},
 	"Delivery": {DeliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
@@ -466,7 +466,8 @@ func TestTheHostsOperations(t *testing.T) {
 func TestEveryFunctionHasItsRow(t *testing.T) {
 	functions := reflect.TypeFor[*Operations]()
 	for n := range functions.NumMethod() {
-		if name := functions.Method(n).Name; calls[name].call == nil {
+		name := functions.Method(n).Name
+		if _, port := reflect.TypeFor[host.Host]().MethodByName(name); !port && calls[name].call == nil {
 			t.Errorf("TestWhoMayDoWhat does not call %s", name)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Publishers lists all publishers, in the order of their ids.
-func (o *Operations) Publishers(ctx context.Context, who Actor, c Cursor) (Page[Publisher], error) {
+func (o *Operations) Publishers(ctx context.Context, who Actor, c Search) (Page[Publisher], error) {
 	if err := who.may(PublisherList, ""); err != nil {
 		return Page[Publisher]{}, err
 	}

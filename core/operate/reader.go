@@ -13,6 +13,7 @@ import (
 // reader reads the input of an endpoint from a request.
 type reader struct {
 	Request
+	get    bool        // the method is GET: no input is in the body
 	parsed *web.Object // the body; nil: not read yet
 
 	// misread has an error for each field of the body that cannot be read. The operation returns them with
@@ -22,36 +23,30 @@ type reader struct {
 	err error // the first error that ends the request before the operation
 }
 
-func (r *reader) end(e *web.Error) {
+func (r *reader) end(e error) {
 	if r.err == nil {
 		r.err = e
 	}
 }
 
-// none is the input of an endpoint without any.
-func none(*reader) struct{} { return struct{}{} }
-
-func (r *reader) id() string { return r.ID }
-
-// query returns a parameter of the query.
-func (r *reader) query(name string) string { return r.Query.Get(name) }
-
 // isSet reports whether a parameter of the query is 1 or true.
-func (r *reader) isSet(name string) bool { return r.query(name) == "1" || r.query(name) == "true" }
+func (r *reader) isSet(name string) bool {
+	text := r.Query.Get(name)
+	return text == "1" || text == "true"
+}
 
-// cursor reads after and limit.
-func (r *reader) cursor() Cursor {
-	cursor := Cursor{After: r.query("after")}
-	if text := r.query("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > MaxLimit {
-			r.end(&web.Error{Code: web.InvalidRequest, Message: "The request is not valid.",
-				Details: []web.FieldError{{Field: "limit", Code: "value",
-					Message: "Must be a number from 1 to " + strconv.Itoa(MaxLimit) + "."}}})
-		}
-		cursor.Limit = n
+// limit reads the size of a page. 0 is the default.
+func (r *reader) limit(name string) int {
+	text := r.Query.Get(name)
+	if text == "" {
+		return 0
 	}
-	return cursor
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > MaxLimit {
+		r.end(errInvalid(web.FieldError{Field: name, Code: "value",
+			Message: "Must be a number from 1 to " + strconv.Itoa(MaxLimit) + "."}))
+	}
+	return n
 }
 
 // version reads the version that If-Match names. "*" is any.
@@ -114,13 +109,25 @@ func (r *reader) given(name string) string {
 	return *text
 }
 
-// needed returns a string that is required.
-func (r *reader) needed(name, why string) string {
-	if !r.object().Value(name).Present() { // null counts as absent
+// missing reports whether a field that is required is absent. null counts as absent.
+func (r *reader) missing(name, why string) bool {
+	absent := !r.object().Value(name).Present()
+	if absent {
 		r.fail(name, "required", why)
-		return ""
 	}
-	return r.given(name)
+	return absent
+}
+
+// count returns a whole number that must not be negative, or 0 if it is absent.
+func (r *reader) count(name string) int {
+	n := r.integer(name)
+	if n == nil {
+		return 0
+	}
+	if *n < 0 {
+		r.fail(name, "value", "Must not be negative.")
+	}
+	return *n
 }
 
 func (r *reader) integer(name string) *int {
@@ -145,12 +152,6 @@ func (r *reader) flag(name string) *bool {
 		return nil
 	}
 	return &b
-}
-
-// isTrue returns a flag, false if it is absent.
-func (r *reader) isTrue(name string) bool {
-	b := r.flag(name)
-	return b != nil && *b
 }
 
 func (r *reader) texts(name string) *[]string {

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
@@ -30,301 +31,493 @@ const (
 // maxSite is the maximum size of a configuration, as of the largest body of a public route.
 const maxSite = 1 << 20
 
-// The endpoints. Their names are the operationIds of openapi.yaml in package admin, which describes them.
+// The endpoints. The comment of each is its text in openapi.yaml of package admin, which is generated: a
+// summary, a description, and the description of the response.
 var (
-	ListPublishers = &Endpoint[Cursor, Page[Publisher]]{Method: "GET", Path: publishers, List: "publishers",
-		thing: "publisher", do: (*Operations).Publishers,
-		read: func(r *reader) Cursor { return r.search().Cursor }}
-	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Method: "POST", Path: publishers,
-		thing: "publisher", do: (*Operations).CreatePublisher,
-		read: func(r *reader) PublisherInput {
-			return PublisherInput{ID: r.given("id"), Name: r.text("name")}
-		}}
-	ReadPublisher = &Endpoint[string, Publisher]{Method: "GET", Path: publishers + "/{id}",
-		thing: "publisher", read: (*reader).id, do: (*Operations).Publisher}
-	ChangePublisher = &Endpoint[PublisherUpdate, Publisher]{Method: "PATCH", Path: publishers + "/{id}",
-		thing: "publisher",
-		read: func(r *reader) PublisherUpdate {
-			return PublisherUpdate{r.versioned(), PublisherInput{Name: r.text("name")}}
-		},
+	// ListPublishers: List publishers
+	//
+	// 200: Publishers, in the order of their ids.
+	ListPublishers = &Endpoint[Search, Page[Publisher]]{Name: "listPublishers", Method: "GET",
+		Path: publishers, List: "publishers", right: PublisherList,
+		do: (*Operations).Publishers}
+
+	// CreatePublisher: Make a publisher
+	//
+	// 200: The publisher.
+	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Name: "createPublisher", Method: "POST",
+		Path: publishers, right: PublisherCreate,
+		do: (*Operations).CreatePublisher}
+
+	// ReadPublisher: Read a publisher
+	//
+	// 200: The publisher.
+	ReadPublisher = &Endpoint[string, Publisher]{Name: "readPublisher", Method: "GET",
+		Path: publishers + "/{id}", right: PublisherRead, thing: "publisher",
+		do: (*Operations).Publisher}
+
+	// ChangePublisher: Change a publisher
+	//
+	// 200: The publisher after the change.
+	ChangePublisher = &Endpoint[PublisherUpdate, Publisher]{Name: "changePublisher", Method: "PATCH",
+		Path: publishers + "/{id}", right: PublisherChange, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherUpdate) (Publisher, error) {
 			return o.ChangePublisher(ctx, who, in.Versioned.ID, in.Version, in.PublisherInput)
 		}}
-	ArchivePublisher = &Endpoint[Versioned, Publisher]{Method: "POST", Path: publishers + "/{id}/archive",
-		thing: "publisher", read: (*reader).versioned,
+
+	// ArchivePublisher: Archive a publisher
+	//
+	// Its integrations start no session any more, and its keys authenticate nobody. What is under way
+	// ends as it would.
+	//
+	// 200: The archived publisher.
+	ArchivePublisher = &Endpoint[Versioned, Publisher]{Name: "archivePublisher", Method: "POST",
+		Path: publishers + "/{id}/archive", right: PublisherArchive, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Publisher, error) {
 			return o.ArchivePublisher(ctx, who, in.ID, in.Version)
 		}}
-	ReadOverview = &Endpoint[string, Overview]{Method: "GET", Path: publishers + "/{id}/overview",
-		thing: "publisher", read: (*reader).id, do: (*Operations).Overview}
 
+	// ReadOverview: Tell what a publisher has left to do
+	//
+	// The steps to go live, the events that are not delivered, and the sessions of today by outcome.
+	//
+	// 200: The overview.
+	ReadOverview = &Endpoint[string, Overview]{Name: "readOverview", Method: "GET",
+		Path: publishers + "/{id}/overview", right: PublisherRead, thing: "publisher",
+		do: (*Operations).Overview}
+
+	// ListIntegrations: List integrations
+	//
+	// Without `limit` and `after` the answer has all of them.
+	//
+	// 200: Integrations of the publisher, or of all publishers.
+	//
 	// ListIntegrations and ListKeys return everything in one response if the request has no limit, for
 	// earlier releases of the command line.
-	ListIntegrations = &Endpoint[Search, Page[Integration]]{Method: "GET", Path: integrations,
-		List: "integrations", thing: "integration", read: (*reader).search,
-		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Integration], error) {
+	ListIntegrations = &Endpoint[IntegrationQuery, Page[Integration]]{Name: "listIntegrations",
+		Method: "GET", Path: integrations, List: "integrations", right: IntegrationList,
+		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationQuery) (Page[Integration], error) {
 			return part(in.Cursor, func(c Cursor) (Page[Integration], error) {
-				return o.Integrations(ctx, who, in.Publisher, c)
+				return o.Integrations(ctx, who, in.Publisher, Search{in.Name, c})
 			})
 		}}
-	CreateIntegration = &Endpoint[IntegrationInput, Changed]{Method: "POST", Path: integrations,
-		thing: "publisher", do: (*Operations).CreateIntegration,
-		read: func(r *reader) IntegrationInput {
-			in := r.integration()
-			in.Publisher = r.needed("publisher_id", "It says whose integration it is.")
-			return in
-		}}
-	ReadIntegration = &Endpoint[string, Integration]{Method: "GET", Path: integrations + "/{id}",
-		thing: "integration", read: (*reader).id, do: (*Operations).Integration}
-	ChangeIntegration = &Endpoint[IntegrationUpdate, Changed]{Method: "PATCH", Path: integrations + "/{id}",
-		thing: "integration",
-		read:  func(r *reader) IntegrationUpdate { return IntegrationUpdate{r.versioned(), r.integration()} },
+
+	// CreateIntegration: Make an integration
+	//
+	// If it has a webhook and you give no secret, one is made. The answer has it, once.
+	//
+	// 200: The integration.
+	CreateIntegration = &Endpoint[IntegrationInput, Changed]{Name: "createIntegration",
+		Method: "POST", Path: integrations, right: IntegrationCreate, thing: "publisher",
+		do: (*Operations).CreateIntegration}
+
+	// ReadIntegration: Read an integration
+	//
+	// 200: The integration.
+	ReadIntegration = &Endpoint[string, Integration]{Name: "readIntegration", Method: "GET",
+		Path: integrations + "/{id}", right: IntegrationRead, thing: "integration",
+		do: (*Operations).Integration}
+
+	// ChangeIntegration: Change an integration
+	//
+	// What is absent stays. A new webhook address or secret holds at once and ends readiness. Staging
+	// one is the way that does not.
+	//
+	// 200: The integration after the change.
+	ChangeIntegration = &Endpoint[IntegrationUpdate, Changed]{Name: "changeIntegration",
+		Method: "PATCH", Path: integrations + "/{id}", right: IntegrationChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationUpdate) (Changed, error) {
 			return o.ChangeIntegration(ctx, who, in.ID, in.Version, in.IntegrationInput)
 		}}
-	ArchiveIntegration = &Endpoint[Versioned, Integration]{Method: "POST",
-		Path: integrations + "/{id}/archive", thing: "integration", read: (*reader).versioned,
+
+	// ArchiveIntegration: Archive an integration
+	//
+	// It starts no session any more. Those under way end as they would, and their events are delivered.
+	//
+	// 200: The archived integration.
+	ArchiveIntegration = &Endpoint[Versioned, Integration]{Name: "archiveIntegration",
+		Method: "POST", Path: integrations + "/{id}/archive", right: IntegrationArchive, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Integration, error) {
 			return o.ArchiveIntegration(ctx, who, in.ID, in.Version)
 		}}
-	StageWebhook = &Endpoint[StagedWebhook, Changed]{Method: "POST", Path: integrations + "/{id}/stage",
-		thing: "integration",
-		read:  func(r *reader) StagedWebhook { return StagedWebhook{r.versioned(), r.webhook()} },
+
+	// StageWebhook: Stage another webhook address or secret
+	//
+	// The present ones go on until the staged ones have been tested.
+	//
+	// 200: The integration with what is staged.
+	StageWebhook = &Endpoint[StagedWebhook, Changed]{Name: "stageWebhook", Method: "POST",
+		Path: integrations + "/{id}/stage", right: WebhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in StagedWebhook) (Changed, error) {
 			return o.StageWebhook(ctx, who, in.ID, in.Version, in.WebhookInput)
 		}}
-	DropStaged = &Endpoint[Versioned, Integration]{Method: "POST", Path: integrations + "/{id}/drop",
-		thing: "integration", read: (*reader).versioned,
+
+	// DropStaged: Forget what is staged
+	//
+	// 200: The integration without it.
+	DropStaged = &Endpoint[Versioned, Integration]{Name: "dropStaged", Method: "POST",
+		Path: integrations + "/{id}/drop", right: WebhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Integration, error) {
 			return o.DropStaged(ctx, who, in.ID, in.Version)
 		}}
-	RotateSecret = &Endpoint[Rotation, Changed]{Method: "POST", Path: integrations + "/{id}/rotate",
-		thing: "integration",
-		read:  func(r *reader) Rotation { return Rotation{r.versioned(), r.isTrue("staged")} },
+
+	// RotateSecret: Make a new webhook secret
+	//
+	// The answer has it, once. At once it ends readiness; staged it does not.
+	//
+	// 200: The integration with the new secret.
+	RotateSecret = &Endpoint[Rotation, Changed]{Name: "rotateSecret", Method: "POST",
+		Path: integrations + "/{id}/rotate", right: WebhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in Rotation) (Changed, error) {
 			return o.RotateSecret(ctx, who, in.ID, in.Version, in.Staged)
 		}}
-	TestWebhook = &Endpoint[WebhookTestInput, TestReport]{Method: "POST", Path: integrations + "/{id}/test",
-		thing: "integration",
-		read:  func(r *reader) WebhookTestInput { return WebhookTestInput{r.ID, r.isSet("staged")} },
+
+	// TestWebhook: Run the signed webhook test
+	//
+	// A good event and four bad ones are sent. The webhook is Ready if the good one is answered with 2xx
+	// and each bad one with 401. The result is recorded. A staged webhook that is Ready takes the place
+	// of the present one.
+	//
+	// 200: What came back.
+	TestWebhook = &Endpoint[WebhookTestInput, TestReport]{Name: "testWebhook", Method: "POST",
+		Path: integrations + "/{id}/test", right: WebhookTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in WebhookTestInput) (TestReport, error) {
 			return o.TestWebhook(ctx, who, in.Integration, in.Staged)
 		}}
-	SendTestEvent = &Endpoint[TestEventInput, Exchange]{Method: "POST",
-		Path: integrations + "/{id}/test-event", thing: "integration",
-		read: func(r *reader) TestEventInput {
-			return TestEventInput{r.ID,
-				r.needed("type", "It says which event to send, such as verification.completed.")}
-		},
+
+	// SendTestEvent: Send a test event
+	//
+	// It has `test` set and goes the way of every event.
+	//
+	// 200: The request and what came back.
+	SendTestEvent = &Endpoint[TestEventInput, Exchange]{Name: "sendTestEvent", Method: "POST",
+		Path: integrations + "/{id}/test-event", right: WebhookTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in TestEventInput) (Exchange, error) {
 			return o.SendTestEvent(ctx, who, in.Integration, in.Type)
 		}}
-	StartTestSession = &Endpoint[TestSessionInput, TestSession]{Method: "POST",
-		Path: integrations + "/{id}/test-session", thing: "integration",
-		read: func(r *reader) TestSessionInput {
-			return TestSessionInput{r.ID,
-				r.needed("callback_url", "It says where the browser goes when the session has ended.")}
-		},
+
+	// StartTestSession: Start a test session
+	//
+	// The integration must offer only methods of the kind sandbox.
+	//
+	// 200: The session.
+	StartTestSession = &Endpoint[TestSessionInput, TestSession]{Name: "startTestSession",
+		Method: "POST", Path: integrations + "/{id}/test-session", right: SessionTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in TestSessionInput) (TestSession, error) {
 			return o.StartTestSession(ctx, who, in.Integration, in.CallbackURL)
 		}}
 
-	ListKeys = &Endpoint[Search, Page[Key]]{Method: "GET", Path: keys, List: "keys", thing: "key",
-		read: (*reader).ofPublisher,
-		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Key], error) {
+	// ListKeys: List keys
+	//
+	// Without `limit` and `after` the answer has all of them.
+	//
+	// 200: Records of keys. None has the key itself.
+	ListKeys = &Endpoint[PublisherQuery, Page[Key]]{Name: "listKeys", Method: "GET", Path: keys,
+		List: "keys", right: KeyList,
+		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Key], error) {
 			return part(in.Cursor, func(c Cursor) (Page[Key], error) {
 				return o.Keys(ctx, who, in.Publisher, c)
 			})
 		}}
+
+	// CreateKey: Make a key
+	//
+	// With `integration_id` it is a public key. That needs the integration to list callback origins.
+	//
+	// 200: The key. No other answer has it.
+	//
 	// CreateKey does not take a value of another type as absent. Otherwise a request for a public key could
 	// create a secret one, or one that never expires.
-	CreateKey = &Endpoint[KeyInput, CreatedKey]{Method: "POST", Path: keys,
-		thing: "publisher, or it has no such integration", do: (*Operations).CreateKey,
-		read: func(r *reader) KeyInput {
-			return KeyInput{Publisher: r.needed("publisher_id", "It says whose key it is."),
-				Integration: r.given("integration_id"), Expires: r.moment("expires")}
-		}}
-	RevokeKey = &Endpoint[string, Key]{Method: "POST", Path: keys + "/{id}/revoke", thing: "key",
-		read: (*reader).id, do: (*Operations).RevokeKey}
+	CreateKey = &Endpoint[KeyInput, CreatedKey]{Name: "createKey", Method: "POST", Path: keys,
+		right: KeyCreate, thing: "publisher, or it has no such integration",
+		do: (*Operations).CreateKey}
 
-	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Method: "GET", Path: deliveries,
-		List: "deliveries", thing: "event", read: (*reader).deliveries,
-		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[Delivery], error) {
-			return o.Deliveries(ctx, who, in.DeliveryFilter, in.Cursor)
-		}}
+	// RevokeKey: Revoke a key
+	//
+	// It holds everywhere within 5 seconds.
+	//
+	// 200: The revoked key.
+	RevokeKey = &Endpoint[string, Key]{Name: "revokeKey", Method: "POST",
+		Path: keys + "/{id}/revoke", right: KeyRevoke, thing: "key",
+		do: (*Operations).RevokeKey}
+
+	// ListDeliveries: List deliveries
+	//
+	// With `integration_id` it lists the events of the last 7 days and the attempts to deliver them, the
+	// latest first. Without it, it lists the events of all integrations that are dead, or those that
+	// wait with `state=waiting`, and has no attempts.
+	//
+	// 200: Events.
+	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Name: "listDeliveries", Method: "GET",
+		Path: deliveries, List: "deliveries", right: DeliveryList, thing: "event",
+		do: (*Operations).Deliveries}
+
 	// ListDead and ListWaiting are ListDeliveries without an integration, of all publishers.
-	ListDead = &Endpoint[DeliveryQuery, Page[outbox.Dead]]{Method: "GET", Path: deliveries,
-		List: "deliveries", thing: "event", read: (*reader).deliveries,
+	ListDead = &Endpoint[DeliveryQuery, Page[outbox.Dead]]{Name: "listDead", Method: "GET",
+		Path: deliveries, List: "deliveries", right: DeliveryList, thing: "event",
 		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Dead], error) {
 			return o.Dead(ctx, who, in.most())
 		}}
-	ListWaiting = &Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Method: "GET", Path: deliveries,
-		List: "deliveries", thing: "event", read: (*reader).deliveries,
-		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (
-			Page[outbox.Waiting], error) {
+	ListWaiting = &Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Name: "listWaiting", Method: "GET",
+		Path: deliveries, List: "deliveries", right: DeliveryList, thing: "event",
+		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Waiting], error) {
 			return o.Waiting(ctx, who, in.most())
 		}}
-	ReadDelivery = &Endpoint[EventAt, Delivery]{Method: "GET", Path: deliveries + "/{id}", thing: "event",
-		read: (*reader).eventAt,
+
+	// ReadDelivery: Read a delivery
+	//
+	// 200: The event and its attempts.
+	ReadDelivery = &Endpoint[EventAt, Delivery]{Name: "readDelivery", Method: "GET",
+		Path: deliveries + "/{id}", right: DeliveryList, thing: "event", needs: "integration_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in EventAt) (Delivery, error) {
 			return o.Delivery(ctx, who, in.Integration, in.Place)
 		}}
-	Resend = &Endpoint[EventAt, Resent]{Method: "POST", Path: deliveries + "/{id}/resend", thing: "event",
-		read: (*reader).eventAt,
-		do: func(o *Operations, ctx context.Context, who Actor, in EventAt) (Resent, error) {
-			if in.Integration != "" {
-				d, err := o.Resend(ctx, who, in.Integration, in.Place)
-				return Resent{d.Event, "scheduled"}, err
-			}
-			err := eventID(in.Place)
-			if err == nil {
-				err = o.ResendEvent(ctx, who, in.Place)
-			}
-			if errors.Is(err, web.ErrNotFound) {
-				err = noSuch("dead event")
-			}
-			return Resent{in.Place, "scheduled"}, err
-		}}
-	ListUndelivered = &Endpoint[struct{}, Undelivered]{Method: "GET", Path: Prefix + "undelivered",
-		thing: "undelivered", read: none,
+
+	// Resend: Send an event again
+	//
+	// With `integration_id` the path names the place of the event, which a list tells. Without it, the
+	// path has the id of a dead event. A dead event is scheduled from its beginning, and one that waits
+	// is sent now. A delivered one cannot be sent again.
+	//
+	// 200: It is scheduled.
+	Resend = &Endpoint[EventAt, Resent]{Name: "resend", Method: "POST",
+		Path: deliveries + "/{id}/resend", right: DeliveryResend, thing: "event",
+		do: (*Operations).resendAt}
+
+	// ListUndelivered: Tell whose events have not arrived
+	//
+	// Of all publishers: how many events wait for another attempt, and how many were given up. The
+	// publisher with the oldest waiting event comes first. It counts up to a limit, and `more` says
+	// where there are more. List the deliveries of an integration to see its events.
+	//
+	// 200: The publishers that have such events.
+	ListUndelivered = &Endpoint[struct{}, Undelivered]{Name: "listUndelivered", Method: "GET",
+		Path: Prefix + "undelivered", right: DeliveryList,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Undelivered, error) {
 			return o.Undelivered(ctx, who)
 		}}
 
-	ReadSession = &Endpoint[string, Session]{Method: "GET", Path: Prefix + "sessions/{session}",
-		thing: "session", read: (*reader).id, do: (*Operations).Session}
-	ReadUsage = &Endpoint[UsageQuery, Usage]{Method: "GET", Path: Prefix + "usage",
-		thing: "publisher or integration", read: (*reader).usage,
+	// ReadSession: Read a session
+	//
+	// It never has the state, the user id or anything personal.
+	//
+	// 200: The session.
+	ReadSession = &Endpoint[string, Session]{Name: "readSession", Method: "GET",
+		Path: Prefix + "sessions/{session}", right: SessionRead, thing: "session",
+		do: (*Operations).Session}
+
+	// ReadUsage: Read usage
+	//
+	// What happened to the sessions of an integration, by day and outcome.
+	//
+	// 200: One entry a day, both ends included.
+	ReadUsage = &Endpoint[UsageQuery, Usage]{Name: "readUsage", Method: "GET",
+		Path: Prefix + "usage", right: UsageRead, thing: "publisher or integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in UsageQuery) (Usage, error) {
 			days, err := o.Usage(ctx, who, in.Integration, in.From, in.To)
 			return Usage{query: in, days: days}, err
 		}}
 
-	CountPasskeys = &Endpoint[Search, UserPasskeys]{Method: "GET", Path: passkeys, thing: "publisher",
-		read: func(r *reader) Search { return Search{Publisher: r.query("publisher_id")} },
-		do: func(o *Operations, ctx context.Context, who Actor, in Search) (UserPasskeys, error) {
+	// CountPasskeys: Count users' passkeys
+	//
+	// How many passkeys users have made at the publisher's sites, of those that have not ended.
+	//
+	// 200: The count.
+	CountPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "countPasskeys", Method: "GET",
+		Path: passkeys, right: PasskeysCount, thing: "publisher", needs: "publisher_id",
+		do: func(o *Operations, ctx context.Context, who Actor, in OfPublisher) (UserPasskeys, error) {
 			return o.Passkeys(ctx, who, in.Publisher, passkey.MaxTally)
 		}}
-	EndPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Method: "POST", Path: passkeys + "/end",
-		thing: "publisher",
-		read: func(r *reader) OfPublisher {
-			return OfPublisher{r.needed("publisher_id", "It says whose users' passkeys are ended.")}
-		},
+
+	// EndPasskeys: End users' passkeys
+	//
+	// Ends all passkeys that users have made at the publisher's sites until now. The users are verified
+	// again. It cannot be undone.
+	//
+	// 200: What is left.
+	EndPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "endPasskeys", Method: "POST",
+		Path: passkeys + "/end", right: PasskeysEnd, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in OfPublisher) (UserPasskeys, error) {
 			return o.EndPasskeys(ctx, who, in.Publisher)
 		}}
 
-	ListMembers = &Endpoint[Search, Page[Member]]{Method: "GET", Path: members, List: "members",
-		thing: "member", read: (*reader).ofPublisher,
-		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Member], error) {
+	// ListMembers: List the members of a publisher
+	//
+	// An answer may have fewer than `limit` and still a `next`: it looks up about 200 sessions.
+	//
+	// 200: Members.
+	ListMembers = &Endpoint[PublisherQuery, Page[Member]]{Name: "listMembers", Method: "GET",
+		Path: members, List: "members", right: MemberList, needs: "publisher_id",
+		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Member], error) {
 			return o.Members(ctx, who, in.Publisher, in.Cursor)
 		}}
-	ChangeRole = &Endpoint[RoleInput, Member]{Method: "POST", Path: members + "/{id}/role", thing: "member",
-		read: func(r *reader) RoleInput {
-			return RoleInput{r.ID, Role(r.needed("role", "It is admin, developer or viewer."))}
-		},
+
+	// ChangeRole: Give a member another role
+	//
+	// 200: The member.
+	ChangeRole = &Endpoint[RoleInput, Member]{Name: "changeRole", Method: "POST",
+		Path: members + "/{id}/role", right: MemberChange, thing: "member",
 		do: func(o *Operations, ctx context.Context, who Actor, in RoleInput) (Member, error) {
 			return o.ChangeRole(ctx, who, in.Member, in.Role)
 		}}
-	SignOutMember = &Endpoint[string, Member]{Method: "POST", Path: members + "/{id}/sign-out",
-		thing: "member", read: (*reader).id, do: (*Operations).SignOutMember}
-	RemoveMember = &Endpoint[string, Done]{Method: "POST", Path: members + "/{id}/remove", thing: "member",
-		read: (*reader).id,
-		do: func(o *Operations, ctx context.Context, who Actor, id string) (Done, error) {
-			return Done{"done"}, o.RemoveMember(ctx, who, id)
+
+	// SignOutMember: End all console sessions of a member
+	//
+	// 200: The member.
+	SignOutMember = &Endpoint[string, Member]{Name: "signOutMember", Method: "POST",
+		Path: members + "/{id}/sign-out", right: MemberChange, thing: "member",
+		do: (*Operations).SignOutMember}
+
+	// RemoveMember: Remove a member
+	//
+	// Their console sessions end at once.
+	//
+	// 200: The member is gone.
+	RemoveMember = &Endpoint[string, Done]{Name: "removeMember", Method: "POST",
+		Path: members + "/{id}/remove", right: MemberRemove, thing: "member",
+		do: func(o *Operations, ctx context.Context, who Actor, in string) (Done, error) {
+			return Done{"done"}, o.RemoveMember(ctx, who, in)
 		}}
-	ListInvitations = &Endpoint[Search, Page[Invitation]]{Method: "GET", Path: invitations,
-		List: "invitations", thing: "invitation", read: (*reader).ofPublisher,
-		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[Invitation], error) {
+
+	// ListInvitations: List the open invitations to a publisher
+	//
+	// 200: Invitations. None has its link.
+	ListInvitations = &Endpoint[PublisherQuery, Page[Invitation]]{Name: "listInvitations",
+		Method: "GET", Path: invitations, List: "invitations", right: MemberList, needs: "publisher_id",
+		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Invitation], error) {
 			return o.Invitations(ctx, who, in.Publisher, in.Cursor)
 		}}
-	Invite = &Endpoint[InvitationInput, Invitation]{Method: "POST", Path: invitations, thing: "publisher",
-		read: func(r *reader) InvitationInput {
-			return InvitationInput{r.needed("publisher_id", "It says whose member the person becomes."),
-				r.given("name"), Role(r.needed("role", "It is admin, developer or viewer."))}
-		},
+
+	// Invite: Invite a person
+	//
+	// The link works once, within 24 hours.
+	//
+	// 200: The invitation. No other answer has the link.
+	Invite = &Endpoint[InvitationInput, Invitation]{Name: "invite", Method: "POST",
+		Path: invitations, right: MemberInvite, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationInput) (Invitation, error) {
 			return o.Invite(ctx, who, in.Publisher, in.Name, in.Role)
 		}}
-	WithdrawInvitation = &Endpoint[InvitationOf, Done]{Method: "POST",
-		Path: invitations + "/{id}/withdraw", thing: "invitation",
-		read: func(r *reader) InvitationOf { return InvitationOf{r.query("publisher_id"), r.ID} },
+
+	// WithdrawInvitation: Withdraw an invitation
+	//
+	// 200: The invitation is gone.
+	WithdrawInvitation = &Endpoint[InvitationOf, Done]{Name: "withdrawInvitation", Method: "POST",
+		Path: invitations + "/{id}/withdraw", right: MemberInvite, thing: "invitation", needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationOf) (Done, error) {
 			return Done{"done"}, o.WithdrawInvitation(ctx, who, in.Publisher, in.ID)
 		}}
-	CreateLink = &Endpoint[LinkInput, SignInLink]{Method: "POST", Path: Prefix + "links", thing: "publisher",
-		read: func(r *reader) LinkInput {
-			return LinkInput{r.given("publisher_id"), r.given("name"),
-				Role(r.needed("role", "It says what the link's holder may do."))}
-		},
+
+	// CreateLink: Make a single-use sign-in link
+	//
+	// It opens the console once, within 5 minutes. Send a publisher there from a dashboard of your own.
+	// Without `publisher_id` it is a link for an operator.
+	//
+	// 200: The link. No other answer has it.
+	CreateLink = &Endpoint[LinkInput, SignInLink]{Name: "createLink", Method: "POST",
+		Path: Prefix + "links", right: LinkCreate, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in LinkInput) (SignInLink, error) {
 			return o.CreateLink(ctx, who, in.Publisher, in.Name, in.Role)
 		}}
 
-	ListOperators = &Endpoint[Cursor, Page[OperatorToken]]{Method: "GET", Path: operators,
-		List: "operators", thing: "operator token", read: (*reader).cursor, do: (*Operations).OperatorTokens}
-	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Method: "POST", Path: operators,
-		thing: "operator token",
-		read: func(r *reader) OperatorInput {
-			return OperatorInput{r.needed("name", "It says in the audit whose token it is."),
-				Role(r.needed("role", "It is operator or viewer.")), r.moment("expires")}
-		},
-		do: func(o *Operations, ctx context.Context, who Actor, in OperatorInput) (
-			CreatedOperatorToken, error) {
+	// ListOperators: List operator tokens
+	//
+	// The first page begins with the token of the configuration, which `limit` does not count.
+	//
+	// 200: Records of tokens. None has the token itself.
+	ListOperators = &Endpoint[Cursor, Page[OperatorToken]]{Name: "listOperators", Method: "GET",
+		Path: operators, List: "operators", right: OperatorList,
+		do: (*Operations).OperatorTokens}
+
+	// CreateOperator: Make an operator token
+	//
+	// 200: The token. No other answer has it.
+	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Name: "createOperator",
+		Method: "POST", Path: operators, right: OperatorCreate,
+		do: func(o *Operations, ctx context.Context, who Actor, in OperatorInput) (CreatedOperatorToken, error) {
 			return o.CreateOperatorToken(ctx, who, in.Name, in.Role, in.Expires)
 		}}
-	// ReadSelf returns the token of the request. With MayParameter, it returns the error of that operation.
-	// So the core's host authorizes callers of its own paths, such as admin.ModulePath, by the same rules
-	// and with the same count of wrong tokens.
-	ReadSelf = &Endpoint[Operation, OperatorToken]{Method: "GET", Path: operators + "/self",
-		thing: "operator token",
-		read:  func(r *reader) Operation { return Operation(r.query(MayParameter)) },
-		do: func(o *Operations, _ context.Context, who Actor, may Operation) (t OperatorToken, err error) {
-			if may != "" {
-				err = o.Authorize(who, may)
+
+	// ReadSelf: Tell whose operator token this is
+	//
+	// 200: The token's id, name and role.
+	//
+	// ReadSelf returns the token of the request, or the error of the operation that the input names. So the core's
+	// host authorizes callers of its own paths, such as admin.ModulePath, by the same rules and with the same count
+	// of wrong tokens.
+	ReadSelf = &Endpoint[SelfInput, OperatorToken]{Name: "readSelf", Method: "GET",
+		Path: operators + "/self",
+		do: func(o *Operations, _ context.Context, who Actor, in SelfInput) (OperatorToken, error) {
+			var err error
+			if in.May != "" {
+				err = o.Authorize(who, in.May)
 			}
 			return OperatorToken{ID: who.ID, Name: who.Name, Role: who.Role}, err
 		}}
-	RevokeOperator = &Endpoint[string, OperatorToken]{Method: "POST", Path: operators + "/{id}/revoke",
-		thing: "operator token", read: (*reader).id, do: (*Operations).RevokeOperatorToken}
 
-	ListAudit = &Endpoint[Search, Page[AuditEntry]]{Method: "GET", Path: Prefix + "audit", List: "audit",
-		thing: "publisher or integration", read: (*reader).ofPublisher,
-		do: func(o *Operations, ctx context.Context, who Actor, in Search) (Page[AuditEntry], error) {
+	// RevokeOperator: Revoke an operator token
+	//
+	// It and everything that stands on it end at once.
+	//
+	// 200: The revoked token.
+	RevokeOperator = &Endpoint[string, OperatorToken]{Name: "revokeOperator", Method: "POST",
+		Path: operators + "/{id}/revoke", right: OperatorRevoke, thing: "operator token",
+		do: (*Operations).RevokeOperatorToken}
+
+	// ListAudit: Read the audit
+	//
+	// Who changed what within the last year, the latest first.
+	//
+	// 200: Entries.
+	ListAudit = &Endpoint[PublisherQuery, Page[AuditEntry]]{Name: "listAudit", Method: "GET",
+		Path: Prefix + "audit", List: "audit", right: AuditRead,
+		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[AuditEntry], error) {
 			return o.Audit(ctx, who, in.Publisher, in.Cursor)
 		}}
-	ListMethods = &Endpoint[struct{}, Page[Method]]{Method: "GET", Path: Prefix + "methods", List: "methods",
-		thing: "method", read: none,
+
+	// ListMethods: List the methods of the service
+	//
+	// 200: Methods, in the order of the configuration.
+	ListMethods = &Endpoint[struct{}, Page[Method]]{Name: "listMethods", Method: "GET",
+		Path: Prefix + "methods", List: "methods", right: MethodList,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Page[Method], error) {
 			all, err := o.Methods(ctx, who)
 			return Page[Method]{Items: all}, err
 		}}
-	ListTrustLists = &Endpoint[struct{}, Page[TrustList]]{Method: "GET", Path: trustLists,
-		List: "trust_lists", thing: "trusted list", read: none,
+
+	// ListTrustLists: List the trusted lists of the methods
+	//
+	// Every list that the settings of a method name, with the last good list in the store.
+	//
+	// 200: Trusted lists, in the order of the configuration.
+	ListTrustLists = &Endpoint[struct{}, Page[TrustList]]{Name: "listTrustLists", Method: "GET",
+		Path: trustLists, List: "trust_lists", right: TrustListRead,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Page[TrustList], error) {
 			all, err := o.TrustLists(ctx, who)
 			return Page[TrustList]{Items: all}, err
 		}}
-	LoadTrustList = &Endpoint[TrustListInput, TrustList]{Method: "POST", Path: trustLists,
-		thing: "trusted list", body: maxSite, read: (*reader).trustList, do: (*Operations).LoadTrustList}
-	ApplySite = &Endpoint[SiteInput, Applied]{Method: "POST", Path: Prefix + "site", thing: "site",
-		body: maxSite,
-		read: func(r *reader) SiteInput {
-			// null is not a configuration.
-			r.object()
-			return SiteInput{r.Body, r.isSet("dry_run")}
-		},
-		do: func(o *Operations, ctx context.Context, who Actor, in SiteInput) (Applied, error) {
-			apply := o.ApplySite
-			if in.DryRun {
-				apply = o.PlanSite
-			}
-			changes, err := apply(ctx, who, in.Text)
-			if changes == nil {
-				changes = []Difference{}
-			}
-			return Applied{!in.DryRun, changes}, err
-		}}
+
+	// LoadTrustList: Load a trusted list
+	//
+	// Stores a list whose signature the caller has verified with the configuration of the method. `verge
+	// method list-load` does both. It is for services that cannot fetch lists, such as a Worker; any
+	// other service returns 400. The body may have 1 MiB.
+	//
+	// 200: The list as it is stored.
+	LoadTrustList = &Endpoint[TrustListInput, TrustList]{Name: "loadTrustList", Method: "POST",
+		Path: trustLists, right: TrustListLoad, thing: "trusted list", body: maxSite,
+		do: (*Operations).LoadTrustList}
+
+	// ApplySite: Apply a configuration
+	//
+	// Puts the publishers and integrations that a configuration names into the store, and archives those
+	// of an earlier configuration that it no longer names (`removed_from_file`). A start and SIGHUP do
+	// not archive these. `verge apply FILE` sends it. The body may have 1 MiB. In `details`,
+	// `integrations.0.level` is the level of the first integration.
+	//
+	// 200: What has changed, or would change.
+	ApplySite = &Endpoint[SiteInput, Applied]{Name: "applySite", Method: "POST",
+		Path: Prefix + "site", right: SiteApply, body: maxSite,
+		do: (*Operations).applySite}
 )
 
 // Endpoints returns all endpoints.
@@ -332,15 +525,12 @@ func Endpoints() []Served {
 	return []Served{
 		ListPublishers, CreatePublisher, ReadPublisher, ChangePublisher, ArchivePublisher, ReadOverview,
 		ListIntegrations, CreateIntegration, ReadIntegration, ChangeIntegration, ArchiveIntegration,
-		StageWebhook, DropStaged, RotateSecret, TestWebhook, SendTestEvent, StartTestSession,
-		ListKeys, CreateKey, RevokeKey,
-		anyDeliveries{ListDeliveries}, ReadDelivery, Resend, ListUndelivered,
-		ReadSession, ReadUsage,
-		CountPasskeys, EndPasskeys,
-		ListMembers, ChangeRole, SignOutMember, RemoveMember,
-		ListInvitations, Invite, WithdrawInvitation, CreateLink,
-		ListOperators, CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods,
-		ListTrustLists, LoadTrustList, ApplySite,
+		StageWebhook, DropStaged, RotateSecret, TestWebhook, SendTestEvent, StartTestSession, ListKeys,
+		CreateKey, RevokeKey, anyDeliveries{ListDeliveries}, ReadDelivery, Resend, ListUndelivered,
+		ReadSession, ReadUsage, CountPasskeys, EndPasskeys, ListMembers, ChangeRole, SignOutMember,
+		RemoveMember, ListInvitations, Invite, WithdrawInvitation, CreateLink, ListOperators,
+		CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods, ListTrustLists, LoadTrustList,
+		ApplySite,
 	}
 }
 
@@ -361,12 +551,40 @@ func (e anyDeliveries) Serve(ctx context.Context, o *Operations, who Actor, r Re
 	case DeliveryWaiting:
 		return ListWaiting.Serve(ctx, o, who, r)
 	}
-	read := &reader{Request: r}
-	if read.cursor(); read.err != nil {
-		return nil, read.err
+	if _, err := read(r, e.Method, reflect.ValueOf(new(Cursor)).Elem()); err != nil {
+		return nil, err
 	}
 	return nil, &web.Error{Code: web.InvalidRequest,
 		Message: "state is neither dead nor waiting; any other list needs integration_id."}
+}
+
+// resendAt sends an event again that is in the log of an integration, or, without an integration, a dead one.
+func (o *Operations) resendAt(ctx context.Context, who Actor, in EventAt) (Resent, error) {
+	if in.Integration != "" {
+		d, err := o.Resend(ctx, who, in.Integration, in.Place)
+		return Resent{d.Event, "scheduled"}, err
+	}
+	err := eventID(in.Place)
+	if err == nil {
+		err = o.ResendEvent(ctx, who, in.Place)
+	}
+	if errors.Is(err, web.ErrNotFound) {
+		err = noSuch("dead event")
+	}
+	return Resent{in.Place, "scheduled"}, err
+}
+
+// applySite applies a configuration, or only compares it.
+func (o *Operations) applySite(ctx context.Context, who Actor, in SiteInput) (Applied, error) {
+	apply := o.ApplySite
+	if in.DryRun {
+		apply = o.PlanSite
+	}
+	changes, err := apply(ctx, who, in.Text)
+	if changes == nil {
+		changes = []Difference{}
+	}
+	return Applied{!in.DryRun, changes}, err
 }
 
 // part returns a part of a list, or the whole list if c selects none.
@@ -419,7 +637,7 @@ type UsageDay struct {
 }
 
 func (u Usage) response() (*web.Response, error) {
-	if u.query.CSV {
+	if u.query.Format == "csv" {
 		var b strings.Builder
 		if err := usage.WriteCSV(&b, u.query.Integration, u.days); err != nil {
 			return nil, err

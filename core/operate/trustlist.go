@@ -54,54 +54,18 @@ type TrustList struct {
 
 // TrustListInput is a list that the caller has verified with the configuration of the method.
 type TrustListInput struct {
-	Method        string    `json:"method"`
-	Name          string    `json:"name"`
-	Configuration string    `json:"configuration"`
+	Method        string    `json:"method" need:"It names the method."`
+	Name          string    `json:"name" need:"It names the list of the method."`
+	Configuration string    `json:"configuration" need:"It is the list's configuration, as GET returns it."`
 	Sequence      int       `json:"sequence"`
-	Issued        time.Time `json:"issued"`
-	NextUpdate    time.Time `json:"next_update"`
+	Issued        time.Time `json:"issued" need:"It is a time of the list."`
+	NextUpdate    time.Time `json:"next_update" need:"It is a time of the list."`
 	Issuer        string    `json:"issuer"`
 	Signer        string    `json:"signer"`
-	Fingerprint   string    `json:"signer_fingerprint"`
-	Document      string    `json:"document"`
+	Fingerprint   string    `json:"signer_fingerprint" need:"It is the SHA-256 of the signer's certificate."`
+	Document      string    `json:"document" need:"It is the SHA-256 of the list."`
 	Skipped       int       `json:"skipped"`
-	Certificates  []string  `json:"certificates"` // in DER, base64
-}
-
-// trustList reads a TrustListInput.
-func (r *reader) trustList() TrustListInput {
-	moment := func(name string) (t time.Time) {
-		if m := r.moment(name); m != nil {
-			return *m
-		}
-		if !r.object().Value(name).Present() {
-			r.fail(name, "required", "It is a time of the list.")
-		}
-		return t
-	}
-	number := func(name string) int {
-		n := r.integer(name)
-		if n == nil {
-			return 0
-		}
-		if *n < 0 {
-			r.fail(name, "value", "Must not be negative.")
-		}
-		return *n
-	}
-	in := TrustListInput{Method: r.needed("method", "It names the method."),
-		Name:          r.needed("name", "It names the list of the method."),
-		Configuration: r.needed("configuration", "It is the list's configuration, as GET returns it."),
-		Sequence:      number("sequence"), Issued: moment("issued"), NextUpdate: moment("next_update"),
-		Issuer: r.given("issuer"), Signer: r.given("signer"),
-		Fingerprint: r.needed("signer_fingerprint", "It is the SHA-256 of the signer's certificate."),
-		Document:    r.needed("document", "It is the SHA-256 of the list."), Skipped: number("skipped")}
-	if all := r.texts("certificates"); all != nil {
-		in.Certificates = *all
-	} else if !r.object().Value("certificates").Present() {
-		r.fail("certificates", "required", "The certificates of the list, each in DER as base64.")
-	}
-	return in
+	Certificates  []string  `json:"certificates" need:"The certificates of the list, each in DER as base64."` // in DER, base64
 }
 
 // TrustLists returns the lists of all methods, in the order of the configuration.

@@ -52,7 +52,7 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	if _, err := o.Publisher(ctx, who, publisher); err != nil {
 		return Overview{}, err
 	}
-	page, err := o.Integrations(ctx, who, publisher, Cursor{Limit: overviewIntegrations})
+	page, err := o.Integrations(ctx, who, publisher, Search{Cursor: Cursor{Limit: overviewIntegrations}})
 	if err != nil {
 		return Overview{}, err
 	}

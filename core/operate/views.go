@@ -17,11 +17,8 @@ type Page[T any] struct {
 
 // Cursor asks for a part of a list.
 type Cursor struct {
-	After string // the Next of the part before; "": the first part
-	Limit int    // from 1 to MaxLimit; 0: DefaultLimit
-
-	// Name chooses publishers and integrations whose name or id has this text in it, in any case. "": all.
-	Name string
+	After string `query:"after"` // the Next of the part before; "": the first part
+	Limit int    `query:"limit"` // from 1 to MaxLimit; 0: DefaultLimit
 }
 
 // Limits of a Cursor.
@@ -74,13 +71,6 @@ type CreatedKey struct {
 type Key struct {
 	integration.Key
 	LastUsed string `json:"last_used,omitempty"` // a day, as 2026-11-20
-}
-
-// DeliveryFilter chooses deliveries. An empty member chooses all.
-type DeliveryFilter struct {
-	Integration string // needed by members; operators may leave it out for what waits or is dead
-	State       string // one of the Delivery constants
-	Type        string // of the event
 }
 
 // States of a delivery.

@@ -80,9 +80,9 @@ func showDeliveries(v *visit) (view, error) {
 	d := pages.DeliveriesData{After: v.query.Get("after"), Integrations: all}
 	f := v.frame("Deliveries")
 	if chosen != nil {
-		d.Filter = operate.DeliveryFilter{Integration: chosen.ID, State: v.query.Get("state"),
-			Type: v.query.Get("type")}
-		d.Page, err = v.Operations.Deliveries(v.ctx, v.who(), d.Filter, v.cursor())
+		d.Filter = operate.DeliveryQuery{Integration: chosen.ID, State: v.query.Get("state"),
+			Type: v.query.Get("type"), Cursor: v.cursor()}
+		d.Page, err = v.Operations.Deliveries(v.ctx, v.who(), d.Filter)
 		if err != nil {
 			return view{}, err
 		}

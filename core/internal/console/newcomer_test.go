@@ -195,7 +195,7 @@ func withoutSecret(w *world) {
 	w.start(lostID, 2)
 	w.deliver(2)
 	page, err := w.Operations.Deliveries(ctx, w.access.actors["operator"],
-		operate.DeliveryFilter{Integration: lostID}, operate.Cursor{})
+		operate.DeliveryQuery{Integration: lostID})
 	coretest.Must(w.t, err)
 	w.aliases[waitingID] = page.Items[0].Place
 }

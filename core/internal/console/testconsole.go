@@ -12,7 +12,7 @@ import (
 // choices are the integrations that a page lets one choose from.
 func (v *visit) choices() ([]operate.Integration, error) {
 	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
-		operate.Cursor{Limit: operate.MaxLimit})
+		operate.Search{Cursor: operate.Cursor{Limit: operate.MaxLimit}})
 	return byName(found.Items), err
 }
 

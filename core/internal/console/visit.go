@@ -197,8 +197,6 @@ func (v *visit) cursor() operate.Cursor { return operate.Cursor{After: v.query.G
 func (v *visit) whole(next string) bool { return next == "" && v.query.Get("after") == "" }
 
 // named is cursor for a list in which one can search by name.
-func (v *visit) named() operate.Cursor {
-	c := v.cursor()
-	c.Name = strings.TrimSpace(v.query.Get("name"))
-	return c
+func (v *visit) named() operate.Search {
+	return operate.Search{Name: strings.TrimSpace(v.query.Get("name")), Cursor: v.cursor()}
 }

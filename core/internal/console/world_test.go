@@ -363,7 +363,7 @@ func (w *world) addTraffic() {
 	w.aliases[pendingID], w.aliases[theirsID] = w.start(shopID, 3).Text, w.start(foreignID, 3).Text
 	w.at(0)
 	page, err := w.Operations.Deliveries(ctx, w.access.actors["operator"],
-		operate.DeliveryFilter{Integration: shopID}, operate.Cursor{})
+		operate.DeliveryQuery{Integration: shopID})
 	coretest.Must(w.t, err)
 	for _, d := range page.Items {
 		switch {

@@ -72,7 +72,7 @@ func (c *Client) WaitingDeliveries(ctx context.Context) ([]operate.WaitingEvent,
 }
 
 func ofAll(state string) operate.DeliveryQuery {
-	return operate.DeliveryQuery{DeliveryFilter: operate.DeliveryFilter{State: state}}
+	return operate.DeliveryQuery{State: state}
 }
 
 // DeliveryPage is one page of the deliveries of an integration.
@@ -83,15 +83,15 @@ type DeliveryPage struct {
 
 // Deliveries returns one page of the deliveries of an integration, the latest first. after is the Next of the
 // previous page.
-func (c *Client) Deliveries(ctx context.Context, f operate.DeliveryFilter, after string) (*DeliveryPage,
+func (c *Client) Deliveries(ctx context.Context, q operate.DeliveryQuery, after string) (*DeliveryPage,
 	error) {
-	return doAs[DeliveryPage](ctx, c, operate.ListDeliveries,
-		operate.DeliveryQuery{DeliveryFilter: f, Cursor: operate.Cursor{After: after, Limit: 50}})
+	q.Cursor = operate.Cursor{After: after, Limit: 50}
+	return doAs[DeliveryPage](ctx, c, operate.ListDeliveries, q)
 }
 
 // UsageCSV returns the usage of an integration as CSV.
 func (c *Client) UsageCSV(ctx context.Context, q operate.UsageQuery) ([]byte, error) {
-	q.CSV = true
+	q.Format = "csv"
 	text, err := doAs[[]byte](ctx, c, operate.ReadUsage, q)
 	if err != nil {
 		return nil, err
@@ -108,5 +108,5 @@ type AuditPage struct {
 // Audit returns one page of the audit, the latest first: of one publisher, or of all if publisher is "".
 func (c *Client) Audit(ctx context.Context, publisher, after string) (*AuditPage, error) {
 	return doAs[AuditPage](ctx, c, operate.ListAudit,
-		operate.Search{Publisher: publisher, Cursor: operate.Cursor{After: after, Limit: 100}})
+		operate.PublisherQuery{Publisher: publisher, Cursor: operate.Cursor{After: after, Limit: 100}})
 }

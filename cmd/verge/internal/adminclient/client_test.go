@@ -61,7 +61,7 @@ func TestAgainstAService(t *testing.T) {
 	c := client(t, listen(t, h.Service), h.OperatorToken)
 	ctx := t.Context()
 
-	all, err := adminclient.All(ctx, c, operate.ListIntegrations, operate.Search{})
+	all, err := adminclient.All(ctx, c, operate.ListIntegrations, operate.IntegrationQuery{})
 	if err != nil || len(all) != 4 {
 		t.Fatalf("integrations %+v, %v", all, err)
 	}
@@ -87,7 +87,7 @@ func TestAgainstAService(t *testing.T) {
 	if err != nil || revoked.ID != created.Info.ID || revoked.Revoked == nil {
 		t.Errorf("revoked %+v, %v", revoked, err)
 	}
-	keys, err := adminclient.All(ctx, c, operate.ListKeys, operate.Search{})
+	keys, err := adminclient.All(ctx, c, operate.ListKeys, operate.PublisherQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestAgainstAService(t *testing.T) {
 	}
 
 	stranger := client(t, listen(t, h.Service), "another-token-that-is-long-enough")
-	_, err = adminclient.All(ctx, stranger, operate.ListKeys, operate.Search{})
+	_, err = adminclient.All(ctx, stranger, operate.ListKeys, operate.PublisherQuery{})
 	if !errors.As(err, &refused) || refused.Status != 401 ||
 		!strings.Contains(err.Error(), "does not accept this operator token: it may be mistyped") {
 		t.Errorf("with another token: %v", err)
@@ -259,7 +259,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = adminclient.All(t.Context(), one, operate.ListKeys, operate.Search{})
+		_, err = adminclient.All(t.Context(), one, operate.ListKeys, operate.PublisherQuery{})
 		text := fmt.Sprint(err)
 		if !strings.Contains(text, c.says) || !strings.Contains(text, url) ||
 			strings.Contains(text, "t0ken") {
@@ -283,7 +283,7 @@ func TestRedirectsGetNoToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = adminclient.All(t.Context(), one, operate.ListKeys, operate.Search{})
+	_, err = adminclient.All(t.Context(), one, operate.ListKeys, operate.PublisherQuery{})
 	if err == nil || asked != 0 {
 		t.Errorf("%v, and the other address was asked %d times", err, asked)
 	}
@@ -323,7 +323,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	all, err := adminclient.All(context.Background(), client, operate.ListIntegrations, operate.Search{})
+	all, err := adminclient.All(context.Background(), client, operate.ListIntegrations, operate.IntegrationQuery{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -56,7 +56,7 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 	sent, err := adminclient.Do(ctx, c, operate.SendTestEvent,
 		operate.TestEventInput{Integration: m.i.ID, Type: "verification.completed"})
 	must(err)
-	events, err := c.Deliveries(ctx, operate.DeliveryFilter{Integration: m.i.ID}, "")
+	events, err := c.Deliveries(ctx, operate.DeliveryQuery{Integration: m.i.ID}, "")
 	must(err)
 	if m.i.Secret == "" || invited.Link == "" || sent.URL != url || len(events.Deliveries) != 1 {
 		t.Fatalf("%+v, %+v, %+v, %+v", m.i, invited, sent, events)
@@ -113,7 +113,7 @@ func others(m made) map[string]request {
 			return err
 		},
 		"Deliveries": func(ctx context.Context, c *adminclient.Client) error {
-			dead := operate.DeliveryFilter{Integration: i, State: operate.DeliveryDead}
+			dead := operate.DeliveryQuery{Integration: i, State: operate.DeliveryDead}
 			_, err := c.Deliveries(ctx, dead, "")
 			return err
 		},
@@ -148,17 +148,17 @@ func TestClient_Endpoints(t *testing.T) {
 	}
 	name, other := "New", "Other"
 	p, i, version := m.p.ID, m.i.ID, operate.Versioned{ID: m.i.ID}
-	ofPublisher, at := operate.Search{Publisher: p}, operate.EventAt{Integration: i, Place: m.place}
+	ofPublisher, at := operate.PublisherQuery{Publisher: p}, operate.EventAt{Integration: i, Place: m.place}
 	renamed := operate.IntegrationUpdate{Versioned: operate.Versioned{ID: i, Version: m.i.Version},
 		IntegrationInput: operate.IntegrationInput{Name: &other}}
 	again := renamed
 	again.Name = &name
 	const nobody = "mem_00000000000000000000000000000000"
 	for n, r := range []request{
-		all(operate.ListPublishers, operate.Cursor{}, 1),
+		all(operate.ListPublishers, operate.Search{}, 1),
 		do(operate.ReadPublisher, p),
 		do(operate.ReadOverview, p),
-		all(operate.ListIntegrations, ofPublisher, 1),
+		all(operate.ListIntegrations, operate.IntegrationQuery{Publisher: p}, 1),
 		do(operate.ReadIntegration, i),
 		do(operate.TestWebhook, operate.WebhookTestInput{Integration: i}),
 		all(operate.ListKeys, ofPublisher, 1),
@@ -174,7 +174,7 @@ func TestClient_Endpoints(t *testing.T) {
 		all(operate.ListTrustLists, struct{}{}, 0),
 		fails(do(operate.LoadTrustList, operate.TrustListInput{Method: "wallet", Name: "issuers"}), 400),
 		do(operate.ApplySite, operate.SiteInput{Text: []byte(`{}`), DryRun: true}),
-		do(operate.CountPasskeys, ofPublisher),
+		do(operate.CountPasskeys, operate.OfPublisher{Publisher: p}),
 		do(operate.EndPasskeys, operate.OfPublisher{Publisher: p}),
 		fails(do(operate.Resend, operate.EventAt{Place: "evt_" + i}), 404),
 		fails(do(operate.Resend, at), 400), // of a test event

@@ -14,7 +14,7 @@ import (
 
 // ofIntegration lists one page of the events of an integration.
 func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client *adminclient.Client) error {
-	page, err := client.Deliveries(ctx, operate.DeliveryFilter{Integration: c.Integration, State: c.State,
+	page, err := client.Deliveries(ctx, operate.DeliveryQuery{Integration: c.Integration, State: c.State,
 		Type: eventType(c.Type)}, c.After)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func findDelivery(ctx context.Context, client *adminclient.Client, integration, 
 	}
 	after := ""
 	for range pagesToSearch {
-		page, err := client.Deliveries(ctx, operate.DeliveryFilter{Integration: integration}, after)
+		page, err := client.Deliveries(ctx, operate.DeliveryQuery{Integration: integration}, after)
 		if err != nil {
 			return nil, err
 		}

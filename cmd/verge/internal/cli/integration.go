@@ -24,7 +24,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	all, err := adminclient.All(ctx, client, operate.ListIntegrations,
-		operate.Search{Publisher: c.Publisher, Cursor: operate.Cursor{Name: c.Name}})
+		operate.IntegrationQuery{Publisher: c.Publisher, Search: operate.Search{Name: c.Name}})
 	if err != nil {
 		return err
 	}

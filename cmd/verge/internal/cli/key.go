@@ -66,7 +66,7 @@ func (c *keyListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	keys, err := adminclient.All(ctx, client, operate.ListKeys, operate.Search{Publisher: c.Publisher})
+	keys, err := adminclient.All(ctx, client, operate.ListKeys, operate.PublisherQuery{Publisher: c.Publisher})
 	if err != nil {
 		return err
 	}

@@ -41,11 +41,11 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 	}
 	var all listedMembers
 	if all.Members, err = adminclient.All(ctx, client, operate.ListMembers,
-		operate.Search{Publisher: c.Publisher}); err != nil {
+		operate.PublisherQuery{Publisher: c.Publisher}); err != nil {
 		return err
 	}
 	if all.Invitations, err = adminclient.All(ctx, client, operate.ListInvitations,
-		operate.Search{Publisher: c.Publisher}); err != nil {
+		operate.PublisherQuery{Publisher: c.Publisher}); err != nil {
 		return err
 	}
 	if c.JSON {

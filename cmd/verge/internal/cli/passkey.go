@@ -31,7 +31,7 @@ func (c *passkeyCountCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	u, err := adminclient.Do(ctx, client, operate.CountPasskeys, operate.Search{Publisher: c.Publisher})
+	u, err := adminclient.Do(ctx, client, operate.CountPasskeys, operate.OfPublisher{Publisher: c.Publisher})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all, err := adminclient.All(ctx, client, operate.ListPublishers, operate.Cursor{Name: c.Name})
+	all, err := adminclient.All(ctx, client, operate.ListPublishers, operate.Search{Name: c.Name})
 	if err != nil {
 		return err
 	}

@@ -382,7 +382,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 type DeliveriesData struct {
 	operate.Page[operate.Delivery]
 	After        string
-	Filter       operate.DeliveryFilter
+	Filter       operate.DeliveryQuery
 	Integrations []operate.Integration
 }
 

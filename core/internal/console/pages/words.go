@@ -292,7 +292,7 @@ func lastAnswer(d operate.Delivery) string {
 	return answer(a.Status, a.Cause) + ", " + took(a.TookMS)
 }
 
-func deliveriesPath(f *Frame, filter operate.DeliveryFilter, after string) string {
+func deliveriesPath(f *Frame, filter operate.DeliveryQuery, after string) string {
 	return with(f.path("deliveries"), "integration", filter.Integration, "state", filter.State,
 		"type", filter.Type, "after", after)
 }

@@ -1,0 +1,89 @@
+package operate
+
+import (
+	"net/url"
+	"reflect"
+	"testing"
+
+	"github.com/verge-id/verge/core/web"
+)
+
+// Every input is read from a request and encoded into one. A field of a type that the codec does not know
+// would panic here.
+func TestInputs_AllTypes(t *testing.T) {
+	r := Request{ID: "x", Match: "*", Body: []byte(`{"unknown":1}`), Query: url.Values{"integration_id": {"i"}}}
+	for _, e := range Endpoints() {
+		in := reflect.New(e.Describe().Input).Elem()
+		if _, err := read(r, "POST", in); err != nil {
+			t.Errorf("%T: %v", e, err)
+		}
+		if _, _, err := encode(in.Interface(), "GET", "/{id}"); err != nil {
+			t.Errorf("%T: %v", e, err)
+		}
+	}
+}
+
+// A request that is encoded from an input has the same input again.
+func TestInputs_RoundTrip(t *testing.T) {
+	name, age, off, list := "Shop", 25, true, []string{"a", "b"}
+	for _, c := range []struct {
+		rule, method string
+		in           any
+	}{
+		{"an id", "GET", "pub_a"},
+		{"a cursor of a list", "GET", IntegrationQuery{"pub_a", Search{"text", Cursor{"after", 7}}}},
+		{"a change with a version", "PATCH", IntegrationUpdate{Versioned{"id", "v"}, IntegrationInput{
+			Name: &name, ChallengeAge: &age, Methods: &list, WebhookInput: &WebhookInput{Off: &off}}}},
+		{"a creation", "POST", IntegrationInput{Name: &name, Publisher: "pub_a"}},
+		{"a parameter of a POST", "POST", EventAt{"uuid", "p0:evt_1"}},
+		{"a flag of a POST", "POST", WebhookTestInput{"uuid", true}},
+		{"a field that a GET has in the query", "GET", OfPublisher{"pub_a"}},
+		{"a field that a POST has in the body", "POST", OfPublisher{"pub_a"}},
+		{"a body as it is", "POST", SiteInput{[]byte(`{"publishers":[]}`), true}},
+	} {
+		r, _, err := encode(c.in, c.method, "/{id}")
+		got := reflect.New(reflect.TypeOf(c.in)).Elem()
+		misread, readErr := read(r, c.method, got)
+		if err != nil || readErr != nil || len(misread) > 0 || !reflect.DeepEqual(got.Interface(), c.in) {
+			t.Errorf("%s: %+v, %v, %v, %v, want %+v", c.rule, got, err, readErr, misread, c.in)
+		}
+	}
+}
+
+// A change does not read the fields that only a creation has.
+func TestInputs_OnlyCreate(t *testing.T) {
+	var in PublisherUpdate
+	r := Request{ID: "pub_a", Match: `"v"`, Body: []byte(`{"id":"pub_b","name":"New"}`)}
+	misread, err := read(r, "PATCH", reflect.ValueOf(&in).Elem())
+	if err != nil || misread != nil || in.PublisherInput.ID != "" || in.Versioned.ID != "pub_a" ||
+		in.Version != "v" || *in.Name != "New" {
+		t.Errorf("%+v, %v, %v", in, misread, err)
+	}
+}
+
+func TestInputs_Missing(t *testing.T) {
+	for _, c := range []struct {
+		rule, method string
+		in           any
+		ends         bool // the error ends the request
+	}{
+		{"a field of the body", "POST", OfPublisher{}, false},
+		{"a parameter that a body would need", "GET", OfPublisher{}, false},
+		{"a parameter", "GET", UsageQuery{}, true},
+		{"a time and a list", "POST", TrustListInput{}, false},
+	} {
+		misread, err := read(Request{}, c.method, reflect.New(reflect.TypeOf(c.in)).Elem())
+		required := func(f web.FieldError) bool { return f.Code == "required" && f.Message != "" }
+		if (err != nil) != c.ends {
+			t.Errorf("%s: %v", c.rule, err)
+		}
+		for _, f := range misread {
+			if !required(f) {
+				t.Errorf("%s: %+v", c.rule, f)
+			}
+		}
+		if want := map[bool]int{true: 0, false: 1}[c.ends || c.method == "GET"]; len(misread) < want {
+			t.Errorf("%s: no error", c.rule)
+		}
+	}
+}
