@@ -7,6 +7,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
+//go:generate go test -run ^TestOpenAPI_Generated$ . -update
+
 //go:embed openapi.yaml
 var openAPI []byte
 

@@ -446,7 +446,7 @@ func TestSecretsAreToldOnce(t *testing.T) {
 		var made map[string]any
 		w.must(t, "POST", operate.Prefix+named.Replace(path), body, &made)
 		text, _ := made[name].(string)
-		if _, after, found := strings.Cut(text, "="); found {
+		if _, after, found := strings.Cut(text, "="); found && name == "link" { // a secret may end with "="
 			text = after
 		}
 		if len(text) < 20 {

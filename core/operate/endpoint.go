@@ -41,6 +41,8 @@ type Description struct {
 	Output  reflect.Type
 	Needed  string // a parameter of the query that is described as required, although "" is accepted
 	Missing bool   // a response may be 404
+
+	Versioned bool // the response has an ETag
 }
 
 // Request is the part of an HTTP request that depends on the input.
@@ -58,7 +60,10 @@ func (e *Endpoint[In, Out]) Route() (method, path string, maxBody int) {
 
 // Describe implements Served.
 func (e *Endpoint[In, Out]) Describe() Description {
-	return Description{e.Name, e.List, reflect.TypeFor[In](), reflect.TypeFor[Out](), e.needs, e.thing != ""}
+	var out Out
+	_, versioned := any(out).(interface{ version() string })
+	return Description{e.Name, e.List, reflect.TypeFor[In](), reflect.TypeFor[Out](), e.needs, e.thing != "",
+		versioned}
 }
 
 // Serve reads the input from a request and carries out the operation. An error of type [web.Error] is for the
