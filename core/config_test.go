@@ -26,7 +26,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 		PublicPerNetwork: ratelimit.PerMinute(240), StartsPerPublisher: ratelimit.PerMinute(10_000),
 		SecretPerIP: ratelimit.PerMinute(600), ReconcilePerKey: ratelimit.PerMinute(120),
 		PreflightsPerIP: ratelimit.PerMinute(600), PagesPerIP: ratelimit.PerMinute(600),
-		BoxesPerIP: ratelimit.PerMinute(600), BoxesPerHandle: ratelimit.PerMinute(20),
+		PendingPerIP: ratelimit.PerMinute(600), PendingPerHandle: ratelimit.PerMinute(20),
 		FailedOperatorsPerIP: ratelimit.PerMinute(20)}
 	c.Kinds, want.Kinds = nil, nil // functions cannot be compared
 	if !reflect.DeepEqual(c, want) {

@@ -29,7 +29,7 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		{"unknown", web.StartPath, []string{"x-rot13"}, "{}", nil, true},
 		{"a form", web.HostedPath, []string{"gzip"}, "flow=x", page, true},
 		{"a picture", web.FilePath, []string{"gzip"}, "x", page, true},
-		{"a wallet's response", web.BoxPath + "x", []string{"gzip"}, "x", nil, true},
+		{"a wallet's response", web.PendingPath + "x", []string{"gzip"}, "x", nil, true},
 		{"the console", "/console/sign-in", []string{"gzip"}, "x", page, true},
 	} {
 		header := web.Header{}

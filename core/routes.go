@@ -38,9 +38,14 @@ func (s *Service) publicRoutes() web.Table {
 		{Methods: getAlone, Pattern: web.ReturnPath + "{method}", Label: "return", Whole: true,
 			MaxURL: hosted.MaxReturnURL, Handle: s.page(s.hosted.Return)},
 		{Methods: get, Pattern: web.PhonePath + "{}", Label: "phone", Handle: s.page(s.hosted.ShowPhone)},
-		{Methods: post, Pattern: web.BoxPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
+		{Methods: post, Pattern: web.PendingPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
 			Handle: s.pending(s.hosted.Receive)},
-		{Methods: get, Pattern: web.BoxPath + "{}", Label: "box", Handle: s.pending(s.hosted.RequestObject)},
+		{
+			Methods: get,
+			Pattern: web.PendingPath + "{}",
+			Label:   "box",
+			Handle:  s.pending(s.hosted.RequestObject),
+		},
 		{Methods: get, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 		{Methods: get, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 		{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
@@ -104,9 +109,9 @@ func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.P
 	return func(ctx context.Context, c *web.Call) (*web.Response, error) {
 		text, same := strings.CutSuffix(c.Text, method.SameDevice)
 		handle, _ := session.ParsePendingHandle(text)
-		rules := []ratelimit.Rule{ratelimit.ClientRule("box-ip", c.Client, s.limits.BoxesPerIP)}
+		rules := []ratelimit.Rule{ratelimit.ClientRule("box-ip", c.Client, s.limits.PendingPerIP)}
 		if key := handle.String(); key != "" {
-			rules = append(rules, ratelimit.Rule{Name: "box", Key: key, Limit: s.limits.BoxesPerHandle})
+			rules = append(rules, ratelimit.Rule{Name: "box", Key: key, Limit: s.limits.PendingPerHandle})
 		}
 		if err := c.Take(ctx, rules...); err != nil {
 			return nil, err
@@ -117,7 +122,7 @@ func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.P
 
 // errorPage returns the page for an error on the public side, or nil if the client expects JSON.
 func errorPage(status int, req *web.Request) *web.Response {
-	if !web.AsksForPage(req) || strings.HasPrefix(req.Path, web.BoxPath) {
+	if !web.AsksForPage(req) || strings.HasPrefix(req.Path, web.PendingPath) {
 		return nil
 	}
 	return hosted.ErrorPage(status, req)

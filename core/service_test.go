@@ -457,7 +457,7 @@ func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 	}
 }
 
-func TestTimersHaveNoLane(t *testing.T) {
+func TestTimersHaveNoDestination(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, 0)
 	w.Clock.Advance(session.Life)

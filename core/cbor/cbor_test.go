@@ -121,7 +121,7 @@ func TestVectors(t *testing.T) {
 			item, err := Read(b, Options{Any: v.Any, Canonical: v.CanonicalOnly})
 			if v.Problem != "" {
 				refused++
-				var syntax *SyntaxError
+				var syntax *syntaxError
 				if !errors.As(err, &syntax) || syntax.Problem != v.Problem || syntax.Offset != v.Offset {
 					t.Fatalf("got %v, want %q at byte %d", err, v.Problem, v.Offset)
 				}
@@ -420,7 +420,7 @@ func FuzzRead(f *testing.F) {
 		o := Options{Any: anything}
 		item, rest, err := ReadFirst(b, o)
 		if err != nil {
-			var syntax *SyntaxError
+			var syntax *syntaxError
 			if !errors.As(err, &syntax) || syntax.Offset > len(b) || syntax.Problem == "" {
 				t.Fatalf("error %v", err)
 			}

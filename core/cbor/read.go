@@ -40,18 +40,18 @@ type Options struct {
 // size returns the maximum number of bytes.
 func (o Options) size() int { return cmp.Or(o.Size, MaxSize) }
 
-// SyntaxError says where and why an input is not acceptable. It quotes nothing of the input, which may hold
+// syntaxError says where and why an input is not acceptable. It quotes nothing of the input, which may hold
 // personal data.
-type SyntaxError struct {
+type syntaxError struct {
 	Offset  int // in bytes
 	Problem string
 }
 
-func (e *SyntaxError) Error() string {
+func (e *syntaxError) Error() string {
 	return fmt.Sprintf("cbor: not acceptable at byte %d: %s", e.Offset, e.Problem)
 }
 
-// Read reads an input that must be exactly one item. An error is a *SyntaxError.
+// Read reads an input that must be exactly one item. An error is a *syntaxError.
 //
 // The item is a span of b. The caller must not change b while the item is in use.
 func Read(b []byte, o Options) (Item, error) {
@@ -60,7 +60,7 @@ func Read(b []byte, o Options) (Item, error) {
 		return Item{}, err
 	}
 	if len(rest) > 0 {
-		return Item{}, &SyntaxError{len(b) - len(rest), "data behind the item"}
+		return Item{}, &syntaxError{len(b) - len(rest), "data behind the item"}
 	}
 	return item, nil
 }
@@ -68,7 +68,7 @@ func Read(b []byte, o Options) (Item, error) {
 // ReadFirst is Read for an input that may go on behind the item. rest is what stands there.
 func ReadFirst(b []byte, o Options) (item Item, rest []byte, err error) {
 	if size := o.size(); len(b) > size {
-		return Item{}, nil, &SyntaxError{size, "too large"}
+		return Item{}, nil, &syntaxError{size, "too large"}
 	}
 	c := checker{b: b, Options: o}
 	if err := c.item(1); err != nil {
@@ -177,7 +177,7 @@ type checker struct {
 	Options
 }
 
-func (c *checker) fail(problem string) *SyntaxError { return &SyntaxError{c.at, problem} }
+func (c *checker) fail(problem string) *syntaxError { return &syntaxError{c.at, problem} }
 
 // head reads the head at this place.
 func (c *checker) head() (h head, problem string) {
@@ -299,10 +299,10 @@ func (c *checker) pairs(m head, depth int) error {
 			k.size = 0
 		}
 		if seen[k] || seen == nil && slices.Contains(keys, k) {
-			return &SyntaxError{start, "a key that was there before"}
+			return &syntaxError{start, "a key that was there before"}
 		}
 		if c.Canonical && bytes.Compare(last, raw) > 0 {
-			return &SyntaxError{start, "a key that stands behind a greater one"}
+			return &syntaxError{start, "a key that stands behind a greater one"}
 		}
 		last = raw
 		if seen == nil && len(keys) == manyPairs {

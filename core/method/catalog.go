@@ -175,7 +175,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	d, err := o.judge(ctx, s, step)
 	switch {
 	case errors.Is(run.err, ErrTooMany):
-		d, err = Decision{Verdict: AttemptFailed, Reason: TooMany, Basis: o.basis(s)}, nil
+		d, err = Decision{Verdict: AttemptFailed, Reason: tooMany, Basis: o.basis(s)}, nil
 		o.tell(verdictEvents[d.Verdict], string(d.Reason))
 	case run.err != nil:
 		return Decision{}, run.err
@@ -242,13 +242,13 @@ func (o Opened) Request(ctx context.Context, s Session, state []byte, c Call) (R
 // tellFailed measures a response that is missing or was rejected.
 func (o Opened) tellFailed(err error) {
 	if !errors.Is(err, ErrStep) {
-		o.tell(ResultOf(err), ReasonOf(err))
+		o.tell(resultOf(err), ReasonOf(err))
 	}
 }
 
-// ResultOf returns the event as which an error of a method counts after its first step: its other side is
+// resultOf returns the event as which an error of a method counts after its first step: its other side is
 // unavailable, or has sent something that must not be believed, or the step has failed for another cause.
-func ResultOf(err error) string {
+func resultOf(err error) string {
 	var refusal *Refusal
 	var fetch *host.FetchError
 	switch {
@@ -277,10 +277,10 @@ func ReasonOf(err error) string {
 	return ""
 }
 
-// WhyOf returns ResultOf and ReasonOf of an error, for logs and records. An error without a reason has its
+// WhyOf returns resultOf and ReasonOf of an error, for logs and records. An error without a reason has its
 // result as one.
 func WhyOf(err error) (result, reason string) {
-	result = ResultOf(err)
+	result = resultOf(err)
 	return result, cmp.Or(ReasonOf(err), result)
 }
 

@@ -174,7 +174,7 @@ func TestWhatIsSentOnceIsClaimedFirst(t *testing.T) {
 					t.Errorf("contract 40: on a phone this verdict would not count: %+v, %v", d.Basis, err)
 				}
 			}
-			if tooMany := d.Reason == TooMany; tooMany != (c.claim == ErrTooMany) {
+			if tooMany := d.Reason == tooMany; tooMany != (c.claim == ErrTooMany) {
 				t.Errorf("the reason is %q", d.Reason)
 			}
 		})

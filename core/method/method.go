@@ -418,8 +418,8 @@ const (
 	NotLive Reason = "not_live" // the picture is not of a live person
 	NoFace  Reason = "no_face"  // no face, or more than one, is in the picture
 
-	// TooMany: the session has sent as many pictures as it may, so this one was not sent.
-	TooMany Reason = "too_many"
+	// tooMany: the session has sent as many pictures as it may, so this one was not sent.
+	tooMany Reason = "too_many"
 
 	// Unconfirmed: a proof is missing or cannot be read, so the age is not known.
 	Unconfirmed Reason = "unconfirmed"

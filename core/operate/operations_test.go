@@ -177,7 +177,7 @@ var calls = map[string]row{
 		return err
 	}, false},
 	"Passkeys": {PasskeysCount, "o v a d r", func(w *world, who Actor, _ sample) error {
-		_, err := w.Passkeys(ctx, who, pubA, passkey.MaxTally)
+		_, err := w.Passkeys(ctx, who, pubA, passkey.MaxCount)
 		return err
 	}, false},
 	"EndPasskeys": {PasskeysEnd, "o", func(w *world, who Actor, _ sample) error {

@@ -28,7 +28,7 @@ func (o *Operations) countPasskeys(ctx context.Context, publisher string, most i
 	if !ended.IsZero() {
 		u.Ended = &ended
 	}
-	u.Count, u.More, err = o.UserPasskeys.Tally(ctx, publisher, most)
+	u.Count, u.More, err = o.UserPasskeys.CountOf(ctx, publisher, most)
 	return u, err
 }
 
@@ -51,5 +51,5 @@ func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher strin
 	if err := o.UserPasskeys.End(ctx, publisher, entry...); err != nil {
 		return UserPasskeys{}, err
 	}
-	return o.countPasskeys(ctx, publisher, passkey.PageTally)
+	return o.countPasskeys(ctx, publisher, passkey.CountPage)
 }

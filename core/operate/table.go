@@ -325,7 +325,7 @@ var (
 	CountPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "countPasskeys", Method: "GET",
 		Path: passkeys, right: PasskeysCount, thing: "publisher", needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in OfPublisher) (UserPasskeys, error) {
-			return o.Passkeys(ctx, who, in.Publisher, passkey.MaxTally)
+			return o.Passkeys(ctx, who, in.Publisher, passkey.MaxCount)
 		}}
 
 	// EndPasskeys: End users' passkeys

@@ -31,11 +31,11 @@ const (
 	handOff   = "hand"           // KV items of hand-offs to a phone
 	recordMAC = "record"         // MAC of what the store holds
 
-	MethodSecret = host.MethodSecret // secrets of methods in a guest's configuration
+	methodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
 
 var purposes = []string{Flow, Step, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
-	MethodSecret, Ceremony, response, handOff}
+	methodSecret, Ceremony, response, handOff}
 
 // HKDF labels. A new format version needs new ones.
 const (

@@ -251,7 +251,7 @@ func (f *vectorFile) addValid(t *testing.T) {
 		{"empty claims", Result, ResultPrefix, struct{}{}, 0},
 		{
 			"a method's secret for a guest",
-			MethodSecret,
+			methodSecret,
 			"",
 			map[string]string{"method": "bankid", "name": "client_secret", "secret": "only for tests"},
 			0,

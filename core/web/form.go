@@ -16,14 +16,14 @@ const (
 	maxBoundary   = 70 // RFC 2046, 5.1.1
 )
 
-// FormError says where and why a body is not a form that ReadFileForm takes. It quotes nothing of the body,
+// formError says where and why a body is not a form that ReadFileForm takes. It quotes nothing of the body,
 // which may hold a token or a picture.
-type FormError struct {
+type formError struct {
 	Offset  int // in bytes of the body; 0 for the Content-Type
 	Problem string
 }
 
-func (e *FormError) Error() string {
+func (e *formError) Error() string {
 	return fmt.Sprintf("body is not an acceptable form at byte %d: %s", e.Offset, e.Problem)
 }
 
@@ -31,7 +31,7 @@ func (e *FormError) Error() string {
 // most one file, under the name file. content is nil if the form has no such file. An empty file is not nil.
 //
 // It takes what browsers send for a form of ours, and nothing else that the standards allow. These are errors
-// of type *FormError: text before the first boundary or behind the last, a header that browsers do not send,
+// of type *formError: text before the first boundary or behind the last, a header that browsers do not send,
 // a line that does not end in CRLF, more than 64 parts, and more than 1 KiB of headers of a part. A part with
 // one of the names must be there once, must not be a file and must be UTF-8. The file must be there once,
 // too. Its own name and type are ignored, as is every part with another name (contract 22). mime/multipart
@@ -40,7 +40,7 @@ func ReadFileForm(contentType string, body []byte, file string, names ...string)
 	content []byte, err error) {
 	boundary, ok := formBoundary(contentType)
 	if !ok {
-		return nil, nil, &FormError{0, "the Content-Type is not multipart/form-data with one good boundary"}
+		return nil, nil, &formError{0, "the Content-Type is not multipart/form-data with one good boundary"}
 	}
 	f := formReader{body: body, delimiter: []byte("\r\n--" + boundary)}
 	if !f.skip(f.delimiter[2:]) || !f.skip(crlf) {
@@ -64,15 +64,15 @@ func ReadFileForm(contentType string, body []byte, file string, names ...string)
 		switch {
 		case !isOurs:
 		case fields.Has(h.name) || h.name == file && content != nil:
-			return nil, nil, &FormError{start, "a part of this name was there before"}
+			return nil, nil, &formError{start, "a part of this name was there before"}
 		case h.isFile != (h.name == file):
-			return nil, nil, &FormError{start, "a file where a field is wanted, or a field where a file is"}
+			return nil, nil, &formError{start, "a file where a field is wanted, or a field where a file is"}
 		case h.isFile:
 			content = value
 		case h.typed:
-			return nil, nil, &FormError{start, "a field with a type"}
+			return nil, nil, &formError{start, "a field with a type"}
 		case !utf8.Valid(value):
-			return nil, nil, &FormError{start, "a field with invalid UTF-8"}
+			return nil, nil, &formError{start, "a field with invalid UTF-8"}
 		default:
 			fields.Set(h.name, string(value))
 		}
@@ -122,7 +122,7 @@ type formReader struct {
 	delimiter []byte // CRLF, two hyphens and the boundary
 }
 
-func (f *formReader) fail(problem string) *FormError { return &FormError{f.at, problem} }
+func (f *formReader) fail(problem string) *formError { return &formError{f.at, problem} }
 
 func (f *formReader) skip(what []byte) bool {
 	if !bytes.HasPrefix(f.body[f.at:], what) {

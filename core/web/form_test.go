@@ -88,7 +88,7 @@ func wantRejected(t *testing.T, forms []rejectedForm) {
 	for _, c := range forms {
 		t.Run(c.rule, func(t *testing.T) {
 			fields, content, err := ReadFileForm(c.contentType, []byte(c.body), "image", testFields...)
-			var wrong *FormError
+			var wrong *formError
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %q, %q, %v, want a *FormError", fields, content, err)
 			}
@@ -226,7 +226,11 @@ func TestReadFileFormRejectsPartHeaders(t *testing.T) {
 		{"no name", testFormType, formBody(disposition(`form-data`))},
 		{"an empty name", testFormType, formBody(fieldPart("", "x"))},
 		{"two names", testFormType, formBody(disposition(`form-data; name="a"; name="b"`))},
-		{"an extended name", testFormType, formBody(disposition(`form-data; name="image"; filename*=UTF-8''a`))},
+		{
+			"an extended name",
+			testFormType,
+			formBody(disposition(`form-data; name="image"; filename*=UTF-8''a`)),
+		},
 		{"an attachment", testFormType, formBody(disposition(`attachment; name="a"`))},
 		{"two dispositions", testFormType,
 			formBody("Content-Disposition: form-data; name=\"b\"\r\n" + fieldPart("a", "x"))},

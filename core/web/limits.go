@@ -20,8 +20,8 @@ type Limits struct {
 	PreflightsPerIP    ratelimit.Limit `setting:"preflights_per_ip" default:"600"`
 	PagesPerIP         ratelimit.Limit `setting:"pages_per_ip" default:"600"` // of hosted pages, shown and posted
 
-	BoxesPerIP     ratelimit.Limit `setting:"boxes_per_ip" default:"600"`    // of responses of wallets and phones
-	BoxesPerHandle ratelimit.Limit `setting:"boxes_per_handle" default:"20"` // of those to one pending response
+	PendingPerIP     ratelimit.Limit `setting:"boxes_per_ip" default:"600"`    // of responses of wallets and phones
+	PendingPerHandle ratelimit.Limit `setting:"boxes_per_handle" default:"20"` // of those to one pending response
 
 	FailedOperatorsPerIP ratelimit.Limit `setting:"failed_operators_per_ip" default:"20"` // wrong operator tokens
 }

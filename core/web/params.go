@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// ErrParameter says that a parameter that Verge uses occurs more than once or cannot be decoded. It does not
+// errParameter says that a parameter that Verge uses occurs more than once or cannot be decoded. It does not
 // name the parameter, whose value may be a secret.
-var ErrParameter = errors.New("web: a parameter occurs twice or is badly encoded")
+var errParameter = errors.New("web: a parameter occurs twice or is badly encoded")
 
 // ReadParameters returns the parameters of a query or of a form (application/x-www-form-urlencoded) that have
 // one of the names. It is for parameters that come through a browser, a provider or a wallet (contract 22).
 //
 // Others add parameters that Verge does not know. So a parameter without one of the names is ignored:
 // repeated, badly encoded or with a semicolon, which separates nothing. A parameter with one of the names
-// occurs at most once, and its value is UTF-8 in good percent encoding. Otherwise the error is ErrParameter.
+// occurs at most once, and its value is UTF-8 in good percent encoding. Otherwise the error is errParameter.
 func ReadParameters(text string, names ...string) (url.Values, error) {
 	values := url.Values{}
 	for pair := range strings.SplitSeq(text, "&") {
@@ -28,7 +28,7 @@ func ReadParameters(text string, names ...string) (url.Values, error) {
 		}
 		value, err := url.QueryUnescape(rest)
 		if err != nil || !utf8.ValidString(value) || values.Has(name) {
-			return nil, ErrParameter
+			return nil, errParameter
 		}
 		values.Set(name, value)
 	}

@@ -11,7 +11,7 @@ import (
 func TestReadParameters(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
-		want       url.Values // nil: ErrParameter
+		want       url.Values // nil: errParameter
 	}{
 		{"parameters", "code=a&state=b", url.Values{"code": {"a"}, "state": {"b"}}},
 		{"percent encoding and a plus", "code=a%26b+c%2B%C3%A9", url.Values{"code": {"a&b c+é"}}},
@@ -41,7 +41,7 @@ func TestReadParameters(t *testing.T) {
 	} {
 		got, err := ReadParameters(c.text, "code", "state")
 		if c.want == nil {
-			if !errors.Is(err, ErrParameter) || got != nil {
+			if !errors.Is(err, errParameter) || got != nil {
 				t.Errorf("%s: %q gives %v, %v", c.rule, c.text, got, err)
 			}
 			continue

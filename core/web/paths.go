@@ -17,5 +17,5 @@ const (
 	PasskeysPath = HostedPath + "/passkeys" // where users see their passkeys' records
 	ReturnPath   = HostedPath + "/return/"  // and the name of the method that redirected the browser
 	PhonePath    = HostedPath + "/phone/"   // and the handle of a hand-off, which a phone opens
-	BoxPath      = HostedPath + "/box/"     // and the handle of a pending response
+	PendingPath  = HostedPath + "/box/"     // and the handle of a pending response
 )

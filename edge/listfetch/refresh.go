@@ -22,8 +22,8 @@ const (
 	claimTime  = 90 * time.Second
 )
 
-// Store is the access of a host to the stored lists (operate.HostLists).
-type Store interface {
+// store is the access of a host to the stored lists (operate.HostLists).
+type store interface {
 	All(ctx context.Context) ([]operate.TrustList, error)
 	Load(ctx context.Context, in operate.TrustListInput) (operate.TrustList, error)
 	Claim(ctx context.Context, of, name string, until time.Time) (bool, error)
@@ -41,7 +41,7 @@ type Metrics interface {
 // Config has the parts of a Refresher. All fields are required.
 type Config struct {
 	Methods method.Catalog
-	Store   Store
+	Store   store
 	Get     func(ctx context.Context, of string, l method.TrustList) (operate.TrustListInput, error)
 	Now     func() time.Time
 	Jitter  func() float64 // returns a number from 0 to 1

@@ -96,7 +96,7 @@ type instance struct {
 	answer  error // of a fetch
 }
 
-func newInstance(s Store, now func() time.Time, lists ...method.TrustList) *instance {
+func newInstance(s store, now func() time.Time, lists ...method.TrustList) *instance {
 	i := &instance{}
 	kind := method.Kind{Lists: func(method.Config) []method.TrustList { return lists }}
 	i.Refresher = New(Config{Methods: method.Catalog{{Config: method.Config{Name: "wallet"}, Of: kind}},

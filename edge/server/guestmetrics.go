@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// GuestMetrics has the metrics of an engine that runs the core in WebAssembly
+// guestMetrics has the metrics of an engine that runs the core in WebAssembly
 // guests. Such an engine reports by its methods.
-type GuestMetrics struct {
+type guestMetrics struct {
 	reg *prometheus.Registry
 
 	compile     prometheus.Histogram
@@ -21,8 +21,8 @@ type GuestMetrics struct {
 }
 
 // Guests adds the metrics of an engine with guests, which fail by these causes. It is called at most once.
-func (m *Metrics) Guests(causes []string) *GuestMetrics {
-	g := &GuestMetrics{
+func (m *Metrics) Guests(causes []string) *guestMetrics {
+	g := &guestMetrics{
 		reg: m.reg,
 		compile: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "verge_wasm_compile_seconds", Help: "Time to compile a module, or to load it compiled.",
@@ -77,7 +77,7 @@ type GuestState struct {
 }
 
 // Watch adds metrics of the state, which is read whenever somebody reads metrics.
-func (g *GuestMetrics) Watch(read func() GuestState) {
+func (g *guestMetrics) Watch(read func() GuestState) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
@@ -114,16 +114,16 @@ func (c *guestState) Collect(to chan<- prometheus.Metric) {
 }
 
 // ModuleCompiled and the methods below are what an engine with guests reports.
-func (g *GuestMetrics) ModuleCompiled(took time.Duration) { g.compile.Observe(took.Seconds()) }
-func (g *GuestMetrics) GuestStarted(took time.Duration)   { g.start.Observe(took.Seconds()) }
-func (g *GuestMetrics) GuestRecycled()                    { g.recycled.Inc() }
-func (g *GuestMetrics) GuestFailed(cause string)          { g.failures.WithLabelValues(cause).Inc() }
-func (g *GuestMetrics) EffectDone(kind string, took time.Duration) {
+func (g *guestMetrics) ModuleCompiled(took time.Duration) { g.compile.Observe(took.Seconds()) }
+func (g *guestMetrics) GuestStarted(took time.Duration)   { g.start.Observe(took.Seconds()) }
+func (g *guestMetrics) GuestRecycled()                    { g.recycled.Inc() }
+func (g *guestMetrics) GuestFailed(cause string)          { g.failures.WithLabelValues(cause).Inc() }
+func (g *guestMetrics) EffectDone(kind string, took time.Duration) {
 	g.effects.WithLabelValues(kind).Observe(took.Seconds())
 }
-func (g *GuestMetrics) ModuleRolledBack(_, _, cause string) { g.rollbacks.WithLabelValues(cause).Inc() }
+func (g *guestMetrics) ModuleRolledBack(_, _, cause string) { g.rollbacks.WithLabelValues(cause).Inc() }
 
-func (g *GuestMetrics) ModuleActivated(_ string, refused error) {
+func (g *guestMetrics) ModuleActivated(_ string, refused error) {
 	result := "ok"
 	if refused != nil {
 		result = "refused"

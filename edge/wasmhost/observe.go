@@ -35,8 +35,8 @@ func Causes() []string {
 	return []string{causeMemory, causeTrap, causeDeadline, causeProtocol, causeHost, causeStart}
 }
 
-// Stats is the state of an engine at one moment.
-type Stats struct {
+// stats is the state of an engine at one moment.
+type stats struct {
 	Digest    string // of the module that takes requests
 	InFlight  int    // requests that the engine got and has not answered
 	Queued    int    // those of them that no guest has begun

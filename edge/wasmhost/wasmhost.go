@@ -367,8 +367,8 @@ func (e *Engine) jobs(
 func (e *Engine) Partitions() []kv.Partition { return e.partitions }
 
 // Stats returns the state of the engine.
-func (e *Engine) Stats() Stats {
-	return Stats{Digest: e.Digest(), InFlight: int(e.inFlight.Load()), Queued: int(e.queued.Load()),
+func (e *Engine) Stats() stats {
+	return stats{Digest: e.Digest(), InFlight: int(e.inFlight.Load()), Queued: int(e.queued.Load()),
 		Instances: int(e.instances.Load()), Memory: e.memory.Load()}
 }
 

@@ -37,13 +37,13 @@ func aboutRedis(servers []redis.Server, replicas int) About {
 			products = append(products, s.Product)
 		}
 		all.attached[s.Replicas] = true
-		a.Clocks = append(a.Clocks, Clock{s.Addr, milliseconds(s.Ahead), milliseconds(s.Within)})
+		a.Clocks = append(a.Clocks, clock{s.Addr, milliseconds(s.Ahead), milliseconds(s.Within)})
 		for _, name := range redis.AskedSettings {
 			if all.values[name] == nil {
 				all.values[name] = map[string]bool{}
 			}
 			all.values[name][s.Settings[name]] = true
-			a.Settings = append(a.Settings, Setting{s.Addr, name, s.Settings[name]})
+			a.Settings = append(a.Settings, setting{s.Addr, name, s.Settings[name]})
 		}
 	}
 	a.Server = strings.Join(products, ", ")
@@ -53,7 +53,7 @@ func aboutRedis(servers []redis.Server, replicas int) About {
 	if len(servers) > 1 {
 		a.Server += fmt.Sprintf(", a Cluster of %d primaries", len(servers))
 	}
-	a.NotProven = []NotProven{
+	a.NotProven = []notProven{
 		{"a restart", all.restart()},
 		{"a failover", all.failover()},
 		{"full memory", all.fullMemory()},
@@ -145,10 +145,10 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 			"Verge's instances, which must agree to within a second; let all of them set their clocks by NTP",
 	}
 	for _, name := range postgres.AskedSettings {
-		a.Settings = append(a.Settings, Setting{"primary", name, s.Settings[name]})
+		a.Settings = append(a.Settings, setting{"primary", name, s.Settings[name]})
 	}
 	warn := func(text string) { a.Warnings = append(a.Warnings, text) }
-	a.Signals = &Signals{On: on, Arrive: on && seen == nil}
+	a.Signals = &signals{On: on, Arrive: on && seen == nil}
 	if seen != nil {
 		a.Signals.Seen = seen.Error()
 		warn("signals do not arrive: what an instance has to leave to others " + untilPolled)
@@ -184,7 +184,7 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 			"If it is promoted, it has everything that was acknowledged. Promote no other.", s.Synchronous,
 			s.Replicas)
 	}
-	a.NotProven = []NotProven{
+	a.NotProven = []notProven{
 		{"a restart", notRestarted + restart},
 		{"a failover", failover},
 		{"a full disk",

@@ -122,7 +122,7 @@ func TestSignals(t *testing.T) {
 			var said bytes.Buffer
 			text{&said}.signals(a.Signals)
 			wantInWords(t, said.String(), c.says)
-			if on := c.more == ""; *a.Signals != (Signals{On: on, Arrive: on}) || len(a.Warnings) > 1 {
+			if on := c.more == ""; *a.Signals != (signals{On: on, Arrive: on}) || len(a.Warnings) > 1 {
 				t.Errorf("%+v, warnings %q", a.Signals, a.Warnings)
 			}
 		})

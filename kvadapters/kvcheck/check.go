@@ -29,19 +29,19 @@ type Config struct {
 	Timeout time.Duration
 
 	// Progress, if not nil, receives the findings of the check.
-	Progress Progress
+	Progress progress
 }
 
 // defaultTimeout is long enough for a store on another continent.
 const defaultTimeout = 3 * time.Minute
 
-// Progress is told what a check finds, while the check goes on. Its methods are called one at a
+// progress is told what a check finds, while the check goes on. Its methods are called one at a
 // time. A check that stops early skips those that it does not reach, but always calls Ended. The
 // report must not be kept: it still changes.
-type Progress interface {
+type progress interface {
 	Began(r *Report)              // the servers told about themselves
 	Measured(r *Report)           // round trips are measured and clocks are compared
-	Proved(r *Report, s *Subject) // all promises of a subject were tried
+	Proved(r *Report, s *subject) // all promises of a subject were tried
 	Stopped(r *Report)            // the check ends early, or cannot clean up: Report.Error says why
 	Ended(r *Report)              // the report is complete
 }
@@ -107,13 +107,13 @@ type check struct {
 	now      func() time.Time // this machine's clock
 	timeout  time.Duration
 	eraseFor time.Duration
-	progress Progress
+	progress progress
 	report   *Report
 }
 
 func newCheck(shown string, s scratch, c Config) *check {
 	return &check{scratch: s, now: c.Now, timeout: c.Timeout, eraseFor: eraseTime, progress: c.Progress,
-		report: &Report{Store: shown, Scratch: s.where(), Subjects: []*Subject{}}}
+		report: &Report{Store: shown, Scratch: s.where(), Subjects: []*subject{}}}
 }
 
 // run tries all that does no harm, and removes the scratch place.
@@ -261,9 +261,9 @@ var subjects = []promises.Subject{promises.Atomicity, promises.Visibility, promi
 // tryProofs tries the proofs, several at a time. Those that wait for time to pass come first.
 func (c *check) tryProofs(ctx context.Context, proofs []proof) {
 	r := c.report
-	reported := map[promises.Subject]*Subject{}
+	reported := map[promises.Subject]*subject{}
 	for _, about := range subjects {
-		subject := &Subject{Name: string(about)}
+		subject := &subject{Name: string(about)}
 		for _, p := range proofs {
 			if p.about == about {
 				subject.untried++
@@ -291,7 +291,7 @@ func (c *check) tryProofs(ctx context.Context, proofs []proof) {
 		workers.Go(func() {
 			for p := range queue {
 				seen := p.try(ctx)
-				found := Promise{Name: p.name, Proven: seen == "", Seen: seen}
+				found := promise{Name: p.name, Proven: seen == "", Seen: seen}
 				if seen != "" && ctx.Err() != nil {
 					found.Seen, found.ended = "not tried to the end", true
 				}

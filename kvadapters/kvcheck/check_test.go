@@ -269,19 +269,19 @@ func TestAClockThatIsOff(t *testing.T) {
 
 func TestWordsOfClocks(t *testing.T) {
 	for _, c := range []struct {
-		clocks []Clock
+		clocks []clock
 		wants  []string
 	}{
-		{[]Clock{{"a", 0.4, 0.5}},
+		{[]clock{{"a", 0.4, 0.5}},
 			[]string{"clocks good the server's is the same as this machine's, to within 0.50 ms"}},
-		{[]Clock{{"a", -20, 0.5}},
+		{[]clock{{"a", -20, 0.5}},
 			[]string{"clocks good the server's is 20.0 ms behind this machine's, give or take 0.50 ms"}},
-		{[]Clock{{"a", 999, 0.5}}, []string{"clocks good the server's is 999 ms ahead of"}},
-		{[]Clock{{"a", 1000, 0.5}}, []string{"clocks WARNING", "the clock of a is 1000 ms ahead of",
+		{[]clock{{"a", 999, 0.5}}, []string{"clocks good the server's is 999 ms ahead of"}},
+		{[]clock{{"a", 1000, 0.5}}, []string{"clocks WARNING", "the clock of a is 1000 ms ahead of",
 			"gone so much too early", "a token may be used again", "NTP"}},
-		{[]Clock{{"a", -30_000, 0.5}},
+		{[]clock{{"a", -30_000, 0.5}},
 			[]string{"clocks WARNING the server's is 30s behind", "too late", "stay longer"}},
-		{[]Clock{{"a", 2, 0.5}, {"b", -3000, 0.5}, {"c", 1, 0.5}},
+		{[]clock{{"a", 2, 0.5}, {"b", -3000, 0.5}, {"c", 1, 0.5}},
 			[]string{"clocks WARNING of 3 servers the worst, b, is 3000 ms behind"}},
 	} {
 		var said bytes.Buffer

@@ -16,12 +16,12 @@ import (
 
 // medianClock is the clock by which items expire. Where there are several, it is the best that one
 // can do for all.
-func medianClock(clocks []Clock) Clock {
+func medianClock(clocks []clock) clock {
 	if len(clocks) == 0 {
-		return Clock{}
+		return clock{}
 	}
 	sorted := slices.Clone(clocks)
-	slices.SortFunc(sorted, func(a, b Clock) int { return cmp.Compare(a.AheadMS, b.AheadMS) })
+	slices.SortFunc(sorted, func(a, b clock) int { return cmp.Compare(a.AheadMS, b.AheadMS) })
 	median := sorted[len(sorted)/2]
 	for _, c := range clocks {
 		median.WithinMS = max(median.WithinMS, math.Abs(c.AheadMS-median.AheadMS)+c.WithinMS)
@@ -38,7 +38,7 @@ const (
 	farMS = 20
 )
 
-func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]RoundTrip, error) {
+func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]roundTrip, error) {
 	h, err := s.store("calls")
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]RoundTr
 		_, err := h.KV.Get(ctx, kv.Key{Partition: p, Name: "n" + strconv.Itoa(i)})
 		return err
 	}
-	var all []RoundTrip
+	var all []roundTrip
 	n := calls
 	for _, call := range []struct {
 		name string
@@ -74,7 +74,7 @@ func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]RoundTr
 		}
 		n = len(took) // Get reads what Commit wrote
 		slices.Sort(took)
-		all = append(all, RoundTrip{call.name, n, took[n/2], took[(99*n+99)/100-1]})
+		all = append(all, roundTrip{call.name, n, took[n/2], took[(99*n+99)/100-1]})
 	}
 	return all, nil
 }
@@ -93,7 +93,7 @@ const (
 
 // measureExpiry watches items expire, by the store's clock. It returns what speaks against the
 // promise, or "".
-func (r *Report) measureExpiry(ctx context.Context, s scratch, now func() time.Time, clock Clock) string {
+func (r *Report) measureExpiry(ctx context.Context, s scratch, now func() time.Time, clock clock) string {
 	h, err := s.store("expiry")
 	if err != nil {
 		return err.Error()
@@ -101,7 +101,7 @@ func (r *Report) measureExpiry(ctx context.Context, s scratch, now func() time.T
 	slowest := time.Duration(r.RoundTrips[0].P99MS * float64(time.Millisecond))
 	first := now().Add(300*time.Millisecond + 2*expiryItems*slowest).Truncate(time.Millisecond)
 	var mu sync.Mutex
-	against, measured := "", &Expiry{WithinMS: clock.WithinMS}
+	against, measured := "", &expiry{WithinMS: clock.WithinMS}
 	var items sync.WaitGroup
 	for i := range expiryItems {
 		items.Go(func() {

@@ -163,7 +163,7 @@ func (b *boltScratch) about(context.Context) (About, error) {
 	return About{
 		Server:    "files beside it, on the same disk",
 		ClockNote: "this machine's clock decides, and nobody else's",
-		NotProven: []NotProven{
+		NotProven: []notProven{
 			{"a power cut", "Files were closed and opened again. Only the disk can promise that " +
 				"fsync reaches it; one that is mounted from elsewhere often does not."},
 			{"a full disk", "The disk was not filled up. When it is full, " +

@@ -17,7 +17,7 @@ import (
 type text struct{ w io.Writer }
 
 // NewText returns a Progress that writes to w in plain English, as `verge kv check` does.
-func NewText(w io.Writer) Progress { return text{w} }
+func NewText(w io.Writer) progress { return text{w} }
 
 // line writes one finding: what it is about, what the verdict is, and what was seen.
 func (t text) line(name, verdict, format string, args ...any) {
@@ -71,7 +71,7 @@ func (t text) clocks(r *Report) {
 // untilPolled says what becomes of tasks that nobody signals.
 const untilPolled = "waits until they look by themselves, half a minute at most"
 
-func (t text) signals(s *Signals) {
+func (t text) signals(s *signals) {
 	switch {
 	case s == nil:
 	case !s.On:
@@ -83,13 +83,13 @@ func (t text) signals(s *Signals) {
 	}
 }
 
-func (r *Report) worstClock() Clock {
-	return slices.MaxFunc(r.Clocks, func(a, b Clock) int {
+func (r *Report) worstClock() clock {
+	return slices.MaxFunc(r.Clocks, func(a, b clock) int {
 		return cmp.Compare(math.Abs(a.AheadMS), math.Abs(b.AheadMS))
 	})
 }
 
-func (c Clock) words() string {
+func (c clock) words() string {
 	within := shortMS(max(c.WithinMS, 0.01))
 	if math.Abs(c.AheadMS) <= c.WithinMS {
 		return "the same as this machine's, to within " + within
@@ -103,7 +103,7 @@ func (c Clock) words() string {
 }
 
 // meaning says what a difference of clocks leads to, and "" for a small one.
-func (c Clock) meaning() string {
+func (c clock) meaning() string {
 	if c.ahead().Abs() < skew {
 		return ""
 	}
@@ -129,7 +129,7 @@ var proven = map[promises.Subject]string{
 }
 
 // Proved implements Progress.
-func (t text) Proved(r *Report, s *Subject) {
+func (t text) Proved(r *Report, s *subject) {
 	failed, ended := s.failed()
 	count := fmt.Sprintf("%d %s", len(s.Promises), plural(len(s.Promises), "promise"))
 	switch {

@@ -53,26 +53,26 @@ func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Sc
 // KeysBegin returns how the keys of all its stores begin. No other key begins like this.
 func (s *Scratch) KeysBegin() string { return "{" + s.root.config.Prefix }
 
-// ScratchStore is one store of a Scratch.
-type ScratchStore struct {
+// scratchStore is one store of a Scratch.
+type scratchStore struct {
 	*Store
 	scratch *Scratch
 }
 
 var (
-	_ kv.KV    = (*ScratchStore)(nil)
-	_ kv.Meter = (*ScratchStore)(nil)
+	_ kv.KV    = (*scratchStore)(nil)
+	_ kv.Meter = (*scratchStore)(nil)
 )
 
 // Store returns the store of that name. The name consists of the characters of Config.Prefix.
-func (s *Scratch) Store(name string) *ScratchStore {
+func (s *Scratch) Store(name string) *scratchStore {
 	c := s.root.config
 	c.Prefix += "-" + name
-	return &ScratchStore{&Store{config: c, client: s.root.client}, s}
+	return &scratchStore{&Store{config: c, client: s.root.client}, s}
 }
 
 // Commit implements kv.KV.
-func (s *ScratchStore) Commit(ctx context.Context, tx kv.Tx) error {
+func (s *scratchStore) Commit(ctx context.Context, tx kv.Tx) error {
 	base := s.base(tx.Partition)
 	keys := fixed(base)
 	for _, p := range tx.Puts {
@@ -83,7 +83,7 @@ func (s *ScratchStore) Commit(ctx context.Context, tx kv.Tx) error {
 }
 
 // Spend implements kv.Meter.
-func (s *ScratchStore) Spend(
+func (s *scratchStore) Spend(
 	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) ([]time.Time, error) {
 	base := s.base(p)

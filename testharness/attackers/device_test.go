@@ -71,16 +71,16 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "a good answer after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
-			"core/internal/hosted:TestBox_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes"},
+			"core/internal/hosted:TestPendingResponse_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes"},
 	},
 	{
 		says: "A response counts for no higher age than the session asked for, even if the " +
 			"publisher asks for more later.",
 		tries: "an answer for 16, and a verdict of a phone, after the publisher asks for 21",
 		gets:  "the page to do the step again",
-		proof: []string{"core/internal/hosted:TestBox_ChangedMeanwhile",
-			"core/internal/hosted:TestBox_CacheTooOld",
-			"core/internal/hosted:TestHand_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes",
+		proof: []string{"core/internal/hosted:TestPendingResponse_ChangedMeanwhile",
+			"core/internal/hosted:TestPendingResponse_CacheTooOld",
+			"core/internal/hosted:TestHandOff_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes",
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{
@@ -124,7 +124,7 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 			"before the setting changed",
 		gets: "no code, 404 and 400; nothing is decided",
 		proof: []string{"core/method/openid4vp:TestCrossDevice_Off",
-			"core/internal/hosted:TestHand_NoLongerAllowed",
+			"core/internal/hosted:TestHandOff_NoLongerAllowed",
 			"testharness/internal/methodtest:TestWallet_SameDeviceOnly"},
 	},
 	{

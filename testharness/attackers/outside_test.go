@@ -424,7 +424,7 @@ var boxHolder = foothold{"Anyone who knows the response address of a wallet", []
 		tries: "an answer that was made for another address, session or publisher, or is none",
 		gets:  "400 or 404, and the true answer still counts",
 		proof: []string{"testharness/internal/methodtest:TestAnswersThatAreNone",
-			"testharness/internal/methodtest:TestTheBoxOfAnotherPublisher"},
+			"testharness/internal/methodtest:TestPendingResponse_OtherPublisher"},
 	},
 	{
 		tries: "two answers at once, another one after the first, and one after the attempt has ended",

@@ -69,8 +69,8 @@ func newService(b *testing.B, store kv.KV, sink string, changes ...func(*edge.Co
 	config := edge.Config{
 		Core: core.Config{BaseURL: "https://" + benchHost, Dev: true,
 			Limits: web.Limits{PublicPerIP: free, PublicPerKey: free, StartsPerPublisher: free,
-				SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free, BoxesPerIP: free,
-				BoxesPerHandle: free}},
+				SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free, PendingPerIP: free,
+				PendingPerHandle: free}},
 		Store: edge.Store{KV: store, Shared: shared}, Keyring: keyring,
 		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},
 		Public: l, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),

@@ -192,7 +192,7 @@ var suites = []struct {
 	{"method: courier", []string{"TestMethodCourier"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
-		"TestGivenUp", "TestReadiness", "TestWebhooksOff"}},
+		"TestDeadEvents", "TestReadiness", "TestWebhooksOff"}},
 	{"test events", []string{"TestTestEvents", "TestTestEventsRefuse", "TestTestEventsHaveATag",
 		"TestTestEventsWait", "TestTestEventsWaitForSoMany", "TestAskedAgain"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},

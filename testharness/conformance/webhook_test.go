@@ -128,7 +128,8 @@ func TestSignatureHeaders(t *testing.T) {
 	if ts := d.Header["X-Service-Timestamp"]; !slices.Equal(ts, []string{now}) {
 		t.Errorf("spec: X-Service-Timestamp %q, want %s", ts, now)
 	}
-	if !regexp.MustCompile(`^t=` + now + `,v1=[0-9a-f]{64}$`).MatchString(d.Header.Get("X-Service-Signature")) {
+	if !regexp.MustCompile(`^t=` + now + `,v1=[0-9a-f]{64}$`).
+		MatchString(d.Header.Get("X-Service-Signature")) {
 		t.Errorf("spec: X-Service-Signature %q", d.Header.Get("X-Service-Signature"))
 	}
 	if ct := d.Header.Get("Content-Type"); !strings.HasPrefix(ct, "application/json") {
@@ -316,7 +317,7 @@ func redirects(t *testing.T) {
 	}
 }
 
-func TestGivenUp(t *testing.T) {
+func TestDeadEvents(t *testing.T) {
 	for _, status := range []int{400, 401, 404, 408, 410, 429, 499} {
 		t.Run(fmt.Sprintf("contract 26: %d is given up at once", status), func(t *testing.T) {
 			h := newHarness(t, nil)

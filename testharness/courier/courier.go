@@ -48,8 +48,8 @@ var _ method.ResponseReceiver = (*courier)(nil)
 // Begin implements method.Method.
 func (*courier) Begin(context.Context, method.Session) error { return nil }
 
-// Poll is how often the page that waits looks again.
-const Poll = time.Second
+// poll is how often the page that waits looks again.
+const poll = time.Second
 
 // Show implements method.Method.
 func (*courier) Show(s method.Session, state []byte) method.View {
@@ -60,7 +60,7 @@ func (*courier) Show(s method.Session, state []byte) method.View {
 		return "courier://?" + url.Values{"to": {to}, "nonce": {encoded(state)}}.Encode()
 	}
 	return method.View{Choices: []string{"cancel"}, Open: ask(s.ResponseURI + method.SameDevice),
-		Code: ask(s.ResponseURI), Poll: Poll}
+		Code: ask(s.ResponseURI), Poll: poll}
 }
 
 func encoded(state []byte) string { return base64.RawURLEncoding.EncodeToString(state) }

@@ -65,8 +65,8 @@ type Answer struct {
 	Hang   bool   // there is no answer until the caller has gone
 }
 
-// Request is what an Estimator keeps of a request that it let through: nothing of the picture but its hash.
-type Request struct {
+// request is what an Estimator keeps of a request that it let through: nothing of the picture but its hash.
+type request struct {
 	Path    string
 	Picture [sha256.Size]byte
 }
@@ -77,7 +77,7 @@ type Estimator struct {
 
 	mu       sync.Mutex
 	answer   Answer
-	requests []Request
+	requests []request
 	refused  int
 	nonces   map[string]time.Time
 }
@@ -98,10 +98,10 @@ func (e *Estimator) Answer(a Answer) {
 }
 
 // Requests returns the requests that were let through, in their order.
-func (e *Estimator) Requests() []Request {
+func (e *Estimator) Requests() []request {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]Request(nil), e.requests...)
+	return append([]request(nil), e.requests...)
 }
 
 // Refused returns how many requests were not let through.
@@ -152,7 +152,7 @@ func (e *Estimator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if wrong != nil {
 		e.refused++
 	} else {
-		e.requests = append(e.requests, Request{r.URL.Path, sha256.Sum256(picture)})
+		e.requests = append(e.requests, request{r.URL.Path, sha256.Sum256(picture)})
 	}
 	e.mu.Unlock()
 

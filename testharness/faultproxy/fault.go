@@ -42,8 +42,8 @@ type Exchange struct {
 	N    int // number of the exchange in it, from 1; 0: the connection is being made
 }
 
-// Decide says what happens to an exchange. It is called concurrently.
-type Decide func(Exchange) Fault
+// decide says what happens to an exchange. It is called concurrently.
+type decide func(Exchange) Fault
 
 // Odds are the chances of faults, together at most 1. The rest is the chance that
 // nothing happens.
@@ -51,7 +51,7 @@ type Odds map[Fault]float64
 
 // Seeded decides by odds. Refuse happens only to connections, every other fault
 // only to exchanges.
-func Seeded(seed uint64, odds Odds) Decide {
+func Seeded(seed uint64, odds Odds) decide {
 	sum := 0.0
 	for f, chance := range odds {
 		if f < 0 || f >= faults || chance < 0 {
@@ -85,7 +85,7 @@ func Seeded(seed uint64, odds Odds) Decide {
 
 // Script decides the first exchanges in the order in which they come, counted
 // over all connections. Later ones pass.
-func Script(all ...Fault) Decide {
+func Script(all ...Fault) decide {
 	next := make(chan Fault, len(all))
 	for _, f := range all {
 		next <- f
@@ -105,7 +105,7 @@ func Script(all ...Fault) Decide {
 
 // Always decides f for every exchange, and for every connection if f is a fault
 // that a connection can meet.
-func Always(f Fault) Decide {
+func Always(f Fault) decide {
 	return func(x Exchange) Fault {
 		if x.N == 0 && !slices.Contains([]Fault{Refuse, HangRequest, Delay}, f) {
 			return Pass

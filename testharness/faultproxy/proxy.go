@@ -30,7 +30,7 @@ type Proxy struct {
 	config Config
 	server string
 	addr   string
-	decide atomic.Pointer[Decide] // nil: everything passes
+	decide atomic.Pointer[decide] // nil: everything passes
 
 	mu       sync.Mutex
 	listener net.Listener // nil: down
@@ -79,7 +79,7 @@ func (p *Proxy) On() { p.Use(Seeded(p.config.Seed, p.config.Odds)) }
 func (p *Proxy) Off() { p.decide.Store(nil) }
 
 // Use decides by d from now on.
-func (p *Proxy) Use(d Decide) { p.decide.Store(&d) }
+func (p *Proxy) Use(d decide) { p.decide.Store(&d) }
 
 // HangUp cuts all connections.
 func (p *Proxy) HangUp() {

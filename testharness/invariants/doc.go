@@ -75,7 +75,7 @@
 //	I16  TestI16NothingStandsForMoreThanWasJudged  every engine, and a Cluster: services with other
 //	                                         trust on one store, settings that change in the middle
 //	     cmd/verge/internal/cli: TestTrust_Changes  the binary, native and wasm, with restarts
-//	     core/internal/hosted: TestBox_ChangedMeanwhile, TestHand_ChangedMeanwhile,
+//	     core/internal/hosted: TestPendingResponse_ChangedMeanwhile, TestHandOff_ChangedMeanwhile,
 //	                  TestPasskey_ChangedMeanwhile  each change by itself
 //
 // # What a clock that jumps does

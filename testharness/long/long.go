@@ -14,8 +14,8 @@ package long
 
 import "testing"
 
-// Entry is what one test leaves to the long run.
-type Entry struct {
+// entry is what one test leaves to the long run.
+type entry struct {
 	Package string // that the test is in, below the module's root
 	Test    string // its function
 	Only    string // what only the long run covers
@@ -46,7 +46,7 @@ func Pick[T any](t testing.TB, name string, short, long T) T {
 	return short
 }
 
-func find(t testing.TB, name string) Entry {
+func find(t testing.TB, name string) entry {
 	t.Helper()
 	for _, e := range Table {
 		if e.Test == name {
@@ -54,5 +54,5 @@ func find(t testing.TB, name string) Entry {
 		}
 	}
 	t.Fatalf("%s has no entry in testharness/long/table.go; say there what only the long run covers", name)
-	return Entry{}
+	return entry{}
 }

@@ -39,7 +39,7 @@ func TestTheTableIsComplete(t *testing.T) {
 		}
 		for _, name := range s.asked {
 			asks[name] = dir
-			if !slices.ContainsFunc(Table, func(e Entry) bool { return e.Test == name && e.Package == dir }) {
+			if !slices.ContainsFunc(Table, func(e entry) bool { return e.Test == name && e.Package == dir }) {
 				t.Errorf("%s asks for %s, which has no entry of that package in table.go", dir, name)
 			}
 		}

@@ -1,7 +1,7 @@
 package long
 
 // Table says which promises are covered in full by the long run alone, and how far the short run goes.
-var Table = []Entry{
+var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
 		Only:  "a restart of `verge dev --engine wasm` on each other store, and a start that compiles",

@@ -21,7 +21,7 @@ func Answer(t testing.TB, link string, d Document) (a Answered) {
 	t.Helper()
 	in := d.person(t)
 	in["link"] = link
-	Run(t, "answer-openid4vp.mjs", in, &a)
+	run(t, "answer-openid4vp.mjs", in, &a)
 	return a
 }
 
@@ -39,9 +39,9 @@ func (d Document) person(t testing.TB) map[string]any {
 	}
 }
 
-// Credential is the response of a wallet that a browser asks, with parts of the request as the wallet read
+// credential is the response of a wallet that a browser asks, with parts of the request as the wallet read
 // it.
-type Credential struct {
+type credential struct {
 	Error                  string // why the wallet does not accept the request; "": it does
 	Data                   json.RawMessage
 	ClientID, ResponseMode string
@@ -50,29 +50,29 @@ type Credential struct {
 
 // AnswerCredential has the wallet of Answer answer a request by OpenID4VP over the Digital Credentials API,
 // for a page of an origin.
-func AnswerCredential(t testing.TB, origin string, data []byte, d Document) (c Credential) {
+func AnswerCredential(t testing.TB, origin string, data []byte, d Document) (c credential) {
 	t.Helper()
 	in := d.person(t)
 	in["origin"], in["data"] = origin, json.RawMessage(data)
-	Run(t, "answer-credential.mjs", in, &c)
+	run(t, "answer-credential.mjs", in, &c)
 	return c
 }
 
-// Reader is the verdict of @owf/mdoc about the readerAuth of a request.
-type Reader struct {
+// reader is the verdict of @owf/mdoc about the readerAuth of a request.
+type reader struct {
 	Good     bool   // the signature is the signer's, over this request and transcript
 	Signer   string // its certificate in hex
 	Elements []string
 }
 
 // VerifyReader has @owf/mdoc verify the readerAuth of a DeviceRequest, once for each transcript.
-func VerifyReader(t testing.TB, request []byte, transcripts ...[]byte) (readers []Reader) {
+func VerifyReader(t testing.TB, request []byte, transcripts ...[]byte) (readers []reader) {
 	t.Helper()
 	var in []map[string]string
 	for _, transcript := range transcripts {
 		in = append(in, map[string]string{"request": hex.EncodeToString(request),
 			"transcript": hex.EncodeToString(transcript)})
 	}
-	Run(t, "verify-reader.mjs", in, &readers)
+	run(t, "verify-reader.mjs", in, &readers)
 	return readers
 }

@@ -29,8 +29,8 @@ var (
 //go:embed scripts
 var scripts embed.FS
 
-// Run runs a script with an input in JSON, and reads its output. A script that fails ends the test.
-func Run(t testing.TB, script string, in, out any) {
+// run runs a script with an input in JSON, and reads its output. A script that fails ends the test.
+func run(t testing.TB, script string, in, out any) {
 	t.Helper()
 	walletModules.run(t, script, in, out)
 }
@@ -77,8 +77,8 @@ type Response struct {
 	Now        string // RFC 3339. "": the present time
 }
 
-// Verdict is what a verifier says of a Response.
-type Verdict struct {
+// verdict is what a verifier says of a Response.
+type verdict struct {
 	Error    string         // "": it is right
 	Elements map[string]any // of the first document, by their names
 }
@@ -87,7 +87,7 @@ type Verdict struct {
 var Verifiers = []string{"verify-owf.mjs", "verify-auth0.mjs"}
 
 // Verify has one of the Verifiers look at responses.
-func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []Verdict) {
+func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []verdict) {
 	t.Helper()
 	var in []map[string]string
 	for _, r := range responses {
@@ -96,7 +96,7 @@ func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []Ve
 			"root": hex.EncodeToString(r.Root), "now": r.Now,
 		})
 	}
-	Run(t, verifier, in, &verdicts)
+	run(t, verifier, in, &verdicts)
 	if len(verdicts) != len(responses) {
 		t.Fatalf("%s: %d verdicts of %d responses", verifier, len(verdicts), len(responses))
 	}
@@ -123,7 +123,7 @@ func Respond(t testing.TB, d Document) []byte {
 		chain = append(chain, hex.EncodeToString(der))
 	}
 	var out struct{ Response string }
-	Run(t, "respond-auth0.mjs", map[string]any{
+	run(t, "respond-auth0.mjs", map[string]any{
 		"docType": d.DocType, "namespace": d.Namespace, "claims": d.Claims, "ask": d.Ask,
 		"transcript": hex.EncodeToString(d.Transcript), "chain": chain,
 		"issuerKey": jwk(t, d.IssuerKey), "deviceKey": jwk(t, d.DeviceKey),
@@ -136,16 +136,16 @@ func Respond(t testing.TB, d Document) []byte {
 	return response
 }
 
-// StatusLists is a status list, as @owf/token-status-list and @sd-jwt/jwt-status-list issue it, and the
+// statusLists is a status list, as @owf/token-status-list and @sd-jwt/jwt-status-list issue it, and the
 // statuses that they read in our list.
-type StatusLists struct {
+type statusLists struct {
 	OWFJWT, SDJWT string
 	OWFCWT        string  // in hex
 	Read          [][]int // the statuses in our JWT, by both, and in our CWT
 }
 
 // Status has the libraries issue a list with these statuses, and read ours with as many.
-func Status(t testing.TB, ours wallettest.StatusList, statuses []int) (lists StatusLists) {
+func Status(t testing.TB, ours wallettest.StatusList, statuses []int) (lists statusLists) {
 	t.Helper()
 	statusModules.run(t, "status-list.mjs", map[string]any{
 		"uri": ours.URI, "bits": ours.Bits, "statuses": statuses, "issued": ours.Issued.Unix(),

@@ -101,7 +101,7 @@ type Provider struct {
 	code      func() string
 	newAccess func() string
 	compress  bool
-	requests  []Request
+	requests  []request
 }
 
 // grant is what a code stands for.
@@ -113,8 +113,8 @@ type grant struct {
 	used    bool
 }
 
-// Request is a request that the provider got.
-type Request struct {
+// request is a request that the provider got.
+type request struct {
 	Method string
 	Path   string
 	Query  url.Values
@@ -205,7 +205,7 @@ func (p *Provider) Compress() {
 }
 
 // Requests returns what the provider got, and forgets it.
-func (p *Provider) Requests() []Request {
+func (p *Provider) Requests() []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	got := p.requests
@@ -253,7 +253,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.mu.Lock()
-	p.requests = append(p.requests, Request{r.Method, r.URL.Path, r.URL.Query(), r.PostForm,
+	p.requests = append(p.requests, request{r.Method, r.URL.Path, r.URL.Query(), r.PostForm,
 		r.Header.Clone()})
 	fault, broken := p.faults[r.URL.Path]
 	compress := p.compress

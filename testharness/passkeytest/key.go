@@ -21,11 +21,11 @@ const (
 	RS256 int64 = -257
 )
 
-// Key is a passkey's key pair.
-type Key struct{ private crypto.Signer }
+// key is a passkey's key pair.
+type key struct{ private crypto.Signer }
 
 // NewKey makes a key. RS256 has 2,048 bits.
-func NewKey(algorithm int64) (k Key, err error) {
+func NewKey(algorithm int64) (k key, err error) {
 	switch algorithm {
 	case ES256:
 		k.private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,7 +40,7 @@ func NewKey(algorithm int64) (k Key, err error) {
 }
 
 // Public returns the public key in COSE.
-func (k Key) Public() []byte {
+func (k key) Public() []byte {
 	switch public := k.private.Public().(type) {
 	case *ecdsa.PublicKey:
 		point, err := public.Bytes()
@@ -70,7 +70,7 @@ func coseKey(kind, algorithm int64, members ...cbor.Item) []byte {
 }
 
 // Sign signs a message as the key's algorithm does.
-func (k Key) Sign(message []byte) ([]byte, error) {
+func (k key) Sign(message []byte) ([]byte, error) {
 	if _, ok := k.private.(ed25519.PrivateKey); ok {
 		return k.private.Sign(rand.Reader, message, crypto.Hash(0))
 	}

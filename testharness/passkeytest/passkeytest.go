@@ -48,7 +48,7 @@ type Passkey struct {
 	RPID       string
 	UserHandle []byte
 	Counter    uint32 // of the last answer
-	Key        Key
+	Key        key
 }
 
 // New returns an authenticator as phones have one: ES256, and passkeys that are backed up and not counted.
@@ -204,7 +204,7 @@ type Answer struct {
 }
 
 // Sign signs the answer as it is.
-func (a *Answer) Sign(key Key) (err error) {
+func (a *Answer) Sign(key key) (err error) {
 	hash := sha256.Sum256(a.ClientData)
 	a.Signature, err = key.Sign(slices.Concat(a.AuthenticatorData, hash[:]))
 	return err

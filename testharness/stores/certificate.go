@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Certificate is its own CA. It is valid for 127.0.0.1 on both sides of a
+// certificate is its own CA. It is valid for 127.0.0.1 on both sides of a
 // connection, for as long as a test lasts.
-type Certificate struct {
+type certificate struct {
 	CertFile, KeyFile string // PEM
 	Roots             *x509.CertPool
 	Pair              tls.Certificate
 }
 
 // NewCertificate makes a Certificate.
-func NewCertificate(t testing.TB) Certificate {
+func NewCertificate(t testing.TB) certificate {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -47,7 +47,7 @@ func NewCertificate(t testing.TB) Certificate {
 	must(err)
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	c := Certificate{Roots: x509.NewCertPool()}
+	c := certificate{Roots: x509.NewCertPool()}
 	c.Roots.AppendCertsFromPEM(certPEM)
 	c.Pair, err = tls.X509KeyPair(certPEM, keyPEM)
 	must(err)

@@ -125,13 +125,13 @@ func (r *Redis) Do(args ...any) any {
 	return v
 }
 
-// Cluster is a Redis Cluster of primaries that share all slots.
-type Cluster []*Redis
+// cluster is a Redis Cluster of primaries that share all slots.
+type cluster []*Redis
 
 // StartCluster runs a Cluster of n primaries on Durable servers.
-func StartCluster(t testing.TB, n int) Cluster {
+func StartCluster(t testing.TB, n int) cluster {
 	t.Helper()
-	nodes := make(Cluster, n)
+	nodes := make(cluster, n)
 	for i := range nodes {
 		nodes[i] = StartRedis(t,
 			append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, Durable...)...)
@@ -148,7 +148,7 @@ func StartCluster(t testing.TB, n int) Cluster {
 }
 
 // Wait returns when every node knows all others and all slots are served.
-func (c Cluster) Wait() {
+func (c cluster) Wait() {
 	for _, r := range c {
 		r.t.Helper()
 		ok := false
@@ -167,7 +167,7 @@ func (c Cluster) Wait() {
 }
 
 // URL is what package redis opens.
-func (c Cluster) URL() string {
+func (c cluster) URL() string {
 	url := "redis+cluster://" + c[0].Addr()
 	for i, r := range c[1:] {
 		sep := "&"
@@ -181,7 +181,7 @@ func (c Cluster) URL() string {
 
 // Move moves the slot of a key to the next node, key by key with pauses, as
 // resharding does.
-func (c Cluster) Move(key string, pause time.Duration) {
+func (c cluster) Move(key string, pause time.Duration) {
 	t := c[0].t
 	t.Helper()
 	slot := c[0].Do("cluster", "keyslot", key).(int64)
@@ -206,7 +206,7 @@ func (c Cluster) Move(key string, pause time.Duration) {
 		from.Do(append([]any{"migrate", "127.0.0.1", to.Port, "", 0, 5000, "replace", "keys"}, keys...)...)
 		time.Sleep(pause)
 	}
-	for _, r := range append(Cluster{to, from}, c...) {
+	for _, r := range append(cluster{to, from}, c...) {
 		r.Do("cluster", "setslot", slot, "node", id(to))
 	}
 	// Until all have heard of the move, one more can make two nodes owners under the same epoch.
@@ -218,7 +218,7 @@ func (c Cluster) Move(key string, pause time.Duration) {
 }
 
 // agree reports whether all nodes say the same of the epoch and the slots of each.
-func (c Cluster) agree() bool {
+func (c cluster) agree() bool {
 	var said []string
 	for _, r := range c {
 		var nodes []string

@@ -291,8 +291,8 @@ func (s *Site) RecordUsage() error {
 	return err
 }
 
-// Measured is what the site measured of verification methods, in order.
-func (s *Site) Measured() (all []Measured) {
+// measured is what the site measured of verification methods, in order.
+func (s *Site) Measured() (all []measured) {
 	s.t.Helper()
 	if err := json.Unmarshal(s.post("measured", nil), &all); err != nil {
 		s.t.Fatal(err)
@@ -300,8 +300,8 @@ func (s *Site) Measured() (all []Measured) {
 	return all
 }
 
-// Measured is an event of a verification method.
-type Measured struct {
+// measured is an event of a verification method.
+type measured struct {
 	Method, Event, Reason string
 	Seconds               float64
 }

@@ -111,7 +111,7 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 		Attempts: -1, OutcomeLife: 1, AttemptTime: -1, PasskeyDays: -1,
 		Limits: web.Limits{PublicPerIP: none, PublicPerKey: none, SecretPerIP: none, ReconcilePerKey: none,
 			PreflightsPerIP: none, PagesPerIP: none, FailedOperatorsPerIP: none,
-			BoxesPerIP: none, BoxesPerHandle: none},
+			PendingPerIP: none, PendingPerHandle: none},
 		Schedule: webhook.Schedule{Delays: []time.Duration{-1}, JitterPercent: 101}, Test: true}
 	short := wrong
 	short.AttemptTime, short.Lease = 0, 1

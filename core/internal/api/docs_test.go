@@ -43,7 +43,7 @@ func TestDocsCSSLoadsNothing(t *testing.T) {
 }
 
 // served returns a document of a service that does what s says.
-func served(t *testing.T, s Shown, path string) string {
+func served(t *testing.T, s Settings, path string) string {
 	t.Helper()
 	resp := NewDocuments(s).Answer(path)
 	if resp == nil || resp.Status != 200 {
@@ -53,11 +53,11 @@ func served(t *testing.T, s Shown, path string) string {
 }
 
 // standard is a service for which nothing is set.
-var standard = Shown{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
+var standard = Settings{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}
 
 func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
-	other := Shown{
+	other := Settings{
 		Limits: web.Limits{
 			PublicPerIP: ratelimit.PerMinute(61), PublicPerKey: ratelimit.PerMinute(601),
 			PublicPerNetwork: ratelimit.PerMinute(241), StartsPerPublisher: ratelimit.PerMinute(10_001),
@@ -107,7 +107,7 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 
 // Contract 30 limits no request for a document, so none may cost more than the answer itself.
 func TestDocumentsAreMadeOnce(t *testing.T) {
-	d := NewDocuments(Shown{Limits: standard.Limits, AnswerTime: time.Second,
+	d := NewDocuments(Settings{Limits: standard.Limits, AnswerTime: time.Second,
 		OutcomeLife: standard.OutcomeLife})
 	for _, path := range []string{DocsPath, web.OpenAPIPath, DocsCSSPath, ExamplesPath} {
 		first := d.Answer(path).Body

@@ -22,7 +22,7 @@ type Documents struct {
 }
 
 // NewDocuments returns the documents of a service that does what s says.
-func NewDocuments(s Shown) *Documents {
+func NewDocuments(s Settings) *Documents {
 	d := &Documents{phrases: s.phrases()}
 	d.description = sync.OnceValue(func() []byte { return d.of(openAPI) })
 	d.page = sync.OnceValue(func() []byte { return d.of(withChecks(docsPage)) })

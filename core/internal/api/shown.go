@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Shown is what an operator can set and the documents show.
-type Shown struct {
+// Settings is what an operator can set and the documents show.
+type Settings struct {
 	Limits      web.Limits
 	Schedule    webhook.Schedule
 	AnswerTime  time.Duration // how long a receiver of webhooks has to answer
@@ -22,11 +22,11 @@ type Shown struct {
 // The files have the phrases of a service for which nothing is set, so they are whole as they are, and tools
 // can read them. A phrase is the same in openapi.yaml and on the page: it stands on one line, and has no
 // markup. A test looks for each of them.
-var standardPhrases = Shown{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
+var standardPhrases = Settings{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}.phrases()
 
 // phrases returns every phrase of the documents that depends on s, in a fixed order. None is part of another.
-func (s Shown) phrases() []string {
+func (s Settings) phrases() []string {
 	const address = " per client address"
 	console := "The operator of this service gives you both."
 	if s.Console {

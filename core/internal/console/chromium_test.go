@@ -175,7 +175,7 @@ func TestPagesAreAccessible(t *testing.T) {
 	for _, screen := range screens {
 		b.do(screen.size)
 		b.scheme(screen.scheme)
-		for _, s := range sights {
+		for _, s := range views {
 			if only := os.Getenv("VERGE_ONLY"); only != "" && !strings.Contains(s.name, only) {
 				continue
 			}
@@ -238,7 +238,7 @@ func TestRefusedFormsAreAccessible(t *testing.T) {
 }
 
 // posted sends a form and returns where the browser goes on.
-func (b *browser) posted(t *testing.T, s sight) string {
+func (b *browser) posted(t *testing.T, s view) string {
 	t.Helper()
 	path, form := b.real(s.path, s.form+"&csrf="+forms(s.who).FormToken(formName(s.form)))
 	req := &web.Request{

@@ -177,7 +177,7 @@ var actTests = map[string]struct {
 
 // body is the form of an action with the token that the one who sends it has.
 func body(name, form, who string) string {
-	form = strings.TrimPrefix(strings.TrimPrefix(form, "do="+name), "&") // sights have it, too
+	form = strings.TrimPrefix(strings.TrimPrefix(form, "do="+name), "&") // views have it, too
 	return "do=" + name + "&" + form + "&csrf=" + forms(who).FormToken(name)
 }
 
@@ -917,7 +917,7 @@ func TestTheStoreIsDown(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	w := newWorld(t)
-	for _, s := range sights {
+	for _, s := range views {
 		if s.form != "" {
 			continue
 		}
@@ -951,7 +951,7 @@ func TestHeaders(t *testing.T) {
 func TestClassesHaveRules(t *testing.T) {
 	w := newWorld(t)
 	css := string(pages.Style().Body)
-	for _, s := range sights {
+	for _, s := range views {
 		path := s.path
 		if s.form != "" {
 			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
@@ -987,7 +987,7 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 		}
 		w.access.actors[cookie] = who
 	}
-	for _, s := range sights {
+	for _, s := range views {
 		path := s.path
 		if s.form != "" {
 			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
@@ -1251,7 +1251,7 @@ func TestParametersOfOthers(t *testing.T) {
 // A page counts the passkeys of users up to a limit, so that it costs the same for every publisher.
 func TestPublisherPage_CountsPasskeys(t *testing.T) {
 	w := newWorld(t)
-	w.addPasskeys(2 * passkey.PageTally)
+	w.addPasskeys(2 * passkey.CountPage)
 	page := string(w.ask("GET", mine+"/settings", "operator", "").Body)
 	if !strings.Contains(page, "more than 1000 passkeys") {
 		t.Errorf("contract 38: it counts others than the first 1,000:\n%s", page)

@@ -51,7 +51,7 @@ func (p *People) entry(who member.Actor, operation string) ([]kv.Put, error) {
 }
 
 // came is written with the session of somebody who comes in.
-func (p *People) came(operation string) member.Along[member.Session] {
+func (p *People) came(operation string) member.WriteWith[member.Session] {
 	return func(s member.Session) ([]kv.Put, error) { return p.entry(s.Actor, operation) }
 }
 
@@ -282,6 +282,6 @@ func shownPasskey(p member.Passkey) operate.Passkey {
 }
 
 // changed is written with a change that a member makes to their passkeys.
-func (p *People) changed(s member.Session, operation string) member.Along[member.Member] {
+func (p *People) changed(s member.Session, operation string) member.WriteWith[member.Member] {
 	return func(member.Member) ([]kv.Put, error) { return p.entry(s.Actor, operation) }
 }

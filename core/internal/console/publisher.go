@@ -29,7 +29,7 @@ func createPublisher(v *visit) (next, error) {
 }
 
 func showPublisher(v *visit) (view, error) {
-	u, err := v.Operations.Passkeys(v.ctx, v.who(), v.publisher.ID, passkey.PageTally)
+	u, err := v.Operations.Passkeys(v.ctx, v.who(), v.publisher.ID, passkey.CountPage)
 	if err != nil {
 		return view{}, err
 	}

@@ -197,7 +197,7 @@ var stricter = []struct {
 }
 
 // Contract 34: a response that waits for its browser is judged again when the browser comes.
-func TestBox_ChangedMeanwhile(t *testing.T) {
+func TestPendingResponse_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, stricter) {
 		for _, same := range []bool{false, true} {
 			t.Run("contract 34: "+c.name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestBox_ChangedMeanwhile(t *testing.T) {
 }
 
 // A verdict that was thrown away stays so, even if what it was judged by comes back.
-func TestBox_DiscardedForGood(t *testing.T) {
+func TestPendingResponse_DiscardedForGood(t *testing.T) {
 	w := newPostWorld(t)
 	a := w.begins()
 	a.answered("mint", false)
@@ -238,7 +238,7 @@ func TestBox_DiscardedForGood(t *testing.T) {
 }
 
 // A change that another instance has just saved counts, although the cache does not have it.
-func TestBox_CacheTooOld(t *testing.T) {
+func TestPendingResponse_CacheTooOld(t *testing.T) {
 	w := newPostWorld(t)
 	a := w.begins()
 	a.answered("mint", false)
@@ -253,7 +253,7 @@ func TestBox_CacheTooOld(t *testing.T) {
 }
 
 // The page has the reason why the user begins again, and the log has the method.
-func TestBox_OutdatedIsExplained(t *testing.T) {
+func TestPendingResponse_OutdatedIsExplained(t *testing.T) {
 	w := newPostWorld(t)
 	a := w.begins()
 	a.answered("mint", false)
@@ -270,7 +270,7 @@ func TestBox_OutdatedIsExplained(t *testing.T) {
 }
 
 // A response that an earlier release stored has no basis.
-func TestBox_WithoutBasis(t *testing.T) {
+func TestPendingResponse_WithoutBasis(t *testing.T) {
 	w := newPostWorld(t)
 	m := w.Methods["post"]
 	for _, by := range []verdict.Basis{{}, {Method: "post", Kind: "letters", Level: "L2"}} {
@@ -353,7 +353,7 @@ func TestWaiting_StateOfAnotherRelease(t *testing.T) {
 }
 
 // Contract 40: a phone's verdict is judged again, too, a yes and a no.
-func TestHand_ChangedMeanwhile(t *testing.T) {
+func TestHandOff_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, stricter) {
 		t.Run("contract 40: "+c.name, func(t *testing.T) {
 			w := newPostWorld(t)
@@ -375,7 +375,7 @@ func TestHand_ChangedMeanwhile(t *testing.T) {
 }
 
 // With a method that becomes one for this device alone, a hand-off ends, and its verdict counts for nothing.
-func TestHand_NoLongerAllowed(t *testing.T) {
+func TestHandOff_NoLongerAllowed(t *testing.T) {
 	for _, letter := range []string{"mint", "no"} {
 		t.Run("contract 40: "+letter, func(t *testing.T) {
 			w := newPostWorld(t)
@@ -402,7 +402,7 @@ func TestHand_NoLongerAllowed(t *testing.T) {
 	}
 }
 
-func TestHand_NoChangedMeanwhile(t *testing.T) {
+func TestHandOff_NoChangedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		do    func(w *postWorld)
@@ -560,7 +560,7 @@ func TestPasskey_Sandbox(t *testing.T) {
 }
 
 // A device cookie that another host of the site has planted skips no warning: its name is not exactly ours.
-func TestHand_PlantedCookie(t *testing.T) {
+func TestHandOff_PlantedCookie(t *testing.T) {
 	w := newPostWorld(t)
 	a := w.begins()
 	p, _ := a.phone() // the attacker's own device has taken the hand-off

@@ -141,7 +141,7 @@ func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device stri
 	_, err := v.Lifecycle.Take(ctx, *v.phone, session.Proof(device), token.At(v.session.ID.Expires()))
 	p := v.seeOther(v.url()) // the page of the present state, if another device was first
 	switch {
-	case errors.Is(err, lifecycle.ErrHandTaken), errors.Is(err, lifecycle.ErrNoPending):
+	case errors.Is(err, lifecycle.ErrHandOffTaken), errors.Is(err, lifecycle.ErrNoPending):
 		return p
 	case err != nil:
 		return v.unavailable(err)

@@ -175,7 +175,7 @@ func (w *pkWorld) record(flow string) session.Record {
 }
 
 func (w *pkWorld) kept() int {
-	n, _, err := w.Passkeys.Tally(ctx, "pub_a", passkey.MaxTally)
+	n, _, err := w.Passkeys.CountOf(ctx, "pub_a", passkey.MaxCount)
 	coretest.Must(w.t, err)
 	return n
 }

@@ -32,7 +32,7 @@ import (
 const codeParam = "response_code"
 
 // responseURI returns the address to which programs post the response of a handle.
-func (h *Hosted) responseURI(handle string) string { return h.BaseURL + web.BoxPath + handle }
+func (h *Hosted) responseURI(handle string) string { return h.BaseURL + web.PendingPath + handle }
 
 // waiting returns the page of a browser that waits for a pending response, or collects the response if it has
 // arrived. code requests the code of the page on a phone.

@@ -110,7 +110,7 @@ func TestHead_OfLeavingPage(t *testing.T) {
 }
 
 // A pending response ends with its method, even if the integration offers the method again later.
-func TestBox_MethodNoLongerOffered(t *testing.T) {
+func TestPendingResponse_MethodNoLongerOffered(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		w := newPostWorld(t)
 		a := w.begins()

@@ -46,7 +46,7 @@ func TestHandOff_OneDevice(t *testing.T) {
 		if again, err := w.Take(ctx, read, "one", expires); err != nil || again.Device != "one" {
 			t.Errorf("contract 40: the same device once more: %v", err)
 		}
-		if now, err := w.Take(ctx, read, "other", expires); !errors.Is(err, ErrHandTaken) ||
+		if now, err := w.Take(ctx, read, "other", expires); !errors.Is(err, ErrHandOffTaken) ||
 			now.Device != "one" {
 			t.Errorf("contract 40: another device: %v", err)
 		}

@@ -113,7 +113,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 		}
 	}
 	if len(tx.Puts)+len(tx.Schedule) == 0 {
-		l.tally(s, host.OutcomeStarted)
+		l.countUsage(s, host.OutcomeStarted)
 		return nil
 	}
 	if err := l.identify(&tx); err != nil {
@@ -127,9 +127,9 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 		return err
 	}
 	l.announce(tx)
-	l.tally(s, host.OutcomeStarted)
+	l.countUsage(s, host.OutcomeStarted)
 	if !initiated {
-		l.tally(s, host.OutcomeUnknown)
+		l.countUsage(s, host.OutcomeUnknown)
 		l.logEnd(ctx, s, r, *failed)
 	}
 	return nil
@@ -217,7 +217,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			l.announce(tx)
 			if next.Terminal() {
 				l.Count(countOf(next.State))
-				l.tally(s, outcomeOf(next))
+				l.countUsage(s, outcomeOf(next))
 				l.logEnd(ctx, s, next, step.What)
 			} else {
 				l.LogStep(ctx, s, step.What, nil)
@@ -462,9 +462,9 @@ func outcomeOf(r session.Record) string {
 	return host.OutcomeUnknown
 }
 
-// tally counts an outcome of the session's integration. It is called only after the commit that decides the
+// countUsage counts an outcome of the session's integration. It is called only after the commit that decides the
 // outcome is known to be this instance's own. So each outcome counts once over all instances.
-func (l *Lifecycle) tally(s Session, outcome string) {
+func (l *Lifecycle) countUsage(s Session, outcome string) {
 	l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
 	if !s.Integration.Webhook.Sends() { // it has no timer
 		untimed := host.OutcomeUntimedEnded

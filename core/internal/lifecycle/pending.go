@@ -55,8 +55,8 @@ var (
 	ErrNoPending = errors.New("lifecycle: no such pending response")
 	// ErrAnswered means that another response was posted first.
 	ErrAnswered = errors.New("lifecycle: another response was first")
-	// ErrHandTaken means that another device does the step, or has done it.
-	ErrHandTaken = errors.New("lifecycle: another device has the hand-off")
+	// ErrHandOffTaken means that another device does the step, or has done it.
+	ErrHandOffTaken = errors.New("lifecycle: another device has the hand-off")
 )
 
 // OpenResponse opens a pending response that a program posts, and closes the previous one of the attempt. c
@@ -207,7 +207,7 @@ func (p Pending) Returns(code string) bool {
 }
 
 // Take gives a hand-off to a device, which session.Proof names. The first device has it, and may repeat the
-// call. The error is ErrHandTaken, ErrNoPending or the store's.
+// call. The error is ErrHandOffTaken, ErrNoPending or the store's.
 func (l *Lifecycle) Take(ctx context.Context, p Pending, device string, expires token.Time) (now Pending,
 	err error) {
 	if now = p; p.Device == "" {
@@ -216,7 +216,7 @@ func (l *Lifecycle) Take(ctx context.Context, p Pending, device string, expires 
 		now, err = l.rewrite(ctx, p, c, expires)
 	}
 	if err == nil && now.Device != device {
-		err = ErrHandTaken
+		err = ErrHandOffTaken
 	}
 	return now, err
 }

@@ -26,8 +26,8 @@ func (w *world) ended() (n int) {
 	return n
 }
 
-// wantTally checks what was noted as usage: each of these outcomes once, and no other.
-func (w *world) wantTally(t *testing.T, outcomes ...string) {
+// wantUsage checks what was noted as usage: each of these outcomes once, and no other.
+func (w *world) wantUsage(t *testing.T, outcomes ...string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +73,7 @@ func TestAStartCountsOnce(t *testing.T) {
 			if (err == nil) != (c.want != nil) {
 				t.Errorf("error %v", err)
 			}
-			w.wantTally(t, c.want...)
+			w.wantUsage(t, c.want...)
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestAnOutcomeCountsUnderItsName(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.Fire(ctx, w.session(t, withWebhook), Step{Trigger: trigger})
 		coretest.Must(t, err)
-		w.wantTally(t, want...)
+		w.wantUsage(t, want...)
 	}
 	w := newWorld(t)
 	s := w.session(t, withWebhook)
@@ -98,7 +98,7 @@ func TestAnOutcomeCountsUnderItsName(t *testing.T) {
 		_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: attempt})
 		coretest.Must(t, err)
 	}
-	w.wantTally(t, host.OutcomeMaxAttempts)
+	w.wantUsage(t, host.OutcomeMaxAttempts)
 }
 
 func TestAnExpirationCountsOnce(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 	job := w.claimTimer(t, w.Clock.Now())
 	coretest.Must(t, w.Expire(ctx, s, job))
 	coretest.Must(t, w.Expire(ctx, s, job))
-	w.wantTally(t, host.OutcomeStarted, host.OutcomeExpired)
+	w.wantUsage(t, host.OutcomeStarted, host.OutcomeExpired)
 
 	// A late answer finds the session expired, also where no timer waits for it.
 	w = newWorld(t)
@@ -119,7 +119,7 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 		_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 		coretest.Must(t, err)
 	}
-	w.wantTally(t, host.OutcomeExpired, host.OutcomeUntimedEnded)
+	w.wantUsage(t, host.OutcomeExpired, host.OutcomeUntimedEnded)
 }
 
 // Several instances end a session at once. One of them counts it.
@@ -136,7 +136,7 @@ func TestARaceCountsOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		w.wantTally(t, host.OutcomeCompleted)
+		w.wantUsage(t, host.OutcomeCompleted)
 	}
 }
 
@@ -150,6 +150,6 @@ func TestALostReplyCountsOnce(t *testing.T) {
 			coretest.Must(t, err)
 			w.Store.Deliver(ctx)
 		}
-		w.wantTally(t, host.OutcomeRejected)
+		w.wantUsage(t, host.OutcomeRejected)
 	}
 }

@@ -39,7 +39,7 @@ const invitationIDs = "inv_"
 // actor may invite. along, which is asked if every value is good, refuses if there is no such publisher. The
 // error is a problem.List if a value is wrong.
 func (r *Registry) Invite(
-	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Invitation],
+	ctx context.Context, by Actor, publisher, name string, role Role, along WriteWith[Invitation],
 ) (secret string, made Invitation, err error) {
 	var wrong problem.List
 	if name != "" {

@@ -39,7 +39,7 @@ const linkIDs = "link_"
 // actor, an operator, may make links. along, which is asked if every value is good, refuses if there is no
 // such publisher. The error is a problem.List if a value is wrong.
 func (r *Registry) MakeLink(
-	ctx context.Context, by Actor, publisher, name string, role Role, along Along[Link],
+	ctx context.Context, by Actor, publisher, name string, role Role, along WriteWith[Link],
 ) (secret string, made Link, err error) {
 	var wrong problem.List
 	if name != "" {
@@ -96,7 +96,7 @@ func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, v
 
 // UseLink uses a sign-in link up and opens a session. The error is ErrSpent as in ReadLink.
 func (r *Registry) UseLink(
-	ctx context.Context, secret string, along Along[Session],
+	ctx context.Context, secret string, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
 	l, by, version, err := r.link(ctx, secret)
 	if err != nil {

@@ -47,7 +47,7 @@ var configured = Operator{ID: Configured, Name: Configured, Role: RoleOperator}
 // CreateOperator makes an operator token and returns its text, which is shown once. A nil expires is never.
 // The error is a problem.List if a value is wrong.
 func (r *Registry) CreateOperator(
-	ctx context.Context, name string, role Role, expires *time.Time, along Along[Operator],
+	ctx context.Context, name string, role Role, expires *time.Time, along WriteWith[Operator],
 ) (text string, o Operator, err error) {
 	var wrong problem.List
 	checkName(&wrong, name)

@@ -199,7 +199,7 @@ func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (In
 // if the name is wrong, a *webauthn.Refusal if the answer is, ErrForm, ErrLate, ErrKnownPasskey, or
 // ErrSpent as in ReadInvitation.
 func (r *Registry) Enrol(
-	ctx context.Context, secret, form, name string, answer []byte, along Along[Session],
+	ctx context.Context, secret, form, name string, answer []byte, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
 	i, version, err := r.invitation(ctx, secret)
 	if err != nil {
@@ -265,7 +265,7 @@ func (r *Registry) BeginSignIn() (Ceremony, error) {
 // ErrForm, ErrLate or ErrUnknownPasskey if it does not let anybody in. A passkey of which there is a copy
 // is blocked.
 func (r *Registry) SignIn(
-	ctx context.Context, form string, answer []byte, along Along[Session],
+	ctx context.Context, form string, answer []byte, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
 	c, err := r.readForm(form, toSignIn, "")
 	if err != nil {
@@ -377,7 +377,7 @@ func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error
 // session. name is what the member calls the passkey; if it is empty, it gets one. The error is as in Enrol,
 // or ErrTooMany, or ErrProof as in BeginPasskey.
 func (r *Registry) AddPasskey(
-	ctx context.Context, s Session, form, name string, answer []byte, along Along[Member],
+	ctx context.Context, s Session, form, name string, answer []byte, along WriteWith[Member],
 ) (Member, error) {
 	c, err := r.readForm(form, toAdd, s.name)
 	if err != nil {
@@ -435,7 +435,7 @@ func (r *Registry) fresh(ctx context.Context, c challenge, p Passkey) error {
 // RemovePasskey removes a passkey of the member who has the session, and ends the sessions that it opened.
 // The error is ErrLastPasskey if the member could not sign in any more.
 func (r *Registry) RemovePasskey(
-	ctx context.Context, s Session, id string, along Along[Member],
+	ctx context.Context, s Session, id string, along WriteWith[Member],
 ) (Member, error) {
 	return r.change(ctx, s.Publisher, s.ID, along, func(m *Member, tx *kv.Tx) error {
 		if !s.of(*m) {

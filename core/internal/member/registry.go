@@ -61,11 +61,11 @@ var (
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
 )
 
-// Along makes what is written in the same commit as that which was made, such as an audit entry. Nil makes
+// WriteWith makes what is written in the same commit as that which was made, such as an audit entry. Nil makes
 // nothing. It may be called more than once for one commit that succeeds.
-type Along[T any] func(made T) ([]kv.Put, error)
+type WriteWith[T any] func(made T) ([]kv.Put, error)
 
-func (a Along[T]) puts(made T) ([]kv.Put, error) {
+func (a WriteWith[T]) puts(made T) ([]kv.Put, error) {
 	if a == nil {
 		return nil, nil
 	}
@@ -217,7 +217,7 @@ func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
 
 // create commits a new record under a random name, and what tx has besides.
 func create[T any](
-	ctx context.Context, r *Registry, name string, v T, expires time.Time, tx kv.Tx, along Along[T],
+	ctx context.Context, r *Registry, name string, v T, expires time.Time, tx kv.Tx, along WriteWith[T],
 ) error {
 	p, err := put(r, name, v, expires)
 	if err != nil {

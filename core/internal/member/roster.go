@@ -66,7 +66,7 @@ func (r *Registry) Members(
 // ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a problem.List for
 // an unknown role.
 func (r *Registry) ChangeRole(
-	ctx context.Context, by Actor, id string, role Role, along Along[Member],
+	ctx context.Context, by Actor, id string, role Role, along WriteWith[Member],
 ) (Member, error) {
 	var wrong problem.List
 	checkRole(&wrong, role, memberRoles)
@@ -85,7 +85,7 @@ func (r *Registry) ChangeRole(
 
 // SignOutEverywhere ends all sessions of a member at once.
 func (r *Registry) SignOutEverywhere(
-	ctx context.Context, by Actor, id string, along Along[Member],
+	ctx context.Context, by Actor, id string, along WriteWith[Member],
 ) (Member, error) {
 	return r.change(ctx, by.Publisher, id, along, func(m *Member, _ *kv.Tx) error {
 		m.Epoch++
@@ -96,7 +96,7 @@ func (r *Registry) SignOutEverywhere(
 // change reads a member, lets edit change it and add to the commit, and commits. It begins anew if another
 // commit came first.
 func (r *Registry) change(
-	ctx context.Context, publisher, id string, along Along[Member], edit func(*Member, *kv.Tx) error,
+	ctx context.Context, publisher, id string, along WriteWith[Member], edit func(*Member, *kv.Tx) error,
 ) (m Member, err error) {
 	err = retry("the member "+id, func() error {
 		if m, err = r.Member(ctx, publisher, id); err != nil {
@@ -109,7 +109,7 @@ func (r *Registry) change(
 		if err := r.replace(&tx, m); err != nil {
 			return err
 		}
-		return r.commitAlong(ctx, tx, m, along)
+		return r.commitWith(ctx, tx, m, along)
 	})
 	if err != nil {
 		return Member{}, err
@@ -129,7 +129,7 @@ func (r *Registry) replace(tx *kv.Tx, m Member) error {
 }
 
 // Remove removes a member and ends their sessions at once. Its errors are those of ChangeRole.
-func (r *Registry) Remove(ctx context.Context, by Actor, id string, along Along[Member]) error {
+func (r *Registry) Remove(ctx context.Context, by Actor, id string, along WriteWith[Member]) error {
 	return retry("the member "+id, func() error {
 		m, err := r.Member(ctx, by.Publisher, id)
 		if err != nil {
@@ -148,12 +148,12 @@ func (r *Registry) Remove(ctx context.Context, by Actor, id string, along Along[
 				return err
 			}
 		}
-		return r.commitAlong(ctx, tx, m, along)
+		return r.commitWith(ctx, tx, m, along)
 	})
 }
 
-// commitAlong commits tx, which changes m, and what goes along with the change.
-func (r *Registry) commitAlong(ctx context.Context, tx kv.Tx, m Member, along Along[Member]) error {
+// commitWith commits tx, which changes m, and what goes along with the change.
+func (r *Registry) commitWith(ctx context.Context, tx kv.Tx, m Member, along WriteWith[Member]) error {
 	more, err := along.puts(m)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (s session) ends() time.Time {
 // open commits a new session, and what tx has besides. by is the operator with whose right it ends; nil for a
 // member.
 func (r *Registry) open(
-	ctx context.Context, s session, by *Actor, tx kv.Tx, along Along[Session],
+	ctx context.Context, s session, by *Actor, tx kv.Tx, along WriteWith[Session],
 ) (cookie string, _ Session, err error) {
 	if cookie, err = integration.GenerateKey(cookiePrefix, r.random); err != nil {
 		return "", Session{}, err
@@ -115,7 +115,7 @@ func asOperator(s session, by Actor) Actor {
 // SignInOperator opens a session for an operator token. It returns web.ErrNotFound if the token is not valid.
 // The caller counts such failures.
 func (r *Registry) SignInOperator(
-	ctx context.Context, text string, along Along[Session],
+	ctx context.Context, text string, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
 	o, err := r.FindOperator(ctx, text)
 	if err != nil {

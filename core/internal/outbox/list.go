@@ -212,9 +212,9 @@ func (o *Outbox) Find(ctx context.Context, integration, place string) (Delivery,
 	return Delivery{}, ErrNoEntry
 }
 
-// mostOfAnInstant is how many entries OfSession reads of the events of one integration, partition and
+// maxPerTimestamp is how many entries OfSession reads of the events of one integration, partition and
 // millisecond. There are a few.
-const mostOfAnInstant = 1000
+const maxPerTimestamp = 1000
 
 // OfSession returns the events of a session, in the order in which they came about. ended is when the
 // session's record says that it ended; zero if it has not. Events whose first attempt was not made yet are
@@ -228,7 +228,7 @@ func (o *Outbox) OfSession(ctx context.Context, id session.ID, ended time.Time) 
 	for _, moment := range moments {
 		name := id.Integration + "/" + placePrefix(moment)
 		prefix := kv.Key{Partition: id.Partition.Name(), Name: logPrefix + name}
-		items, err := o.KV.List(ctx, prefix, "", mostOfAnInstant)
+		items, err := o.KV.List(ctx, prefix, "", maxPerTimestamp)
 		if err != nil {
 			return nil, err
 		}

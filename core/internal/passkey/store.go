@@ -316,17 +316,17 @@ func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) erro
 		publisher, maxRaces)
 }
 
-// Limits of Tally.
+// Limits of CountOf.
 const (
 	page = 500 // records per read
 
-	PageTally = 1_000   // for a page, which is loaded often
-	MaxTally  = 100_000 // for an operator who asks for the number
+	CountPage = 1_000   // for a page, which is loaded often
+	MaxCount  = 100_000 // for an operator who asks for the number
 )
 
-// Tally returns how many passkeys of a publisher there are that have not ended. It reads no more than about
+// CountOf returns how many passkeys of a publisher there are that have not ended. It reads no more than about
 // most records, ended ones among them. If there are others, it returns more.
-func (s *Store) Tally(ctx context.Context, publisher string, most int) (n int, more bool, err error) {
+func (s *Store) CountOf(ctx context.Context, publisher string, most int) (n int, more bool, err error) {
 	ended, err := s.Ended(ctx, publisher)
 	if err != nil {
 		return 0, false, err

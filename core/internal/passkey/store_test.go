@@ -116,7 +116,7 @@ func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	if _, err := w.use(); !errors.Is(err, ErrUnknown) {
 		t.Errorf("contract 38: a passkey whose time is over: %v", err)
 	}
-	if n, _, err := w.Tally(ctx, "pub_a", MaxTally); n != 0 || err != nil {
+	if n, _, err := w.CountOf(ctx, "pub_a", MaxCount); n != 0 || err != nil {
 		t.Errorf("contract 38: %d passkeys are counted after their time, %v", n, err)
 	}
 }
@@ -368,7 +368,7 @@ func TestDeleting(t *testing.T) {
 	if _, err := w.use(); !errors.Is(err, ErrUnknown) {
 		t.Errorf("contract 38: a deleted passkey: %v", err)
 	}
-	if n, _, err := w.Tally(ctx, "pub_a", MaxTally); n != 0 || err != nil {
+	if n, _, err := w.CountOf(ctx, "pub_a", MaxCount); n != 0 || err != nil {
 		t.Errorf("contract 38: it still counts: %d, %v", n, err)
 	}
 	for _, id := range []string{"", "x", strings.ToUpper(r.ID()), r.ID() + "0", "../" + r.ID()[3:]} {
@@ -391,7 +391,7 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 	w.made(longer)
 	count := func(publisher string, want int) {
 		t.Helper()
-		if n, more, err := w.Tally(ctx, publisher, MaxTally); n != want || more || err != nil {
+		if n, more, err := w.CountOf(ctx, publisher, MaxCount); n != want || more || err != nil {
 			t.Errorf("contract 38: %s has %d passkeys (%v, %v), want %d", publisher, n, more, err, want)
 		}
 	}
@@ -419,7 +419,7 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 }
 
 // A page that counts passkeys reads few of them, however many there are.
-func TestTally_Limit(t *testing.T) {
+func TestCountOf_Limit(t *testing.T) {
 	w := newWorld(t)
 	for p := range partitions {
 		for n := range 300 {
@@ -435,11 +435,11 @@ func TestTally_Limit(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	n, more, err := w.Tally(ctx, "pub_a", 1000)
+	n, more, err := w.CountOf(ctx, "pub_a", 1000)
 	if n != 1200 || !more || lists != 4 || err != nil {
 		t.Errorf("contract 38: %d passkeys, more %v, by %d calls, %v", n, more, lists, err)
 	}
-	if n, more, err := w.Tally(ctx, "pub_a", MaxTally); n != 2400 || more || err != nil {
+	if n, more, err := w.CountOf(ctx, "pub_a", MaxCount); n != 2400 || more || err != nil {
 		t.Errorf("contract 38: %d passkeys, more %v, %v", n, more, err)
 	}
 }

@@ -349,7 +349,7 @@ func TestAHEADIsNoAnswer(t *testing.T) {
 }
 
 // The handle of a session says nothing about another one, whoever's it is.
-func TestTheBoxOfAnotherPublisher(t *testing.T) {
+func TestPendingResponse_OtherPublisher(t *testing.T) {
 	o := newCourierService(t, nil)
 	mine := o.ask()
 	var theirs asked
@@ -465,7 +465,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 }
 
 // A double click on the button opens two boxes, one after the other. The later one counts.
-func TestABoxThatIsOpenedTwice(t *testing.T) {
+func TestPendingResponse_OpenedTwice(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := asked{Started: o.Start(testharness.Body{"integration_id": o.Publisher.L2.ID})}
 	a.page = o.Open(a.RedirectURL)
@@ -540,8 +540,8 @@ func TestVerdictsOfAnAnswer(t *testing.T) {
 }
 
 // A box has a rate of its own, by its address and by the client's.
-func TestRatesOfABox(t *testing.T) {
-	o := newCourierService(t, func(c *core.Config) { c.Limits.BoxesPerIP = ratelimit.PerMinute(30) })
+func TestPendingResponse_Rates(t *testing.T) {
+	o := newCourierService(t, func(c *core.Config) { c.Limits.PendingPerIP = ratelimit.PerMinute(30) })
 	a, other := o.ask(), o.ask()
 	for range 20 {
 		o.want("contract 34: 20 answers a minute", a.answers("perhaps", a.there), 400)
@@ -563,7 +563,7 @@ func TestRatesOfABox(t *testing.T) {
 }
 
 // The store fails when a box is opened. The user tries again, and what came of the first try is harmless.
-func TestLostRepliesWhenABoxOpens(t *testing.T) {
+func TestPendingResponse_LostReplyAtOpen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults []kvtest.Fault
@@ -593,7 +593,7 @@ func TestLostRepliesWhenABoxOpens(t *testing.T) {
 }
 
 // The store fails when an answer closes a box. Whoever sends the same answer again learns what became of it.
-func TestLostRepliesWhenABoxCloses(t *testing.T) {
+func TestPendingResponse_LostReplyAtClose(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults []kvtest.Fault
@@ -624,7 +624,7 @@ func TestLostRepliesWhenABoxCloses(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsDownAtABox(t *testing.T) {
+func TestPendingResponse_StoreDown(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	decide := func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
@@ -635,7 +635,7 @@ func TestAStoreThatIsDownAtABox(t *testing.T) {
 }
 
 // The key ring rotates and the engine is replaced while a box is open, and again when it is closed.
-func TestABoxOutlivesTheRingAndTheEngine(t *testing.T) {
+func TestPendingResponse_NewRingAndEngine(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	o.RotateKeyring()
@@ -653,7 +653,7 @@ func TestABoxOutlivesTheRingAndTheEngine(t *testing.T) {
 }
 
 // What the store holds of a box is sealed, belongs to its name, and is gone when the attempt has ended.
-func TestWhatTheStoreHoldsOfABox(t *testing.T) {
+func TestPendingResponse_StoredFields(t *testing.T) {
 	o := newCourierService(t, nil)
 	a, other := o.ask(), o.ask()
 	boxes := func() []kv.Item {

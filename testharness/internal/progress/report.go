@@ -29,7 +29,7 @@ type report struct {
 	open   map[string]*progress // packages that have begun and not ended
 	builds map[string]string    // what the compiler said, by import path
 	skips  map[string]int       // how many tests were skipped, by reason
-	sum    tally                // of all packages
+	sum    counts               // of all packages
 	fails  []string             // the tests that failed, with their packages
 	ended  map[string]int       // how many packages ended, by result
 
@@ -55,11 +55,11 @@ type test struct {
 	failing bool // a subtest of it has failed
 }
 
-// tally counts the tests that have no subtests. A test counts as failed, too, if it failed by itself and not
+// counts counts the tests that have no subtests. A test counts as failed, too, if it failed by itself and not
 // because a subtest did.
-type tally struct{ ok, failed, skipped int }
+type counts struct{ ok, failed, skipped int }
 
-func (t tally) String() string {
+func (t counts) String() string {
 	s := fmt.Sprintf("%d ok", t.ok)
 	if t.failed > 0 {
 		s += fmt.Sprintf(", %d FAIL", t.failed)
@@ -184,7 +184,7 @@ func (r *report) shows(output string) {
 }
 
 // count tells how the tests of the package ended, and adds the reasons of those that were skipped.
-func (p *progress) count(skips map[string]int) (t tally) {
+func (p *progress) count(skips map[string]int) (t counts) {
 	inner, explained := map[string]bool{}, map[string]bool{} // has a subtest, and one that failed
 	for name, one := range p.tests {
 		for i, b := range name {

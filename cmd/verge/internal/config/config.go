@@ -98,8 +98,8 @@ type File struct {
 
 		PreflightsPerIP      *int `toml:"preflights_per_ip"`
 		PagesPerIP           *int `toml:"pages_per_ip"`
-		BoxesPerIP           *int `toml:"boxes_per_ip"`
-		BoxesPerHandle       *int `toml:"boxes_per_handle"`
+		PendingPerIP           *int `toml:"boxes_per_ip"`
+		PendingPerHandle       *int `toml:"boxes_per_handle"`
 		FailedOperatorsPerIP *int `toml:"failed_operators_per_ip"`
 
 		Connections      *int `toml:"connections"`

@@ -53,7 +53,7 @@ func (p *pretend) opened(r *http.Request, link string, w *wallettest.Wallet) (*w
 	if err != nil {
 		return nil, "This is no address that a wallet can open."
 	}
-	box := p.site.conf.BaseURL + web.BoxPath
+	box := p.site.conf.BaseURL + web.PendingPath
 	q := u.Query()
 	if !strings.HasPrefix(q.Get("response_uri")+q.Get("request_uri"), box) {
 		return nil, "The request does not come from the service on this machine."

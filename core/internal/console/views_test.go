@@ -4,8 +4,8 @@ import (
 	"net/url"
 )
 
-// sight is something to look at: a page as somebody sees it, perhaps after a form.
-type sight struct {
+// view is something to look at: a page as somebody sees it, perhaps after a form.
+type view struct {
 	name, who, path string
 	form            string // posted to the path first
 }
@@ -23,8 +23,8 @@ const (
 	shop = mine + "/integrations/" + shopID
 )
 
-// sights are the pages that the browser looks at.
-var sights = []sight{
+// views are the pages that the browser looks at.
+var views = []view{
 	{"sign-in", "", "/console/sign-in", ""},
 	{"sign-in-out", "", "/console/sign-in?out=1", ""},
 	{"invitation", "", "/console/invitation?invitation=vrg_inv_good", ""},
