@@ -5,15 +5,15 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"strconv"
-	"time"
+import templ "github.com/verge-id/verge/core/internal/templrt"
+import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
+import (
 	"github.com/verge-id/verge/core/internal/api"
-	templ "github.com/verge-id/verge/core/internal/templrt"
-	templruntime "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
+	"strconv"
+	"time"
 )
 
 // KeysData is the keys of a publisher.
