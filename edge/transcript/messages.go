@@ -45,22 +45,22 @@ type (
 )
 
 func readJob(b []byte) (j jobUntil, err error) {
-	j.Job, j.Until, err = abi.ReadJob(b)
+	j.Job, j.Until, err = abi.Read.Job(b)
 	return j, err
 }
 
 func readTasks(b []byte) (t tasksNext, err error) {
-	t.Tasks, t.Next, err = abi.ReadTasks(b)
+	t.Tasks, t.Next, err = abi.Read.Tasks(b)
 	return t, err
 }
 
 func readWake(b []byte) (w wake, err error) {
-	w.Partition, w.Due, err = abi.ReadWake(b)
+	w.Partition, w.Due, err = abi.Read.Wake(b)
 	return w, err
 }
 
 func readFetchError(b []byte) (f fetchError, err error) {
-	f.Reason, f.Text, err = abi.ReadFetchError(b)
+	f.Reason, f.Text, err = abi.Read.FetchError(b)
 	return f, err
 }
 
@@ -71,17 +71,17 @@ type entry struct {
 }
 
 var entries = map[abi.Entry]entry{
-	abi.Handle:   {"handle", of(abi.ReadRequest), of(abi.ReadResponse)},
-	abi.Admin:    {"admin", of(abi.ReadRequest), of(abi.ReadResponse)},
-	abi.Ready:    {"ready", nothing, of(abi.ReadOutcome)},
-	abi.ClaimDue: {"claim", of(abi.ReadClaimJobs), of(abi.ReadJobs)},
-	abi.Run:      {"run", of(readJob), of(abi.ReadOutcome)},
-	abi.Defer:    {"defer", of(readJob), of(abi.ReadOutcome)},
-	abi.RunDue:   {"run due", nothing, of(abi.ReadJobs)},
-	abi.Apply:    {"apply", text, of(abi.ReadOutcome)},
+	abi.Handle:   {"handle", of(abi.Read.Request), of(abi.Read.Response)},
+	abi.Admin:    {"admin", of(abi.Read.Request), of(abi.Read.Response)},
+	abi.Ready:    {"ready", nothing, of(abi.Read.Outcome)},
+	abi.ClaimDue: {"claim", of(abi.Read.ClaimJobs), of(abi.Read.Jobs)},
+	abi.Run:      {"run", of(readJob), of(abi.Read.Outcome)},
+	abi.Defer:    {"defer", of(readJob), of(abi.Read.Outcome)},
+	abi.RunDue:   {"run due", nothing, of(abi.Read.Jobs)},
+	abi.Apply:    {"apply", text, of(abi.Read.Outcome)},
 
-	abi.RecordUsage: {"record usage", of(abi.ReadTotals), of(abi.ReadOutcome)},
-	abi.HandleAgain: {"handle again", of(abi.ReadRequest), of(abi.ReadResponse)},
+	abi.RecordUsage: {"record usage", of(abi.Read.Totals), of(abi.Read.Outcome)},
+	abi.HandleAgain: {"handle again", of(abi.Read.Request), of(abi.Read.Response)},
 }
 
 // kind is a form of event. replies has the forms of the replies to an effect, by status.
@@ -100,22 +100,22 @@ func asked(name string, body, reply reading, others map[abi.Status]reading) kind
 }
 
 var kinds = map[abi.Kind]kind{
-	abi.KVGet: asked("get", of(abi.ReadKey), of(abi.ReadItem), map[abi.Status]reading{abi.NotFound: nothing}),
-	abi.KVCommit: asked("commit", of(abi.ReadTx), nothing,
-		map[abi.Status]reading{abi.Conflicted: of(abi.ReadConflict), abi.Unknown: text}),
-	abi.KVClaim: asked("claim", of(abi.ReadClaim), of(readTasks), nil),
-	abi.KVList:  asked("list", of(abi.ReadListing), of(abi.ReadItems), nil),
-	abi.KVSpend: asked("spend", of(abi.ReadSpend), of(abi.ReadTimes), nil),
-	abi.Fetch: {"fetch", of(abi.ReadFetch), map[abi.Status]reading{
-		abi.OK: of(abi.ReadFetched), abi.NoAnswer: of(readFetchError)}},
-	abi.Sign:    asked("sign", of(abi.ReadSign), text, map[abi.Status]reading{abi.NotFound: nothing}),
-	abi.Verify:  asked("verify", of(abi.ReadVerify), of(abi.ReadVerified), nil),
+	abi.KVGet: asked("get", of(abi.Read.Key), of(abi.Read.Item), map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.KVCommit: asked("commit", of(abi.Read.Tx), nothing,
+		map[abi.Status]reading{abi.Conflicted: of(abi.Read.Conflict), abi.Unknown: text}),
+	abi.KVClaim: asked("claim", of(abi.Read.Claim), of(readTasks), nil),
+	abi.KVList:  asked("list", of(abi.Read.List), of(abi.Read.Items), nil),
+	abi.KVSpend: asked("spend", of(abi.Read.Spend), of(abi.Read.Times), nil),
+	abi.Fetch: {"fetch", of(abi.Read.Fetch), map[abi.Status]reading{
+		abi.OK: of(abi.Read.Fetched), abi.NoAnswer: of(readFetchError)}},
+	abi.Sign:    asked("sign", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.Verify:  asked("verify", of(abi.Read.Verify), of(abi.Read.Verified), nil),
 	abi.Log:     {"log", text, nil},
 	abi.Count:   {"count", text, nil},
 	abi.Wake:    {"wake", of(readWake), nil},
-	abi.Measure: {"measure", of(abi.ReadMethodEvent), nil},
-	abi.Tally:   {"tally", of(abi.ReadTally), nil},
-	abi.About:   {"about", of(abi.ReadAbout), nil},
+	abi.Measure: {"measure", of(abi.Read.MethodEvent), nil},
+	abi.Tally:   {"tally", of(abi.Read.Tally), nil},
+	abi.About:   {"about", of(abi.Read.About), nil},
 }
 
 var statuses = map[abi.Status]string{

@@ -20,12 +20,12 @@ import (
 // answer changes a step's answer.
 func answer(t *testing.T, s *transcript.Step, change func(*web.Response)) {
 	t.Helper()
-	r, err := abi.ReadResponse(s.Answer)
+	r, err := abi.Read.Response(s.Answer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	change(r)
-	s.Answer = abi.AppendResponse(nil, r)
+	s.Answer = abi.Append.Response(nil, r)
 }
 
 // Whatever is changed in a transcript, a replay finds the first place where it makes a difference,
@@ -120,7 +120,7 @@ func TestDifferencesOfEffects(t *testing.T) {
 	r := newReplayed(t)
 	r.differs(t, []alteration{
 		{"what an effect is about", func(s []transcript.Step) []transcript.Step {
-			firstEvent(&s[r.pending], abi.KVGet).Body = abi.AppendKey(nil,
+			firstEvent(&s[r.pending], abi.KVGet).Body = abi.Append.Key(nil,
 				kv.Key{Partition: "p0", Name: "s/another"})
 			return s
 		}, r.pending, []string{"event 3 of 4", "-   p0/s/another", "+   p0/s/"}},

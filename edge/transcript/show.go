@@ -77,7 +77,7 @@ func (e Event) line() string {
 	if k.replies != nil {
 		about += ": " + statuses[e.Status]
 	}
-	if answer, err := abi.ReadFetched(e.Reply); e.Kind == abi.Fetch && err == nil {
+	if answer, err := abi.Read.Fetched(e.Reply); e.Kind == abi.Fetch && err == nil {
 		about += fmt.Sprint(", status ", answer.Status)
 	}
 	return oneLine(k.name + " " + about)

@@ -26,7 +26,7 @@ func TestSignaturesAreReplayed(t *testing.T) {
 			`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`),
 	}
 	r, err := NewRecorder(config, at, func(k abi.Kind, body []byte) (abi.Status, []byte) {
-		q, err := abi.ReadSign(body)
+		q, err := abi.Read.Sign(body)
 		if k != abi.Sign || err != nil {
 			t.Errorf("an effect of kind %d: %v", k, err)
 		}
@@ -56,7 +56,7 @@ func TestSignaturesAreReplayed(t *testing.T) {
 	}
 	step := *r.step
 	step.Name, step.Now, step.Entry = "sign", at, abi.Ready
-	step.Answer = abi.AppendOutcome(nil, abi.Outcome{})
+	step.Answer = abi.Append.Outcome(nil, abi.Outcome{})
 	r.Steps = append(r.Steps, step)
 	var text bytes.Buffer
 	if err := r.Write(&text); err != nil {
@@ -96,12 +96,12 @@ func TestSignaturesAreReplayed(t *testing.T) {
 // A replay gives the recorded verdict about a signature, and a core that asks about another one differs.
 func TestVerificationsAreReplayed(t *testing.T) {
 	ask := func(signature string) []byte {
-		return abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("key"),
+		return abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("key"),
 			Message: []byte("message"), Signature: []byte(signature)})
 	}
 	recorded := Step{Events: []Event{
-		{Kind: abi.Verify, Body: ask("good"), Status: abi.OK, Reply: abi.AppendVerified(nil, true)},
-		{Kind: abi.Verify, Body: ask("bad"), Status: abi.OK, Reply: abi.AppendVerified(nil, false)},
+		{Kind: abi.Verify, Body: ask("good"), Status: abi.OK, Reply: abi.Append.Verified(nil, true)},
+		{Kind: abi.Verify, Body: ask("bad"), Status: abi.OK, Reply: abi.Append.Verified(nil, false)},
 	}}
 	if got := recorded.Events[0].line(); got != "verify ES256: done" {
 		t.Errorf("shown as %q", got)

@@ -57,23 +57,23 @@ func (s *stage) clock() time.Time { return s.now }
 func (s *stage) Count(event string) { s.notice(abi.Count, []byte(event)) }
 
 // Wake implements host.Observer.
-func (s *stage) Wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
+func (s *stage) Wake(p kv.Partition, due time.Time) { s.notice(abi.Wake, abi.Append.Wake(nil, p, due)) }
 
 // Measure passes on an event of a method in the form of a guest's notice. host.NewMeasurement replaces an
 // event or a reason that is not in its lists.
 func (s *stage) Measure(m host.Measurement) {
 	m = host.NewMeasurement(m.Method, m.Event, m.Reason)
-	s.notice(abi.Measure, abi.AppendMethodEvent(nil,
+	s.notice(abi.Measure, abi.Append.MethodEvent(nil,
 		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }
 
 // About implements host.Observer.
 func (s *stage) About(_ context.Context, a host.RequestInfo) {
-	s.notice(abi.About, abi.AppendAbout(nil, a))
+	s.notice(abi.About, abi.Append.About(nil, a))
 }
 
 // Tally implements host.Observer.
-func (s *stage) Tally(t host.Tally) { s.notice(abi.Tally, abi.AppendTally(nil, t)) }
+func (s *stage) Tally(t host.Tally) { s.notice(abi.Tally, abi.Append.Tally(nil, t)) }
 
 // Write implements io.Writer: a line of the log is a notice.
 func (s *stage) Write(line []byte) (int, error) {
@@ -141,44 +141,44 @@ func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []b
 	}()
 	switch step.Entry {
 	case abi.Handle, abi.HandleAgain, abi.Admin:
-		req, err := abi.ReadRequest(step.Body)
+		req, err := abi.Read.Request(step.Body)
 		if err != nil {
 			return nil, err
 		}
 		req.Again = step.Entry == abi.HandleAgain
 		if step.Entry == abi.Admin {
-			return abi.AppendResponse(nil, r.Admin(ctx, req)), nil
+			return abi.Append.Response(nil, r.Admin(ctx, req)), nil
 		}
-		return abi.AppendResponse(nil, r.Handle(ctx, req)), nil
+		return abi.Append.Response(nil, r.Handle(ctx, req)), nil
 	case abi.Ready:
-		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Ready(ctx))), nil
+		return abi.Append.Outcome(nil, abi.OutcomeOf(r.Ready(ctx))), nil
 	case abi.ClaimDue:
-		c, err := abi.ReadClaimJobs(step.Body)
+		c, err := abi.Read.ClaimJobs(step.Body)
 		if err != nil {
 			return nil, err
 		}
 		jobs, next, err := r.Claim(ctx, c.Partition, c.N)
-		return abi.AppendJobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}), nil
+		return abi.Append.Jobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}), nil
 	case abi.Run, abi.Defer:
-		job, until, err := abi.ReadJob(step.Body)
+		job, until, err := abi.Read.Job(step.Body)
 		if err != nil {
 			return nil, err
 		}
 		if step.Entry == abi.Run {
-			return abi.AppendOutcome(nil, abi.OutcomeOf(r.Run(ctx, job))), nil
+			return abi.Append.Outcome(nil, abi.OutcomeOf(r.Run(ctx, job))), nil
 		}
-		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Defer(ctx, job, until))), nil
+		return abi.Append.Outcome(nil, abi.OutcomeOf(r.Defer(ctx, job, until))), nil
 	case abi.RunDue:
 		next, err := r.RunDue(ctx)
-		return abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
+		return abi.Append.Jobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
 	case abi.Apply:
-		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Apply(ctx, step.Body))), nil
+		return abi.Append.Outcome(nil, abi.OutcomeOf(r.Apply(ctx, step.Body))), nil
 	case abi.RecordUsage:
-		t, err := abi.ReadTotals(step.Body)
+		t, err := abi.Read.Totals(step.Body)
 		if err != nil {
 			return nil, err
 		}
-		return abi.AppendOutcome(nil, abi.OutcomeOf(r.Record(ctx, t))), nil
+		return abi.Append.Outcome(nil, abi.OutcomeOf(r.Record(ctx, t))), nil
 	}
 	return nil, errors.New("there is no such entry")
 }

@@ -327,17 +327,17 @@ func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
 	if err != nil {
 		return abi.Self{}, err
 	}
-	return abi.ReadSelf(b)
+	return abi.Read.Self(b)
 }
 
 // canary makes a request that the core answers without the KV. If the answer is right, the core works.
 func (g *generation) canary(ctx context.Context) error {
 	request := &web.Request{Method: "GET", Path: abi.CanaryPath}
-	b, err := g.do(ctx, abi.AppendRequest([]byte{byte(abi.Handle)}, request))
+	b, err := g.do(ctx, abi.Append.Request([]byte{byte(abi.Handle)}, request))
 	if err != nil {
 		return err
 	}
-	resp, err := abi.ReadResponse(b)
+	resp, err := abi.Read.Response(b)
 	if err != nil {
 		return err
 	}

@@ -27,17 +27,17 @@ import (
 
 // record is a record of the request that says it.
 func record(kind abi.Kind, body []byte) []byte {
-	return abi.AppendRecord(nil, abi.Record{Kind: kind, Body: body})
+	return abi.Append.Record(nil, abi.Record{Kind: kind, Body: body})
 }
 
 // effect is a record with a number, as effects have.
 func effect(kind abi.Kind, body []byte) []byte {
-	return abi.AppendRecord(nil, abi.Record{Kind: kind, Op: 1, Body: body})
+	return abi.Append.Record(nil, abi.Record{Kind: kind, Op: 1, Body: body})
 }
 
 func answer(status int, header web.Header) []byte {
 	return record(abi.Respond,
-		abi.AppendResponse(nil, &web.Response{Status: status, Header: header, Body: []byte("said")}))
+		abi.Append.Response(nil, &web.Response{Status: status, Header: header, Body: []byte("said")}))
 }
 
 // say makes a guest say records that the test has made.
@@ -86,30 +86,30 @@ func (h *heard) Wake(p kv.Partition, _ time.Time) {
 }
 
 func wake(p string, due time.Time) []byte {
-	return record(abi.Wake, abi.AppendWake(nil, kv.Partition(p), due))
+	return record(abi.Wake, abi.Append.Wake(nil, kv.Partition(p), due))
 }
 
 func told(method, event, reason string) []byte {
-	return record(abi.Measure, abi.AppendMethodEvent(nil,
+	return record(abi.Measure, abi.Append.MethodEvent(nil,
 		abi.MethodEvent{Method: method, Event: event, Reason: reason}))
 }
 
-func tally(t host.Tally) []byte { return record(abi.Tally, abi.AppendTally(nil, t)) }
+func tally(t host.Tally) []byte { return record(abi.Tally, abi.Append.Tally(nil, t)) }
 
 func sign(key, algorithm string, message int) []byte {
 	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
-	return effect(abi.Sign, abi.AppendSign(nil, q))
+	return effect(abi.Sign, abi.Append.Sign(nil, q))
 }
 
 func verify(publicKey []byte) []byte {
 	q := abi.VerifyRequest{Algorithm: "ES256", PublicKey: publicKey}
-	return effect(abi.Verify, abi.AppendVerify(nil, q))
+	return effect(abi.Verify, abi.Append.Verify(nil, q))
 }
 
 func fetch(change func(*host.FetchRequest)) []byte {
 	q := host.FetchRequest{Method: "GET", URL: "https://shop.example/"}
 	change(&q)
-	return effect(abi.Fetch, abi.AppendFetch(nil, q))
+	return effect(abi.Fetch, abi.Append.Fetch(nil, q))
 }
 
 // guestSays is what a guest says, the answer to the request, and what the host must make of it.
@@ -333,7 +333,7 @@ func TestWhatGuestsSayOfTasks(t *testing.T) {
 }
 
 func TestWhatGuestsSayAtOnce(t *testing.T) {
-	good, reads := saidGood(), effect(abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"}))
+	good, reads := saidGood(), effect(abi.KVGet, abi.Append.Key(nil, kv.Key{Partition: "p0", Name: "n"}))
 	testSays(t, []guestSays{
 		{
 			name:   "two effects at once",
@@ -363,42 +363,42 @@ func TestWhatGuestsSayToTheStore(t *testing.T) {
 		{
 			name: "a list of everything",
 			says: [][]byte{effect(abi.KVList,
-				abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0"}, N: 1<<31 - 1}))},
+				abi.Append.List(nil, abi.List{Prefix: kv.Key{Partition: "p0"}, N: 1<<31 - 1}))},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name: "a claim of everything",
 			says: [][]byte{effect(abi.KVClaim,
-				abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 1025}))},
+				abi.Append.Claim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 1025}))},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name: "a claim for ever",
 			says: [][]byte{effect(abi.KVClaim,
-				abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: 1<<63 - 1, N: 1}))},
+				abi.Append.Claim(nil, abi.Claim{Partition: "p0", Now: now, Lease: 1<<63 - 1, N: 1}))},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name: "a claim as of the year 300000",
 			says: [][]byte{effect(abi.KVClaim,
-				abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: far, Lease: time.Second, N: 1}))},
+				abi.Append.Claim(nil, abi.Claim{Partition: "p0", Now: far, Lease: time.Second, N: 1}))},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name: "more charges than a transaction has parts",
 			says: [][]byte{effect(abi.KVSpend,
-				abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now,
+				abi.Append.Spend(nil, abi.Spend{Partition: "l", Now: now,
 					Charges: make([]kv.Charge, kv.MaxTx+1)}))},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name: "a charge that gives back",
-			says: [][]byte{effect(abi.KVSpend, abi.AppendSpend(nil, abi.Spend{
+			says: [][]byte{effect(abi.KVSpend, abi.Append.Spend(nil, abi.Spend{
 				Partition: "l",
 				Now:       now,
 				Charges:   []kv.Charge{{Name: "c", Cost: -1}},
@@ -409,13 +409,13 @@ func TestWhatGuestsSayToTheStore(t *testing.T) {
 		{
 			name: "a name of a megabyte",
 			says: [][]byte{effect(abi.KVGet,
-				abi.AppendKey(nil, kv.Key{Partition: "p0", Name: strings.Repeat("n", 1<<20)}))},
+				abi.Append.Key(nil, kv.Key{Partition: "p0", Name: strings.Repeat("n", 1<<20)}))},
 			status: 503,
 			fails:  true,
 		},
 		{
 			name: "an item that expires in the year 300000",
-			says: [][]byte{effect(abi.KVCommit, abi.AppendTx(nil, kv.Tx{
+			says: [][]byte{effect(abi.KVCommit, abi.Append.Tx(nil, kv.Tx{
 				ID:        "t",
 				Partition: "p0",
 				Puts:      []kv.Put{{Name: "n", Expires: far}},
@@ -425,7 +425,7 @@ func TestWhatGuestsSayToTheStore(t *testing.T) {
 		},
 		{
 			name: "a task of the year 300000",
-			says: [][]byte{effect(abi.KVCommit, abi.AppendTx(nil, kv.Tx{
+			says: [][]byte{effect(abi.KVCommit, abi.Append.Tx(nil, kv.Tx{
 				ID:        "t",
 				Partition: "p0",
 				Schedule:  []kv.Task{{ID: "n", Due: far}},
@@ -665,7 +665,7 @@ func hostile(r *rand.Rand) []byte {
 		if len(rec.Body) > 0 && r.IntN(4) == 0 {
 			rec.Body[r.IntN(len(rec.Body))] = byte(r.Uint32())
 		}
-		out = abi.AppendRecord(out, rec)
+		out = abi.Append.Record(out, rec)
 	}
 	if r.IntN(16) == 0 {
 		out = out[:r.IntN(len(out))]
@@ -703,14 +703,14 @@ func (r hostility) some(do func()) {
 func (r hostility) body(k abi.Kind) []byte {
 	switch k {
 	case abi.KVGet:
-		return abi.AppendKey(nil, kv.Key{Partition: r.partition(), Name: r.text()})
+		return abi.Append.Key(nil, kv.Key{Partition: r.partition(), Name: r.text()})
 	case abi.KVCommit:
-		return abi.AppendTx(nil, r.tx())
+		return abi.Append.Tx(nil, r.tx())
 	case abi.KVClaim:
-		return abi.AppendClaim(nil,
+		return abi.Append.Claim(nil,
 			abi.Claim{Partition: r.partition(), Now: r.when(), Lease: r.span(), N: r.count()})
 	case abi.KVList:
-		return abi.AppendList(nil, abi.List{
+		return abi.Append.List(nil, abi.List{
 			Prefix: kv.Key{Partition: r.partition(), Name: r.text()},
 			After:  r.text(),
 			N:      r.count(),
@@ -720,40 +720,40 @@ func (r hostility) body(k abi.Kind) []byte {
 		r.some(func() {
 			s.Charges = append(s.Charges, kv.Charge{Name: r.text(), Cost: r.span(), Burst: r.span()})
 		})
-		return abi.AppendSpend(nil, s)
+		return abi.Append.Spend(nil, s)
 	case abi.Fetch:
 		q := host.FetchRequest{Method: r.text(), URL: r.text(), Header: map[string]string{},
 			Body: []byte(r.text()), For: r.text(), Timeout: r.span()}
 		r.some(func() { q.Header[r.text()] = r.text() })
-		return abi.AppendFetch(nil, q)
+		return abi.Append.Fetch(nil, q)
 	case abi.Sign:
-		return abi.AppendSign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(),
+		return abi.Append.Sign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(),
 			Message: []byte(r.text())})
 	case abi.Verify:
-		return abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: r.text(), PublicKey: []byte(r.text()),
+		return abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: r.text(), PublicKey: []byte(r.text()),
 			Message: []byte(r.text()), Signature: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
-		return abi.AppendMethodEvent(nil,
+		return abi.Append.MethodEvent(nil,
 			abi.MethodEvent{Method: r.text(), Event: events[r.IntN(len(events))], Reason: r.text()})
 	case abi.Respond:
 		p := &web.Response{Status: r.count(), Header: web.Header{}, Body: []byte(r.text())}
 		r.some(func() { p.Header[r.text()] = []string{r.text(), r.text()} })
-		return abi.AppendResponse(nil, p)
+		return abi.Append.Response(nil, p)
 	case abi.Log:
 		l := abi.LogRecord{Level: int8(r.number()), Message: r.text()}
 		r.some(func() {
 			value, _ := json.Marshal(r.text())
 			l.Attrs = append(l.Attrs, abi.LogAttr{Key: r.text(), Value: value})
 		})
-		return abi.AppendLog(nil, l)
+		return abi.Append.Log(nil, l)
 	case abi.Tally:
 		ids := []string{"0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", r.text()}
 		what := []string{host.OutcomeStarted, r.text()}
-		return abi.AppendTally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)],
+		return abi.Append.Tally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)],
 			Key: r.text()})
 	case abi.Wake:
-		return abi.AppendWake(nil, r.partition(), r.when())
+		return abi.Append.Wake(nil, r.partition(), r.when())
 	}
 	return []byte(r.text())
 }

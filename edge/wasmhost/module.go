@@ -239,7 +239,7 @@ func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	if rec.Kind != abi.Respond {
 		return abi.Self{}, errors.New("it does not answer its test")
 	}
-	return abi.ReadSelf(rec.Body)
+	return abi.Read.Self(rec.Body)
 }
 
 // tested returns what an outbox holds beside notices.
@@ -247,7 +247,7 @@ func tested(mod api.Module, header uint64) (abi.Record, error) {
 	out, err := outbox(mod, uint32(header))
 	for err == nil && len(out) > 0 {
 		var rec abi.Record
-		if rec, out, err = abi.ReadRecord(out); err == nil && rec.Kind <= abi.Respond {
+		if rec, out, err = abi.Read.Record(out); err == nil && rec.Kind <= abi.Respond {
 			return rec, nil
 		}
 	}

@@ -52,7 +52,7 @@ func (in *instance) handleOutbox(c *call, out []byte) (err error) {
 	notices := 0
 	for len(out) > 0 {
 		var rec abi.Record
-		if rec, out, err = abi.ReadRecord(out); err != nil {
+		if rec, out, err = abi.Read.Record(out); err != nil {
 			return err
 		}
 		switch {
@@ -101,7 +101,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 	p := &in.engine.ports
 	switch rec.Kind {
 	case abi.Log:
-		l, err := abi.ReadLog(rec.Body)
+		l, err := abi.Read.Log(rec.Body)
 		if err != nil {
 			return err
 		}
@@ -110,13 +110,13 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 	case abi.Count:
 		p.Count(host.CountName(string(rec.Body)))
 	case abi.Measure:
-		t, err := abi.ReadMethodEvent(rec.Body)
+		t, err := abi.Read.MethodEvent(rec.Body)
 		if err != nil {
 			return err
 		}
 		p.Measure(host.NewMeasurement(cut(t.Method, maxKey), t.Event, t.Reason))
 	case abi.Tally:
-		t, err := abi.ReadTally(rec.Body)
+		t, err := abi.Read.Tally(rec.Body)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 			p.Tally(t)
 		}
 	case abi.About:
-		a, err := abi.ReadAbout(rec.Body)
+		a, err := abi.Read.About(rec.Body)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 			p.About(c.ctx, a.Sanitized())
 		}
 	case abi.Wake:
-		partition, due, err := abi.ReadWake(rec.Body)
+		partition, due, err := abi.Read.Wake(rec.Body)
 		if err == nil && !effect.Plausible(due) {
 			err = fmt.Errorf("a task that is due %d s after 1970", due.Unix())
 		}

@@ -168,41 +168,41 @@ func FuzzOutbox(f *testing.F) {
 	add := func(records ...abi.Record) {
 		var b []byte
 		for _, r := range records {
-			b = abi.AppendRecord(b, r)
+			b = abi.Append.Record(b, r)
 		}
 		f.Add(b)
 	}
 	now := time.Unix(1795212600, 0)
 	for kind, body := range map[abi.Kind][]byte{
-		abi.KVGet: abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"}),
-		abi.KVCommit: abi.AppendTx(nil, kv.Tx{
+		abi.KVGet: abi.Append.Key(nil, kv.Key{Partition: "p0", Name: "n"}),
+		abi.KVCommit: abi.Append.Tx(nil, kv.Tx{
 			ID:        "t",
 			Partition: "p0",
 			Puts:      []kv.Put{{Name: "n", Value: []byte("v")}},
 			Schedule:  []kv.Task{{ID: "t", Due: now}},
 		}),
-		abi.KVClaim: abi.AppendClaim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 3}),
-		abi.KVList:  abi.AppendList(nil, abi.List{Prefix: kv.Key{Partition: "p0", Name: "n"}, N: 3}),
-		abi.KVSpend: abi.AppendSpend(nil, abi.Spend{
+		abi.KVClaim: abi.Append.Claim(nil, abi.Claim{Partition: "p0", Now: now, Lease: time.Second, N: 3}),
+		abi.KVList:  abi.Append.List(nil, abi.List{Prefix: kv.Key{Partition: "p0", Name: "n"}, N: 3}),
+		abi.KVSpend: abi.Append.Spend(nil, abi.Spend{
 			Partition: "l",
 			Now:       now,
 			Charges:   []kv.Charge{{Name: "c", Cost: 1, Burst: 2}},
 		}),
-		abi.Fetch: abi.AppendFetch(nil,
+		abi.Fetch: abi.Append.Fetch(nil,
 			host.FetchRequest{Method: "GET", URL: "https://shop.example",
 				Header: map[string]string{"A": "b"}}),
-		abi.Sign: abi.AppendSign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
-		abi.Verify: abi.AppendVerify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("k"),
+		abi.Sign: abi.Append.Sign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
+		abi.Verify: abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("k"),
 			Message: []byte("m"), Signature: []byte("s")}),
-		abi.Measure: abi.AppendMethodEvent(nil,
+		abi.Measure: abi.Append.MethodEvent(nil,
 			abi.MethodEvent{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
-		abi.Respond: abi.AppendResponse(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
-		abi.Log: abi.AppendLog(nil,
+		abi.Respond: abi.Append.Response(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
+		abi.Log: abi.Append.Log(nil,
 			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}}}),
-		abi.About: abi.AppendAbout(nil, host.RequestInfo{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
+		abi.About: abi.Append.About(nil, host.RequestInfo{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
 		abi.Count: []byte(host.CountLateAnswer),
-		abi.Wake:  abi.AppendWake(nil, "p0", now),
-		abi.Tally: abi.AppendTally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
+		abi.Wake:  abi.Append.Wake(nil, "p0", now),
+		abi.Tally: abi.Append.Tally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
 	} {
 		add(abi.Record{Request: 1, Op: 1, Kind: kind, Body: body})
 		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}},
@@ -234,7 +234,7 @@ func FuzzOutbox(f *testing.F) {
 		}
 		if len(c.result) > 0 {
 			if r := wait.For(c.result); r.err == nil {
-				if p, err := abi.ReadResponse(r.body); err == nil {
+				if p, err := abi.Read.Response(r.body); err == nil {
 					_ = checkAnswer(p)
 				}
 			}
@@ -302,7 +302,7 @@ func TestRecordsInAnothersName(t *testing.T) {
 			}
 			one, two := newCall(1), newCall(2)
 			in := &instance{calls: map[uint32]*call{1: one, 2: two}}
-			err := in.handleOutbox(one, abi.AppendRecord(nil, abi.Record{Request: of, Op: 1, Kind: kind}))
+			err := in.handleOutbox(one, abi.Append.Record(nil, abi.Record{Request: of, Op: 1, Kind: kind}))
 			refused := err != nil && !errors.Is(err, errPanicked)
 			if !refused || len(in.calls) != 2 || one.asking || two.asking || len(two.result) != 0 {
 				t.Errorf("kind %d in the name of request %d, called for 1: %v", kind, of, err)

@@ -28,7 +28,7 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 		"open": func(s host.Sealer, purpose string, in []byte) ([]byte, error) {
 			claims, until, err := s.Open(purpose, in)
 			out := make([]byte, 0, abi.UntilSize+len(claims))
-			return append(abi.AppendUntil(out, until), claims...), err
+			return append(abi.Append.Until(out, until), claims...), err
 		},
 		"mac": host.Sealer.MAC,
 		"check_mac": func(s host.Sealer, purpose string, in []byte) ([]byte, error) {
@@ -37,7 +37,7 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 			}
 			at := len(in) - host.MACSize
 			until, err := s.CheckMAC(purpose, in[:at], in[at:])
-			return abi.AppendUntil(nil, until), err
+			return abi.Append.Until(nil, until), err
 		},
 	} {
 		offer(b, name, func(s host.Sealer, m api.Memory, args []uint64) int32 {

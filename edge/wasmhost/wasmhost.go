@@ -259,11 +259,11 @@ func (e *Engine) Admin(ctx context.Context, req *web.Request) *web.Response {
 }
 
 func (e *Engine) ask(ctx context.Context, entry abi.Entry, req *web.Request) (*web.Response, error) {
-	b, err := e.do(ctx, entry, func(b []byte) []byte { return abi.AppendRequest(b, req) })
+	b, err := e.do(ctx, entry, func(b []byte) []byte { return abi.Append.Request(b, req) })
 	if err != nil {
 		return nil, err
 	}
-	resp, err := abi.ReadResponse(b)
+	resp, err := abi.Read.Response(b)
 	if err != nil {
 		return nil, err
 	}
@@ -288,12 +288,12 @@ func (e *Engine) Ready(ctx context.Context) error {
 
 // Run does the work of a claimed task.
 func (e *Engine) Run(ctx context.Context, job host.Job) error {
-	return e.outcome(ctx, abi.Run, func(b []byte) []byte { return abi.AppendJob(b, job, time.Time{}) })
+	return e.outcome(ctx, abi.Run, func(b []byte) []byte { return abi.Append.Job(b, job, time.Time{}) })
 }
 
 // Defer gives a claimed task back until the given time.
 func (e *Engine) Defer(ctx context.Context, job host.Job, until time.Time) error {
-	return e.outcome(ctx, abi.Defer, func(b []byte) []byte { return abi.AppendJob(b, job, until) })
+	return e.outcome(ctx, abi.Defer, func(b []byte) []byte { return abi.Append.Job(b, job, until) })
 }
 
 // Apply puts a site, integration.Site as JSON, into the store.
@@ -304,7 +304,7 @@ func (e *Engine) Apply(ctx context.Context, site []byte) error {
 // Record writes sums of what guests have noted as usage. A guest that does not know the entry answers with
 // nothing, like one that fails at it.
 func (e *Engine) Record(ctx context.Context, t host.Totals) error {
-	err := e.outcome(ctx, abi.RecordUsage, func(b []byte) []byte { return abi.AppendTotals(b, t) })
+	err := e.outcome(ctx, abi.RecordUsage, func(b []byte) []byte { return abi.Append.Totals(b, t) })
 	if errors.Is(err, errNoResult) {
 		return fmt.Errorf("%w: %w", engine.ErrNoUsage, err)
 	}
@@ -316,7 +316,7 @@ func (e *Engine) outcome(ctx context.Context, entry abi.Entry, body func([]byte)
 	if err != nil {
 		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
-	o, err := abi.ReadOutcome(b)
+	o, err := abi.Read.Outcome(b)
 	if err != nil {
 		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
@@ -347,13 +347,13 @@ func (e *Engine) jobs(
 ) ([]host.Job, time.Time, error) {
 	var body func([]byte) []byte
 	if entry == abi.ClaimDue {
-		body = func(b []byte) []byte { return abi.AppendClaimJobs(b, wanted) }
+		body = func(b []byte) []byte { return abi.Append.ClaimJobs(b, wanted) }
 	}
 	b, err := e.do(ctx, entry, body)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
-	j, err := abi.ReadJobs(b)
+	j, err := abi.Read.Jobs(b)
 	if err == nil {
 		err = checkJobs(j, wanted.Partition, wanted.N)
 	}

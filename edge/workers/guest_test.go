@@ -310,7 +310,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 func TestARequestWhoseContextIsGone(t *testing.T) {
 	receiver := newInbox(t)
 	s, site := on(t, probe(t), workerd.Config{Now: time.Now()})
-	fetch := abi.AppendRequest(nil, &web.Request{Method: "POST", Path: "/fetch", Body: []byte(receiver.URL)})
+	fetch := abi.Append.Request(nil, &web.Request{Method: "POST", Path: "/fetch", Body: []byte(receiver.URL)})
 	site.Abandon(abi.Handle, fetch)
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 	if _, live := site.Guest(); live != 1 {

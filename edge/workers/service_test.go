@@ -276,7 +276,7 @@ func apply(t *testing.T, site *workerd.Site, shop map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := abi.ReadOutcome(reply); err != nil || o.Status != abi.OK {
+	if o, err := abi.Read.Outcome(reply); err != nil || o.Status != abi.OK {
 		t.Fatalf("apply: %+v, %v", o, err)
 	}
 }

@@ -75,7 +75,7 @@ func TestSignatures(t *testing.T) {
 		for _, algorithm := range []string{"ES256", "RS256", "PS256", "EdDSA"} {
 			for range 2 { // the second time the key has been imported
 				status, reply := site.Effect(abi.Sign,
-					abi.AppendSign(nil, abi.SignRequest{Key: c.key, Algorithm: algorithm, Message: message}))
+					abi.Append.Sign(nil, abi.SignRequest{Key: c.key, Algorithm: algorithm, Message: message}))
 				if !strings.Contains(" "+c.algorithms+" ", " "+algorithm+" ") {
 					text := string(reply)
 					if status != abi.Unavailable || !strings.Contains(text, c.says) ||
@@ -100,14 +100,14 @@ func TestSignatures(t *testing.T) {
 		"no name":                          {Algorithm: "ES256"},
 		"the self-test's, which no key is": {Key: abi.TestKey, Algorithm: "ES256"},
 	} {
-		status, reply := site.Effect(abi.Sign, abi.AppendSign(nil, q))
+		status, reply := site.Effect(abi.Sign, abi.Append.Sign(nil, q))
 		if status != abi.NotFound || len(reply) > 0 {
 			t.Errorf("%s: status %d, %s", name, status, reply)
 		}
 	}
 	for name, body := range map[string][]byte{
 		"malformed":         {1, 2},
-		"another algorithm": abi.AppendSign(nil, abi.SignRequest{Key: "ec", Algorithm: "toString"}),
+		"another algorithm": abi.Append.Sign(nil, abi.SignRequest{Key: "ec", Algorithm: "toString"}),
 	} {
 		if status, reply := site.Effect(abi.Sign, body); status != abi.Unavailable {
 			t.Errorf("%s: status %d, %s", name, status, reply)
@@ -133,7 +133,7 @@ func TestFetchesOfMethods(t *testing.T) {
 		FetchTimeout: 2 * time.Second})
 	fetch := func(q host.FetchRequest) abi.Status {
 		q.Method = "GET"
-		status, _ := site.Effect(abi.Fetch, abi.AppendFetch(nil, q))
+		status, _ := site.Effect(abi.Fetch, abi.Append.Fetch(nil, q))
 		return status
 	}
 	if s := fetch(host.FetchRequest{URL: receiver.URL}); s != abi.OK {

@@ -105,11 +105,11 @@ func (w worker) Admin(ctx context.Context, req *web.Request) *web.Response {
 }
 
 func (w worker) answer(ctx context.Context, e abi.Entry, req *web.Request) *web.Response {
-	b, err := w.Entry(ctx, e, abi.AppendRequest(nil, req))
+	b, err := w.Entry(ctx, e, abi.Append.Request(nil, req))
 	if err != nil {
 		return &web.Response{Status: 503}
 	}
-	resp, err := abi.ReadResponse(b)
+	resp, err := abi.Read.Response(b)
 	if err != nil {
 		return &web.Response{Status: 500}
 	}

@@ -144,11 +144,11 @@ func TestVariety(t *testing.T) {
 				continue
 			}
 			requests++
-			q, err := abi.ReadRequest(s.Body)
+			q, err := abi.Read.Request(s.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := abi.ReadResponse(s.Answer)
+			r, err := abi.Read.Response(s.Answer)
 			if err != nil {
 				t.Fatal(err)
 			}

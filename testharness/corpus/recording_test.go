@@ -212,7 +212,7 @@ func (s *recording) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
 		f = s.fault(s.effects, k)
 	}
 	if k == abi.Fetch && f != none {
-		return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchNetwork, "the connection was reset")
+		return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchNetwork, "the connection was reset")
 	}
 	if f == unavailable || f != none && k != abi.KVCommit {
 		return abi.Unavailable, []byte("the store is away")
@@ -319,7 +319,7 @@ func (s *recording) send(
 }
 
 func (s *recording) request(name string, entry abi.Entry, q *web.Request) *web.Response {
-	answer, err := abi.ReadResponse(s.do(name, entry, abi.AppendRequest(nil, q)))
+	answer, err := abi.Read.Response(s.do(name, entry, abi.Append.Request(nil, q)))
 	check(err)
 	return answer
 }
@@ -433,25 +433,25 @@ func (s *recording) reconcile(name, id string) *web.Response {
 
 // runDue runs everything that is due.
 func (s *recording) runDue(name string) (next time.Time) {
-	jobs, err := abi.ReadJobs(s.do(name, abi.RunDue, nil))
+	jobs, err := abi.Read.Jobs(s.do(name, abi.RunDue, nil))
 	check(err)
 	return jobs.Next
 }
 
 // claim leases due tasks of a partition.
 func (s *recording) claim(name string, p kv.Partition, n int) []host.Job {
-	jobs, err := abi.ReadJobs(s.do(name, abi.ClaimDue,
-		abi.AppendClaimJobs(nil, abi.ClaimJobs{Partition: p, N: n})))
+	jobs, err := abi.Read.Jobs(s.do(name, abi.ClaimDue,
+		abi.Append.ClaimJobs(nil, abi.ClaimJobs{Partition: p, N: n})))
 	check(err)
 	return jobs.Jobs
 }
 
 func (s *recording) run(name string, j host.Job) {
-	s.do(name, abi.Run, abi.AppendJob(nil, j, time.Time{}))
+	s.do(name, abi.Run, abi.Append.Job(nil, j, time.Time{}))
 }
 
 func (s *recording) put(name string, j host.Job, until time.Time) {
-	s.do(name, abi.Defer, abi.AppendJob(nil, j, until))
+	s.do(name, abi.Defer, abi.Append.Job(nil, j, until))
 }
 
 // settle runs everything that is due on the service that is not recorded.

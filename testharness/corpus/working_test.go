@@ -336,7 +336,7 @@ func recordUsage(s *recording, id string) {
 				Day:      day,
 				Instance: fmt.Sprint("i", i), Counts: host.Counts{uint64(1 + n/2*i), uint64(n / 2)}})
 		}
-		s.do("record usage", abi.RecordUsage, abi.AppendTotals(nil, totals))
+		s.do("record usage", abi.RecordUsage, abi.Append.Totals(nil, totals))
 		for at := 1; at <= 40 && n == 1; at += 13 {
 			for _, f := range []fault{unavailable, vanished, lost} {
 				s.fault = func(now int, _ abi.Kind) fault {
@@ -347,7 +347,7 @@ func recordUsage(s *recording, id string) {
 				}
 				totals.Days[0].Counts[0]++
 				s.do(fmt.Sprintf("record usage: effect %d fails", at), abi.RecordUsage,
-					abi.AppendTotals(nil, totals))
+					abi.Append.Totals(nil, totals))
 				s.fault = nil
 			}
 		}

@@ -220,7 +220,7 @@ func (s *Site) RunDue(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	jobs, err := abi.ReadJobs(b)
+	jobs, err := abi.Read.Jobs(b)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -244,7 +244,7 @@ func (s *Site) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := abi.ReadOutcome(b)
+	o, err := abi.Read.Outcome(b)
 	if err != nil {
 		return err
 	}
@@ -389,23 +389,23 @@ func (s store) effect(
 
 // Get implements kv.KV.
 func (s store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
-	status, reply, err := s.effect(ctx, key.Partition, abi.KVGet, abi.AppendKey(nil, key))
+	status, reply, err := s.effect(ctx, key.Partition, abi.KVGet, abi.Append.Key(nil, key))
 	if err != nil {
 		return kv.Item{}, err
 	}
 	if status == abi.NotFound {
 		return kv.Item{}, kv.ErrNotFound
 	}
-	return abi.ReadItem(reply)
+	return abi.Read.Item(reply)
 }
 
 // Commit implements kv.KV.
 func (s store) Commit(ctx context.Context, tx kv.Tx) error {
-	status, reply, err := s.effect(ctx, tx.Partition, abi.KVCommit, abi.AppendTx(nil, tx))
+	status, reply, err := s.effect(ctx, tx.Partition, abi.KVCommit, abi.Append.Tx(nil, tx))
 	if err != nil || status == abi.OK {
 		return err
 	}
-	conflict, err := abi.ReadConflict(reply)
+	conflict, err := abi.Read.Conflict(reply)
 	if err != nil {
 		return fmt.Errorf("workerd: %w: %w", kv.ErrUnknown, err)
 	}
@@ -416,34 +416,34 @@ func (s store) Commit(ctx context.Context, tx kv.Tx) error {
 func (s store) Claim(
 	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
 ) ([]kv.Task, time.Time, error) {
-	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.AppendClaim(nil,
+	_, reply, err := s.effect(ctx, p, abi.KVClaim, abi.Append.Claim(nil,
 		abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return abi.ReadTasks(reply)
+	return abi.Read.Tasks(reply)
 }
 
 // List implements kv.KV.
 func (s store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
 	_, reply, err := s.effect(ctx, prefix.Partition, abi.KVList,
-		abi.AppendList(nil, abi.List{Prefix: prefix, After: after, N: n}))
+		abi.Append.List(nil, abi.List{Prefix: prefix, After: after, N: n}))
 	if err != nil {
 		return nil, err
 	}
-	return abi.ReadItems(reply)
+	return abi.Read.Items(reply)
 }
 
 // Spend implements kv.Meter.
 func (s store) Spend(
 	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) ([]time.Time, error) {
-	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.AppendSpend(nil,
+	_, reply, err := s.effect(ctx, p, abi.KVSpend, abi.Append.Spend(nil,
 		abi.Spend{Partition: p, Now: now, Charges: charges}))
 	if err != nil {
 		return nil, err
 	}
-	return abi.ReadTimes(reply)
+	return abi.Read.Times(reply)
 }
 
 // Fleet has the tests' entry run isolates that share counters (fleet in

@@ -69,7 +69,7 @@ func TestSitesKnowNothingOfEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if self, err := abi.ReadSelf(reply); err != nil || !self.Now.Equal(want) {
+		if self, err := abi.Read.Self(reply); err != nil || !self.Now.Equal(want) {
 			t.Errorf("the guest takes %s for the time, want %s, %v", self.Now, want, err)
 		}
 	}

@@ -12,12 +12,20 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Every message has an Append function, which adds it to a buffer, and a Read function, which accepts
-// exactly what Append writes. A message that is read and appended again gives the same bytes. What Read
-// returns may point into its argument.
+// Append has a method for each message, which adds it to a buffer: Append.Request(b, q).
+var Append appender
 
-// AppendRequest appends the argument of Handle and Admin.
-func AppendRequest(b []byte, q *web.Request) []byte {
+// Read has a method for each message, which accepts exactly the bytes that Append writes: Read.Request(b). A
+// message that is read and appended again has the same bytes. The result may point into the argument.
+var Read parser
+
+type (
+	appender struct{}
+	parser   struct{}
+)
+
+// Request appends the argument of Handle and Admin.
+func (appender) Request(b []byte, q *web.Request) []byte {
 	w := writer{b}
 	w.str(q.Method)
 	w.str(q.Path)
@@ -28,8 +36,8 @@ func AppendRequest(b []byte, q *web.Request) []byte {
 	return w.b
 }
 
-// ReadRequest reads the argument of Handle and Admin.
-func ReadRequest(b []byte) (*web.Request, error) {
+// Request reads the argument of Handle and Admin.
+func (parser) Request(b []byte) (*web.Request, error) {
 	r := read(b)
 	q := &web.Request{Method: r.str(), Path: r.str(), Query: r.str(), Header: r.header(), Body: r.bytes()}
 	if client := r.bytes(); client != nil {
@@ -41,8 +49,8 @@ func ReadRequest(b []byte) (*web.Request, error) {
 	return q, r.end()
 }
 
-// AppendResponse appends the result of Handle and Admin.
-func AppendResponse(b []byte, p *web.Response) []byte {
+// Response appends the result of Handle and Admin.
+func (appender) Response(b []byte, p *web.Response) []byte {
 	w := writer{b}
 	w.u32(uint32(p.Status))
 	w.header(p.Header)
@@ -50,8 +58,8 @@ func AppendResponse(b []byte, p *web.Response) []byte {
 	return w.b
 }
 
-// ReadResponse reads the result of Handle and Admin.
-func ReadResponse(b []byte) (*web.Response, error) {
+// Response reads the result of Handle and Admin.
+func (parser) Response(b []byte) (*web.Response, error) {
 	r := read(b)
 	p := &web.Response{Status: r.small(), Header: r.header(), Body: r.bytes()}
 	return p, r.end()
@@ -104,15 +112,15 @@ func (r *reader) header() web.Header {
 	return h
 }
 
-// AppendKey appends the argument of Get.
-func AppendKey(b []byte, k kv.Key) []byte {
+// Key appends the argument of Get.
+func (appender) Key(b []byte, k kv.Key) []byte {
 	w := writer{b}
 	w.key(k)
 	return w.b
 }
 
-// ReadKey reads the argument of Get.
-func ReadKey(b []byte) (kv.Key, error) {
+// Key reads the argument of Get.
+func (parser) Key(b []byte) (kv.Key, error) {
 	r := read(b)
 	return r.key(), r.end()
 }
@@ -124,15 +132,15 @@ func (w *writer) key(k kv.Key) {
 
 func (r *reader) key() kv.Key { return kv.Key{Partition: kv.Partition(r.str()), Name: r.str()} }
 
-// AppendItem appends the reply to Get.
-func AppendItem(b []byte, it kv.Item) []byte {
+// Item appends the reply to Get.
+func (appender) Item(b []byte, it kv.Item) []byte {
 	w := writer{b}
 	w.item(it)
 	return w.b
 }
 
-// ReadItem reads the reply to Get.
-func ReadItem(b []byte) (kv.Item, error) {
+// Item reads the reply to Get.
+func (parser) Item(b []byte) (kv.Item, error) {
 	r := read(b)
 	return r.item(), r.end()
 }
@@ -148,8 +156,8 @@ func (r *reader) item() kv.Item {
 	return kv.Item{Key: r.key(), Value: r.bytes(), Tx: r.str(), Expires: r.time()}
 }
 
-// AppendTx appends the argument of Commit.
-func AppendTx(b []byte, tx kv.Tx) []byte {
+// Tx appends the argument of Commit.
+func (appender) Tx(b []byte, tx kv.Tx) []byte {
 	w := writer{b}
 	w.str(tx.ID)
 	w.str(string(tx.Partition))
@@ -162,8 +170,8 @@ func AppendTx(b []byte, tx kv.Tx) []byte {
 	return w.b
 }
 
-// ReadTx reads the argument of Commit.
-func ReadTx(b []byte) (kv.Tx, error) {
+// Tx reads the argument of Commit.
+func (parser) Tx(b []byte) (kv.Tx, error) {
 	r := read(b)
 	tx := kv.Tx{
 		ID:        r.str(),
@@ -191,16 +199,16 @@ func (r *reader) task() kv.Task {
 	return kv.Task{ID: r.str(), Due: r.time(), Payload: r.bytes(), Lease: r.str()}
 }
 
-// AppendConflict appends the reply to a Commit that was refused.
-func AppendConflict(b []byte, c *kv.Conflict) []byte {
+// Conflict appends the reply to a Commit that was refused.
+func (appender) Conflict(b []byte, c *kv.Conflict) []byte {
 	w := writer{b}
 	list(&w, c.Items, w.item)
 	list(&w, c.Lost, w.str)
 	return w.b
 }
 
-// ReadConflict reads the reply to a Commit that was refused.
-func ReadConflict(b []byte) (*kv.Conflict, error) {
+// Conflict reads the reply to a Commit that was refused.
+func (parser) Conflict(b []byte) (*kv.Conflict, error) {
 	r := read(b)
 	return &kv.Conflict{Items: readList(&r, r.item), Lost: readList(&r, r.str)}, r.end()
 }
@@ -213,8 +221,8 @@ type Claim struct {
 	N         int
 }
 
-// AppendClaim appends the argument of the effect Claim.
-func AppendClaim(b []byte, c Claim) []byte {
+// Claim appends the argument of the effect Claim.
+func (appender) Claim(b []byte, c Claim) []byte {
 	w := writer{b}
 	w.str(string(c.Partition))
 	w.time(c.Now)
@@ -223,8 +231,8 @@ func AppendClaim(b []byte, c Claim) []byte {
 	return w.b
 }
 
-// ReadClaim reads the argument of the effect Claim.
-func ReadClaim(b []byte) (Claim, error) {
+// Claim reads the argument of the effect Claim.
+func (parser) Claim(b []byte) (Claim, error) {
 	r := read(b)
 	return Claim{
 		Partition: kv.Partition(r.str()),
@@ -234,16 +242,16 @@ func ReadClaim(b []byte) (Claim, error) {
 	}, r.end()
 }
 
-// AppendTasks appends the reply to the effect Claim.
-func AppendTasks(b []byte, tasks []kv.Task, next time.Time) []byte {
+// Tasks appends the reply to the effect Claim.
+func (appender) Tasks(b []byte, tasks []kv.Task, next time.Time) []byte {
 	w := writer{b}
 	list(&w, tasks, w.task)
 	w.time(next)
 	return w.b
 }
 
-// ReadTasks reads the reply to the effect Claim.
-func ReadTasks(b []byte) (tasks []kv.Task, next time.Time, err error) {
+// Tasks reads the reply to the effect Claim.
+func (parser) Tasks(b []byte) (tasks []kv.Task, next time.Time, err error) {
 	r := read(b)
 	tasks, next = readList(&r, r.task), r.time()
 	return tasks, next, r.end()
@@ -256,8 +264,8 @@ type List struct {
 	N      int
 }
 
-// AppendList appends the argument of List.
-func AppendList(b []byte, l List) []byte {
+// List appends the argument of List.
+func (appender) List(b []byte, l List) []byte {
 	w := writer{b}
 	w.key(l.Prefix)
 	w.str(l.After)
@@ -265,21 +273,21 @@ func AppendList(b []byte, l List) []byte {
 	return w.b
 }
 
-// ReadListing reads the argument of List.
-func ReadListing(b []byte) (List, error) {
+// List reads the argument of List.
+func (parser) List(b []byte) (List, error) {
 	r := read(b)
 	return List{Prefix: r.key(), After: r.str(), N: r.small()}, r.end()
 }
 
-// AppendItems appends the reply to List.
-func AppendItems(b []byte, items []kv.Item) []byte {
+// Items appends the reply to List.
+func (appender) Items(b []byte, items []kv.Item) []byte {
 	w := writer{b}
 	list(&w, items, w.item)
 	return w.b
 }
 
-// ReadItems reads the reply to List.
-func ReadItems(b []byte) ([]kv.Item, error) {
+// Items reads the reply to List.
+func (parser) Items(b []byte) ([]kv.Item, error) {
 	r := read(b)
 	return readList(&r, r.item), r.end()
 }
@@ -291,8 +299,8 @@ type Spend struct {
 	Charges   []kv.Charge
 }
 
-// AppendSpend appends the argument of Spend.
-func AppendSpend(b []byte, s Spend) []byte {
+// Spend appends the argument of Spend.
+func (appender) Spend(b []byte, s Spend) []byte {
 	w := writer{b}
 	w.str(string(s.Partition))
 	w.time(s.Now)
@@ -300,29 +308,29 @@ func AppendSpend(b []byte, s Spend) []byte {
 	return w.b
 }
 
-// ReadSpend reads the argument of Spend.
-func ReadSpend(b []byte) (Spend, error) {
+// Spend reads the argument of Spend.
+func (parser) Spend(b []byte) (Spend, error) {
 	r := read(b)
 	return Spend{Partition: kv.Partition(r.str()), Now: r.time(), Charges: readList(&r, func() kv.Charge {
 		return kv.Charge{Name: r.str(), Cost: time.Duration(r.i64()), Burst: time.Duration(r.i64())}
 	})}, r.end()
 }
 
-// AppendTimes appends the reply to Spend.
-func AppendTimes(b []byte, times []time.Time) []byte {
+// Times appends the reply to Spend.
+func (appender) Times(b []byte, times []time.Time) []byte {
 	w := writer{b}
 	list(&w, times, w.time)
 	return w.b
 }
 
-// ReadTimes reads the reply to Spend.
-func ReadTimes(b []byte) ([]time.Time, error) {
+// Times reads the reply to Spend.
+func (parser) Times(b []byte) ([]time.Time, error) {
 	r := read(b)
 	return readList(&r, r.time), r.end()
 }
 
-// AppendFetch appends the argument of Fetch.
-func AppendFetch(b []byte, q host.FetchRequest) []byte {
+// Fetch appends the argument of Fetch.
+func (appender) Fetch(b []byte, q host.FetchRequest) []byte {
 	w := writer{b}
 	w.str(q.Method)
 	w.str(q.URL)
@@ -333,8 +341,8 @@ func AppendFetch(b []byte, q host.FetchRequest) []byte {
 	return w.b
 }
 
-// ReadFetch reads the argument of Fetch.
-func ReadFetch(b []byte) (host.FetchRequest, error) {
+// Fetch reads the argument of Fetch.
+func (parser) Fetch(b []byte) (host.FetchRequest, error) {
 	r := read(b)
 	return host.FetchRequest{
 		Method:  r.str(),
@@ -346,8 +354,8 @@ func ReadFetch(b []byte) (host.FetchRequest, error) {
 	}, r.end()
 }
 
-// AppendFetched appends the reply to Fetch.
-func AppendFetched(b []byte, p host.FetchResponse) []byte {
+// Fetched appends the reply to Fetch.
+func (appender) Fetched(b []byte, p host.FetchResponse) []byte {
 	w := writer{b}
 	w.u32(uint32(p.Status))
 	w.fields(p.Header)
@@ -355,8 +363,8 @@ func AppendFetched(b []byte, p host.FetchResponse) []byte {
 	return w.b
 }
 
-// ReadFetched reads the reply to Fetch.
-func ReadFetched(b []byte) (host.FetchResponse, error) {
+// Fetched reads the reply to Fetch.
+func (parser) Fetched(b []byte) (host.FetchResponse, error) {
 	r := read(b)
 	return host.FetchResponse{Status: r.small(), Header: r.fields(), Body: r.bytes()}, r.end()
 }
@@ -383,16 +391,16 @@ func (r *reader) fields() map[string]string {
 	return f
 }
 
-// AppendFetchError appends the reply to a Fetch without an answer.
-func AppendFetchError(b []byte, reason, text string) []byte {
+// FetchError appends the reply to a Fetch without an answer.
+func (appender) FetchError(b []byte, reason, text string) []byte {
 	w := writer{b}
 	w.str(reason)
 	w.str(text)
 	return w.b
 }
 
-// ReadFetchError reads the reply to a Fetch without an answer.
-func ReadFetchError(b []byte) (reason, text string, err error) {
+// FetchError reads the reply to a Fetch without an answer.
+func (parser) FetchError(b []byte) (reason, text string, err error) {
 	r := read(b)
 	reason, text = r.str(), r.str()
 	return reason, text, r.end()
@@ -405,8 +413,8 @@ type SignRequest struct {
 	Message   []byte
 }
 
-// AppendSign appends the argument of Sign.
-func AppendSign(b []byte, q SignRequest) []byte {
+// Sign appends the argument of Sign.
+func (appender) Sign(b []byte, q SignRequest) []byte {
 	w := writer{b}
 	w.str(q.Key)
 	w.str(q.Algorithm)
@@ -414,8 +422,8 @@ func AppendSign(b []byte, q SignRequest) []byte {
 	return w.b
 }
 
-// ReadSign reads the argument of Sign.
-func ReadSign(b []byte) (SignRequest, error) {
+// Sign reads the argument of Sign.
+func (parser) Sign(b []byte) (SignRequest, error) {
 	r := read(b)
 	return SignRequest{Key: r.str(), Algorithm: r.str(), Message: r.bytes()}, r.end()
 }
@@ -428,8 +436,8 @@ type VerifyRequest struct {
 	Signature []byte
 }
 
-// AppendVerify appends the argument of Verify.
-func AppendVerify(b []byte, q VerifyRequest) []byte {
+// Verify appends the argument of Verify.
+func (appender) Verify(b []byte, q VerifyRequest) []byte {
 	w := writer{b}
 	w.str(q.Algorithm)
 	w.bytes(q.PublicKey)
@@ -438,22 +446,22 @@ func AppendVerify(b []byte, q VerifyRequest) []byte {
 	return w.b
 }
 
-// ReadVerify reads the argument of Verify.
-func ReadVerify(b []byte) (VerifyRequest, error) {
+// Verify reads the argument of Verify.
+func (parser) Verify(b []byte) (VerifyRequest, error) {
 	r := read(b)
 	return VerifyRequest{r.str(), r.bytes(), r.bytes(), r.bytes()}, r.end()
 }
 
-// AppendVerified appends the reply to Verify: whether the signature is the key's.
-func AppendVerified(b []byte, ok bool) []byte {
+// Verified appends the reply to Verify: whether the signature is the key's.
+func (appender) Verified(b []byte, ok bool) []byte {
 	if ok {
 		return append(b, 1)
 	}
 	return append(b, 0)
 }
 
-// ReadVerified reads the reply to Verify. Bytes other than 0 and 1 are an error.
-func ReadVerified(b []byte) (ok bool, err error) {
+// Verified reads the reply to Verify. Bytes other than 0 and 1 are an error.
+func (parser) Verified(b []byte) (ok bool, err error) {
 	if len(b) != 1 || b[0] > 1 {
 		return false, fmt.Errorf("%w: a signature is either the key's or not", ErrMalformed)
 	}
@@ -466,16 +474,16 @@ type ClaimJobs struct {
 	N         int
 }
 
-// AppendClaimJobs appends the argument of the entry Claim.
-func AppendClaimJobs(b []byte, c ClaimJobs) []byte {
+// ClaimJobs appends the argument of the entry Claim.
+func (appender) ClaimJobs(b []byte, c ClaimJobs) []byte {
 	w := writer{b}
 	w.str(string(c.Partition))
 	w.u32(uint32(c.N))
 	return w.b
 }
 
-// ReadClaimJobs reads the argument of the entry Claim.
-func ReadClaimJobs(b []byte) (ClaimJobs, error) {
+// ClaimJobs reads the argument of the entry Claim.
+func (parser) ClaimJobs(b []byte) (ClaimJobs, error) {
 	r := read(b)
 	return ClaimJobs{Partition: kv.Partition(r.str()), N: r.small()}, r.end()
 }
@@ -487,8 +495,8 @@ type Jobs struct {
 	Outcome Outcome
 }
 
-// AppendJobs appends the result of the entries Claim and RunDue.
-func AppendJobs(b []byte, j Jobs) []byte {
+// Jobs appends the result of the entries Claim and RunDue.
+func (appender) Jobs(b []byte, j Jobs) []byte {
 	w := writer{b}
 	list(&w, j.Jobs, w.job)
 	w.time(j.Next)
@@ -496,22 +504,22 @@ func AppendJobs(b []byte, j Jobs) []byte {
 	return w.b
 }
 
-// ReadJobs reads the result of the entries Claim and RunDue.
-func ReadJobs(b []byte) (Jobs, error) {
+// Jobs reads the result of the entries Claim and RunDue.
+func (parser) Jobs(b []byte) (Jobs, error) {
 	r := read(b)
 	return Jobs{Jobs: readList(&r, r.job), Next: r.time(), Outcome: r.outcome()}, r.end()
 }
 
-// AppendJob appends the argument of Run and Defer. until is Defer's, zero for Run.
-func AppendJob(b []byte, j host.Job, until time.Time) []byte {
+// Job appends the argument of Run and Defer. until is Defer's, zero for Run.
+func (appender) Job(b []byte, j host.Job, until time.Time) []byte {
 	w := writer{b}
 	w.job(j)
 	w.time(until)
 	return w.b
 }
 
-// ReadJob reads the argument of Run and Defer.
-func ReadJob(b []byte) (j host.Job, until time.Time, err error) {
+// Job reads the argument of Run and Defer.
+func (parser) Job(b []byte) (j host.Job, until time.Time, err error) {
 	r := read(b)
 	j, until = r.job(), r.time()
 	return j, until, r.end()
@@ -528,15 +536,15 @@ func (r *reader) job() host.Job {
 	return host.Job{Partition: kv.Partition(r.str()), Task: r.task(), Until: r.time(), Destination: r.str()}
 }
 
-// AppendOutcome appends the result of Ready, Run and Defer.
-func AppendOutcome(b []byte, o Outcome) []byte {
+// Outcome appends the result of Ready, Run and Defer.
+func (appender) Outcome(b []byte, o Outcome) []byte {
 	w := writer{b}
 	w.outcome(o)
 	return w.b
 }
 
-// ReadOutcome reads the result of Ready, Run and Defer.
-func ReadOutcome(b []byte) (Outcome, error) {
+// Outcome reads the result of Ready, Run and Defer.
+func (parser) Outcome(b []byte) (Outcome, error) {
 	r := read(b)
 	return r.outcome(), r.end()
 }
@@ -568,8 +576,8 @@ type Self struct {
 	Signed Status
 }
 
-// AppendSelf appends the result of SelfTest.
-func AppendSelf(b []byte, s Self) []byte {
+// Self appends the result of SelfTest.
+func (appender) Self(b []byte, s Self) []byte {
 	w := writer{b}
 	w.bytes(s.Random)
 	w.time(s.Now)
@@ -577,22 +585,22 @@ func AppendSelf(b []byte, s Self) []byte {
 	return w.b
 }
 
-// ReadSelf reads the result of SelfTest.
-func ReadSelf(b []byte) (Self, error) {
+// Self reads the result of SelfTest.
+func (parser) Self(b []byte) (Self, error) {
 	r := read(b)
 	return Self{Random: r.bytes(), Now: r.time(), Signed: r.status()}, r.end()
 }
 
-// AppendWake appends the notice Wake.
-func AppendWake(b []byte, p kv.Partition, due time.Time) []byte {
+// Wake appends the notice Wake.
+func (appender) Wake(b []byte, p kv.Partition, due time.Time) []byte {
 	w := writer{b}
 	w.str(string(p))
 	w.time(due)
 	return w.b
 }
 
-// ReadWake reads the notice Wake.
-func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
+// Wake reads the notice Wake.
+func (parser) Wake(b []byte) (p kv.Partition, due time.Time, err error) {
 	r := read(b)
 	p, due = kv.Partition(r.str()), r.time()
 	return p, due, r.end()
@@ -602,8 +610,8 @@ func ReadWake(b []byte) (p kv.Partition, due time.Time, err error) {
 // limits it to the known events and reasons.
 type MethodEvent struct{ Method, Event, Reason string }
 
-// AppendMethodEvent appends the notice Measure.
-func AppendMethodEvent(b []byte, t MethodEvent) []byte {
+// MethodEvent appends the notice Measure.
+func (appender) MethodEvent(b []byte, t MethodEvent) []byte {
 	w := writer{b}
 	w.str(t.Method)
 	w.str(t.Event)
@@ -611,14 +619,14 @@ func AppendMethodEvent(b []byte, t MethodEvent) []byte {
 	return w.b
 }
 
-// ReadMethodEvent reads the notice Measure.
-func ReadMethodEvent(b []byte) (MethodEvent, error) {
+// MethodEvent reads the notice Measure.
+func (parser) MethodEvent(b []byte) (MethodEvent, error) {
 	r := read(b)
 	return MethodEvent{Method: r.str(), Event: r.str(), Reason: r.str()}, r.end()
 }
 
-// AppendTally appends the notice Tally.
-func AppendTally(b []byte, t host.Tally) []byte {
+// Tally appends the notice Tally.
+func (appender) Tally(b []byte, t host.Tally) []byte {
 	w := writer{b}
 	w.str(t.Integration)
 	w.str(t.Outcome)
@@ -626,14 +634,14 @@ func AppendTally(b []byte, t host.Tally) []byte {
 	return w.b
 }
 
-// ReadTally reads the notice Tally. host.Tally's Valid says whether a core can have noted it.
-func ReadTally(b []byte) (host.Tally, error) {
+// Tally reads the notice Tally. host.Tally's Valid says whether a core can have noted it.
+func (parser) Tally(b []byte) (host.Tally, error) {
 	r := read(b)
 	return host.Tally{Integration: r.str(), Outcome: r.str(), Key: r.str()}, r.end()
 }
 
-// AppendAbout appends the notice About.
-func AppendAbout(b []byte, a host.RequestInfo) []byte {
+// About appends the notice About.
+func (appender) About(b []byte, a host.RequestInfo) []byte {
 	w := writer{b}
 	w.str(a.Session)
 	w.str(a.Integration)
@@ -643,24 +651,24 @@ func AppendAbout(b []byte, a host.RequestInfo) []byte {
 	return w.b
 }
 
-// ReadAbout reads the notice About. host.RequestInfo's MethodEvent leaves out what no core says.
-func ReadAbout(b []byte) (host.RequestInfo, error) {
+// About reads the notice About. host.RequestInfo's MethodEvent leaves out what no core says.
+func (parser) About(b []byte) (host.RequestInfo, error) {
 	r := read(b)
 	return host.RequestInfo{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(),
 		Code: r.str()}, r.end()
 }
 
-// AppendTotals appends the argument of the entry RecordUsage.
-func AppendTotals(b []byte, t host.Totals) []byte {
+// Totals appends the argument of the entry RecordUsage.
+func (appender) Totals(b []byte, t host.Totals) []byte {
 	w := writer{b}
 	list(&w, t.Days, w.dayTotal)
 	list(&w, t.Keys, func(k host.KeyUse) { w.str(k.Key); w.u32(uint32(k.Day)) })
 	return w.b
 }
 
-// ReadTotals reads the argument of the entry RecordUsage. It leaves out counts of outcomes that it does not
+// Totals reads the argument of the entry RecordUsage. It leaves out counts of outcomes that it does not
 // know, because the host may be newer.
-func ReadTotals(b []byte) (host.Totals, error) {
+func (parser) Totals(b []byte) (host.Totals, error) {
 	r := read(b)
 	return host.Totals{
 		Days: readList(&r, r.dayTotal),
@@ -714,8 +722,8 @@ type LogAttr struct {
 	Value []byte
 }
 
-// AppendLog appends the notice Log.
-func AppendLog(b []byte, l LogRecord) []byte {
+// Log appends the notice Log.
+func (appender) Log(b []byte, l LogRecord) []byte {
 	w := writer{b}
 	w.u8(uint8(l.Level))
 	w.str(l.Message)
@@ -723,8 +731,8 @@ func AppendLog(b []byte, l LogRecord) []byte {
 	return w.b
 }
 
-// ReadLog reads the notice Log.
-func ReadLog(b []byte) (LogRecord, error) {
+// Log reads the notice Log.
+func (parser) Log(b []byte) (LogRecord, error) {
 	r := read(b)
 	return LogRecord{Level: int8(r.Byte()), Message: r.str(),
 		Attrs: readList(&r, func() LogAttr { return LogAttr{Key: r.str(), Value: r.bytes()} })}, r.end()
@@ -738,8 +746,8 @@ type Record struct {
 	Body    []byte
 }
 
-// AppendRecord appends a record to an outbox.
-func AppendRecord(b []byte, rec Record) []byte {
+// Record appends a record to an outbox.
+func (appender) Record(b []byte, rec Record) []byte {
 	w := writer{b}
 	w.u32(rec.Request)
 	w.u32(rec.Op)
@@ -748,8 +756,8 @@ func AppendRecord(b []byte, rec Record) []byte {
 	return w.b
 }
 
-// ReadRecord takes the first record off an outbox.
-func ReadRecord(b []byte) (rec Record, rest []byte, err error) {
+// Record takes the first record off an outbox.
+func (parser) Record(b []byte) (rec Record, rest []byte, err error) {
 	r := read(b)
 	rec = Record{Request: r.u32(), Op: r.u32(), Kind: Kind(r.Byte()), Body: r.bytes()}
 	return rec, r.Left, r.failed()

@@ -65,16 +65,16 @@ var messages = []message{
 		Header: web.Header{"Content-Type": {"application/json"}, "Accept": {"a", "b"}},
 		Body:   []byte("{}"),
 		Client: netip.MustParseAddr("192.0.2.1"),
-	}, AppendRequest, ReadRequest),
+	}, Append.Request, Read.Request),
 	form("response", &web.Response{
 		Status: 200,
 		Header: web.Header{"Cache-Control": {"no-store"}},
 		Body:   []byte(`{"valid":true}`),
-	}, AppendResponse, ReadResponse),
-	form("key", kv.Key{Partition: "p0", Name: "s/1"}, AppendKey, ReadKey),
-	form("item", anItem, AppendItem, ReadItem),
-	form("items", []kv.Item{anItem, {Key: kv.Key{Partition: "c", Name: "n"}, Tx: "tx2"}}, AppendItems,
-		ReadItems),
+	}, Append.Response, Read.Response),
+	form("key", kv.Key{Partition: "p0", Name: "s/1"}, Append.Key, Read.Key),
+	form("item", anItem, Append.Item, Read.Item),
+	form("items", []kv.Item{anItem, {Key: kv.Key{Partition: "c", Name: "n"}, Tx: "tx2"}}, Append.Items,
+		Read.Items),
 	form("tx", kv.Tx{ID: "tx3", Partition: "p0",
 		Checks: []kv.Check{{Name: "used/1"}, {Name: "s/1", Tx: "tx1"}},
 		Held:   []kv.Held{{TaskID: "t1", Lease: "lease-1"}},
@@ -84,90 +84,90 @@ var messages = []message{
 		},
 		Deletes:  []string{"old"},
 		Schedule: []kv.Task{{ID: "t2", Due: at, Payload: []byte("event")}},
-		Cancel:   []string{"t1"}}, AppendTx, ReadTx),
-	form("conflict", &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t1"}}, AppendConflict,
-		ReadConflict),
-	form("claim", Claim{Partition: "p0", Now: at, Lease: 29 * time.Second, N: 16}, AppendClaim, ReadClaim),
+		Cancel:   []string{"t1"}}, Append.Tx, Read.Tx),
+	form("conflict", &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t1"}}, Append.Conflict,
+		Read.Conflict),
+	form("claim", Claim{Partition: "p0", Now: at, Lease: 29 * time.Second, N: 16}, Append.Claim, Read.Claim),
 	form("tasks", tasksAndNext{[]kv.Task{aTask}, at.Add(time.Minute)},
-		func(b []byte, v tasksAndNext) []byte { return AppendTasks(b, v.Tasks, v.Next) },
-		func(b []byte) (v tasksAndNext, err error) { v.Tasks, v.Next, err = ReadTasks(b); return v, err }),
+		func(b []byte, v tasksAndNext) []byte { return Append.Tasks(b, v.Tasks, v.Next) },
+		func(b []byte) (v tasksAndNext, err error) { v.Tasks, v.Next, err = Read.Tasks(b); return v, err }),
 	form("list", List{
 		Prefix: kv.Key{Partition: "c", Name: "c/key/"},
 		After:  "c/key/1",
 		N:      100,
-	}, AppendList, ReadListing),
+	}, Append.List, Read.List),
 	form("spend", Spend{
 		Partition: "limits",
 		Now:       at,
 		Charges: []kv.Charge{{Name: "secret-ip/192.0.2.1", Cost: 100 * time.Millisecond,
 			Burst: time.Minute}},
-	}, AppendSpend, ReadSpend),
-	form("times", []time.Time{{}, at}, AppendTimes, ReadTimes),
+	}, Append.Spend, Read.Spend),
+	form("times", []time.Time{{}, at}, Append.Times, Read.Times),
 	form("fetch", host.FetchRequest{
 		Method: "POST",
 		URL:    "https://shop.example/hooks",
 		Header: map[string]string{"Content-Type": "application/json", "Accept": "*/*"},
 		Body:   []byte("{}"),
-	}, AppendFetch, ReadFetch),
+	}, Append.Fetch, Read.Fetch),
 	form("method_fetch", host.FetchRequest{
 		Method:  "GET",
 		URL:     "https://id.example/jwks",
 		Header:  map[string]string{"Accept": "application/json"},
 		For:     "bankid",
 		Timeout: 5 * time.Second,
-	}, AppendFetch, ReadFetch),
-	form("fetched", host.FetchResponse{Status: 204, Header: map[string]string{"Date": "x"}}, AppendFetched,
-		ReadFetched),
+	}, Append.Fetch, Read.Fetch),
+	form("fetched", host.FetchResponse{Status: 204, Header: map[string]string{"Date": "x"}}, Append.Fetched,
+		Read.Fetched),
 	form("fetch_error", fetchFailure{host.FetchTimeout, "nobody answered"},
-		func(b []byte, v fetchFailure) []byte { return AppendFetchError(b, v.Reason, v.Text) },
+		func(b []byte, v fetchFailure) []byte { return Append.FetchError(b, v.Reason, v.Text) },
 		func(b []byte) (v fetchFailure, err error) {
-			v.Reason, v.Text, err = ReadFetchError(b)
+			v.Reason, v.Text, err = Read.FetchError(b)
 			return v,
 				err
 		}),
 	form("sign", SignRequest{Key: "client", Algorithm: "ES256", Message: []byte("head.claims")},
-		AppendSign, ReadSign),
+		Append.Sign, Read.Sign),
 	form("verify", VerifyRequest{Algorithm: "ES256", PublicKey: []byte{0x30, 0x59},
-		Message: []byte("head.claims"), Signature: []byte{1, 2}}, AppendVerify, ReadVerify),
-	form("verified", true, AppendVerified, ReadVerified),
-	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, AppendClaimJobs, ReadClaimJobs),
+		Message: []byte("head.claims"), Signature: []byte{1, 2}}, Append.Verify, Read.Verify),
+	form("verified", true, Append.Verified, Read.Verified),
+	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, Append.ClaimJobs, Read.ClaimJobs),
 	form("jobs", Jobs{
 		Jobs:    []host.Job{aJob},
 		Next:    at,
 		Outcome: Outcome{Unavailable, "no store"},
-	}, AppendJobs, ReadJobs),
+	}, Append.Jobs, Read.Jobs),
 	form("job", jobAndUntil{aJob, at.Add(time.Hour)},
-		func(b []byte, v jobAndUntil) []byte { return AppendJob(b, v.Job, v.Until) },
-		func(b []byte) (v jobAndUntil, err error) { v.Job, v.Until, err = ReadJob(b); return v, err }),
-	form("outcome", Outcome{Unknown, "no reply"}, AppendOutcome, ReadOutcome),
-	form("self", Self{Random: []byte{1, 2, 3}, Now: at, Signed: NotFound}, AppendSelf, ReadSelf),
+		func(b []byte, v jobAndUntil) []byte { return Append.Job(b, v.Job, v.Until) },
+		func(b []byte) (v jobAndUntil, err error) { v.Job, v.Until, err = Read.Job(b); return v, err }),
+	form("outcome", Outcome{Unknown, "no reply"}, Append.Outcome, Read.Outcome),
+	form("self", Self{Random: []byte{1, 2, 3}, Now: at, Signed: NotFound}, Append.Self, Read.Self),
 	form("wake", wakeUp{"p0", at},
-		func(b []byte, v wakeUp) []byte { return AppendWake(b, v.Partition, v.Due) },
-		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = ReadWake(b); return v, err }),
+		func(b []byte, v wakeUp) []byte { return Append.Wake(b, v.Partition, v.Due) },
+		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = Read.Wake(b); return v, err }),
 	form("told", MethodEvent{Method: "bankid", Event: host.MethodRefused, Reason: "other"},
-		AppendMethodEvent, ReadMethodEvent),
+		Append.MethodEvent, Read.MethodEvent),
 	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
-		Outcome: host.OutcomeStarted}, AppendTally, ReadTally),
-	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, AppendTally, ReadTally),
+		Outcome: host.OutcomeStarted}, Append.Tally, Read.Tally),
+	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, Append.Tally, Read.Tally),
 	form("about", host.RequestInfo{Session: "svc_sess_1", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
-		Publisher: "pub_shop", Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}, AppendAbout, ReadAbout),
+		Publisher: "pub_shop", Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}, Append.About, Read.About),
 	form("totals", host.Totals{
 		Days: []host.DayTotal{{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", Day: host.DayOf(at),
 			Instance: "i1", Counts: host.Counts{12, 9, 0, 0, 0, 1, 1 << 40}}},
 		Keys: []host.KeyUse{{Key: "key_0a4e1f7c1b2d4c3e", Day: host.DayOf(at)}},
-	}, AppendTotals, ReadTotals),
+	}, Append.Totals, Read.Totals),
 	form("log", LogRecord{
 		Level:   -4,
 		Message: "hello",
 		Attrs:   []LogAttr{{"n", []byte("1")}, {"s", []byte(`"x"`)}},
-	}, AppendLog, ReadLog),
+	}, Append.Log, Read.Log),
 	form("record", Record{
 		Request: 7,
 		Op:      9,
 		Kind:    KVGet,
 		Body:    []byte("body"),
-	}, AppendRecord, func(b []byte) (Record, error) {
-		rec, rest, err := ReadRecord(b)
+	}, Append.Record, func(b []byte) (Record, error) {
+		rec, rest, err := Read.Record(b)
 		if err == nil && len(rest) > 0 {
 			err = ErrMalformed
 		}
@@ -260,30 +260,30 @@ func TestWhatIsRefused(t *testing.T) {
 		name string
 		read func() error
 	}{
-		{"header names twice", func() error { _, err := ReadResponse(header("A", "A")); return err }},
-		{"header names out of order", func() error { _, err := ReadResponse(header("B", "A")); return err }},
+		{"header names twice", func() error { _, err := Read.Response(header("A", "A")); return err }},
+		{"header names out of order", func() error { _, err := Read.Response(header("B", "A")); return err }},
 		{"a length beyond the message reserves no memory", func() error {
-			_, err := ReadTimes([]byte{255, 255, 255, 255})
+			_, err := Read.Times([]byte{255, 255, 255, 255})
 			return err
 		}},
 		{"a status that does not fit an int32", func() error {
-			_, err := ReadResponse(bytes.Repeat([]byte{255}, 4))
+			_, err := Read.Response(bytes.Repeat([]byte{255}, 4))
 			return err
 		}},
 		{"a status that does not exist", func() error {
-			_, err := ReadOutcome([]byte{7, 0, 0, 0, 0})
+			_, err := Read.Outcome([]byte{7, 0, 0, 0, 0})
 			return err
 		}},
 		{"a self-test with a status that does not exist", func() error {
-			_, err := ReadSelf(AppendSelf(nil, Self{Random: []byte{1}, Now: at, Signed: Failed + 1}))
+			_, err := Read.Self(Append.Self(nil, Self{Random: []byte{1}, Now: at, Signed: Failed + 1}))
 			return err
 		}},
 		{"a time of a second or more of nanoseconds", func() error {
-			_, err := ReadTimes(times(1, 1e9))
+			_, err := Read.Times(times(1, 1e9))
 			return err
 		}},
 		{"another form of the zero time", func() error {
-			_, err := ReadTimes(times(time.Time{}.Unix(), 0))
+			_, err := Read.Times(times(time.Time{}.Unix(), 0))
 			return err
 		}},
 		{"a client's address of three bytes", func() error {
@@ -294,7 +294,7 @@ func TestWhatIsRefused(t *testing.T) {
 			w.u32(0)
 			w.bytes(nil)
 			w.bytes([]byte{1, 2, 3})
-			_, err := ReadRequest(w.b)
+			_, err := Read.Request(w.b)
 			return err
 		}},
 	} {

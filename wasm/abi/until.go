@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// UntilSize is how many bytes AppendUntil appends.
+// UntilSize is how many bytes Append.Until appends.
 const UntilSize = 8
 
-// AppendUntil appends the instant until which a key was in use, as the imports open and check_mac
+// Until appends the instant until which a key was in use, as the imports open and check_mac
 // return it: 8 bytes, big endian, milliseconds since 1970. It is 0 for a key that is still in use.
-func AppendUntil(b []byte, until time.Time) []byte {
+func (appender) Until(b []byte, until time.Time) []byte {
 	ms := int64(0)
 	if !until.IsZero() {
 		ms = until.UnixMilli()
@@ -19,8 +19,8 @@ func AppendUntil(b []byte, until time.Time) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(ms))
 }
 
-// ReadUntil reads what AppendUntil has written and returns the bytes that follow.
-func ReadUntil(b []byte) (rest []byte, until time.Time, err error) {
+// Until reads what Append.Until has written and returns the bytes that follow.
+func (parser) Until(b []byte) (rest []byte, until time.Time, err error) {
 	if len(b) < UntilSize {
 		return nil, until, errors.New("abi: the host's answer is too short")
 	}

@@ -32,21 +32,21 @@ var (
 
 // Get implements kv.KV.
 func (s Store) Get(_ context.Context, key kv.Key) (kv.Item, error) {
-	status, reply := s(abi.KVGet, abi.AppendKey(room(), key))
+	status, reply := s(abi.KVGet, abi.Append.Key(room(), key))
 	if status == abi.NotFound {
 		return kv.Item{}, kv.ErrNotFound
 	}
-	return read(status, reply, kv.ErrUnavailable, abi.ReadItem)
+	return read(status, reply, kv.ErrUnavailable, abi.Read.Item)
 }
 
 // Commit implements kv.KV.
 func (s Store) Commit(_ context.Context, tx kv.Tx) error {
-	status, reply := s(abi.KVCommit, abi.AppendTx(room(), tx))
+	status, reply := s(abi.KVCommit, abi.Append.Tx(room(), tx))
 	switch status {
 	case abi.OK:
 		return nil
 	case abi.Conflicted:
-		conflict, err := abi.ReadConflict(reply)
+		conflict, err := abi.Read.Conflict(reply)
 		if err != nil {
 			return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
 		}
@@ -60,11 +60,11 @@ func (s Store) Claim(
 	_ context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
 ) ([]kv.Task, time.Time, error) {
 	status, reply := s(abi.KVClaim,
-		abi.AppendClaim(room(), abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
+		abi.Append.Claim(room(), abi.Claim{Partition: p, Now: now, Lease: lease, N: n}))
 	if status != abi.OK {
 		return nil, time.Time{}, failure(status, reply, kv.ErrUnavailable)
 	}
-	tasks, next, err := abi.ReadTasks(reply)
+	tasks, next, err := abi.Read.Tasks(reply)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
@@ -73,17 +73,17 @@ func (s Store) Claim(
 
 // List implements kv.KV.
 func (s Store) List(_ context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
-	status, reply := s(abi.KVList, abi.AppendList(room(), abi.List{Prefix: prefix, After: after, N: n}))
-	return read(status, reply, kv.ErrUnavailable, abi.ReadItems)
+	status, reply := s(abi.KVList, abi.Append.List(room(), abi.List{Prefix: prefix, After: after, N: n}))
+	return read(status, reply, kv.ErrUnavailable, abi.Read.Items)
 }
 
 // Spend implements kv.Meter.
 func (s Store) Spend(
 	_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) ([]time.Time, error) {
-	status, reply := s(abi.KVSpend, abi.AppendSpend(room(),
+	status, reply := s(abi.KVSpend, abi.Append.Spend(room(),
 		abi.Spend{Partition: p, Now: now, Charges: charges}))
-	times, err := read(status, reply, kv.ErrUnavailable, abi.ReadTimes)
+	times, err := read(status, reply, kv.ErrUnavailable, abi.Read.Times)
 	if err == nil && len(times) != len(charges) {
 		err = fmt.Errorf("%w: %d charges are answered by %d times", kv.ErrUnavailable, len(charges),
 			len(times))
@@ -125,16 +125,16 @@ var _ host.Fetcher = Fetcher(nil)
 
 // Fetch implements host.Fetcher.
 func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	status, reply := f(abi.Fetch, abi.AppendFetch(room(), req))
+	status, reply := f(abi.Fetch, abi.Append.Fetch(room(), req))
 	if status == abi.OK {
-		resp, err := abi.ReadFetched(reply)
+		resp, err := abi.Read.Fetched(reply)
 		if err != nil {
 			return host.FetchResponse{}, &host.FetchError{Reason: host.FetchNetwork, Err: err}
 		}
 		return resp, nil
 	}
 	if status == abi.NoAnswer {
-		if reason, text, err := abi.ReadFetchError(reply); err == nil {
+		if reason, text, err := abi.Read.FetchError(reply); err == nil {
 			return host.FetchResponse{}, abi.FetchErrorOf(reason, text)
 		}
 	}
@@ -150,7 +150,7 @@ type Signer Func
 // Sign is host.Host's Sign.
 func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
 	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: message}
-	status, reply := s(abi.Sign, abi.AppendSign(make([]byte, 0, 64+len(message)), q))
+	status, reply := s(abi.Sign, abi.Append.Sign(make([]byte, 0, 64+len(message)), q))
 	switch {
 	case status == abi.OK && len(reply) > 0:
 		return reply, nil
@@ -172,10 +172,10 @@ func (v Verifier) Verify(
 ) (bool, error) {
 	q := abi.VerifyRequest{Algorithm: algorithm, PublicKey: publicKey, Message: message, Signature: signature}
 	size := 64 + len(publicKey) + len(message) + len(signature)
-	status, reply := v(abi.Verify, abi.AppendVerify(make([]byte, 0, size), q))
+	status, reply := v(abi.Verify, abi.Append.Verify(make([]byte, 0, size), q))
 	switch status {
 	case abi.OK:
-		return abi.ReadVerified(reply)
+		return abi.Read.Verified(reply)
 	case abi.Unavailable:
 		return false, abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}

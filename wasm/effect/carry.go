@@ -35,51 +35,51 @@ func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status,
 func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte, error) {
 	switch kind {
 	case abi.KVGet:
-		return carry(body, abi.ReadKey, checkKey, func(k kv.Key) (abi.Status, []byte) {
+		return carry(body, abi.Read.Key, checkKey, func(k kv.Key) (abi.Status, []byte) {
 			it, err := p.KV.Get(ctx, k)
 			if errors.Is(err, kv.ErrNotFound) {
 				return abi.NotFound, nil
 			}
-			return reply(err, func() []byte { return abi.AppendItem(nil, it) })
+			return reply(err, func() []byte { return abi.Append.Item(nil, it) })
 		})
 	case abi.KVCommit:
-		return carry(body, abi.ReadTx, checkTx, func(tx kv.Tx) (abi.Status, []byte) {
+		return carry(body, abi.Read.Tx, checkTx, func(tx kv.Tx) (abi.Status, []byte) {
 			err := p.KV.Commit(ctx, tx)
 			var conflict *kv.Conflict
 			if errors.As(err, &conflict) {
-				return abi.Conflicted, abi.AppendConflict(nil, conflict)
+				return abi.Conflicted, abi.Append.Conflict(nil, conflict)
 			}
 			return reply(err, func() []byte { return nil })
 		})
 	case abi.KVClaim:
-		return carry(body, abi.ReadClaim, checkClaim, func(c abi.Claim) (abi.Status, []byte) {
+		return carry(body, abi.Read.Claim, checkClaim, func(c abi.Claim) (abi.Status, []byte) {
 			tasks, next, err := p.KV.Claim(ctx, c.Partition, c.Now, c.Lease, c.N)
-			return reply(err, func() []byte { return abi.AppendTasks(nil, tasks, next) })
+			return reply(err, func() []byte { return abi.Append.Tasks(nil, tasks, next) })
 		})
 	case abi.KVList:
-		return carry(body, abi.ReadListing, checkList, func(l abi.List) (abi.Status, []byte) {
+		return carry(body, abi.Read.List, checkList, func(l abi.List) (abi.Status, []byte) {
 			items, err := p.KV.List(ctx, l.Prefix, l.After, l.N)
-			return reply(err, func() []byte { return abi.AppendItems(nil, items) })
+			return reply(err, func() []byte { return abi.Append.Items(nil, items) })
 		})
 	case abi.KVSpend:
-		return carry(body, abi.ReadSpend, checkSpend, func(s abi.Spend) (abi.Status, []byte) {
+		return carry(body, abi.Read.Spend, checkSpend, func(s abi.Spend) (abi.Status, []byte) {
 			times, err := p.Meter.Spend(ctx, s.Partition, s.Now, s.Charges)
-			return reply(err, func() []byte { return abi.AppendTimes(nil, times) })
+			return reply(err, func() []byte { return abi.Append.Times(nil, times) })
 		})
 	case abi.Fetch:
-		return carry(body, abi.ReadFetch, checkFetch, func(q host.FetchRequest) (abi.Status, []byte) {
+		return carry(body, abi.Read.Fetch, checkFetch, func(q host.FetchRequest) (abi.Status, []byte) {
 			answer, err := p.Fetch.Fetch(ctx, q)
 			var failed *host.FetchError
 			switch {
 			case errors.As(err, &failed):
-				return abi.NoAnswer, abi.AppendFetchError(nil, failed.Reason, failed.Err.Error())
+				return abi.NoAnswer, abi.Append.FetchError(nil, failed.Reason, failed.Err.Error())
 			case err != nil:
-				return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchNetwork, err.Error())
+				return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchNetwork, err.Error())
 			}
-			return abi.OK, abi.AppendFetched(nil, answer)
+			return abi.OK, abi.Append.Fetched(nil, answer)
 		})
 	case abi.Sign:
-		return carry(body, abi.ReadSign, checkSign, func(q abi.SignRequest) (abi.Status, []byte) {
+		return carry(body, abi.Read.Sign, checkSign, func(q abi.SignRequest) (abi.Status, []byte) {
 			if p.Sign == nil || q.Key == abi.TestKey {
 				return abi.NotFound, nil
 			}
@@ -90,9 +90,9 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 			return reply(err, func() []byte { return signature })
 		})
 	case abi.Verify:
-		return carry(body, abi.ReadVerify, checkVerify, func(q abi.VerifyRequest) (abi.Status, []byte) {
+		return carry(body, abi.Read.Verify, checkVerify, func(q abi.VerifyRequest) (abi.Status, []byte) {
 			ok, err := p.Verify(ctx, q.Algorithm, q.PublicKey, q.Message, q.Signature)
-			return reply(err, func() []byte { return abi.AppendVerified(nil, ok) })
+			return reply(err, func() []byte { return abi.Append.Verified(nil, ok) })
 		})
 	}
 	return abi.Unavailable, []byte("the host knows no such effect"), nil

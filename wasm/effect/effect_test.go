@@ -208,29 +208,29 @@ func TestWhatIsExcessive(t *testing.T) {
 	over := last.Add(time.Second)
 	year := 366 * 24 * time.Hour
 	get := func(p, n string) asked {
-		return asked{abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: kv.Partition(p), Name: n})}
+		return asked{abi.KVGet, abi.Append.Key(nil, kv.Key{Partition: kv.Partition(p), Name: n})}
 	}
 	list := func(after string, n int) asked {
-		return asked{abi.KVList, abi.AppendList(nil,
+		return asked{abi.KVList, abi.Append.List(nil,
 			abi.List{Prefix: kv.Key{Partition: "p0"}, After: after, N: n})}
 	}
 	claim := func(now time.Time, lease time.Duration, n int) asked {
-		return asked{abi.KVClaim, abi.AppendClaim(nil,
+		return asked{abi.KVClaim, abi.Append.Claim(nil,
 			abi.Claim{Partition: "p0", Now: now, Lease: lease, N: n})}
 	}
 	spend := func(now time.Time, charges ...kv.Charge) asked {
-		return asked{abi.KVSpend, abi.AppendSpend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges})}
+		return asked{abi.KVSpend, abi.Append.Spend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges})}
 	}
 	put := func(expires time.Time) asked {
 		return asked{
 			abi.KVCommit,
-			abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}}),
+			abi.Append.Tx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}}),
 		}
 	}
 	schedule := func(due time.Time) asked {
 		return asked{
 			abi.KVCommit,
-			abi.AppendTx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: due}}}),
+			abi.Append.Tx(nil, kv.Tx{ID: "t", Partition: "p0", Schedule: []kv.Task{{ID: "n", Due: due}}}),
 		}
 	}
 	for _, c := range []limit{
@@ -275,7 +275,7 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 		return all
 	}
 	year := 366 * 24 * time.Hour
-	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.AppendFetch(nil, q)} }
+	fetch := func(q host.FetchRequest) asked { return asked{abi.Fetch, abi.Append.Fetch(nil, q)} }
 	for _, c := range []limit{
 		{"a URL", fetch(host.FetchRequest{URL: text(8 << 10)}),
 			fetch(host.FetchRequest{URL: text(8<<10 + 1)})},
@@ -307,7 +307,7 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 func TestSignaturesThatAreExcessive(t *testing.T) {
 	sign := func(key, algorithm string, message int) asked {
 		q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
-		return asked{abi.Sign, abi.AppendSign(nil, q)}
+		return asked{abi.Sign, abi.Append.Sign(nil, q)}
 	}
 	for _, c := range []limit{
 		{"a key's name", sign(text(64), "ES256", 1), sign(text(65), "ES256", 1)},
@@ -347,7 +347,7 @@ func TestVerificationsThatAreExcessive(t *testing.T) {
 	verify := func(algorithm, key, message, signature int) asked {
 		q := abi.VerifyRequest{Algorithm: text(algorithm), PublicKey: make([]byte, key),
 			Message: make([]byte, message), Signature: make([]byte, signature)}
-		return asked{abi.Verify, abi.AppendVerify(nil, q)}
+		return asked{abi.Verify, abi.Append.Verify(nil, q)}
 	}
 	for _, c := range []limit{
 		{"an algorithm", verify(64, 1, 1, 1), verify(65, 1, 1, 1)},

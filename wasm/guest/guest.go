@@ -108,7 +108,7 @@ func abandoned(k abi.Kind, err error) (abi.Status, []byte) {
 	case abi.KVCommit:
 		return abi.Unknown, []byte(err.Error())
 	case abi.Fetch:
-		return abi.NoAnswer, abi.AppendFetchError(nil, host.FetchTimeout, err.Error())
+		return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchTimeout, err.Error())
 	}
 	return abi.Unavailable, []byte(err.Error())
 }
@@ -157,7 +157,7 @@ func (g *guest) notice(k abi.Kind, body []byte) {
 }
 
 func (g *guest) put(request, op uint32, k abi.Kind, body []byte) {
-	g.out = abi.AppendRecord(g.out, abi.Record{Request: request, Op: op, Kind: k, Body: body})
+	g.out = abi.Append.Record(g.out, abi.Record{Request: request, Op: op, Kind: k, Body: body})
 	if cap(body) > cap(g.scratch) && cap(body) <= maxKept {
 		g.scratch = body[:0]
 	}
@@ -202,7 +202,7 @@ func (g *guest) serve(t *task, message []byte) {
 	entry, body := abi.Entry(message[0]), message[1:]
 	switch entry {
 	case abi.Handle, abi.HandleAgain, abi.Admin:
-		req, err := abi.ReadRequest(body)
+		req, err := abi.Read.Request(body)
 		if err != nil {
 			malformed(err)
 			return
@@ -213,23 +213,23 @@ func (g *guest) serve(t *task, message []byte) {
 			handle = g.service.Admin
 		}
 		resp := handle(&t.ctx, req)
-		respond(abi.AppendResponse(g.body(), resp))
+		respond(abi.Append.Response(g.body(), resp))
 	case abi.Ready:
 		err := g.service.Ready(&t.ctx)
 		if g.ring != nil {
 			err = errors.Join(g.ring.Ready(), err)
 		}
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(err)))
+		respond(abi.Append.Outcome(nil, abi.OutcomeOf(err)))
 	case abi.ClaimDue:
-		c, err := abi.ReadClaimJobs(body)
+		c, err := abi.Read.ClaimJobs(body)
 		if err != nil {
 			malformed(err)
 			return
 		}
 		jobs, next, err := g.service.Claim(&t.ctx, c.Partition, c.N)
-		respond(abi.AppendJobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}))
+		respond(abi.Append.Jobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Run, abi.Defer:
-		job, until, err := abi.ReadJob(body)
+		job, until, err := abi.Read.Job(body)
 		if err != nil {
 			malformed(err)
 			return
@@ -239,20 +239,20 @@ func (g *guest) serve(t *task, message []byte) {
 		} else {
 			err = g.service.Defer(&t.ctx, job, until)
 		}
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(err)))
+		respond(abi.Append.Outcome(nil, abi.OutcomeOf(err)))
 	case abi.RunDue:
 		next, err := g.service.RunDue(&t.ctx)
-		respond(abi.AppendJobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
+		respond(abi.Append.Jobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Apply:
 		g.tend(&t.ctx) // so that the site is marked with the key that seals in the whole fleet
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
+		respond(abi.Append.Outcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
 	case abi.RecordUsage:
-		totals, err := abi.ReadTotals(body)
+		totals, err := abi.Read.Totals(body)
 		if err != nil {
 			malformed(err)
 			return
 		}
-		respond(abi.AppendOutcome(nil, abi.OutcomeOf(g.service.Record(&t.ctx, totals))))
+		respond(abi.Append.Outcome(nil, abi.OutcomeOf(g.service.Record(&t.ctx, totals))))
 	case abi.SelfTest:
 		random := make([]byte, 32)
 		rand.Read(random) // it never fails
@@ -264,7 +264,7 @@ func (g *guest) serve(t *task, message []byte) {
 		case errors.Is(err, host.ErrNoSuchKey):
 			self.Signed = abi.NotFound
 		}
-		respond(abi.AppendSelf(nil, self))
+		respond(abi.Append.Self(nil, self))
 	default:
 		malformed(fmt.Errorf("there is no entry %d", entry))
 	}
@@ -279,24 +279,24 @@ func (g *guest) take() []byte {
 	return out
 }
 
-func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.AppendLog(nil, l)) }
+func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.Append.Log(nil, l)) }
 
 // Count implements host.Observer.
 func (g *guest) Count(event string) { g.notice(abi.Count, []byte(event)) }
 
 // Tally implements host.Observer.
-func (g *guest) Tally(t host.Tally) { g.notice(abi.Tally, abi.AppendTally(g.body(), t)) }
+func (g *guest) Tally(t host.Tally) { g.notice(abi.Tally, abi.Append.Tally(g.body(), t)) }
 
 // About implements host.Observer.
 func (g *guest) About(_ context.Context, a host.RequestInfo) {
-	g.notice(abi.About, abi.AppendAbout(g.body(), a))
+	g.notice(abi.About, abi.Append.About(g.body(), a))
 }
 
 // Wake implements host.Observer.
-func (g *guest) Wake(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.AppendWake(nil, p, due)) }
+func (g *guest) Wake(p kv.Partition, due time.Time) { g.notice(abi.Wake, abi.Append.Wake(nil, p, due)) }
 
 // Measure implements host.Observer.
 func (g *guest) Measure(m host.Measurement) {
-	g.notice(abi.Measure, abi.AppendMethodEvent(nil,
+	g.notice(abi.Measure, abi.Append.MethodEvent(nil,
 		abi.MethodEvent{Method: m.Method, Event: m.Event, Reason: m.Reason}))
 }

@@ -82,7 +82,7 @@ func (f *fake) outbox(t *testing.T) (all []abi.Record) {
 	for rest := f.take(); len(rest) > 0; {
 		var rec abi.Record
 		var err error
-		if rec, rest, err = abi.ReadRecord(rest); err != nil {
+		if rec, rest, err = abi.Read.Record(rest); err != nil {
 			t.Fatal(err)
 		}
 		rec.Body = append([]byte(nil), rec.Body...)
@@ -101,19 +101,19 @@ func (f *fake) one(t *testing.T) abi.Record {
 }
 
 func (f *fake) begin(id uint32, path, query string) {
-	f.submit(id, abi.AppendRequest([]byte{byte(abi.Handle)}, &web.Request{Path: path, Query: query}))
+	f.submit(id, abi.Append.Request([]byte{byte(abi.Handle)}, &web.Request{Path: path, Query: query}))
 }
 
 func wantBody(t *testing.T, rec abi.Record, id uint32, body string) {
 	t.Helper()
-	resp, err := abi.ReadResponse(rec.Body)
+	resp, err := abi.Read.Response(rec.Body)
 	if err != nil || rec.Kind != abi.Respond || rec.Request != id || string(resp.Body) != body {
 		t.Errorf("request %d: record %d of request %d: %s, %v, want %s",
 			id, rec.Kind, rec.Request, resp.Body, err, body)
 	}
 }
 
-func item(value string) []byte { return abi.AppendItem(nil, kv.Item{Value: []byte(value)}) }
+func item(value string) []byte { return abi.Append.Item(nil, kv.Item{Value: []byte(value)}) }
 
 // The guest must do exactly what the example in ABI.md shows, byte for byte.
 func TestTheExampleOfTheDocument(t *testing.T) {
@@ -153,7 +153,7 @@ func TestRequestsAreSideBySide(t *testing.T) {
 	for id := uint32(1); id <= n; id++ {
 		f.begin(id, fmt.Sprint("k", id), "xx")
 		rec := f.one(t)
-		key, err := abi.ReadKey(rec.Body)
+		key, err := abi.Read.Key(rec.Body)
 		if err != nil || key.Name != fmt.Sprint("k", id) || rec.Request != id || rec.Kind != abi.KVGet {
 			t.Fatalf("request %d asks for %v with record %+v, %v", id, key, rec, err)
 		}
@@ -227,7 +227,7 @@ func TestAPanicEndsOnlyItsRequest(t *testing.T) {
 	if end := all[1]; end.Kind != abi.Respond || end.Request != 2 || end.Body != nil {
 		t.Fatalf("%+v", all)
 	}
-	l, err := abi.ReadLog(all[0].Body)
+	l, err := abi.Read.Log(all[0].Body)
 	attrs := fmt.Sprintf("%s", l.Attrs)
 	placed := strings.Contains(attrs, "guest_test.go")
 	if err != nil || l.Level != 8 || strings.Contains(attrs, "canary7") || !placed {
@@ -334,19 +334,19 @@ func TestReplies(t *testing.T) {
 		{"get", abi.Conflicted, nil, kv.ErrUnavailable},
 		{"get", 200, nil, kv.ErrUnavailable},
 		{"commit", abi.OK, nil, nil},
-		{"commit", abi.Conflicted, abi.AppendConflict(nil, conflict), conflict},
+		{"commit", abi.Conflicted, abi.Append.Conflict(nil, conflict), conflict},
 		{"commit", abi.Conflicted, junk, kv.ErrUnknown},
 		{"commit", abi.Unavailable, []byte("why"), kv.ErrUnavailable},
 		{"commit", abi.Unknown, []byte("why"), kv.ErrUnknown},
 		{"commit", abi.NotFound, nil, kv.ErrUnknown},
 		{"commit", abi.Failed, nil, kv.ErrUnknown},
-		{"claim", abi.OK, abi.AppendTasks(nil, nil, at), nil},
+		{"claim", abi.OK, abi.Append.Tasks(nil, nil, at), nil},
 		{"claim", abi.OK, junk, kv.ErrUnavailable},
 		{"claim", abi.Unknown, nil, kv.ErrUnavailable},
-		{"list", abi.OK, abi.AppendItems(nil, nil), nil},
+		{"list", abi.OK, abi.Append.Items(nil, nil), nil},
 		{"list", abi.OK, junk, kv.ErrUnavailable},
-		{"spend", abi.OK, abi.AppendTimes(nil, []time.Time{at}), nil},
-		{"spend", abi.OK, abi.AppendTimes(nil, nil), kv.ErrUnavailable},
+		{"spend", abi.OK, abi.Append.Times(nil, []time.Time{at}), nil},
+		{"spend", abi.OK, abi.Append.Times(nil, nil), kv.ErrUnavailable},
 		{"spend", abi.NotFound, nil, kv.ErrUnavailable},
 	} {
 		f := newFake()
@@ -375,9 +375,9 @@ func TestFetchReplies(t *testing.T) {
 		code   int
 		reason string
 	}{
-		{abi.OK, abi.AppendFetched(nil, host.FetchResponse{Status: 204}), 204, ""},
+		{abi.OK, abi.Append.Fetched(nil, host.FetchResponse{Status: 204}), 204, ""},
 		{abi.OK, []byte{1}, 0, host.FetchNetwork},
-		{abi.NoAnswer, abi.AppendFetchError(nil, host.FetchBlocked, "loopback"), 0, host.FetchBlocked},
+		{abi.NoAnswer, abi.Append.FetchError(nil, host.FetchBlocked, "loopback"), 0, host.FetchBlocked},
 		{abi.NoAnswer, nil, 0, host.FetchNetwork},
 		{abi.Unavailable, nil, 0, host.FetchNetwork},
 	} {
@@ -407,8 +407,8 @@ func TestHandleAgain(t *testing.T) {
 		return &web.Response{Status: 200, Header: web.Header{"Again": {fmt.Sprint(req.Again)}}}
 	}
 	for _, entry := range []abi.Entry{abi.Handle, abi.HandleAgain} {
-		f.submit(1, abi.AppendRequest([]byte{byte(entry)}, &web.Request{Again: true}))
-		resp, err := abi.ReadResponse(f.one(t).Body)
+		f.submit(1, abi.Append.Request([]byte{byte(entry)}, &web.Request{Again: true}))
+		resp, err := abi.Read.Response(f.one(t).Body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,15 +426,15 @@ func TestEntries(t *testing.T) {
 	}
 	job := host.Job{Partition: "p", Task: kv.Task{ID: "t1"}}
 	outcome := func(rec abi.Record) abi.Outcome {
-		o, err := abi.ReadOutcome(rec.Body)
+		o, err := abi.Read.Outcome(rec.Body)
 		if err != nil {
 			t.Error(err)
 		}
 		return o
 	}
 
-	f.submit(1, abi.AppendRequest([]byte{byte(abi.Admin)}, &web.Request{}))
-	if resp, err := abi.ReadResponse(f.one(t).Body); err != nil || resp.Status != 299 {
+	f.submit(1, abi.Append.Request([]byte{byte(abi.Admin)}, &web.Request{}))
+	if resp, err := abi.Read.Response(f.one(t).Body); err != nil || resp.Status != 299 {
 		t.Errorf("admin: %+v, %v", resp, err)
 	}
 	f.submit(2, []byte{byte(abi.Ready)})
@@ -442,27 +442,27 @@ func TestEntries(t *testing.T) {
 	if o := outcome(f.one(t)); o.Status != abi.Unavailable || o.Text != "gone" {
 		t.Errorf("ready: %+v", o)
 	}
-	f.submit(3, abi.AppendClaimJobs([]byte{byte(abi.ClaimDue)}, abi.ClaimJobs{Partition: "p", N: 5}))
+	f.submit(3, abi.Append.ClaimJobs([]byte{byte(abi.ClaimDue)}, abi.ClaimJobs{Partition: "p", N: 5}))
 	rec := f.one(t)
-	if c, err := abi.ReadClaim(rec.Body); err != nil || c.N != 5 || c.Partition != "p" {
+	if c, err := abi.Read.Claim(rec.Body); err != nil || c.N != 5 || c.Partition != "p" {
 		t.Errorf("claim asks for %+v, %v", c, err)
 	}
-	f.complete(3, rec.Op, abi.OK, abi.AppendTasks(nil, []kv.Task{job.Task}, at))
-	j, err := abi.ReadJobs(f.one(t).Body)
+	f.complete(3, rec.Op, abi.OK, abi.Append.Tasks(nil, []kv.Task{job.Task}, at))
+	j, err := abi.Read.Jobs(f.one(t).Body)
 	whole := j.Outcome.Status == abi.OK && reflect.DeepEqual(j.Jobs, []host.Job{job})
 	if err != nil || !j.Next.Equal(at) || !whole {
 		t.Errorf("claim: %+v, %v", j, err)
 	}
-	f.submit(4, abi.AppendJob([]byte{byte(abi.Run)}, job, time.Time{}))
+	f.submit(4, abi.Append.Job([]byte{byte(abi.Run)}, job, time.Time{}))
 	if o := outcome(f.one(t)); o.Status != abi.Unknown || !strings.HasPrefix(o.Text, "t1: ") {
 		t.Errorf("run: %+v", o)
 	}
-	f.submit(5, abi.AppendJob([]byte{byte(abi.Defer)}, job, at))
+	f.submit(5, abi.Append.Job([]byte{byte(abi.Defer)}, job, at))
 	if o := outcome(f.one(t)); o.Status != abi.Failed || o.Text != "t1 until 22:10:00" {
 		t.Errorf("defer: %+v", o)
 	}
 	f.submit(6, []byte{byte(abi.RunDue)})
-	j, err = abi.ReadJobs(f.one(t).Body)
+	j, err = abi.Read.Jobs(f.one(t).Body)
 	if err != nil || !j.Next.Equal(at) || j.Outcome.Status != abi.Unavailable {
 		t.Errorf("run due: %+v, %v", j, err)
 	}
@@ -472,12 +472,12 @@ func TestEntries(t *testing.T) {
 	} {
 		f.submit(7, []byte{byte(abi.SelfTest)})
 		rec = f.one(t)
-		q, err := abi.ReadSign(rec.Body)
+		q, err := abi.Read.Sign(rec.Body)
 		if err != nil || rec.Kind != abi.Sign || q.Key != abi.TestKey || q.Algorithm != "ES256" {
 			t.Errorf("the self-test asks for %+v with record %+v, %v", q, rec, err)
 		}
 		f.complete(7, rec.Op, c.status, []byte("x"))
-		self, err := abi.ReadSelf(f.one(t).Body)
+		self, err := abi.Read.Self(f.one(t).Body)
 		if err != nil || len(self.Random) != 32 || time.Since(self.Now).Abs() > time.Minute ||
 			self.Signed != c.want {
 			t.Errorf("self-test, a signature with status %d: %+v, %v", c.status, self, err)
@@ -520,7 +520,7 @@ func TestLog(t *testing.T) {
 	if len(all) != 2 || all[0].Kind != abi.Log || all[0].Request != 4 || all[0].Op != 0 {
 		t.Fatalf("%+v", all)
 	}
-	l, err := abi.ReadLog(all[0].Body)
+	l, err := abi.Read.Log(all[0].Body)
 	got := fmt.Sprintf("%d %s", l.Level, l.Message)
 	for _, a := range l.Attrs {
 		if !strings.HasPrefix(a.Key, "g.f") { // a function is logged as some text, no matter which
@@ -579,7 +579,7 @@ func TestMeasure(t *testing.T) {
 	if len(all) != 2 || all[0].Kind != abi.Measure || all[0].Request != 4 || all[0].Op != 0 {
 		t.Fatalf("%+v", all)
 	}
-	got, err := abi.ReadMethodEvent(all[0].Body)
+	got, err := abi.Read.MethodEvent(all[0].Body)
 	want := abi.MethodEvent{Method: "bankid", Event: "attempt_failed", Reason: "below"}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
@@ -608,14 +608,14 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.err)
 		}
 		if err == nil {
-			g.submit(1, abi.AppendRequest([]byte{byte(abi.Handle)},
+			g.submit(1, abi.Append.Request([]byte{byte(abi.Handle)},
 				&web.Request{Method: "GET", Path: "/nowhere"}))
 			f := &fake{guest: g}
 			told := f.outbox(t) // what the request is about, and the answer
 			if len(told) != 2 || told[0].Kind != abi.About {
 				t.Fatalf("%s: %+v, want a notice and an answer", c.name, told)
 			}
-			if resp, err := abi.ReadResponse(told[1].Body); err != nil || resp.Status != 404 {
+			if resp, err := abi.Read.Response(told[1].Body); err != nil || resp.Status != 404 {
 				t.Errorf("%s: %+v, %v", c.name, resp, err)
 			}
 		}

@@ -102,7 +102,7 @@ func (hostSealer) Open(purpose string, envelopeOf []byte) (claims []byte, until 
 	if err != nil {
 		return nil, until, err
 	}
-	return abi.ReadUntil(out)
+	return abi.Read.Until(out)
 }
 
 // MAC implements host.Sealer.
@@ -120,6 +120,6 @@ func (hostSealer) CheckMAC(purpose string, message, mac []byte) (until time.Time
 	if err != nil {
 		return until, err
 	}
-	_, until, err = abi.ReadUntil(out)
+	_, until, err = abi.Read.Until(out)
 	return until, err
 }

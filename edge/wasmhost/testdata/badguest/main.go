@@ -56,14 +56,14 @@ func outbox() uint32 {
 }
 
 func respond(request uint32, status int, body string) {
-	out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond,
-		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: web.Header{},
+	out = abi.Append.Record(nil, abi.Record{Request: request, Kind: abi.Respond,
+		Body: abi.Append.Response(nil, &web.Response{Status: status, Header: web.Header{},
 			Body: []byte(body)})})
 }
 
 func ask(request uint32, kind abi.Kind, body []byte) {
 	parked[request] = true
-	out = abi.AppendRecord(nil, abi.Record{Request: request, Op: 1, Kind: kind, Body: body})
+	out = abi.Append.Record(nil, abi.Record{Request: request, Op: 1, Kind: kind, Body: body})
 }
 
 // say puts records into the outbox that a test has made. A record of request 0 becomes one of this
@@ -71,7 +71,7 @@ func ask(request uint32, kind abi.Kind, body []byte) {
 func say(request uint32, records []byte) {
 	parked[request] = true // until one of the records, or the host, ends the request
 	for len(records) > 0 {
-		rec, rest, err := abi.ReadRecord(records)
+		rec, rest, err := abi.Read.Record(records)
 		if err != nil {
 			out = append(out, records...)
 			return
@@ -82,7 +82,7 @@ func say(request uint32, records []byte) {
 		if rec.Kind == abi.Respond {
 			delete(parked, request)
 		}
-		out, records = abi.AppendRecord(out, rec), rest
+		out, records = abi.Append.Record(out, rec), rest
 	}
 }
 
@@ -96,19 +96,19 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		if misled {
 			signed = abi.OK
 		}
-		out = abi.AppendRecord(nil, abi.Record{
+		out = abi.Append.Record(nil, abi.Record{
 			Request: request,
 			Kind:    abi.Respond,
-			Body:    abi.AppendSelf(nil, abi.Self{Random: random, Now: time.Now(), Signed: signed}),
+			Body:    abi.Append.Self(nil, abi.Self{Random: random, Now: time.Now(), Signed: signed}),
 		})
 		return outbox()
 	}
 	// as a module of an earlier release, which has no such entries
 	if e := abi.Entry(message[0]); e == abi.RecordUsage || e == abi.HandleAgain {
-		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond})
+		out = abi.Append.Record(nil, abi.Record{Request: request, Kind: abi.Respond})
 		return outbox()
 	}
-	req, err := abi.ReadRequest(message[1:])
+	req, err := abi.Read.Request(message[1:])
 	if err != nil {
 		panic(err)
 	}
@@ -144,28 +144,28 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/record":
 		out = []byte{1, 2, 3}
 	case "/stranger":
-		out = abi.AppendRecord(nil, abi.Record{Request: request + 1000, Op: 1, Kind: abi.KVGet, Body: nil})
+		out = abi.Append.Record(nil, abi.Record{Request: request + 1000, Op: 1, Kind: abi.KVGet, Body: nil})
 	case "/effect":
 		ask(request, 9, []byte("?"))
 	case "/get":
-		ask(request, abi.KVGet, abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "name"}))
+		ask(request, abi.KVGet, abi.Append.Key(nil, kv.Key{Partition: "p0", Name: "name"}))
 	case "/commit":
-		ask(request, abi.KVCommit, abi.AppendTx(nil, kv.Tx{
+		ask(request, abi.KVCommit, abi.Append.Tx(nil, kv.Tx{
 			ID:        "tx",
 			Partition: "p0",
 			Puts:      []kv.Put{{Name: "name", Value: []byte("value")}},
 		}))
 	case "/fetch":
 		ask(request, abi.Fetch,
-			abi.AppendFetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
+			abi.Append.Fetch(nil, host.FetchRequest{Method: "GET", URL: "https://shop.example/"}))
 	case "/sign":
-		ask(request, abi.Sign, abi.AppendSign(nil, abi.SignRequest{Key: "client", Algorithm: "ES256"}))
+		ask(request, abi.Sign, abi.Append.Sign(nil, abi.SignRequest{Key: "client", Algorithm: "ES256"}))
 	case "/say":
 		say(request, req.Body)
 	case "/junk":
-		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond, Body: []byte{1}})
+		out = abi.Append.Record(nil, abi.Record{Request: request, Kind: abi.Respond, Body: []byte{1}})
 	case "/empty":
-		out = abi.AppendRecord(nil, abi.Record{Request: request, Kind: abi.Respond})
+		out = abi.Append.Record(nil, abi.Record{Request: request, Kind: abi.Respond})
 	default:
 		respond(request, 200, "well")
 	}

@@ -56,7 +56,7 @@ func outbox() uint32 {
 	return uint32(uintptr(unsafe.Pointer(&header)))
 }
 
-func put(rec abi.Record) { out = abi.AppendRecord(nil, rec) }
+func put(rec abi.Record) { out = abi.Append.Record(nil, rec) }
 
 func respond(request uint32, status int, body string) {
 	respondWith(request, status, web.Header{}, body)
@@ -64,7 +64,7 @@ func respond(request uint32, status int, body string) {
 
 func respondWith(request uint32, status int, header web.Header, body string) {
 	put(abi.Record{Request: request, Kind: abi.Respond,
-		Body: abi.AppendResponse(nil, &web.Response{Status: status, Header: header, Body: []byte(body)})})
+		Body: abi.Append.Response(nil, &web.Response{Status: status, Header: header, Body: []byte(body)})})
 }
 
 // compute takes a while.
@@ -93,11 +93,11 @@ func selfTest(request uint32) {
 	case "signed":
 		self.Signed = abi.OK
 	case "effect":
-		key := abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})
+		key := abi.Append.Key(nil, kv.Key{Partition: "p0", Name: "n"})
 		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: key})
 		return
 	}
-	put(abi.Record{Request: request, Kind: abi.Respond, Body: abi.AppendSelf(nil, self)})
+	put(abi.Record{Request: request, Kind: abi.Respond, Body: abi.Append.Self(nil, self)})
 }
 
 func canary(request uint32) {
@@ -118,7 +118,7 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		selfTest(request)
 		return outbox()
 	}
-	req, err := abi.ReadRequest(message[1:])
+	req, err := abi.Read.Request(message[1:])
 	if err != nil {
 		panic(err)
 	}
@@ -132,7 +132,7 @@ func vergeSubmit(request uint32, n int32) uint32 {
 			break
 		}
 		before[request] = begin
-		key := abi.AppendKey(nil, kv.Key{Partition: "p0", Name: "n"})
+		key := abi.Append.Key(nil, kv.Key{Partition: "p0", Name: "n"})
 		put(abi.Record{Request: request, Op: 1, Kind: abi.KVGet, Body: key})
 	case "/echo":
 		respond(request, 200, fmt.Sprintf("%s %q %q %v %v %q",
@@ -149,13 +149,13 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/no-fetch":
 		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: []byte{1}})
 	case "/no-header":
-		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.AppendFetch(nil, host.FetchRequest{
+		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.Append.Fetch(nil, host.FetchRequest{
 			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "hush\nhush"}})})
 	case "/no-method":
-		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.AppendFetch(nil, host.FetchRequest{
+		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.Append.Fetch(nil, host.FetchRequest{
 			Method: "CONNECT", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"}})})
 	default:
-		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.AppendFetch(nil, host.FetchRequest{
+		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.Append.Fetch(nil, host.FetchRequest{
 			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"},
 			Body: []byte("sent")})})
 	}
@@ -171,11 +171,11 @@ func vergeComplete(request, op uint32, status, n int32) uint32 {
 		return outbox()
 	}
 	if abi.Status(status) != abi.OK {
-		reason, text, err := abi.ReadFetchError(reply)
+		reason, text, err := abi.Read.FetchError(reply)
 		respond(request, 502, fmt.Sprintf("%s: %s %v", reason, text, err))
 		return outbox()
 	}
-	got, err := abi.ReadFetched(reply)
+	got, err := abi.Read.Fetched(reply)
 	if err != nil {
 		panic(err)
 	}
