@@ -33,11 +33,12 @@ const (
 // ours begins the names of functions whose lines stay: those by which users are verified.
 var ours = []string{"main.", "github.com/verge-id/verge/"}
 
-// named are parts of names of functions that keep no lines all the same: pages, which are generated, and the
-// dashboard, whose functions are short enough to be found by their names.
+// named are parts of names of functions that keep no lines all the same: pages, which are generated, the
+// dashboard, and readers of settings. Their functions are short enough to be found by their names.
 var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/core/operate.",
-	"/core/internal/member.",
-	"/core/internal/audit.", "/core/internal/usage.", "/core/integration."}
+	"/core/internal/member.", "/core/internal/audit.", "/core/internal/usage.", "/core/integration.",
+	"/core/internal/troubleshooting.", "/core/internal/templrt.", "/core/language.", "/core/setting.",
+	"/core/problem.", "/wasm/settings."}
 
 func keepsLines(name string) bool {
 	for _, prefix := range ours {
