@@ -100,7 +100,12 @@ func asked(name string, body, reply reading, others map[abi.Status]reading) kind
 }
 
 var kinds = map[abi.Kind]kind{
-	abi.KVGet: asked("get", of(abi.Read.Key), of(abi.Read.Item), map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.KVGet: asked(
+		"get",
+		of(abi.Read.Key),
+		of(abi.Read.Item),
+		map[abi.Status]reading{abi.NotFound: nothing},
+	),
 	abi.KVCommit: asked("commit", of(abi.Read.Tx), nothing,
 		map[abi.Status]reading{abi.Conflicted: of(abi.Read.Conflict), abi.Unknown: text}),
 	abi.KVClaim: asked("claim", of(abi.Read.Claim), of(readTasks), nil),

@@ -219,12 +219,18 @@ func TestWhatIsExcessive(t *testing.T) {
 			abi.Claim{Partition: "p0", Now: now, Lease: lease, N: n})}
 	}
 	spend := func(now time.Time, charges ...kv.Charge) asked {
-		return asked{abi.KVSpend, abi.Append.Spend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges})}
+		return asked{
+			abi.KVSpend,
+			abi.Append.Spend(nil, abi.Spend{Partition: "l", Now: now, Charges: charges}),
+		}
 	}
 	put := func(expires time.Time) asked {
 		return asked{
 			abi.KVCommit,
-			abi.Append.Tx(nil, kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}}),
+			abi.Append.Tx(
+				nil,
+				kv.Tx{ID: "t", Partition: "p0", Puts: []kv.Put{{Name: "n", Expires: expires}}},
+			),
 		}
 	}
 	schedule := func(due time.Time) asked {

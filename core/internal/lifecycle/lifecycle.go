@@ -462,7 +462,7 @@ func outcomeOf(r session.Record) string {
 	return host.OutcomeUnknown
 }
 
-// countUsage counts an outcome of the session's integration. It is called only after the commit that decides the
+// countUsage counts an outcome of the integration. It is called only after the commit that decides the
 // outcome is known to be this instance's own. So each outcome counts once over all instances.
 func (l *Lifecycle) countUsage(s Session, outcome string) {
 	l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})

@@ -61,7 +61,7 @@ var (
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
 )
 
-// WriteWith makes what is written in the same commit as that which was made, such as an audit entry. Nil makes
+// WriteWith returns the records of the same commit as the made value, such as its audit entry. Nil makes
 // nothing. It may be called more than once for one commit that succeeds.
 type WriteWith[T any] func(made T) ([]kv.Put, error)
 

@@ -149,15 +149,36 @@ func vergeSubmit(request uint32, n int32) uint32 {
 	case "/no-fetch":
 		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: []byte{1}})
 	case "/no-header":
-		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.Append.Fetch(nil, host.FetchRequest{
-			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "hush\nhush"}})})
+		put(
+			abi.Record{
+				Request: request,
+				Op:      1,
+				Kind:    abi.Fetch,
+				Body: abi.Append.Fetch(nil, host.FetchRequest{
+					Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "hush\nhush"}}),
+			},
+		)
 	case "/no-method":
-		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.Append.Fetch(nil, host.FetchRequest{
-			Method: "CONNECT", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"}})})
+		put(
+			abi.Record{
+				Request: request,
+				Op:      1,
+				Kind:    abi.Fetch,
+				Body: abi.Append.Fetch(nil, host.FetchRequest{
+					Method: "CONNECT", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"}}),
+			},
+		)
 	default:
-		put(abi.Record{Request: request, Op: 1, Kind: abi.Fetch, Body: abi.Append.Fetch(nil, host.FetchRequest{
-			Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"},
-			Body: []byte("sent")})})
+		put(
+			abi.Record{
+				Request: request,
+				Op:      1,
+				Kind:    abi.Fetch,
+				Body: abi.Append.Fetch(nil, host.FetchRequest{
+					Method: "POST", URL: string(req.Body), Header: map[string]string{"X-Probe": "1"},
+					Body: []byte("sent")}),
+			},
+		)
 	}
 	return outbox()
 }
