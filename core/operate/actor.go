@@ -36,58 +36,15 @@ type Actor member.Actor
 // Operator reports whether a sees every publisher.
 func (a Actor) Operator() bool { return a.Publisher == "" }
 
-// Operation is the name of one thing that can be done. The audit has it, and the table rightsOf says who
-// may.
+// Operation is the name of a right and of the operations that need it. The audit has it.
 type Operation string
 
-// The operations, all of them.
-const (
-	PublisherList      Operation = "publisher.list"
-	PublisherRead      Operation = "publisher.read"
-	PublisherCreate    Operation = "publisher.create"
-	PublisherChange    Operation = "publisher.change"
-	PublisherArchive   Operation = "publisher.archive"
-	IntegrationList    Operation = "integration.list"
-	IntegrationRead    Operation = "integration.read"
-	IntegrationCreate  Operation = "integration.create"
-	IntegrationChange  Operation = "integration.change"
-	IntegrationArchive Operation = "integration.archive"
-	WebhookChange      Operation = "webhook.change" // also staged, and making a new secret
-	WebhookTest        Operation = "webhook.test"   // the signed test, test events
-	SessionTest        Operation = "session.test"   // start a test session
-	KeyList            Operation = "key.list"
-	KeyCreate          Operation = "key.create"
-	KeyRevoke          Operation = "key.revoke"
-	DeliveryList       Operation = "delivery.list"
-	DeliveryResend     Operation = "delivery.resend"
-	SessionRead        Operation = "session.read"
-	UsageRead          Operation = "usage.read"
-	PasskeysCount      Operation = "passkeys.count" // of users
-	PasskeysEnd        Operation = "passkeys.end"
-	MemberList         Operation = "member.list"
-	MemberInvite       Operation = "member.invite"
-	MemberChange       Operation = "member.change" // role, sign out everywhere
-	MemberRemove       Operation = "member.remove"
-	LinkCreate         Operation = "link.create"
-	AuditRead          Operation = "audit.read"
-	MethodList         Operation = "method.list"
-	TrustListRead      Operation = "trust_list.read"
-	TrustListLoad      Operation = "trust_list.load"
-	OperatorList       Operation = "operator.list"
-	OperatorCreate     Operation = "operator.create"
-	OperatorRevoke     Operation = "operator.revoke"
-	SiteApply          Operation = "site.apply"
-	OperatorUse        Operation = "operator.use"     // entered now and then, see Operations.TellUse
-	OperatorRefused    Operation = "operator.refused" // a wrong token, see TokenGuard
+// Right is an Operation, or an [Endpoint] that needs one.
+type Right interface{ operation() Operation }
 
-	// The core's host carries these out. It asks Operations.Authorize first, and tells with
-	// Operations.TellDone what it has changed.
-	ModuleRead     Operation = "module.read"
-	ModuleActivate Operation = "module.activate"
-	BackupMake     Operation = "backup.make"
-)
+func (op Operation) operation() Operation { return op }
 
-// rights says which roles may do an operation.
+// rights are the roles that may do an operation (contract 42, 43).
 type rights struct {
 	operators []Role // of actors who see every publisher
 	members   []Role // of actors who see one
@@ -101,53 +58,65 @@ var (
 	allMembers    = []Role{RoleAdmin, RoleDeveloper, RoleViewer}
 )
 
-// rightsOf says who may do what (contract 42, 43). A test holds every function of Operations against it.
-var rightsOf = map[Operation]rights{
-	PublisherList:      {allOperators, nil},
-	PublisherRead:      {allOperators, allMembers},
-	PublisherCreate:    {operatorsOnly, nil},
-	PublisherChange:    {operatorsOnly, adminsOnly},
-	PublisherArchive:   {operatorsOnly, nil},
-	IntegrationList:    {allOperators, allMembers},
-	IntegrationRead:    {allOperators, allMembers},
-	IntegrationCreate:  {operatorsOnly, developers},
-	IntegrationChange:  {operatorsOnly, developers},
-	IntegrationArchive: {operatorsOnly, adminsOnly},
-	WebhookChange:      {operatorsOnly, developers},
-	WebhookTest:        {operatorsOnly, developers},
-	SessionTest:        {operatorsOnly, developers},
-	KeyList:            {allOperators, allMembers},
-	KeyCreate:          {operatorsOnly, developers},
-	KeyRevoke:          {operatorsOnly, developers},
-	DeliveryList:       {allOperators, allMembers},
-	DeliveryResend:     {operatorsOnly, developers},
-	SessionRead:        {allOperators, allMembers},
-	UsageRead:          {allOperators, allMembers},
-	PasskeysCount:      {allOperators, allMembers},
-	PasskeysEnd:        {operatorsOnly, nil},
-	MemberList:         {allOperators, allMembers},
-	MemberInvite:       {operatorsOnly, adminsOnly},
-	MemberChange:       {operatorsOnly, adminsOnly},
-	MemberRemove:       {operatorsOnly, adminsOnly},
-	LinkCreate:         {operatorsOnly, nil},
-	AuditRead:          {allOperators, allMembers},
-	MethodList:         {allOperators, allMembers},
-	TrustListRead:      {allOperators, nil},
-	TrustListLoad:      {operatorsOnly, nil},
-	OperatorList:       {allOperators, nil},
-	OperatorCreate:     {operatorsOnly, nil},
-	OperatorRevoke:     {operatorsOnly, nil},
-	SiteApply:          {operatorsOnly, nil},
-	OperatorUse:        {allOperators, nil},
-	OperatorRefused:    {allOperators, nil},
-	ModuleRead:         {allOperators, nil},
-	ModuleActivate:     {operatorsOnly, nil},
-	BackupMake:         {operatorsOnly, nil},
+// rightsOf has the rights of every operation. A test compares it with every function of Operations.
+var rightsOf = map[Operation]rights{}
+
+// allow declares an operation.
+func allow(name string, operators, members []Role) Operation {
+	rightsOf[Operation(name)] = rights{operators, members}
+	return Operation(name)
 }
 
-// May reports whether a may do op at all, to its own publisher if it has one. Pages hide what it may not.
-func (a Actor) May(op Operation) bool {
-	of := rightsOf[op]
+// The operations, all of them.
+var (
+	publisherList      = allow("publisher.list", allOperators, nil)
+	publisherRead      = allow("publisher.read", allOperators, allMembers)
+	publisherCreate    = allow("publisher.create", operatorsOnly, nil)
+	publisherChange    = allow("publisher.change", operatorsOnly, adminsOnly)
+	publisherArchive   = allow("publisher.archive", operatorsOnly, nil)
+	integrationList    = allow("integration.list", allOperators, allMembers)
+	integrationRead    = allow("integration.read", allOperators, allMembers)
+	integrationCreate  = allow("integration.create", operatorsOnly, developers)
+	integrationChange  = allow("integration.change", operatorsOnly, developers)
+	integrationArchive = allow("integration.archive", operatorsOnly, adminsOnly)
+	webhookChange      = allow("webhook.change", operatorsOnly, developers) // also staged, and making a new secret
+	webhookTest        = allow("webhook.test", operatorsOnly, developers)   // the signed test, test events
+	sessionTest        = allow("session.test", operatorsOnly, developers)   // start a test session
+	keyList            = allow("key.list", allOperators, allMembers)
+	keyCreate          = allow("key.create", operatorsOnly, developers)
+	keyRevoke          = allow("key.revoke", operatorsOnly, developers)
+	deliveryList       = allow("delivery.list", allOperators, allMembers)
+	deliveryResend     = allow("delivery.resend", operatorsOnly, developers)
+	sessionRead        = allow("session.read", allOperators, allMembers)
+	usageRead          = allow("usage.read", allOperators, allMembers)
+	passkeysCount      = allow("passkeys.count", allOperators, allMembers) // of users
+	passkeysEnd        = allow("passkeys.end", operatorsOnly, nil)
+	memberList         = allow("member.list", allOperators, allMembers)
+	memberInvite       = allow("member.invite", operatorsOnly, adminsOnly)
+	memberChange       = allow("member.change", operatorsOnly, adminsOnly) // role, sign out everywhere
+	memberRemove       = allow("member.remove", operatorsOnly, adminsOnly)
+	linkCreate         = allow("link.create", operatorsOnly, nil)
+	auditRead          = allow("audit.read", allOperators, allMembers)
+	methodList         = allow("method.list", allOperators, allMembers)
+	trustListRead      = allow("trust_list.read", allOperators, nil)
+	trustListLoad      = allow("trust_list.load", operatorsOnly, nil)
+	operatorList       = allow("operator.list", allOperators, nil)
+	operatorCreate     = allow("operator.create", operatorsOnly, nil)
+	operatorRevoke     = allow("operator.revoke", operatorsOnly, nil)
+	siteApply          = allow("site.apply", operatorsOnly, nil)
+	OperatorUse        = allow("operator.use", allOperators, nil)     // entered now and then, see Operations.TellUse
+	OperatorRefused    = allow("operator.refused", allOperators, nil) // a wrong token, see TokenGuard
+
+	// The core's host carries these out. It asks Operations.Authorize first, and tells with
+	// Operations.TellDone what it has changed.
+	ModuleRead     = allow("module.read", allOperators, nil)
+	ModuleActivate = allow("module.activate", operatorsOnly, nil)
+	BackupMake     = allow("backup.make", operatorsOnly, nil)
+)
+
+// May reports whether a has the right at all, to its own publisher if it has one. Pages hide what it may not.
+func (a Actor) May(r Right) bool {
+	of := rightsOf[r.operation()]
 	if a.Operator() {
 		return slices.Contains(of.operators, a.Role)
 	}

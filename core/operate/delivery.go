@@ -16,7 +16,7 @@ import (
 
 // Deliveries lists events and the attempts to deliver them, the latest first (contract 27).
 func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryQuery) (Page[Delivery], error) {
-	if _, err := o.integration(ctx, who, DeliveryList, f.Integration); err != nil {
+	if _, err := o.integration(ctx, who, deliveryList, f.Integration); err != nil {
 		return Page[Delivery]{}, err
 	}
 	var wrong invalid
@@ -50,7 +50,7 @@ var badCursor = errInvalid(web.FieldError{Field: "after", Code: "value",
 
 // Delivery returns one event by its integration and its place.
 func (o *Operations) Delivery(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
-	if _, err := o.integration(ctx, who, DeliveryList, integration); err != nil {
+	if _, err := o.integration(ctx, who, deliveryList, integration); err != nil {
 		return Delivery{}, err
 	}
 	found, err := o.logged(ctx, integration, place)
@@ -72,7 +72,7 @@ func (o *Operations) logged(ctx context.Context, integration, place string) (out
 // Resend sends an event again that is dead. One that waits is sent now. A delivered one cannot be sent again:
 // nothing keeps what it said of the user (contract 27).
 func (o *Operations) Resend(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
-	i, err := o.integration(ctx, who, DeliveryResend, integration)
+	i, err := o.integration(ctx, who, deliveryResend, integration)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -99,7 +99,7 @@ func (o *Operations) Resend(ctx context.Context, who Actor, integration, place s
 	if err != nil {
 		return Delivery{}, err
 	}
-	o.tell(ctx, who, DeliveryResend, i.Value.PublisherID, found.Event)
+	o.tell(ctx, who, deliveryResend, i.Value.PublisherID, found.Event)
 	return shownDelivery(found), nil
 }
 
@@ -108,13 +108,13 @@ func (o *Operations) ResendEvent(ctx context.Context, who Actor, event string) e
 	if !who.Operator() {
 		return web.ErrNotFound
 	}
-	if err := who.may(DeliveryResend, ""); err != nil {
+	if err := who.may(deliveryResend, ""); err != nil {
 		return err
 	}
 	for _, p := range o.Partitions {
 		err := o.Outbox.Resend(ctx, p, event, "")
 		if err == nil {
-			o.tell(ctx, who, DeliveryResend, "", event)
+			o.tell(ctx, who, deliveryResend, "", event)
 			return nil
 		}
 		if !errors.Is(err, outbox.ErrNotDead) {
@@ -183,7 +183,7 @@ func (o *Operations) Waiting(ctx context.Context, who Actor, c Cursor) (Page[out
 func eventPage[T any](ctx context.Context, o *Operations, who Actor, c Cursor,
 	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T],
 	error) {
-	if err := who.may(DeliveryList, ""); err != nil {
+	if err := who.may(deliveryList, ""); err != nil {
 		return Page[T]{}, err
 	}
 	first, after, _ := strings.Cut(c.After, ":")
@@ -217,7 +217,7 @@ const mostUndelivered = 200
 // Undelivered tells which publishers have events that wait or were given up, and how many. It counts up to a
 // limit, so it costs no more when very many have not arrived. Deliveries lists those of one integration.
 func (o *Operations) Undelivered(ctx context.Context, who Actor) (Undelivered, error) {
-	if err := who.may(DeliveryList, ""); err != nil {
+	if err := who.may(deliveryList, ""); err != nil {
 		return Undelivered{}, err
 	}
 	counts, more, err := o.Outbox.Undelivered(ctx)

@@ -58,6 +58,8 @@ func (e *Endpoint[In, Out]) Route() (method, path string, maxBody int) {
 	return e.Method, e.Path, e.body
 }
 
+func (e *Endpoint[In, Out]) operation() Operation { return e.right }
+
 // Describe implements Served.
 func (e *Endpoint[In, Out]) Describe() Description {
 	var out Out

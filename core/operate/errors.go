@@ -33,9 +33,9 @@ func (f *Forbidden) Error() string {
 	return fmt.Sprintf("the role %s may not do this (%s)", f.Role, f.Operation)
 }
 
-// RoleForbids returns the error for an actor whose role lacks the right to op.
-func RoleForbids(op Operation, role Role) error {
-	return &web.Error{Code: web.Forbidden, Cause: &Forbidden{op, role},
+// RoleForbids returns the error for an actor whose role lacks the right.
+func RoleForbids(r Right, role Role) error {
+	return &web.Error{Code: web.Forbidden, Cause: &Forbidden{r.operation(), role},
 		Message: "The role of this operator token, " + string(role) + ", may not do this."}
 }
 

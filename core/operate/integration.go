@@ -11,7 +11,7 @@ import (
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".
 func (o *Operations) Integrations(ctx context.Context, who Actor, publisher string, c Search) (
 	Page[Integration], error) {
-	if err := who.may(IntegrationList, publisher); err != nil {
+	if err := who.may(integrationList, publisher); err != nil {
 		return Page[Integration]{}, err
 	}
 	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
@@ -29,7 +29,7 @@ func (o *Operations) Integrations(ctx context.Context, who Actor, publisher stri
 
 // Integration returns one integration.
 func (o *Operations) Integration(ctx context.Context, who Actor, id string) (Integration, error) {
-	i, err := o.integration(ctx, who, IntegrationRead, id)
+	i, err := o.integration(ctx, who, integrationRead, id)
 	if err != nil {
 		return Integration{}, err
 	}
@@ -68,7 +68,7 @@ func (o *Operations) shown(ctx context.Context, i stored) Integration {
 // CreateIntegration creates an integration. If it has a webhook, and the caller gives no secret for it, the
 // response has a generated one.
 func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in IntegrationInput) (Changed, error) {
-	if err := who.may(IntegrationCreate, in.Publisher); err != nil {
+	if err := who.may(integrationCreate, in.Publisher); err != nil {
 		return Changed{}, err
 	}
 	id, err := uuid.New(o.Random)
@@ -96,7 +96,7 @@ func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in Integr
 		return Changed{}, err
 	}
 	secrets := integration.Secrets{Set: secret}
-	entry, err := o.along(who, IntegrationCreate, i.PublisherID, i.ID,
+	entry, err := o.along(who, integrationCreate, i.PublisherID, i.ID,
 		i.Changes(integration.Integration{}, secrets)...)
 	if err != nil {
 		return Changed{}, err
@@ -125,7 +125,7 @@ func (o *Operations) ChangeIntegration(
 ) (Changed, error) {
 	var secret *string
 	var made string
-	changed, err := o.alter(ctx, who, IntegrationChange, id, version,
+	changed, err := o.alter(ctx, who, integrationChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			wrong := o.wrong()
 			var err error
@@ -143,7 +143,7 @@ func (o *Operations) ChangeIntegration(
 // under way end as they would.
 func (o *Operations) ArchiveIntegration(ctx context.Context, who Actor, id, version string) (
 	Integration, error) {
-	return o.alter(ctx, who, IntegrationArchive, id, version,
+	return o.alter(ctx, who, integrationArchive, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			now := o.Now().UTC()
 			i.Archived = &now

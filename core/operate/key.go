@@ -10,7 +10,7 @@ import (
 
 // Keys lists a publisher's keys.
 func (o *Operations) Keys(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Key], error) {
-	if err := who.may(KeyList, publisher); err != nil {
+	if err := who.may(keyList, publisher); err != nil {
 		return Page[Key]{}, err
 	}
 	found, next, err := o.Directory.ListKeys(ctx, publisher, c.After, c.limit())
@@ -38,7 +38,7 @@ func (o *Operations) Keys(ctx context.Context, who Actor, publisher string, c Cu
 
 // CreateKey makes a key. The answer is the only one that has it.
 func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKey, error) {
-	if err := who.may(KeyCreate, in.Publisher); err != nil {
+	if err := who.may(keyCreate, in.Publisher); err != nil {
 		return CreatedKey{}, err
 	}
 	wrong := o.wrong()
@@ -55,7 +55,7 @@ func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (Cre
 	if in.Integration != "" {
 		kind = "public"
 	}
-	entry, err := o.along(who, KeyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
+	entry, err := o.along(who, keyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
 	if err != nil {
 		return CreatedKey{}, err
 	}
@@ -91,10 +91,10 @@ func (o *Operations) RevokeKey(ctx context.Context, who Actor, id string) (Key, 
 	if err != nil {
 		return Key{}, err
 	}
-	if err := who.may(KeyRevoke, k.PublisherID); err != nil {
+	if err := who.may(keyRevoke, k.PublisherID); err != nil {
 		return Key{}, err
 	}
-	entry, err := o.along(who, KeyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
+	entry, err := o.along(who, keyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
 	if err != nil {
 		return Key{}, err
 	}

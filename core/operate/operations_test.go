@@ -156,78 +156,78 @@ type row struct {
 
 // calls has every function of Operations, by its name.
 var calls = map[string]row{
-	"Publishers": {PublisherList, "o v", func(w *world, who Actor, _ sample) error {
+	"Publishers": {publisherList, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.Publishers(ctx, who, Search{})
 		return err
 	}, false},
-	"Publisher": {PublisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Publisher": {publisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Publisher(ctx, who, pubA)
 		return err
 	}, false},
-	"CreatePublisher": {PublisherCreate, "o", func(w *world, who Actor, _ sample) error {
+	"CreatePublisher": {publisherCreate, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.CreatePublisher(ctx, who, PublisherInput{Name: text("New")})
 		return err
 	}, false},
-	"ChangePublisher": {PublisherChange, "o a", func(w *world, who Actor, _ sample) error {
+	"ChangePublisher": {publisherChange, "o a", func(w *world, who Actor, _ sample) error {
 		_, err := w.ChangePublisher(ctx, who, pubA, "", PublisherInput{Name: text("Other")})
 		return err
 	}, false},
-	"ArchivePublisher": {PublisherArchive, "o", func(w *world, who Actor, _ sample) error {
+	"ArchivePublisher": {publisherArchive, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.ArchivePublisher(ctx, who, pubA, "")
 		return err
 	}, false},
-	"Passkeys": {PasskeysCount, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Passkeys": {passkeysCount, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Passkeys(ctx, who, pubA, passkey.MaxCount)
 		return err
 	}, false},
-	"EndPasskeys": {PasskeysEnd, "o", func(w *world, who Actor, _ sample) error {
+	"EndPasskeys": {passkeysEnd, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.EndPasskeys(ctx, who, pubA)
 		return err
 	}, false},
-	"Integrations": {IntegrationList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Integrations": {integrationList, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Integrations(ctx, who, pubA, Search{})
 		return err
 	}, false},
-	"Integration": {IntegrationRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Integration": {integrationRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Integration(ctx, who, intA)
 		return err
 	}, false},
-	"CreateIntegration": {IntegrationCreate, "o a d", func(w *world, who Actor, _ sample) error {
+	"CreateIntegration": {integrationCreate, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.CreateIntegration(ctx, who, IntegrationInput{Publisher: pubA, Name: text("New")})
 		return err
 	}, false},
-	"ChangeIntegration": {IntegrationChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"ChangeIntegration": {integrationChange, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.ChangeIntegration(ctx, who, intA, "", IntegrationInput{Name: text("Other")})
 		return err
 	}, false},
-	"ArchiveIntegration": {IntegrationArchive, "o a", func(w *world, who Actor, _ sample) error {
+	"ArchiveIntegration": {integrationArchive, "o a", func(w *world, who Actor, _ sample) error {
 		_, err := w.ArchiveIntegration(ctx, who, intA, "")
 		return err
 	}, false},
-	"StageWebhook": {WebhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"StageWebhook": {webhookChange, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.StageWebhook(ctx, who, intA, "", WebhookInput{NewSecret: true})
 		return err
 	}, false},
-	"DropStaged": {WebhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"DropStaged": {webhookChange, "o a d", func(w *world, who Actor, _ sample) error {
 		if _, err := w.StageWebhook(ctx, operator, intA, "", WebhookInput{NewSecret: true}); err != nil {
 			return err
 		}
 		_, err := w.DropStaged(ctx, who, intA, "")
 		return err
 	}, false},
-	"RotateSecret": {WebhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"RotateSecret": {webhookChange, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.RotateSecret(ctx, who, intA, "", false)
 		return err
 	}, false},
-	"TestWebhook": {WebhookTest, "o a d", func(w *world, who Actor, _ sample) error {
+	"TestWebhook": {webhookTest, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.TestWebhook(ctx, who, intA, false)
 		return err
 	}, false},
-	"SendTestEvent": {WebhookTest, "o a d", func(w *world, who Actor, _ sample) error {
+	"SendTestEvent": {webhookTest, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.SendTestEvent(ctx, who, intA, webhook.TypeCompleted)
 		return err
 	}, false},
-	"StartTestSession": {SessionTest, "o a d", func(w *world, who Actor, _ sample) error {
+	"StartTestSession": {sessionTest, "o a d", func(w *world, who Actor, _ sample) error {
 		w.answer = w.verifying(secret)
 		if _, err := w.TestWebhook(ctx, operator, intA, false); err != nil {
 			return err
@@ -235,42 +235,42 @@ var calls = map[string]row{
 		_, err := w.StartTestSession(ctx, who, intA, "https://www.publisher.example/back")
 		return err
 	}, false},
-	"Keys": {KeyList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Keys": {keyList, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Keys(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"CreateKey": {KeyCreate, "o a d", func(w *world, who Actor, _ sample) error {
+	"CreateKey": {keyCreate, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.CreateKey(ctx, who, KeyInput{Publisher: pubA})
 		return err
 	}, false},
-	"RevokeKey": {KeyRevoke, "o a d", func(w *world, who Actor, s sample) error {
+	"RevokeKey": {keyRevoke, "o a d", func(w *world, who Actor, s sample) error {
 		_, err := w.RevokeKey(ctx, who, s.key)
 		return err
 	}, false},
-	"Deliveries": {DeliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Deliveries": {deliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Deliveries(ctx, who, DeliveryQuery{Integration: intA})
 		return err
 	}, false},
-	"Delivery": {DeliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Delivery": {deliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Delivery(ctx, who, intA, "no-place")
 		return err
 	}, true},
-	"Resend": {DeliveryResend, "o a d", func(w *world, who Actor, _ sample) error {
+	"Resend": {deliveryResend, "o a d", func(w *world, who Actor, _ sample) error {
 		_, err := w.Resend(ctx, who, intA, "no-place")
 		return err
 	}, true},
-	"ResendEvent": {DeliveryResend, "o", func(w *world, who Actor, _ sample) error {
+	"ResendEvent": {deliveryResend, "o", func(w *world, who Actor, _ sample) error {
 		return w.ResendEvent(ctx, who, "evt_"+intA)
 	}, true},
-	"Dead": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+	"Dead": {deliveryList, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.Dead(ctx, who, Cursor{})
 		return err
 	}, false},
-	"Waiting": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+	"Waiting": {deliveryList, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.Waiting(ctx, who, Cursor{})
 		return err
 	}, false},
-	"Undelivered": {DeliveryList, "o v", func(w *world, who Actor, _ sample) error {
+	"Undelivered": {deliveryList, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.Undelivered(ctx, who)
 		return err
 	}, false},
@@ -286,89 +286,89 @@ var calls = map[string]row{
 		w.TellDone(ctx, who, BackupMake, "/var/lib/x") // Authorize has let them in
 		return nil
 	}, false},
-	"Session": {SessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
+	"Session": {sessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
 		_, err := w.Session(ctx, who, s.session)
 		return err
 	}, false},
-	"Usage": {UsageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Usage": {usageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Usage(ctx, who, intA, "", "")
 		return err
 	}, false},
-	"Overview": {PublisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Overview": {publisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Overview(ctx, who, pubA)
 		return err
 	}, false},
-	"Members": {MemberList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Members": {memberList, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Members(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"Invite": {MemberInvite, "o a", func(w *world, who Actor, _ sample) error {
+	"Invite": {memberInvite, "o a", func(w *world, who Actor, _ sample) error {
 		_, err := w.Invite(ctx, who, pubA, "Ida", RoleAdmin)
 		return err
 	}, false},
-	"Invitations": {MemberList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Invitations": {memberList, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Invitations(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"WithdrawInvitation": {MemberInvite, "o a", func(w *world, who Actor, s sample) error {
+	"WithdrawInvitation": {memberInvite, "o a", func(w *world, who Actor, s sample) error {
 		return w.WithdrawInvitation(ctx, who, pubA, s.invitation)
 	}, false},
-	"ChangeRole": {MemberChange, "o a", func(w *world, who Actor, s sample) error {
+	"ChangeRole": {memberChange, "o a", func(w *world, who Actor, s sample) error {
 		_, err := w.ChangeRole(ctx, who, s.member, RoleViewer)
 		return err
 	}, true},
-	"SignOutMember": {MemberChange, "o a", func(w *world, who Actor, s sample) error {
+	"SignOutMember": {memberChange, "o a", func(w *world, who Actor, s sample) error {
 		_, err := w.SignOutMember(ctx, who, s.member)
 		return err
 	}, true},
-	"RemoveMember": {MemberRemove, "o a", func(w *world, who Actor, s sample) error {
+	"RemoveMember": {memberRemove, "o a", func(w *world, who Actor, s sample) error {
 		return w.RemoveMember(ctx, who, s.member)
 	}, true},
-	"CreateLink": {LinkCreate, "o", func(w *world, who Actor, _ sample) error {
+	"CreateLink": {linkCreate, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.CreateLink(ctx, who, pubA, "Lea", RoleDeveloper)
 		return err
 	}, false},
-	"OperatorTokens": {OperatorList, "o v", func(w *world, who Actor, _ sample) error {
+	"OperatorTokens": {operatorList, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.OperatorTokens(ctx, who, Cursor{})
 		return err
 	}, false},
-	"CreateOperatorToken": {OperatorCreate, "o", func(w *world, who Actor, _ sample) error {
+	"CreateOperatorToken": {operatorCreate, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.CreateOperatorToken(ctx, who, "Oda", RoleViewer, nil)
 		return err
 	}, false},
-	"RevokeOperatorToken": {OperatorRevoke, "o", func(w *world, who Actor, s sample) error {
+	"RevokeOperatorToken": {operatorRevoke, "o", func(w *world, who Actor, s sample) error {
 		_, err := w.RevokeOperatorToken(ctx, who, s.token)
 		return err
 	}, false},
-	"Audit": {AuditRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Audit": {auditRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Audit(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"Methods": {MethodList, "o v a d r s", func(w *world, who Actor, _ sample) error {
+	"Methods": {methodList, "o v a d r s", func(w *world, who Actor, _ sample) error {
 		_, err := w.Methods(ctx, who)
 		return err
 	}, false},
-	"TrustLists": {TrustListRead, "o v", func(w *world, who Actor, _ sample) error {
+	"TrustLists": {trustListRead, "o v", func(w *world, who Actor, _ sample) error {
 		_, err := w.TrustLists(ctx, who)
 		return err
 	}, false},
-	"LoadTrustList": {TrustListLoad, "o", func(w *world, who Actor, _ sample) error {
+	"LoadTrustList": {trustListLoad, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.LoadTrustList(ctx, who, w.listInput(1))
 		return err
 	}, false},
 	"Authorize": {BackupMake, "o", func(w *world, who Actor, _ sample) error {
 		return w.Authorize(who, BackupMake)
 	}, false},
-	"WithMisread": {PublisherCreate, "o", func(w *world, who Actor, _ sample) error { // that misses nothing
+	"WithMisread": {publisherCreate, "o", func(w *world, who Actor, _ sample) error { // that misses nothing
 		name := "Penny"
 		_, err := w.WithMisread(nil).CreatePublisher(ctx, who, PublisherInput{Name: &name})
 		return err
 	}, false},
-	"PlanSite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
+	"PlanSite": {siteApply, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.PlanSite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
 		return err
 	}, false},
-	"ApplySite": {SiteApply, "o", func(w *world, who Actor, _ sample) error {
+	"ApplySite": {siteApply, "o", func(w *world, who Actor, _ sample) error {
 		_, err := w.ApplySite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
 		return err
 	}, false},

@@ -10,7 +10,7 @@ import (
 // more than about most records.
 func (o *Operations) Passkeys(ctx context.Context, who Actor, publisher string, most int) (
 	UserPasskeys, error) {
-	if err := who.may(PasskeysCount, publisher); err != nil {
+	if err := who.may(passkeysCount, publisher); err != nil {
 		return UserPasskeys{}, err
 	}
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {
@@ -35,7 +35,7 @@ func (o *Operations) countPasskeys(ctx context.Context, publisher string, most i
 // EndPasskeys ends all passkeys of users that were made at a publisher's sites until now. Their users are
 // verified again. It is there for a publisher that is archived or managed by the configuration, too.
 func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher string) (UserPasskeys, error) {
-	if err := who.may(PasskeysEnd, publisher); err != nil {
+	if err := who.may(passkeysEnd, publisher); err != nil {
 		return UserPasskeys{}, err
 	}
 	if err := o.readable(); err != nil {
@@ -44,7 +44,7 @@ func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher strin
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {
 		return UserPasskeys{}, o.apiError(err)
 	}
-	entry, err := o.along(who, PasskeysEnd, publisher, publisher)
+	entry, err := o.along(who, passkeysEnd, publisher, publisher)
 	if err != nil {
 		return UserPasskeys{}, err
 	}

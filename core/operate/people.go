@@ -20,7 +20,7 @@ const (
 // the list can have fewer than c asks for and still a Next.
 func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[Member], error) {
-	if err := who.may(MemberList, publisher); err != nil {
+	if err := who.may(memberList, publisher); err != nil {
 		return Page[Member]{}, err
 	}
 	found, next, err := o.People.Members(ctx, publisher, c.After, c.limit())
@@ -34,7 +34,7 @@ func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c
 			break
 		}
 		v := shownMember(m)
-		if who.May(MemberChange) {
+		if who.May(memberChange) {
 			sessions, n, err := o.sessionsOf(ctx, m)
 			if err != nil {
 				return Page[Member]{}, o.apiError(err)
@@ -71,12 +71,12 @@ func (o *Operations) sessionsOf(ctx context.Context, m member.Member) (
 // Invite invites a person to be a member of a publisher. The answer is the only one with the link.
 func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name string, role Role) (
 	Invitation, error) {
-	if err := who.may(MemberInvite, publisher); err != nil {
+	if err := who.may(memberInvite, publisher); err != nil {
 		return Invitation{}, err
 	}
 	secret, made, err := o.People.Invite(ctx, member.Actor(who), publisher, name, role,
 		func(i member.Invitation) ([]kv.Put, error) {
-			return o.alongIn(ctx, who, MemberInvite, publisher, i.ID, name, role)
+			return o.alongIn(ctx, who, memberInvite, publisher, i.ID, name, role)
 		})
 	if err != nil {
 		return Invitation{}, o.apiError(err)
@@ -111,7 +111,7 @@ func (o *Operations) inUse(ctx context.Context, publisher string) error {
 // Invitations lists the open invitations to a publisher.
 func (o *Operations) Invitations(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[Invitation], error) {
-	if err := who.may(MemberList, publisher); err != nil {
+	if err := who.may(memberList, publisher); err != nil {
 		return Page[Invitation]{}, err
 	}
 	found, next, err := o.People.Invitations(ctx, publisher, c.After, c.limit())
@@ -127,10 +127,10 @@ func (o *Operations) Invitations(ctx context.Context, who Actor, publisher strin
 
 // WithdrawInvitation ends an invitation that nobody has used.
 func (o *Operations) WithdrawInvitation(ctx context.Context, who Actor, publisher, id string) error {
-	if err := who.may(MemberInvite, publisher); err != nil {
+	if err := who.may(memberInvite, publisher); err != nil {
 		return err
 	}
-	entry, err := o.along(who, MemberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
+	entry, err := o.along(who, memberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
 	if err != nil {
 		return err
 	}
@@ -151,12 +151,12 @@ func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role 
 	if err := o.readable(); err != nil {
 		return Member{}, err
 	}
-	was, err := o.member(ctx, who, MemberChange, id)
+	was, err := o.member(ctx, who, memberChange, id)
 	if err != nil {
 		return Member{}, err
 	}
 	m, err := o.People.ChangeRole(ctx, member.Actor(who), id, role, func(is member.Member) ([]kv.Put, error) {
-		return o.along(who, MemberChange, is.Publisher, id,
+		return o.along(who, memberChange, is.Publisher, id,
 			change{Field: "role", From: string(was.Role), To: string(role)})
 	})
 	return shownMember(m), o.apiError(err)
@@ -165,13 +165,13 @@ func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role 
 // SignOutMember ends all sessions of a member.
 func (o *Operations) SignOutMember(ctx context.Context, who Actor, id string) (Member, error) {
 	if who.Kind != KindMember || who.ID != id { // members may sign themselves out everywhere
-		if _, err := o.member(ctx, who, MemberChange, id); err != nil {
+		if _, err := o.member(ctx, who, memberChange, id); err != nil {
 			return Member{}, err
 		}
 	}
 	m, err := o.People.SignOutEverywhere(ctx, member.Actor(who), id,
 		func(is member.Member) ([]kv.Put, error) {
-			return o.along(who, MemberChange, is.Publisher, id,
+			return o.along(who, memberChange, is.Publisher, id,
 				change{Field: "sessions", To: "signed out everywhere"})
 		})
 	return shownMember(m), o.apiError(err)
@@ -179,12 +179,12 @@ func (o *Operations) SignOutMember(ctx context.Context, who Actor, id string) (M
 
 // RemoveMember removes a member, and ends their sessions at once.
 func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) error {
-	if _, err := o.member(ctx, who, MemberRemove, id); err != nil {
+	if _, err := o.member(ctx, who, memberRemove, id); err != nil {
 		return err
 	}
 	return o.apiError(o.People.Remove(ctx, member.Actor(who), id,
 		func(was member.Member) ([]kv.Put, error) {
-			return o.along(who, MemberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
+			return o.along(who, memberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
 		}))
 }
 
@@ -192,7 +192,7 @@ func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) err
 // console (contract 43). publisher "" makes one for an operator.
 func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (
 	SignInLink, error) {
-	if err := who.may(LinkCreate, publisher); err != nil {
+	if err := who.may(linkCreate, publisher); err != nil {
 		return SignInLink{}, err
 	}
 	if o.isMisread("publisher_id") && role != RoleOperator {
@@ -200,7 +200,7 @@ func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name 
 	}
 	secret, made, err := o.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
 		func(l member.Link) ([]kv.Put, error) {
-			return o.alongIn(ctx, who, LinkCreate, publisher, l.ID, name, role)
+			return o.alongIn(ctx, who, linkCreate, publisher, l.ID, name, role)
 		})
 	if err != nil {
 		return SignInLink{}, o.apiError(err)
@@ -211,7 +211,7 @@ func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name 
 
 // OperatorTokens lists the tokens of operators, also revoked ones.
 func (o *Operations) OperatorTokens(ctx context.Context, who Actor, c Cursor) (Page[OperatorToken], error) {
-	if err := who.may(OperatorList, ""); err != nil {
+	if err := who.may(operatorList, ""); err != nil {
 		return Page[OperatorToken]{}, err
 	}
 	found, next, err := o.People.Operators(ctx, c.After, c.limit())
@@ -241,12 +241,12 @@ func (o *Operations) Authorize(who Actor, op Operation) error {
 func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role,
 	expires *time.Time) (
 	CreatedOperatorToken, error) {
-	if err := who.may(OperatorCreate, ""); err != nil {
+	if err := who.may(operatorCreate, ""); err != nil {
 		return CreatedOperatorToken{}, err
 	}
 	text, made, err := o.People.CreateOperator(ctx, name, role, expires,
 		func(made member.Operator) ([]kv.Put, error) {
-			return o.along(who, OperatorCreate, "", made.ID, change{Field: "name", To: name},
+			return o.along(who, operatorCreate, "", made.ID, change{Field: "name", To: name},
 				change{Field: "role", To: string(role)})
 		})
 	if err != nil {
@@ -257,10 +257,10 @@ func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name st
 
 // RevokeOperatorToken ends an operator token, and all that stands on it, at once.
 func (o *Operations) RevokeOperatorToken(ctx context.Context, who Actor, id string) (OperatorToken, error) {
-	if err := who.may(OperatorRevoke, ""); err != nil {
+	if err := who.may(operatorRevoke, ""); err != nil {
 		return OperatorToken{}, err
 	}
-	entry, err := o.along(who, OperatorRevoke, "", id)
+	entry, err := o.along(who, operatorRevoke, "", id)
 	if err != nil {
 		return OperatorToken{}, err
 	}

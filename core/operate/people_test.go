@@ -83,7 +83,7 @@ func TestAListOfMembersIsBounded(t *testing.T) {
 			}
 			for _, m := range page.Items {
 				seen[m.ID] = true
-				if who.May(MemberChange) && m.Sessions.Count != 100 {
+				if who.May(memberChange) && m.Sessions.Count != 100 {
 					t.Errorf("contract 43: %+v, want that 100 are counted", m.Sessions)
 				}
 			}

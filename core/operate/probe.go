@@ -23,7 +23,7 @@ const mostOfAnswer = 1024
 // TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
 // the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
 func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
-	i, err := o.triable(ctx, who, WebhookTest, id)
+	i, err := o.triable(ctx, who, webhookTest, id)
 	if err != nil {
 		return TestReport{}, err
 	}
@@ -67,7 +67,7 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 func (o *Operations) promote(ctx context.Context, who Actor, i stored) error {
 	is := i.Value
 	is.Webhook, is.Staged = *is.Staged, nil
-	entry, err := o.along(who, WebhookChange, is.PublisherID, is.ID,
+	entry, err := o.along(who, webhookChange, is.PublisherID, is.ID,
 		is.Changes(i.Value, integration.Secrets{})...)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 
 // Publishers lists all publishers, in the order of their ids.
 func (o *Operations) Publishers(ctx context.Context, who Actor, c Search) (Page[Publisher], error) {
-	if err := who.may(PublisherList, ""); err != nil {
+	if err := who.may(publisherList, ""); err != nil {
 		return Page[Publisher]{}, err
 	}
 	type stored = integration.Versioned[integration.Publisher]
@@ -35,7 +35,7 @@ func (o *Operations) Publishers(ctx context.Context, who Actor, c Search) (Page[
 
 // Publisher returns one publisher.
 func (o *Operations) Publisher(ctx context.Context, who Actor, id string) (Publisher, error) {
-	if err := who.may(PublisherRead, id); err != nil {
+	if err := who.may(publisherRead, id); err != nil {
 		return Publisher{}, err
 	}
 	p, err := o.Directory.ReadPublisher(ctx, id)
@@ -44,7 +44,7 @@ func (o *Operations) Publisher(ctx context.Context, who Actor, id string) (Publi
 
 // CreatePublisher makes a publisher.
 func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in PublisherInput) (Publisher, error) {
-	if err := who.may(PublisherCreate, ""); err != nil {
+	if err := who.may(publisherCreate, ""); err != nil {
 		return Publisher{}, err
 	}
 	wrong := o.wrong()
@@ -68,7 +68,7 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 	if err := wrong.err(); err != nil {
 		return Publisher{}, err
 	}
-	entry, err := o.along(who, PublisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
+	entry, err := o.along(who, publisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
 	if err != nil {
 		return Publisher{}, err
 	}
@@ -87,7 +87,7 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 // ChangePublisher changes the publisher that has that version.
 func (o *Operations) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
 	Publisher, error) {
-	return o.changePublisher(ctx, who, PublisherChange, id, version, func(p *integration.Publisher) error {
+	return o.changePublisher(ctx, who, publisherChange, id, version, func(p *integration.Publisher) error {
 		wrong := o.wrong()
 		if in.Name != nil {
 			p.Name = wrong.name("name", *in.Name)
@@ -99,7 +99,7 @@ func (o *Operations) ChangePublisher(ctx context.Context, who Actor, id, version
 // ArchivePublisher archives the publisher that has that version: its integrations start no session any more,
 // and its keys authenticate nobody. What is under way ends as it would.
 func (o *Operations) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
-	return o.changePublisher(ctx, who, PublisherArchive, id, version, func(p *integration.Publisher) error {
+	return o.changePublisher(ctx, who, publisherArchive, id, version, func(p *integration.Publisher) error {
 		now := o.Now().UTC()
 		p.Archived = &now
 		return nil

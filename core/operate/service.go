@@ -18,7 +18,7 @@ const auditPartition = integration.Partition
 // Audit lists who changed what, the latest first: of one publisher, or of all if publisher is "".
 func (o *Operations) Audit(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[AuditEntry], error) {
-	if err := who.may(AuditRead, publisher); err != nil {
+	if err := who.may(auditRead, publisher); err != nil {
 		return Page[AuditEntry]{}, err
 	}
 	found, next, err := audit.List(ctx, o.KV, o.Sealer, publisher, c.After, c.limit())
@@ -39,7 +39,7 @@ func (o *Operations) Audit(ctx context.Context, who Actor, publisher string, c C
 
 // Methods lists the service's methods, in the order of the configuration.
 func (o *Operations) Methods(_ context.Context, who Actor) ([]Method, error) {
-	if err := who.may(MethodList, who.Publisher); err != nil {
+	if err := who.may(methodList, who.Publisher); err != nil {
 		return nil, err
 	}
 	var all []Method
@@ -73,13 +73,13 @@ func (o *Operations) ApplySite(ctx context.Context, who Actor, site []byte) ([]D
 		return nil, err
 	}
 	if len(changed) > 0 {
-		o.tell(ctx, who, SiteApply, "", "")
+		o.tell(ctx, who, siteApply, "", "")
 	}
 	return changed, nil
 }
 
 func (o *Operations) site(who Actor, text []byte) (integration.Site, error) {
-	if err := who.may(SiteApply, ""); err != nil {
+	if err := who.may(siteApply, ""); err != nil {
 		return integration.Site{}, err
 	}
 	s, err := integration.ReadSite(text)
@@ -95,7 +95,7 @@ func (o *Operations) site(who Actor, text []byte) (integration.Site, error) {
 
 // SendTestEvent sends the integration's receiver a test event of the type, in the way of every event.
 func (o *Operations) SendTestEvent(ctx context.Context, who Actor, id, eventType string) (Exchange, error) {
-	i, err := o.triable(ctx, who, WebhookTest, id)
+	i, err := o.triable(ctx, who, webhookTest, id)
 	if err != nil {
 		return Exchange{}, err
 	}
@@ -134,7 +134,7 @@ func (o *Operations) verifies(i *integration.Integration) bool {
 // nobody, the sandbox, so that the outcome is the one that the publisher chooses.
 func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callback string) (
 	TestSession, error) {
-	i, err := o.triable(ctx, who, SessionTest, id)
+	i, err := o.triable(ctx, who, sessionTest, id)
 	if err != nil {
 		return TestSession{}, err
 	}

@@ -21,7 +21,7 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 	if err != nil {
 		return Session{}, web.ErrNotFound
 	}
-	i, err := o.integration(ctx, who, SessionRead, id.Integration)
+	i, err := o.integration(ctx, who, sessionRead, id.Integration)
 	if err != nil {
 		return Session{}, err
 	}

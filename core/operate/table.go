@@ -38,28 +38,28 @@ var (
 	//
 	// 200: Publishers, in the order of their ids.
 	ListPublishers = &Endpoint[Search, Page[Publisher]]{Name: "listPublishers", Method: "GET",
-		Path: publishers, List: "publishers", right: PublisherList,
+		Path: publishers, List: "publishers", right: publisherList,
 		do: (*Operations).Publishers}
 
 	// CreatePublisher: Make a publisher
 	//
 	// 200: The publisher.
 	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Name: "createPublisher", Method: "POST",
-		Path: publishers, right: PublisherCreate,
+		Path: publishers, right: publisherCreate,
 		do: (*Operations).CreatePublisher}
 
 	// ReadPublisher: Read a publisher
 	//
 	// 200: The publisher.
 	ReadPublisher = &Endpoint[string, Publisher]{Name: "readPublisher", Method: "GET",
-		Path: publishers + "/{id}", right: PublisherRead, thing: "publisher",
+		Path: publishers + "/{id}", right: publisherRead, thing: "publisher",
 		do: (*Operations).Publisher}
 
 	// ChangePublisher: Change a publisher
 	//
 	// 200: The publisher after the change.
 	ChangePublisher = &Endpoint[PublisherUpdate, Publisher]{Name: "changePublisher", Method: "PATCH",
-		Path: publishers + "/{id}", right: PublisherChange, thing: "publisher",
+		Path: publishers + "/{id}", right: publisherChange, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherUpdate) (Publisher, error) {
 			return o.ChangePublisher(ctx, who, in.Versioned.ID, in.Version, in.PublisherInput)
 		}}
@@ -71,7 +71,7 @@ var (
 	//
 	// 200: The archived publisher.
 	ArchivePublisher = &Endpoint[Versioned, Publisher]{Name: "archivePublisher", Method: "POST",
-		Path: publishers + "/{id}/archive", right: PublisherArchive, thing: "publisher",
+		Path: publishers + "/{id}/archive", right: publisherArchive, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Publisher, error) {
 			return o.ArchivePublisher(ctx, who, in.ID, in.Version)
 		}}
@@ -82,7 +82,7 @@ var (
 	//
 	// 200: The overview.
 	ReadOverview = &Endpoint[string, Overview]{Name: "readOverview", Method: "GET",
-		Path: publishers + "/{id}/overview", right: PublisherRead, thing: "publisher",
+		Path: publishers + "/{id}/overview", right: publisherRead, thing: "publisher",
 		do: (*Operations).Overview}
 
 	// ListIntegrations: List integrations
@@ -94,7 +94,7 @@ var (
 	// ListIntegrations and ListKeys return everything in one response if the request has no limit, for
 	// earlier releases of the command line.
 	ListIntegrations = &Endpoint[IntegrationQuery, Page[Integration]]{Name: "listIntegrations",
-		Method: "GET", Path: integrations, List: "integrations", right: IntegrationList,
+		Method: "GET", Path: integrations, List: "integrations", right: integrationList,
 		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationQuery) (Page[Integration], error) {
 			return part(in.Cursor, func(c Cursor) (Page[Integration], error) {
 				return o.Integrations(ctx, who, in.Publisher, Search{in.Name, c})
@@ -107,14 +107,14 @@ var (
 	//
 	// 200: The integration.
 	CreateIntegration = &Endpoint[IntegrationInput, Changed]{Name: "createIntegration",
-		Method: "POST", Path: integrations, right: IntegrationCreate, thing: "publisher",
+		Method: "POST", Path: integrations, right: integrationCreate, thing: "publisher",
 		do: (*Operations).CreateIntegration}
 
 	// ReadIntegration: Read an integration
 	//
 	// 200: The integration.
 	ReadIntegration = &Endpoint[string, Integration]{Name: "readIntegration", Method: "GET",
-		Path: integrations + "/{id}", right: IntegrationRead, thing: "integration",
+		Path: integrations + "/{id}", right: integrationRead, thing: "integration",
 		do: (*Operations).Integration}
 
 	// ChangeIntegration: Change an integration
@@ -124,7 +124,7 @@ var (
 	//
 	// 200: The integration after the change.
 	ChangeIntegration = &Endpoint[IntegrationUpdate, Changed]{Name: "changeIntegration",
-		Method: "PATCH", Path: integrations + "/{id}", right: IntegrationChange, thing: "integration",
+		Method: "PATCH", Path: integrations + "/{id}", right: integrationChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationUpdate) (Changed, error) {
 			return o.ChangeIntegration(ctx, who, in.ID, in.Version, in.IntegrationInput)
 		}}
@@ -135,7 +135,7 @@ var (
 	//
 	// 200: The archived integration.
 	ArchiveIntegration = &Endpoint[Versioned, Integration]{Name: "archiveIntegration",
-		Method: "POST", Path: integrations + "/{id}/archive", right: IntegrationArchive, thing: "integration",
+		Method: "POST", Path: integrations + "/{id}/archive", right: integrationArchive, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Integration, error) {
 			return o.ArchiveIntegration(ctx, who, in.ID, in.Version)
 		}}
@@ -146,7 +146,7 @@ var (
 	//
 	// 200: The integration with what is staged.
 	StageWebhook = &Endpoint[StagedWebhook, Changed]{Name: "stageWebhook", Method: "POST",
-		Path: integrations + "/{id}/stage", right: WebhookChange, thing: "integration",
+		Path: integrations + "/{id}/stage", right: webhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in StagedWebhook) (Changed, error) {
 			return o.StageWebhook(ctx, who, in.ID, in.Version, in.WebhookInput)
 		}}
@@ -155,7 +155,7 @@ var (
 	//
 	// 200: The integration without it.
 	DropStaged = &Endpoint[Versioned, Integration]{Name: "dropStaged", Method: "POST",
-		Path: integrations + "/{id}/drop", right: WebhookChange, thing: "integration",
+		Path: integrations + "/{id}/drop", right: webhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in Versioned) (Integration, error) {
 			return o.DropStaged(ctx, who, in.ID, in.Version)
 		}}
@@ -166,7 +166,7 @@ var (
 	//
 	// 200: The integration with the new secret.
 	RotateSecret = &Endpoint[Rotation, Changed]{Name: "rotateSecret", Method: "POST",
-		Path: integrations + "/{id}/rotate", right: WebhookChange, thing: "integration",
+		Path: integrations + "/{id}/rotate", right: webhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in Rotation) (Changed, error) {
 			return o.RotateSecret(ctx, who, in.ID, in.Version, in.Staged)
 		}}
@@ -179,7 +179,7 @@ var (
 	//
 	// 200: What came back.
 	TestWebhook = &Endpoint[WebhookTestInput, TestReport]{Name: "testWebhook", Method: "POST",
-		Path: integrations + "/{id}/test", right: WebhookTest, thing: "integration",
+		Path: integrations + "/{id}/test", right: webhookTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in WebhookTestInput) (TestReport, error) {
 			return o.TestWebhook(ctx, who, in.Integration, in.Staged)
 		}}
@@ -190,7 +190,7 @@ var (
 	//
 	// 200: The request and what came back.
 	SendTestEvent = &Endpoint[TestEventInput, Exchange]{Name: "sendTestEvent", Method: "POST",
-		Path: integrations + "/{id}/test-event", right: WebhookTest, thing: "integration",
+		Path: integrations + "/{id}/test-event", right: webhookTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in TestEventInput) (Exchange, error) {
 			return o.SendTestEvent(ctx, who, in.Integration, in.Type)
 		}}
@@ -201,7 +201,7 @@ var (
 	//
 	// 200: The session.
 	StartTestSession = &Endpoint[TestSessionInput, TestSession]{Name: "startTestSession",
-		Method: "POST", Path: integrations + "/{id}/test-session", right: SessionTest, thing: "integration",
+		Method: "POST", Path: integrations + "/{id}/test-session", right: sessionTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in TestSessionInput) (TestSession, error) {
 			return o.StartTestSession(ctx, who, in.Integration, in.CallbackURL)
 		}}
@@ -212,7 +212,7 @@ var (
 	//
 	// 200: Records of keys. None has the key itself.
 	ListKeys = &Endpoint[PublisherQuery, Page[Key]]{Name: "listKeys", Method: "GET", Path: keys,
-		List: "keys", right: KeyList,
+		List: "keys", right: keyList,
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Key], error) {
 			return part(in.Cursor, func(c Cursor) (Page[Key], error) {
 				return o.Keys(ctx, who, in.Publisher, c)
@@ -228,7 +228,7 @@ var (
 	// CreateKey does not take a value of another type as absent. Otherwise a request for a public key could
 	// create a secret one, or one that never expires.
 	CreateKey = &Endpoint[KeyInput, CreatedKey]{Name: "createKey", Method: "POST", Path: keys,
-		right: KeyCreate, thing: "publisher, or it has no such integration",
+		right: keyCreate, thing: "publisher, or it has no such integration",
 		do: (*Operations).CreateKey}
 
 	// RevokeKey: Revoke a key
@@ -237,7 +237,7 @@ var (
 	//
 	// 200: The revoked key.
 	RevokeKey = &Endpoint[string, Key]{Name: "revokeKey", Method: "POST",
-		Path: keys + "/{id}/revoke", right: KeyRevoke, thing: "key",
+		Path: keys + "/{id}/revoke", right: keyRevoke, thing: "key",
 		do: (*Operations).RevokeKey}
 
 	// ListDeliveries: List deliveries
@@ -248,17 +248,17 @@ var (
 	//
 	// 200: Events.
 	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Name: "listDeliveries", Method: "GET",
-		Path: deliveries, List: "deliveries", right: DeliveryList, thing: "event",
+		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
 		do: (*Operations).Deliveries}
 
 	// ListDead and ListWaiting are ListDeliveries without an integration, of all publishers.
 	ListDead = &Endpoint[DeliveryQuery, Page[outbox.Dead]]{Name: "listDead", Method: "GET",
-		Path: deliveries, List: "deliveries", right: DeliveryList, thing: "event",
+		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
 		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Dead], error) {
 			return o.Dead(ctx, who, in.most())
 		}}
 	ListWaiting = &Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Name: "listWaiting", Method: "GET",
-		Path: deliveries, List: "deliveries", right: DeliveryList, thing: "event",
+		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
 		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Waiting], error) {
 			return o.Waiting(ctx, who, in.most())
 		}}
@@ -267,7 +267,7 @@ var (
 	//
 	// 200: The event and its attempts.
 	ReadDelivery = &Endpoint[EventAt, Delivery]{Name: "readDelivery", Method: "GET",
-		Path: deliveries + "/{id}", right: DeliveryList, thing: "event", needs: "integration_id",
+		Path: deliveries + "/{id}", right: deliveryList, thing: "event", needs: "integration_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in EventAt) (Delivery, error) {
 			return o.Delivery(ctx, who, in.Integration, in.Place)
 		}}
@@ -280,7 +280,7 @@ var (
 	//
 	// 200: It is scheduled.
 	Resend = &Endpoint[EventAt, Resent]{Name: "resend", Method: "POST",
-		Path: deliveries + "/{id}/resend", right: DeliveryResend, thing: "event",
+		Path: deliveries + "/{id}/resend", right: deliveryResend, thing: "event",
 		do: (*Operations).resendAt}
 
 	// ListUndelivered: Tell whose events have not arrived
@@ -291,7 +291,7 @@ var (
 	//
 	// 200: The publishers that have such events.
 	ListUndelivered = &Endpoint[struct{}, Undelivered]{Name: "listUndelivered", Method: "GET",
-		Path: Prefix + "undelivered", right: DeliveryList,
+		Path: Prefix + "undelivered", right: deliveryList,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Undelivered, error) {
 			return o.Undelivered(ctx, who)
 		}}
@@ -302,7 +302,7 @@ var (
 	//
 	// 200: The session.
 	ReadSession = &Endpoint[string, Session]{Name: "readSession", Method: "GET",
-		Path: Prefix + "sessions/{session}", right: SessionRead, thing: "session",
+		Path: Prefix + "sessions/{session}", right: sessionRead, thing: "session",
 		do: (*Operations).Session}
 
 	// ReadUsage: Read usage
@@ -311,7 +311,7 @@ var (
 	//
 	// 200: One entry a day, both ends included.
 	ReadUsage = &Endpoint[UsageQuery, Usage]{Name: "readUsage", Method: "GET",
-		Path: Prefix + "usage", right: UsageRead, thing: "publisher or integration",
+		Path: Prefix + "usage", right: usageRead, thing: "publisher or integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in UsageQuery) (Usage, error) {
 			days, err := o.Usage(ctx, who, in.Integration, in.From, in.To)
 			return Usage{query: in, days: days}, err
@@ -323,7 +323,7 @@ var (
 	//
 	// 200: The count.
 	CountPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "countPasskeys", Method: "GET",
-		Path: passkeys, right: PasskeysCount, thing: "publisher", needs: "publisher_id",
+		Path: passkeys, right: passkeysCount, thing: "publisher", needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in OfPublisher) (UserPasskeys, error) {
 			return o.Passkeys(ctx, who, in.Publisher, passkey.MaxCount)
 		}}
@@ -335,7 +335,7 @@ var (
 	//
 	// 200: What is left.
 	EndPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "endPasskeys", Method: "POST",
-		Path: passkeys + "/end", right: PasskeysEnd, thing: "publisher",
+		Path: passkeys + "/end", right: passkeysEnd, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in OfPublisher) (UserPasskeys, error) {
 			return o.EndPasskeys(ctx, who, in.Publisher)
 		}}
@@ -346,7 +346,7 @@ var (
 	//
 	// 200: Members.
 	ListMembers = &Endpoint[PublisherQuery, Page[Member]]{Name: "listMembers", Method: "GET",
-		Path: members, List: "members", right: MemberList, needs: "publisher_id",
+		Path: members, List: "members", right: memberList, needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Member], error) {
 			return o.Members(ctx, who, in.Publisher, in.Cursor)
 		}}
@@ -355,7 +355,7 @@ var (
 	//
 	// 200: The member.
 	ChangeRole = &Endpoint[RoleInput, Member]{Name: "changeRole", Method: "POST",
-		Path: members + "/{id}/role", right: MemberChange, thing: "member",
+		Path: members + "/{id}/role", right: memberChange, thing: "member",
 		do: func(o *Operations, ctx context.Context, who Actor, in RoleInput) (Member, error) {
 			return o.ChangeRole(ctx, who, in.Member, in.Role)
 		}}
@@ -364,7 +364,7 @@ var (
 	//
 	// 200: The member.
 	SignOutMember = &Endpoint[string, Member]{Name: "signOutMember", Method: "POST",
-		Path: members + "/{id}/sign-out", right: MemberChange, thing: "member",
+		Path: members + "/{id}/sign-out", right: memberChange, thing: "member",
 		do: (*Operations).SignOutMember}
 
 	// RemoveMember: Remove a member
@@ -373,7 +373,7 @@ var (
 	//
 	// 200: The member is gone.
 	RemoveMember = &Endpoint[string, Done]{Name: "removeMember", Method: "POST",
-		Path: members + "/{id}/remove", right: MemberRemove, thing: "member",
+		Path: members + "/{id}/remove", right: memberRemove, thing: "member",
 		do: func(o *Operations, ctx context.Context, who Actor, in string) (Done, error) {
 			return Done{"done"}, o.RemoveMember(ctx, who, in)
 		}}
@@ -382,7 +382,7 @@ var (
 	//
 	// 200: Invitations. None has its link.
 	ListInvitations = &Endpoint[PublisherQuery, Page[Invitation]]{Name: "listInvitations",
-		Method: "GET", Path: invitations, List: "invitations", right: MemberList, needs: "publisher_id",
+		Method: "GET", Path: invitations, List: "invitations", right: memberList, needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Invitation], error) {
 			return o.Invitations(ctx, who, in.Publisher, in.Cursor)
 		}}
@@ -393,7 +393,7 @@ var (
 	//
 	// 200: The invitation. No other answer has the link.
 	Invite = &Endpoint[InvitationInput, Invitation]{Name: "invite", Method: "POST",
-		Path: invitations, right: MemberInvite, thing: "publisher",
+		Path: invitations, right: memberInvite, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationInput) (Invitation, error) {
 			return o.Invite(ctx, who, in.Publisher, in.Name, in.Role)
 		}}
@@ -402,7 +402,7 @@ var (
 	//
 	// 200: The invitation is gone.
 	WithdrawInvitation = &Endpoint[InvitationOf, Done]{Name: "withdrawInvitation", Method: "POST",
-		Path: invitations + "/{id}/withdraw", right: MemberInvite, thing: "invitation", needs: "publisher_id",
+		Path: invitations + "/{id}/withdraw", right: memberInvite, thing: "invitation", needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationOf) (Done, error) {
 			return Done{"done"}, o.WithdrawInvitation(ctx, who, in.Publisher, in.ID)
 		}}
@@ -414,7 +414,7 @@ var (
 	//
 	// 200: The link. No other answer has it.
 	CreateLink = &Endpoint[LinkInput, SignInLink]{Name: "createLink", Method: "POST",
-		Path: Prefix + "links", right: LinkCreate, thing: "publisher",
+		Path: Prefix + "links", right: linkCreate, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in LinkInput) (SignInLink, error) {
 			return o.CreateLink(ctx, who, in.Publisher, in.Name, in.Role)
 		}}
@@ -425,14 +425,14 @@ var (
 	//
 	// 200: Records of tokens. None has the token itself.
 	ListOperators = &Endpoint[Cursor, Page[OperatorToken]]{Name: "listOperators", Method: "GET",
-		Path: operators, List: "operators", right: OperatorList,
+		Path: operators, List: "operators", right: operatorList,
 		do: (*Operations).OperatorTokens}
 
 	// CreateOperator: Make an operator token
 	//
 	// 200: The token. No other answer has it.
 	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Name: "createOperator",
-		Method: "POST", Path: operators, right: OperatorCreate,
+		Method: "POST", Path: operators, right: operatorCreate,
 		do: func(o *Operations, ctx context.Context, who Actor, in OperatorInput) (CreatedOperatorToken, error) {
 			return o.CreateOperatorToken(ctx, who, in.Name, in.Role, in.Expires)
 		}}
@@ -460,7 +460,7 @@ var (
 	//
 	// 200: The revoked token.
 	RevokeOperator = &Endpoint[string, OperatorToken]{Name: "revokeOperator", Method: "POST",
-		Path: operators + "/{id}/revoke", right: OperatorRevoke, thing: "operator token",
+		Path: operators + "/{id}/revoke", right: operatorRevoke, thing: "operator token",
 		do: (*Operations).RevokeOperatorToken}
 
 	// ListAudit: Read the audit
@@ -469,7 +469,7 @@ var (
 	//
 	// 200: Entries.
 	ListAudit = &Endpoint[PublisherQuery, Page[AuditEntry]]{Name: "listAudit", Method: "GET",
-		Path: Prefix + "audit", List: "audit", right: AuditRead,
+		Path: Prefix + "audit", List: "audit", right: auditRead,
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[AuditEntry], error) {
 			return o.Audit(ctx, who, in.Publisher, in.Cursor)
 		}}
@@ -478,7 +478,7 @@ var (
 	//
 	// 200: Methods, in the order of the configuration.
 	ListMethods = &Endpoint[struct{}, Page[Method]]{Name: "listMethods", Method: "GET",
-		Path: Prefix + "methods", List: "methods", right: MethodList,
+		Path: Prefix + "methods", List: "methods", right: methodList,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Page[Method], error) {
 			all, err := o.Methods(ctx, who)
 			return Page[Method]{Items: all}, err
@@ -490,7 +490,7 @@ var (
 	//
 	// 200: Trusted lists, in the order of the configuration.
 	ListTrustLists = &Endpoint[struct{}, Page[TrustList]]{Name: "listTrustLists", Method: "GET",
-		Path: trustLists, List: "trust_lists", right: TrustListRead,
+		Path: trustLists, List: "trust_lists", right: trustListRead,
 		do: func(o *Operations, ctx context.Context, who Actor, _ struct{}) (Page[TrustList], error) {
 			all, err := o.TrustLists(ctx, who)
 			return Page[TrustList]{Items: all}, err
@@ -504,7 +504,7 @@ var (
 	//
 	// 200: The list as it is stored.
 	LoadTrustList = &Endpoint[TrustListInput, TrustList]{Name: "loadTrustList", Method: "POST",
-		Path: trustLists, right: TrustListLoad, thing: "trusted list", body: maxSite,
+		Path: trustLists, right: trustListLoad, thing: "trusted list", body: maxSite,
 		do: (*Operations).LoadTrustList}
 
 	// ApplySite: Apply a configuration
@@ -516,7 +516,7 @@ var (
 	//
 	// 200: What has changed, or would change.
 	ApplySite = &Endpoint[SiteInput, Applied]{Name: "applySite", Method: "POST",
-		Path: Prefix + "site", right: SiteApply, body: maxSite,
+		Path: Prefix + "site", right: siteApply, body: maxSite,
 		do: (*Operations).applySite}
 )
 

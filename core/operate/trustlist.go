@@ -70,7 +70,7 @@ type TrustListInput struct {
 
 // TrustLists returns the lists of all methods, in the order of the configuration.
 func (o *Operations) TrustLists(ctx context.Context, who Actor) ([]TrustList, error) {
-	if err := who.may(TrustListRead, ""); err != nil {
+	if err := who.may(trustListRead, ""); err != nil {
 		return nil, err
 	}
 	return o.trustLists(ctx)
@@ -146,7 +146,7 @@ func (o *Operations) listOf(of, name string) (method.Entry, method.TrustList, er
 // configuration, if it is too old, and if the stored one has a higher number. Certificates that the method
 // cannot use are not stored.
 func (o *Operations) LoadTrustList(ctx context.Context, who Actor, in TrustListInput) (TrustList, error) {
-	if err := who.may(TrustListLoad, ""); err != nil {
+	if err := who.may(trustListLoad, ""); err != nil {
 		return TrustList{}, err
 	}
 	if o.HostFetchesLists && who != hostActor {
@@ -176,7 +176,7 @@ func (o *Operations) LoadTrustList(ctx context.Context, who Actor, in TrustListI
 	})
 	list.Skipped += len(certificates) - len(usable)
 	stored, err := o.Lists.Load(ctx, e.Name, l, list, usable, func(before *liststore.List) ([]kv.Put, error) {
-		return o.along(who, TrustListLoad, "", e.Name+"/"+l.Name, listChanges(before, list)...)
+		return o.along(who, trustListLoad, "", e.Name+"/"+l.Name, listChanges(before, list)...)
 	})
 	if err != nil {
 		return TrustList{}, listError(err)

@@ -147,7 +147,7 @@ func TestLoadTrustList_Audit(t *testing.T) {
 	coretest.Must(t, err)
 	number := change{Field: "sequence", From: "1", To: "2"}
 	if len(page.Items) != 2 || page.Items[0].Target != "register/main" ||
-		page.Items[0].Operation != TrustListLoad || page.Items[0].Changes[0] != number {
+		page.Items[0].Operation != trustListLoad || page.Items[0].Changes[0] != number {
 		t.Errorf("contract 42: %+v", page.Items)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // today.
 func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to string) (
 	[]usage.Day, error) {
-	if _, err := o.integration(ctx, who, UsageRead, integration); err != nil {
+	if _, err := o.integration(ctx, who, usageRead, integration); err != nil {
 		return nil, err
 	}
 	var wrong invalid

@@ -56,7 +56,7 @@ func (o *Operations) secretFor(i integration.Integration, in *WebhookInput, need
 func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (
 	Changed, error) {
 	var made string
-	v, err := o.alter(ctx, who, WebhookChange, id, version,
+	v, err := o.alter(ctx, who, webhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
 				return integration.Secrets{},
@@ -100,7 +100,7 @@ const noSecret = "The integration has no webhook secret, or one that this key ri
 
 // DropStaged forgets what was staged.
 func (o *Operations) DropStaged(ctx context.Context, who Actor, id, version string) (Integration, error) {
-	return o.alter(ctx, who, WebhookChange, id, version,
+	return o.alter(ctx, who, webhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if i.Staged == nil {
 				return integration.Secrets{}, errConflict("Nothing is staged.")
@@ -117,7 +117,7 @@ func (o *Operations) RotateSecret(ctx context.Context, who Actor, id, version st
 		return o.StageWebhook(ctx, who, id, version, WebhookInput{NewSecret: true})
 	}
 	var made string
-	v, err := o.alter(ctx, who, WebhookChange, id, version,
+	v, err := o.alter(ctx, who, webhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {
 			if !i.Webhook.Sends() {
 				return integration.Secrets{},

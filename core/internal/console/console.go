@@ -52,9 +52,8 @@ type view struct {
 // page is one row of the table of pages.
 type page struct {
 	name string
-	path string // below the root; {x} stands for one part
-	// op is what the one who looks must be allowed to do; "" is for everybody who is signed in.
-	op   operate.Operation
+	path string        // below the root; {x} stands for one part
+	op   operate.Right // needed to see the page; nil: every signed-in person may
 	show func(*visit) (view, error)
 	acts []act
 	open bool // for those who are not signed in
@@ -62,9 +61,8 @@ type page struct {
 
 // act is one form of a page.
 type act struct {
-	name string // data-action
-	// op is what the one who posts must be allowed to do; "" is for everybody who may see the page.
-	op operate.Operation
+	name string        // data-action
+	op   operate.Right // needed to post the form; nil: everyone who may see the page
 	// do carries it out and says where to go on.
 	do func(*visit) (next, error)
 }
@@ -82,69 +80,69 @@ type next struct {
 var table = []page{
 	{name: "home", path: "", show: home},
 	{name: "sign-in", path: "sign-in", show: showSignIn, open: true, acts: []act{
-		{"sign-in", "", signIn}, {"sign-in-passkey", "", signInPasskey}}},
+		{"sign-in", nil, signIn}, {"sign-in-passkey", nil, signInPasskey}}},
 	{name: "invitation", path: "invitation", show: showInvitation, open: true,
-		acts: []act{{"enrol", "", enrol}}},
-	{name: "link", path: "link", show: showLink, open: true, acts: []act{{"use-link", "", useLink}}},
-	{name: "account", path: "account", show: showAccount, acts: []act{{"sign-out", "", signOut},
-		{"sign-out-everywhere", "", signOutEverywhere}, {"end-session", "", endSession},
-		{"add-passkey", "", addPasskey},
-		{"remove-passkey", "", removePasskey}}},
+		acts: []act{{"enrol", nil, enrol}}},
+	{name: "link", path: "link", show: showLink, open: true, acts: []act{{"use-link", nil, useLink}}},
+	{name: "account", path: "account", show: showAccount, acts: []act{{"sign-out", nil, signOut},
+		{"sign-out-everywhere", nil, signOutEverywhere}, {"end-session", nil, endSession},
+		{"add-passkey", nil, addPasskey},
+		{"remove-passkey", nil, removePasskey}}},
 
-	{name: "publishers", path: "publishers", op: operate.PublisherList, show: showPublishers, acts: []act{
-		{"create-publisher", operate.PublisherCreate, createPublisher}}},
-	{name: "undelivered", path: "undelivered", op: operate.DeliveryList, show: showUndelivered},
-	{name: "operators", path: "operators", op: operate.OperatorList, show: showOperators, acts: []act{
-		{"create-operator-token", operate.OperatorCreate, createOperatorToken},
-		{"revoke-operator-token", operate.OperatorRevoke, revokeOperatorToken}}},
-	{name: "methods", path: "methods", op: operate.OperatorList, show: showMethods},
-	{name: "audit-all", path: "audit", op: operate.OperatorList, show: showAudit},
+	{name: "publishers", path: "publishers", op: operate.ListPublishers, show: showPublishers, acts: []act{
+		{"create-publisher", operate.CreatePublisher, createPublisher}}},
+	{name: "undelivered", path: "undelivered", op: operate.ListUndelivered, show: showUndelivered},
+	{name: "operators", path: "operators", op: operate.ListOperators, show: showOperators, acts: []act{
+		{"create-operator-token", operate.CreateOperator, createOperatorToken},
+		{"revoke-operator-token", operate.RevokeOperator, revokeOperatorToken}}},
+	{name: "methods", path: "methods", op: operate.ListOperators, show: showMethods},
+	{name: "audit-all", path: "audit", op: operate.ListOperators, show: showAudit},
 
-	{name: "overview", path: "p/{publisher}", op: operate.PublisherRead, show: showOverview},
-	{name: "publisher", path: "p/{publisher}/settings", op: operate.PublisherChange, show: showPublisher,
+	{name: "overview", path: "p/{publisher}", op: operate.ReadOverview, show: showOverview},
+	{name: "publisher", path: "p/{publisher}/settings", op: operate.ChangePublisher, show: showPublisher,
 		acts: []act{
-			{"save-publisher", operate.PublisherChange, savePublisher},
-			{"archive-publisher", operate.PublisherArchive, archivePublisher},
-			{"end-passkeys", operate.PasskeysEnd, endPasskeys},
-			{"create-link", operate.LinkCreate, createLink}}},
-	{name: "integrations", path: "p/{publisher}/integrations", op: operate.IntegrationList,
+			{"save-publisher", operate.ChangePublisher, savePublisher},
+			{"archive-publisher", operate.ArchivePublisher, archivePublisher},
+			{"end-passkeys", operate.EndPasskeys, endPasskeys},
+			{"create-link", operate.CreateLink, createLink}}},
+	{name: "integrations", path: "p/{publisher}/integrations", op: operate.ListIntegrations,
 		show: showIntegrations},
-	{name: "new-integration", path: "p/{publisher}/integrations/new", op: operate.IntegrationCreate,
+	{name: "new-integration", path: "p/{publisher}/integrations/new", op: operate.CreateIntegration,
 		show: showNewIntegration, acts: []act{
-			{"create-integration", operate.IntegrationCreate, createIntegration}}},
-	{name: "integration", path: "p/{publisher}/integrations/{integration}", op: operate.IntegrationRead,
+			{"create-integration", operate.CreateIntegration, createIntegration}}},
+	{name: "integration", path: "p/{publisher}/integrations/{integration}", op: operate.ReadIntegration,
 		show: showIntegration, acts: []act{
-			{"save-integration", operate.IntegrationChange, saveIntegration},
-			{"archive-integration", operate.IntegrationArchive, archiveIntegration}}},
-	{name: "webhook", path: "p/{publisher}/integrations/{integration}/webhook", op: operate.IntegrationRead,
+			{"save-integration", operate.ChangeIntegration, saveIntegration},
+			{"archive-integration", operate.ArchiveIntegration, archiveIntegration}}},
+	{name: "webhook", path: "p/{publisher}/integrations/{integration}/webhook", op: operate.ReadIntegration,
 		show: showWebhook, acts: []act{
-			{"save-integration", operate.IntegrationChange, saveIntegration},
-			{"test-webhook", operate.WebhookTest, testWebhook},
-			{"test-staged", operate.WebhookTest, testStaged},
-			{"stage-webhook", operate.WebhookChange, stageWebhook},
-			{"drop-staged", operate.WebhookChange, dropStaged},
-			{"rotate-secret", operate.WebhookChange, rotateSecret}}},
-	{name: "test", path: "p/{publisher}/test", op: operate.IntegrationRead, show: showTest, acts: []act{
-		{"send-test-event", operate.WebhookTest, sendTestEvent},
-		{"start-test-session", operate.SessionTest, startTestSession}}},
-	{name: "keys", path: "p/{publisher}/keys", op: operate.KeyList, show: showKeys, acts: []act{
-		{"create-key", operate.KeyCreate, createKey}, {"revoke-key", operate.KeyRevoke, revokeKey}}},
-	{name: "deliveries", path: "p/{publisher}/deliveries", op: operate.DeliveryList, show: showDeliveries},
-	{name: "delivery", path: "p/{publisher}/deliveries/{integration}/{place}", op: operate.DeliveryList,
-		show: showDelivery, acts: []act{{"resend", operate.DeliveryResend, resend}}},
-	{name: "sessions", path: "p/{publisher}/sessions", op: operate.SessionRead, show: showSessions,
+			{"save-integration", operate.ChangeIntegration, saveIntegration},
+			{"test-webhook", operate.TestWebhook, testWebhook},
+			{"test-staged", operate.TestWebhook, testStaged},
+			{"stage-webhook", operate.StageWebhook, stageWebhook},
+			{"drop-staged", operate.DropStaged, dropStaged},
+			{"rotate-secret", operate.RotateSecret, rotateSecret}}},
+	{name: "test", path: "p/{publisher}/test", op: operate.ReadIntegration, show: showTest, acts: []act{
+		{"send-test-event", operate.SendTestEvent, sendTestEvent},
+		{"start-test-session", operate.StartTestSession, startTestSession}}},
+	{name: "keys", path: "p/{publisher}/keys", op: operate.ListKeys, show: showKeys, acts: []act{
+		{"create-key", operate.CreateKey, createKey}, {"revoke-key", operate.RevokeKey, revokeKey}}},
+	{name: "deliveries", path: "p/{publisher}/deliveries", op: operate.ListDeliveries, show: showDeliveries},
+	{name: "delivery", path: "p/{publisher}/deliveries/{integration}/{place}", op: operate.ReadDelivery,
+		show: showDelivery, acts: []act{{"resend", operate.Resend, resend}}},
+	{name: "sessions", path: "p/{publisher}/sessions", op: operate.ReadSession, show: showSessions,
 		acts: []act{
-			{"find-session", operate.SessionRead, findSession}}},
-	{name: "session", path: "p/{publisher}/sessions/{session}", op: operate.SessionRead, show: showSession},
-	{name: "usage", path: "p/{publisher}/usage", op: operate.UsageRead, show: showUsage},
-	{name: "usage-csv", path: "p/{publisher}/usage.csv", op: operate.UsageRead, show: showUsageCSV},
-	{name: "members", path: "p/{publisher}/members", op: operate.MemberList, show: showMembers, acts: []act{
-		{"invite-member", operate.MemberInvite, inviteMember},
-		{"revoke-invitation", operate.MemberInvite, withdrawInvitation},
-		{"change-role", operate.MemberChange, changeRole},
-		{"sign-out-member", operate.MemberChange, signOutMember},
-		{"remove-member", operate.MemberRemove, removeMember}}},
-	{name: "audit", path: "p/{publisher}/audit", op: operate.AuditRead, show: showAudit},
+			{"find-session", operate.ReadSession, findSession}}},
+	{name: "session", path: "p/{publisher}/sessions/{session}", op: operate.ReadSession, show: showSession},
+	{name: "usage", path: "p/{publisher}/usage", op: operate.ReadUsage, show: showUsage},
+	{name: "usage-csv", path: "p/{publisher}/usage.csv", op: operate.ReadUsage, show: showUsageCSV},
+	{name: "members", path: "p/{publisher}/members", op: operate.ListMembers, show: showMembers, acts: []act{
+		{"invite-member", operate.Invite, inviteMember},
+		{"revoke-invitation", operate.WithdrawInvitation, withdrawInvitation},
+		{"change-role", operate.ChangeRole, changeRole},
+		{"sign-out-member", operate.SignOutMember, signOutMember},
+		{"remove-member", operate.RemoveMember, removeMember}}},
+	{name: "audit", path: "p/{publisher}/audit", op: operate.ListAudit, show: showAudit},
 }
 
 // find returns the page of a path below the root, and what stands for its parameters.
@@ -226,7 +224,7 @@ func (v *visit) act() *web.Response {
 			return v.again(403, "This form belongs to an earlier sign-in, so nothing was changed. "+
 				"Send it once more.")
 		}
-		if a.op != "" && !v.who().May(a.op) {
+		if a.op != nil && !v.who().May(a.op) {
 			return v.problem(operate.RoleForbids(a.op, v.who().Role))
 		}
 		to, err := a.do(v)

@@ -71,10 +71,10 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 			return nil, v.problem(err)
 		}
 		v.publisher = &p
-	} else if !v.who().Operator() && v.page.op != "" {
+	} else if !v.who().Operator() && v.page.op != nil {
 		return nil, v.problem(web.ErrNotFound) // the service as a whole is not there for a member
 	}
-	if v.page.op != "" && !v.who().May(v.page.op) {
+	if v.page.op != nil && !v.who().May(v.page.op) {
 		return nil, v.problem(operate.RoleForbids(v.page.op, v.who().Role))
 	}
 	if id := v.query.Get(noteParam); id != "" && req.Method == "GET" {

@@ -489,10 +489,10 @@ func (w *world) did() (all []string) {
 		all = append(all, string(e.Operation))
 	}
 	if w.asked > 0 {
-		all = append(all, string(operate.WebhookTest))
+		all = append(all, "webhook.test")
 	}
 	if w.started > 0 {
-		all = append(all, string(operate.SessionTest))
+		all = append(all, "session.test")
 	}
 	return all
 }

@@ -108,7 +108,7 @@ func (f *Frame) title() string {
 }
 
 // May reports whether the one who is signed in may do op. Pages leave out what they may not.
-func (f *Frame) May(op operate.Operation) bool { return f.Who.May(op) }
+func (f *Frame) May(op operate.Right) bool { return f.Who.May(op) }
 
 // path returns the path of a page of the publisher that this page is about.
 func (f *Frame) path(parts ...string) string { return PublisherPath(f.Publisher.ID, parts...) }
@@ -172,7 +172,7 @@ func (f *Frame) links() []link {
 		{"members", "Members", f.path("members")},
 		{"audit", "Audit", f.path("audit")},
 	}
-	if f.May(operate.PublisherChange) || f.May(operate.LinkCreate) {
+	if f.May(operate.ChangePublisher) || f.May(operate.CreateLink) {
 		all = append(all, link{"publisher", "Settings", f.path("settings")})
 	}
 	return all

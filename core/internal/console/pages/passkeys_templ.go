@@ -5,10 +5,11 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import templ "github.com/verge-id/verge/core/internal/templrt"
-import templruntime "github.com/verge-id/verge/core/internal/templrt"
-
-import "github.com/verge-id/verge/core/operate"
+import (
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	templruntime "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/operate"
+)
 
 // userPasskeys says how many passkeys users have made at the publisher's sites, and can end them.
 //
@@ -51,7 +52,7 @@ func userPasskeys(f *Frame, u operate.UserPasskeys) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.May(operate.PasskeysEnd) && (u.Count > 0 || u.More) {
+		if f.May(operate.EndPasskeys) && (u.Count > 0 || u.More) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<details class=\"danger\"><summary>End all of them</summary><p>Their users are verified again, and can make new ones. This cannot be undone.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

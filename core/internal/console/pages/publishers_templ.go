@@ -5,11 +5,10 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import templ "github.com/verge-id/verge/core/internal/templrt"
-import templruntime "github.com/verge-id/verge/core/internal/templrt"
-
 import (
 	"github.com/verge-id/verge/core/integration"
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	templruntime "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -334,7 +333,7 @@ func Publishers(f *Frame, d PublishersData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if f.May(operate.PublisherCreate) {
+		if f.May(operate.CreatePublisher) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<section class=\"card\" aria-labelledby=\"new-publisher\"><h2 id=\"new-publisher\">New publisher</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -442,7 +441,7 @@ func PublisherSettings(f *Frame, u operate.UserPasskeys) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.May(operate.PublisherChange) && f.Publisher.Archived == nil && !f.Publisher.Managed {
+		if f.May(operate.ChangePublisher) && f.Publisher.Archived == nil && !f.Publisher.Managed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<section class=\"card\" aria-labelledby=\"name\"><h2 id=\"name\">Publisher</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -486,7 +485,7 @@ func PublisherSettings(f *Frame, u operate.UserPasskeys) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if f.May(operate.LinkCreate) && f.Publisher.Archived == nil {
+		if f.May(operate.CreateLink) && f.Publisher.Archived == nil {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<section class=\"card\" aria-labelledby=\"link\"><h2 id=\"link\">Sign-in link</h2><p class=\"quiet\">Opens this publisher's console once, within 5 minutes, without a passkey. Your own dashboard can ask for such links by the operators' API.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -534,7 +533,7 @@ func PublisherSettings(f *Frame, u operate.UserPasskeys) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.May(operate.PublisherArchive) && f.Publisher.Archived == nil && !f.Publisher.Managed {
+		if f.May(operate.ArchivePublisher) && f.Publisher.Archived == nil && !f.Publisher.Managed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "<details class=\"danger\"><summary>Archive this publisher</summary><p>Its keys stop at once and its integrations start no session. Sessions under way end as they would, and their events are delivered.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -792,7 +791,7 @@ func Overview(f *Frame, d OverviewData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.Who.Operator() && f.May(operate.MemberInvite) && f.Publisher.Archived == nil {
+			if f.Who.Operator() && f.May(operate.Invite) && f.Publisher.Archived == nil {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<p class=\"hint\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1184,7 +1183,7 @@ func Integrations(f *Frame, d IntegrationsData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.May(operate.IntegrationCreate) && f.Publisher.Archived == nil && len(d.Items) > 0 {
+		if f.May(operate.CreateIntegration) && f.Publisher.Archived == nil && len(d.Items) > 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 98, "<a class=\"button\" href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1237,7 +1236,7 @@ func Integrations(f *Frame, d IntegrationsData) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				if f.May(operate.IntegrationCreate) && f.Publisher.Archived == nil {
+				if f.May(operate.CreateIntegration) && f.Publisher.Archived == nil {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 102, "<a class=\"button\" href=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -1880,7 +1879,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if f.May(operate.IntegrationChange) && d.Archived == nil && !d.Managed {
+		if f.May(operate.ChangeIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 145, "<div class=\"card\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1984,7 +1983,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if f.May(operate.IntegrationArchive) && d.Archived == nil && !d.Managed {
+		if f.May(operate.ArchiveIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 155, "<details class=\"danger\"><summary>Archive this integration</summary><p>It starts no session from then on. Sessions under way end as they would, and their events are delivered.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -5,13 +5,13 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import templ "github.com/verge-id/verge/core/internal/templrt"
-import templruntime "github.com/verge-id/verge/core/internal/templrt"
-
 import (
+	"time"
+
+	templ "github.com/verge-id/verge/core/internal/templrt"
+	templruntime "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/internal/troubleshooting"
 	"github.com/verge-id/verge/core/operate"
-	"time"
 )
 
 // WebhookData is the webhook of an integration, and the report of the test that was just made.
@@ -125,7 +125,7 @@ func Webhook(f *Frame, d WebhookData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if d.Webhook.URL == "" {
-			if f.May(operate.IntegrationChange) && d.Archived == nil && !d.Managed {
+			if f.May(operate.ChangeIntegration) && d.Archived == nil && !d.Managed {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<section class=\"card\" aria-labelledby=\"first-url\"><h2 id=\"first-url\">No webhook yet</h2><p class=\"quiet\">Set the address of your receiver first. You then get the secret with which it checks that events are ours.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -255,7 +255,7 @@ func Webhook(f *Frame, d WebhookData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.May(operate.WebhookTest) && d.Archived == nil {
+			if f.May(operate.TestWebhook) && d.Archived == nil {
 				templ_7745c5c3_Var10 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
@@ -377,7 +377,7 @@ func Webhook(f *Frame, d WebhookData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.May(operate.WebhookChange) && d.Archived == nil && !d.Managed {
+			if f.May(operate.StageWebhook) && d.Archived == nil && !d.Managed {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<details class=\"danger\"><summary>Replace the secret at once</summary><p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -467,7 +467,7 @@ func otherURL(f *Frame, d WebhookData) templ.Component {
 			templ_7745c5c3_Var15 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if !d.Ready && d.Staged == nil && f.May(operate.IntegrationChange) && d.Archived == nil && !d.Managed {
+		if !d.Ready && d.Staged == nil && f.May(operate.ChangeIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<section class=\"card\" aria-labelledby=\"other-url\"><h2 id=\"other-url\">Another URL</h2><p class=\"quiet\">Correct the address here if it is not the one of your receiver. The secret stays as it is.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -591,7 +591,7 @@ func staged(f *Frame, d WebhookData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.May(operate.WebhookTest) && f.May(operate.WebhookChange) && d.Archived == nil && !d.Managed {
+			if f.May(operate.TestWebhook) && f.May(operate.StageWebhook) && d.Archived == nil && !d.Managed {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<div class=\"buttons\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -653,7 +653,7 @@ func staged(f *Frame, d WebhookData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if f.May(operate.WebhookChange) && d.Archived == nil && !d.Managed {
+		} else if f.May(operate.StageWebhook) && d.Archived == nil && !d.Managed {
 			if d.Ready {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "<section class=\"card\" aria-labelledby=\"stage\"><h2 id=\"stage\">Change without interruption</h2>")
 				if templ_7745c5c3_Err != nil {
@@ -1230,7 +1230,7 @@ func Test(f *Frame, d TestData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.May(operate.WebhookTest) {
+			if f.May(operate.TestWebhook) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 96, "<section class=\"card\" aria-labelledby=\"event\"><h2 id=\"event\">Send a test event</h2>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1379,7 +1379,7 @@ func Test(f *Frame, d TestData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.May(operate.WebhookTest) && d.Integration.Webhook.URL != "" && !d.Integration.Webhook.Off {
+			if f.May(operate.TestWebhook) && d.Integration.Webhook.URL != "" && !d.Integration.Webhook.Off {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 112, "<section class=\"card\" aria-labelledby=\"signed\"><div class=\"split\"><h2 id=\"signed\">Signed webhook test</h2>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -1423,7 +1423,7 @@ func Test(f *Frame, d TestData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.May(operate.SessionTest) {
+			if f.May(operate.StartTestSession) {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 117, "<section class=\"card\" aria-labelledby=\"walk\"><h2 id=\"walk\">Walk through a session</h2>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -96,40 +96,40 @@ func stepState(steps []operate.Step, n int) string {
 // words are what a page says of a step to go live.
 type words struct {
 	title, text, act string
-	op               operate.Operation // that the step needs
+	op               operate.Right // that the step needs
 }
 
 // stepWords are the steps to go live.
 var stepWords = map[string]words{
 	operate.StepIntegration: {"Create an integration",
 		"It says what users have to prove, and by which methods.",
-		"Create an integration", operate.IntegrationCreate},
+		"Create an integration", operate.CreateIntegration},
 	operate.StepWebhook: {"Make its webhook ready",
 		"Set where events go, put the secret into your receiver, and run the signed test until it passes. " +
 			"It shows what to mend. Without a receiver, choose in the integration that no events are sent.",
-		"Set up the webhook", operate.WebhookChange},
+		"Set up the webhook", operate.StageWebhook},
 	operate.StepKey: {"Create a secret key",
 		"Your server starts sessions with it.",
-		"Create a key", operate.KeyCreate},
+		"Create a key", operate.CreateKey},
 	operate.StepSession: {"Complete a session",
 		"Start a test session in the test console, and approve it in the tab that opens. That " +
 			"needs no server of your own. Or start one from your server. It counts within a minute.",
-		"Open the test console", operate.SessionTest},
+		"Open the test console", operate.StartTestSession},
 	operate.StepMethod: {"Choose a method that verifies people",
 		"The sandbox verifies no user. Put other methods in its place, in the settings of the " +
 			"integration. Its webhook stays ready.",
-		"Choose methods", operate.IntegrationChange},
+		"Choose methods", operate.ChangeIntegration},
 }
 
 // fromServer are the words of the step session where no test session can be started.
 var fromServer = words{"Complete a session",
 	"Start one from your server with the secret key, and go through it yourself. It counts within a minute.",
-	"See the call", operate.KeyList}
+	"See the call", operate.ListKeys}
 
 // onlyReal are the words of the step method where the service has no sandbox.
 var onlyReal = words{"Offer a method that verifies people",
 	"Every method of this service does. The step is done with the first integration that is ready.",
-	"Go to the integrations", operate.IntegrationList}
+	"Go to the integrations", operate.ListIntegrations}
 
 // inDev are the words of the step method in development, where it is never done.
 var inDev = words{title: "Choose a method that verifies people",
