@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/operate"
 )
@@ -13,8 +12,7 @@ import (
 type applyCmd struct {
 	File   string `arg:"" type:"path" help:"Configuration file (TOML), as \"verge serve\" reads it."`
 	DryRun bool   `help:"Say what would change, and change nothing."`
-	JSON   bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge apply --help`.
@@ -39,32 +37,23 @@ func (c *applyCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return usageError{err}
 	}
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
 	text, err := json.Marshal(site)
 	if err != nil {
 		return err
 	}
-	answer, err := adminclient.Do(ctx, client, operate.ApplySite,
-		operate.SiteInput{Text: text, DryRun: c.DryRun})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, answer)
-	}
-	printDifferences(p, answer.Differences)
-	switch {
-	case len(answer.Differences) == 0:
-		fmt.Fprintf(p.stdout, "The server has all of %s already.\n", c.File)
-	case c.DryRun:
-		fmt.Fprintln(p.stdout, "This is what would change. Nothing was changed.")
-	default:
-		fmt.Fprintln(p.stdout, "Applied.")
-	}
-	return nil
+	in := operate.SiteInput{Text: text, DryRun: c.DryRun}
+	return callWith(ctx, p, c, operate.ApplySite, in, func(answer *operate.Applied) error {
+		printDifferences(p, answer.Differences)
+		switch {
+		case len(answer.Differences) == 0:
+			fmt.Fprintf(p.stdout, "The server has all of %s already.\n", c.File)
+		case c.DryRun:
+			fmt.Fprintln(p.stdout, "This is what would change. Nothing was changed.")
+		default:
+			fmt.Fprintln(p.stdout, "Applied.")
+		}
+		return nil
+	})
 }
 
 func printDifferences(p *program, all []operate.Difference) {

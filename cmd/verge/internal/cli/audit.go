@@ -17,8 +17,7 @@ type auditCmd struct {
 type auditListCmd struct {
 	Publisher string `placeholder:"PUB_ID" help:"Only what concerns this publisher."`
 	After     string `placeholder:"CURSOR" help:"Go on where a list has ended."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge audit list --help`.

@@ -17,8 +17,7 @@ type deliveryListCmd struct {
 	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead."`
 	Type        string `placeholder:"TYPE" help:"With --integration: only events of this type, such as verification.completed."`
 	After       string `placeholder:"CURSOR" help:"With --integration: go on where a list has ended."`
-	JSON        bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge delivery list --help`.

@@ -82,8 +82,7 @@ func cameBack(a operate.Attempt) string {
 type deliveryShowCmd struct {
 	Event       string `arg:"" help:"The event, evt_…, or its place in \"verge delivery list --json\"."`
 	Integration string `required:"" placeholder:"UUID" help:"Whose event it is."`
-	JSON        bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge delivery show --help`.

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/operate"
 )
 
 type deliverySummaryCmd struct {
-	JSON bool `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge delivery summary --help`.
@@ -26,28 +24,19 @@ Example:
 }
 
 func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	all, err := adminclient.Do(ctx, client, operate.ListUndelivered, struct{}{})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, all)
-	}
-	if len(all.Publishers) == 0 {
-		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
+	return call(ctx, p, c, operate.ListUndelivered, func(all *operate.Undelivered) error {
+		if len(all.Publishers) == 0 {
+			fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
+			return nil
+		}
+		if err := printTable(p, summaryHeads, summaryRows(all.Publishers)); err != nil {
+			return err
+		}
+		if all.More {
+			fmt.Fprintln(p.stdout, "There may be more publishers: not every event was counted.")
+		}
 		return nil
-	}
-	if err := printTable(p, summaryHeads, summaryRows(all.Publishers)); err != nil {
-		return err
-	}
-	if all.More {
-		fmt.Fprintln(p.stdout, "There may be more publishers: not every event was counted.")
-	}
-	return nil
+	})
 }
 
 const summaryHeads = "PUBLISHER|INTEGRATION|WAITING|DEAD|OLDEST WAITING|NEWEST DEAD"

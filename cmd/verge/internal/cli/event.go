@@ -14,8 +14,7 @@ import (
 type eventTriggerCmd struct {
 	Type        string `arg:"" help:"Type of the event: started, completed, failed, expired or cancelled."`
 	Integration string `required:"" placeholder:"UUID" help:"The integration whose webhook gets it."`
-	JSON        bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge event trigger --help`.

@@ -14,30 +14,19 @@ import (
 type integrationListCmd struct {
 	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
 	Name      string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	all, err := adminclient.All(ctx, client, operate.ListIntegrations,
-		operate.IntegrationQuery{Publisher: c.Publisher, Search: operate.Search{Name: c.Name}})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(p.stdout,
-			"There are no integrations. `verge integration create` makes one, and so does "+
-				"[[integrations]] in the server's configuration.")
-		return nil
-	}
-	return printTable(p, integrationHeads, integrationRows(all))
+	return list(ctx, p, c, operate.ListIntegrations, func(all []operate.Integration) error {
+		if len(all) == 0 {
+			fmt.Fprintln(p.stdout,
+				"There are no integrations. `verge integration create` makes one, and so does "+
+					"[[integrations]] in the server's configuration.")
+			return nil
+		}
+		return printTable(p, integrationHeads, integrationRows(all))
+	})
 }
 
 // integrationHeads has what identifies an integration. `verge integration show` has the rest.
@@ -90,8 +79,7 @@ func yesNo(b bool) string {
 type integrationTestCmd struct {
 	ID     string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
 	Staged bool   `help:"Test what is staged. If it passes, it takes the place of the present webhook."`
-	JSON   bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge integration test --help`.

@@ -9,35 +9,22 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
 type integrationShowCmd struct {
-	ID   string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
+	asking
 }
 
 func (c *integrationShowCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	found, err := adminclient.Do(ctx, client, operate.ReadIntegration, c.ID)
-	if err != nil {
-		return err
-	}
-	return printIntegration(p, c.JSON, found)
+	return call(ctx, p, c, operate.ReadIntegration, p.printIntegration)
 }
 
 // printIntegration prints an integration, one fact a line.
-func printIntegration(p *program, asJSON bool, i *operate.Integration) error {
-	if asJSON {
-		return printJSON(p, i)
-	}
+func (p *program) printIntegration(i *operate.Integration) error {
 	var f facts
 	f.add("integration", i.ID)
 	f.add("publisher", i.PublisherID)
@@ -156,8 +143,7 @@ type integrationCreateCmd struct {
 	Publisher string `required:"" placeholder:"PUB_ID" help:"Whose integration it is."`
 	Name      string `required:"" help:"Its name, 1 to 100 characters."`
 	integrationFlags
-	JSON bool `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge integration create --help`.
@@ -175,37 +161,28 @@ Examples:
 }
 
 func (c *integrationCreateCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
 	ask, err := c.request(p)
 	if err != nil {
 		return err
 	}
 	ask.Publisher, ask.Name = c.Publisher, &c.Name
-	made, err := adminclient.Do(ctx, client, operate.CreateIntegration, ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, made)
-	}
-	// The id is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, made.ID)
-	fmt.Fprintf(p.stderr, "The integration %s is made.\n", oneLine(made.Name))
-	tellSecret(p, made)
-	switch {
-	case made.Ready:
-	case made.Webhook.URL == "":
-		fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it sends no "+
-			"events:\n    verge integration change %s --webhook-url URL\n"+
-			"    verge integration change %s --webhook-off\n", made.ID, made.ID)
-	default:
-		fmt.Fprintf(p.stderr, "It is not ready yet: put the secret into the receiver, then run\n"+
-			"    verge integration test %s\n", made.ID)
-	}
-	return nil
+	return callWith(ctx, p, c, operate.CreateIntegration, ask, func(made *operate.Changed) error {
+		// The id is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, made.ID)
+		fmt.Fprintf(p.stderr, "The integration %s is made.\n", oneLine(made.Name))
+		tellSecret(p, made)
+		switch {
+		case made.Ready:
+		case made.Webhook.URL == "":
+			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it sends no "+
+				"events:\n    verge integration change %s --webhook-url URL\n"+
+				"    verge integration change %s --webhook-off\n", made.ID, made.ID)
+		default:
+			fmt.Fprintf(p.stderr, "It is not ready yet: put the secret into the receiver, then run\n"+
+				"    verge integration test %s\n", made.ID)
+		}
+		return nil
+	})
 }
 
 // tellSecret prints a webhook secret that was made for a person to read.
@@ -219,9 +196,7 @@ type integrationChangeCmd struct {
 	ID   string  `arg:"" help:"The integration."`
 	Name *string `help:"Its name from now on."`
 	integrationFlags
-	JSON bool `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	changing
 }
 
 // Help is shown by `verge integration change --help`.
@@ -237,10 +212,6 @@ Examples:
 }
 
 func (c *integrationChangeCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
 	ask, err := c.request(p)
 	if err != nil {
 		return err
@@ -249,19 +220,8 @@ func (c *integrationChangeCmd) Run(ctx context.Context, p *program) error {
 	if empty(ask) {
 		return usagef("say what to change, for example --challenge-age 30")
 	}
-	changed, err := adminclient.Do(
-		ctx,
-		client,
-		operate.ChangeIntegration,
-		operate.IntegrationUpdate{
-			Versioned:        operate.Versioned{ID: c.ID, Version: c.IfVersion},
-			IntegrationInput: ask,
-		},
-	)
-	if err != nil {
-		return err
-	}
-	return printChanged(p, c.JSON, changed)
+	return callWith(ctx, p, c, operate.ChangeIntegration, operate.IntegrationUpdate{
+		Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, IntegrationInput: ask}, p.printChanged)
 }
 
 // empty reports whether a request changes nothing.
@@ -271,11 +231,8 @@ func empty(ask any) bool {
 }
 
 // printChanged prints an integration after a change, and the secret if one was made.
-func printChanged(p *program, asJSON bool, changed *operate.Changed) error {
-	if asJSON {
-		return printJSON(p, changed)
-	}
-	if err := printIntegration(p, false, &changed.Integration); err != nil {
+func (p *program) printChanged(changed *operate.Changed) error {
+	if err := p.printIntegration(&changed.Integration); err != nil {
 		return err
 	}
 	tellSecret(p, changed)
@@ -283,10 +240,8 @@ func printChanged(p *program, asJSON bool, changed *operate.Changed) error {
 }
 
 type integrationArchiveCmd struct {
-	ID   string `arg:"" help:"The integration."`
-	JSON bool   `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	ID string `arg:"" help:"The integration."`
+	changing
 }
 
 // Help is shown by `verge integration archive --help`.
@@ -300,29 +255,17 @@ Example:
 }
 
 func (c *integrationArchiveCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	gone, err := adminclient.Do(ctx, client, operate.ArchiveIntegration,
-		operate.Versioned{ID: c.ID, Version: c.IfVersion})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, gone)
-	}
-	fmt.Fprintf(p.stdout, "%s (%s) is archived. It starts no session from now on.\n", gone.ID,
-		oneLine(gone.Name))
-	return nil
+	return call(ctx, p, c, operate.ArchiveIntegration, func(gone *operate.Integration) error {
+		fmt.Fprintf(p.stdout, "%s (%s) is archived. It starts no session from now on.\n", gone.ID,
+			oneLine(gone.Name))
+		return nil
+	})
 }
 
 type integrationStageCmd struct {
 	ID string `arg:"" help:"The integration."`
 	hookFlags
-	JSON bool `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	changing
 }
 
 // Help is shown by `verge integration stage --help`.
@@ -339,10 +282,6 @@ Examples:
 }
 
 func (c *integrationStageCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
 	ask, err := c.request(p)
 	if err != nil {
 		return err
@@ -351,57 +290,31 @@ func (c *integrationStageCmd) Run(ctx context.Context, p *program) error {
 		return usagef("say what to stage: --webhook-url, or a secret with --new-secret, --secret-file " +
 			"or --secret-env")
 	}
-	changed, err := adminclient.Do(
-		ctx,
-		client,
-		operate.StageWebhook,
-		operate.StagedWebhook{
-			Versioned:    operate.Versioned{ID: c.ID, Version: c.IfVersion},
-			WebhookInput: ask,
-		},
-	)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, changed)
-	}
-	fmt.Fprintf(p.stdout, "Staged. Nothing has changed for events yet. To take it over, run\n"+
-		"    verge integration test %s --staged\n", changed.ID)
-	tellSecret(p, changed)
-	return nil
+	in := operate.StagedWebhook{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, WebhookInput: ask}
+	return callWith(ctx, p, c, operate.StageWebhook, in, func(changed *operate.Changed) error {
+		fmt.Fprintf(p.stdout, "Staged. Nothing has changed for events yet. To take it over, run\n"+
+			"    verge integration test %s --staged\n", changed.ID)
+		tellSecret(p, changed)
+		return nil
+	})
 }
 
 type integrationDropCmd struct {
-	ID   string `arg:"" help:"The integration."`
-	JSON bool   `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	ID string `arg:"" help:"The integration."`
+	changing
 }
 
 func (c *integrationDropCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	changed, err := adminclient.Do(ctx, client, operate.DropStaged,
-		operate.Versioned{ID: c.ID, Version: c.IfVersion})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, changed)
-	}
-	fmt.Fprintln(p.stdout, "Nothing is staged any more. The present webhook goes on as before.")
-	return nil
+	return call(ctx, p, c, operate.DropStaged, func(changed *operate.Integration) error {
+		fmt.Fprintln(p.stdout, "Nothing is staged any more. The present webhook goes on as before.")
+		return nil
+	})
 }
 
 type integrationRotateCmd struct {
 	ID     string `arg:"" help:"The integration."`
 	AtOnce bool   `help:"Replace the present secret now, which resets readiness. Default: stage the new one beside it."`
-	JSON   bool   `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	changing
 }
 
 // Help is shown by `verge integration rotate --help`.
@@ -417,25 +330,16 @@ Examples:
 }
 
 func (c *integrationRotateCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	changed, err := adminclient.Do(ctx, client, operate.RotateSecret,
-		operate.Rotation{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, Staged: !c.AtOnce})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, changed)
-	}
-	// The secret is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, changed.Secret)
-	staged := " --staged"
-	if c.AtOnce {
-		staged = ""
-	}
-	fmt.Fprintf(p.stderr, "This is the only time that it is shown. Put it into the receiver, then run\n"+
-		"    verge integration test %s%s\n", changed.ID, staged)
-	return nil
+	in := operate.Rotation{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, Staged: !c.AtOnce}
+	return callWith(ctx, p, c, operate.RotateSecret, in, func(changed *operate.Changed) error {
+		// The secret is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, changed.Secret)
+		staged := " --staged"
+		if c.AtOnce {
+			staged = ""
+		}
+		fmt.Fprintf(p.stderr, "This is the only time that it is shown. Put it into the receiver, then run\n"+
+			"    verge integration test %s%s\n", changed.ID, staged)
+		return nil
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/integration"
@@ -16,8 +15,7 @@ type keyCreateCmd struct {
 	Publisher   string          `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
 	Integration string          `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
 	Expires     config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
-	JSON        bool            `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge key create --help`.
@@ -33,47 +31,24 @@ Examples:
 }
 
 func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	ask := operate.KeyInput{Publisher: c.Publisher, Integration: c.Integration}
-	if c.Expires != 0 {
-		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
-	}
-	created, err := adminclient.Do(ctx, client, operate.CreateKey, ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, created)
-	}
-	// The key is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, created.Key)
-	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
-		created.Info.ID, keyEnd(created.Info.Key, p.Now()))
-	return nil
+	return call(ctx, p, c, operate.CreateKey, func(created *operate.CreatedKey) error {
+		// The key is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, created.Key)
+		fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
+			created.Info.ID, keyEnd(created.Info.Key, p.Now()))
+		return nil
+	})
 }
 
 type keyListCmd struct {
 	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *keyListCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	keys, err := adminclient.All(ctx, client, operate.ListKeys, operate.PublisherQuery{Publisher: c.Publisher})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, keys)
-	}
-	return printTable(p, keyHeads, keyRows(keys, p.Now()))
+	return list(ctx, p, c, operate.ListKeys, func(keys []operate.Key) error {
+		return printTable(p, keyHeads, keyRows(keys, p.Now()))
+	})
 }
 
 // keyHeads fits a terminal. OF is the integration of a public key, and the publisher of a secret one.
@@ -108,23 +83,13 @@ func keyEnd(k integration.Key, now time.Time) string {
 }
 
 type keyRevokeCmd struct {
-	ID   string `arg:"" help:"Id of the key, key_…, as \"verge key list\" shows it."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"Id of the key, key_…, as \"verge key list\" shows it."`
+	asking
 }
 
 func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	k, err := adminclient.Do(ctx, client, operate.RevokeKey, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, k)
-	}
-	fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.Now()))
-	return nil
+	return call(ctx, p, c, operate.RevokeKey, func(k *operate.Key) error {
+		fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.Now()))
+		return nil
+	})
 }

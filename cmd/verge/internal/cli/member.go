@@ -12,8 +12,7 @@ import (
 
 type memberListCmd struct {
 	Publisher string `required:"" placeholder:"PUB_ID" help:"Whose members they are."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge member list --help`.
@@ -95,8 +94,7 @@ type memberInviteCmd struct {
 	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher."`
 	Role      string `required:"" enum:"admin,developer,viewer" placeholder:"ROLE" help:"What they may do: ${enum}."`
 	Name      string `help:"Who is invited, for the list."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge member invite --help`.
@@ -113,81 +111,44 @@ Example:
 }
 
 func (c *memberInviteCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	made, err := adminclient.Do(ctx, client, operate.Invite,
-		operate.InvitationInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, made)
-	}
-	// The link is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, made.Link)
-	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
-		words.When(made.Expires))
-	return nil
+	return call(ctx, p, c, operate.Invite, func(made *operate.Invitation) error {
+		// The link is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, made.Link)
+		fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+			words.When(made.Expires))
+		return nil
+	})
 }
 
 type memberUninviteCmd struct {
 	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher."`
 	ID        string `arg:"" help:"The invitation, as \"verge member list\" shows it."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *memberUninviteCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	if _, err := adminclient.Do(ctx, client, operate.WithdrawInvitation,
-		operate.InvitationOf{Publisher: c.Publisher, ID: c.ID}); err != nil {
-		return err
-	}
-	return done(p, c.JSON, "The invitation is withdrawn. Its link does not work any more.")
-}
-
-// done tells that something was done of which the API says no more.
-func done(p *program, asJSON bool, said string) error {
-	if asJSON {
-		return printJSON(p, map[string]string{"status": "done"})
-	}
-	fmt.Fprintln(p.stdout, said)
-	return nil
+	return call(ctx, p, c, operate.WithdrawInvitation, func(*operate.Done) error {
+		fmt.Fprintln(p.stdout, "The invitation is withdrawn. Its link does not work any more.")
+		return nil
+	})
 }
 
 type memberRoleCmd struct {
 	ID   string `arg:"" help:"The member, mem_…, as \"verge member list\" shows it."`
 	Role string `arg:"" enum:"admin,developer,viewer" help:"The role from now on: ${enum}."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *memberRoleCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	m, err := adminclient.Do(ctx, client, operate.ChangeRole,
-		operate.RoleInput{Member: c.ID, Role: operate.Role(c.Role)})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, m)
-	}
-	fmt.Fprintf(p.stdout, "%s (%s) has the role %s from now on.\n", m.ID, oneLine(m.Name), m.Role)
-	return nil
+	return call(ctx, p, c, operate.ChangeRole, func(m *operate.Member) error {
+		fmt.Fprintf(p.stdout, "%s (%s) has the role %s from now on.\n", m.ID, oneLine(m.Name), m.Role)
+		return nil
+	})
 }
 
 type memberSignOutCmd struct {
-	ID   string `arg:"" help:"The member, mem_…"`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"The member, mem_…"`
+	asking
 }
 
 // Help is shown by `verge member sign-out --help`.
@@ -201,44 +162,29 @@ Example:
 }
 
 func (c *memberSignOutCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	m, err := adminclient.Do(ctx, client, operate.SignOutMember, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, m)
-	}
-	fmt.Fprintf(p.stdout, "%s (%s) is signed out everywhere.\n", m.ID, oneLine(m.Name))
-	return nil
+	return call(ctx, p, c, operate.SignOutMember, func(m *operate.Member) error {
+		fmt.Fprintf(p.stdout, "%s (%s) is signed out everywhere.\n", m.ID, oneLine(m.Name))
+		return nil
+	})
 }
 
 type memberRemoveCmd struct {
-	ID   string `arg:"" help:"The member, mem_…"`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"The member, mem_…"`
+	asking
 }
 
 func (c *memberRemoveCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	if _, err := adminclient.Do(ctx, client, operate.RemoveMember, c.ID); err != nil {
-		return err
-	}
-	return done(p, c.JSON, c.ID+" is removed and signed out everywhere.")
+	return call(ctx, p, c, operate.RemoveMember, func(*operate.Done) error {
+		fmt.Fprintln(p.stdout, c.ID+" is removed and signed out everywhere.")
+		return nil
+	})
 }
 
 type memberLinkCmd struct {
 	Publisher string `placeholder:"PUB_ID" help:"The publisher that the console shows. Without it: all of them, for an operator."`
 	Role      string `enum:"admin,developer,viewer,operator" placeholder:"ROLE" required:"" help:"What the link allows: admin, developer or viewer of a publisher; operator or viewer of all."`
 	Name      string `help:"Who it is for, for the audit."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge member link --help`.
@@ -259,21 +205,11 @@ func (c *memberLinkCmd) Run(ctx context.Context, p *program) error {
 	if c.Publisher != "" && c.Role == string(operate.RoleOperator) {
 		return usagef("--role operator sees all publishers: leave --publisher out")
 	}
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	made, err := adminclient.Do(ctx, client, operate.CreateLink,
-		operate.LinkInput{Publisher: c.Publisher, Name: c.Name, Role: operate.Role(c.Role)})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, made)
-	}
-	// The link is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, made.Link)
-	fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
-		words.When(made.Expires))
-	return nil
+	return call(ctx, p, c, operate.CreateLink, func(made *operate.SignInLink) error {
+		// The link is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, made.Link)
+		fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+			words.When(made.Expires))
+		return nil
+	})
 }

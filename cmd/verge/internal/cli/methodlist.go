@@ -282,8 +282,7 @@ func (c *methodListLoadCmd) Run(ctx context.Context, p *program) error {
 }
 
 type methodListShowCmd struct {
-	JSON bool `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge method list-show --help`.
@@ -298,18 +297,9 @@ Example:
 }
 
 func (c *methodListShowCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	all, err := adminclient.All(ctx, client, operate.ListTrustLists, struct{}{})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, all)
-	}
-	return printStoredLists(p, all)
+	return list(ctx, p, c, operate.ListTrustLists, func(all []operate.TrustList) error {
+		return printStoredLists(p, all)
+	})
 }
 
 const listHeads = "METHOD|LIST|STATE|NUMBER|CERTIFICATES|NEXT UPDATE|FETCHED|SOURCE"

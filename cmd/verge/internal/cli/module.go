@@ -184,8 +184,7 @@ func (c *moduleDigestCmd) Run(p *program) error {
 }
 
 type moduleShowCmd struct {
-	JSON bool `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
@@ -214,8 +213,7 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 
 type moduleActivateCmd struct {
 	Module string `arg:"" help:"The module. If a signature is beside it, FILE.sig, it is sent too."`
-	JSON   bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge module activate --help`.

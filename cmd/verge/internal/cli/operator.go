@@ -5,30 +5,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
 type operatorListCmd struct {
-	JSON bool `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *operatorListCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	all, err := adminclient.All(ctx, client, operate.ListOperators, operate.Cursor{})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, all)
-	}
-	return printTable(p, operatorHeads, operatorRows(all, p.Now()))
+	return list(ctx, p, c, operate.ListOperators, func(all []operate.OperatorToken) error {
+		return printTable(p, operatorHeads, operatorRows(all, p.Now()))
+	})
 }
 
 const operatorHeads = "TOKEN|NAME|ROLE|LAST 4|STATE"
@@ -61,8 +50,7 @@ type operatorCreateCmd struct {
 	Name    string          `required:"" help:"Whose token it is, as the audit shows it."`
 	Role    string          `default:"operator" enum:"operator,viewer" placeholder:"ROLE" help:"operator changes things, viewer only looks."`
 	Expires config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
-	JSON    bool            `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge operator create --help`.
@@ -78,32 +66,18 @@ Examples:
 }
 
 func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	ask := operate.OperatorInput{Name: c.Name, Role: operate.Role(c.Role)}
-	if c.Expires != 0 {
-		ask.Expires = new(p.Now().Add(time.Duration(c.Expires)).UTC().Truncate(time.Second))
-	}
-	made, err := adminclient.Do(ctx, client, operate.CreateOperator, ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, made)
-	}
-	// The token is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, made.Token)
-	fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", made.Info.ID,
-		tokenEnd(made.Info, p.Now()))
-	return nil
+	return call(ctx, p, c, operate.CreateOperator, func(made *operate.CreatedOperatorToken) error {
+		// The token is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, made.Token)
+		fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", made.Info.ID,
+			tokenEnd(made.Info, p.Now()))
+		return nil
+	})
 }
 
 type operatorRevokeCmd struct {
-	ID   string `arg:"" help:"The token's id, op_…, as \"verge operator list\" shows it."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"The token's id, op_…, as \"verge operator list\" shows it."`
+	asking
 }
 
 // Help is shown by `verge operator revoke --help`.
@@ -117,17 +91,8 @@ Example:
 }
 
 func (c *operatorRevokeCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	o, err := adminclient.Do(ctx, client, operate.RevokeOperator, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, o)
-	}
-	fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), tokenEnd(*o, p.Now()))
-	return nil
+	return call(ctx, p, c, operate.RevokeOperator, func(o *operate.OperatorToken) error {
+		fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), tokenEnd(*o, p.Now()))
+		return nil
+	})
 }

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
 type passkeyCountCmd struct {
 	Publisher string `required:"" placeholder:"ID" help:"The publisher, pub_…, as \"verge publisher list\" shows it."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge passkey count --help`.
@@ -27,21 +25,12 @@ Example:
 }
 
 func (c *passkeyCountCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	u, err := adminclient.Do(ctx, client, operate.CountPasskeys, operate.OfPublisher{Publisher: c.Publisher})
-	if err != nil {
-		return err
-	}
-	return printPasskeys(p, u, c.JSON)
+	return call(ctx, p, c, operate.CountPasskeys, p.printPasskeys)
 }
 
 type passkeyEndCmd struct {
 	Publisher string `required:"" placeholder:"ID" help:"The publisher, pub_…, as \"verge publisher list\" shows it."`
-	JSON      bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge passkey end --help`.
@@ -55,21 +44,10 @@ Example:
 }
 
 func (c *passkeyEndCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	u, err := adminclient.Do(ctx, client, operate.EndPasskeys, operate.OfPublisher{Publisher: c.Publisher})
-	if err != nil {
-		return err
-	}
-	return printPasskeys(p, u, c.JSON)
+	return call(ctx, p, c, operate.EndPasskeys, p.printPasskeys)
 }
 
-func printPasskeys(p *program, u *operate.UserPasskeys, asJSON bool) error {
-	if asJSON {
-		return printJSON(p, u)
-	}
+func (p *program) printPasskeys(u *operate.UserPasskeys) error {
 	atLeast := ""
 	if u.More {
 		atLeast = "at least "

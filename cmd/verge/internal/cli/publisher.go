@@ -8,35 +8,19 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// changeFlags guard a change against a lost update. Each command that changes a thing with a version embeds
-// them.
-type changeFlags struct {
-	IfVersion string `placeholder:"VERSION" help:"Change it only if this is still its version, as \"show\" prints it. Default: whatever version it has."`
-}
-
 type publisherListCmd struct {
 	Name string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	all, err := adminclient.All(ctx, client, operate.ListPublishers, operate.Search{Name: c.Name})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, all)
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(p.stdout, "There are no publishers. `verge publisher create --name NAME` makes one.")
-		return nil
-	}
-	return printTable(p, publisherHeads, publisherRows(all))
+	return list(ctx, p, c, operate.ListPublishers, func(all []operate.Publisher) error {
+		if len(all) == 0 {
+			fmt.Fprintln(p.stdout, "There are no publishers. `verge publisher create --name NAME` makes one.")
+			return nil
+		}
+		return printTable(p, publisherHeads, publisherRows(all))
+	})
 }
 
 const publisherHeads = "PUBLISHER|NAME|CREATED|STATE"
@@ -50,9 +34,8 @@ func publisherRows(all []operate.Publisher) (rows [][]string) {
 }
 
 type publisherShowCmd struct {
-	ID   string `arg:"" help:"The publisher, pub_…, as \"verge publisher list\" shows it."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"The publisher, pub_…, as \"verge publisher list\" shows it."`
+	asking
 }
 
 // Help is shown by `verge publisher show --help`.
@@ -151,8 +134,7 @@ func publisherFacts(of *operate.Publisher) *facts {
 type publisherCreateCmd struct {
 	Name string `required:"" help:"Its name, 1 to 100 characters."`
 	ID   string `placeholder:"PUB_ID" help:"Its id, pub_ and letters, digits, _ or -. Default: one is made."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge publisher create --help`.
@@ -168,60 +150,29 @@ Examples:
 }
 
 func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	made, err := adminclient.Do(ctx, client, operate.CreatePublisher,
-		operate.PublisherInput{ID: c.ID, Name: &c.Name})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, made)
-	}
-	// The id is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, made.ID)
-	fmt.Fprintf(p.stderr, "The publisher %s is made.\n", oneLine(made.Name))
-	return nil
+	return call(ctx, p, c, operate.CreatePublisher, func(made *operate.Publisher) error {
+		// The id is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, made.ID)
+		fmt.Fprintf(p.stderr, "The publisher %s is made.\n", oneLine(made.Name))
+		return nil
+	})
 }
 
 type publisherChangeCmd struct {
 	ID   string `arg:"" help:"The publisher, pub_…"`
 	Name string `required:"" help:"Its name from now on."`
-	JSON bool   `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	changing
 }
 
 func (c *publisherChangeCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	changed, err := adminclient.Do(
-		ctx,
-		client,
-		operate.ChangePublisher,
-		operate.PublisherUpdate{
-			Versioned:      operate.Versioned{ID: c.ID, Version: c.IfVersion},
-			PublisherInput: operate.PublisherInput{Name: &c.Name},
-		},
-	)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, changed)
-	}
-	return publisherFacts(changed).print(p)
+	return call(ctx, p, c, operate.ChangePublisher, func(changed *operate.Publisher) error {
+		return publisherFacts(changed).print(p)
+	})
 }
 
 type publisherArchiveCmd struct {
-	ID   string `arg:"" help:"The publisher, pub_…"`
-	JSON bool   `help:"Print JSON."`
-	changeFlags
-	serverFlags
+	ID string `arg:"" help:"The publisher, pub_…"`
+	changing
 }
 
 // Help is shown by `verge publisher archive --help`.
@@ -236,19 +187,9 @@ Example:
 }
 
 func (c *publisherArchiveCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	gone, err := adminclient.Do(ctx, client, operate.ArchivePublisher,
-		operate.Versioned{ID: c.ID, Version: c.IfVersion})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, gone)
-	}
-	fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are refused from now on.\n", gone.ID,
-		oneLine(gone.Name))
-	return nil
+	return call(ctx, p, c, operate.ArchivePublisher, func(gone *operate.Publisher) error {
+		fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are refused from now on.\n", gone.ID,
+			oneLine(gone.Name))
+		return nil
+	})
 }

@@ -6,15 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
 type sessionShowCmd struct {
-	ID   string `arg:"" help:"The session_id, svc_sess_…, that the publisher got when it started the session."`
-	JSON bool   `help:"Print JSON."`
-	serverFlags
+	ID string `arg:"" help:"The session_id, svc_sess_…, that the publisher got when it started the session."`
+	asking
 }
 
 // Help is shown by `verge session show --help`.
@@ -29,44 +27,35 @@ Example:
 }
 
 func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	s, err := adminclient.Do(ctx, client, operate.ReadSession, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, s)
-	}
-	var f facts
-	f.add("session", s.ID)
-	f.add("publisher", s.Publisher)
-	f.add("integration", s.Integration)
-	f.add("status", s.Status)
-	f.add("failure code", s.FailureCode)
-	f.add("level", s.Level)
-	f.add("challenge age", strconv.Itoa(s.ChallengeAge))
-	f.add("failed attempts", strconv.Itoa(s.Attempts))
-	f.add("started", words.When(s.Started))
-	f.add("expires", words.When(s.Expires))
-	f.add("ended", whenever(s.Ended))
-	if s.ResultUsed != nil {
-		f.add("result fetched", yesNo(*s.ResultUsed))
-	}
-	if err := f.print(p); err != nil {
-		return err
-	}
-	if err := printSteps(p, s.Steps); err != nil {
-		return err
-	}
-	if len(s.Events) == 0 {
-		fmt.Fprintln(p.stdout, "\nNo event of it was sent in the last 7 days.")
-		return nil
-	}
-	fmt.Fprintln(p.stdout)
-	return printTable(p, deliveryHeads, deliveryRows(s.Events))
+	return call(ctx, p, c, operate.ReadSession, func(s *operate.Session) error {
+		var f facts
+		f.add("session", s.ID)
+		f.add("publisher", s.Publisher)
+		f.add("integration", s.Integration)
+		f.add("status", s.Status)
+		f.add("failure code", s.FailureCode)
+		f.add("level", s.Level)
+		f.add("challenge age", strconv.Itoa(s.ChallengeAge))
+		f.add("failed attempts", strconv.Itoa(s.Attempts))
+		f.add("started", words.When(s.Started))
+		f.add("expires", words.When(s.Expires))
+		f.add("ended", whenever(s.Ended))
+		if s.ResultUsed != nil {
+			f.add("result fetched", yesNo(*s.ResultUsed))
+		}
+		if err := f.print(p); err != nil {
+			return err
+		}
+		if err := printSteps(p, s.Steps); err != nil {
+			return err
+		}
+		if len(s.Events) == 0 {
+			fmt.Fprintln(p.stdout, "\nNo event of it was sent in the last 7 days.")
+			return nil
+		}
+		fmt.Fprintln(p.stdout)
+		return printTable(p, deliveryHeads, deliveryRows(s.Events))
+	})
 }
 
 // printSteps prints the last steps that did not succeed, if there are any.
@@ -89,8 +78,7 @@ func stepRows(steps []operate.SessionStep) (rows [][]string) {
 type sessionTestCmd struct {
 	Integration string `required:"" placeholder:"UUID" help:"The integration. Its only methods must be of the sandbox."`
 	CallbackURL string `required:"" name:"callback-url" placeholder:"URL" help:"Where the browser goes when the session has ended."`
-	JSON        bool   `help:"Print JSON."`
-	serverFlags
+	asking
 }
 
 // Help is shown by `verge session test --help`.
@@ -105,23 +93,13 @@ Example:
 }
 
 func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	s, err := adminclient.Do(ctx, client, operate.StartTestSession,
-		operate.TestSessionInput{Integration: c.Integration, CallbackURL: c.CallbackURL})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, s)
-	}
-	// The address is alone on stdout, so that a script can take it from there.
-	fmt.Fprintln(p.stdout, s.RedirectURL)
-	fmt.Fprintf(p.stderr, "Open this address in a browser before %s. See what became of it with\n"+
-		"    verge session show %s\n", words.When(s.Expires), s.ID)
-	return nil
+	return call(ctx, p, c, operate.StartTestSession, func(s *operate.TestSession) error {
+		// The address is alone on stdout, so that a script can take it from there.
+		fmt.Fprintln(p.stdout, s.RedirectURL)
+		fmt.Fprintf(p.stderr, "Open this address in a browser before %s. See what became of it with\n"+
+			"    verge session show %s\n", words.When(s.Expires), s.ID)
+		return nil
+	})
 }
 
 const stepHeads = "AT|METHOD|RESULT|REASON|SETTING"
