@@ -77,6 +77,137 @@ const (
 	PasskeysService   = "service"   // with all publishers of the service
 )
 
+// SiteIntegration is an integration of a configuration. The file names the place of Secret instead.
+type SiteIntegration struct {
+	ID              string   `json:"id" toml:"id"`
+	Publisher       string   `json:"publisher" toml:"publisher"`
+	Name            string   `json:"name" toml:"name"`
+	Level           string   `json:"level" toml:"level"`
+	ChallengeAge    int      `json:"challenge_age" toml:"challenge_age"`
+	Method          string   `json:"method" toml:"method"`
+	Methods         []string `json:"methods,omitempty" toml:"methods"` // instead of Method
+	CallbackOrigins []string `json:"callback_origins" toml:"callback_origins"`
+	BrowserOrigins  []string `json:"browser_origins" toml:"browser_origins"`
+	WebhookURL      string   `json:"webhook_url" toml:"webhook_url"`
+	WebhookOff      bool     `json:"webhook_off" toml:"webhook_off"`
+	Secret          string   `json:"secret" toml:"-"`                    // of the webhook
+	Archived        bool     `json:"archived,omitempty" toml:"archived"` // its other settings then do not matter
+
+	MinimumAge     int                        `json:"minimum_age,omitempty" toml:"minimum_age"`
+	Attempts       int                        `json:"attempts,omitempty" toml:"attempts"`
+	Passkeys       string                     `json:"passkeys,omitempty" toml:"passkeys"`
+	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty" toml:"-"`
+}
+
+// Setting declares a setting of integrations. [Settings] has all of them.
+//
+// To add a setting, declare it in Settings, and add a field with its JSON name to Integration, to
+// SiteIntegration and, as a pointer, to operate.IntegrationInput. Its check, its entry in the audit, the
+// operators' API, the configuration and the console's form follow from these.
+type Setting struct {
+	Name string // in JSON, the configuration file, forms and the audit
+
+	// Required: the zero value is an error. Otherwise it is the default.
+	Required bool
+
+	Max     int      // of a number; the minimum is 1
+	Options []Option // the values of a text
+
+	// Items is a noun for the values of a list. A form has one value per line. "": a form has names with
+	// commas between.
+	Items string
+
+	// The console's form has the sections "proof", "access" and "methods". Settings of one Row are next to
+	// each other.
+	Section                  string
+	Row                      int
+	Label, Hint, Placeholder string
+
+	Default string // the console's text for a zero value
+
+	initial any                                 // value of a new integration, if not zero
+	normal  func(list []string) []string        // nil: lists are stored unchanged
+	item    func(value string, dev bool) string // returns the problem of one value of a list
+
+	// check adds the problems that also depend on other settings or on the service.
+	check func(i Integration, methods method.Catalog, dev bool, wrong *problem.List)
+}
+
+// Option is a value of a setting, with its text for people.
+type Option struct{ Value, Text string }
+
+// Settings declares the settings of integrations, in the order of audit entries. The name, the publisher and
+// the webhook of an integration are not among them.
+var Settings = []Setting{
+	{
+		Name:     "level",
+		Required: true,
+		Options:  []Option{{"L1", "L1: an estimate is enough"}, {"L2", "L2: a proof of age"}},
+		Section:  "proof", Row: 1, Label: "Level",
+		initial: "L1",
+	},
+	{
+		Name:     "challenge_age",
+		Required: true,
+		Max:      99,
+		Section:  "proof", Row: 1, Label: "Challenge age",
+		Hint:    "The age that an estimate must reach.",
+		initial: 25,
+	},
+	{
+		Name:    "minimum_age",
+		Max:     99,
+		Section: "proof", Row: 1, Label: "Minimum age",
+		Hint: "The age that a proof must prove. Left empty: 18, or the challenge age if that is less.",
+	},
+	{
+		Name:    "attempts",
+		Max:     10,
+		Section: "proof", Row: 3, Label: "Attempts", Default: "as the service has it",
+		Hint: "How many may fail. Left empty: as the service has it.",
+	},
+	{
+		Name:     "methods",
+		Required: true,
+		Section:  "proof", Row: 2, Label: "Methods",
+		check: Integration.checkMethods,
+	},
+	{
+		Name:    "method_settings",
+		Section: "methods", Row: 1, Label: "Method settings",
+		Hint: "JSON, by the name of the method. They make the service's own settings stricter, never " +
+			"looser.",
+		check: Integration.checkMethodSettings,
+	},
+	{
+		Name:    "callback_origins",
+		Items:   "origins",
+		Section: "access", Row: 1, Label: "Callback origins", Default: "none",
+		Placeholder: "https://shop.example",
+		Hint: "One a line. Users are sent back to these only. Left empty: anywhere, and no public key " +
+			"can be made.",
+		normal: weburl.Origins,
+		item:   originProblem,
+	},
+	{
+		Name:    "browser_origins",
+		Items:   "origins",
+		Section: "access", Row: 2, Label: "Browser origins", Default: "none",
+		Placeholder: "https://shop.example",
+		Hint:        "One a line. Pages of these sites may start sessions with a public key.",
+		normal:      weburl.Origins,
+		item:        originProblem,
+		check:       Integration.checkPublicKeys,
+	},
+	{
+		Name: "passkeys",
+		Options: []Option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
+			{PasskeysService, "Yes, for every site of this service"}},
+		Section: "proof", Row: 3, Label: "Passkeys of users",
+		Hint: "Whether a user who was verified may use a passkey the next time.",
+	},
+}
+
 // Webhook is where an integration's events go.
 type Webhook struct {
 	// Off switches events off explicitly: none are made, and no test is needed.

@@ -29,28 +29,6 @@ type SitePublisher struct {
 	Archived bool   `json:"archived,omitempty" toml:"archived"` // its name then does not matter
 }
 
-// SiteIntegration is an integration of a configuration. The file names the place of Secret instead.
-type SiteIntegration struct {
-	ID              string   `json:"id" toml:"id"`
-	Publisher       string   `json:"publisher" toml:"publisher"`
-	Name            string   `json:"name" toml:"name"`
-	Level           string   `json:"level" toml:"level"`
-	ChallengeAge    int      `json:"challenge_age" toml:"challenge_age"`
-	Method          string   `json:"method" toml:"method"`
-	Methods         []string `json:"methods,omitempty" toml:"methods"` // instead of Method
-	CallbackOrigins []string `json:"callback_origins" toml:"callback_origins"`
-	BrowserOrigins  []string `json:"browser_origins" toml:"browser_origins"`
-	WebhookURL      string   `json:"webhook_url" toml:"webhook_url"`
-	WebhookOff      bool     `json:"webhook_off" toml:"webhook_off"`
-	Secret          string   `json:"secret" toml:"-"`                    // of the webhook
-	Archived        bool     `json:"archived,omitempty" toml:"archived"` // its other settings then do not matter
-
-	MinimumAge     int                        `json:"minimum_age,omitempty" toml:"minimum_age"`
-	Attempts       int                        `json:"attempts,omitempty" toml:"attempts"`
-	Passkeys       string                     `json:"passkeys,omitempty" toml:"passkeys"`
-	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty" toml:"-"`
-}
-
 // Validate returns an error with all problems of s, one per line.
 func (s Site) Validate(methods method.Catalog, dev bool) error {
 	var errs []error

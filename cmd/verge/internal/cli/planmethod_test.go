@@ -253,6 +253,7 @@ func TestMethodsOfAnIntegration(t *testing.T) {
 		{bothMethods + "\nminimum_age = 100", "minimum_age is 100; it must be from 1 to 99"},
 		{bothMethods + "\nattempts = 11", "attempts is 11; it must be from 1 to 10"},
 		{bothMethods + "\nattempts = 0", "attempts is 0; give at least 1"},
+		{bothMethods + "\nAttempts = 0", "attempts is 0; give at least 1"},
 		{bothMethods + "\nattempts = \"3\"", "integrations.attempts must be a whole number"},
 		{bothMethods + "\nmethod_settings = 3", "integrations.method_settings must be a table"},
 		{bothMethods + "\nmethod_settings.camera = 3", "integrations.method_settings.camera must be a table"},

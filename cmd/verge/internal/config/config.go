@@ -131,16 +131,16 @@ type File struct {
 }
 
 // integrationConfig is an integration of the file. The secret itself is never in the file, which people put
-// under version control. A number is a pointer, as in File.
+// under version control.
 type integrationConfig struct {
 	integration.SiteIntegration
 
 	SecretFile string `toml:"secret_file"`
 	SecretEnv  string `toml:"secret_env"`
 
-	MinimumAge     *int                      `toml:"minimum_age"`
-	Attempts       *int                      `toml:"attempts"`
 	MethodSettings map[string]map[string]any `toml:"method_settings"`
+
+	written map[string]any // its table, in which a 0 differs from an omitted number
 }
 
 // span is a duration as the file has it. It is a text, so that a number without a unit is refused.
@@ -193,19 +193,33 @@ func (ps problems) err(source string) error {
 
 // readConfig reads the file into c.
 func readConfig(fsys afero.Fs, path string, c *File, ps *problems) error {
-	return readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
+	b, err := readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
+	if err != nil || len(c.Integrations) == 0 {
+		return err
+	}
+	var written struct {
+		Integrations []map[string]any `toml:"integrations"`
+	}
+	if err := toml.Unmarshal(b, &written); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for n := range min(len(c.Integrations), len(written.Integrations)) {
+		c.Integrations[n].written = written.Integrations[n]
+	}
+	return nil
 }
 
 // readTOML reads a file into a configuration or a part of one. An unknown key is a problem like others and
 // does not hide them; others says where the known ones are. A file that is not TOML, or that has a value of a
-// wrong type, is an error, because other problems may only follow from it.
-func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems) error {
+// wrong type, is an error, because other problems may only follow from it. It returns the text of the file.
+func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems) (
+	[]byte, error) {
 	b, err := afero.ReadFile(fsys, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if b, err = pemfile.Text(b); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	err = toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(into)
 	var unknown *toml.StrictMissingError
@@ -216,18 +230,18 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 			line, _ := e.Position()
 			ps.add("line %d: there is no setting %q%s", line, strings.Join(e.Key(), "."), others)
 		}
-		return nil
+		return b, nil
 	case errors.As(err, &malformed):
 		line, column := malformed.Position()
 		why := strings.TrimPrefix(malformed.Error(), "toml: ")
 		if want := wanted(malformed.Key()); want != "" && toml.Unmarshal(b, new(map[string]any)) == nil {
 			why = strings.Join(malformed.Key(), ".") + " must be " + want
 		}
-		return fmt.Errorf("%s: line %d, column %d: %s", path, line, column, why)
+		return nil, fmt.Errorf("%s: line %d, column %d: %s", path, line, column, why)
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
+	return b, nil
 }
 
 // wanted says what the value of a setting must be. It returns "" if there is no such setting.

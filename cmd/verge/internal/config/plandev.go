@@ -19,7 +19,7 @@ func ReadMethods(sys *System, path string, taken []string) (Plan, error) {
 		Methods []map[string]any `toml:"methods"`
 	}
 	const others = " here; the file has methods alone, each under a line [[methods]]"
-	if err := readTOML(sys.FS, path, &file, others, &ps); err != nil {
+	if _, err := readTOML(sys.FS, path, &file, others, &ps); err != nil {
 		return pl, fmt.Errorf("--methods: %w", err)
 	}
 	if len(file.Methods) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/egress"
@@ -51,23 +52,26 @@ func (c *File) site(sys *System, ps *problems) integration.Site {
 			i.Secret, err = integration.GenerateSecret(sys.Random)
 			ps.addLines("", err)
 		}
-		i.MinimumAge = givenOr(ps, given.ID, "minimum_age", given.MinimumAge)
-		i.Attempts = givenOr(ps, given.ID, "attempts", given.Attempts)
+		for _, s := range integration.Settings {
+			if !s.Required && given.writesZero(s.Name) {
+				ps.add("integration %q: %s is 0; give at least 1, or leave it out for the default", given.ID,
+					s.Name)
+			}
+		}
 		i.MethodSettings = given.methodSettings(ps)
 		s.Integrations = append(s.Integrations, i)
 	}
 	return s
 }
 
-// givenOr returns a number that may be left out, as 0. It refuses a 0 that is written.
-func givenOr(ps *problems, id, key string, n *int) int {
-	if n == nil {
-		return 0
+// writesZero reports whether the file has a 0 for a setting. TOML ignores the case of its name.
+func (i integrationConfig) writesZero(name string) bool {
+	for key, value := range i.written {
+		if strings.EqualFold(key, name) && value == int64(0) {
+			return true
+		}
 	}
-	if *n == 0 {
-		ps.add("integration %q: %s is 0; give at least 1, or leave it out for the default", id, key)
-	}
-	return *n
+	return false
 }
 
 // methodSettings returns the integration's settings for single methods as JSON.
