@@ -43,6 +43,7 @@ var floors = []string{
 	"core/cbor",
 	"core/internal/webauthn",
 	"core/internal/mdoc",
+	"core/internal/sdjwt",
 	"core/internal/revocation",
 	"core/internal/templrt",
 	"core/language",
@@ -109,6 +110,8 @@ var leaves = map[string][]string{
 	"core/internal/jws":       {"core/host", "core/internal/signature", "core/internal/strict64", "core/web"},
 	"core/internal/mdoc": {"core/cbor", "core/host", "core/internal/jws", "core/internal/signature",
 		"core/internal/strict64", "core/pemfile", "core/web"},
+	"core/internal/sdjwt": {"core/internal/jws", "core/internal/mdoc", "core/internal/signature",
+		"core/internal/strict64", "core/web"},
 	"core/internal/revocation": {"core/internal/jws", "core/internal/mdoc", "core/internal/strict64",
 		"core/web"},
 }

@@ -140,6 +140,16 @@ var Table = []entry{
 		Short: "a list of the specification (TestReadStatusList_Vectors)",
 	},
 	{
+		Package: "core/internal/sdjwt", Test: "TestVerify_EveryBit",
+		Only:  "every bit of a presentation, one changed at a time",
+		Short: "every 61st bit",
+	},
+	{
+		Package: "core/internal/sdjwt", Test: "TestVerify_Peers",
+		Only:  "presentations of another library, and ours verified by it",
+		Short: "presentations of a wallet in Go",
+	},
+	{
 		Package: "core/internal/troubleshooting", Test: "TestReceiversPassTheProbes",
 		Only:  "receivers in Node, Python and PHP",
 		Short: "the receiver in Go",

@@ -87,11 +87,11 @@ func (w *Wallet) presentCredential(origin string, r *Request, changes []func(*Pr
 	if r.Key != nil {
 		s.Thumbprint = r.Thumbprint
 	}
-	response, _, err := w.respond(s, r.DocType, r.Namespace, r.Elements, changes)
+	response, err := w.respondTo(r, s, changes)
 	if err != nil {
 		return nil, err
 	}
-	answer := map[string]any{"vp_token": map[string]any{r.Query: []string{encode(response)}}}
+	answer := map[string]any{"vp_token": map[string]any{r.Query: []string{response}}}
 	if r.Key == nil {
 		return json.Marshal(answer)
 	}

@@ -87,6 +87,9 @@ type Presentation struct {
 	// DeviceNamespaces are elements that the wallet says of itself, by namespace. A zero Item: none.
 	DeviceNamespaces cbor.Item
 
+	// SDJWT is set if the document is in the format dc+sd-jwt. Token writes it then, and not Response.
+	SDJWT *SDJWT
+
 	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns what takes
 	// the part's place. Nil: nothing changes.
 	Edit func(part Part, i cbor.Item) cbor.Item

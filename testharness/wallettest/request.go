@@ -31,6 +31,10 @@ type Request struct {
 	Namespace string   // of the elements
 	Elements  []string // that the wallet has, of those that are asked for
 
+	Format string     // of the credential
+	Types  []string   // of it, if the format is dc+sd-jwt
+	Claims [][]string // that the wallet has, in that format
+
 	Signer *x509.Certificate // of a signed request
 
 	VerifierInfo json.RawMessage // of the service, as it was sent; nil: none
@@ -227,7 +231,8 @@ type dcql struct {
 		ID     string
 		Format string
 		Meta   struct {
-			DocType string `json:"doctype_value"`
+			DocType string   `json:"doctype_value"`
+			Types   []string `json:"vct_values"`
 		}
 		Claims []struct {
 			ID   string
@@ -235,6 +240,7 @@ type dcql struct {
 		}
 		ClaimSets [][]string `json:"claim_sets"`
 	}
+	Sets []struct{ Options [][]string } `json:"credential_sets"`
 }
 
 // read understands a request, whose response mode is one of these, with .jwt at its end if the response is
@@ -265,14 +271,27 @@ func (w *Wallet) read(p parameters, mode string) (*Request, error) {
 		r.ResponseMode, mode)
 }
 
-// choose takes the first credential, and of it the first set of claims that the wallet has.
+// choose takes the first credential in the wallet's format, and of it the first set of claims that the wallet
+// has. Several credentials must be alternatives.
 func (w *Wallet) choose(query dcql, r *Request) error {
-	if len(query.Credentials) == 0 || query.Credentials[0].Format != "mso_mdoc" {
-		return fmt.Errorf("wallettest: dcql_query asks for %+v, want a credential of format mso_mdoc",
-			query.Credentials)
+	if r.Format = w.Format; r.Format == "" {
+		r.Format = formatMdoc
 	}
-	c := query.Credentials[0]
-	r.Query, r.DocType = c.ID, c.Meta.DocType
+	at := 0
+	for at < len(query.Credentials) && query.Credentials[at].Format != r.Format {
+		at++
+	}
+	if at == len(query.Credentials) {
+		return fmt.Errorf("wallettest: dcql_query asks for %+v, want a credential of format %s",
+			query.Credentials, r.Format)
+	}
+	c := query.Credentials[at]
+	isOption := func(ids []string) bool { return len(ids) == 1 && ids[0] == c.ID }
+	if len(query.Credentials) > 1 && (len(query.Sets) != 1 ||
+		!slices.ContainsFunc(query.Sets[0].Options, isOption)) {
+		return fmt.Errorf("wallettest: dcql_query asks for more than %s: %+v", c.ID, query.Sets)
+	}
+	r.Query, r.DocType, r.Types = c.ID, c.Meta.DocType, c.Meta.Types
 	if len(c.ClaimSets) == 0 {
 		var all []string
 		for i := range c.Claims {
@@ -287,6 +306,13 @@ func (w *Wallet) choose(query dcql, r *Request) error {
 		var names []string
 		for _, claim := range c.Claims {
 			if !slices.Contains(set, claim.ID) {
+				continue
+			}
+			if r.Format == formatSDJWT {
+				if w.hasClaim(claim.Path) {
+					names = append(names, claim.ID)
+					r.Claims = append(r.Claims, claim.Path)
+				}
 				continue
 			}
 			if len(claim.Path) != 2 || r.Namespace != "" && r.Namespace != claim.Path[0] {

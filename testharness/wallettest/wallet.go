@@ -25,6 +25,11 @@ type Wallet struct {
 	// Elements is what each document says: bool, int, string or cbor.Item by an element's name.
 	Elements map[string]any
 
+	// Format is that of its documents: mso_mdoc, which is the default, or dc+sd-jwt. Documents in the latter
+	// have the Claims.
+	Format string
+	Claims map[string]any
+
 	// Key is the device's.
 	Key *ecdsa.PrivateKey
 
@@ -51,7 +56,8 @@ func New(issuer *Issuer) *Wallet {
 	}
 	return &Wallet{Issuer: issuer, Key: key, Elements: map[string]any{
 		"age_over_16": true, "age_over_18": true, "age_over_21": true, "birth_date": BirthDate("1986-02-28"),
-	}}
+	}, Claims: map[string]any{"birthdate": "1986-02-28", "family_name": "Muster",
+		"age_equal_or_over": map[string]any{"16": true, "18": true, "21": true, "65": false}}}
 }
 
 // BirthDate returns the value of an element that is a date, such as 1986-02-28.
@@ -150,11 +156,11 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 	if r.ResponseMode == "direct_post.jwt" {
 		s.Thumbprint = r.Thumbprint
 	}
-	response, _, err := w.respond(s, r.DocType, r.Namespace, r.Elements, changes)
+	response, err := w.respondTo(r, s, changes)
 	if err != nil {
 		return Message{}, err
 	}
-	presentations := map[string]any{r.Query: []string{encode(response)}}
+	presentations := map[string]any{r.Query: []string{response}}
 	if r.ResponseMode == "direct_post.jwt" {
 		answer := map[string]any{"vp_token": presentations}
 		if r.State != "" {
@@ -187,6 +193,23 @@ func (r *Request) seal(payload []byte) (jwe string, err error) {
 		header["kid"] = r.KeyID
 	}
 	return SealJWE(payload, r.Key, header)
+}
+
+// respondTo returns what a vp_token has for a request.
+func (w *Wallet) respondTo(r *Request, s Session, changes []func(*Presentation)) (string, error) {
+	if r.Format == formatSDJWT {
+		p, err := w.Presentation(s, "", "", nil)
+		if err != nil {
+			return "", err
+		}
+		p.SDJWT = w.sdJWT(r, s)
+		for _, change := range changes {
+			change(p)
+		}
+		return p.Token()
+	}
+	response, _, err := w.respond(s, r.DocType, r.Namespace, r.Elements, changes)
+	return encode(response), err
 }
 
 // respond writes a DeviceResponse, and returns the transcript of the session that it answers.

@@ -140,7 +140,7 @@ func (a Ask) checkSigner(c *x509.Certificate) (why string) {
 	switch {
 	case !within(a.Now, c.NotBefore, c.NotAfter):
 		return outOfDate
-	case !a.hasPurpose(c) && !(a.signsLists && !hasExtension(c, extExtendedKeyUsage)):
+	case !a.hasPurpose(c) && !(a.anyPurpose && !hasExtension(c, extExtendedKeyUsage)):
 		return wrongPurpose
 	}
 	return ""

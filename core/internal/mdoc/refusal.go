@@ -28,6 +28,9 @@ var faults = map[string]Fault{
 	otherDocType: OtherType, msoDocType: OtherType,
 }
 
+// FaultOf returns the fault of a document by the reason of a refusal. "": the reason is no fault of a document.
+func FaultOf(reason string) Fault { return faults[reason] }
+
 func (r *Refusal) Error() string { return "mdoc: the answer is refused: " + r.Reason }
 
 func refused(reason string) error { return &Refusal{Reason: reason} }

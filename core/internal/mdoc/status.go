@@ -53,16 +53,24 @@ func readStatus(i cbor.Item) Status {
 	if !list.Present() {
 		return Status{Kind: OtherStatus}
 	}
-	s := Status{Kind: StatusList}
-	var okURI, okIndex bool
-	s.URI, okURI = list.Member("uri").Text()
-	s.Index, okIndex = list.Member("idx").Integer()
+	uri, okURI := list.Member("uri").Text()
+	index, okIndex := list.Member("idx").Integer()
 	authority := list.Member("certificate")
-	s.authority, ok = authority.Bytes()
-	if !okURI || !okIndex || s.URI == "" || len(s.URI) > maxURI || s.Index < 0 || authority.Present() && !ok {
+	certificate, ok := authority.Bytes()
+	if !okURI || !okIndex || authority.Present() && !ok {
 		return Status{Kind: MalformedStatus}
 	}
+	s := StatusIn(uri, index)
+	s.authority = certificate
 	return s
+}
+
+// StatusIn returns the status of a document with a place in a status list.
+func StatusIn(uri string, index int64) Status {
+	if uri == "" || len(uri) > maxURI || index < 0 {
+		return Status{Kind: MalformedStatus}
+	}
+	return Status{Kind: StatusList, URI: uri, Index: index}
 }
 
 // statusSigner is the extended key usage of certificates that sign status lists: id-kp-oauthStatusSigning.
@@ -85,7 +93,7 @@ type Lists struct {
 // 18013-5 (second edition, table B.9) allows.
 func (a Ask) ListsOf(p Proof) Lists {
 	l := Lists{ask: Ask{EKU: append(slices.Clone(a.EKU), statusSigner), Now: a.Now, Verify: a.Verify,
-		Issued: a.Issued, signsLists: true}, path: p.Path}
+		Issued: a.Issued, anyPurpose: true}, path: p.Path}
 	for _, t := range a.Anchors {
 		if bytes.Equal(t.Certificate.RawSubject, p.Anchor.Certificate.RawSubject) {
 			l.issuers = append(l.issuers, t)

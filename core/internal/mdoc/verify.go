@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/jws"
 )
 
 // Tags of CBOR that documents have.
@@ -41,7 +42,7 @@ type Ask struct {
 	Verify host.VerifyFunc // verifies each signature
 	Issued *Issued         // remembers certificates between answers
 
-	signsLists bool // the signer signs status lists, and may have no extended key usage
+	anyPurpose bool // the signer may have no extended key usage
 }
 
 // Proof is what an answer proves.
@@ -114,6 +115,26 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 		refusal.Document = faults[refusal.Reason]
 	}
 	return Proof{}, err
+}
+
+// VerifyJWS verifies a token that an issuer of documents has signed. The certificates in x5c lead to a trust
+// anchor, as for documents; the signer's extended key usage is one of EKU or absent, because no standard has
+// one for tokens. Of the Proof, Anchor and Path are set. The error is a *Refusal, or the host's.
+func (a Ask) VerifyJWS(ctx context.Context, t jws.Token) (p Proof, err error) {
+	chain, ok := t.Chain()
+	if !ok {
+		return p, refused(badChain)
+	}
+	a.anyPurpose = true
+	path, anchor, err := a.signer(ctx, chain)
+	if err != nil {
+		return p, err
+	}
+	public, ok := publicKey(path[0])
+	if !ok {
+		return p, refused(badCertKey)
+	}
+	return Proof{Anchor: anchor, Path: path}, checkJWS(ctx, a.Verify, t, public, issuerSignature)
 }
 
 // answers reports whether the wallet has signed this session's transcript with the key that the document

@@ -6,9 +6,11 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/url"
+	"slices"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/sdjwt"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -45,9 +47,10 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if err != nil {
 		return nil, refused("answer_form")
 	}
+	channel := linkTo(c.Same)
 	var key *ecdh.PrivateKey
 	if o.settings.encrypted && !form.Has("error") {
-		key = q.key(toWallet)
+		key = q.key(channel)
 	}
 	a, err := o.read(form, key)
 	if err != nil {
@@ -59,7 +62,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if a.failure != "" {
 		return []byte(a.failure), nil
 	}
-	response, err := o.presented(a.token)
+	document, err := o.presented(a.token)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +74,9 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if key != nil {
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
-	kept, err := o.verify(ctx, response, s.MinimumAge,
-		mdoc.OpenID4VPTranscript(client, encoded(q.nonce(toWallet)), thumbprint, c.Address))
+	nonce := encoded(q.nonce(channel))
+	kept, err := o.verify(ctx, document, s.MinimumAge,
+		signed{mdoc.OpenID4VPTranscript(client, nonce, thumbprint, c.Address), client, nonce})
 	if err != nil {
 		return nil, err
 	}
@@ -165,32 +169,53 @@ func failureOf(name string) (string, error) {
 	return errorKept + "unknown", nil
 }
 
-// presented returns the one presentation of a vp_token: a DeviceResponse.
-func (o *openID) presented(token web.Object) ([]byte, error) {
-	names := token.Names()
-	if len(names) != 1 || names[0] != o.settings.profile.credential {
-		return nil, refused("vp_token_credential")
+// presentation is a document as a wallet has sent it: a DeviceResponse, or an SD-JWT with key binding.
+type presentation struct {
+	format string
+	bytes  []byte
+}
+
+// presented returns the one presentation of a vp_token.
+func (o *openID) presented(token web.Object) (d presentation, err error) {
+	p, names := o.settings.profile, token.Names()
+	if len(names) != 1 {
+		return d, refused("vp_token_credential")
 	}
+	at := slices.IndexFunc(o.settings.formats, func(f string) bool { return p.credentialIn(f) == names[0] })
+	if at < 0 {
+		return d, refused("vp_token_credential")
+	}
+	d.format = o.settings.formats[at]
 	list, ok := token.Value(names[0]).List()
 	if !ok || len(list) != 1 {
-		return nil, refused("vp_token_presentations")
+		return d, refused("vp_token_presentations")
 	}
 	text, ok := list[0].Text()
 	if !ok {
-		return nil, refused("vp_token_presentations")
+		return d, refused("vp_token_presentations")
 	}
-	response, ok := decoded(text)
-	if !ok {
-		return nil, refused("vp_token_encoding")
+	if d.format == sdJWTFormat {
+		d.bytes = []byte(text)
+		return d, nil
 	}
-	return response, nil
+	if d.bytes, ok = decoded(text); !ok {
+		return d, refused("vp_token_encoding")
+	}
+	return d, nil
+}
+
+// signed are the values that a wallet signs for one request: a transcript with the key of a mobile document,
+// an audience and a nonce with that of an SD-JWT.
+type signed struct {
+	transcript      []byte
+	audience, nonce string
 }
 
 // verify returns the kept form of a document. The error is a *method.Refusal, or the host's, which could not
 // check a signature, or a *host.FetchError for a list that is not available, or the store's: then nothing is
 // known. A fault of a document that this session's wallet has sent is no error: it is kept.
 func (o *openID) verify(
-	ctx context.Context, response []byte, age int, transcript []byte,
+	ctx context.Context, document presentation, age int, by signed,
 ) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	anchors, err := o.anchors(ctx)
@@ -201,9 +226,10 @@ func (o *openID) verify(
 		return "", err
 	}
 	ask := mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(age), EKU: p.signers,
-		Anchors: anchors, Transcript: transcript, Now: now,
+		Anchors: anchors, Transcript: by.transcript, Now: now,
 		Verify: o.host.Verify, Issued: &o.issued}
-	proof, err := mdoc.Verify(ctx, response, ask)
+	elements := p.elements(document.format, age)
+	proof, values, err := verifyDocument(ctx, document, ask, p.sdJWT.prefix, elements, by)
 	var refusal *mdoc.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Document != "":
@@ -221,9 +247,32 @@ func (o *openID) verify(
 	case err != nil:
 		return "", err
 	}
-	k := p.judge(proof, age, now)
+	k := judge(elements, values, age, now)
+	k.anchor = proof.Anchor.Fingerprint()
 	if revoked != "" {
 		k.result, k.age = revoked, 0
 	}
 	return k.String(), nil
+}
+
+// verifyDocument returns the proof of a document, and the values of its elements. The error is a
+// *mdoc.Refusal, or the host's.
+func verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types string,
+	elements []element, by signed) (proof mdoc.Proof, values []value, err error) {
+	if document.format == sdJWTFormat {
+		question := sdjwt.Ask{Types: types, Audience: by.audience, Nonce: by.nonce, Issuers: ask}
+		for _, e := range elements {
+			question.Claims = append(question.Claims, e.path)
+		}
+		p, err := sdjwt.Verify(ctx, string(document.bytes), question)
+		for _, v := range p.Claims {
+			values = append(values, v)
+		}
+		return p.Issuer, values, err
+	}
+	proof, err = mdoc.Verify(ctx, document.bytes, ask)
+	for _, e := range elements {
+		values = append(values, proof.Elements[e.name])
+	}
+	return proof, values, err
 }

@@ -215,7 +215,7 @@ func (o *openID) readISO(
 	if err != nil {
 		return "", refusedBy(err)
 	}
-	return o.verify(ctx, response, s.MinimumAge, transcript)
+	return o.verify(ctx, presentation{mdocFormat, response}, s.MinimumAge, signed{transcript: transcript})
 }
 
 // readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
@@ -240,10 +240,11 @@ func (o *openID) readVPToken(
 	if a.failure != "" {
 		return a.failure, nil
 	}
-	response, err := o.presented(a.token)
+	document, err := o.presented(a.token)
 	if err != nil {
 		return "", err
 	}
-	return o.verify(ctx, response, s.MinimumAge,
-		mdoc.OpenID4VPDCAPITranscript(from, encoded(q.nonce(protocol)), thumbprint))
+	nonce := encoded(q.nonce(protocol))
+	return o.verify(ctx, document, s.MinimumAge,
+		signed{mdoc.OpenID4VPDCAPITranscript(from, nonce, thumbprint), "origin:" + from, nonce})
 }

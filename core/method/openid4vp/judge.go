@@ -34,16 +34,21 @@ type kept struct {
 
 func (k kept) String() string { return k.result + ":" + strconv.Itoa(k.age) + ":" + k.anchor }
 
+// value is the value of an element in a document of either format.
+type value interface {
+	Bool() (is, ok bool)
+	Date() (date time.Time, ok bool)
+}
+
 // judge decides by the elements of a document. The first element that the document has, and that can be read,
 // decides, so two contradictory ones cannot be played off against each other. A date of birth is compared
 // here and goes no further.
-func (p profile) judge(proof mdoc.Proof, age int, now time.Time) kept {
-	k := kept{result: unconfirmedKept, anchor: proof.Anchor.Fingerprint()}
-	for _, e := range p.elements(age) {
-		value := proof.Elements[e.name]
-		old, ok := value.Bool()
-		if e.name == birthDate {
-			old, ok = bornBy(value, age, now)
+func judge(elements []element, values []value, age int, now time.Time) kept {
+	k := kept{result: unconfirmedKept}
+	for i, e := range elements {
+		old, ok := values[i].Bool()
+		if e.isDate {
+			old, ok = bornBy(values[i], age, now)
 		}
 		if !ok {
 			continue
@@ -63,13 +68,21 @@ func (p profile) judge(proof mdoc.Proof, age int, now time.Time) kept {
 
 // bornBy reports whether someone with this date of birth is of an age. It is not ok if the date cannot be
 // read or is not plausible.
-func bornBy(v mdoc.Value, age int, now time.Time) (old, ok bool) {
+func bornBy(v value, age int, now time.Time) (old, ok bool) {
 	born, ok := v.Date()
 	if !ok {
 		return false, false
 	}
 	years, ok := method.Age(born, now)
 	return years >= age, ok
+}
+
+// asksFor returns the names of the elements and claims that are asked for.
+func (o *openID) asksFor(age int) (names []string) {
+	for _, format := range o.settings.formats {
+		names = append(names, namesOf(o.settings.profile.elements(format, age))...)
+	}
+	return names
 }
 
 // decide returns the decision by a kept answer. The error is a *method.Refusal for a wallet that cannot
@@ -87,7 +100,7 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 	d := method.Decision{Trust: anchor}
 	failed := func(reason method.Reason) {
 		d.Verdict, d.Reason = method.AttemptFailed, reason
-		d.Setting, d.Detail = profileName, strings.Join(o.settings.profile.names(s.MinimumAge), ",")
+		d.Setting, d.Detail = profileName, strings.Join(o.asksFor(s.MinimumAge), ",")
 	}
 	switch result {
 	case approvedKept:

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,7 +62,11 @@ func TestAnswers(t *testing.T) {
 				other := map[string]string{box: box + method.SameDevice,
 					box + method.SameDevice: box}[address]
 				kept, err = w.post(other, formType, m.Form.Encode())
-				w.wantRefused("device_signature", kept, err)
+				want := "device_signature"
+				if m.Form.Has("response") { // it is encrypted to the other request's key
+					want = "jwe_not_opened"
+				}
+				w.wantRefused(want, kept, err)
 			}
 		})
 	}
@@ -226,8 +231,8 @@ func TestQueries(t *testing.T) {
 		{"pid", 99, []string{"birth_date"}},
 	} {
 		t.Run(fmt.Sprintf("contract 39: %s, %d years", c.profile, c.age), func(t *testing.T) {
-			w := newWorld(t, config(t, c.profile,
-				settings{"request": "value", "encrypted": false, "browser": true}))
+			w := newWorld(t, config(t, c.profile, settings{"request": "value", "encrypted": false,
+				"browser": true, "formats": []string{"mso_mdoc"}}))
 			sets, byBrowser := w.asked(c.age)
 			var names []string
 			for _, set := range sets {
@@ -242,6 +247,60 @@ func TestQueries(t *testing.T) {
 				t.Errorf("the browser is asked for %q, want %q", byBrowser, c.want)
 			}
 		})
+	}
+}
+
+// A PID may be in either format, and the wallet presents one of them.
+func TestQueries_SDJWT(t *testing.T) {
+	const (
+		mobile = `{"id":"identity","format":"mso_mdoc","meta":{"doctype_value":"eu.europa.ec.eudi.pid.1"},` +
+			`"claims":[{"path":["eu.europa.ec.eudi.pid.1","birth_date"]}]}`
+		token = `{"id":"identity_sd_jwt","format":"dc+sd-jwt",` +
+			`"meta":{"vct_values":["urn:eudi:pid:1","urn:eudi:pid:de:1"]},` +
+			`"claims":[{"id":"age_equal_or_over_16","path":["age_equal_or_over","16"]},` +
+			`{"id":"birthdate","path":["birthdate"]}],` +
+			`"claim_sets":[["age_equal_or_over_16"],["birthdate"]]}`
+		choice = `"credential_sets":[{"options":[["identity_sd_jwt"],["identity"]]}]`
+	)
+	for _, c := range []struct {
+		rule    string
+		formats []string
+		want    string
+	}{
+		{"both by default", nil, `{"credentials":[` + token + `,` + mobile + `],` + choice + `}`},
+		{"both, in any order", []string{"mso_mdoc", "dc+sd-jwt"},
+			`{"credentials":[` + token + `,` + mobile + `],` + choice + `}`},
+		{"SD-JWT alone", []string{"dc+sd-jwt"}, `{"credentials":[` + token + `]}`},
+		{"mobile documents alone", []string{"mso_mdoc"}, `{"credentials":[` + mobile + `]}`},
+	} {
+		changes := settings{"request": "value"}
+		if c.formats != nil {
+			changes["formats"] = c.formats
+		}
+		w := newWorld(t, config(t, "pid", changes))
+		w.session.MinimumAge = 16
+		_, text, _ := strings.Cut(w.shows().Code, "?")
+		parameters, err := url.ParseQuery(text)
+		if got := parameters.Get("dcql_query"); err != nil || got != c.want {
+			t.Errorf("contract 39: %s: the wallet is asked for %s, want %s", c.rule, got, c.want)
+		}
+		var metadata struct {
+			Formats map[string]map[string][]any `json:"vp_formats_supported"`
+		}
+		if err := json.Unmarshal([]byte(parameters.Get("client_metadata")), &metadata); err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{"dc+sd-jwt", "mso_mdoc"} {
+			if _, ok := metadata.Formats[format]; ok != strings.Contains(c.want, format) {
+				t.Errorf("contract 39: %s: the request announces %+v", c.rule, metadata.Formats)
+			}
+		}
+		for _, name := range []string{"sd-jwt_alg_values", "kb-jwt_alg_values"} {
+			if list := metadata.Formats["dc+sd-jwt"][name]; strings.Contains(c.want, "dc+sd-jwt") &&
+				!reflect.DeepEqual(list, []any{"ES256", "ES384", "ES512"}) {
+				t.Errorf("contract 39: %s: %s is %v", c.rule, name, list)
+			}
+		}
 	}
 }
 

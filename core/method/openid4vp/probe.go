@@ -23,10 +23,11 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	if err := wrong.Err(); err != nil {
 		return r, err
 	}
-	p := s.profile
+	p, o := s.profile, &openID{settings: s, host: h}
 	r.Fact("profile", p.name)
 	r.Fact("document", p.doctype)
-	r.Fact("element", strings.Join(p.names(18), ", or ")+" for an age of 18")
+	r.Fact("format", strings.Join(s.formats, ", or "))
+	r.Fact("element", strings.Join(o.asksFor(18), ", or ")+" for an age of 18")
 	r.Fact("links begin with", s.scheme)
 	r.Fact("request", map[bool]string{false: "in the link",
 		true: "signed, and fetched by the wallet"}[s.byReference])
@@ -48,7 +49,6 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	for _, a := range s.anchors {
 		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
 	}
-	o := &openID{settings: s, host: h}
 	if s.signer.exists() {
 		o.probeSigner(ctx, &r, s.signer, keyName, certificateName)
 		if client, err := o.certified(returnURL); err != nil {

@@ -3,6 +3,7 @@ package openid4vp
 import (
 	_ "embed"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/verge-id/verge/core/web"
@@ -21,6 +22,8 @@ import (
 //	signers             what the certificate of a document's signer must be for (extended key usages); one
 //	                    of them must be there
 //	credential          what the request calls the document
+//	sd_jwt              the same document in the format dc+sd-jwt, for profiles that have it: what the request
+//	                    calls it, the types (vct) that are asked for, and the prefix of those that count
 //	scheme, request, encrypted, browser
 //	                    defaults of the settings of these names
 //
@@ -35,10 +38,40 @@ type profile struct {
 	always, older      []int
 	signers            []string
 	credential         string
+	sdJWT              sdJWT
 
 	scheme            string
 	signed, encrypted bool
 	browser           []string
+}
+
+// sdJWT is a document in the format dc+sd-jwt. Without a credential, the profile has none.
+type sdJWT struct {
+	credential string
+	types      []string
+	prefix     string // of other types, which extend one of types
+}
+
+// Formats of documents (OpenID4VP 1.0, appendix B).
+const (
+	mdocFormat  = "mso_mdoc"
+	sdJWTFormat = "dc+sd-jwt"
+)
+
+// formats returns the formats of the profile's document. An SD-JWT may prove the age alone, so it comes first.
+func (p profile) formats() []string {
+	if p.sdJWT.credential == "" {
+		return []string{mdocFormat}
+	}
+	return []string{sdJWTFormat, mdocFormat}
+}
+
+// credentialIn returns the id of the document in requests.
+func (p profile) credentialIn(format string) string {
+	if format == sdJWTFormat {
+		return p.sdJWT.credential
+	}
+	return p.credential
 }
 
 // Profiles returns the names of all profiles, in the order of the file.
@@ -73,6 +106,11 @@ func profileOf(name string) (p profile, ok bool) {
 		encrypted: encrypted}
 	p.always, p.older = agesOf(o.Value("always")), agesOf(o.Value("older"))
 	p.signers, p.browser = textsOf(o.Value("signers")), textsOf(o.Value(browserName))
+	if s, ok := o.Value("sd_jwt").Object(); ok {
+		p.sdJWT.credential, _ = s.Value("credential").Text()
+		p.sdJWT.prefix, _ = s.Value("vct_prefix").Text()
+		p.sdJWT.types = textsOf(s.Value("vct_values"))
+	}
 	return p, true
 }
 
@@ -94,9 +132,11 @@ func agesOf(v web.Value) (ages []int) {
 	return ages
 }
 
-// Names of elements.
+// Names of elements and claims.
 const (
 	birthDate   = "birth_date"
+	birthClaim  = "birthdate"
+	ageClaim    = "age_equal_or_over" // with a member for each age
 	agePlace    = "NN"
 	highestOver = 99 // of age_over_NN, whose name has two digits
 )
@@ -109,16 +149,24 @@ func (p profile) oldest() int {
 	return highestOver
 }
 
-// element is an element of a request. It is true if the person is of that age, unless it is a date of birth.
+// element is an element of a request, or a claim if the document is an SD-JWT. It is true if the person is of
+// that age, unless it is a date of birth.
 type element struct {
-	name string
-	age  int
+	name   string
+	path   []string // of it in the document
+	age    int
+	isDate bool
 }
 
 // elements returns the elements that can prove an age. The first element that a document has decides.
-func (p profile) elements(age int) []element {
+func (p profile) elements(format string, age int) []element {
+	if format == sdJWTFormat {
+		years := strconv.Itoa(age)
+		return []element{{ageClaim + "." + years, []string{ageClaim, years}, age, false},
+			{birthClaim, []string{birthClaim}, age, true}}
+	}
 	if p.element == birthDate {
-		return []element{{birthDate, age}}
+		return []element{{birthDate, []string{p.namespace, birthDate}, age, true}}
 	}
 	ages := []int{age}
 	for _, other := range p.always {
@@ -133,14 +181,17 @@ func (p profile) elements(age int) []element {
 	}
 	var all []element
 	for _, a := range ages {
-		all = append(all, element{strings.Replace(p.element, agePlace, fmt.Sprintf("%02d", a), 1), a})
+		name := strings.Replace(p.element, agePlace, fmt.Sprintf("%02d", a), 1)
+		all = append(all, element{name, []string{p.namespace, name}, a, false})
 	}
 	return all
 }
 
-// names returns the names of the elements that are asked for.
-func (p profile) names(age int) (names []string) {
-	for _, e := range p.elements(age) {
+// names returns the names of the elements of mobile documents that are asked for.
+func (p profile) names(age int) []string { return namesOf(p.elements(mdocFormat, age)) }
+
+func namesOf(elements []element) (names []string) {
+	for _, e := range elements {
 		names = append(names, e.name)
 	}
 	return names

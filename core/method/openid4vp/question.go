@@ -18,8 +18,8 @@ import (
 // question is the State of the step that waits: a secret from which everything is derived that makes one
 // request unlike every other, and the signatures of the requests on the page.
 //
-// A page offers several requests: one by link, and one for each protocol of the Digital Credentials API. Each
-// has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its response to one
+// A page offers several requests: one by link for each device, and one for each protocol of the Digital
+// Credentials API. Each has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its response to one
 // request does not count for another one. HKDF keeps the values apart: a nonce, which everyone may know, does
 // not help to find a key. A State has room for the secret, and not for all values.
 type question struct {
@@ -29,7 +29,7 @@ type question struct {
 
 // The bytes of a State: a version, the secret, and the signatures, each after the digest of its message.
 const (
-	stateVersion = 2 // 1 had every value, and no signatures
+	stateVersion = 3 // of 2, both links had the same nonce
 
 	secretSize    = 32
 	randomSize    = 16 // of nonces and of the request's state
@@ -62,8 +62,22 @@ func readQuestion(state []byte) (q question, err error) {
 	return question{state[1:least], state[least:]}, nil
 }
 
-// A request is known by its channel: toWallet, or a protocol of the Digital Credentials API.
-const toWallet = "wallet"
+// A request is known by its channel: a link, or a protocol of the Digital Credentials API.
+const (
+	toWallet     = "wallet"                     // on another device
+	toWalletHere = "wallet" + method.SameDevice // on this device
+)
+
+// linkTo returns the channel of a link. The key binding of an SD-JWT names the client and the nonce, and not
+// the response_uri, so only the nonce tells the two addresses apart.
+func linkTo(same bool) string {
+	if same {
+		return toWalletHere
+	}
+	return toWallet
+}
+
+func isLink(channel string) bool { return channel == toWallet || channel == toWalletHere }
 
 // nonce returns the nonce of a request.
 func (q question) nonce(channel string) []byte { return q.derive("nonce", channel, randomSize) }

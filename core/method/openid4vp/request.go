@@ -21,7 +21,7 @@ const keyID = "1"
 // link returns the address that opens a wallet with the request, on this device or, as a QR code, on another.
 // It is "" for a State that is none, which the core never hands out.
 func (o *openID) link(s method.Session, q question, same bool) string {
-	uri := address(s.ResponseURI, same)
+	uri, channel := address(s.ResponseURI, same), linkTo(same)
 	client, err := o.client(uri)
 	if err != nil {
 		return ""
@@ -31,7 +31,7 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 			"request_uri_method": {"post"}}.Encode()
 	}
 	query := url.Values{}
-	for _, p := range o.parameters(s, q, client, uri) {
+	for _, p := range o.parameters(s, q, channel, client, uri) {
 		text := p.json
 		if text == nil {
 			text = []byte(p.text)
@@ -75,12 +75,12 @@ type parameter struct {
 
 // parameters returns the request by link. Its verifier_info is a part of signed requests only: a QR code has
 // no room for it.
-func (o *openID) parameters(s method.Session, q question, client, uri string) []parameter {
+func (o *openID) parameters(s method.Session, q question, channel, client, uri string) []parameter {
 	mode := "direct_post"
 	if o.settings.encrypted {
 		mode = "direct_post.jwt"
 	}
-	return append(o.asked(s, q, toWallet),
+	return append(o.asked(s, q, channel),
 		parameter{name: "response_mode", text: mode},
 		parameter{name: "client_id", text: client},
 		parameter{name: "response_uri", text: uri},
@@ -97,42 +97,77 @@ func (o *openID) asked(s method.Session, q question, channel string) []parameter
 	}
 }
 
-// query asks for the elements that prove an age, in DCQL (OpenID4VP 1.0, 6): for one of them, the first if
-// the wallet has it.
+// query asks for the elements that prove an age, in DCQL (OpenID4VP 1.0, 6): for one document in one of the
+// formats, and for one element of it, the first if the wallet has it.
 func (o *openID) query(age int) []byte {
 	p := o.settings.profile
-	type claim struct {
-		ID   string   `json:"id,omitempty"`
-		Path []string `json:"path"`
+	query := struct {
+		Credentials []credential `json:"credentials"`
+		Sets        []options    `json:"credential_sets,omitempty"`
+	}{}
+	var choice options
+	for _, format := range o.settings.formats {
+		c := credential{ID: p.credentialIn(format), Format: format,
+			Meta: map[string]any{"doctype_value": p.doctype}}
+		if format == sdJWTFormat {
+			c.Meta = map[string]any{"vct_values": p.sdJWT.types}
+		}
+		c.ask(p.elements(format, age))
+		query.Credentials = append(query.Credentials, c)
+		choice.Options = append(choice.Options, []string{c.ID})
 	}
-	type credential struct {
-		ID     string            `json:"id"`
-		Format string            `json:"format"`
-		Meta   map[string]string `json:"meta"`
-		Claims []claim           `json:"claims"`
-		Sets   [][]string        `json:"claim_sets,omitempty"`
+	if len(query.Credentials) > 1 {
+		query.Sets = []options{choice}
 	}
-	c := credential{ID: p.credential, Format: mdocFormat, Meta: map[string]string{"doctype_value": p.doctype}}
-	names := p.names(age)
-	for _, name := range names {
-		asked := claim{Path: []string{p.namespace, name}}
-		if len(names) > 1 {
-			asked.ID = name
-			c.Sets = append(c.Sets, []string{name})
+	return asJSON(query)
+}
+
+// options are a Credential Set Query: the wallet presents one of these sets of credentials.
+type options struct {
+	Options [][]string `json:"options"`
+}
+
+// credential is a Credential Query.
+type credential struct {
+	ID     string         `json:"id"`
+	Format string         `json:"format"`
+	Meta   map[string]any `json:"meta"`
+	Claims []claim        `json:"claims"`
+	Sets   [][]string     `json:"claim_sets,omitempty"`
+}
+
+type claim struct {
+	ID   string   `json:"id,omitempty"`
+	Path []string `json:"path"`
+}
+
+// ask asks for one of the elements.
+func (c *credential) ask(elements []element) {
+	for _, e := range elements {
+		asked := claim{Path: e.path}
+		if len(elements) > 1 {
+			asked.ID = strings.ReplaceAll(e.name, ".", "_") // an id has no dots
+			c.Sets = append(c.Sets, []string{asked.ID})
 		}
 		c.Claims = append(c.Claims, asked)
 	}
-	return asJSON(map[string]any{"credentials": []credential{c}})
 }
-
-const mdocFormat = "mso_mdoc"
 
 // metadata says what the service reads, and the key to which the answer is encrypted.
 func (o *openID) metadata(q question, channel string) []byte {
-	algorithms := mdoc.Algorithms()
-	m := map[string]any{"vp_formats_supported": map[string]any{mdocFormat: map[string]any{
-		"issuerauth_alg_values": algorithms, "deviceauth_alg_values": algorithms}}}
-	if channel != toWallet || o.settings.byReference {
+	formats := map[string]any{}
+	for _, format := range o.settings.formats {
+		if format == sdJWTFormat {
+			algorithms := mdoc.JWSAlgorithms()
+			formats[format] = map[string]any{"sd-jwt_alg_values": algorithms, "kb-jwt_alg_values": algorithms}
+			continue
+		}
+		algorithms := mdoc.Algorithms()
+		formats[format] = map[string]any{"issuerauth_alg_values": algorithms,
+			"deviceauth_alg_values": algorithms}
+	}
+	m := map[string]any{"vp_formats_supported": formats}
+	if !isLink(channel) || o.settings.byReference {
 		for name, value := range o.settings.metadata {
 			m[name] = value
 		}
@@ -207,7 +242,7 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c 
 	if err != nil {
 		return method.RequestObject{}, err
 	}
-	parameters := o.parameters(s, q, client, uri)
+	parameters := o.parameters(s, q, linkTo(c.Same), client, uri)
 	if nonce != "" {
 		parameters = append(parameters, parameter{name: walletNonce, text: nonce})
 	}

@@ -463,7 +463,8 @@ func TestState_OtherRelease(t *testing.T) {
 	good := w.state
 	for name, state := range map[string][]byte{
 		"version 1":       append([]byte{1}, good[1:]...),
-		"version 3":       append([]byte{3}, good[1:]...),
+		"version 2":       append([]byte{2}, good[1:]...),
+		"version 4":       append([]byte{4}, good[1:]...),
 		"of another size": append(bytes.Clone(good), 0),
 	} {
 		w.state = state

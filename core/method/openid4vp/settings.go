@@ -23,7 +23,8 @@ type settings struct {
 	profile profile
 	anchors []mdoc.Anchor
 	lists   []method.TrustList
-	scheme  string // what a link begins with, up to the question mark
+	formats []string // of documents, in the order of requests
+	scheme  string   // what a link begins with, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
@@ -67,6 +68,7 @@ func isSelfIssued(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, c
 // Names and values of settings.
 const (
 	profileName           = "profile"
+	formatsName           = "formats"
 	keyName               = "private_key"
 	readerKeyName         = "reader_key"
 	anchorsName           = "trust_anchors"
@@ -91,7 +93,7 @@ const (
 )
 
 // known are the members of the settings.
-var known = []string{profileName, anchorsName, listsName, "scheme", "request", "encrypted", browserName,
+var known = []string{profileName, formatsName, anchorsName, listsName, "scheme", "request", "encrypted", browserName,
 	"cross_device", prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName,
 	revocationName}
 
@@ -131,6 +133,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 		wrong.Add(profileName, "%q is not known; use one of: %s", name, strings.Join(Profiles(), ", "))
 		return s, wrong
 	}
+	s.readFormats(r)
 	s.readLists(r, c.Dev)
 	s.readAnchors(r)
 	s.readScheme(r, c.Dev)
@@ -257,7 +260,8 @@ func (s *settings) readBrowser(r reader, hasKey bool) {
 		return
 	} else if ok || !v.Present() {
 		for _, protocol := range s.profile.browser {
-			if protocol != signedProtocol || hasKey || s.byReference {
+			hasSigner := protocol != signedProtocol || hasKey || s.byReference
+			if hasSigner && s.carries(protocol) {
 				s.browser = append(s.browser, protocol)
 			}
 		}
@@ -279,8 +283,43 @@ func (s *settings) readBrowser(r reader, hasKey bool) {
 		case slices.Contains(s.browser, protocol):
 			r.wrong.Add(browserName, "%q occurs twice", protocol)
 			return
+		case !s.carries(protocol):
+			r.wrong.Add(browserName, "%s carries documents of the format %s only; leave it out, or add the "+
+				"format to %s", protocol, mdocFormat, formatsName)
+			return
 		}
 		s.browser = append(s.browser, protocol)
+	}
+}
+
+// carries reports whether a protocol of the browser can carry one of the formats.
+func (s *settings) carries(protocol string) bool {
+	return protocol != isoProtocol || slices.Contains(s.formats, mdocFormat)
+}
+
+// readFormats reads the formats of documents that are asked for. The default is all of the profile's.
+func (s *settings) readFormats(r reader) {
+	all := s.profile.formats()
+	v := r.o.Value(formatsName)
+	list, ok := v.List()
+	if v.Present() && (!ok || len(list) == 0) {
+		r.wrong.Add(formatsName, "it must be a list of formats: %s", strings.Join(all, ", "))
+		return
+	}
+	var set []string
+	for _, v := range list {
+		format, _ := v.Text()
+		if !slices.Contains(all, format) || slices.Contains(set, format) {
+			r.wrong.Add(formatsName, "%q is not a format of this profile, or occurs twice; use some of: %s",
+				format, strings.Join(all, ", "))
+			return
+		}
+		set = append(set, format)
+	}
+	for _, format := range all {
+		if set == nil || slices.Contains(set, format) {
+			s.formats = append(s.formats, format)
+		}
 	}
 }
 
@@ -434,16 +473,27 @@ func (s *settings) checkVerifierInfo(text string) (why string) {
 				"object", n+1)
 		}
 		ids, isList := attestation.Value("credential_ids").List()
-		if attestation.Value("credential_ids").Present() && (!isList || len(ids) != 1 ||
-			!isTextOf(ids[0], s.profile.credential)) {
-			return fmt.Sprintf("attestation %d has credential_ids other than [%q], the id of the credential "+
-				"in requests of this profile", n+1, s.profile.credential)
+		if attestation.Value("credential_ids").Present() && (!isList || !s.hasCredentials(ids)) {
+			return fmt.Sprintf("attestation %d has credential_ids other than %q, the ids of credentials in "+
+				"requests of this method", n+1, s.credentials())
 		}
 	}
 	return ""
 }
 
-func isTextOf(v web.Value, want string) bool {
-	text, ok := v.Text()
-	return ok && text == want
+// credentials returns the ids of the credentials in requests.
+func (s *settings) credentials() (ids []string) {
+	for _, format := range s.formats {
+		ids = append(ids, s.profile.credentialIn(format))
+	}
+	return ids
+}
+
+// hasCredentials reports whether all texts are ids of credentials in requests, and there is one.
+func (s *settings) hasCredentials(ids []web.Value) bool {
+	unknown := func(v web.Value) bool {
+		text, _ := v.Text()
+		return !slices.Contains(s.credentials(), text)
+	}
+	return len(ids) > 0 && !slices.ContainsFunc(ids, unknown)
 }

@@ -1,0 +1,19 @@
+// Package sdjwt verifies documents in the format dc+sd-jwt that a wallet presents: SD-JWT VC
+// (draft-ietf-oauth-sd-jwt-vc) with key binding (RFC 9901). It is pure: time, nonces and trust anchors come
+// from the caller.
+//
+// [Verify] reads a presentation, which is the issuer's token, disclosures and a key binding token, with "~"
+// between them. Package mdoc has the trust anchors, the path of certificates and the reasons of refusals that
+// both formats share, and verifies the lists that a document refers to.
+//
+// # What is trusted
+//
+// Only keys of certificates (x5c) that lead to a trust anchor. Other keys of issuers, such as those of a DID or
+// of an address, are not looked up, and neither is the metadata of a type. The claim iss is not used: the
+// signer's certificate names the issuer.
+//
+// # Refusals
+//
+// Anyone may have written a presentation. It is read strictly, has at most 64 KiB and at most 64 disclosures.
+// A refusal is a *mdoc.Refusal with a constant reason. It repeats nothing of the presentation.
+package sdjwt

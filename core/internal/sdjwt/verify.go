@@ -1,0 +1,299 @@
+package sdjwt
+
+import (
+	"context"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/internal/jws"
+	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/signature"
+	"github.com/verge-id/verge/core/internal/strict64"
+	"github.com/verge-id/verge/core/web"
+)
+
+// Limits of presentations.
+const (
+	maxSize        = 64 << 10
+	maxBinding     = 8 << 10 // bytes of the key binding token
+	maxDisclosures = 64
+	maxDepth       = 16
+)
+
+// margin is the accepted difference between the clocks of an issuer and of this service.
+const margin = 30 * time.Second
+
+// bindingAge is the maximum age of a key binding token, and how far the clock of a phone may be ahead. The nonce
+// already binds the token to one question.
+const bindingAge = 5 * time.Minute
+
+// Ask is a question, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
+type Ask struct {
+	Types  string     // the prefix of all types (vct) that count, such as urn:eudi:pid:
+	Claims [][]string // the paths of claims. No other claim counts
+
+	Audience string // client_id of the request, or "origin:" and the page's origin
+	Nonce    string
+
+	// Issuers has the trust anchors, the extended key usages, the time, and the host. Its other fields are
+	// not used.
+	Issuers mdoc.Ask
+}
+
+// Proof is the result of a presentation.
+type Proof struct {
+	Claims []Value // in the order of Ask.Claims
+
+	// Issuer has the anchor, the path of certificates and the status of the document.
+	Issuer mdoc.Proof
+}
+
+// Value is the value of a claim. It may be of any type, or absent.
+type Value struct{ v web.Value }
+
+// Bool returns a value that is true or false. Neither 1 nor "true" is.
+func (v Value) Bool() (value, ok bool) { return v.v.Bool() }
+
+// Date returns a value that is a date of the calendar as a text, YYYY-MM-DD.
+func (v Value) Date() (date time.Time, ok bool) {
+	text, _ := v.v.Text()
+	date, err := time.Parse(time.DateOnly, text)
+	return date, err == nil
+}
+
+// Verify returns the claims that a presentation proves. An error is a *mdoc.Refusal, or the host's, which could
+// not check a signature.
+//
+// It checks, in this order:
+//
+//   - The form: an issuer's token of typ dc+sd-jwt, at most 64 disclosures, and a key binding token.
+//   - The type (vct, or one of aka_vcts).
+//   - The issuer's signature, by a certificate that leads to a trust anchor.
+//   - exp, nbf and iat. The token was issued while its signer's certificate was valid.
+//   - The disclosures, by SHA-256: each belongs to a digest in the token or in another disclosure, no digest
+//     occurs twice, and no disclosure replaces a claim or has a reserved name.
+//   - The key binding token, by the key that the issuer has put into cnf: aud, nonce, iat, and the hash of
+//     everything before it.
+//
+// A claim that is absent is proven, too: the caller looks at the values. If the document itself is at fault,
+// the key binding is verified, too (mdoc.Refusal.Document).
+func Verify(ctx context.Context, presentation string, a Ask) (Proof, error) {
+	d, err := readDocument(presentation)
+	if err != nil {
+		return Proof{}, err
+	}
+	proof, err := a.verify(ctx, d)
+	var refusal *mdoc.Refusal
+	if !errors.As(err, &refusal) || faultOf(refusal.Reason) == "" {
+		return proof, err
+	}
+	// Anyone who has the question can make such a document, so this proves nothing about a person.
+	failed := a.verifyBinding(ctx, d)
+	switch {
+	case failed == nil:
+		refusal.Document = faultOf(refusal.Reason)
+	case !isRefusal(failed):
+		return Proof{}, failed
+	}
+	return Proof{}, err
+}
+
+func isRefusal(err error) bool {
+	var refusal *mdoc.Refusal
+	return errors.As(err, &refusal)
+}
+
+// document is a presentation of which nothing was verified.
+type document struct {
+	token       jws.Token
+	payload     web.Object
+	disclosures []string
+	binding     string
+	signed      string // everything before the key binding token
+}
+
+// readDocument reads a presentation (RFC 9901, 4).
+func readDocument(presentation string) (d document, err error) {
+	if len(presentation) > maxSize {
+		return d, refused(tooLarge)
+	}
+	parts := strings.Split(presentation, "~")
+	last := len(parts) - 1
+	if last < 1 || last-1 > maxDisclosures {
+		return d, refused(badForm)
+	}
+	d.disclosures, d.binding = parts[1:last], parts[last]
+	d.signed = presentation[:len(presentation)-len(d.binding)]
+	if d.token, err = jws.Read(parts[0], rules("dc+sd-jwt", maxSize)); err != nil {
+		return d, refused(badToken)
+	}
+	if d.payload, err = web.ReadForeign(d.token.Payload); err != nil {
+		return d, refused(badPayload)
+	}
+	return d, nil
+}
+
+func rules(typ string, size int) jws.Rules {
+	return jws.Rules{Size: size, Algorithms: mdoc.JWSAlgorithms(), Types: []string{typ}}
+}
+
+// verify is Verify for a presentation that was read.
+func (a Ask) verify(ctx context.Context, d document) (p Proof, err error) {
+	if !a.isAsked(d.payload) {
+		return p, refused(otherType)
+	}
+	if p.Issuer, err = a.Issuers.VerifyJWS(ctx, d.token); err != nil {
+		return Proof{}, err
+	}
+	if err := a.checkDates(d.payload, p.Issuer); err != nil {
+		return Proof{}, err
+	}
+	if p.Claims, err = disclosed(d, a.Claims); err != nil {
+		return Proof{}, err
+	}
+	p.Issuer.Status = readStatus(d.payload.Value("status"))
+	if err := a.verifyBinding(ctx, d); err != nil {
+		return Proof{}, err
+	}
+	return p, nil
+}
+
+// isAsked reports whether a document is of a type that was asked for.
+func (a Ask) isAsked(payload web.Object) bool {
+	types, _ := payload.Value("aka_vcts").List()
+	return a.Types != "" && slices.ContainsFunc(append(types, payload.Value("vct")), func(v web.Value) bool {
+		text, _ := v.Text()
+		return len(text) > len(a.Types) && strings.HasPrefix(text, a.Types)
+	})
+}
+
+// checkDates compares the dates of a token with the time, and with its signer's certificate. Each of them may
+// be absent.
+func (a Ask) checkDates(payload web.Object, issuer mdoc.Proof) error {
+	var dates [3]*time.Time
+	for i, name := range []string{"exp", "nbf", "iat"} {
+		var ok bool
+		if dates[i], ok = dateIn(payload.Value(name)); !ok {
+			return refused(badDates)
+		}
+	}
+	exp, nbf, iat := dates[0], dates[1], dates[2]
+	now, signer := a.Issuers.Now, issuer.Path[0]
+	switch {
+	case iat != nil && (iat.Before(signer.NotBefore) || iat.After(signer.NotAfter)):
+		return refused(signedOutside)
+	case iat != nil && now.Add(margin).Before(*iat), nbf != nil && now.Add(margin).Before(*nbf):
+		return refused(notYetValid)
+	case exp != nil && now.Add(-margin).After(*exp):
+		return refused(expired)
+	}
+	return nil
+}
+
+// lastSecond is the last second of the year 9999.
+const lastSecond = 253402300799
+
+// dateIn reads a NumericDate (RFC 7519, 2), nil if it is absent.
+func dateIn(v web.Value) (at *time.Time, ok bool) {
+	if !v.Present() {
+		return nil, true
+	}
+	seconds, ok := v.Number()
+	if !ok || seconds < 0 || seconds > lastSecond {
+		return nil, false
+	}
+	t := time.Unix(int64(seconds), 0)
+	return &t, true
+}
+
+// readStatus reads the reference to a status list.
+func readStatus(v web.Value) mdoc.Status {
+	if !v.Present() {
+		return mdoc.Status{}
+	}
+	o, ok := v.Object()
+	if !ok || len(o.Names()) == 0 || o.Has(digests) { // a wallet could hide the status
+		return mdoc.Status{Kind: mdoc.MalformedStatus}
+	}
+	if !o.Value("status_list").Present() {
+		return mdoc.Status{Kind: mdoc.OtherStatus}
+	}
+	list, _ := o.Value("status_list").Object()
+	uri, _ := list.Value("uri").Text()
+	index, ok := list.Value("idx").Integer()
+	if !ok {
+		return mdoc.Status{Kind: mdoc.MalformedStatus}
+	}
+	return mdoc.StatusIn(uri, index)
+}
+
+// verifyBinding verifies that the wallet has the key of the document, and signed this question with it
+// (RFC 9901, 7.3).
+func (a Ask) verifyBinding(ctx context.Context, d document) error {
+	key, ok := bindingKey(d.payload)
+	if !ok {
+		return refused(badKey)
+	}
+	t, err := jws.Read(d.binding, rules("kb+jwt", maxBinding))
+	if err != nil || !key.Fits(t.Algorithm) {
+		return refused(badBinding)
+	}
+	claims, err := web.ReadForeign(t.Payload)
+	if err != nil {
+		return refused(badBinding)
+	}
+	text := func(name string) string {
+		s, _ := claims.Value(name).Text()
+		return s
+	}
+	iat, ok := dateIn(claims.Value("iat"))
+	now := a.Issuers.Now
+	switch {
+	case a.Audience == "" || text("aud") != a.Audience:
+		return refused(otherAudience)
+	case a.Nonce == "" || subtle.ConstantTimeCompare([]byte(text("nonce")), []byte(a.Nonce)) != 1:
+		return refused(otherNonce)
+	case text("sd_hash") != hashOf(d.signed):
+		return refused(otherHash)
+	case !ok || iat == nil || now.Sub(*iat).Abs() > bindingAge:
+		return refused(bindingDate)
+	}
+	signed, err := t.Verify(ctx, a.Issuers.Verify, key)
+	if err == nil && !signed {
+		err = refused(bindingSignature)
+	}
+	return err
+}
+
+// curves are the curves of wallets' keys, by their names in a JWK.
+var curves = map[string]elliptic.Curve{
+	"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521(),
+}
+
+// bindingKey returns the key that the issuer has bound the document to: cnf.jwk (RFC 7800).
+func bindingKey(payload web.Object) (k signature.Key, ok bool) {
+	cnf, _ := payload.Value("cnf").Object()
+	jwk, _ := cnf.Value("jwk").Object()
+	text := func(name string) string {
+		s, _ := jwk.Value(name).Text()
+		return s
+	}
+	x, okX := strict64.Decode(text("x"))
+	y, okY := strict64.Decode(text("y"))
+	if text("kty") != "EC" || !okX || !okY {
+		return k, false
+	}
+	return signature.EC(curves[text("crv")], x, y)
+}
+
+// hashOf returns the SHA-256 of a text in base64url.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
