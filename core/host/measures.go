@@ -105,6 +105,13 @@ var methodReasons = []string{
 	"device_auth", "device_mac", "transcript", "device_signature", "jwe_form", "jwe_header",
 	"jwe_algorithm", "jwe_key_id", "jwe_ephemeral_key", "jwe_not_opened", "hpke_form",
 	"hpke_not_opened",
+
+	"sd_jwt_size", "sd_jwt_form", "sd_jwt_token", "sd_jwt_payload", "sd_jwt_type", "sd_jwt_dates",
+	"sd_jwt_expired", "sd_jwt_not_yet_valid", "sd_jwt_signed_outside_certificate",
+	"sd_jwt_digest_algorithm", "sd_jwt_disclosure", "sd_jwt_disclosure_twice",
+	"sd_jwt_disclosure_unused", "sd_jwt_digest", "sd_jwt_digest_twice", "sd_jwt_reserved_name",
+	"sd_jwt_claim_twice", "sd_jwt_depth", "sd_jwt_key", "key_binding", "key_binding_audience",
+	"key_binding_nonce", "key_binding_hash", "key_binding_date", "key_binding_signature",
 }
 
 // NewMeasurement returns the measurement of an event that a core reports. An event or a reason outside the

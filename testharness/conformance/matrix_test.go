@@ -37,6 +37,7 @@ type walletAge struct {
 // issuer is in TestWalletRevocation.
 type walletProfile struct {
 	name, eku      string
+	format         string // of its documents, if it is not mso_mdoc
 	issuer, device elliptic.Curve
 	clear, signed  walletAge // by the method
 	browser        string    // the method that the browser is asked by
@@ -67,6 +68,32 @@ var walletProfiles = []walletProfile{
 		signed: walletAge{21, born("2005-11-20"), born("2005-11-21"), born("2005-11"), "unconfirmed",
 			unconfirmed},
 		browser: "signed"},
+	// The same profile, whose documents are tokens, by a signer without an extended key usage.
+	{name: "pid", eku: "none", format: sdJWT, issuer: elliptic.P384(), device: elliptic.P521(),
+		clear: walletAge{18, overClaim("18", true), overClaim("18", false), overClaim("18", "yes"),
+			"unconfirmed", unconfirmed},
+		signed: walletAge{21, walletElement{"birthdate", "2005-11-20"}, walletElement{"birthdate",
+			"2005-11-21"}, walletElement{"birthdate", "2005-11"}, "unconfirmed", unconfirmed},
+		browser: "signed"},
+}
+
+const sdJWT = "dc+sd-jwt"
+
+func overClaim(age string, value any) walletElement {
+	return walletElement{"age_equal_or_over", map[string]any{age: value}}
+}
+
+// title names a profile in the report.
+func (p walletProfile) title() string {
+	if p.format == sdJWT {
+		return "sd-jwt"
+	}
+	return p.name
+}
+
+// has reports whether a protocol can carry the documents of a profile.
+func (p walletProfile) has(by walletProtocol) bool {
+	return p.format == "" || by.name != "org-iso-mdoc"
 }
 
 func born(date string) walletElement { return walletElement{"birth_date", wallettest.BirthDate(date)} }
@@ -144,9 +171,12 @@ type walletWorld struct {
 // the operators' reason and the words on the page do not depend on the protocol or the engine.
 func TestWalletMatrix(t *testing.T) {
 	for n, p := range walletProfiles {
-		t.Run(p.name, func(t *testing.T) {
+		t.Run(p.title(), func(t *testing.T) {
 			w := openWorld(t, p)
 			for m, by := range walletProtocols {
+				if !p.has(by) {
+					continue
+				}
 				t.Run(by.name, func(t *testing.T) {
 					for i, c := range walletCases {
 						if takesCell(engineTurn, n*len(walletProtocols)+m, i) {
@@ -228,8 +258,16 @@ func (w *walletWorld) walk(t *testing.T, by walletProtocol, c walletCase) {
 	case "younger":
 		element, c.reason, c.words = age.younger, age.reason, age.words
 	}
-	w.wallet.Elements = map[string]any{element.name: element.value,
-		"portrait": cbor.Tagged(37, cbor.Bytes([]byte("not asked for")))}
+	if w.profile.format == sdJWT && c.name == "expired" {
+		c.reason = "sd_jwt_expired"
+	}
+	w.wallet.Elements, w.wallet.Claims = map[string]any{}, map[string]any{"portrait": "not asked for"}
+	if w.wallet.Format = w.profile.format; w.wallet.Format == "" {
+		w.wallet.Elements = map[string]any{element.name: element.value,
+			"portrait": cbor.Tagged(37, cbor.Bytes([]byte("not asked for")))}
+	} else {
+		w.wallet.Claims[element.name] = element.value
+	}
 	logged := len(w.Logs())
 	started := w.Start(testharness.Body{"integration_id": w.Publisher.L2.ID})
 	page := w.Open(started.RedirectURL).Submit("begin")
@@ -339,8 +377,8 @@ func matrixRows(takes func(test string, row, n int) bool, passed func(test strin
 		for _, by := range walletProtocols {
 			var r matrixRow
 			for i, c := range walletCases {
-				test := strings.ReplaceAll("TestWalletMatrix/"+p.name+"/"+by.name+"/"+c.name, " ", "_")
-				if !takes(test, len(rows), i) {
+				test := strings.ReplaceAll("TestWalletMatrix/"+p.title()+"/"+by.name+"/"+c.name, " ", "_")
+				if !p.has(by) || !takes(test, len(rows), i) {
 					continue
 				}
 				if r.cases++; !passed(test) {
@@ -378,7 +416,10 @@ func matrix(columns []column) string {
 	fmt.Fprintln(w)
 	for m, by := range walletProtocols {
 		for n, p := range walletProfiles {
-			fmt.Fprint(w, by.name, "\t", p.name)
+			if !p.has(by) {
+				continue
+			}
+			fmt.Fprint(w, by.name, "\t", p.title())
 			for _, c := range columns {
 				r := c.matrix[n*len(walletProtocols)+m]
 				fmt.Fprint(w, "\t", r)
@@ -386,7 +427,7 @@ func matrix(columns []column) string {
 					if len(r.failed) == len(walletCases) {
 						names = "all"
 					}
-					fmt.Fprintf(&notes, "FAIL on %s: %s, %s: %s\n", c.name, by.name, p.name, names)
+					fmt.Fprintf(&notes, "FAIL on %s: %s, %s: %s\n", c.name, by.name, p.title(), names)
 				}
 			}
 			fmt.Fprintln(w)
@@ -411,6 +452,7 @@ func TestMatrix_Report(t *testing.T) {
 		"protocol                       profile  wasm    workerd  native\n",
 		"\norg-iso-mdoc                   eu-av    6 ok    1 ok     6 ok\n",
 		"\ndirect_post, other device      pid      FAIL 2  1 ok     FAIL 2\n",
+		"\ndirect_post, other device      sd-jwt   6 ok    1 ok     6 ok\n",
 		"\nFAIL on wasm: direct_post, other device, pid: revoked, expired\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -33,9 +33,10 @@ func (d Document) person(t testing.TB) map[string]any {
 		chain = append(chain, hex.EncodeToString(der))
 	}
 	return map[string]any{
-		"claims": d.Claims, "chain": chain,
+		"claims": d.Claims, "sdJWTClaims": d.SDJWTClaims, "chain": chain,
 		"issuerKey": jwk(t, d.IssuerKey), "deviceKey": jwk(t, d.DeviceKey),
 		"signed": d.Signed.Format(time.RFC3339), "validUntil": d.ValidUntil.Format(time.RFC3339),
+		"now": d.Now.Unix(),
 	}
 }
 

@@ -39,6 +39,11 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			"direct_post.jwt", elliptic.P384()},
 		{"signed, by the hash", map[string]any{"profile": "pid", "client_id_prefix": "x509_hash"},
 			"x509_hash:", "direct_post.jwt", elliptic.P256()},
+		{"signed, for an SD-JWT with a date of birth", map[string]any{"profile": "pid",
+			"client_id_prefix": "x509_hash"}, "x509_hash:", "direct_post.jwt", elliptic.P384()},
+		{"by value, for an SD-JWT with ages", map[string]any{"profile": "pid", "request": "value",
+			"encrypted": false, "browser": false}, "redirect_uri:http://localhost:", "direct_post",
+			elliptic.P256()},
 	} {
 		t.Run("contract 39: "+c.form, func(t *testing.T) {
 			eku := wallettest.AgeSigner
@@ -75,6 +80,7 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			born := map[bool]string{true: "1990-01-01", false: "2024-01-01"}
 			answer := func(link string, says bool) npmwallet.Answered {
 				a := npmwallet.Answer(t, link, npmwallet.Document{
+					SDJWTClaims: sdJWTClaims(c.form, says, born[says]), Now: h.Now(),
 					Claims: map[string]any{
 						"age_over_18": says,
 						"age_over_21": says,
@@ -122,11 +128,23 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 	}
 }
 
-// openAsked starts a service that asks the browser by all protocols, at localhost, and returns it with its
-// page that waits.
-func openAsked(t *testing.T, issuer *wallettest.Issuer) (*testharness.Harness, *testharness.Page) {
+// sdJWTClaims returns the claims of a document in the format dc+sd-jwt, nil if a form is for the other format.
+func sdJWTClaims(form string, says bool, born string) map[string]any {
+	switch {
+	case strings.Contains(form, "SD-JWT with a date of birth"):
+		return map[string]any{"birthdate": born, "family_name": "Muster"}
+	case strings.Contains(form, "SD-JWT with ages"):
+		return map[string]any{"birthdate": born, "age_equal_or_over": map[string]any{"18": says, "21": says}}
+	}
+	return nil
+}
+
+// openAsked starts a service that asks the browser for documents of a profile by all protocols, at localhost,
+// and returns it with its page that waits.
+func openAsked(t *testing.T, profile string, issuer *wallettest.Issuer) (*testharness.Harness,
+	*testharness.Page) {
 	t.Helper()
-	all := map[string]any{"profile": "mdl", "trust_anchors": []string{string(issuer.PEM())},
+	all := map[string]any{"profile": profile, "trust_anchors": []string{string(issuer.PEM())},
 		"browser":       []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned", "org-iso-mdoc"},
 		"verifier_info": `[{"format":"registration_cert","data":"eyJ"}]`}
 	keys := map[string][]byte{}
@@ -160,9 +178,14 @@ func TestOthersAnswerOurCredentialRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n, protocol := range []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned"} {
-		t.Run("contract 55: "+protocol, func(t *testing.T) {
-			h, page := openAsked(t, issuer)
+	for n, protocol := range []string{"openid4vp-v1-signed", "openid4vp-v1-unsigned", "openid4vp-v1-signed",
+		"openid4vp-v1-unsigned"} {
+		profile, claims := "mdl", map[string]any(nil)
+		if n > 1 {
+			profile, claims = "pid", sdJWTClaims("SD-JWT with ages", true, "1990-01-01")
+		}
+		t.Run("contract 55: "+profile+" by "+protocol, func(t *testing.T) {
+			h, page := openAsked(t, profile, issuer)
 			f := page.StepForm("credential", nil)
 			type request struct {
 				Protocol string
@@ -172,10 +195,10 @@ func TestOthersAnswerOurCredentialRequests(t *testing.T) {
 			if err := json.Unmarshal([]byte(f.Data["more"]), &more); err != nil {
 				t.Fatal(err)
 			}
-			r := append([]request{{f.Data["protocol"], json.RawMessage(f.Data["request"])}}, more...)[n]
+			r := append([]request{{f.Data["protocol"], json.RawMessage(f.Data["request"])}}, more...)[n%2]
 			document := npmwallet.Document{
-				Claims: map[string]any{"age_over_18": true},
-				Chain:  issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
+				Claims: map[string]any{"age_over_18": true}, SDJWTClaims: claims, Now: h.Now(),
+				Chain: issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
 				Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)}
 			a := npmwallet.AnswerCredential(t, h.BaseURL, r.Data, document)
 			client := map[string]string{"openid4vp-v1-signed": "x509_san_dns:localhost"}[protocol]
@@ -201,7 +224,7 @@ func TestOthersAnswerOurCredentialRequests(t *testing.T) {
 func TestOthersVerifyOurReaderAuth(t *testing.T) {
 	long.Skip(t, "TestOthersVerifyOurReaderAuth")
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: wallettest.MDLSigner})
-	h, page := openAsked(t, issuer)
+	h, page := openAsked(t, "mdl", issuer)
 	var more []struct {
 		Protocol string
 		Data     struct{ DeviceRequest, EncryptionInfo string }

@@ -21,7 +21,7 @@ import (
 type modules struct{ dir, one string }
 
 var (
-	walletModules = modules{"/usr/local/lib/wallet/node_modules", "@owf/mdoc"}
+	walletModules = modules{"/usr/local/lib/wallet/node_modules", "@sd-jwt/sd-jwt-vc"}
 	listModules   = modules{"/usr/local/lib/lote/node_modules", "@owf/eudi-lote"}
 	statusModules = modules{"/usr/local/lib/statuslist/node_modules", "@owf/token-status-list"}
 )
@@ -107,12 +107,14 @@ func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []ve
 type Document struct {
 	DocType, Namespace string
 	Claims             map[string]any
-	Ask                []string // the names of elements
+	SDJWTClaims        map[string]any // if the wallet holds the document in the format dc+sd-jwt
+	Ask                []string       // the names of elements
 	Transcript         []byte
 	Chain              [][]byte // of the issuer
 	IssuerKey          *ecdsa.PrivateKey
 	DeviceKey          *ecdsa.PrivateKey
 	Signed, ValidUntil time.Time
+	Now                time.Time // of a presentation in that format
 }
 
 // Respond has @auth0/mdl issue a document and answer with it. It returns the DeviceResponse.

@@ -4,7 +4,8 @@
 // request.
 import { SessionTranscript } from "@owf/mdoc";
 import { context, input, output } from "./context.mjs";
-import { answerTo, client, keyOf, respond } from "./wallet.mjs";
+import { presentSDJWT } from "./sdjwt.mjs";
+import { answerTo, askedOf, client, keyOf, respond } from "./wallet.mjs";
 
 const given = await input();
 try {
@@ -13,13 +14,19 @@ try {
     origin: given.origin,
   });
   const request = resolved.authorizationRequestPayload;
-  const asked = resolved.dcql.query.credentials[0];
+  const asked = askedOf(given, resolved.dcql.query);
   const { key, jwkThumbprint } = await keyOf(request);
-  const sessionTranscript = await SessionTranscript.forOid4VpDcApi(
-    { origin: given.origin, nonce: request.nonce, jwkThumbprint },
-    context,
-  );
-  const made = await answerTo(request, asked, await respond(given, asked, sessionTranscript), key, given.origin);
+  const present = async () => {
+    if (given.sdJWTClaims) {
+      return presentSDJWT(given, asked, { aud: `origin:${given.origin}`, nonce: request.nonce, iat: given.now });
+    }
+    const sessionTranscript = await SessionTranscript.forOid4VpDcApi(
+      { origin: given.origin, nonce: request.nonce, jwkThumbprint },
+      context,
+    );
+    return respond(given, asked, sessionTranscript);
+  };
+  const made = await answerTo(request, asked, await present(), key, given.origin);
   output({
     data: made.jarm ? { response: made.jarm.responseJwt } : made.authorizationResponsePayload,
     clientId: request.client_id,

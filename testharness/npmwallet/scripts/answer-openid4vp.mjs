@@ -3,19 +3,27 @@
 // what the service answers, clientId and responseMode of the request, and algorithms, those that it announces.
 import { SessionTranscript } from "@owf/mdoc";
 import { context, input, output } from "./context.mjs";
-import { answerTo, client, keyOf, respond } from "./wallet.mjs";
+import { presentSDJWT } from "./sdjwt.mjs";
+import { answerTo, askedOf, client, keyOf, respond } from "./wallet.mjs";
 
 const given = await input();
 const parsed = client.parseOpenid4vpAuthorizationRequest({ authorizationRequest: given.link });
 const resolved = await client.resolveOpenId4vpAuthorizationRequest({ authorizationRequestPayload: parsed.params });
 const request = resolved.authorizationRequestPayload;
-const asked = resolved.dcql.query.credentials[0];
+const asked = askedOf(given, resolved.dcql.query);
 const { key, jwkThumbprint } = await keyOf(request);
-const sessionTranscript = await SessionTranscript.forOid4Vp(
-  { clientId: request.client_id, nonce: request.nonce, responseUri: request.response_uri, jwkThumbprint },
-  context,
-);
-const response = await respond(given, asked, sessionTranscript);
+const present = async () => {
+  if (given.sdJWTClaims) {
+    const binding = { aud: request.client_id, nonce: request.nonce, iat: given.now };
+    return presentSDJWT(given, asked, binding);
+  }
+  const sessionTranscript = await SessionTranscript.forOid4Vp(
+    { clientId: request.client_id, nonce: request.nonce, responseUri: request.response_uri, jwkThumbprint },
+    context,
+  );
+  return respond(given, asked, sessionTranscript);
+};
+const response = await present();
 const made = await answerTo(request, asked, response, key);
 const sent = await client.submitOpenid4vpAuthorizationResponse({
   authorizationRequestPayload: request,

@@ -100,13 +100,27 @@ export const respond = async (given, asked, sessionTranscript) => {
   return response.encode();
 };
 
-// answerTo returns the parameters of an answer with a DeviceResponse. key is that of keyOf, and origin that of the
-// page, if a browser asks.
+// askedOf returns the credential that the wallet presents. If it has claims of an SD-JWT, that is the one in this
+// format.
+export const askedOf = (given, query) => {
+  const format = given.sdJWTClaims ? "dc+sd-jwt" : "mso_mdoc";
+  const asked = query.credentials.find((c) => c.format === format);
+  const options = query.credential_sets?.map((set) => set.options) ?? [[[query.credentials[0].id]]];
+  if (options.length !== 1 || !options[0].some((ids) => ids.length === 1 && ids[0] === asked.id)) {
+    throw new Error("the request asks for more than one credential");
+  }
+  return asked;
+};
+
+// answerTo returns the parameters of an answer with a DeviceResponse, or with an SD-JWT, which is a text. key is that
+// of keyOf, and origin that of the page, if a browser asks.
 export const answerTo = (request, asked, response, key, origin) =>
   client.createOpenid4vpAuthorizationResponse({
     authorizationRequestPayload: request,
     origin,
-    authorizationResponsePayload: { vp_token: { [asked.id]: [Buffer.from(response).toString("base64url")] } },
+    authorizationResponsePayload: {
+      vp_token: { [asked.id]: [typeof response === "string" ? response : Buffer.from(response).toString("base64url")] },
+    },
     ...(key && {
       jarm: {
         encryption: { nonce: "the-wallets-own", jwk: key },
