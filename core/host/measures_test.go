@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -89,7 +90,7 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 		}
 	}
 	files := 0
-	err := filepath.WalkDir("../method", func(path string, _ fs.DirEntry, err error) error {
+	walk := func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -139,7 +140,8 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 			return true
 		})
 		return nil
-	})
+	}
+	err := errors.Join(filepath.WalkDir("../method", walk), filepath.WalkDir("../internal/sdjwt", walk))
 	if err != nil || files == 0 {
 		t.Fatalf("%d files were read: %v", files, err)
 	}

@@ -12,8 +12,17 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		proof: []string{"core/internal/mdoc:TestVectors",
 			"core/internal/mdoc:TestSecurityObjects",
 			"core/internal/mdoc:TestCertificates", "core/internal/mdoc:TestChains",
+			"core/internal/sdjwt:TestVerify_Issuers", "core/internal/sdjwt:TestVerify_Dates",
 			"core/internal/mdoc:TestEveryBitOfAResponseCounts",
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
+	},
+	{
+		tries: "disclosures of an SD-JWT that are made up, sent twice, in place of another claim, or under " +
+			"a reserved name, and a key binding of another session, page or presentation",
+		gets: "400 for each",
+		proof: []string{"core/internal/sdjwt:TestVerify_Disclosures",
+			"core/internal/sdjwt:TestVerify_KeyBinding", "core/internal/sdjwt:TestVerify_EveryBit",
+			"core/method/openid4vp:TestAnswers_SDJWT"},
 	},
 	{
 		tries: "another key than the document's, a MAC, an algorithm that does not fit the key, " +

@@ -128,7 +128,8 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 	}
 }
 
-// sdJWTClaims returns the claims of a document in the format dc+sd-jwt, nil if a form is for the other format.
+// sdJWTClaims returns the claims of a document in the format dc+sd-jwt, nil if a form is for the other
+// format.
 func sdJWTClaims(form string, says bool, born string) map[string]any {
 	switch {
 	case strings.Contains(form, "SD-JWT with a date of birth"):

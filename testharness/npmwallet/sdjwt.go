@@ -2,7 +2,7 @@ package npmwallet
 
 import "testing"
 
-// Binding is what the key binding of an SD-JWT has.
+// Binding has the claims of the key binding of an SD-JWT.
 type Binding struct {
 	Audience string `json:"aud"`
 	Nonce    string `json:"nonce"`
@@ -19,8 +19,8 @@ type SDJWTs struct {
 	}
 }
 
-// SDJWT has the library issue and present a Document, once for each list of paths of which it discloses the
-// first one that it has, and verify presentations of ours.
+// SDJWT has the library issue and present a Document, once for each list of paths, and verify our own
+// presentations. In a presentation, the first path that the document has is disclosed.
 func SDJWT(t testing.TB, d Document, vct string, paths [][][]string, by Binding, ours ...string) (s SDJWTs) {
 	t.Helper()
 	in := d.person(t)

@@ -19,8 +19,8 @@ const (
 	formatSDJWT = "dc+sd-jwt"
 )
 
-// SDJWT is a document in the format dc+sd-jwt, and its key binding. Issuer, dates, status, and keys are those
-// of the Presentation.
+// SDJWT is a document in the format dc+sd-jwt, and its key binding. The Presentation
+// has its issuer, dates, status and keys.
 type SDJWT struct {
 	Type   string         // vct
 	Claims map[string]any // every claim, every member of an object and every element of an array is hidden
@@ -170,8 +170,8 @@ func (h *hider) inside(v any, path []string) any {
 	return v
 }
 
-// disclosure returns the digest of a claim, or of an element if the name is empty. It is sent if a claim in it,
-// or it itself, is to be disclosed.
+// disclosure returns the digest of a claim, or of an element if the name is empty. The claim is sent if it or
+// a claim in it is to be disclosed.
 func (h *hider) disclosure(path []string, name string, value any) string {
 	content := []any{rand.Text(), name, value}
 	if name == "" {

@@ -28,7 +28,7 @@ var faults = map[string]Fault{
 	otherDocType: OtherType, msoDocType: OtherType,
 }
 
-// FaultOf returns the fault of a document by the reason of a refusal. "": the reason is no fault of a document.
+// FaultOf returns the fault of a document by the reason of a refusal. "": the reason is no such fault.
 func FaultOf(reason string) Fault { return faults[reason] }
 
 func (r *Refusal) Error() string { return "mdoc: the answer is refused: " + r.Reason }

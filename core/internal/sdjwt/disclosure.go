@@ -26,7 +26,8 @@ type disclosure struct {
 	used    bool
 }
 
-// readDisclosure reads a JSON array: a salt, the name of a claim, and its value. That of an element has no name.
+// readDisclosure reads a JSON array: a salt, the name of a claim, and its value. A disclosure of an element
+// has no name.
 func readDisclosure(text string) (d disclosure, ok bool) {
 	raw, ok := strict64.Decode(text)
 	if !ok {
@@ -61,8 +62,8 @@ type walk struct {
 	found       []Value
 }
 
-// disclosed returns the values of the claims with these paths (RFC 9901, 7.1). Every claim is visited, because
-// a digest anywhere in the token may occur twice.
+// disclosed returns the values of the claims with these paths (RFC 9901, 7.1). It visits every claim, since
+// a digest may occur twice anywhere in the token.
 func disclosed(d document, paths [][]string) ([]Value, error) {
 	if v := d.payload.Value(algorithm); v.Present() {
 		if name, _ := v.Text(); name != "sha-256" {

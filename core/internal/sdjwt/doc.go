@@ -8,12 +8,12 @@
 //
 // # What is trusted
 //
-// Only keys of certificates (x5c) that lead to a trust anchor. Other keys of issuers, such as those of a DID or
-// of an address, are not looked up, and neither is the metadata of a type. The claim iss is not used: the
-// signer's certificate names the issuer.
+// Only keys of certificates (x5c) that lead to a trust anchor. Other keys of issuers, such as the keys of a
+// DID or at an address, are not looked up, and neither is the metadata of a type. The claim iss is not
+// used: the signer's certificate names the issuer.
 //
 // # Refusals
 //
 // Anyone may have written a presentation. It is read strictly, has at most 64 KiB and at most 64 disclosures.
-// A refusal is a *mdoc.Refusal with a constant reason. It repeats nothing of the presentation.
+// A refusal is a *mdoc.Refusal with a constant reason. It contains no data of the presentation.
 package sdjwt

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// TestVerify_Peers verifies presentations that @sd-jwt/sd-jwt-vc has issued and bound, and has it verify ours.
+// TestVerify_Peers verifies presentations that @sd-jwt/sd-jwt-vc has made, and has it verify ours.
 func TestVerify_Peers(t *testing.T) {
 	long.Skip(t, "TestVerify_Peers")
 	for _, curve := range []elliptic.Curve{elliptic.P256(), elliptic.P384()} {

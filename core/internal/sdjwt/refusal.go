@@ -2,7 +2,7 @@ package sdjwt
 
 import "github.com/verge-id/verge/core/internal/mdoc"
 
-// Reasons of refusals. Those of certificates are mdoc's.
+// Reasons of refusals. Package mdoc has the reasons about certificates.
 const (
 	tooLarge   = "sd_jwt_size"
 	badForm    = "sd_jwt_form" // no key binding, or too many disclosures

@@ -29,8 +29,8 @@ const (
 // margin is the accepted difference between the clocks of an issuer and of this service.
 const margin = 30 * time.Second
 
-// bindingAge is the maximum age of a key binding token, and how far the clock of a phone may be ahead. The nonce
-// already binds the token to one question.
+// bindingAge is the maximum age of a key binding token, and how far the clock of a phone may be ahead. The
+// nonce already binds the token to one question.
 const bindingAge = 5 * time.Minute
 
 // Ask is a question, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
@@ -67,8 +67,8 @@ func (v Value) Date() (date time.Time, ok bool) {
 	return date, err == nil
 }
 
-// Verify returns the claims that a presentation proves. An error is a *mdoc.Refusal, or the host's, which could
-// not check a signature.
+// Verify returns the claims that a presentation proves. An error is a *mdoc.Refusal, or the host's, which
+// could not check a signature.
 //
 // It checks, in this order:
 //
@@ -81,7 +81,7 @@ func (v Value) Date() (date time.Time, ok bool) {
 //   - The key binding token, by the key that the issuer has put into cnf: aud, nonce, iat, and the hash of
 //     everything before it.
 //
-// A claim that is absent is proven, too: the caller looks at the values. If the document itself is at fault,
+// A claim that is absent is proven, too: the caller checks the values. If the document itself is at fault,
 // the key binding is verified, too (mdoc.Refusal.Document).
 func Verify(ctx context.Context, presentation string, a Ask) (Proof, error) {
 	d, err := readDocument(presentation)
@@ -93,7 +93,7 @@ func Verify(ctx context.Context, presentation string, a Ask) (Proof, error) {
 	if !errors.As(err, &refusal) || faultOf(refusal.Reason) == "" {
 		return proof, err
 	}
-	// Anyone who has the question can make such a document, so this proves nothing about a person.
+	// Anyone who has the question can make such a document, so this is no proof about a person.
 	failed := a.verifyBinding(ctx, d)
 	switch {
 	case failed == nil:

@@ -53,7 +53,8 @@ func TestVerify_Claims(t *testing.T) {
 		{"nothing", nil, nil, "", ""},
 		{"elements of an array", [][]string{{"nationalities"}, overPath}, nil, "true", ""},
 		{"another age", [][]string{{"age_equal_or_over", "21"}}, nil, "", ""},
-		{"claims that everyone sees", nil, claim("age_equal_or_over", map[string]any{"18": false}), "false", ""},
+		{"claims that everyone sees", nil, claim("age_equal_or_over", map[string]any{"18": false}), "false",
+			""},
 		{"a name with a dot", nil, claim("age_equal_or_over.18", true), "", ""},
 		{"1 is not true", nil, claim("age_equal_or_over", map[string]any{"18": 1}), "", ""},
 		{`"true" is not true`, nil, claim("age_equal_or_over", map[string]any{"18": "true"}), "", ""},
@@ -273,8 +274,8 @@ func TestVerify_Disclosures(t *testing.T) {
 			map[string]any{"...": wallettest.Digest(element)}}, element), "sd_jwt_digest_twice"},
 		{"an element with a name", inList([]any{map[string]any{"...": wallettest.Digest(extra)}}, extra),
 			"sd_jwt_disclosure"},
-		{"an element beside others", inList([]any{map[string]any{"...": wallettest.Digest(element), "a": 1}},
-			element), "sd_jwt_reserved_name"},
+		{"an element with other members", inList([]any{map[string]any{"...": wallettest.Digest(element),
+			"a": 1}}, element), "sd_jwt_reserved_name"},
 		{"an element whose digest is a number", inList([]any{map[string]any{"...": 1}}), "sd_jwt_digest"},
 
 		{"a claim in 16 objects", inside(nested(16)), ""},
@@ -417,8 +418,9 @@ func TestVerify_Status(t *testing.T) {
 		want   mdoc.Status
 	}{
 		{"none", nil, mdoc.Status{}},
-		{"a place in a list", func(p *wallettest.Presentation) { p.Status = wallettest.StatusReference(uri, 7) },
-			mdoc.Status{Kind: mdoc.StatusList, URI: uri, Index: 7}},
+		{"a place in a list", func(p *wallettest.Presentation) {
+			p.Status = wallettest.StatusReference(uri, 7)
+		}, mdoc.Status{Kind: mdoc.StatusList, URI: uri, Index: 7}},
 		{"another mechanism", claim("status", map[string]any{"x": 1}), mdoc.Status{Kind: mdoc.OtherStatus}},
 		{"both", claim("status", map[string]any{"x": 1, "status_list": map[string]any{"uri": uri, "idx": 0}}),
 			mdoc.Status{Kind: mdoc.StatusList, URI: uri}},
@@ -452,7 +454,8 @@ func TestVerify_HostError(t *testing.T) {
 		for failing := range 4 {
 			a, n := w.ask(), 0
 			good := a.Issuers.Verify
-			a.Issuers.Verify = func(ctx context.Context, name string, key, message, signed []byte) (bool, error) {
+			a.Issuers.Verify = func(ctx context.Context, name string, key, message, signed []byte) (bool,
+				error) {
 				if n++; n-1 == failing {
 					return false, broken
 				}
@@ -486,7 +489,8 @@ func FuzzVerify(f *testing.F) {
 	good, a := w.present(nil), w.ask()
 	parts := strings.Split(good, "~")
 	f.Add(good)
-	f.Add(parts[0] + "~" + wallettest.Disclosure("salt", "a", []any{map[string]any{"...": "x"}}) + "~" + parts[1])
+	element := []any{map[string]any{"...": "x"}}
+	f.Add(parts[0] + "~" + wallettest.Disclosure("salt", "a", element) + "~" + parts[1])
 	f.Add(strings.Repeat("~", 70))
 	f.Add("e30.e30.e30~W10~e30.e30.e30")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -77,7 +77,7 @@ func (w *world) present(changes ...change) string {
 	return text
 }
 
-// why returns the reason of a refusal, and "" if there is none. A fault of the document is behind a slash.
+// why returns the reason of a refusal, and "" for no error. A fault of the document is behind a slash.
 func (w *world) why(err error) string {
 	w.Helper()
 	var refusal *mdoc.Refusal
@@ -156,7 +156,7 @@ func sent(how func([]string) []string) change {
 	}
 }
 
-// nested returns a disclosure of a claim in n objects, each in a disclosure of its own, and all of them.
+// nested returns the disclosures of n objects, each in the next one.
 func nested(n int) (all []string) {
 	value := any(true)
 	for range n {

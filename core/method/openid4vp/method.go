@@ -1,6 +1,6 @@
 // Package openid4vp is the kind of method that has a wallet prove an age (contract 39): with OpenID4VP 1.0
-// and mobile documents (ISO/IEC 18013-5), and with the Digital Credentials API of browsers. Package mdoc,
-// below, verifies the documents.
+// and mobile documents (ISO/IEC 18013-5) or SD-JWT VCs, and with the Digital Credentials API of browsers.
+// Packages mdoc and sdjwt verify the documents.
 //
 // # The walk
 //
@@ -13,8 +13,8 @@
 //  3. A wallet posts its response to the response_uri (Receive), or the browser posts it with a form (Act).
 //  4. The browser that waits collects the response, and Act decides.
 //
-// The response_uri is in the request, and the wallet signs it. Answers for the same device and for
-// another one go to two addresses, so neither counts at the other.
+// The response_uri is in the request, and the wallet signs it, or a nonce that only this address has. Answers
+// for the same device and for another one go to two addresses, so neither counts at the other.
 //
 // # What decides
 //
@@ -31,12 +31,13 @@
 //   - Any other response that does not verify is rejected, and the wallet may send another. From the browser
 //     it is a failed attempt.
 //
-// The wallet is asked for one element: the element of the age, or else another one that the profile has. The
-// first element that the document has decides.
+// The wallet is asked for one document in one of the formats, and for one element: the element of the age, or
+// else another one that the profile has. The first element that the document has decides.
 //
 // # Settings
 //
 //	profile           which documents: eu-av, mdl or pid (profiles.json)
+//	formats           of documents: mso_mdoc, dc+sd-jwt (default: the profile's, which are both for pid)
 //	trust_anchors     PEM files with the root certificates of those who issue the documents. There is no
 //	                  default
 //	trust_lists       trusted lists of such certificates, instead of trust_anchors or in addition
@@ -64,7 +65,8 @@
 //
 // # What is not done
 //
-// Request objects are not encrypted, and openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC
+// Issuers of SD-JWTs are known by certificates alone, and not by a DID or the metadata at an address. Request
+// objects are not encrypted, and openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC
 // 18013-5, second edition) are not read, and lists are not fetched by http.
 package openid4vp
 

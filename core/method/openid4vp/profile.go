@@ -22,8 +22,8 @@ import (
 //	signers             what the certificate of a document's signer must be for (extended key usages); one
 //	                    of them must be there
 //	credential          what the request calls the document
-//	sd_jwt              the same document in the format dc+sd-jwt, for profiles that have it: what the request
-//	                    calls it, the types (vct) that are asked for, and the prefix of those that count
+//	sd_jwt              the same document in the format dc+sd-jwt, for profiles that have it: its id in
+//	                    requests, the types (vct) that are asked for, and the prefix of all that count
 //	scheme, request, encrypted, browser
 //	                    defaults of the settings of these names
 //
@@ -58,7 +58,8 @@ const (
 	sdJWTFormat = "dc+sd-jwt"
 )
 
-// formats returns the formats of the profile's document. An SD-JWT may prove the age alone, so it comes first.
+// formats returns the formats of the profile's document. An SD-JWT comes first, because it may prove the age
+// alone.
 func (p profile) formats() []string {
 	if p.sdJWT.credential == "" {
 		return []string{mdocFormat}

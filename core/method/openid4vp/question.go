@@ -19,9 +19,9 @@ import (
 // request unlike every other, and the signatures of the requests on the page.
 //
 // A page offers several requests: one by link for each device, and one for each protocol of the Digital
-// Credentials API. Each has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its response to one
-// request does not count for another one. HKDF keeps the values apart: a nonce, which everyone may know, does
-// not help to find a key. A State has room for the secret, and not for all values.
+// Credentials API. Each has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its
+// response to one request does not count for another one. HKDF keeps the values apart: a nonce, which
+// everyone may know, does not help to find a key. A State has room for the secret, and not for all values.
 type question struct {
 	secret     []byte
 	signatures []byte

@@ -71,8 +71,9 @@ func TestVerdicts_SDJWT(t *testing.T) {
 				t.Errorf("contract 39: %s, way %d: %+v, want %v for %q, with the age %d", c.rule, n, d,
 					c.verdict, c.reason, c.proven)
 			}
-			if want := "age_equal_or_over.18,birthdate,birth_date"; c.age == 18 && c.verdict == failed && d.Detail != want {
-				t.Errorf("contract 48: %s: the detail is %q, want %q", c.rule, d.Detail, want)
+			const asked = "age_equal_or_over.18,birthdate,birth_date"
+			if c.age == 18 && c.verdict == failed && d.Detail != asked {
+				t.Errorf("contract 48: %s: the detail is %q, want %q", c.rule, d.Detail, asked)
 			}
 		}
 	}
@@ -153,8 +154,12 @@ func TestPresentations_Formats(t *testing.T) {
 		ids     func(mobile, sdJWT any) map[string]any
 		want    string // "": accepted
 	}{
-		{"a mobile document", nil, func(m, _ any) map[string]any { return map[string]any{"identity": m} }, ""},
-		{"an SD-JWT", nil, func(_, s any) map[string]any { return map[string]any{"identity_sd_jwt": s} }, ""},
+		{"a mobile document", nil, func(m, _ any) map[string]any {
+			return map[string]any{"identity": m}
+		}, ""},
+		{"an SD-JWT", nil, func(_, s any) map[string]any {
+			return map[string]any{"identity_sd_jwt": s}
+		}, ""},
 		{"both", nil, func(m, s any) map[string]any {
 			return map[string]any{"identity": m, "identity_sd_jwt": s}
 		}, "vp_token_credential"},
@@ -246,7 +251,7 @@ func TestDocumentFaults_SDJWT(t *testing.T) {
 	}
 }
 
-// The status of an SD-JWT is looked up as that of a mobile document.
+// The status of an SD-JWT is looked up like the status of a mobile document.
 func TestRevocation_SDJWT(t *testing.T) {
 	for _, c := range []struct {
 		rule     string
@@ -276,7 +281,8 @@ func TestRevocation_SDJWT(t *testing.T) {
 		if err != nil {
 			t.Fatalf("contract 54: %s: %v", c.rule, err)
 		}
-		if d := r.act(nil, kept); d.Verdict != c.verdict || d.Reason != c.reason || len(r.asked) != c.requests {
+		d := r.act(nil, kept)
+		if d.Verdict != c.verdict || d.Reason != c.reason || len(r.asked) != c.requests {
 			t.Errorf("contract 54: %s: %+v after %q, want %v for %q", c.rule, d, r.asked, c.verdict, c.reason)
 		}
 	}

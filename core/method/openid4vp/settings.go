@@ -93,9 +93,9 @@ const (
 )
 
 // known are the members of the settings.
-var known = []string{profileName, formatsName, anchorsName, listsName, "scheme", "request", "encrypted", browserName,
-	"cross_device", prefixName, certificateName, readerCertificateName, verifierInfoName, metadataName,
-	revocationName}
+var known = []string{profileName, formatsName, anchorsName, listsName, "scheme", "request", "encrypted",
+	browserName, "cross_device", prefixName, certificateName, readerCertificateName, verifierInfoName,
+	metadataName, revocationName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
