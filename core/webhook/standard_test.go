@@ -107,7 +107,8 @@ func TestHeaders_Secrets(t *testing.T) {
 		{"contract 51: another form has no headers", free, "", nil},
 		{"contract 51: a staged change has both", standardSecret, otherSecret,
 			[]string{standardSecret, otherSecret}},
-		{"contract 51: a staged address alone has one", standardSecret, standardSecret, []string{standardSecret}},
+		{"contract 51: a staged address alone has one", standardSecret, standardSecret,
+			[]string{standardSecret}},
 		{"contract 51: only the staged one has the form", free, otherSecret, []string{otherSecret}},
 		{"contract 51: only the active one has the form", standardSecret, free, []string{standardSecret}},
 	} {

@@ -52,12 +52,12 @@ func probeRequests() (all []signedRequest) {
 	secret := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
 	now := time.Unix(1795212600, 0)
 	for _, typ := range webhook.Types() {
-		event, _ := webhook.TestEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd", CreatedAt: now,
-			PublisherID: "pub_a", IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd",
+		event, _ := webhook.TestEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd",
+			CreatedAt: now, PublisherID: "pub_a", IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd",
 			SessionID: "svc_sess_x"}, typ, "L1", 25)
 		for _, p := range webhook.Probes(secret, event, now) {
-			all = append(all, signedRequest{Name: typ + ", probe " + p.Name, Secret: secret, Headers: p.Header,
-				Body: p.Body, Now: now.Unix(), Accepted: p.Want == webhook.WantAccepted})
+			all = append(all, signedRequest{Name: typ + ", probe " + p.Name, Secret: secret,
+				Headers: p.Header, Body: p.Body, Now: now.Unix(), Accepted: p.Want == webhook.WantAccepted})
 		}
 	}
 	return all

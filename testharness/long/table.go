@@ -175,6 +175,21 @@ var Table = []entry{
 		Short: "their check of a webhook against the signature vectors (core/webhook/snippet)",
 	},
 	{
+		Package: "testharness/examples", Test: "TestSDK_Node",
+		Only:  "the packed npm package: its errors, repetitions, types and all vectors of events",
+		Short: "none of it: the package has to be compiled first",
+	},
+	{
+		Package: "testharness/examples", Test: "TestSDK_Python",
+		Only:  "the wheel: its errors, repetitions, types and all vectors of events",
+		Short: "none of it: the wheel has to be built first",
+	},
+	{
+		Package: "testharness/examples", Test: "TestSDK_Workerd",
+		Only:  "a publisher on workerd that uses the packed npm package",
+		Short: "none of it: the package has to be compiled first",
+	},
+	{
 		Package: "testharness/examples", Test: "TestTheStaticPage",
 		Only:  "a walk with the static page in a real browser",
 		Short: "starts with a public key without a browser",
@@ -221,7 +236,7 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/clients", Test: "TestStandardWebhooks_Node",
-		Only:  "the npm libraries of Standard Webhooks on the vectors, all probes and the events of a service",
+		Only:  "the npm libraries of Standard Webhooks on the vectors, all probes and a service's events",
 		Short: "the Go library on the vectors and all probes (TestStandardWebhooks_Go)",
 	},
 	{

@@ -1,35 +1,20 @@
 # A shop that sells to adults, with Flask. README.md in the folder above says how to run it.
-import json
 import os
 import secrets
-import time
-import urllib.error
-import urllib.request
 
-from check import check
 from flask import Flask, abort, make_response, redirect, request
+from verge_id import ApiError, SignatureError, Verge, VergeError, verify_event
 
-VERGE_URL = os.environ["VERGE_URL"]
 PORT = int(os.environ.get("PORT", "3000"))
 ORIGIN = f"http://localhost:{PORT}"
 
+verge = Verge(os.environ["VERGE_URL"], secret_key=os.environ["VERGE_SECRET_KEY"])
 app = Flask(__name__)
 app.config["MAX_CONTENT_LENGTH"] = 64 * 1024
 
-# What the shop remembers, by the id in a visitor's cookie. A real shop has its own sessions and a database.
+# The shop's memory, by the id in a visitor's cookie. A real shop has its own sessions and a database.
 visitors = {}
 seen = set()
-
-
-def verge(path, body):
-    """Returns the answer of the API, which has a code if it is an error."""
-    call = urllib.request.Request(VERGE_URL + path, json.dumps(body).encode(), {
-        "Authorization": "Bearer " + os.environ["VERGE_SECRET_KEY"], "Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(call, timeout=20) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        return json.load(error)
 
 
 def visitor():
@@ -55,10 +40,7 @@ def home():
 def verify():
     who = visitor() or abort(400, "Open the shop first.")
     state = secrets.token_hex(16)
-    started = verge("/api/v1/verify/start", {
-        "integration_id": os.environ["VERGE_INTEGRATION"], "callback_url": ORIGIN + "/return", "state": state})
-    if "redirect_url" not in started:
-        abort(502, f"The verification cannot begin: {started['code']}.")
+    started = verge.start(integration_id=os.environ["VERGE_INTEGRATION"], callback_url=ORIGIN + "/return", state=state)
     who["states"][state] = started["session_id"]
     return redirect(started["redirect_url"], 303)
 
@@ -70,9 +52,9 @@ def back():
     # Only this browser's own verification counts, and only once.
     if not session or who["states"].pop(request.args.get("state"), None) != session:
         abort(400, "Not yours.")
-    result = verge("/api/v1/verify/validate", {"result_token": request.args.get("result_token")})
-    if not result.get("verified") or result["session_id"] != session:
-        abort(403, f"Not verified: {result.get('code')}.")
+    result = verge.validate(request.args.get("result_token", ""))
+    if not result["verified"] or result["session_id"] != session:
+        abort(403, "Not verified.")
     who["verified"] = True
     return redirect("/", 303)
 
@@ -80,16 +62,20 @@ def back():
 @app.post("/hook")
 def hook():
     # The signature is over the raw bytes, so nothing may parse them before.
-    body = request.get_data()
-    wrong = check(os.environ["WEBHOOK_SECRET"], request.headers.get("X-Service-Signature"),
-                  request.headers.get("X-Service-Timestamp"), body, time.time())
-    if wrong:
-        return wrong, 401
-    event = json.loads(body)
+    event = verify_event(os.environ["WEBHOOK_SECRET"], request.headers, request.get_data())
     if event["idempotency_key"] not in seen:
         seen.add(event["idempotency_key"])
         print("event", event["type"], event["session_id"], flush=True)
     return "", 204
+
+
+@app.errorhandler(VergeError)
+def failed(error):
+    if isinstance(error, SignatureError):
+        return str(error), 401
+    app.logger.error("%s", error)
+    code = error.code if isinstance(error, ApiError) else "no response"
+    return f"The verification is not possible: {code}.", 502
 
 
 if __name__ == "__main__":

@@ -1,0 +1,30 @@
+// Does what its input lists with the SDK of Node.js, and prints the outcomes. sdk_test.go has the cases.
+import { readFileSync } from 'node:fs';
+import { ApiError, SignatureError, Verge, VergeError, verifyEvent, verifySignature } from '@verge-id/sdk';
+
+async function outcome(run) {
+  try {
+    return { result: await run() };
+  } catch (error) {
+    if (!(error instanceof VergeError)) throw error;
+    const { name: kind, status, code, requestId, retryAfter, sessionId, details, step } = error;
+    return { kind, status, code, request_id: requestId, retry_after: retryAfter, session_id: sessionId,
+      fields: details?.map(({ field }) => field), step };
+  }
+}
+
+function call({ base_url: baseUrl, secret_key: secretKey, public_key: publicKey, does, args }) {
+  const verge = new Verge({ baseUrl, timeout: 500, maxWait: 1500, ...(publicKey ? { publicKey } : { secretKey }) });
+  if (does === 'start') return verge.start(args);
+  return does === 'validate' ? verge.validate(args.token) : verge.reconcile(args.session);
+}
+
+const { requests, calls } = JSON.parse(readFileSync(0, 'utf8'));
+process.stdout.write(JSON.stringify({
+  requests: await Promise.all(requests.map(({ secret, headers, body, now, tolerance }) => outcome(() =>
+    verifySignature(secret, headers, Buffer.from(body, 'base64'), tolerance ? { now, tolerance } : { now })))),
+  calls: await Promise.all(calls.map((each) => outcome(async () => call(each)))),
+  event: await outcome(() => verifyEvent(['whsec_other', requests[0].secret], new Headers(
+    Object.entries(requests[0].headers).map(([name, lines]) => [name, String(lines)])),
+  Buffer.from(requests[0].body, 'base64').toString(), { now: requests[0].now })),
+}));
