@@ -34,7 +34,7 @@ func SDJWT(t testing.TB, d Document, vct string, paths [][][]string, by Binding,
 			"claims": claims})
 	}
 	in["queries"], in["binding"], in["ours"] = queries, by, ours
-	Run(t, "sd-jwt.mjs", in, &s)
+	run(t, "sd-jwt.mjs", in, &s)
 	if len(s.Theirs) != len(paths) || len(s.Verdicts) != len(ours) {
 		t.Fatalf("@sd-jwt/sd-jwt-vc: %d presentations and %d verdicts", len(s.Theirs), len(s.Verdicts))
 	}
