@@ -244,12 +244,12 @@ func TestTheStaticPage(t *testing.T) {
 	}
 	text := strings.NewReplacer("https://verify.example.com", h.BaseURL, "svc_pk_…", h.Publisher.L1.PublicKey,
 		"3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11", h.Publisher.L1.ID).Replace(string(page))
-	button := filepath.Join(nodeSDK(t), "dist/button.js")
+	dist := http.FileServer(http.Dir(filepath.Join(nodeSDK(t), "dist")))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", "script-src 'self' 'unsafe-inline'; style-src 'none'; "+
 			"require-trusted-types-for 'script'")
-		if r.URL.Path == "/button.js" {
-			http.ServeFile(w, r, button)
+		if strings.HasSuffix(r.URL.Path, ".js") {
+			dist.ServeHTTP(w, r)
 			return
 		}
 		if r.URL.Path != "/exchange" {
@@ -290,6 +290,7 @@ func TestTheStaticPage(t *testing.T) {
 			`document.querySelector('`+selector+`') !== null`)
 	}
 	checkButton(t, ctx)
+	checkClient(t, ctx, h)
 	// By keyboard: the button is the first element that gets the focus.
 	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab)); err != nil {
 		t.Fatal(err)
@@ -354,6 +355,26 @@ func checkButton(t *testing.T, ctx context.Context) {
 	const want = "UNAUTHORIZED Die Prüfung konnte nicht gestartet werden. Bitte erneut versuchen."
 	if said != want {
 		t.Errorf("WCAG 2.2, 4.1.3: the button reports %q, want %q", said, want)
+	}
+}
+
+// checkClient starts a session in the page with the client and the public key. The client takes no secret key.
+func checkClient(t *testing.T, ctx context.Context, h *testharness.Harness) {
+	t.Helper()
+	said, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`import('/index.js').then(async ({ Verge }) => {
+		const baseUrl = %q, integration_id = %q;
+		const verge = new Verge({ baseUrl, publicKey: %q });
+		const { redirect_url } = await verge.start({ integration_id, callback_url: location.href });
+		const refused = await verge.validate('svc_rt_x').catch((error) => error.code ?? error.name);
+		try {
+			new Verge({ baseUrl, secretKey: 'svc_sk_1' });
+		} catch (error) {
+			return [redirect_url.startsWith(baseUrl), refused, error.message].join(' ');
+		}
+	})`, h.BaseURL, h.Publisher.L1.ID, h.Publisher.L1.PublicKey), chromedp.EvalAwaitPromise))
+	want := "true VergeError secretKey: a page must not have a secret key; use publicKey"
+	if err != nil || said != want {
+		t.Errorf("spec, Authentication: %v %q, want %q", err, said, want)
 	}
 }
 

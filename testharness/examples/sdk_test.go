@@ -186,17 +186,17 @@ func (s *sdkServer) check(n int, got outcome) {
 	}
 	for _, r := range s.seen[n] {
 		if r != s.seen[n][0] {
-			s.t.Errorf("contract 11: %s: %+v repeats %+v", c.rule, r, s.seen[n][0])
+			s.t.Errorf("%s: %+v repeats %+v", c.rule, r, s.seen[n][0])
 		}
 		if hasKey := r.key != ""; hasKey != (r.method == "POST" && !c.public) {
-			s.t.Errorf("contract 11: %s: the idempotency key %q", c.rule, r.key)
+			s.t.Errorf("%s: the idempotency key %q", c.rule, r.key)
 		}
 		want := "Bearer svc_sk_1"
 		if c.public {
 			want = ""
 		}
 		if r.auth != want || c.public && !strings.Contains(r.body, `"public_key":"svc_pk_1"`) {
-			s.t.Errorf("spec, Authentication: %s: %+v", c.rule, r)
+			s.t.Errorf("%s: the credential of %+v", c.rule, r)
 		}
 		if c.does == "reconcile" && strings.Count(r.path, "/") != 4 {
 			s.t.Errorf("%s: the path is %s", c.rule, r.path)

@@ -203,6 +203,7 @@ export class Verge {
   }
 
   async #send<T>(method: string, path: string, body: unknown, call: CallOptions): Promise<T> {
+    if (this.#publicKey !== undefined && path !== 'start') throw new VergeError('a public key can only start');
     const headers: Record<string, string> = {};
     if (body !== undefined) headers['Content-Type'] = 'application/json';
     if (this.#secretKey !== undefined) headers['Authorization'] = `Bearer ${this.#secretKey}`;
