@@ -358,10 +358,11 @@ func checkButton(t *testing.T, ctx context.Context) {
 	}
 }
 
-// checkClient starts a session in the page with the client and the public key. The client takes no secret key.
+// checkClient starts a session in the page with the client and the public key. A secret key is an error.
 func checkClient(t *testing.T, ctx context.Context, h *testharness.Harness) {
 	t.Helper()
-	said, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`import('/index.js').then(async ({ Verge }) => {
+	said, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async () => {
+		const { Verge } = await import('/index.js');
 		const baseUrl = %q, integration_id = %q;
 		const verge = new Verge({ baseUrl, publicKey: %q });
 		const { redirect_url } = await verge.start({ integration_id, callback_url: location.href });
@@ -371,7 +372,7 @@ func checkClient(t *testing.T, ctx context.Context, h *testharness.Harness) {
 		} catch (error) {
 			return [redirect_url.startsWith(baseUrl), refused, error.message].join(' ');
 		}
-	})`, h.BaseURL, h.Publisher.L1.ID, h.Publisher.L1.PublicKey), chromedp.EvalAwaitPromise))
+	})()`, h.BaseURL, h.Publisher.L1.ID, h.Publisher.L1.PublicKey), chromedp.EvalAwaitPromise))
 	want := "true VergeError secretKey: a page must not have a secret key; use publicKey"
 	if err != nil || said != want {
 		t.Errorf("spec, Authentication: %v %q, want %q", err, said, want)
