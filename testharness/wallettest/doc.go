@@ -1,5 +1,5 @@
-// Package wallettest is an issuer of mobile documents and a wallet that holds them, for tests of a service
-// that asks wallets for a proof.
+// Package wallettest is an issuer of mobile documents and SD-JWT VCs, and a wallet that holds them, for tests
+// of a service that asks wallets for a proof.
 //
 //	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{})
 //	// Give issuer.PEM() to the service as its trust anchor. Then take the link of its page:
@@ -11,9 +11,10 @@
 // for. Credential answers what a page asks by the Digital Credentials API, with org-iso-mdoc,
 // openid4vp-v1-unsigned or openid4vp-v1-signed.
 //
-// It holds a document of every type that it is asked for. Wallet.Elements says what is in it. By default the
-// wallet does everything right. A test that wants a wrong answer changes the Presentation before it is
-// signed, or the Message before it is sent:
+// It holds a document of every type that it is asked for: a mobile document with Wallet.Elements, or, if
+// Wallet.Format is dc+sd-jwt, an SD-JWT VC with Wallet.Claims. By default the wallet does everything right. A
+// test that wants a wrong answer changes the Presentation before it is signed, or the Message before it is
+// sent:
 //
 //	reply, err := wallet.Answer(ctx, link, func(p *wallettest.Presentation) { p.Session.Nonce = "another" })
 //

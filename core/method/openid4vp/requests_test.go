@@ -295,13 +295,19 @@ func TestRequestsOfOneQuestionDiffer(t *testing.T) {
 		note("the nonce of "+protocol, r.Nonce)
 		note("the key of "+protocol, string(r.Key.Bytes()))
 	}
+	for name, link := range map[string]string{"link": w.shows().Open, "code": w.shows().Code} {
+		r, err := w.wallet.Open(t.Context(), link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note("the nonce of the "+name, r.Nonce)
+		note("the key of the "+name, string(r.Key.Bytes()))
+	}
 	r, err := w.wallet.Open(t.Context(), w.shows().Code)
 	if err != nil {
 		t.Fatal(err)
 	}
-	note("the nonce of the link", r.Nonce)
-	note("the key of the link", string(r.Key.Bytes()))
-	note("the state of the link", r.State)
+	note("the state of the code", r.State)
 	if len(w.state) > method.MaxState {
 		t.Errorf("the state has %d bytes", len(w.state))
 	}
