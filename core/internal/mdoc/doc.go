@@ -25,6 +25,9 @@
 // extended key usages that a document signer may have, because issuers of one kind of document may not sign
 // another kind.
 //
+// Ask.VerifyJWS verifies tokens that the same issuers have signed. Package sdjwt uses it for documents in the
+// format dc+sd-jwt, and shares the refusals and the revocation below.
+//
 // # Revocation
 //
 // Verify returns where the document's status is published (Proof.Status), and the certificates that may have
