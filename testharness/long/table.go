@@ -147,7 +147,7 @@ var Table = []entry{
 	{
 		Package: "core/internal/sdjwt", Test: "TestVerify_Peers",
 		Only:  "presentations of another library, and ours verified by it",
-		Short: "presentations of a wallet in Go",
+		Short: "a presentation that it has made (TestVerify_Recorded)",
 	},
 	{
 		Package: "core/internal/troubleshooting", Test: "TestReceiversPassTheProbes",

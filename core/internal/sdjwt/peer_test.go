@@ -4,6 +4,9 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -13,6 +16,44 @@ import (
 	"github.com/verge-id/verge/testharness/npmwallet"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
+
+// update writes the presentations of a peer, for the short run.
+var update = flag.Bool("update", false, "write testdata/sd-jwt-vc.json (with VERGE_LONG=1)")
+
+const recordedFile = "testdata/sd-jwt-vc.json"
+
+// recorded is a presentation that @sd-jwt/sd-jwt-vc has made at the time now.
+type recorded struct {
+	Root         []byte // the trust anchor, in DER
+	Presentation string
+}
+
+// TestVerify_Recorded verifies a presentation of another library without Node.
+func TestVerify_Recorded(t *testing.T) {
+	b, err := os.ReadFile(recordedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r recorded
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	a := newWorld(t).ask()
+	if a.Issuers.Anchors, err = mdoc.ParseAnchors(r.Root); err != nil {
+		t.Fatal(err)
+	}
+	p, err := sdjwt.Verify(t.Context(), r.Presentation, a)
+	if err != nil {
+		t.Fatalf("contract 39: %v", err)
+	}
+	if over, ok := p.Claims[0].Bool(); !over || !ok {
+		t.Errorf("contract 39: %+v", p.Claims)
+	}
+	a.Nonce += "x"
+	if _, err := sdjwt.Verify(t.Context(), r.Presentation, a); err == nil {
+		t.Error("contract 39: it is accepted for another nonce")
+	}
+}
 
 // TestVerify_Peers verifies presentations that @sd-jwt/sd-jwt-vc has made, and has it verify ours.
 func TestVerify_Peers(t *testing.T) {
@@ -35,6 +76,15 @@ func TestVerify_Peers(t *testing.T) {
 				{{"nationalities"}}},
 			npmwallet.Binding{Audience: client, Nonce: nonce, IssuedAt: now.Unix()},
 			w.present(nil), stale)
+		if *update && curve == elliptic.P256() {
+			b, err := json.MarshalIndent(recorded{w.issuer.Root.Raw, got.Theirs[0]}, "", "\t")
+			if err == nil {
+				err = os.WriteFile(recordedFile, append(b, '\n'), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		for n, want := range []struct{ over, born bool }{{true, false}, {false, true}, {false, true},
 			{false, false}} {
 			p, err := sdjwt.Verify(t.Context(), got.Theirs[n], w.ask())
