@@ -20,6 +20,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/operate"
@@ -271,6 +272,7 @@ func (d *description31) schemas() string {
 	d.schema(reflect.TypeFor[ModuleState]())
 	d.schema(reflect.TypeFor[ModuleActivated]())
 	d.schema(reflect.TypeFor[BackupMade]())
+	d.schema(reflect.TypeFor[integration.SiteIntegration]())
 	return d.written.String()
 }
 
@@ -333,6 +335,9 @@ func (d *description31) object(name string, of reflect.Type, input bool) {
 			continue
 		}
 		needed := !strings.Contains(f.Tag.Get("json"), "omitempty")
+		if f.of == reflect.TypeFor[integration.SiteIntegration]() {
+			needed = added["required"] == true
+		}
 		if input {
 			needed = f.Tag.Get("need") != "" || added["required"] == true && !isChange(of)
 		}
@@ -361,14 +366,48 @@ func isChange(of reflect.Type) bool {
 	return changes
 }
 
-// field returns what openapi.base.yaml adds to a field of a type, and reports whether the schema has the field.
+// field returns the additions of openapi.base.yaml and of integration.Settings to a field of a type, and
+// reports whether the schema has the field.
 func (d *description31) field(of reflect.Type, name string) (added map[string]any, shown bool) {
 	given, found := d.base.Fields[of.Name()][name]
 	added, _ = given.(map[string]any)
-	if added == nil {
-		return map[string]any{}, !found
+	if added == nil && found {
+		return nil, false
 	}
-	return maps.Clone(added), true
+	if added = maps.Clone(added); added == nil {
+		added = map[string]any{}
+	}
+	isInput := of == reflect.TypeFor[operate.IntegrationInput]()
+	if !isInput && of != reflect.TypeFor[integration.Integration]() &&
+		of != reflect.TypeFor[integration.SiteIntegration]() {
+		return added, true
+	}
+	for _, s := range integration.Settings {
+		if s.Name != name {
+			continue
+		}
+		if s.Doc != "" && !isInput && added["description"] == nil {
+			added["description"] = s.Doc
+		}
+		if len(s.Options) > 0 && added["$ref"] == nil {
+			added["enum"] = valuesOf(s, isInput)
+		}
+	}
+	return added, true
+}
+
+// valuesOf returns the values that a setting can have.
+func valuesOf(s integration.Setting, null bool) (values []any) {
+	if !s.Required {
+		values = append(values, "")
+	}
+	for _, o := range s.Options {
+		values = append(values, o.Value)
+	}
+	if null {
+		values = append(values, nil)
+	}
+	return values
 }
 
 // merged returns a schema with additions.

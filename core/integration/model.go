@@ -117,6 +117,8 @@ type Setting struct {
 	// commas between.
 	Items string
 
+	Doc string // in the description of the operators' API, of an integration as it is
+
 	// The console's form has the sections "proof", "access" and "methods". Settings of one Row are next to
 	// each other.
 	Section                  string
@@ -150,6 +152,7 @@ var Settings = []Setting{
 		Name:     "challenge_age",
 		Required: true,
 		Max:      99,
+		Doc:      "What an estimate must reach, in years.",
 		Section:  "proof", Row: 1, Label: "Challenge age",
 		Hint:    "The age that an estimate must reach.",
 		initial: 25,
@@ -157,18 +160,21 @@ var Settings = []Setting{
 	{
 		Name:    "minimum_age",
 		Max:     99,
+		Doc:     "What a proof of age must prove; absent is the smaller of 18 and `challenge_age`.",
 		Section: "proof", Row: 1, Label: "Minimum age",
 		Hint: "The age that a proof must prove. Left empty: 18, or the challenge age if that is less.",
 	},
 	{
 		Name:    "attempts",
 		Max:     10,
+		Doc:     "The failed attempts that a user has; absent is the service's setting.",
 		Section: "proof", Row: 3, Label: "Attempts", Default: "as the service has it",
 		Hint: "How many may fail. Left empty: as the service has it.",
 	},
 	{
 		Name:     "methods",
 		Required: true,
+		Doc:      "The methods in the order in which the page offers them, if there are several.",
 		Section:  "proof", Row: 2, Label: "Methods",
 		check: Integration.checkMethods,
 	},
@@ -182,6 +188,7 @@ var Settings = []Setting{
 	{
 		Name:    "callback_origins",
 		Items:   "origins",
+		Doc:     "Where callbacks may go; absent is anywhere.",
 		Section: "access", Row: 1, Label: "Callback origins", Default: "none",
 		Placeholder: "https://shop.example",
 		Hint: "One a line. Users are sent back to these only. Left empty: anywhere, and no public key " +
@@ -192,6 +199,7 @@ var Settings = []Setting{
 	{
 		Name:    "browser_origins",
 		Items:   "origins",
+		Doc:     "Pages from which public keys work.",
 		Section: "access", Row: 2, Label: "Browser origins", Default: "none",
 		Placeholder: "https://shop.example",
 		Hint:        "One a line. Pages of these sites may start sessions with a public key.",

@@ -54,21 +54,22 @@ type OfPublisher struct {
 	Publisher string `json:"publisher_id" query:"publisher_id" need:"It says whose users' passkeys are ended."`
 }
 
-// IntegrationInput creates or changes an integration. It has a field for each of integration.Settings.
+// IntegrationInput creates or changes an integration. It has a field for each of integration.Settings. The
+// tags help and placeholder describe the flags of the command line.
 type IntegrationInput struct {
-	Name            *string                     `json:"name,omitempty"`
-	Level           *string                     `json:"level,omitempty"`
-	ChallengeAge    *int                        `json:"challenge_age,omitempty"`
-	MinimumAge      *int                        `json:"minimum_age,omitempty"`
-	Attempts        *int                        `json:"attempts,omitempty"`
-	Methods         *[]string                   `json:"methods,omitempty"`
-	MethodSettings  *map[string]json.RawMessage `json:"method_settings,omitempty"`
-	Passkeys        *string                     `json:"passkeys,omitempty"`
-	CallbackOrigins *[]string                   `json:"callback_origins,omitempty"`
-	BrowserOrigins  *[]string                   `json:"browser_origins,omitempty"`
-	*WebhookInput                               // effective immediately, not staged
+	Name            *string                     `json:"name,omitempty" kong:"-"`
+	Level           *string                     `json:"level,omitempty" placeholder:"L1|L2" help:"What is proved: L1 an age, L2 an identity document."`
+	ChallengeAge    *int                        `json:"challenge_age,omitempty" placeholder:"YEARS" help:"The age that an estimate from a picture must reach."`
+	MinimumAge      *int                        `json:"minimum_age,omitempty" placeholder:"YEARS" help:"The age that a proof must prove."`
+	Attempts        *int                        `json:"attempts,omitempty" placeholder:"N" help:"Failed attempts that a user has. 0: as many as the service says."`
+	Methods         *[]string                   `json:"methods,omitempty" placeholder:"NAME,…" help:"The methods that the page offers, in this order."`
+	MethodSettings  *map[string]json.RawMessage `json:"method_settings,omitempty" placeholder:"JSON" help:"Stricter settings for single methods: an object of objects, by name."`
+	Passkeys        *string                     `json:"passkeys,omitempty" placeholder:"WHERE" help:"Where a user's passkey counts: off, publisher or service."`
+	CallbackOrigins *[]string                   `json:"callback_origins,omitempty" placeholder:"URL,…" help:"Where browsers may be sent back to: scheme://host[:port]. Empty: anywhere, and no public keys."`
+	BrowserOrigins  *[]string                   `json:"browser_origins,omitempty" placeholder:"URL,…" help:"Whose pages may use a public key."`
+	*WebhookInput   `kong:"-"`                  // effective immediately, not staged
 
-	Publisher string `json:"publisher_id,omitempty" only:"create" need:"It says whose integration it is."`
+	Publisher string `json:"publisher_id,omitempty" only:"create" need:"It says whose integration it is." kong:"-"`
 }
 
 // WebhookInput is the destination of events. With NewSecret, the response contains a new secret, once.

@@ -181,7 +181,7 @@ func execute(ctx context.Context, args []string, p *program) error {
 // newParser returns the parser, and a variable that says after parsing whether it printed help.
 func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 	helped := new(bool)
-	parser, err := kong.New(new(cli),
+	parser, err := kong.New(new(cli), listFlag, objectFlag,
 		kong.Name("verge"),
 		kong.Description(about),
 		kong.ConfigureHelp(kong.HelpOptions{

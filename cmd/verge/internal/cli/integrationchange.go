@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -62,37 +64,40 @@ func readinessOf(i *operate.Integration) string {
 	return "no, not tested yet"
 }
 
-// wordList is a list in a flag, separated by commas. A flag with an empty value is an empty list.
-type wordList struct{ list *[]string }
-
-// Decode reads one value of the flag. Each further one is added.
-func (w *wordList) Decode(c *kong.DecodeContext) error {
-	var text string
-	if err := c.Scan.PopValueInto("list", &text); err != nil {
-		return err
-	}
-	if w.list == nil {
-		w.list = &[]string{}
-	}
-	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimSpace(word); word != "" {
-			*w.list = append(*w.list, word)
+// listFlag reads lists in flags, separated by commas. Each further flag adds to the list. A flag with an
+// empty value is an empty list.
+var listFlag = kong.TypeMapper(reflect.TypeFor[*[]string](),
+	kong.MapperFunc(func(c *kong.DecodeContext, target reflect.Value) error {
+		var text string
+		if err := c.Scan.PopValueInto("list", &text); err != nil {
+			return err
 		}
-	}
-	return nil
-}
+		list := target.Interface().(*[]string)
+		if *list == nil {
+			*list = []string{}
+		}
+		for word := range strings.SplitSeq(text, ",") {
+			if word = strings.TrimSpace(word); word != "" {
+				*list = append(*list, word)
+			}
+		}
+		return nil
+	}))
 
-// integrationFlags are what an integration can have. What is not given stays as it is, or has its default.
+// objectFlag reads JSON objects in flags. A flag with an empty value counts as omitted.
+var objectFlag = kong.TypeMapper(reflect.TypeFor[*map[string]json.RawMessage](),
+	kong.MapperFunc(func(c *kong.DecodeContext, target reflect.Value) error {
+		var text string
+		err := c.Scan.PopValueInto("object", &text)
+		if err == nil && text != "" && json.Unmarshal([]byte(text), target.Interface()) != nil {
+			err = errors.New("not a JSON object like '{\"bankid\": {…}}'")
+		}
+		return err
+	}))
+
+// integrationFlags are the settings of an integration. An omitted one keeps its value, or has its default.
 type integrationFlags struct {
-	Level           *string  `placeholder:"L1|L2" help:"What is proved: L1 an age, L2 an identity document."`
-	ChallengeAge    *int     `placeholder:"YEARS" help:"The age that an estimate from a picture must reach."`
-	MinimumAge      *int     `placeholder:"YEARS" help:"The age that a proof must prove."`
-	Attempts        *int     `placeholder:"N" help:"Failed attempts that a user has. 0: as many as the service says."`
-	Methods         wordList `placeholder:"NAME,…" help:"The methods that the page offers, in this order."`
-	MethodSettings  string   `placeholder:"JSON" help:"Stricter settings for single methods: an object of objects, by name."`
-	Passkeys        *string  `placeholder:"WHERE" help:"Where a user's passkey counts: off, publisher or service."`
-	CallbackOrigins wordList `placeholder:"URL,…" help:"Where browsers may be sent back to: scheme://host[:port]. Empty: anywhere, and no public keys."`
-	BrowserOrigins  wordList `placeholder:"URL,…" help:"Whose pages may use a public key."`
+	operate.IntegrationInput
 	hookFlags
 	WebhookOff bool `help:"Send no events, and forget the webhook's URL."`
 }
@@ -118,18 +123,12 @@ func (f *hookFlags) request(p *program) (operate.WebhookInput, error) {
 }
 
 func (f *integrationFlags) request(p *program) (operate.IntegrationInput, error) {
-	r := operate.IntegrationInput{Level: f.Level, ChallengeAge: f.ChallengeAge, MinimumAge: f.MinimumAge,
-		Attempts: f.Attempts, Methods: f.Methods.list, Passkeys: f.Passkeys,
-		CallbackOrigins: f.CallbackOrigins.list, BrowserOrigins: f.BrowserOrigins.list}
+	r := f.IntegrationInput
 	if f.WebhookOff && f.hookFlags != (hookFlags{}) {
 		return r, usagef("--webhook-off goes with no other flag of the webhook: choose one")
 	}
-	if f.MethodSettings != "" {
-		var settings map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(f.MethodSettings), &settings); err != nil {
-			return r, usagef("--method-settings is not a JSON object like '{\"bankid\": {…}}'")
-		}
-		r.MethodSettings = &settings
+	if r.MethodSettings != nil && *r.MethodSettings == nil {
+		r.MethodSettings = nil
 	}
 	hook, err := f.hookFlags.request(p)
 	if f.WebhookOff {

@@ -22,7 +22,7 @@ var variables = append([]string{
 
 // knownVariables returns the names of all variables, in order.
 func knownVariables() ([]string, error) {
-	parser, err := kong.New(new(cli), kong.ExplicitGroups(groups))
+	parser, err := kong.New(new(cli), listFlag, objectFlag, kong.ExplicitGroups(groups))
 	if err != nil {
 		return nil, err
 	}
