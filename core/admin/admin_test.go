@@ -290,7 +290,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 			t.Fatal(e)
 		}
 		for _, entry := range page.Audit {
-			if entry.Operation == operate.OperatorRefused {
+			if entry.Operation == "operator.refused" {
 				n++
 				if len(entry.Changes) != 1 || entry.Changes[0].To != address {
 					t.Errorf("contract 30: the entry has %+v", entry.Changes)

@@ -159,15 +159,11 @@ func (d *description31) operation(method, path string, of operate.Description) s
 
 // comment returns the summary, the description and the response of an operation from its comment.
 func (d *description31) comment(name string) (summary, text, response string) {
-	parts := strings.Split(strings.TrimSpace(d.comments[strings.ToLower(name)]), "\n\n")
-	_, summary, _ = strings.Cut(parts[0], ": ")
-	for _, part := range parts[1:] {
-		if after, found := strings.CutPrefix(part, "200: "); found {
-			return summary, text, strings.ReplaceAll(after, "\n", " ")
-		}
-		text = strings.TrimPrefix(text+"\n\n"+part, "\n\n")
-	}
-	return summary, text, response
+	first, rest, _ := strings.Cut(d.comments[strings.ToLower(name)], "\n")
+	_, summary, _ = strings.Cut(first, ": ")
+	text, rest, _ = strings.Cut("\n"+rest, "\n200: ")
+	response, _, _ = strings.Cut(strings.TrimSpace(rest), "\n\n") // notes for readers of the code follow
+	return summary, strings.TrimSpace(text), strings.ReplaceAll(response, "\n", " ")
 }
 
 var responses = map[int]string{400: "InvalidRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
@@ -314,7 +310,7 @@ func (d *description31) schema(of reflect.Type) any {
 		}
 		return map[string]any{"type": "object", "additionalProperties": d.schema(of.Elem())}
 	}
-	name := cmp.Or(schemaNames[of], of.Name())
+	name := cmp.Or(schemaNames[of], strings.ToUpper(of.Name()[:1])+of.Name()[1:])
 	d.object(name, of, false)
 	return ref(name)
 }

@@ -582,7 +582,7 @@ func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
 		page, err := w.Operations.Audit(ctx, root, "", operate.Cursor{})
 		coretest.Must(t, err)
 		for _, e := range page.Items {
-			if e.Operation == operate.OperatorUse {
+			if e.Operation == "operator.use" {
 				n++
 			}
 		}

@@ -104,8 +104,8 @@ var (
 	operatorCreate     = allow("operator.create", operatorsOnly, nil)
 	operatorRevoke     = allow("operator.revoke", operatorsOnly, nil)
 	siteApply          = allow("site.apply", operatorsOnly, nil)
-	OperatorUse        = allow("operator.use", allOperators, nil)     // entered now and then, see Operations.TellUse
-	OperatorRefused    = allow("operator.refused", allOperators, nil) // a wrong token, see TokenGuard
+	operatorUse        = allow("operator.use", allOperators, nil)     // entered now and then, see Operations.TellUse
+	operatorRefused    = allow("operator.refused", allOperators, nil) // a wrong token, see TokenGuard
 
 	// The core's host carries these out. It asks Operations.Authorize first, and tells with
 	// Operations.TellDone what it has changed.

@@ -284,11 +284,11 @@ func (o *Operations) TellDone(ctx context.Context, who Actor, op Operation, targ
 
 // TellWrongToken enters into the audit that a wrong operator token came from an address.
 func (o *Operations) TellWrongToken(ctx context.Context, from netip.Addr) {
-	o.tell(ctx, Actor{Kind: KindOperator, Name: "unknown"}, OperatorRefused, "", "",
+	o.tell(ctx, Actor{Kind: KindOperator, Name: "unknown"}, operatorRefused, "", "",
 		change{Field: "address", To: from.String()})
 }
 
 // TellUse enters into the audit that an operator token was used from an address.
 func (o *Operations) TellUse(ctx context.Context, who Actor, from netip.Addr) {
-	o.tell(ctx, who, OperatorUse, "", who.ID, change{Field: "address", To: from.String()})
+	o.tell(ctx, who, operatorUse, "", who.ID, change{Field: "address", To: from.String()})
 }

@@ -3,7 +3,7 @@
 // them decides anything.
 //
 // Every function takes an [Actor] and first checks the actor's right in the table of operations. Another
-// publisher's things do not exist for a member: the error is web.ErrNotFound, never Forbidden. A change and
+// publisher's things do not exist for a member: the error is web.ErrNotFound, never forbidden. A change and
 // its audit entry are one commit.
 //
 // No answer holds a secret, except the one answer of the function that made it.

@@ -23,19 +23,19 @@ var (
 			"then make the key."}
 )
 
-// Forbidden is the cause of an error about an actor that sees the thing, but whose role lacks the right.
-type Forbidden struct {
+// missingRight is the cause of an error about an actor that sees the thing, but whose role lacks the right.
+type missingRight struct {
 	Operation Operation
 	Role      Role
 }
 
-func (f *Forbidden) Error() string {
+func (f *missingRight) Error() string {
 	return fmt.Sprintf("the role %s may not do this (%s)", f.Role, f.Operation)
 }
 
 // RoleForbids returns the error for an actor whose role lacks the right.
 func RoleForbids(r Right, role Role) error {
-	return &web.Error{Code: web.Forbidden, Cause: &Forbidden{r.operation(), role},
+	return &web.Error{Code: web.Forbidden, Cause: &missingRight{r.operation(), role},
 		Message: "The role of this operator token, " + string(role) + ", may not do this."}
 }
 

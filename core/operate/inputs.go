@@ -193,8 +193,8 @@ type OperatorInput struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
-// SelfInput may name an operation that the token must allow.
-type SelfInput struct {
+// selfInput may name an operation that the token must allow.
+type selfInput struct {
 	May Operation `query:"may"`
 }
 

@@ -114,7 +114,7 @@ func (o *Operations) apiError(err error) error {
 // limit returns how many items a part of a list has.
 func (c Cursor) limit() int {
 	if c.Limit <= 0 {
-		return DefaultLimit
+		return defaultLimit
 	}
 	return min(c.Limit, MaxLimit)
 }

@@ -274,11 +274,11 @@ var calls = map[string]row{
 		_, err := w.Undelivered(ctx, who)
 		return err
 	}, false},
-	"TellUse": {OperatorUse, "o v a d r s", func(w *world, who Actor, _ sample) error {
+	"TellUse": {operatorUse, "o v a d r s", func(w *world, who Actor, _ sample) error {
 		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
 		return nil
 	}, false},
-	"TellWrongToken": {OperatorRefused, "o v a d r s", func(w *world, _ Actor, _ sample) error {
+	"TellWrongToken": {operatorRefused, "o v a d r s", func(w *world, _ Actor, _ sample) error {
 		w.TellWrongToken(ctx, netip.MustParseAddr("192.0.2.1"))
 		return nil
 	}, false},
@@ -386,7 +386,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			t.Run(name+" by "+actor.Name, func(t *testing.T) {
 				w := newWorld(t)
 				err := c.call(w, actor.Actor, w.sample(t))
-				forbidden := (*Forbidden)(nil)
+				forbidden := (*missingRight)(nil)
 				may := slices.Contains(strings.Fields(c.may), actor.letter)
 				switch {
 				case may && c.missing && !errors.Is(err, web.ErrNotFound), may && !c.missing && err != nil:
@@ -421,7 +421,7 @@ func TestTheRoleComesBeforeTheValues(t *testing.T) {
 		},
 		"ending passkeys": func() error { _, err := d.EndPasskeys(ctx, viewer, pubA); return err },
 	} {
-		var forbidden *Forbidden
+		var forbidden *missingRight
 		if err := ask(); !errors.As(err, &forbidden) {
 			t.Errorf("contract 5, 403: %s: %v", name, err)
 		}
@@ -445,7 +445,7 @@ func TestTheHostsOperations(t *testing.T) {
 	for op, may := range judged {
 		for letter, who := range map[string]Actor{"o": operator, "v": overseer, "a": admin, "d": developer,
 			"r": viewer} {
-			err, forbidden := w.Authorize(who, op), (*Forbidden)(nil)
+			err, forbidden := w.Authorize(who, op), (*missingRight)(nil)
 			switch let := slices.Contains(strings.Fields(may), letter); {
 			case let && err != nil:
 				t.Errorf("contract 42: %s by %s: %v", op, who.Name, err)

@@ -12,8 +12,8 @@ import (
 
 // Statuses of a TestReport.
 const (
-	Ready    = "READY"
-	NotReady = "NOT_READY"
+	statusReady    = "READY"
+	statusNotReady = "NOT_READY"
 )
 
 // mostOfAnswer is how many bytes of a receiver's answer a ProbeReport has. It is less than what a test event
@@ -106,9 +106,9 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 		}
 	}
 	report.Ready, report.Reasons = webhook.Judge(results)
-	report.Status = NotReady
+	report.Status = statusNotReady
 	if report.Ready {
-		report.Status = Ready
+		report.Status = statusReady
 	}
 	return report, nil
 }

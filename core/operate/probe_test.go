@@ -116,7 +116,7 @@ func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
 			return 0, &host.FetchError{Reason: reason, Err: errors.New("x")}
 		}
 		report, err := w.TestWebhook(ctx, developer, intA, false)
-		if err != nil || report.Ready || report.Status != NotReady {
+		if err != nil || report.Ready || report.Status != statusNotReady {
 			t.Errorf("contract 29: %+v, %v", report, err)
 		}
 		want := "good: wanted 2xx, but there was no answer (" + reason + ": " + host.FetchCause(reason) + ")"

@@ -32,31 +32,27 @@ const (
 const maxSite = 1 << 20
 
 // The endpoints. The comment of each is its text in openapi.yaml of package admin, which is generated: a
-// summary, a description, and the description of the response.
+// summary, a description, and after "200:" the description of the response.
 var (
 	// ListPublishers: List publishers
-	//
 	// 200: Publishers, in the order of their ids.
 	ListPublishers = &Endpoint[Search, Page[Publisher]]{Name: "listPublishers", Method: "GET",
 		Path: publishers, List: "publishers", right: publisherList,
 		do: (*Operations).Publishers}
 
 	// CreatePublisher: Make a publisher
-	//
 	// 200: The publisher.
 	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Name: "createPublisher", Method: "POST",
 		Path: publishers, right: publisherCreate,
 		do: (*Operations).CreatePublisher}
 
 	// ReadPublisher: Read a publisher
-	//
 	// 200: The publisher.
 	ReadPublisher = &Endpoint[string, Publisher]{Name: "readPublisher", Method: "GET",
 		Path: publishers + "/{id}", right: publisherRead, thing: "publisher",
 		do: (*Operations).Publisher}
 
 	// ChangePublisher: Change a publisher
-	//
 	// 200: The publisher after the change.
 	ChangePublisher = &Endpoint[PublisherUpdate, Publisher]{Name: "changePublisher", Method: "PATCH",
 		Path: publishers + "/{id}", right: publisherChange, thing: "publisher",
@@ -65,10 +61,8 @@ var (
 		}}
 
 	// ArchivePublisher: Archive a publisher
-	//
 	// Its integrations start no session any more, and its keys authenticate nobody. What is under way
 	// ends as it would.
-	//
 	// 200: The archived publisher.
 	ArchivePublisher = &Endpoint[Versioned, Publisher]{Name: "archivePublisher", Method: "POST",
 		Path: publishers + "/{id}/archive", right: publisherArchive, thing: "publisher",
@@ -77,18 +71,14 @@ var (
 		}}
 
 	// ReadOverview: Tell what a publisher has left to do
-	//
 	// The steps to go live, the events that are not delivered, and the sessions of today by outcome.
-	//
 	// 200: The overview.
 	ReadOverview = &Endpoint[string, Overview]{Name: "readOverview", Method: "GET",
 		Path: publishers + "/{id}/overview", right: publisherRead, thing: "publisher",
 		do: (*Operations).Overview}
 
 	// ListIntegrations: List integrations
-	//
 	// Without `limit` and `after` the answer has all of them.
-	//
 	// 200: Integrations of the publisher, or of all publishers.
 	//
 	// ListIntegrations and ListKeys return everything in one response if the request has no limit, for
@@ -102,26 +92,21 @@ var (
 		}}
 
 	// CreateIntegration: Make an integration
-	//
 	// If it has a webhook and you give no secret, one is made. The answer has it, once.
-	//
 	// 200: The integration.
 	CreateIntegration = &Endpoint[IntegrationInput, Changed]{Name: "createIntegration",
 		Method: "POST", Path: integrations, right: integrationCreate, thing: "publisher",
 		do: (*Operations).CreateIntegration}
 
 	// ReadIntegration: Read an integration
-	//
 	// 200: The integration.
 	ReadIntegration = &Endpoint[string, Integration]{Name: "readIntegration", Method: "GET",
 		Path: integrations + "/{id}", right: integrationRead, thing: "integration",
 		do: (*Operations).Integration}
 
 	// ChangeIntegration: Change an integration
-	//
 	// What is absent stays. A new webhook address or secret holds at once and ends readiness. Staging
 	// one is the way that does not.
-	//
 	// 200: The integration after the change.
 	ChangeIntegration = &Endpoint[IntegrationUpdate, Changed]{Name: "changeIntegration",
 		Method: "PATCH", Path: integrations + "/{id}", right: integrationChange, thing: "integration",
@@ -130,9 +115,7 @@ var (
 		}}
 
 	// ArchiveIntegration: Archive an integration
-	//
 	// It starts no session any more. Those under way end as they would, and their events are delivered.
-	//
 	// 200: The archived integration.
 	ArchiveIntegration = &Endpoint[Versioned, Integration]{Name: "archiveIntegration",
 		Method: "POST", Path: integrations + "/{id}/archive", right: integrationArchive, thing: "integration",
@@ -141,9 +124,7 @@ var (
 		}}
 
 	// StageWebhook: Stage another webhook address or secret
-	//
 	// The present ones go on until the staged ones have been tested.
-	//
 	// 200: The integration with what is staged.
 	StageWebhook = &Endpoint[StagedWebhook, Changed]{Name: "stageWebhook", Method: "POST",
 		Path: integrations + "/{id}/stage", right: webhookChange, thing: "integration",
@@ -152,7 +133,6 @@ var (
 		}}
 
 	// DropStaged: Forget what is staged
-	//
 	// 200: The integration without it.
 	DropStaged = &Endpoint[Versioned, Integration]{Name: "dropStaged", Method: "POST",
 		Path: integrations + "/{id}/drop", right: webhookChange, thing: "integration",
@@ -161,9 +141,7 @@ var (
 		}}
 
 	// RotateSecret: Make a new webhook secret
-	//
 	// The answer has it, once. At once it ends readiness; staged it does not.
-	//
 	// 200: The integration with the new secret.
 	RotateSecret = &Endpoint[Rotation, Changed]{Name: "rotateSecret", Method: "POST",
 		Path: integrations + "/{id}/rotate", right: webhookChange, thing: "integration",
@@ -172,11 +150,9 @@ var (
 		}}
 
 	// TestWebhook: Run the signed webhook test
-	//
 	// A good event and four bad ones are sent. The webhook is Ready if the good one is answered with 2xx
 	// and each bad one with 401. The result is recorded. A staged webhook that is Ready takes the place
 	// of the present one.
-	//
 	// 200: What came back.
 	TestWebhook = &Endpoint[WebhookTestInput, TestReport]{Name: "testWebhook", Method: "POST",
 		Path: integrations + "/{id}/test", right: webhookTest, thing: "integration",
@@ -185,9 +161,7 @@ var (
 		}}
 
 	// SendTestEvent: Send a test event
-	//
 	// It has `test` set and goes the way of every event.
-	//
 	// 200: The request and what came back.
 	SendTestEvent = &Endpoint[TestEventInput, Exchange]{Name: "sendTestEvent", Method: "POST",
 		Path: integrations + "/{id}/test-event", right: webhookTest, thing: "integration",
@@ -196,9 +170,7 @@ var (
 		}}
 
 	// StartTestSession: Start a test session
-	//
 	// The integration must offer only methods of the kind sandbox.
-	//
 	// 200: The session.
 	StartTestSession = &Endpoint[TestSessionInput, TestSession]{Name: "startTestSession",
 		Method: "POST", Path: integrations + "/{id}/test-session", right: sessionTest, thing: "integration",
@@ -207,9 +179,7 @@ var (
 		}}
 
 	// ListKeys: List keys
-	//
 	// Without `limit` and `after` the answer has all of them.
-	//
 	// 200: Records of keys. None has the key itself.
 	ListKeys = &Endpoint[PublisherQuery, Page[Key]]{Name: "listKeys", Method: "GET", Path: keys,
 		List: "keys", right: keyList,
@@ -220,9 +190,7 @@ var (
 		}}
 
 	// CreateKey: Make a key
-	//
 	// With `integration_id` it is a public key. That needs the integration to list callback origins.
-	//
 	// 200: The key. No other answer has it.
 	//
 	// CreateKey does not take a value of another type as absent. Otherwise a request for a public key could
@@ -232,20 +200,16 @@ var (
 		do: (*Operations).CreateKey}
 
 	// RevokeKey: Revoke a key
-	//
 	// It holds everywhere within 5 seconds.
-	//
 	// 200: The revoked key.
 	RevokeKey = &Endpoint[string, Key]{Name: "revokeKey", Method: "POST",
 		Path: keys + "/{id}/revoke", right: keyRevoke, thing: "key",
 		do: (*Operations).RevokeKey}
 
 	// ListDeliveries: List deliveries
-	//
 	// With `integration_id` it lists the events of the last 7 days and the attempts to deliver them, the
 	// latest first. Without it, it lists the events of all integrations that are dead, or those that
 	// wait with `state=waiting`, and has no attempts.
-	//
 	// 200: Events.
 	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Name: "listDeliveries", Method: "GET",
 		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
@@ -264,7 +228,6 @@ var (
 		}}
 
 	// ReadDelivery: Read a delivery
-	//
 	// 200: The event and its attempts.
 	ReadDelivery = &Endpoint[EventAt, Delivery]{Name: "readDelivery", Method: "GET",
 		Path: deliveries + "/{id}", right: deliveryList, thing: "event", needs: "integration_id",
@@ -273,22 +236,18 @@ var (
 		}}
 
 	// Resend: Send an event again
-	//
 	// With `integration_id` the path names the place of the event, which a list tells. Without it, the
 	// path has the id of a dead event. A dead event is scheduled from its beginning, and one that waits
 	// is sent now. A delivered one cannot be sent again.
-	//
 	// 200: It is scheduled.
-	Resend = &Endpoint[EventAt, Resent]{Name: "resend", Method: "POST",
+	Resend = &Endpoint[EventAt, resent]{Name: "resend", Method: "POST",
 		Path: deliveries + "/{id}/resend", right: deliveryResend, thing: "event",
 		do: (*Operations).resendAt}
 
 	// ListUndelivered: Tell whose events have not arrived
-	//
 	// Of all publishers: how many events wait for another attempt, and how many were given up. The
 	// publisher with the oldest waiting event comes first. It counts up to a limit, and `more` says
 	// where there are more. List the deliveries of an integration to see its events.
-	//
 	// 200: The publishers that have such events.
 	ListUndelivered = &Endpoint[struct{}, Undelivered]{Name: "listUndelivered", Method: "GET",
 		Path: Prefix + "undelivered", right: deliveryList,
@@ -297,18 +256,14 @@ var (
 		}}
 
 	// ReadSession: Read a session
-	//
 	// It never has the state, the user id or anything personal.
-	//
 	// 200: The session.
 	ReadSession = &Endpoint[string, Session]{Name: "readSession", Method: "GET",
 		Path: Prefix + "sessions/{session}", right: sessionRead, thing: "session",
 		do: (*Operations).Session}
 
 	// ReadUsage: Read usage
-	//
 	// What happened to the sessions of an integration, by day and outcome.
-	//
 	// 200: One entry a day, both ends included.
 	ReadUsage = &Endpoint[UsageQuery, Usage]{Name: "readUsage", Method: "GET",
 		Path: Prefix + "usage", right: usageRead, thing: "publisher or integration",
@@ -318,9 +273,7 @@ var (
 		}}
 
 	// CountPasskeys: Count users' passkeys
-	//
 	// How many passkeys users have made at the publisher's sites, of those that have not ended.
-	//
 	// 200: The count.
 	CountPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "countPasskeys", Method: "GET",
 		Path: passkeys, right: passkeysCount, thing: "publisher", needs: "publisher_id",
@@ -329,10 +282,8 @@ var (
 		}}
 
 	// EndPasskeys: End users' passkeys
-	//
 	// Ends all passkeys that users have made at the publisher's sites until now. The users are verified
 	// again. It cannot be undone.
-	//
 	// 200: What is left.
 	EndPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "endPasskeys", Method: "POST",
 		Path: passkeys + "/end", right: passkeysEnd, thing: "publisher",
@@ -341,9 +292,7 @@ var (
 		}}
 
 	// ListMembers: List the members of a publisher
-	//
 	// An answer may have fewer than `limit` and still a `next`: it looks up about 200 sessions.
-	//
 	// 200: Members.
 	ListMembers = &Endpoint[PublisherQuery, Page[Member]]{Name: "listMembers", Method: "GET",
 		Path: members, List: "members", right: memberList, needs: "publisher_id",
@@ -352,7 +301,6 @@ var (
 		}}
 
 	// ChangeRole: Give a member another role
-	//
 	// 200: The member.
 	ChangeRole = &Endpoint[RoleInput, Member]{Name: "changeRole", Method: "POST",
 		Path: members + "/{id}/role", right: memberChange, thing: "member",
@@ -361,16 +309,13 @@ var (
 		}}
 
 	// SignOutMember: End all console sessions of a member
-	//
 	// 200: The member.
 	SignOutMember = &Endpoint[string, Member]{Name: "signOutMember", Method: "POST",
 		Path: members + "/{id}/sign-out", right: memberChange, thing: "member",
 		do: (*Operations).SignOutMember}
 
 	// RemoveMember: Remove a member
-	//
 	// Their console sessions end at once.
-	//
 	// 200: The member is gone.
 	RemoveMember = &Endpoint[string, Done]{Name: "removeMember", Method: "POST",
 		Path: members + "/{id}/remove", right: memberRemove, thing: "member",
@@ -379,7 +324,6 @@ var (
 		}}
 
 	// ListInvitations: List the open invitations to a publisher
-	//
 	// 200: Invitations. None has its link.
 	ListInvitations = &Endpoint[PublisherQuery, Page[Invitation]]{Name: "listInvitations",
 		Method: "GET", Path: invitations, List: "invitations", right: memberList, needs: "publisher_id",
@@ -388,9 +332,7 @@ var (
 		}}
 
 	// Invite: Invite a person
-	//
 	// The link works once, within 24 hours.
-	//
 	// 200: The invitation. No other answer has the link.
 	Invite = &Endpoint[InvitationInput, Invitation]{Name: "invite", Method: "POST",
 		Path: invitations, right: memberInvite, thing: "publisher",
@@ -399,7 +341,6 @@ var (
 		}}
 
 	// WithdrawInvitation: Withdraw an invitation
-	//
 	// 200: The invitation is gone.
 	WithdrawInvitation = &Endpoint[InvitationOf, Done]{Name: "withdrawInvitation", Method: "POST",
 		Path: invitations + "/{id}/withdraw", right: memberInvite, thing: "invitation", needs: "publisher_id",
@@ -408,10 +349,8 @@ var (
 		}}
 
 	// CreateLink: Make a single-use sign-in link
-	//
 	// It opens the console once, within 5 minutes. Send a publisher there from a dashboard of your own.
 	// Without `publisher_id` it is a link for an operator.
-	//
 	// 200: The link. No other answer has it.
 	CreateLink = &Endpoint[LinkInput, SignInLink]{Name: "createLink", Method: "POST",
 		Path: Prefix + "links", right: linkCreate, thing: "publisher",
@@ -420,16 +359,13 @@ var (
 		}}
 
 	// ListOperators: List operator tokens
-	//
 	// The first page begins with the token of the configuration, which `limit` does not count.
-	//
 	// 200: Records of tokens. None has the token itself.
 	ListOperators = &Endpoint[Cursor, Page[OperatorToken]]{Name: "listOperators", Method: "GET",
 		Path: operators, List: "operators", right: operatorList,
 		do: (*Operations).OperatorTokens}
 
 	// CreateOperator: Make an operator token
-	//
 	// 200: The token. No other answer has it.
 	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Name: "createOperator",
 		Method: "POST", Path: operators, right: operatorCreate,
@@ -438,15 +374,14 @@ var (
 		}}
 
 	// ReadSelf: Tell whose operator token this is
-	//
 	// 200: The token's id, name and role.
 	//
 	// ReadSelf returns the token of the request, or the error of the operation that the input names. So the core's
 	// host authorizes callers of its own paths, such as admin.ModulePath, by the same rules and with the same count
 	// of wrong tokens.
-	ReadSelf = &Endpoint[SelfInput, OperatorToken]{Name: "readSelf", Method: "GET",
+	ReadSelf = &Endpoint[selfInput, OperatorToken]{Name: "readSelf", Method: "GET",
 		Path: operators + "/self",
-		do: func(o *Operations, _ context.Context, who Actor, in SelfInput) (OperatorToken, error) {
+		do: func(o *Operations, _ context.Context, who Actor, in selfInput) (OperatorToken, error) {
 			var err error
 			if in.May != "" {
 				err = o.Authorize(who, in.May)
@@ -455,18 +390,14 @@ var (
 		}}
 
 	// RevokeOperator: Revoke an operator token
-	//
 	// It and everything that stands on it end at once.
-	//
 	// 200: The revoked token.
 	RevokeOperator = &Endpoint[string, OperatorToken]{Name: "revokeOperator", Method: "POST",
 		Path: operators + "/{id}/revoke", right: operatorRevoke, thing: "operator token",
 		do: (*Operations).RevokeOperatorToken}
 
 	// ListAudit: Read the audit
-	//
 	// Who changed what within the last year, the latest first.
-	//
 	// 200: Entries.
 	ListAudit = &Endpoint[PublisherQuery, Page[AuditEntry]]{Name: "listAudit", Method: "GET",
 		Path: Prefix + "audit", List: "audit", right: auditRead,
@@ -475,7 +406,6 @@ var (
 		}}
 
 	// ListMethods: List the methods of the service
-	//
 	// 200: Methods, in the order of the configuration.
 	ListMethods = &Endpoint[struct{}, Page[Method]]{Name: "listMethods", Method: "GET",
 		Path: Prefix + "methods", List: "methods", right: methodList,
@@ -485,9 +415,7 @@ var (
 		}}
 
 	// ListTrustLists: List the trusted lists of the methods
-	//
 	// Every list that the settings of a method name, with the last good list in the store.
-	//
 	// 200: Trusted lists, in the order of the configuration.
 	ListTrustLists = &Endpoint[struct{}, Page[TrustList]]{Name: "listTrustLists", Method: "GET",
 		Path: trustLists, List: "trust_lists", right: trustListRead,
@@ -497,23 +425,19 @@ var (
 		}}
 
 	// LoadTrustList: Load a trusted list
-	//
 	// Stores a list whose signature the caller has verified with the configuration of the method. `verge
 	// method list-load` does both. It is for services that cannot fetch lists, such as a Worker; any
 	// other service returns 400. The body may have 1 MiB.
-	//
 	// 200: The list as it is stored.
 	LoadTrustList = &Endpoint[TrustListInput, TrustList]{Name: "loadTrustList", Method: "POST",
 		Path: trustLists, right: trustListLoad, thing: "trusted list", body: maxSite,
 		do: (*Operations).LoadTrustList}
 
 	// ApplySite: Apply a configuration
-	//
 	// Puts the publishers and integrations that a configuration names into the store, and archives those
 	// of an earlier configuration that it no longer names (`removed_from_file`). A start and SIGHUP do
 	// not archive these. `verge apply FILE` sends it. The body may have 1 MiB. In `details`,
 	// `integrations.0.level` is the level of the first integration.
-	//
 	// 200: What has changed, or would change.
 	ApplySite = &Endpoint[SiteInput, Applied]{Name: "applySite", Method: "POST",
 		Path: Prefix + "site", right: siteApply, body: maxSite,
@@ -559,10 +483,10 @@ func (e anyDeliveries) Serve(ctx context.Context, o *Operations, who Actor, r Re
 }
 
 // resendAt sends an event again that is in the log of an integration, or, without an integration, a dead one.
-func (o *Operations) resendAt(ctx context.Context, who Actor, in EventAt) (Resent, error) {
+func (o *Operations) resendAt(ctx context.Context, who Actor, in EventAt) (resent, error) {
 	if in.Integration != "" {
 		d, err := o.Resend(ctx, who, in.Integration, in.Place)
-		return Resent{d.Event, "scheduled"}, err
+		return resent{d.Event, "scheduled"}, err
 	}
 	err := eventID(in.Place)
 	if err == nil {
@@ -571,7 +495,7 @@ func (o *Operations) resendAt(ctx context.Context, who Actor, in EventAt) (Resen
 	if errors.Is(err, web.ErrNotFound) {
 		err = noSuch("dead event")
 	}
-	return Resent{in.Place, "scheduled"}, err
+	return resent{in.Place, "scheduled"}, err
 }
 
 // applySite applies a configuration, or only compares it.
@@ -610,8 +534,8 @@ type Done struct {
 	Status string `json:"status"`
 }
 
-// Resent is the output of Resend.
-type Resent struct {
+// resent is the output of Resend.
+type resent struct {
 	Event  string `json:"event"`
 	Status string `json:"status"`
 }

@@ -18,12 +18,12 @@ type Page[T any] struct {
 // Cursor asks for a part of a list.
 type Cursor struct {
 	After string `query:"after"` // the Next of the part before; "": the first part
-	Limit int    `query:"limit"` // from 1 to MaxLimit; 0: DefaultLimit
+	Limit int    `query:"limit"` // from 1 to MaxLimit; 0: defaultLimit
 }
 
 // Limits of a Cursor.
 const (
-	DefaultLimit = 50
+	defaultLimit = 50
 	MaxLimit     = 200
 )
 
