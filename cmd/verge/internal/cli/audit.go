@@ -10,7 +10,7 @@ import (
 )
 
 type auditCmd struct {
-	List   auditListCmd   `cmd:"" default:"withargs" help:"List who changed what. This is the default."`
+	List   auditListCmd   `cmd:"" does:"listAudit" default:"withargs" help:"List who changed what. This is the default."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the audit lines of log files for gaps and changes."`
 }
 

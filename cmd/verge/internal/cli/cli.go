@@ -11,78 +11,27 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 )
 
-// cli is the whole command line. Each command is in a file of its own.
+// cli is the whole command line. The commands of a group are in the file of the group. The tag does of a command
+// names the endpoints of package operate that it asks.
 type cli struct {
 	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
 	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`
 	Init  initCmd  `cmd:"" group:"files" help:"Make every file that a first server needs."`
 
-	Publisher struct {
-		List    publisherListCmd    `cmd:"" help:"List publishers."`
-		Show    publisherShowCmd    `cmd:"" help:"Show a publisher and what it has left to do to go live."`
-		Create  publisherCreateCmd  `cmd:"" help:"Make a publisher."`
-		Change  publisherChangeCmd  `cmd:"" help:"Change a publisher's name."`
-		Archive publisherArchiveCmd `cmd:"" help:"Archive a publisher: its keys are refused from then on."`
-	} `cmd:"" group:"operate" help:"Look after publishers."`
-	Integration struct {
-		List    integrationListCmd    `cmd:"" help:"List integrations and whether they are ready."`
-		Show    integrationShowCmd    `cmd:"" help:"Show one integration."`
-		Create  integrationCreateCmd  `cmd:"" help:"Make an integration."`
-		Change  integrationChangeCmd  `cmd:"" help:"Change an integration. It holds at once."`
-		Archive integrationArchiveCmd `cmd:"" help:"Archive an integration: it starts no session from then on."`
-		Stage   integrationStageCmd   `cmd:"" help:"Put another webhook beside the present one, to be tested first."`
-		Drop    integrationDropCmd    `cmd:"" help:"Forget the staged webhook."`
-		Rotate  integrationRotateCmd  `cmd:"" help:"Make a new webhook secret. It is shown once."`
-		Test    integrationTestCmd    `cmd:"" help:"Run the signed webhook test of an integration and record its result."`
-	} `cmd:"" group:"operate" help:"Look at integrations, change them, and test their webhooks."`
-	Delivery struct {
-		List    deliveryListCmd    `cmd:"" help:"List the events that wait for a retry or were given up, and why."`
-		Summary deliverySummaryCmd `cmd:"" help:"Tell which publishers have events that did not arrive, and how many."`
-		Show    deliveryShowCmd    `cmd:"" help:"Show every attempt to deliver an event."`
-		Resend  deliveryResendCmd  `cmd:"" help:"Send events again that were given up."`
-	} `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
-	Key struct {
-		Create keyCreateCmd `cmd:"" help:"Create an API key. It is shown once."`
-		List   keyListCmd   `cmd:"" help:"List API keys by their last four characters."`
-		Revoke keyRevokeCmd `cmd:"" help:"Revoke an API key: everywhere within 5 seconds, for good."`
-	} `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
-	Session struct {
-		Show sessionShowCmd `cmd:"" help:"Show what became of a session, and its events."`
-		Test sessionTestCmd `cmd:"" help:"Start a session in the sandbox, to try an integration."`
-	} `cmd:"" group:"operate" help:"Find a session, or try one."`
-	Event struct {
-		Trigger eventTriggerCmd `cmd:"" help:"Send a receiver a test event and show what comes back."`
-	} `cmd:"" group:"operate" help:"Send test events."`
-	Passkey struct {
-		Count passkeyCountCmd `cmd:"" help:"Count the passkeys of a publisher's users."`
-		End   passkeyEndCmd   `cmd:"" help:"End all passkeys of a publisher's users."`
-	} `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
-	Member struct {
-		List     memberListCmd     `cmd:"" help:"List the members of a publisher, and who is invited."`
-		Invite   memberInviteCmd   `cmd:"" help:"Make an invitation. Its link is shown once."`
-		Uninvite memberUninviteCmd `cmd:"" help:"Withdraw an invitation that nobody has used."`
-		Role     memberRoleCmd     `cmd:"" help:"Give a member another role."`
-		SignOut  memberSignOutCmd  `cmd:"" name:"sign-out" help:"End all sessions of a member."`
-		Remove   memberRemoveCmd   `cmd:"" help:"Remove a member."`
-		Link     memberLinkCmd     `cmd:"" help:"Make a link that signs in to the console once."`
-	} `cmd:"" group:"operate" help:"Look after the people who use the console."`
-	Operator struct {
-		List   operatorListCmd   `cmd:"" help:"List operator tokens by their last four characters."`
-		Create operatorCreateCmd `cmd:"" help:"Create an operator token. It is shown once."`
-		Revoke operatorRevokeCmd `cmd:"" help:"Revoke an operator token, and what was opened with it."`
-	} `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
-	Usage usageCmd `cmd:"" group:"operate" help:"Say how many sessions started, and how they ended, by day."`
-	Audit auditCmd `cmd:"" group:"operate" help:"Say who changed what."`
-	Apply applyCmd `cmd:"" group:"operate" help:"Bring a running server to what a configuration file says."`
+	Publisher   publisherCommands   `cmd:"" group:"operate" help:"Look after publishers."`
+	Integration integrationCommands `cmd:"" group:"operate" help:"Look at integrations, change them, and test their webhooks."`
+	Delivery    deliveryCommands    `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
+	Key         keyCommands         `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
+	Session     sessionCommands     `cmd:"" group:"operate" help:"Find a session, or try one."`
+	Event       eventCommands       `cmd:"" group:"operate" help:"Send test events."`
+	Passkey     passkeyCommands     `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
+	Member      memberCommands      `cmd:"" group:"operate" help:"Look after the people who use the console."`
+	Operator    operatorCommands    `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
+	Usage       usageCmd            `cmd:"" does:"readUsage" group:"operate" help:"Say how many sessions started, and how they ended, by day."`
+	Audit       auditCmd            `cmd:"" group:"operate" help:"Say who changed what."`
+	Apply       applyCmd            `cmd:"" does:"applySite" group:"operate" help:"Bring a running server to what a configuration file says."`
 
-	Module struct {
-		Show     moduleShowCmd     `cmd:"" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`
-		Activate moduleActivateCmd `cmd:"" group:"operate" help:"Replace the module of a running server, losing no request."`
-		Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
-		Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
-		Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
-		Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
-	} `cmd:"" group:"operate" help:"Replace and sign modules, for the engine wasm."`
+	Module moduleCommands `cmd:"" group:"operate" help:"Replace and sign modules, for the engine wasm."`
 
 	Keyring struct {
 		Generate keyringGenerateCmd `cmd:"" help:"Write a new key ring."`
@@ -98,20 +47,9 @@ type cli struct {
 	} `cmd:"" group:"files" help:"Check saved webhook requests; make a secret."`
 	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
-	KV struct {
-		Check   kvCheckCmd   `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
-		Backup  kvBackupCmd  `cmd:"" help:"Make a backup of a running server's bolt store."`
-		Restore kvRestoreCmd `cmd:"" help:"Put a backup of a bolt store back, while no server runs."`
-	} `cmd:"" name:"kv" group:"stores" help:"Check a store before Verge runs on it. Back up and restore a bolt store."`
+	KV kvCommands `cmd:"" name:"kv" group:"stores" help:"Check a store before Verge runs on it. Back up and restore a bolt store."`
 
-	Method struct {
-		List  methodListCmd  `cmd:"" help:"List the methods of a configuration and which integrations offer them."`
-		Check methodCheckCmd `cmd:"" help:"Ask the other side of a method what it offers, and say what is wrong."`
-
-		ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method, and store nothing."`
-		ListLoad  methodListLoadCmd  `cmd:"" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`
-		ListShow  methodListShowCmd  `cmd:"" name:"list-show" help:"Show the trusted lists that a server has stored."`
-	} `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
+	Method methodCommands `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
 
 	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:""`

@@ -12,6 +12,14 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// deliveryCommands are the commands of `verge delivery`.
+type deliveryCommands struct {
+	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List the events that wait for a retry or were given up, and why."`
+	Summary deliverySummaryCmd `cmd:"" does:"listUndelivered" help:"Tell which publishers have events that did not arrive, and how many."`
+	Show    deliveryShowCmd    `cmd:"" does:"readDelivery" help:"Show every attempt to deliver an event."`
+	Resend  deliveryResendCmd  `cmd:"" does:"resend" help:"Send events again that were given up."`
+}
+
 type deliveryListCmd struct {
 	Integration string `placeholder:"UUID" help:"All events of this integration, also delivered ones, the latest first."`
 	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead."`

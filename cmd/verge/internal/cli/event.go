@@ -11,6 +11,11 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// eventCommands are the commands of `verge event`.
+type eventCommands struct {
+	Trigger eventTriggerCmd `cmd:"" does:"sendTestEvent" help:"Send a receiver a test event and show what comes back."`
+}
+
 type eventTriggerCmd struct {
 	Type        string `arg:"" help:"Type of the event: started, completed, failed, expired or cancelled."`
 	Integration string `required:"" placeholder:"UUID" help:"The integration whose webhook gets it."`

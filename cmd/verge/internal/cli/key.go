@@ -11,6 +11,13 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// keyCommands are the commands of `verge key`.
+type keyCommands struct {
+	Create keyCreateCmd `cmd:"" does:"createKey" help:"Create an API key. It is shown once."`
+	List   keyListCmd   `cmd:"" does:"listKeys" help:"List API keys by their last four characters."`
+	Revoke keyRevokeCmd `cmd:"" does:"revokeKey" help:"Revoke an API key: everywhere within 5 seconds, for good."`
+}
+
 type keyCreateCmd struct {
 	Publisher   string          `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
 	Integration string          `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`

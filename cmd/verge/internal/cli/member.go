@@ -10,6 +10,17 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// memberCommands are the commands of `verge member`.
+type memberCommands struct {
+	List     memberListCmd     `cmd:"" does:"listMembers,listInvitations" help:"List the members of a publisher, and who is invited."`
+	Invite   memberInviteCmd   `cmd:"" does:"invite" help:"Make an invitation. Its link is shown once."`
+	Uninvite memberUninviteCmd `cmd:"" does:"withdrawInvitation" help:"Withdraw an invitation that nobody has used."`
+	Role     memberRoleCmd     `cmd:"" does:"changeRole" help:"Give a member another role."`
+	SignOut  memberSignOutCmd  `cmd:"" does:"signOutMember" name:"sign-out" help:"End all sessions of a member."`
+	Remove   memberRemoveCmd   `cmd:"" does:"removeMember" help:"Remove a member."`
+	Link     memberLinkCmd     `cmd:"" does:"createLink" help:"Make a link that signs in to the console once."`
+}
+
 type memberListCmd struct {
 	Publisher string `required:"" placeholder:"PUB_ID" help:"Whose members they are."`
 	asking

@@ -21,6 +21,16 @@ import (
 	"github.com/verge-id/verge/edge/signing"
 )
 
+// methodCommands are the commands of `verge method`.
+type methodCommands struct {
+	List  methodListCmd  `cmd:"" does:"listMethods" help:"List the methods of a configuration and which integrations offer them."`
+	Check methodCheckCmd `cmd:"" help:"Ask the other side of a method what it offers, and say what is wrong."`
+
+	ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method, and store nothing."`
+	ListLoad  methodListLoadCmd  `cmd:"" does:"loadTrustList" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`
+	ListShow  methodListShowCmd  `cmd:"" does:"listTrustLists" name:"list-show" help:"Show the trusted lists that a server has stored."`
+}
+
 type methodListCmd struct {
 	JSON bool `help:"Print JSON."`
 	configFlags

@@ -13,6 +13,16 @@ import (
 	"github.com/verge-id/verge/edge/modules"
 )
 
+// moduleCommands are the commands of `verge module`.
+type moduleCommands struct {
+	Show     moduleShowCmd     `cmd:"" does:"module.read" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`
+	Activate moduleActivateCmd `cmd:"" does:"module.activate" group:"operate" help:"Replace the module of a running server, losing no request."`
+	Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
+	Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
+	Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
+	Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
+}
+
 type moduleKeygenCmd struct {
 	File string `arg:"" help:"Where to write the private key. It must not exist yet."`
 }

@@ -10,6 +10,13 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// operatorCommands are the commands of `verge operator`.
+type operatorCommands struct {
+	List   operatorListCmd   `cmd:"" does:"listOperators" help:"List operator tokens by their last four characters."`
+	Create operatorCreateCmd `cmd:"" does:"createOperator" help:"Create an operator token. It is shown once."`
+	Revoke operatorRevokeCmd `cmd:"" does:"revokeOperator" help:"Revoke an operator token, and what was opened with it."`
+}
+
 type operatorListCmd struct {
 	asking
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// passkeyCommands are the commands of `verge passkey`.
+type passkeyCommands struct {
+	Count passkeyCountCmd `cmd:"" does:"countPasskeys" help:"Count the passkeys of a publisher's users."`
+	End   passkeyEndCmd   `cmd:"" does:"endPasskeys" help:"End all passkeys of a publisher's users."`
+}
+
 type passkeyCountCmd struct {
 	Publisher string `required:"" placeholder:"ID" help:"The publisher, pub_…, as \"verge publisher list\" shows it."`
 	asking

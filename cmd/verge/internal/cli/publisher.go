@@ -8,6 +8,15 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// publisherCommands are the commands of `verge publisher`.
+type publisherCommands struct {
+	List    publisherListCmd    `cmd:"" does:"listPublishers" help:"List publishers."`
+	Show    publisherShowCmd    `cmd:"" does:"readPublisher,readOverview" help:"Show a publisher and what it has left to do to go live."`
+	Create  publisherCreateCmd  `cmd:"" does:"createPublisher" help:"Make a publisher."`
+	Change  publisherChangeCmd  `cmd:"" does:"changePublisher" help:"Change a publisher's name."`
+	Archive publisherArchiveCmd `cmd:"" does:"archivePublisher" help:"Archive a publisher: its keys are refused from then on."`
+}
+
 type publisherListCmd struct {
 	Name string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
 	asking

@@ -10,6 +10,12 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
+// sessionCommands are the commands of `verge session`.
+type sessionCommands struct {
+	Show sessionShowCmd `cmd:"" does:"readSession" help:"Show what became of a session, and its events."`
+	Test sessionTestCmd `cmd:"" does:"startTestSession" help:"Start a session in the sandbox, to try an integration."`
+}
+
 type sessionShowCmd struct {
 	ID string `arg:"" help:"The session_id, svc_sess_…, that the publisher got when it started the session."`
 	asking
