@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -45,9 +44,9 @@ func start(s *recording) {
 	try("contract 5: every bad field at once", members{"integration_id": "x", "callback_url": "x", "state": 1,
 		"external_user_id": 2, "language": "x"})
 	try("contract 3: unknown members are ignored", members{"unknown": members{"deep": []int{1}}})
-	try("a provider that cannot begin", members{"external_user_id": sandbox.UserInitError})
+	try("a provider that cannot begin", members{"external_user_id": sandboxInitError})
 	try("a provider that cannot begin, without a webhook",
-		members{"external_user_id": sandbox.UserInitError, "integration_id": s.shop.silent.id})
+		members{"external_user_id": sandboxInitError, "integration_id": s.shop.silent.id})
 
 	credentials(s)
 	idempotency(s)
@@ -155,8 +154,8 @@ func idempotency(s *recording) {
 		try("again", key, nil)
 		try("another body", key, members{"state": "other"})
 	}
-	try("a provider that cannot begin", []string{"k3"}, members{"external_user_id": sandbox.UserInitError})
-	try("again", []string{"k3"}, members{"external_user_id": sandbox.UserInitError})
+	try("a provider that cannot begin", []string{"k3"}, members{"external_user_id": sandboxInitError})
+	try("again", []string{"k3"}, members{"external_user_id": sandboxInitError})
 	s.ask("contract 11: another publisher's", "POST", web.StartPath,
 		with(bearer(s.other.secretKey), "Idempotency-Key", "k1"),
 		s.startBody(members{"integration_id": s.other.l1.id}))

@@ -409,7 +409,7 @@ func (s *recording) act(name string, v started, outcome string, more ...string) 
 
 // approve approves a session and returns the result token.
 func (s *recording) approve(v started, more ...string) string {
-	must(303, s.act("approve", v, sandbox.Approve, more...))
+	must(303, s.act("approve", v, sandboxApprove, more...))
 	return resultToken(s.page("the hop", v))
 }
 

@@ -8,13 +8,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-var outcomes = []string{sandbox.Approve, sandbox.Reject, sandbox.FailAttempt, sandbox.Withdraw,
-	sandbox.Unknown, sandbox.Cancel}
+// Values that the sandbox reads from forms and from the external user id.
+const (
+	sandboxApprove     = "approve"
+	sandboxReject      = "reject"
+	sandboxFailAttempt = "fail_attempt"
+	sandboxWithdraw    = "withdraw"
+	sandboxUnknown     = "unknown"
+	sandboxCancel      = "cancel"
+	sandboxInitError   = "sandbox:init_error"
+	sandboxSlow        = "sandbox:slow"
+)
+
+var outcomes = []string{sandboxApprove, sandboxReject, sandboxFailAttempt, sandboxWithdraw,
+	sandboxUnknown, sandboxCancel}
 
 // hosted walks through the pages as users do, and as they should not.
 func hosted(s *recording) {
@@ -26,7 +37,7 @@ func hosted(s *recording) {
 			s.act(outcome, v, outcome)
 			s.page("afterwards", v)
 			if n < 2 {
-				s.act(outcome+", and then approve by the same form", v, sandbox.Approve)
+				s.act(outcome+", and then approve by the same form", v, sandboxApprove)
 				s.page("afterwards", v)
 				s.reconcile("afterwards", v.ID)
 			}
@@ -55,41 +66,41 @@ func hosted(s *recording) {
 func attempts(s *recording) {
 	v := s.start(members{"language": "en"})
 	for n := range 5 {
-		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandbox.FailAttempt, "attempt",
+		s.act(fmt.Sprintf("contract 23: failed attempt %d", n+1), v, sandboxFailAttempt, "attempt",
 			strconv.Itoa(n))
-		s.act("contract 23: the same form again", v, sandbox.FailAttempt, "attempt", strconv.Itoa(n))
+		s.act("contract 23: the same form again", v, sandboxFailAttempt, "attempt", strconv.Itoa(n))
 		s.page("what is left", v, "show", "attempt")
 		s.page("and without a word", v)
 	}
 	s.reconcile("MAX_ATTEMPTS", v.ID)
 	v = s.start(members{"state": ""})
 	for range 3 {
-		s.act("contract 23: cancel", v, sandbox.Cancel)
+		s.act("contract 23: cancel", v, sandboxCancel)
 		s.page("offers to retry", v, "show", "cancelled")
 	}
-	s.act("contract 23: a failed attempt", v, sandbox.FailAttempt)
+	s.act("contract 23: a failed attempt", v, sandboxFailAttempt)
 	s.page("with a word that there is not", v, "show", "nonsense")
 	for _, attempt := range []string{"0", "2", "", "-1", "01", "1x", "99999999999999999999"} {
-		s.act("contract 23: a form of attempt "+attempt, v, sandbox.Approve, "attempt", attempt)
+		s.act("contract 23: a form of attempt "+attempt, v, sandboxApprove, "attempt", attempt)
 	}
 	result := s.approve(v, "attempt", "1")
 	s.page("the hop is shown again", v)
-	s.act("contract 17: the hop again", v, sandbox.Approve)
-	s.act("contract 18: a late answer", v, sandbox.Reject)
+	s.act("contract 17: the hop again", v, sandboxApprove)
+	s.act("contract 18: a late answer", v, sandboxReject)
 	s.validate("validate", result)
 	s.page("contract 24: a used link", v)
-	s.act("contract 24: a used link acts", v, sandbox.Approve)
+	s.act("contract 24: a used link acts", v, sandboxApprove)
 	s.pause(6 * time.Minute)
 	s.page("contract 24: an old link", v)
-	s.act("contract 24: an old link acts", v, sandbox.Approve)
+	s.act("contract 24: an old link acts", v, sandboxApprove)
 	s.runDue("timers and events")
 }
 
 // slow has approvals that are pending for a while.
 func slow(s *recording) {
 	for _, wait := range []time.Duration{time.Second, 3 * time.Second, 11 * time.Minute} {
-		v := s.start(members{"external_user_id": sandbox.UserSlow})
-		r := must(303, s.act("a slow approval", v, sandbox.Approve))
+		v := s.start(members{"external_user_id": sandboxSlow})
+		r := must(303, s.act("a slow approval", v, sandboxApprove))
 		u, err := url.Parse(r.Header.Get("Location"))
 		check(err)
 		pending := u.Query().Get("provider")
@@ -124,7 +135,7 @@ func late(s *recording) {
 func forms(s *recording) {
 	v := s.start(nil)
 	post := func(name string, h web.Header, body string) { s.ask(name, "POST", web.HostedPath, h, body) }
-	good := url.Values{"flow": {v.flow}, "outcome": {sandbox.Cancel}}.Encode()
+	good := url.Values{"flow": {v.flow}, "outcome": {sandboxCancel}}.Encode()
 	for _, media := range []string{
 		"", "application/json", "application/x-www-form-urlencoded; charset=utf-8",
 		"APPLICATION/X-WWW-FORM-URLENCODED", "text/plain", "multipart/form-data",
@@ -230,7 +241,7 @@ func tokens(s *recording) {
 	}
 	for n := 0; n < len(v.flow); n += 17 {
 		s.page("contract 15: an altered flow token", started{flow: flip(v.flow, n)})
-		s.act("contract 15: an altered flow token", started{flow: flip(v.flow, n)}, sandbox.Approve)
+		s.act("contract 15: an altered flow token", started{flow: flip(v.flow, n)}, sandboxApprove)
 	}
 	other := func(text string) []string {
 		last := text[len(text)-1:]

@@ -13,7 +13,6 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -77,7 +76,7 @@ func webhooks(s *recording) {
 		v := s.start(nil)
 		s.receiver = r.take
 		s.runDue("contract 26: the receiver answers " + r.name)
-		s.act("approve", v, sandbox.Approve)
+		s.act("approve", v, sandboxApprove)
 		s.runDue("contract 26: and again")
 		s.receiver = nil
 		s.pause(7 * time.Second)
@@ -428,16 +427,16 @@ func (s *recording) requestsUnderFaults() []underFaults {
 		}},
 		{"a start that fails", nil, func(name string) {
 			s.ask(name, "POST", web.StartPath, secret,
-				s.startBody(members{"external_user_id": sandbox.UserInitError}))
+				s.startBody(members{"external_user_id": sandboxInitError}))
 		}},
 		{"preflight", nil, func(name string) {
 			s.ask(name, "OPTIONS", web.StartPath,
 				headers("Origin", origin, "Access-Control-Request-Method", "POST"), "")
 		}},
 		{"the page", fresh, func(name string) { s.page(name, v) }},
-		{"approve", fresh, func(name string) { s.act(name, v, sandbox.Approve) }},
-		{"a failed attempt", fresh, func(name string) { s.act(name, v, sandbox.FailAttempt) }},
-		{"reject", fresh, func(name string) { s.act(name, v, sandbox.Reject) }},
+		{"approve", fresh, func(name string) { s.act(name, v, sandboxApprove) }},
+		{"a failed attempt", fresh, func(name string) { s.act(name, v, sandboxFailAttempt) }},
+		{"reject", fresh, func(name string) { s.act(name, v, sandboxReject) }},
 		{"the hop again", approved, func(name string) { s.page(name, v) }},
 		{"validate", approved, func(name string) { s.validate(name, result) }},
 		{"validate with an Idempotency-Key", approved,

@@ -514,7 +514,7 @@ func TestIdempotentStart(t *testing.T) {
 
 func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	w := newWorld(t)
-	body := startBody(`"external_user_id":"` + sandbox.UserInitError + `"`)
+	body := startBody(`"external_user_id":"` + "sandbox:init_error" + `"`)
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	_, first := w.ask((*API).Start, web.StartPath, h, body)
 	_, again := w.ask((*API).Start, web.StartPath, h, body)

@@ -36,12 +36,12 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Name is the name of the kind.
-const Name = "oidc"
+// kindName is the name of the kind.
+const kindName = "oidc"
 
 // Kind describes it.
 var Kind = method.Kind{
-	Name:    Name,
+	Name:    kindName,
 	Level:   "L2",
 	Secrets: []string{secretName},
 	Keys:    []string{keyName},

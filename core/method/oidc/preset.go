@@ -16,8 +16,8 @@ import (
 //go:embed presets.json
 var presetFile []byte
 
-// Presets returns the names of all presets, in the order of the file.
-func Presets() (names []string) {
+// presetNames returns the names of all presets, in the order of the file.
+func presetNames() (names []string) {
 	for name := range presets().All() {
 		names = append(names, name)
 	}
@@ -44,7 +44,7 @@ func withPreset(o web.Object) (settings web.Object, known []string, err error) {
 	preset, ok := presets().Value(name).Object()
 	if !ok {
 		return o, known, problem.List{{Member: "preset",
-			Text: "there is none of this name; the presets are: " + strings.Join(Presets(), ", ")}}
+			Text: "there is none of this name; the presets are: " + strings.Join(presetNames(), ", ")}}
 	}
 	text := preset.Value("settings").JSON()
 	var wrong problem.List

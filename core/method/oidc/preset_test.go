@@ -94,13 +94,13 @@ func TestPresets(t *testing.T) {
 			approved[v.Preset] = approved[v.Preset] || want == method.Approved
 		})
 	}
-	for _, name := range oidc.Presets() {
+	for _, name := range oidc.PresetNames() {
 		if !approved[name] {
 			t.Errorf("no vector says what the preset %s approves", name)
 		}
 	}
-	if !slices.Contains(oidc.Presets(), "idura-age") {
-		t.Errorf("the presets are %q", oidc.Presets())
+	if !slices.Contains(oidc.PresetNames(), "idura-age") {
+		t.Errorf("the presets are %q", oidc.PresetNames())
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *walk) credential(claims map[string]any) string {
 func TestPresetsAreGood(t *testing.T) {
 	choices := settings{"idura-age": settings{"country": "NO"},
 		"oidc4ida": settings{"trust_framework": "eidas"}}
-	for _, name := range oidc.Presets() {
+	for _, name := range oidc.PresetNames() {
 		own := settings{"preset": name, "proof": nil}
 		if more, ok := choices[name].(settings); ok {
 			for choice, value := range more {

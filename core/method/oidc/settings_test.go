@@ -20,7 +20,7 @@ func configured(t *testing.T, own settings) method.Config {
 	all := goodSettings()
 	maps.Copy(all, own)
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
-	return method.Config{Name: "bankid", Kind: oidc.Name, Level: "L2", Settings: encode(t, all),
+	return method.Config{Name: "bankid", Kind: oidc.Kind.Name, Level: "L2", Settings: encode(t, all),
 		Secrets: map[string]string{"client_secret": secret}}
 }
 

@@ -136,7 +136,7 @@ func newWalk(t *testing.T, c oidctest.Config, own settings) *walk {
 	}
 	maps.Copy(all, own)
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
-	w.config = method.Config{Name: "bankid", Kind: oidc.Name, Level: "L2", Dev: true,
+	w.config = method.Config{Name: "bankid", Kind: oidc.Kind.Name, Level: "L2", Dev: true,
 		Settings: encode(t, all)}
 	if c.Clients[0].Auth == "private_key_jwt" {
 		w.config.Keys = []string{"private_key"}

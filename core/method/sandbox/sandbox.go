@@ -33,8 +33,8 @@ var Kind = method.Kind{
 
 // External user ids that steer it.
 const (
-	UserInitError = "sandbox:init_error" // initiation fails
-	UserSlow      = "sandbox:slow"       // approval is pending for slowTime first
+	userInitError = "sandbox:init_error" // initiation fails
+	userSlow      = "sandbox:slow"       // approval is pending for slowTime first
 )
 
 // slowTime is how long a slow approval is pending.
@@ -44,18 +44,18 @@ type sandbox struct{ now func() time.Time }
 
 // Outcomes, as the forms name them, in the order of the page.
 const (
-	Approve     = "approve"
-	Reject      = "reject"
-	FailAttempt = "fail_attempt"
-	Withdraw    = "withdraw"
-	Unknown     = "unknown"
-	Cancel      = "cancel"
+	approve     = "approve"
+	reject      = "reject"
+	failAttempt = "fail_attempt"
+	withdraw    = "withdraw"
+	unknown     = "unknown"
+	cancel      = "cancel"
 	check       = "check" // sent by the page that waits
 )
 
 // Begin implements method.Method.
 func (*sandbox) Begin(_ context.Context, s method.Session) error {
-	if s.User != nil && *s.User == UserInitError {
+	if s.User != nil && *s.User == userInitError {
 		return errors.New("sandbox: asked to fail at initiation")
 	}
 	return nil
@@ -67,7 +67,7 @@ func (*sandbox) Show(_ method.Session, state []byte) method.View {
 		return method.View{Choices: []string{check}, Waiting: true, Sandbox: true}
 	}
 	return method.View{
-		Choices: []string{Approve, Reject, FailAttempt, Withdraw, Unknown, Cancel},
+		Choices: []string{approve, reject, failAttempt, withdraw, unknown, cancel},
 		Sandbox: true,
 	}
 }
@@ -75,8 +75,8 @@ func (*sandbox) Show(_ method.Session, state []byte) method.View {
 // Act implements method.Method: the outcome is the one that was asked for.
 func (p *sandbox) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	switch outcome := step.Form.Get("outcome"); outcome {
-	case Approve:
-		if s.User != nil && *s.User == UserSlow {
+	case approve:
+		if s.User != nil && *s.User == userSlow {
 			since := binary.BigEndian.AppendUint64(nil, uint64(p.now().UnixMilli()))
 			return method.Decision{Verdict: method.Pending, State: since}, nil
 		}
@@ -90,15 +90,15 @@ func (p *sandbox) Act(_ context.Context, s method.Session, step method.Step) (me
 			return method.Decision{Verdict: method.Pending, State: step.State}, nil
 		}
 		return method.Decision{Verdict: method.Approved}, nil
-	case Reject:
+	case reject:
 		return method.Decision{Verdict: method.Rejected}, nil
-	case FailAttempt:
+	case failAttempt:
 		return method.Decision{Verdict: method.AttemptFailed}, nil
-	case Withdraw:
+	case withdraw:
 		return method.Decision{Verdict: method.Withdrawn}, nil
-	case Unknown:
+	case unknown:
 		return method.Decision{Verdict: method.Unclassified}, nil
-	case Cancel:
+	case cancel:
 		return method.Decision{Verdict: method.Cancelled}, nil
 	default:
 		return method.Decision{}, fmt.Errorf("%w: no outcome of %d bytes is known",

@@ -16,8 +16,8 @@ var testTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 func TestEveryOutcome(t *testing.T) {
 	p := &sandbox{now: func() time.Time { return testTime }}
 	want := map[string]method.Verdict{
-		Approve: method.Approved, Reject: method.Rejected, FailAttempt: method.AttemptFailed,
-		Withdraw: method.Withdrawn, Unknown: method.Unclassified, Cancel: method.Cancelled,
+		approve: method.Approved, reject: method.Rejected, failAttempt: method.AttemptFailed,
+		withdraw: method.Withdrawn, unknown: method.Unclassified, cancel: method.Cancelled,
 	}
 	choices := p.Show(method.Session{}, nil).Choices
 	for outcome, verdict := range want {
@@ -45,13 +45,13 @@ func TestEveryOutcome(t *testing.T) {
 func TestASlowApproval(t *testing.T) {
 	now := testTime
 	p := &sandbox{now: func() time.Time { return now }}
-	user := UserSlow
+	user := userSlow
 	s := method.Session{User: &user}
 	act := func(outcome string, state []byte) (method.Decision, error) {
 		return p.Act(context.Background(), s, method.Step{Form: url.Values{"outcome": {outcome}},
 			State: state})
 	}
-	d, err := act(Approve, nil)
+	d, err := act(approve, nil)
 	if err != nil || d.Verdict != method.Pending || len(d.State) == 0 || len(d.State) > 256 {
 		t.Fatalf("%+v, %v, want pending with a state", d, err)
 	}
@@ -77,7 +77,7 @@ func TestASlowApproval(t *testing.T) {
 
 func TestInitiate(t *testing.T) {
 	p := &sandbox{}
-	initError, other := UserInitError, "user-42"
+	initError, other := userInitError, "user-42"
 	for _, c := range []struct {
 		user *string
 		ok   bool

@@ -1,0 +1,4 @@
+package oidc
+
+// PresetNames is exported for tests.
+var PresetNames = presetNames
