@@ -56,7 +56,7 @@ func request(method, path, query string, body []byte, pairs ...string) *web.Requ
 // answers 503 or what is true, and grants nothing that is not. When the store
 // is back, nothing is lost and nothing doubled.
 func TestStoreFaults(t *testing.T) {
-	w := newFaultyWorld(t)
+	w := newFaultyFixture(t)
 	operations := []struct {
 		name    string
 		prepare func(t *testing.T) operation
@@ -114,9 +114,9 @@ type failure struct {
 	stale bool
 }
 
-// faultyWorld is a service with a store that can fail, and what its clients
+// faultyFixture is a service with a store that can fail, and what its clients
 // know of their sessions.
-type faultyWorld struct {
+type faultyFixture struct {
 	*testharness.Harness
 	store     *faults
 	auth      []string
@@ -125,11 +125,11 @@ type faultyWorld struct {
 	keys      int             // Idempotency-Keys so far
 }
 
-func newFaultyWorld(t *testing.T) *faultyWorld {
+func newFaultyFixture(t *testing.T) *faultyFixture {
 	t.Helper()
 	store := newFaults(t)
 	h := newHarness(t, &opts{KV: store.open, Configure: unlimited})
-	return &faultyWorld{
+	return &faultyFixture{
 		Harness: h, store: store, completed: map[string]bool{}, told: map[string]bool{},
 		auth: []string{"Authorization", "Bearer " + h.Publisher.SecretKey, "Content-Type",
 			"application/json"},
@@ -139,7 +139,7 @@ func newFaultyWorld(t *testing.T) *faultyWorld {
 // failAt does an operation twice, once with a store that fails at one call and
 // once with one that goes on failing. It reports whether there is such a call
 // and all went well.
-func (w *faultyWorld) failAt(
+func (w *faultyFixture) failAt(
 	t *testing.T, name string, prepare func(t *testing.T) operation, f failure,
 ) bool {
 	reached := false
@@ -180,7 +180,7 @@ func (w *faultyWorld) failAt(
 
 // checkEvents wants two events of every session that a client knows. If the
 // session gave a result token, one of them is verification.completed.
-func (w *faultyWorld) checkEvents(t *testing.T) {
+func (w *faultyFixture) checkEvents(t *testing.T) {
 	t.Helper()
 	types := map[string][]string{}
 	for _, d := range w.Sink.Deliveries() {
@@ -205,27 +205,27 @@ func (w *faultyWorld) checkEvents(t *testing.T) {
 	t.Logf("%d sessions", len(types))
 }
 
-func (w *faultyWorld) status(id string) string { return w.Reconcile(id).Text("status") }
+func (w *faultyFixture) status(id string) string { return w.Reconcile(id).Text("status") }
 
 // session starts a session whose id is known.
-func (w *faultyWorld) session() testharness.Started {
+func (w *faultyFixture) session() testharness.Started {
 	s := w.Start(nil)
 	w.told[s.SessionID] = true
 	return s
 }
 
 // key is a header of the publisher with an Idempotency-Key that is new.
-func (w *faultyWorld) key() []string {
+func (w *faultyFixture) key() []string {
 	w.keys++
 	return append(slices.Clone(w.auth), "Idempotency-Key", fmt.Sprint("k", w.keys))
 }
 
-func (w *faultyWorld) start(t *testing.T) operation {
+func (w *faultyFixture) start(t *testing.T) operation {
 	req := request("POST", web.StartPath, "", w.StartBody(nil), w.auth...)
 	return operation{req, func(r *web.Response, _ bool) { w.checkStarted(t, r) }}
 }
 
-func (w *faultyWorld) startWithKey(t *testing.T) operation {
+func (w *faultyFixture) startWithKey(t *testing.T) operation {
 	req := request("POST", web.StartPath, "", w.StartBody(nil), w.key()...)
 	return operation{req, func(r *web.Response, _ bool) {
 		first := w.checkStarted(t, r)
@@ -239,7 +239,7 @@ func (w *faultyWorld) startWithKey(t *testing.T) operation {
 	}}
 }
 
-func (w *faultyWorld) checkStarted(t *testing.T, r *web.Response) (s testharness.Started) {
+func (w *faultyFixture) checkStarted(t *testing.T, r *web.Response) (s testharness.Started) {
 	t.Helper()
 	wantOr503(t, r, 200)
 	json.Unmarshal(r.Body, &s)
@@ -252,7 +252,7 @@ func (w *faultyWorld) checkStarted(t *testing.T, r *web.Response) (s testharness
 	return s
 }
 
-func (w *faultyWorld) startThatFails(t *testing.T) operation {
+func (w *faultyFixture) startThatFails(t *testing.T) operation {
 	start := w.StartBody(body{"external_user_id": "sandbox:init_error"})
 	return operation{request("POST", web.StartPath, "", start, w.auth...), func(r *web.Response, _ bool) {
 		wantOr503(t, r, 502)
@@ -270,7 +270,7 @@ func (w *faultyWorld) startThatFails(t *testing.T) operation {
 	}}
 }
 
-func (w *faultyWorld) validate(t *testing.T) operation {
+func (w *faultyFixture) validate(t *testing.T) operation {
 	back := w.Approve(w.Start(nil))
 	w.completed[back.SessionID] = true
 	req := request("POST", web.ValidatePath, "", validateBody(back.ResultToken), w.auth...)
@@ -288,7 +288,7 @@ func (w *faultyWorld) validate(t *testing.T) operation {
 	}}
 }
 
-func (w *faultyWorld) validateWithKey(t *testing.T) operation {
+func (w *faultyFixture) validateWithKey(t *testing.T) operation {
 	back := w.Approve(w.Start(nil))
 	w.completed[back.SessionID] = true
 	req := request("POST", web.ValidatePath, "", validateBody(back.ResultToken), w.key()...)
@@ -302,7 +302,7 @@ func (w *faultyWorld) validateWithKey(t *testing.T) operation {
 	}}
 }
 
-func (w *faultyWorld) reconcile(t *testing.T) operation {
+func (w *faultyFixture) reconcile(t *testing.T) operation {
 	s := w.session()
 	req := request("GET", web.SessionsPath+s.SessionID, "", nil, w.auth...)
 	return operation{req, func(r *web.Response, _ bool) {
@@ -313,7 +313,7 @@ func (w *faultyWorld) reconcile(t *testing.T) operation {
 	}}
 }
 
-func (w *faultyWorld) look(t *testing.T) operation {
+func (w *faultyFixture) look(t *testing.T) operation {
 	s := w.session()
 	req := request("GET", web.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
 	return operation{req, func(r *web.Response, _ bool) {
@@ -324,7 +324,7 @@ func (w *faultyWorld) look(t *testing.T) operation {
 	}}
 }
 
-func (w *faultyWorld) lookAtTheHop(t *testing.T) operation {
+func (w *faultyFixture) lookAtTheHop(t *testing.T) operation {
 	s := w.Start(nil)
 	w.completed[w.Approve(s).SessionID] = true
 	req := request("GET", web.HostedPath, "flow="+flowOf(t, s.RedirectURL), nil)
@@ -336,7 +336,7 @@ func (w *faultyWorld) lookAtTheHop(t *testing.T) operation {
 
 // post is a user who sends the form of an outcome, after which the session is
 // to have the status want.
-func (w *faultyWorld) post(outcome, want string) func(t *testing.T) operation {
+func (w *faultyFixture) post(outcome, want string) func(t *testing.T) operation {
 	return func(t *testing.T) operation {
 		s := w.session()
 		form := w.Open(s.RedirectURL).Form(outcome).Fields.Encode()
@@ -362,7 +362,7 @@ func (w *faultyWorld) post(outcome, want string) func(t *testing.T) operation {
 const formType = "application/x-www-form-urlencoded"
 
 // tryAgain is the user who comes back to a session and now wants to be approved.
-func (w *faultyWorld) tryAgain(t *testing.T, s testharness.Started, page *testharness.Page, status string) {
+func (w *faultyFixture) tryAgain(t *testing.T, s testharness.Started, page *testharness.Page, status string) {
 	t.Helper()
 	if page.Kind == "method" {
 		page = page.Submit("approve")

@@ -42,10 +42,10 @@ func TestSingleUseIsLinearizable(t *testing.T) {
 	for w := range workers {
 		t.Run(fmt.Sprintf("contract 17: every %dth seed from %d", workers, w), func(t *testing.T) {
 			t.Parallel()
-			world := newWorld(t)
+			f := newFixture(t)
 			counts := map[string]int{}
 			for seed := w; seed < seeds; seed += workers {
-				exchanges := world.run(uint64(seed))
+				exchanges := f.run(uint64(seed))
 				for _, op := range exchanges {
 					counts[op.Output.(history.Answer).String()]++
 				}
@@ -70,9 +70,9 @@ func TestSingleUseIsLinearizable(t *testing.T) {
 	})
 }
 
-// world is two instances on one store, run step by step: a client makes its next
+// fixture is two instances on one store, run step by step: a client makes its next
 // call to the store only when it is its turn. So the seed decides everything.
-type world struct {
+type fixture struct {
 	random    io.Reader
 	seed      func(uint64)
 	services  [2]*edge.Service
@@ -82,10 +82,10 @@ type world struct {
 	started   time.Time
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	source := rand.NewChaCha8([32]byte{})
-	w := &world{random: source, scheduler: &scheduler{}, started: testharness.Epoch}
+	w := &fixture{random: source, scheduler: &scheduler{}, started: testharness.Epoch}
 	w.seed = func(n uint64) { source.Seed([32]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), 1}) }
 	now := func() time.Time { return w.started }
 	w.faulty = &kvtest.Faulty{KV: memory.New(memory.Config{Now: now})}
@@ -105,7 +105,7 @@ func newWorld(t testing.TB) *world {
 	if err := d.PutPublisher(ctx, integration.Publisher{ID: "pub_p"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.PutIntegration(ctx, integration.Integration{ID: worldIntegration, PublisherID: "pub_p",
+	if err := d.PutIntegration(ctx, integration.Integration{ID: fixtureIntegration, PublisherID: "pub_p",
 		Level:        "L1",
 		ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-const worldIntegration = "0d7a5c1e-8b1f-4e52-9d0a-4a6f0b2c3d4e"
+const fixtureIntegration = "0d7a5c1e-8b1f-4e52-9d0a-4a6f0b2c3d4e"
 
 func unlimitedLimits() web.Limits {
 	var c core.Config
@@ -125,10 +125,10 @@ func unlimitedLimits() web.Limits {
 }
 
 // run lets three clients exchange one token, twice each, and returns what they saw.
-func (w *world) run(seed uint64) []porcupine.Operation {
+func (w *fixture) run(seed uint64) []porcupine.Operation {
 	w.seed(seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	id, err := sessiontest.New(w.random, worldIntegration, "L1", w.started, 0)
+	id, err := sessiontest.New(w.random, fixtureIntegration, "L1", w.started, 0)
 	must(err)
 	result, err := sessiontest.Issue(context.Background(), host.Host{KV: w.faulty.KV,
 		Sealer: w.services[0].Host().Sealer, Random: w.random}, id, w.started)

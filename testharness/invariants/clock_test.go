@@ -173,7 +173,7 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 		rng := rand.New(rand.NewPCG(faultproxy.Seed(t, 1), 6))
 		c.Store = lingering(c.Store)
 		s := newService(t, c)
-		b := newBook(s, 0)
+		b := newLedger(s, 0)
 		ends := map[string]int{}
 		for range 2 * times() {
 			const n = 30

@@ -22,9 +22,9 @@ var network = faultproxy.Odds{
 
 // trouble puts load on a service, lets a fault begin and end, and audits what came
 // of it.
-func trouble(t *testing.T, c setup, seed uint64, fault func(b *book)) {
+func trouble(t *testing.T, c setup, seed uint64, fault func(b *ledger)) {
 	t.Helper()
-	b := newBook(newService(t, c), seed)
+	b := newLedger(newService(t, c), seed)
 	stop := b.load(clients)
 	if !within(recovery, func() bool { return b.walks.Load() >= clients }) {
 		t.Error("no walk succeeds before the fault")
@@ -50,7 +50,7 @@ func TestFaultsOfCalls(t *testing.T) {
 			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{
 				kvtest.Refuse: .03, kvtest.LoseRequest: .02, kvtest.LoseReply: .05, kvtest.Delay: .02})
 			clock := &clock{}
-			trouble(t, setup{Store: f, Clock: clock}, seed, func(*book) {
+			trouble(t, setup{Store: f, Clock: clock}, seed, func(*ledger) {
 				f.on.Store(true)
 				for n := range 60 * times() {
 					time.Sleep(25 * time.Millisecond)
@@ -78,7 +78,7 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 			seed := faultproxy.Seed(t, 1)
 			p := faultproxy.New(t, start(t), faultproxy.Config{Seed: seed, Odds: network})
 			store := openRedis(t, "redis://"+p.Addr()+"?"+impatient)
-			trouble(t, setup{Store: store, Shared: true, Partitions: 4}, seed, func(*book) { cutOff(t, p) })
+			trouble(t, setup{Store: store, Shared: true, Partitions: 4}, seed, func(*ledger) { cutOff(t, p) })
 		})
 	}
 }

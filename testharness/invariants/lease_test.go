@@ -83,7 +83,7 @@ func TestI4ExactlyOnceWithoutFaults(t *testing.T) {
 
 func once(t *testing.T, c setup) {
 	s := newService(t, c)
-	b := newBook(s, faultproxy.Seed(t, 1))
+	b := newLedger(s, faultproxy.Seed(t, 1))
 	stop := b.load(3)
 	time.Sleep(time.Second)
 	stop()

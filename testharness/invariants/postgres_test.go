@@ -54,7 +54,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 			t.Parallel()
 			s := stores.StartPostgres(t)
 			on := setup{Store: openPostgres(t, s.URL("verge")), Shared: true, Partitions: 4}
-			trouble(t, on, faultproxy.Seed(t, 1), func(b *book) { c.fault(s); b.refused(t) })
+			trouble(t, on, faultproxy.Seed(t, 1), func(b *ledger) { c.fault(s); b.refused(t) })
 		})
 	}
 	t.Run("a failover to a synchronous replica", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 		primary.Set("synchronous_standby_names", "one")
 		url := strings.Replace(primary.URL("verge"), primary.Addr(), primary.Addr()+","+replica.Addr(), 1)
 		on := setup{Store: openPostgres(t, url), Shared: true, Partitions: 4}
-		trouble(t, on, faultproxy.Seed(t, 1), func(b *book) {
+		trouble(t, on, faultproxy.Seed(t, 1), func(b *ledger) {
 			primary.Kill()
 			time.Sleep(500 * time.Millisecond)
 			replica.Promote()
@@ -78,12 +78,12 @@ func TestFaultsOfPostgres(t *testing.T) {
 		p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: network})
 		url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
 		on := setup{Store: openPostgres(t, url), Shared: true, Partitions: 4}
-		trouble(t, on, seed, func(*book) { cutOff(t, p) })
+		trouble(t, on, seed, func(*ledger) { cutOff(t, p) })
 	})
 }
 
 // refused checks that the fault was there: some request had to be refused for it.
-func (b *book) refused(t *testing.T) {
+func (b *ledger) refused(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -63,7 +63,7 @@ func TestFaultsOfRedis(t *testing.T) {
 			s := stores.StartRedis(t, c.args...)
 			seed := faultproxy.Seed(t, 1)
 			trouble(t, setup{Store: openRedis(t, s.URL()+"?"+impatient), Shared: true, Partitions: 4}, seed,
-				func(b *book) {
+				func(b *ledger) {
 					c.fault(s)
 					b.mu.Lock()
 					defer b.mu.Unlock()
@@ -84,7 +84,7 @@ func TestFaultsOfACluster(t *testing.T) {
 	store := openRedis(t, nodes.URL()+"&"+impatient)
 	s := newService(t, setup{Store: store, Shared: true, Partitions: 1})
 	t.Run("MOVED, ASK and TRYAGAIN", func(t *testing.T) {
-		b := newBook(s, seed)
+		b := newLedger(s, seed)
 		stop := b.load(clients)
 		within(recovery, func() bool { return b.walks.Load() >= 2*clients })
 		for range 3 {
@@ -97,7 +97,7 @@ func TestFaultsOfACluster(t *testing.T) {
 		b.audit(t, since)
 	})
 	t.Run("CLUSTERDOWN", func(t *testing.T) {
-		b := newBook(s, seed)
+		b := newLedger(s, seed)
 		stop := b.load(clients)
 		within(recovery, func() bool { return b.walks.Load() >= clients })
 		nodes[1].Kill()
@@ -188,7 +188,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 		t.Errorf("the kill hit no delivery: %d of %d events, %d posted before, %d leases", len(began), events,
 			posted, flying)
 	}
-	newBook(sv, 0).settle(t)
+	newLedger(sv, 0).settle(t)
 	extra, keys := 0, map[string]bool{}
 	for _, p := range sv.sink.all() {
 		if keys[p.IdempotencyKey] {
@@ -233,7 +233,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			server := stores.StartRedis(t)
 			s := newService(t, setup{Store: openRedis(t, server.URL()+"?"+impatient), Shared: true,
 				Partitions: 4})
-			b := newBook(s, faultproxy.Seed(t, 1))
+			b := newLedger(s, faultproxy.Seed(t, 1))
 			b.lossy = true
 			stop := b.load(clients)
 			within(recovery, func() bool { return b.walks.Load() >= 2*clients })
@@ -290,7 +290,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 
 			s.seed()
 			since := time.Now()
-			fresh := newBook(s, 2)
+			fresh := newLedger(s, 2)
 			fresh.before = untargeted
 			fresh.recovers(t, since)
 			stop = fresh.load(clients)

@@ -14,26 +14,26 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// logWorld is a store whose entries are logged.
-type logWorld struct {
+// logFixture is a store whose entries are logged.
+type logFixture struct {
 	*testhost.Host
 	log  bytes.Buffer
 	kept kv.KV
 }
 
-func newLogWorld(t *testing.T) *logWorld {
-	w := &logWorld{Host: testhost.New(t)}
+func newLogFixture(t *testing.T) *logFixture {
+	w := &logFixture{Host: testhost.New(t)}
 	w.kept = Logged(w.Store, w.logger())
 	return w
 }
 
 // logger returns the log of a process, twice chained, as if a guest were in it.
-func (w *logWorld) logger() *slog.Logger {
+func (w *logFixture) logger() *slog.Logger {
 	process := Chained(slog.NewJSONHandler(&w.log, nil), w.Random)
 	return slog.New(Chained(process.WithAttrs([]slog.Attr{slog.String("module", "m")}), w.Random))
 }
 
-func (w *logWorld) puts(t *testing.T, target string) []kv.Put {
+func (w *logFixture) puts(t *testing.T, target string) []kv.Put {
 	t.Helper()
 	puts, err := Entry{Operation: "key.create", Actor: Actor{Kind: Operator, ID: "op_1", Name: "Ann"},
 		Publisher: "pub_a", Target: target, Changes: []Change{{"name", "a", "b"}}}.Puts(w.Sealer, w.Random,
@@ -42,19 +42,19 @@ func (w *logWorld) puts(t *testing.T, target string) []kv.Put {
 	return puts
 }
 
-func (w *logWorld) write(t *testing.T, target string) {
+func (w *logFixture) write(t *testing.T, target string) {
 	t.Helper()
 	id, err := kv.NewTxID(w.Random)
 	coretest.Must(t, err)
 	coretest.Must(t, w.kept.Commit(ctx, kv.Tx{ID: id, Partition: partition, Puts: w.puts(t, target)}))
 }
 
-func (w *logWorld) lines() []string {
+func (w *logFixture) lines() []string {
 	return strings.Split(strings.TrimSuffix(w.log.String(), "\n"), "\n")
 }
 
 func TestLogged_EntryIsALine(t *testing.T) {
-	w := newLogWorld(t)
+	w := newLogFixture(t)
 	w.write(t, "key_1")
 	var said map[string]any
 	coretest.Must(t, json.Unmarshal([]byte(w.lines()[0]), &said))
@@ -77,7 +77,7 @@ func TestLogged_EntryIsALine(t *testing.T) {
 }
 
 func TestLogged_WhatIsNoNewEntry(t *testing.T) {
-	w := newLogWorld(t)
+	w := newLogFixture(t)
 	puts := w.puts(t, "key_1")
 	for name, tx := range map[string]kv.Tx{
 		"contract 16: an entry that is signed again": {Partition: partition, Puts: puts[:1],
@@ -96,7 +96,7 @@ func TestLogged_WhatIsNoNewEntry(t *testing.T) {
 
 // The guests of a process share its chain.
 func TestChained_Guests(t *testing.T) {
-	w := newLogWorld(t)
+	w := newLogFixture(t)
 	process := Chained(slog.NewJSONHandler(&w.log, nil), w.Random)
 	for n := range 3 {
 		guest := Logged(w.Store, slog.New(Chained(process.WithGroup("").WithAttrs(nil), w.Random)))
@@ -128,7 +128,7 @@ func TestLogged_Faults(t *testing.T) {
 		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, 1, `"commit":"unknown"`},
 	} {
 		t.Run("contract 48: "+c.name, func(t *testing.T) {
-			w := newLogWorld(t)
+			w := newLogFixture(t)
 			w.Store.Decide = kvtest.Script(c.faults...)
 			puts := w.puts(t, "key_1")
 			_ = kv.CommitSurely(ctx, w.kept, kv.Tx{ID: "tx1", Partition: partition, Puts: puts,
@@ -142,7 +142,7 @@ func TestLogged_Faults(t *testing.T) {
 }
 
 func TestChain(t *testing.T) {
-	w := newLogWorld(t)
+	w := newLogFixture(t)
 	for _, target := range []string{"a", "b", "c", "d"} {
 		w.write(t, target)
 		w.log.WriteString(`{"msg":"request","seq":"7"}` + "\nno JSON\n")

@@ -20,7 +20,7 @@ import (
 const claimLife = 20 * time.Second
 
 func TestAnAttemptIsClaimedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, integration.Webhook{Off: true})
 	var claimed, asked atomic.Int32
 	var all sync.WaitGroup
@@ -46,37 +46,38 @@ func TestAnAttemptIsClaimedOnce(t *testing.T) {
 func TestAClaimEnds(t *testing.T) {
 	for _, c := range []struct {
 		rule string
-		ends func(w *world, s Session, claim string) error
+		ends func(w *fixture, s Session, claim string) error
 		want error // of the next claim of the first attempt
 	}{
-		{"it holds", func(*world, Session, string) error { return nil }, ErrAsked},
-		{"by its time", func(w *world, _ Session, _ string) error { w.Clock.Advance(claimLife); return nil },
+		{"it holds", func(*fixture, Session, string) error { return nil }, ErrAsked},
+		{"by its time",
+			func(w *fixture, _ Session, _ string) error { w.Clock.Advance(claimLife); return nil },
 			nil},
-		{"just before its time it holds", func(w *world, _ Session, _ string) error {
+		{"just before its time it holds", func(w *fixture, _ Session, _ string) error {
 			w.Clock.Advance(claimLife - time.Millisecond)
 			return nil
 		}, ErrAsked},
-		{"when it is given back", func(w *world, s Session, claim string) error {
+		{"when it is given back", func(w *fixture, s Session, claim string) error {
 			return w.GiveBack(ctx, s, claim)
 		}, nil},
-		{"another's is not given back", func(w *world, s Session, _ string) error {
+		{"another's is not given back", func(w *fixture, s Session, _ string) error {
 			return w.GiveBack(ctx, s, "somebody else's")
 		}, ErrAsked},
-		{"with the attempt", func(w *world, s Session, _ string) error {
+		{"with the attempt", func(w *fixture, s Session, _ string) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
 			return err
 		}, ErrMovedOn},
-		{"with the session", func(w *world, s Session, _ string) error {
+		{"with the session", func(w *fixture, s Session, _ string) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 			return err
 		}, ErrMovedOn},
-		{"with the session's time", func(w *world, _ Session, _ string) error {
+		{"with the session's time", func(w *fixture, _ Session, _ string) error {
 			w.Clock.Advance(session.Life)
 			return nil
 		}, ErrMovedOn},
 	} {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			claim, err := w.Claim(ctx, s, Asking{}, claimLife)
 			coretest.Must(t, err)
@@ -98,7 +99,7 @@ func TestAClaimEnds(t *testing.T) {
 }
 
 func TestANextAttemptIsClaimedAnew(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Claim(ctx, s, Asking{}, claimLife)
 	coretest.Must(t, err)
@@ -125,7 +126,7 @@ func TestAClaimUnderFaults(t *testing.T) {
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, kv.ErrUnknown},
 	} {
 		t.Run("contract 5: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			w.script(c.faults...)
 			claim, err := w.Claim(ctx, s, Asking{}, claimLife)
@@ -149,7 +150,7 @@ func TestAClaimUnderFaults(t *testing.T) {
 
 // A form asks once, whatever came of it, while other forms may ask.
 func TestClaim_Form(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	form := func(n int) string { return session.Proof(strconv.Itoa(n)) }
 	ask := func(n int) error {
@@ -182,7 +183,7 @@ func TestClaim_Form(t *testing.T) {
 }
 
 func TestClaim_Pictures(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, integration.Webhook{Off: true})
 	for n := range maxPictures {
 		a := Asking{Attempt: n / 4, Picture: true}
@@ -206,7 +207,7 @@ func TestClaim_Pictures(t *testing.T) {
 
 // A form whose claim ended by its time was interrupted. The step is stored once.
 func TestClaim_Interrupted(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	asking := Asking{Form: session.Proof("a form")}
 	_, err := w.Claim(ctx, s, asking, claimLife)

@@ -12,13 +12,13 @@ import (
 )
 
 // handed is a session with an open hand-off.
-func (w *world) handed(t *testing.T) (Session, Pending) {
+func (w *fixture) handed(t *testing.T) (Session, Pending) {
 	t.Helper()
 	s := w.session(t, withWebhook)
 	return s, w.hand(t, s)
 }
 
-func (w *world) hand(t *testing.T, s Session) Pending {
+func (w *fixture) hand(t *testing.T, s Session) Pending {
 	t.Helper()
 	opened, err := w.OpenHandOff(ctx, s, token.PendingClaims{Method: "camera", Site: "https://shop.example"})
 	coretest.Must(t, err)
@@ -35,7 +35,7 @@ var approved, failed = method.Decision{Verdict: method.Approved},
 	method.Decision{Verdict: method.AttemptFailed, Reason: method.Below}
 
 func TestHandOff_OneDevice(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, open := w.handed(t)
 	expires := token.At(s.ID.Expires())
 	taken, err := w.Take(ctx, open, "one", expires)
@@ -61,7 +61,7 @@ func TestHandOff_OneDevice(t *testing.T) {
 
 func TestHandOff_EndsWithAttempt(t *testing.T) {
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed, session.Rejected} {
-		w := newWorld(t)
+		w := newFixture(t)
 		s, h := w.handed(t)
 		_, err := w.Fire(ctx, s, Step{Trigger: trigger})
 		coretest.Must(t, err)
@@ -75,7 +75,7 @@ func TestHandOff_EndsWithAttempt(t *testing.T) {
 			t.Errorf("contract 40: after %s another one opens: %v", trigger, err)
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	s, before := w.handed(t)
 	after := w.hand(t, s)
 	if _, err := w.Pending(ctx, before.Pending); !errors.Is(err, ErrNoPending) {
@@ -93,7 +93,7 @@ func TestHandOff_EndsWithAttempt(t *testing.T) {
 // During a request of the attempt, and until a rejection has counted, no other hand-off opens. An approval
 // may be lost.
 func TestOpenHandOff_WhileAsked(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, h := w.handed(t)
 	expires := token.At(s.ID.Expires())
 	claim, err := w.Claim(ctx, s, Asking{}, time.Minute)
@@ -106,14 +106,14 @@ func TestOpenHandOff_WhileAsked(t *testing.T) {
 	if _, err := w.OpenHandOff(ctx, s, token.PendingClaims{}); !errors.Is(err, ErrAsked) {
 		t.Errorf("contract 40: while a no waits: %v", err)
 	}
-	w = newWorld(t)
+	w = newFixture(t)
 	s, h = w.handed(t)
 	coretest.Must(t, w.Bring(ctx, h, approved, token.At(s.ID.Expires())))
 	w.hand(t, s)
 }
 
 func TestNewNumber_TwoDigits(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	seen := map[string]bool{}
 	for range 2000 {
 		n, err := newNumber(w.Host.Random)

@@ -30,8 +30,8 @@ const outcomeLife = 30 * 24 * time.Hour
 
 var ctx = context.Background()
 
-// world is a Lifecycle on a test's host.
-type world struct {
+// fixture is a Lifecycle on a test's host.
+type fixture struct {
 	*Lifecycle
 	*testhost.Host
 	commits atomic.Int64
@@ -42,10 +42,10 @@ type world struct {
 	tally  map[host.Tally]int
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
+	w := &fixture{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
 	w.script()
 	w.Lifecycle = &Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: outcomeLife}
 	w.Lifecycle.Observer = testhost.Observer{
@@ -57,7 +57,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // script makes the next commits meet these faults. All other calls pass.
-func (w *world) script(faults ...kvtest.Fault) {
+func (w *fixture) script(faults ...kvtest.Fault) {
 	w.commits.Store(0)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "Commit" {
@@ -73,7 +73,7 @@ func (w *world) script(faults ...kvtest.Fault) {
 var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verge"}
 
 // session makes a session. It sends events if the webhook does.
-func (w *world) session(t testing.TB, hook integration.Webhook) Session {
+func (w *fixture) session(t testing.TB, hook integration.Webhook) Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
 	coretest.Must(t, err)
@@ -86,7 +86,7 @@ func (w *world) session(t testing.TB, hook integration.Webhook) Session {
 
 // tasks returns all events and timers that are scheduled. It leases them at a time far in the future, so a
 // test calls it last.
-func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
+func (w *fixture) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	t.Helper()
 	all, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now().Add(1000*time.Hour), time.Hour, 1000)
 	coretest.Must(t, err)
@@ -110,7 +110,7 @@ func (w *world) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 }
 
 // wantEvents checks the scheduled events by type, in any order, and whether a timer is left.
-func (w *world) wantEvents(t testing.TB, timer bool, types ...string) []webhook.Event {
+func (w *fixture) wantEvents(t testing.TB, timer bool, types ...string) []webhook.Event {
 	t.Helper()
 	events, timers := w.tasks(t)
 	got := map[string]int{}
@@ -130,7 +130,7 @@ func (w *world) wantEvents(t testing.TB, timer bool, types ...string) []webhook.
 	return events
 }
 
-func (w *world) record(t testing.TB, s Session) session.Record {
+func (w *fixture) record(t testing.TB, s Session) session.Record {
 	t.Helper()
 	r, _, err := w.Load(ctx, s.ID)
 	coretest.Must(t, err)
@@ -140,7 +140,7 @@ func (w *world) record(t testing.TB, s Session) session.Record {
 func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
 	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true},
 		"off, though with a URL": {Off: true, URL: withWebhook.URL}} {
-		w := newWorld(t)
+		w := newFixture(t)
 		before := w.Store.Calls()
 		coretest.Must(t, w.Begin(ctx, w.session(t, hook), nil, nil, nil))
 		if n := w.Store.Calls() - before; n != 0 {
@@ -175,7 +175,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 			[]string{webhook.TypeStarted, webhook.TypeFailed}, session.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, c.hook)
 			coretest.Must(t, w.Begin(ctx, s, beginning(c.initiated), c.checks, c.extra))
 			if n := w.commits.Load(); n != 1 || w.Store.Calls() != 1 {
@@ -204,7 +204,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 }
 
 func TestBeginWakesTheRunner(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	if len(w.woken) != 2 || !w.woken[0].Equal(w.Clock.Now()) || !w.woken[1].Equal(s.ID.Expires()) {
@@ -245,7 +245,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 		{"refused", []kvtest.Fault{kvtest.Refuse}, true, nil, nil, kv.ErrUnavailable, 1, false, nil},
 	} {
 		t.Run("contract 5, 503: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			w.script(c.faults...)
 			err := w.Begin(ctx, s, beginning(c.initiated), c.checks, c.extra)
@@ -268,7 +268,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 }
 
 func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3",
 		Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
 	err := w.Begin(ctx, w.session(t, withWebhook), nil, []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x"}})
@@ -283,7 +283,7 @@ func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
 }
 
 func TestFire(t *testing.T) {
-	at := func(w *world) time.Time { return w.Clock.Now() }
+	at := func(w *fixture) time.Time { return w.Clock.Now() }
 	for _, c := range []struct {
 		name    string
 		trigger session.Trigger
@@ -304,7 +304,7 @@ func TestFire(t *testing.T) {
 		{"contract 20: a timer that fires early", session.TimeUp, session.Started, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			w.Clock.Advance(time.Minute)
@@ -345,7 +345,7 @@ func TestFire(t *testing.T) {
 }
 
 func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, integration.Webhook{Off: true})
 	r, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	if err != nil || r.State != session.Completed || w.record(t, s) != r {
@@ -355,7 +355,7 @@ func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
 }
 
 func TestTheLastAttemptFails(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	for n := 1; n <= 3; n++ {
 		r, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: n - 1})
@@ -371,7 +371,7 @@ func TestTheLastAttemptFails(t *testing.T) {
 }
 
 func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, Step{Trigger: session.Rejected})
 	coretest.Must(t, err)
@@ -391,7 +391,7 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 }
 
 func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life)
@@ -406,7 +406,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 }
 
 func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
@@ -437,7 +437,7 @@ func TestRaces(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 20 {
-				w := newWorld(t)
+				w := newFixture(t)
 				s := w.session(t, withWebhook)
 				coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 				w.Clock.Advance(session.Life - time.Millisecond)
@@ -487,7 +487,7 @@ func TestRaces(t *testing.T) {
 // A form that is posted many times at once counts as one attempt. Attempts with a form of their own all
 // count.
 func TestAnAttemptCountsOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Attempts = 9
 	s := w.session(t, withWebhook)
 	for attempt := range 8 {
@@ -513,7 +513,7 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 			session.Unclassified, session.AttemptFailed} {
 			t.Run(fmt.Sprintf("contract 23: %s of attempt %d at attempt 1", trigger, attempt),
 				func(t *testing.T) {
-					w := newWorld(t)
+					w := newFixture(t)
 					s := w.session(t, withWebhook)
 					coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 					_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed})
@@ -544,7 +544,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 			for _, second := range all {
 				t.Run(fmt.Sprintf("contract 5, 503: %s, %v then %v", trigger, first, second),
 					func(t *testing.T) {
-						w := newWorld(t)
+						w := newFixture(t)
 						s := w.session(t, withWebhook)
 						w.script(first, second)
 						r, err := w.Fire(ctx, s, Step{Trigger: trigger})
@@ -591,7 +591,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 	} {
 		name := fmt.Sprintf("contract 18: %v of %s under attempt %d", c.fault, c.trigger, c.other)
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			commits := 0
 			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
@@ -621,7 +621,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 }
 
 // claimTimer leases the timer for 60 s. The timer must be due at now.
-func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
+func (w *fixture) claimTimer(t testing.TB, now time.Time) host.Job {
 	t.Helper()
 	tasks, _, err := w.Memory.Claim(ctx, "p3", now, time.Minute, 100)
 	coretest.Must(t, err)
@@ -635,7 +635,7 @@ func (w *world) claimTimer(t testing.TB, now time.Time) host.Job {
 }
 
 func TestTheTimerEndsASession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life + 3*time.Second)
@@ -653,7 +653,7 @@ func TestTheTimerEndsASession(t *testing.T) {
 }
 
 func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.woken = nil
@@ -679,7 +679,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 }
 
 func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	job := w.claimTimer(t, s.ID.Expires())
@@ -697,7 +697,7 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 // A session may end without its timer, if its integration sent no events at that time. The timer is then
 // removed, and no event is made.
 func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
@@ -709,7 +709,7 @@ func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
 }
 
 func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life)
@@ -733,7 +733,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 		{kvtest.LoseReply, kvtest.Refuse}, {kvtest.Delay}, {kvtest.Delay, kvtest.Delay},
 	} {
 		t.Run(fmt.Sprintf("spec, States: expiry under %v", faults), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			w.Clock.Advance(session.Life)
@@ -755,7 +755,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 }
 
 func TestADamagedRecordDecidesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3",
 		Puts: []kv.Put{{Name: s.ID.Key().Name, Value: []byte("?")}}}))
@@ -770,7 +770,7 @@ func TestADamagedRecordDecidesNothing(t *testing.T) {
 // is due. Every session has an outcome. None has two events of one type, or two terminal events.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(20) {
-		w := newWorld(t)
+		w := newFixture(t)
 		var sessions []Session
 		for range 10 {
 			s := w.session(t, withWebhook)
@@ -842,7 +842,7 @@ func TestRandomFaults(t *testing.T) {
 
 // TestWhoCanWriteToTheStoreMakesNoOutcome: contract 19.
 func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.Lifecycle.Sealer, err = kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)

@@ -26,21 +26,21 @@ func (accepting) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 func TestTheEventsOfASessionAreInTheLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		initiated bool
-		end       func(t *testing.T, w *world, s Session)
+		end       func(t *testing.T, w *fixture, s Session)
 		want      []string
 	}{
-		"pending": {true, func(*testing.T, *world, Session) {}, []string{webhook.TypeStarted}},
-		"completed": {true, func(t *testing.T, w *world, s Session) {
+		"pending": {true, func(*testing.T, *fixture, Session) {}, []string{webhook.TypeStarted}},
+		"completed": {true, func(t *testing.T, w *fixture, s Session) {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 			coretest.Must(t, err)
 		}, []string{webhook.TypeStarted, webhook.TypeCompleted}},
-		"failed": {true, func(t *testing.T, w *world, s Session) {
+		"failed": {true, func(t *testing.T, w *fixture, s Session) {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected})
 			coretest.Must(t, err)
 		}, []string{webhook.TypeStarted, webhook.TypeFailed}},
-		"could not begin": {false, func(*testing.T, *world, Session) {},
+		"could not begin": {false, func(*testing.T, *fixture, Session) {},
 			[]string{webhook.TypeStarted, webhook.TypeFailed}},
-		"expired, and the timer is late": {true, func(t *testing.T, w *world, s Session) {
+		"expired, and the timer is late": {true, func(t *testing.T, w *fixture, s Session) {
 			w.Clock.Advance(2 * time.Hour)
 			tasks, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 10)
 			coretest.Must(t, err)
@@ -54,7 +54,7 @@ func TestTheEventsOfASessionAreInTheLog(t *testing.T) {
 		}, []string{webhook.TypeStarted, webhook.TypeExpired}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			w.Lifecycle.Now = func() time.Time {
 				w.Clock.Advance(1700 * time.Microsecond)

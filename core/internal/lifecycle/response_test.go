@@ -10,7 +10,7 @@ import (
 )
 
 // opened is a session with a pending response.
-func (w *world) opened(t *testing.T) (Session, Pending) {
+func (w *fixture) opened(t *testing.T) (Session, Pending) {
 	t.Helper()
 	s := w.session(t, withWebhook)
 	opened, err := w.OpenResponse(ctx, s, token.PendingClaims{Method: "wallet", State: []byte("nonce")})
@@ -29,7 +29,7 @@ func (w *world) opened(t *testing.T) (Session, Pending) {
 
 // Two responses are judged at the same time. Both found the item open, and one is stored.
 func TestReceive_FirstResponseCounts(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, b := w.opened(t)
 	expires := token.At(s.ID.Expires())
 	first := Response{Kept: []byte("yes"), Same: true, Code: "code", Raw: []byte("first")}
@@ -58,7 +58,7 @@ func TestReceive_FirstResponseCounts(t *testing.T) {
 
 func TestResponse_EndsWithAttempt(t *testing.T) {
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed, session.Rejected} {
-		w := newWorld(t)
+		w := newFixture(t)
 		s, b := w.opened(t)
 		_, err := w.Fire(ctx, s, Step{Trigger: trigger})
 		coretest.Must(t, err)
@@ -74,7 +74,7 @@ func TestResponse_EndsWithAttempt(t *testing.T) {
 			t.Errorf("contract 34: after %s another one opens: %v", trigger, err)
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	s, b := w.opened(t)
 	handle, err := w.OpenResponse(ctx, s, token.PendingClaims{Method: "wallet"})
 	coretest.Must(t, err)
@@ -88,7 +88,7 @@ func TestResponse_EndsWithAttempt(t *testing.T) {
 }
 
 func TestPendingHandle(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, b := w.opened(t)
 	for _, text := range []string{"", "a", b.Response[:23], b.Response + "A",
 		b.Response[:10] + "\n" + b.Response[10:], b.Response[:23] + "=", "+" + b.Response[1:]} {

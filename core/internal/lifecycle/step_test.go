@@ -27,33 +27,33 @@ func TestEnded_KeptAndLogged(t *testing.T) {
 	step := session.Step{Method: "bank", Result: host.MethodUnavailable, Reason: host.FetchTimeout}
 	for _, c := range []struct {
 		name    string
-		before  func(w *world, s Session) (claim string)
+		before  func(w *fixture, s Session) (claim string)
 		commits int64
 		kept    bool
 	}{
-		{"contract 48: one commit", func(*world, Session) string { return "" }, 1, true},
-		{"contract 48: the commit that gives the claim back", func(w *world, s Session) string {
+		{"contract 48: one commit", func(*fixture, Session) string { return "" }, 1, true},
+		{"contract 48: the commit that gives the claim back", func(w *fixture, s Session) string {
 			claim, err := w.Claim(ctx, s, Asking{}, time.Minute)
 			coretest.Must(t, err)
 			return claim
 		}, 1, true},
-		{"contract 37: another request asks", func(w *world, s Session) string {
+		{"contract 37: another request asks", func(w *fixture, s Session) string {
 			_, err := w.Claim(ctx, s, Asking{}, time.Minute)
 			coretest.Must(t, err)
 			return ""
 		}, 0, false},
-		{"contract 18: the session has ended", func(w *world, s Session) string {
+		{"contract 18: the session has ended", func(w *fixture, s Session) string {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
 			coretest.Must(t, err)
 			return ""
 		}, 0, false},
-		{"contract 20: the session is over", func(w *world, s Session) string {
+		{"contract 20: the session is over", func(w *fixture, s Session) string {
 			w.Clock.Advance(session.Life)
 			return ""
 		}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			claim := c.before(w, s)
@@ -78,7 +78,7 @@ func TestEnded_KeptAndLogged(t *testing.T) {
 	}
 }
 
-func (w *world) asked(t *testing.T, s Session) time.Time {
+func (w *fixture) asked(t *testing.T, s Session) time.Time {
 	t.Helper()
 	r, _, err := w.Load(ctx, s.ID)
 	coretest.Must(t, err)
@@ -87,7 +87,7 @@ func (w *world) asked(t *testing.T, s Session) time.Time {
 
 // A failed store prevents no response, and the step is in the log.
 func TestEnded_StoreError(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	w.Ended(ctx, s, "", session.Step{Method: "bank", Result: host.MethodFailed, Reason: "failed"}, nil)
@@ -109,30 +109,30 @@ func TestSessionEnded_Line(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		ends func(w *world, s Session) error
+		ends func(w *fixture, s Session) error
 		want string
 		kept int
 	}{
-		{"contract 48: the method could not begin", func(w *world, s Session) error {
+		{"contract 48: the method could not begin", func(w *fixture, s Session) error {
 			return w.Begin(ctx, s, beginning(false), nil, nil)
 		}, "method=bank reason=timeout integration", 1},
-		{"contract 48: completed", func(w *world, s Session) error {
+		{"contract 48: completed", func(w *fixture, s Session) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded,
 				What: session.Step{Method: "bank", Result: host.MethodApproved}})
 			return err
 		}, "method=bank integration", 0},
-		{"contract 48: rejected", func(w *world, s Session) error {
+		{"contract 48: rejected", func(w *fixture, s Session) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected,
 				What: what(host.MethodRejected, "rejected")})
 			return err
 		}, "method=bank reason=rejected setting=proof.claim detail=age integration", 1},
-		{"contract 48: the last attempt", func(w *world, s Session) error {
+		{"contract 48: the last attempt", func(w *fixture, s Session) error {
 			w.Attempts = 1
 			_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed,
 				What: what(host.MethodAttemptFailed, "unconfirmed")})
 			return err
 		}, "method=bank reason=unconfirmed setting=proof.claim detail=age integration", 1},
-		{"contract 48: expired after a step that failed", func(w *world, s Session) error {
+		{"contract 48: expired after a step that failed", func(w *fixture, s Session) error {
 			w.Ended(ctx, s, "", what(host.MethodUnavailable, "timeout"), nil)
 			w.Clock.Advance(session.Life)
 			w.Host.Logged.Reset()
@@ -141,7 +141,7 @@ func TestSessionEnded_Line(t *testing.T) {
 		}, "method=bank reason=timeout setting=proof.claim detail=age integration", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			s := w.session(t, withWebhook)
 			coretest.Must(t, c.ends(w, s))
 			want := `msg="session ended" session=` + s.Text + " " + c.want + "=" + s.Integration.ID
@@ -157,7 +157,7 @@ func TestSessionEnded_Line(t *testing.T) {
 
 // A verdict of a phone has the same attributes as one of the computer.
 func TestBring_KeepsWhy(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, h := w.handed(t)
 	d := method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven, Setting: "trust_anchors",
 		Detail: "issuer", Refusal: &method.Refusal{Reason: "untrusted"}}

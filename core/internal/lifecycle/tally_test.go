@@ -15,7 +15,7 @@ import (
 )
 
 // ended returns how many outcomes were noted.
-func (w *world) ended() (n int) {
+func (w *fixture) ended() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for t, of := range w.tally {
@@ -27,7 +27,7 @@ func (w *world) ended() (n int) {
 }
 
 // wantUsage checks what was noted as usage: each of these outcomes once, and no other.
-func (w *world) wantUsage(t *testing.T, outcomes ...string) {
+func (w *fixture) wantUsage(t *testing.T, outcomes ...string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func TestAStartCountsOnce(t *testing.T) {
 		{"a store that refuses", withWebhook, true, nil, nil, []kvtest.Fault{kvtest.Refuse}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.script(c.faults...)
 			err := w.Begin(ctx, w.session(t, c.hook), beginning(c.initiated), c.checks, c.extra)
 			if (err == nil) != (c.want != nil) {
@@ -87,12 +87,12 @@ func TestAnOutcomeCountsUnderItsName(t *testing.T) {
 		session.Cancelled:     nil, // the session goes on
 		session.AttemptFailed: nil,
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		_, err := w.Fire(ctx, w.session(t, withWebhook), Step{Trigger: trigger})
 		coretest.Must(t, err)
 		w.wantUsage(t, want...)
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	for attempt := range 4 { // the fourth finds the session ended
 		_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: attempt})
@@ -102,7 +102,7 @@ func TestAnOutcomeCountsUnderItsName(t *testing.T) {
 }
 
 func TestAnExpirationCountsOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 	w.Clock.Advance(session.Life)
@@ -112,7 +112,7 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 	w.wantUsage(t, host.OutcomeStarted, host.OutcomeExpired)
 
 	// A late answer finds the session expired, also where no timer waits for it.
-	w = newWorld(t)
+	w = newFixture(t)
 	s = w.session(t, integration.Webhook{Off: true})
 	w.Clock.Advance(session.Life + time.Second)
 	for range 2 {
@@ -125,7 +125,7 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 // Several instances end a session at once. One of them counts it.
 func TestARaceCountsOnce(t *testing.T) {
 	for range 20 {
-		w := newWorld(t)
+		w := newFixture(t)
 		s := w.session(t, withWebhook)
 		var all sync.WaitGroup
 		for range 8 {
@@ -142,7 +142,7 @@ func TestARaceCountsOnce(t *testing.T) {
 
 func TestALostReplyCountsOnce(t *testing.T) {
 	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay} {
-		w := newWorld(t)
+		w := newFixture(t)
 		s := w.session(t, withWebhook)
 		w.script(fault)
 		for range 2 {

@@ -25,22 +25,22 @@ var ctx = context.Background()
 var spec = method.TrustList{Name: "main", URL: "https://lists.example/eu.xml", Format: "etsi-ts-119612",
 	Signers: [][]byte{[]byte("signer")}, DocType: "eu.europa.ec.av.1", Grace: 7 * 24 * time.Hour}
 
-type world struct {
+type fixture struct {
 	*testing.T
 	*testhost.Host
 	store *Store
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	h := testhost.New(t)
-	return &world{t, h, &Store{Host: h.Host}}
+	return &fixture{t, h, &Store{Host: h.Host}}
 }
 
 // another returns the store of another instance.
-func (w *world) another() *Store { return &Store{Host: w.Host.Host} }
+func (w *fixture) another() *Store { return &Store{Host: w.Host.Host} }
 
 // list returns a list with that number; its document differs for each number.
-func (w *world) list(sequence uint64) List {
+func (w *fixture) list(sequence uint64) List {
 	now := w.Clock.Now()
 	return List{Sequence: sequence, Issued: now.Add(-time.Hour), NextUpdate: now.AddDate(0, 0, 30),
 		Issuer: "The EU", Signer: "CN=signer", Document: fmt.Sprint("document ", sequence)}
@@ -48,7 +48,7 @@ func (w *world) list(sequence uint64) List {
 
 func noAudit(*List) ([]kv.Put, error) { return nil, nil }
 
-func (w *world) load(list List, certificates ...string) error {
+func (w *fixture) load(list List, certificates ...string) error {
 	w.Helper()
 	var all [][]byte
 	for _, c := range certificates {
@@ -58,13 +58,13 @@ func (w *world) load(list List, certificates ...string) error {
 	return err
 }
 
-func (w *world) must(err error) {
+func (w *fixture) must(err error) {
 	w.Helper()
 	coretest.Must(w.T, err)
 }
 
 // anchors returns the certificates of a store in one text.
-func (w *world) anchors(s *Store) string {
+func (w *fixture) anchors(s *Store) string {
 	w.Helper()
 	found, err := s.Anchors(ctx, "wallet", spec)
 	if errors.Is(err, method.ErrNoList) {
@@ -74,7 +74,7 @@ func (w *world) anchors(s *Store) string {
 	return string(bytes.Join(found.Certificates, []byte(" ")))
 }
 
-func (w *world) wantAnchors(s *Store, want string) {
+func (w *fixture) wantAnchors(s *Store, want string) {
 	w.Helper()
 	if got := w.anchors(s); got != want {
 		w.Errorf("contract 53: anchors %q, want %q", got, want)
@@ -82,7 +82,7 @@ func (w *world) wantAnchors(s *Store, want string) {
 }
 
 func TestLoad_Anchors(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	other := w.another()
 	w.wantAnchors(other, "none")
 	w.must(w.load(w.list(1), "a", "b", "a"))
@@ -107,7 +107,7 @@ func TestLoad_Anchors(t *testing.T) {
 }
 
 func TestAnchors_Grace(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must(w.load(w.list(1), "a"))
 	w.Clock.Advance(37 * 24 * time.Hour)
 	w.wantAnchors(w.store, "a")
@@ -126,7 +126,7 @@ func TestAnchors_Grace(t *testing.T) {
 
 // A cached list ends with its grace, although the store is not asked.
 func TestAnchors_GraceEndsInCache(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	list := w.list(1)
 	list.NextUpdate = w.Clock.Now().Add(-spec.Grace + 30*time.Second)
 	list.Issued = list.NextUpdate.Add(-time.Hour)
@@ -162,7 +162,7 @@ func TestLoad_Order(t *testing.T) {
 		{"no number after a number", dated{1, 0, "a"}, dated{0, time.Minute, "b"}, ErrLower},
 	} {
 		t.Run("contract 53: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			list := func(d dated) List {
 				l := w.list(d.sequence)
 				l.Issued, l.Document = l.Issued.Add(d.issued), d.document
@@ -196,7 +196,7 @@ func TestLoad_Dates(t *testing.T) {
 		{"grace over", -31 * 24 * time.Hour, -spec.Grace - time.Second, ErrTooOld},
 	} {
 		t.Run("contract 53: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			list := w.list(1)
 			list.Issued, list.NextUpdate = w.Clock.Now().Add(c.issued), w.Clock.Now().Add(c.nextUpdate)
 			if err := w.load(list, "a"); !errors.Is(err, c.want) {
@@ -208,7 +208,7 @@ func TestLoad_Dates(t *testing.T) {
 
 // Each setting that decides about a list is in its digest, so a stored list of another configuration is none.
 func TestAnchors_OtherConfiguration(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must(w.load(w.list(1), "a"))
 	for name, change := range map[string]func(l *method.TrustList){
 		"url":       func(l *method.TrustList) { l.URL += "2" },
@@ -235,7 +235,7 @@ func TestAnchors_OtherConfiguration(t *testing.T) {
 }
 
 func TestAnchors_StoreDown(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must(w.load(w.list(1), "a"))
 	w.wantAnchors(w.store, "a")
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
@@ -250,7 +250,7 @@ func TestAnchors_StoreDown(t *testing.T) {
 }
 
 // put changes an item of the store as anyone with access to it can.
-func (w *world) put(k kv.Key, value []byte) {
+func (w *fixture) put(k kv.Key, value []byte) {
 	w.Helper()
 	id, err := kv.NewTxID(w.Random)
 	w.must(err)
@@ -268,18 +268,18 @@ func TestAnchors_DamagedStore(t *testing.T) {
 	other.URL += "2"
 	for _, c := range []struct {
 		name   string
-		change func(w *world)
+		change func(w *fixture)
 	}{
-		{"a piece", func(w *world) { w.put(first, []byte("\x00\x00\x00\x01z")) }},
-		{"a piece that is cut", func(w *world) { w.put(first, []byte("\x00\x00\x00\x02z")) }},
-		{"no piece", func(w *world) { w.put(first, nil) }},
-		{"the record", func(w *world) {
+		{"a piece", func(w *fixture) { w.put(first, []byte("\x00\x00\x00\x01z")) }},
+		{"a piece that is cut", func(w *fixture) { w.put(first, []byte("\x00\x00\x00\x02z")) }},
+		{"no piece", func(w *fixture) { w.put(first, nil) }},
+		{"the record", func(w *fixture) {
 			it, err := w.Memory.Get(ctx, record)
 			w.must(err)
 			w.put(record, bytes.Replace(it.Value, []byte(`"sequence":1`), []byte(`"sequence":9`), 1))
 		}},
-		{"a record without a MAC", func(w *world) { w.put(record, []byte(`{"sequence":1}`)) }},
-		{"the record of another list", func(w *world) {
+		{"a record without a MAC", func(w *fixture) { w.put(record, []byte(`{"sequence":1}`)) }},
+		{"the record of another list", func(w *fixture) {
 			_, err := w.store.Load(ctx, "wallet", other, w.list(1), [][]byte{[]byte("b")}, noAudit)
 			w.must(err)
 			it, err := w.Memory.Get(ctx, key(records, "wallet", other))
@@ -288,7 +288,7 @@ func TestAnchors_DamagedStore(t *testing.T) {
 		}},
 	} {
 		t.Run("contract 19: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.must(w.load(w.list(1), "a"))
 			c.change(w)
 			if _, err := w.another().Anchors(ctx, "wallet", spec); !errors.Is(err, token.ErrRecord) {
@@ -302,7 +302,7 @@ func TestAnchors_DamagedStore(t *testing.T) {
 
 // A long list has several pieces, and a shorter one leaves none of them.
 func TestLoad_Pieces(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var many []string
 	for n := range 100 {
 		many = append(many, fmt.Sprintf("%d%s", n, strings.Repeat("x", 1700)))
@@ -338,7 +338,7 @@ func TestLoad_Pieces(t *testing.T) {
 
 // Lists that several instances load at the same time leave the highest number.
 func TestLoad_Concurrent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Host.Random = &coretest.Random{}
 	var all sync.WaitGroup
 	for n := range 5 {
@@ -365,7 +365,7 @@ func TestLoad_Concurrent(t *testing.T) {
 
 // A newer list that another instance stores between read and commit stays.
 func TestLoad_Overtaken(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	other := &Store{Host: w.Host.Host}
 	other.KV = w.Memory
 	overtaken := false
@@ -385,7 +385,7 @@ func TestLoad_Overtaken(t *testing.T) {
 
 // One of several instances fetches, until its claim has ended.
 func TestClaim(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	claim := func() bool {
 		t.Helper()
 		ok, err := w.another().Claim(ctx, "wallet", spec, w.Clock.Now().Add(time.Minute))
@@ -407,7 +407,7 @@ func TestClaim(t *testing.T) {
 
 // The record is signed again after a rotation of the key ring.
 func TestReseal(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must(w.load(w.list(1), "a"))
 	before, err := w.Memory.Get(ctx, key(records, "wallet", spec))
 	w.must(err)

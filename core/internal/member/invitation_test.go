@@ -14,7 +14,7 @@ import (
 )
 
 // spentFor fails the test if the secret still invites anybody, in any way.
-func (w *world) spentFor(t *testing.T, rule, secret string) {
+func (w *fixture) spentFor(t *testing.T, rule, secret string) {
 	t.Helper()
 	if i, err := w.ReadInvitation(ctx, secret); err != ErrSpent || i != (Invitation{}) {
 		t.Errorf("%s: it reads as %+v, %v", rule, i, err)
@@ -25,7 +25,7 @@ func (w *world) spentFor(t *testing.T, rule, secret string) {
 }
 
 func TestAnInvitationWorksOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, again, err := w.BeginEnrolment(ctx, secret, "Ada")
 	coretest.Must(t, err)
@@ -41,7 +41,7 @@ func TestAnInvitationWorksOnce(t *testing.T) {
 }
 
 func TestOneOfTwoWhoUseAnInvitationAtOnceWins(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, c, err := w.BeginEnrolment(ctx, secret, "Ada")
 	coretest.Must(t, err)
@@ -63,7 +63,7 @@ func TestOneOfTwoWhoUseAnInvitationAtOnceWins(t *testing.T) {
 }
 
 func TestAnInvitationEndsAfterADay(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	w.Clock.Advance(24*time.Hour - 4*time.Minute)
 	_, open, err := w.BeginEnrolment(ctx, secret, "Ada")
@@ -82,7 +82,7 @@ func TestAnInvitationEndsAfterADay(t *testing.T) {
 
 // A store whose clock is late still holds what has ended.
 func TestAnInvitationEndsByItsOwnDate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, i := w.invite(t, root, "pub_a", RoleAdmin)
 	name := invitationItems + hashOf(secret)
 	item, err := w.Memory.Get(ctx, key(name))
@@ -96,7 +96,7 @@ func TestAnInvitationEndsByItsOwnDate(t *testing.T) {
 }
 
 func TestWhatIsNoInvitation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 	coretest.Must(t, err)
@@ -122,7 +122,7 @@ func TestWhatIsNoInvitation(t *testing.T) {
 }
 
 func TestAnInvitationIsWithdrawn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, i := w.invite(t, root, "pub_a", RoleAdmin)
 	for _, c := range []struct{ publisher, id string }{
 		{"pub_b", i.ID}, {"pub_a", ""}, {"pub_a", "inv_"}, {"pub_a", "inv_0000000000000000"},
@@ -159,15 +159,15 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		end  func(w *world, maker person) error
+		end  func(w *fixture, maker person) error
 	}{
-		{"removed", func(w *world, maker person) error { return w.Remove(ctx, root, maker.ID, nil) }},
-		{"no admin any more", func(w *world, maker person) error {
+		{"removed", func(w *fixture, maker person) error { return w.Remove(ctx, root, maker.ID, nil) }},
+		{"no admin any more", func(w *fixture, maker person) error {
 			_, err := w.ChangeRole(ctx, root, maker.ID, RoleDeveloper, nil)
 			return err
 		}},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		maker := w.enrol(t, "pub_a", RoleAdmin)
 		secret, _ := w.invite(t, maker.Actor, "pub_a", RoleAdmin)
 		if _, err := w.ReadInvitation(ctx, secret); err != nil {
@@ -177,7 +177,7 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 		w.spentFor(t, "contract 43: the invitation of an admin who is "+c.name, secret)
 	}
 
-	w := newWorld(t)
+	w := newFixture(t)
 	maker := w.enrol(t, "pub_b", RoleAdmin)
 	secret, _ := w.invite(t, maker.Actor, "pub_a", RoleAdmin)
 	w.spentFor(t, "contract 43: the invitation of another publisher's admin", secret)
@@ -220,7 +220,7 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 }
 
 func TestInvitationsAreListed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var want []Invitation
 	for range 5 {
 		_, i := w.invite(t, root, "pub_a", RoleViewer)
@@ -251,7 +251,7 @@ func TestInvitationsAreListed(t *testing.T) {
 }
 
 func TestWrongValues(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	past := w.Clock.Now()
 	for _, c := range []struct {
 		name    string

@@ -8,12 +8,12 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 )
 
-func newSecret(w *world, prefix string) (string, error) {
+func newSecret(w *fixture, prefix string) (string, error) {
 	return integration.GenerateKey(prefix, w.Host.Random)
 }
 
 // spentLink fails the test if the secret still opens the console.
-func (w *world) spentLink(t *testing.T, rule, secret string) {
+func (w *fixture) spentLink(t *testing.T, rule, secret string) {
 	t.Helper()
 	if l, err := w.ReadLink(ctx, secret); err != ErrSpent || l != (Link{}) {
 		t.Errorf("%s: it reads as %+v, %v", rule, l, err)
@@ -23,7 +23,7 @@ func (w *world) spentLink(t *testing.T, rule, secret string) {
 }
 
 func TestALinkOpensTheConsoleOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, l, err := w.MakeLink(ctx, root, "pub_a", "Ada", RoleDeveloper, nil)
 	coretest.Must(t, err)
 	for range 2 {
@@ -61,7 +61,7 @@ func TestALinkOpensTheConsoleOnce(t *testing.T) {
 }
 
 func TestALinkEndsWithItsMaker(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, ci, err := w.CreateOperator(ctx, "dashboard", RoleOperator, nil, nil)
 	coretest.Must(t, err)
 	link := func(by Actor, publisher string, role Role) string {
@@ -88,7 +88,7 @@ func TestALinkEndsWithItsMaker(t *testing.T) {
 
 // A link without a publisher is a way in for who has the token anyway, such as the person who ran a command.
 func TestALinkForAnOperator(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, role := range []Role{RoleOperator, RoleViewer} {
 		secret, _, err := w.MakeLink(ctx, root, "", "", role, nil)
 		coretest.Must(t, err)
@@ -107,7 +107,7 @@ func TestALinkForAnOperator(t *testing.T) {
 }
 
 func TestWhatIsNoLink(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	invitation, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	never, err := newSecret(w, linkPrefix)
 	coretest.Must(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestOperatorTokens(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	end := w.Clock.Now().Add(time.Hour)
 	text, o, err := w.CreateOperator(ctx, "ci", RoleOperator, nil, nil)
 	coretest.Must(t, err)
@@ -67,7 +67,7 @@ func TestOperatorTokens(t *testing.T) {
 }
 
 func TestOperatorTokensAreListed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	want := []string{Configured}
 	for range 5 {
 		_, o, err := w.CreateOperator(ctx, "ci", RoleViewer, nil, nil)

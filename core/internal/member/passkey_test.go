@@ -13,14 +13,14 @@ import (
 )
 
 // addPasskey gives a person another passkey, on another device.
-func (w *world) addPasskey(t testing.TB, p person) *device {
+func (w *fixture) addPasskey(t testing.TB, p person) *device {
 	t.Helper()
 	d, err := w.tryPasskey(t, p.Session)
 	coretest.Must(t, err)
 	return d
 }
 
-func (w *world) tryPasskey(t testing.TB, s Session) (*device, error) {
+func (w *fixture) tryPasskey(t testing.TB, s Session) (*device, error) {
 	t.Helper()
 	c, err := w.BeginPasskey(ctx, s)
 	if err != nil {
@@ -37,7 +37,7 @@ func refused(err error) bool {
 }
 
 func TestAnAssertionSignsInOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	c, err := w.BeginSignIn()
 	coretest.Must(t, err)
@@ -59,7 +59,7 @@ func TestAnAssertionSignsInOnce(t *testing.T) {
 }
 
 func TestAFormLivesFiveMinutes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	for _, c := range []struct {
 		age  time.Duration
@@ -79,7 +79,7 @@ func TestAFormLivesFiveMinutes(t *testing.T) {
 }
 
 func TestWhoDoesNotGetIn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_b", RoleViewer)
 	stranger := newDevice(t)
 	stranger.handle = ada.handle
@@ -128,7 +128,7 @@ func TestWhoDoesNotGetIn(t *testing.T) {
 
 // A form belongs to one ceremony, and to one invitation or session.
 func TestAFormOfSomethingElse(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_b", RoleAdmin)
 	again, second, err := w.signIn(t, ada.device)
 	coretest.Must(t, err)
@@ -192,7 +192,7 @@ func TestAFormOfSomethingElse(t *testing.T) {
 }
 
 func TestACopyOfAPasskeyIsBlocked(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	p.counts = true
 	copied := p.device.copied()
@@ -227,7 +227,7 @@ func TestACopyOfAPasskeyIsBlocked(t *testing.T) {
 
 // Two answers of one authenticator at once: the second sees the first one's counter.
 func TestCountersOfTwoAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	p.counts = true
 	c, err := w.BeginSignIn()
@@ -242,7 +242,7 @@ func TestCountersOfTwoAtOnce(t *testing.T) {
 }
 
 func TestAddAndRemovePasskeys(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	if _, err := w.RemovePasskey(ctx, p.Session, p.passkey, nil); err != ErrLastPasskey {
 		t.Errorf("contract 43: removing the last passkey: %v", err)
@@ -306,7 +306,7 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 
 // Who finds a browser that is signed in gets no passkey out of it that stays.
 func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(proofLife - time.Millisecond)
 	c, err := w.BeginPasskey(ctx, p.Session)
@@ -326,7 +326,7 @@ func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
 }
 
 func TestPasskeysHaveNames(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	for _, name := range []string{"", "phone", ""} {
 		c, err := w.BeginPasskey(ctx, p.Session)
@@ -346,7 +346,7 @@ func TestPasskeysHaveNames(t *testing.T) {
 }
 
 func TestPasskeysOfASessionThatEnded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	w.addPasskey(t, p)
 	c, err := w.BeginPasskey(ctx, p.Session)
@@ -368,7 +368,7 @@ func TestPasskeysOfASessionThatEnded(t *testing.T) {
 }
 
 func TestAMemberHasTenPasskeys(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	for range maxPasskeys - 1 {
 		w.addPasskey(t, p)
@@ -388,7 +388,7 @@ func TestAMemberHasTenPasskeys(t *testing.T) {
 
 // A wrong name does not use the invitation up, and the form works again.
 func TestANameIsNeeded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, c, err := w.BeginEnrolment(ctx, secret, "Ada")
 	coretest.Must(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-func (w *world) admins(t testing.TB, publisher string) (n int) {
+func (w *fixture) admins(t testing.TB, publisher string) (n int) {
 	t.Helper()
 	all, _, err := w.Members(ctx, publisher, "", 1000)
 	coretest.Must(t, err)
@@ -24,7 +24,7 @@ func (w *world) admins(t testing.TB, publisher string) (n int) {
 }
 
 func TestTheLastAdminStays(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ada, dev := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_a", RoleDeveloper)
 	w.enrol(t, "pub_b", RoleAdmin)
 	link := Actor{Kind: KindLink, ID: "link_1", Role: RoleAdmin, Publisher: "pub_a"}
@@ -60,7 +60,7 @@ func TestTheLastAdminStays(t *testing.T) {
 
 // The other admin may stand on any page of the list.
 func TestTheOtherAdminAmongMany(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ada := w.enrol(t, "pub_a", RoleAdmin)
 	var last string // of the list
 	for range memberPage + 10 {
@@ -76,15 +76,15 @@ func TestTheOtherAdminAmongMany(t *testing.T) {
 
 // Two admins take each other's role at once, in each way: one of them stays.
 func TestTwoAdminsAtOnce(t *testing.T) {
-	demote := func(w *world, by, whom person) error {
+	demote := func(w *fixture, by, whom person) error {
 		_, err := w.ChangeRole(ctx, by.Actor, whom.ID, RoleViewer, nil)
 		return err
 	}
-	remove := func(w *world, by, whom person) error { return w.Remove(ctx, by.Actor, whom.ID, nil) }
-	ways := []func(*world, person, person) error{demote, remove}
+	remove := func(w *fixture, by, whom person) error { return w.Remove(ctx, by.Actor, whom.ID, nil) }
+	ways := []func(*fixture, person, person) error{demote, remove}
 	for _, first := range ways {
 		for _, second := range ways {
-			w := newWorld(t)
+			w := newFixture(t)
 			ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_a", RoleAdmin)
 			w.between(func() { coretest.Must(t, first(w, bob, ada)) })
 			if err := second(w, ada, bob); err != ErrLastAdmin {
@@ -98,7 +98,7 @@ func TestTwoAdminsAtOnce(t *testing.T) {
 }
 
 func TestAnotherPublishersMembers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_b", RoleDeveloper)
 	for _, id := range []string{bob.ID, "", "mem_", "mem_" + strings.Repeat("0", 32), strings.ToUpper(ada.ID),
 		ada.ID + "0", "../int/x", "mem_ " + ada.ID[5:]} {
@@ -125,7 +125,7 @@ func TestAnotherPublishersMembers(t *testing.T) {
 }
 
 func TestMembersAreListed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var want []string
 	for range 5 {
 		want = append(want, w.enrol(t, "pub_a", RoleViewer).ID)
@@ -166,7 +166,7 @@ func TestMembersAreListed(t *testing.T) {
 }
 
 func TestAChangeThatOthersKeepOvertaking(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	other := w.another(t)
 	inside := false

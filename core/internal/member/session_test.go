@@ -15,19 +15,19 @@ import (
 func TestACookieEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		end  func(t *testing.T, w *world, p person) error
+		end  func(t *testing.T, w *fixture, p person) error
 		here bool // ends only this session, not the member's others
 	}{
-		{"a sign-out", func(_ *testing.T, w *world, p person) error { return w.SignOut(ctx, p.cookie) },
+		{"a sign-out", func(_ *testing.T, w *fixture, p person) error { return w.SignOut(ctx, p.cookie) },
 			true},
-		{"a sign-out everywhere", func(_ *testing.T, w *world, p person) error {
+		{"a sign-out everywhere", func(_ *testing.T, w *fixture, p person) error {
 			_, err := w.SignOutEverywhere(ctx, p.Actor, p.ID, nil)
 			return err
 		}, false},
-		{"the removal of the member", func(_ *testing.T, w *world, p person) error {
+		{"the removal of the member", func(_ *testing.T, w *fixture, p person) error {
 			return w.Remove(ctx, root, p.ID, nil)
 		}, false},
-		{"the removal of the passkey that opened it", func(t *testing.T, w *world, p person) error {
+		{"the removal of the passkey that opened it", func(t *testing.T, w *fixture, p person) error {
 			other := w.addPasskey(t, p)
 			cookie, s, err := w.signIn(t, other)
 			coretest.Must(t, err)
@@ -35,12 +35,12 @@ func TestACookieEnds(t *testing.T) {
 			w.opens(t, "contract 43: the session of the passkey that is left", cookie)
 			return err
 		}, false},
-		{"an hour without a request", func(_ *testing.T, w *world, _ person) error {
+		{"an hour without a request", func(_ *testing.T, w *fixture, _ person) error {
 			w.Clock.Advance(time.Hour)
 			return nil
 		}, false},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		second, _, err := w.signIn(t, p.device)
 		coretest.Must(t, err)
@@ -59,7 +59,7 @@ func TestACookieEnds(t *testing.T) {
 }
 
 func TestAnOperatorsCookieEndsWithTheToken(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	soon := w.Clock.Now().Add(30 * time.Minute)
 	text, o, err := w.CreateOperator(ctx, "ci", RoleOperator, nil, nil)
 	coretest.Must(t, err)
@@ -93,7 +93,7 @@ func TestAnOperatorsCookieEndsWithTheToken(t *testing.T) {
 
 // A session lasts 12 hours if it is used, and an hour if it is not. Only a request in five minutes writes.
 func TestASessionLastsAsLongAsItIsUsed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	opened := w.Clock.Now()
 	before := w.commits
@@ -130,7 +130,7 @@ func TestASessionLastsAsLongAsItIsUsed(t *testing.T) {
 
 // What ends a session while a request moves its end stays: the request does not bring it back.
 func TestMovingTheEndBringsNothingBack(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(10 * time.Minute)
 	w.between(func() { coretest.Must(t, w.SignOut(ctx, p.cookie)) })
@@ -150,7 +150,7 @@ func TestMovingTheEndBringsNothingBack(t *testing.T) {
 
 // Many who use one thing at once: one of them gets in.
 func TestOneOfManyWins(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 	coretest.Must(t, err)
 	invitation, _ := w.invite(t, root, "pub_a", RoleAdmin)
@@ -182,7 +182,7 @@ func TestOneOfManyWins(t *testing.T) {
 }
 
 func TestRolesHoldAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	other := w.another(t)
 	if s, err := other.Session(ctx, p.cookie); err != nil || s.Role != RoleAdmin {
@@ -196,7 +196,7 @@ func TestRolesHoldAtOnce(t *testing.T) {
 }
 
 func TestWhatIsNoCookie(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	never, err := newSecret(w, cookiePrefix)
 	coretest.Must(t, err)
@@ -216,7 +216,7 @@ func TestWhatIsNoCookie(t *testing.T) {
 }
 
 func TestFormTokens(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	other, _, err := w.signIn(t, p.device)
 	coretest.Must(t, err)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p, other := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(10 * time.Minute)
 	second, s, err := w.signIn(t, p.device)
@@ -57,7 +57,7 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 
 // The list has no session that would not open the console.
 func TestSessionsThatEndedAreNotListed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	out, _, err := w.signIn(t, p.device)
 	coretest.Must(t, err)
@@ -79,7 +79,7 @@ func TestSessionsThatEndedAreNotListed(t *testing.T) {
 
 // Who looks at many members asks the store for those alone who can have a session.
 func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	look := func(rule string, open, reads int) {
 		t.Helper()
@@ -106,7 +106,7 @@ func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
 
 // Somebody without a passkey has no such list.
 func TestOperatorsHaveNoListOfSessions(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, s, err := w.SignInOperator(ctx, configuredToken, nil)
 	coretest.Must(t, err)
 	if all, err := w.Sessions(ctx, s); !errors.Is(err, web.ErrNotFound) || all != nil {

@@ -24,12 +24,12 @@ var records = []string{memberItems, invitationItems, linkItems, operatorItems, s
 // act is one thing that writes.
 type act struct {
 	name  string
-	ready func(t *testing.T, w *world) (do func() (granted string, err error), holds func() bool)
+	ready func(t *testing.T, w *fixture) (do func() (granted string, err error), holds func() bool)
 }
 
 // acts is everything that writes, each with a question whether it holds exactly once.
 var acts = []act{
-	{"invite", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"invite", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		return func() (string, error) {
 				secret, _, err := w.Invite(ctx, root, "pub_a", "", RoleAdmin, nil)
 				return secret, err
@@ -37,12 +37,12 @@ var acts = []act{
 				return len(w.items(t, invitationItems)) == 1 && len(w.items(t, "c/of/inv/pub_a/")) == 1
 			}
 	}},
-	{"withdraw", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"withdraw", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		_, i := w.invite(t, root, "pub_a", RoleAdmin)
 		return func() (string, error) { return "", w.Withdraw(ctx, "pub_a", i.ID) },
 			func() bool { return len(w.items(t, invitationItems))+len(w.items(t, "c/of/inv/pub_a/")) == 0 }
 	}},
-	{"enrol", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"enrol", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 		_, c, err := w.BeginEnrolment(ctx, secret, "Ada")
 		coretest.Must(t, err)
@@ -55,7 +55,7 @@ var acts = []act{
 					len(w.items(t, invitationItems)) == 0
 			}
 	}},
-	{"sign in", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"sign in", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		p.counts = true
 		c, err := w.BeginSignIn()
@@ -70,19 +70,19 @@ var acts = []act{
 					len(w.items(t, sessionItems)) == 2
 			}
 	}},
-	{"sign in as an operator", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"sign in as an operator", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		return func() (string, error) {
 			cookie, _, err := w.SignInOperator(ctx, configuredToken, nil)
 			return cookie, err
 		}, func() bool { return len(w.items(t, sessionItems)) == 1 }
 	}},
-	{"make a link", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"make a link", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		return func() (string, error) {
 			secret, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 			return secret, err
 		}, func() bool { return len(w.items(t, linkItems)) == 1 }
 	}},
-	{"use a link", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"use a link", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		secret, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 		coretest.Must(t, err)
 		return func() (string, error) {
@@ -90,12 +90,12 @@ var acts = []act{
 			return cookie, err
 		}, func() bool { return len(w.items(t, linkItems)) == 0 && len(w.items(t, sessionItems)) == 1 }
 	}},
-	{"sign out", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"sign out", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		return func() (string, error) { return "", w.SignOut(ctx, p.cookie) },
 			func() bool { return len(w.items(t, sessionItems)) == 0 }
 	}},
-	{"sign out everywhere", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"sign out everywhere", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		return func() (string, error) {
 				_, err := w.SignOutEverywhere(ctx, p.Actor, p.ID, nil)
@@ -105,7 +105,7 @@ var acts = []act{
 				return err == nil && m.Epoch == 1
 			}
 	}},
-	{"change a role", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"change a role", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		w.enrol(t, "pub_a", RoleAdmin)
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		return func() (string, error) {
@@ -113,7 +113,7 @@ var acts = []act{
 			return string(m.Role), err
 		}, func() bool { return w.admins(t, "pub_a") == 1 }
 	}},
-	{"remove a member", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"remove a member", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		w.enrol(t, "pub_a", RoleAdmin)
 		p := w.enrol(t, "pub_a", RoleViewer)
 		return func() (string, error) { return "", w.Remove(ctx, root, p.ID, nil) },
@@ -122,7 +122,7 @@ var acts = []act{
 					len(w.items(t, "c/of/mem/pub_a/")) == 1
 			}
 	}},
-	{"add a passkey", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"add a passkey", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		c, err := w.BeginPasskey(ctx, p.Session)
 		coretest.Must(t, err)
@@ -135,7 +135,7 @@ var acts = []act{
 				return err == nil && len(m.Passkeys) == 2 && len(w.items(t, passkeyItems)) == 2
 			}
 	}},
-	{"remove a passkey", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"remove a passkey", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		p := w.enrol(t, "pub_a", RoleAdmin)
 		w.addPasskey(t, p)
 		return func() (string, error) {
@@ -146,13 +146,13 @@ var acts = []act{
 				return err == nil && len(m.Passkeys) == 1 && len(w.items(t, passkeyItems)) == 1
 			}
 	}},
-	{"make an operator token", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"make an operator token", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		return func() (string, error) {
 			text, _, err := w.CreateOperator(ctx, "ci", RoleViewer, nil, nil)
 			return text, err
 		}, func() bool { return len(w.items(t, operatorItems)) == 1 }
 	}},
-	{"revoke an operator token", func(t *testing.T, w *world) (func() (string, error), func() bool) {
+	{"revoke an operator token", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		_, o, err := w.CreateOperator(ctx, "ci", RoleViewer, nil, nil)
 		coretest.Must(t, err)
 		return func() (string, error) {
@@ -183,7 +183,7 @@ func TestLostReplies(t *testing.T) {
 	} {
 		for _, a := range acts {
 			t.Run(fmt.Sprintf("contract 5, 503: %s, %v", a.name, c.faults), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				do, holds := a.ready(t, w)
 				if holds() {
 					t.Fatal("it holds before it is done")
@@ -204,7 +204,7 @@ func TestLostReplies(t *testing.T) {
 }
 
 // refuseCall makes the store refuse one call, that many calls from now.
-func (w *world) refuseCall(at int) {
+func (w *fixture) refuseCall(at int) {
 	before := w.Store.Calls()
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.N-before == at {
@@ -219,7 +219,7 @@ func (w *world) refuseCall(at int) {
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	for _, a := range acts {
 		for at := 1; ; at++ {
-			w := newWorld(t)
+			w := newFixture(t)
 			do, holds := a.ready(t, w)
 			before := w.Store.Calls()
 			w.refuseCall(at)
@@ -240,7 +240,7 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 }
 
 func TestAStoreThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	operator, _, err := w.SignInOperator(ctx, configuredToken, nil)
 	coretest.Must(t, err)
@@ -261,7 +261,7 @@ func TestAStoreThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
 }
 
 // everything makes one of each record, and returns all secrets that were shown to anybody.
-func (w *world) everything(t *testing.T) (p person, secrets map[string]string) {
+func (w *fixture) everything(t *testing.T) (p person, secrets map[string]string) {
 	t.Helper()
 	used, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	p, err := w.enrolBy(t, used)
@@ -298,7 +298,7 @@ func (w *world) everything(t *testing.T) (p person, secrets map[string]string) {
 
 // TestTheStoreHasHashesOnly: contract 13. Nothing that was shown to anybody is in the store or in the log.
 func TestTheStoreHasHashesOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, secrets := w.everything(t)
 	var all bytes.Buffer
 	for _, it := range w.items(t, "") {
@@ -327,7 +327,7 @@ func TestTheStoreHasHashesOnly(t *testing.T) {
 // TestForgedRecords: contract 19. Who can write to the store makes no record, changes none, and moves none to
 // another name.
 func TestForgedRecords(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p, secrets := w.everything(t)
 	use := map[string]func() error{
 		memberItems: func() error { _, err := w.Registry.Session(ctx, p.cookie); return err },
@@ -392,7 +392,7 @@ func TestForgedRecords(t *testing.T) {
 
 // A forged record in a list is left out: it must not hide the true ones.
 func TestForgedRecordsInLists(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p, secrets := w.everything(t)
 	forged := "mem_" + strings.Repeat("0", 32)
 	b, err := json.Marshal(record[Member]{w.Clock.Now(),
@@ -437,8 +437,8 @@ func TestForgedRecordsInLists(t *testing.T) {
 	}
 }
 
-// use gives the world a key ring.
-func (w *world) use(t *testing.T, kr token.Keyring) {
+// use gives the fixture a key ring.
+func (w *fixture) use(t *testing.T, kr token.Keyring) {
 	t.Helper()
 	ring, err := kr.Ring(rpID, w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)
@@ -449,7 +449,7 @@ func (w *world) use(t *testing.T, kr token.Keyring) {
 // TestRotation: contract 16. What was made before a rotation works after it, on an instance that has both
 // keys. Who has only the old ring makes nothing that is dated after it was replaced.
 func TestRotation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.use(t, kr)
@@ -505,7 +505,7 @@ func TestRotation(t *testing.T) {
 // TestAKeyIsRetired: contract 16. After a rotation the directory is signed again, and the old key is not
 // needed.
 func TestAKeyIsRetired(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.use(t, kr)
@@ -548,7 +548,7 @@ func TestAKeyIsRetired(t *testing.T) {
 
 // An instance that has not read the newest key decides nothing about what the key made.
 func TestAKeyThatIsAwaited(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p, secrets := w.everything(t)
 	c, err := w.BeginSignIn()
 	coretest.Must(t, err)

@@ -23,17 +23,17 @@ var (
 	root = configured.Actor()
 )
 
-// world is a registry on a store that fails as the test says, with a clock that the test moves.
-type world struct {
+// fixture is a registry on a store that fails as the test says, with a clock that the test moves.
+type fixture struct {
 	*Registry
 	*testhost.Host
 	commits int
 	counted []string
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{Host: testhost.New(t)}
+	w := &fixture{Host: testhost.New(t)}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			w.commits++
@@ -46,7 +46,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // another is a second instance on the same store.
-func (w *world) another(t testing.TB) *Registry {
+func (w *fixture) another(t testing.TB) *Registry {
 	t.Helper()
 	rp, err := webauthn.NewRelyingParty(rpID, "Verge", origin)
 	coretest.Must(t, err)
@@ -60,7 +60,7 @@ type person struct {
 	cookie string
 }
 
-func (w *world) invite(t testing.TB, by Actor, publisher string, role Role) (secret string, i Invitation) {
+func (w *fixture) invite(t testing.TB, by Actor, publisher string, role Role) (secret string, i Invitation) {
 	t.Helper()
 	secret, i, err := w.Invite(ctx, by, publisher, "", role, nil)
 	coretest.Must(t, err)
@@ -68,7 +68,7 @@ func (w *world) invite(t testing.TB, by Actor, publisher string, role Role) (sec
 }
 
 // enrol makes a member by an invitation of the operator.
-func (w *world) enrol(t testing.TB, publisher string, role Role) person {
+func (w *fixture) enrol(t testing.TB, publisher string, role Role) person {
 	t.Helper()
 	secret, _ := w.invite(t, root, publisher, role)
 	p, err := w.enrolBy(t, secret)
@@ -76,7 +76,7 @@ func (w *world) enrol(t testing.TB, publisher string, role Role) person {
 	return p
 }
 
-func (w *world) enrolBy(t testing.TB, secret string) (person, error) {
+func (w *fixture) enrolBy(t testing.TB, secret string) (person, error) {
 	t.Helper()
 	_, c, err := w.BeginEnrolment(ctx, secret, "Ada at Shop")
 	if err != nil {
@@ -88,7 +88,7 @@ func (w *world) enrolBy(t testing.TB, secret string) (person, error) {
 }
 
 // viaLink returns the session of an admin of pub_a who came by a link of the operator, as the store has it.
-func (w *world) viaLink(t testing.TB, by Actor) Session {
+func (w *fixture) viaLink(t testing.TB, by Actor) Session {
 	t.Helper()
 	secret, _, err := w.MakeLink(ctx, by, "pub_a", "", RoleAdmin, nil)
 	coretest.Must(t, err)
@@ -98,7 +98,7 @@ func (w *world) viaLink(t testing.TB, by Actor) Session {
 }
 
 // signIn opens a session with a passkey.
-func (w *world) signIn(t testing.TB, d *device) (cookie string, s Session, err error) {
+func (w *fixture) signIn(t testing.TB, d *device) (cookie string, s Session, err error) {
 	t.Helper()
 	c, err := w.BeginSignIn()
 	coretest.Must(t, err)
@@ -106,7 +106,7 @@ func (w *world) signIn(t testing.TB, d *device) (cookie string, s Session, err e
 }
 
 // gone fails the test if the cookie still opens something.
-func (w *world) gone(t testing.TB, rule, cookie string) {
+func (w *fixture) gone(t testing.TB, rule, cookie string) {
 	t.Helper()
 	if s, err := w.Registry.Session(ctx, cookie); err != ErrNoSession {
 		t.Errorf("%s: the cookie opens %+v, %v", rule, s.Actor, err)
@@ -114,7 +114,7 @@ func (w *world) gone(t testing.TB, rule, cookie string) {
 }
 
 // opens fails the test if the cookie opens nothing.
-func (w *world) opens(t testing.TB, rule, cookie string) Session {
+func (w *fixture) opens(t testing.TB, rule, cookie string) Session {
 	t.Helper()
 	s, err := w.Registry.Session(ctx, cookie)
 	if err != nil {
@@ -124,7 +124,7 @@ func (w *world) opens(t testing.TB, rule, cookie string) Session {
 }
 
 // fail lets the commits from now on fail in this way, one after the other; those behind them pass.
-func (w *world) fail(faults ...kvtest.Fault) {
+func (w *fixture) fail(faults ...kvtest.Fault) {
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "Commit" || len(faults) == 0 {
 			return kvtest.Pass
@@ -136,7 +136,7 @@ func (w *world) fail(faults ...kvtest.Fault) {
 }
 
 // between runs do once, just before the next commit.
-func (w *world) between(do func()) {
+func (w *fixture) between(do func()) {
 	done := false
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !done {
@@ -148,14 +148,14 @@ func (w *world) between(do func()) {
 }
 
 // items returns everything that the store holds under the prefix.
-func (w *world) items(t testing.TB, prefix string) []kv.Item {
+func (w *fixture) items(t testing.TB, prefix string) []kv.Item {
 	t.Helper()
 	all, err := w.Memory.List(ctx, kv.Key{Partition: integration.Partition, Name: prefix}, "", 10_000)
 	coretest.Must(t, err)
 	return all
 }
 
-func (w *world) plant(t testing.TB, name string, value []byte) {
+func (w *fixture) plant(t testing.TB, name string, value []byte) {
 	t.Helper()
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "forger", Partition: integration.Partition,
 		Puts: []kv.Put{{Name: name, Value: value}}}))
@@ -170,7 +170,7 @@ func notTwice(t testing.TB, rule, cookie string, s Session, err, want error) {
 }
 
 func TestEnrolAndSignIn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	secret, i, err := w.Invite(ctx, root, "pub_a", "Ada", RoleDeveloper, nil)
 	coretest.Must(t, err)
 	if !strings.HasPrefix(secret, invitationPrefix) || !i.Expires.Equal(w.Clock.Now().Add(24*time.Hour)) ||
@@ -214,7 +214,7 @@ func TestEnrolAndSignIn(t *testing.T) {
 
 // The audit entry of a thing that was made is in the commit that made it, and names it.
 func TestAlongIsInTheSameCommit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	entry := func(made any) ([]kv.Put, error) {
 		return []kv.Put{{Name: "c/aud/x", Value: []byte("1")}}, nil
 	}
@@ -239,7 +239,7 @@ func TestAlongIsInTheSameCommit(t *testing.T) {
 
 // A host without a log and counters is served, too.
 func TestAHostThatOnlyStores(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bare := New(host.Host{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now, Random: w.Host.Random},
 		Config{})
 	w.plant(t, operatorItems+strings.Repeat("0", 64), []byte(`{"of":{}}`))

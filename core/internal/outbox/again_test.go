@@ -16,7 +16,7 @@ import (
 )
 
 // wait makes an event whose next attempt is minutes away.
-func (w *world) wait(t testing.TB) webhook.Event {
+func (w *fixture) wait(t testing.TB) webhook.Event {
 	t.Helper()
 	e := w.schedule(t)
 	w.answer = status(503)
@@ -28,7 +28,7 @@ func (w *world) wait(t testing.TB) webhook.Event {
 }
 
 func TestSendNow(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.wait(t)
 	var woken []time.Time
 	w.watchWake(&woken)
@@ -63,7 +63,7 @@ func TestSendNow(t *testing.T) {
 
 // The attempt is the next one of the schedule, so that sending now does not begin the schedule again.
 func TestSendNowCountsAsTheNextAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.wait(t)
 	w.answer = status(503)
 	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID))
@@ -77,7 +77,7 @@ func TestSendNowCountsAsTheNextAttempt(t *testing.T) {
 
 // An event whose retry is near stays as it is: another instance may be about to send it.
 func TestSendNowLeavesWhatIsAboutToBeSent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.wait(t)
 	_, next := w.claim(t)
 	w.Clock.Advance(next.Sub(w.Clock.Now()) - soon + time.Millisecond)
@@ -88,7 +88,7 @@ func TestSendNowLeavesWhatIsAboutToBeSent(t *testing.T) {
 }
 
 func TestSendNowOfAnItemOfAnEarlierRelease(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.wait(t)
 	old := w.waiting(t)[0]
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "old", Partition: part,
@@ -115,7 +115,7 @@ func TestSendNowAfterALostReply(t *testing.T) {
 		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, kv.ErrUnknown, true},
 	} {
 		t.Run(fmt.Sprintf("contract 27: %v", c.faults), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.wait(t)
 			commits := 0
 			w.Store.Decide = func(call kvtest.Call) kvtest.Fault {
@@ -147,7 +147,7 @@ func TestSendNowAfterALostReply(t *testing.T) {
 }
 
 func TestSendNowInParallel(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.wait(t)
 	var wait sync.WaitGroup
 	for range 16 {
@@ -165,7 +165,7 @@ func TestSendNowInParallel(t *testing.T) {
 
 // The log goes on where it was when a dead event is sent again.
 func TestTheLogOfAnEventThatIsSentAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -198,7 +198,7 @@ func TestTheLogOfAnEventThatIsSentAgain(t *testing.T) {
 
 // A publisher's event does not exist for another, whatever the store says beside the sealed event.
 func TestAnotherIntegrationsEventIsNotSentAgain(t *testing.T) {
-	relabel := func(t *testing.T, w *world, prefix string) {
+	relabel := func(t *testing.T, w *fixture, prefix string) {
 		items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: prefix}, "", 5)
 		coretest.Must(t, err)
 		value := bytes.ReplaceAll(items[0].Value, []byte(testUUID), []byte(testhost.Other))
@@ -206,7 +206,7 @@ func TestAnotherIntegrationsEventIsNotSentAgain(t *testing.T) {
 			Puts: []kv.Put{{Name: items[0].Key.Name, Value: value}}}))
 	}
 	for _, relabelled := range []bool{false, true} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.kill(t, 1)
 		id := w.dead(t)[0].Event
 		if relabelled {
@@ -217,7 +217,7 @@ func TestAnotherIntegrationsEventIsNotSentAgain(t *testing.T) {
 		}
 		w.idle(t)
 
-		w = newWorld(t)
+		w = newFixture(t)
 		id = w.wait(t).ID
 		if relabelled {
 			relabel(t, w, waitingPrefix)

@@ -23,7 +23,7 @@ import (
 )
 
 // log returns the whole log of the test's integration.
-func (w *world) log(t testing.TB, states ...string) []Delivery {
+func (w *fixture) log(t testing.TB, states ...string) []Delivery {
 	t.Helper()
 	q := Query{Integrations: []string{testUUID}, Limit: 7}
 	if len(states) > 0 {
@@ -41,7 +41,7 @@ func (w *world) log(t testing.TB, states ...string) []Delivery {
 }
 
 // names returns the names in the store that begin with the prefix, without it.
-func (w *world) names(t testing.TB, prefix string) []string {
+func (w *fixture) names(t testing.TB, prefix string) []string {
 	t.Helper()
 	var all []string
 	for _, p := range w.Partitions {
@@ -56,7 +56,7 @@ func (w *world) names(t testing.TB, prefix string) []string {
 }
 
 // agree checks that the log, its two indexes, and the lists of waiting and dead events say the same.
-func (w *world) agree(t testing.TB) {
+func (w *fixture) agree(t testing.TB) {
 	t.Helper()
 	var waits, died []string
 	for _, d := range w.log(t) {
@@ -85,7 +85,7 @@ func (w *world) agree(t testing.TB) {
 func ms(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // retry moves the clock to the next attempt and makes it.
-func (w *world) retry(t testing.TB) {
+func (w *fixture) retry(t testing.TB) {
 	t.Helper()
 	_, next := w.claim(t)
 	w.Clock.Advance(next.Sub(w.Clock.Now()))
@@ -95,7 +95,7 @@ func (w *world) retry(t testing.TB) {
 // Contract 27: every attempt is recorded with its time, its result and how long it took. There is one commit
 // for each attempt, as without the log, and nothing is read for it.
 func TestTheLogHasEveryAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	created := w.Clock.Now().UTC()
 	calls := map[string]int{}
@@ -163,7 +163,7 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 // Contract 27: a delivered event stays without state and user id. Contract 19: the store has neither of
 // them, nor anything sealed that holds them.
 func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	state, user := "canary-state", "canary-user"
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID:   "pub_a",
@@ -192,7 +192,7 @@ func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
 
 // What an entry keeps of an event gives the event back byte for byte, whatever its type, and is shorter.
 func TestWhatIsKeptIsTheEvent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	h := webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("x", 79)}
 	failed := webhook.Failed(h, webhook.FailureUnknown, "a \"0\", null and [0,null]", nil, nil)
@@ -224,7 +224,7 @@ func TestWhatIsKeptIsTheEvent(t *testing.T) {
 
 // A value of another release that looks like a mark would be read as something else, so it makes no entry.
 func TestAValueLikeAMarkIsNotKept(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		IntegrationID: testUUID}, w.Clock.Now())
 	for from, to := range map[string]string{`"test":false`: `"test":0`, `"status":"started"`: `"status":0`} {
@@ -243,7 +243,7 @@ func TestTheLogForgets(t *testing.T) {
 		answer int
 		life   time.Duration
 	}{{StateDelivered, 200, logLife}, {StateDead, 400, DeadLife}} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.schedule(t)
 		w.answer = status(c.answer)
 		coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -262,7 +262,7 @@ func TestTheLogForgets(t *testing.T) {
 
 // An event that waited for long and is then delivered is kept as long as any other.
 func TestTheLifeOfAnEntryIsThatOfItsLastState(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	w.answer = status(500)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -283,7 +283,7 @@ func TestTheLogAfterLostReplies(t *testing.T) {
 		for _, first := range all {
 			for _, second := range all {
 				t.Run(fmt.Sprintf("%d, %v then %v", code, first, second), func(t *testing.T) {
-					w := newWorld(t)
+					w := newFixture(t)
 					w.schedule(t)
 					w.answer = status(503)
 					coretest.Must(t, w.run(t, w.claimOne(t))) // so that there is something to be wrong about
@@ -325,7 +325,7 @@ func TestTheLogAfterLostReplies(t *testing.T) {
 
 func TestALeaseThatIsLostLogsNothing(t *testing.T) {
 	for _, code := range []int{200, 400, 500} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.schedule(t)
 		job := w.claimOne(t)
 		w.answer = func(host.FetchRequest) (int, error) {
@@ -360,7 +360,7 @@ func (c *counting) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 
 // fill puts n delivered events of the integration into the log, a minute apart and one partition after the
 // other, and returns their ids, the latest first. Every hundredth is of another type.
-func (w *world) fill(t testing.TB, integration string, n int) []string {
+func (w *fixture) fill(t testing.TB, integration string, n int) []string {
 	t.Helper()
 	ids := make([]string, n)
 	for i := range n {
@@ -384,7 +384,7 @@ func (w *world) fill(t testing.TB, integration string, n int) []string {
 
 // A log of any length costs what its pages cost.
 func TestALongLogIsReadByPages(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const long, size = 10_000, 50
 	ids := w.fill(t, testUUID, long)
 	w.fill(t, testhost.Other, 300)
@@ -418,13 +418,13 @@ func TestALongLogIsReadByPages(t *testing.T) {
 }
 
 // placeAt returns the place of an event that fill has made.
-func (w *world) placeAt(ids []string, n int) string {
+func (w *fixture) placeAt(ids []string, n int) string {
 	return placeOf(w.Clock.Now().Add(-time.Duration(n)*time.Minute), ids[n])
 }
 
 // A filter that leaves nearly all out does not read the whole log for one page.
 func TestAFilterReadsABoundedPart(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const long = 10_000
 	w.fill(t, testUUID, long)
 	store := &counting{KV: w.Outbox.KV}
@@ -462,7 +462,7 @@ func TestAFilterReadsABoundedPart(t *testing.T) {
 }
 
 func TestTheStatesOfTheLog(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, code := range []int{200, 404, 500} {
 		w.schedule(t)
 		w.answer = status(code)
@@ -527,7 +527,7 @@ func TestForgedEntriesAreLeftOut(t *testing.T) {
 		"no JSON":                    func(item *kv.Item) { item.Value = []byte("no JSON") },
 	} {
 		t.Run("contract 19: "+name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.schedule(t)
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: logPrefix}, "", 5)
@@ -559,7 +559,7 @@ func (awaitingMACs) CheckMAC(string, []byte, []byte) (time.Time, error) {
 }
 
 func TestAnEntryWhoseKeyIsAwaitedIsNotLeftOut(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	place := w.log(t)[0].Place
@@ -576,7 +576,7 @@ func TestAnEntryWhoseKeyIsAwaitedIsNotLeftOut(t *testing.T) {
 // A task of an earlier release has no list of attempts, and an earlier release drops it. Such attempts are
 // counted, so that nobody takes those in the log for all. An earlier release reads our tasks.
 func TestTheLogInAFleetWithAnEarlierRelease(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	job := w.claimOne(t)
 	_, sealed, err := Read(job.Task)
@@ -609,7 +609,7 @@ func TestTheLogInAFleetWithAnEarlierRelease(t *testing.T) {
 
 // A fault of this service is in the log with its reason, and not as an attempt.
 func TestTheLogSaysThatAnEventIsPutOff(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	whole := *w.Outbox
 	on := w.Host.Host
@@ -631,7 +631,7 @@ func TestTheLogSaysThatAnEventIsPutOff(t *testing.T) {
 
 // An event that cannot be read is in no log: nothing says for sure whose it is.
 func TestAnEventThatCannotBeReadIsInNoLog(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
 	job.Task.Payload = bytes.Clone(job.Task.Payload)
@@ -666,7 +666,7 @@ func TestAttemptsRoundTrip(t *testing.T) {
 
 // The longest entry fits into an item, its name into a name, and all of it into a transaction.
 func TestTheLongestEntryFits(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID: "pub_" + strings.Repeat("a", 64), IntegrationID: testUUID,
@@ -695,7 +695,7 @@ func TestTheLongestEntryFits(t *testing.T) {
 
 // Events of a session are found by the times that the session's record has.
 func TestTheEventsOfASession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	put := func(e webhook.Event) {
 		coretest.Must(t,
 			w.Memory.Commit(ctx, kv.Tx{ID: e.ID, Partition: part, Schedule: []kv.Task{w.task(t, e)}}))

@@ -33,9 +33,9 @@ const (
 
 var ctx = context.Background()
 
-// world is an Outbox on a store that fails when told to, with a receiver whose answers the test chooses
+// fixture is an Outbox on a store that fails when told to, with a receiver whose answers the test chooses
 // and a clock that the test moves.
-type world struct {
+type fixture struct {
 	*Outbox
 	*testhost.Host
 
@@ -47,10 +47,10 @@ type world struct {
 	counts map[string]int
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, counts: map[string]int{}, answer: status(200)}
+	w := &fixture{Host: h, counts: map[string]int{}, answer: status(200)}
 	h.Fetch, h.Observer = w, testhost.Observer{OnCount: w.count}
 	w.Outbox = &Outbox{Host: h.Host, Directory: integration.NewDirectory(h.Host), AttemptTime: AttemptTime,
 		Partitions: []kv.Partition{"p0", "p1", part}}
@@ -58,22 +58,22 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) count(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
+func (w *fixture) count(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() }
 
-// watchWake makes the world append the times of wake-ups to woken.
-func (w *world) watchWake(woken *[]time.Time) {
+// watchWake appends the times of wake-ups to woken.
+func (w *fixture) watchWake(woken *[]time.Time) {
 	w.Outbox.Observer = testhost.Observer{OnCount: w.count,
 		OnWake: func(due time.Time) { *woken = append(*woken, due) }}
 }
 
-func (w *world) put(t testing.TB, hook integration.Webhook, secret string) {
+func (w *fixture) put(t testing.TB, hook integration.Webhook, secret string) {
 	t.Helper()
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
 		integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}, secret))
 }
 
 // Fetch implements host.Fetcher.
-func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+func (w *fixture) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	w.posts = append(w.posts, req)
 	w.at = append(w.at, w.Clock.Now())
 	status, err := w.answer(req)
@@ -91,7 +91,7 @@ func fails(reason string) func(host.FetchRequest) (int, error) {
 }
 
 // task returns the delivery of e, due now.
-func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
+func (w *fixture) task(t testing.TB, e webhook.Event) kv.Task {
 	t.Helper()
 	task, err := Event(w.Outbox.Sealer, e, testUUID, w.Clock.Now())
 	coretest.Must(t, err)
@@ -99,7 +99,7 @@ func (w *world) task(t testing.TB, e webhook.Event) kv.Task {
 }
 
 // body opens a sealed body that Read has returned.
-func (w *world) body(t testing.TB, sealed []byte) []byte {
+func (w *fixture) body(t testing.TB, sealed []byte) []byte {
 	t.Helper()
 	b, err := Body(w.Outbox.Sealer, sealed)
 	coretest.Must(t, err)
@@ -107,7 +107,7 @@ func (w *world) body(t testing.TB, sealed []byte) []byte {
 }
 
 // schedule schedules one event and returns it.
-func (w *world) schedule(t testing.TB) webhook.Event {
+func (w *fixture) schedule(t testing.TB) webhook.Event {
 	t.Helper()
 	state := "line 1\nline 2"
 	e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
@@ -119,7 +119,7 @@ func (w *world) schedule(t testing.TB) webhook.Event {
 }
 
 // claim leases what is due and returns when the next task falls due.
-func (w *world) claim(t testing.TB) (jobs []host.Job, next time.Time) {
+func (w *fixture) claim(t testing.TB) (jobs []host.Job, next time.Time) {
 	t.Helper()
 	now := w.Clock.Now()
 	tasks, next, err := w.Memory.Claim(ctx, part, now, lease, 100)
@@ -130,7 +130,7 @@ func (w *world) claim(t testing.TB) (jobs []host.Job, next time.Time) {
 	return jobs, next
 }
 
-func (w *world) claimOne(t testing.TB) host.Job {
+func (w *fixture) claimOne(t testing.TB) host.Job {
 	t.Helper()
 	jobs, _ := w.claim(t)
 	if len(jobs) != 1 {
@@ -139,7 +139,7 @@ func (w *world) claimOne(t testing.TB) host.Job {
 	return jobs[0]
 }
 
-func (w *world) run(t testing.TB, job host.Job) error {
+func (w *fixture) run(t testing.TB, job host.Job) error {
 	t.Helper()
 	m, body, err := Read(job.Task)
 	coretest.Must(t, err)
@@ -147,14 +147,14 @@ func (w *world) run(t testing.TB, job host.Job) error {
 }
 
 // idle checks that nothing is scheduled, now or later.
-func (w *world) idle(t testing.TB) {
+func (w *fixture) idle(t testing.TB) {
 	t.Helper()
 	if jobs, next := w.claim(t); len(jobs) > 0 || !next.IsZero() {
 		t.Errorf("still scheduled: %d due, the next at %v", len(jobs), next)
 	}
 }
 
-func (w *world) dead(t testing.TB) []Dead {
+func (w *fixture) dead(t testing.TB) []Dead {
 	t.Helper()
 	dead, err := w.Dead(ctx, part, "", 100)
 	coretest.Must(t, err)
@@ -190,7 +190,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 			func(host.FetchRequest) (int, error) { return 0, errors.New(hookURL) }, again, "network_error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.schedule(t)
 			w.answer = c.answer
 			var woken []time.Time
@@ -244,7 +244,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 }
 
 func TestWhatIsPosted(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	w.Clock.Advance(3 * time.Second)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -266,7 +266,7 @@ func TestWhatIsPosted(t *testing.T) {
 
 // TestEveryAttemptOfTheSchedule makes all attempts, from the first failure to the dead event.
 func TestEveryAttemptOfTheSchedule(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	w.answer = status(503)
 	waits := []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
@@ -319,21 +319,21 @@ func TestEveryAttemptOfTheSchedule(t *testing.T) {
 func TestNoTarget(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(t *testing.T, w *world)
+		change func(t *testing.T, w *fixture)
 		reason string
 	}{
 		{"contract 27: switched off meanwhile",
-			func(t *testing.T, w *world) { w.put(t, integration.Webhook{Off: true}, "") }, noTarget},
+			func(t *testing.T, w *fixture) { w.put(t, integration.Webhook{Off: true}, "") }, noTarget},
 		{"contract 27: without URL meanwhile",
-			func(t *testing.T, w *world) { w.put(t, integration.Webhook{}, "") }, noTarget},
-		{"contract 27: the integration is gone", func(t *testing.T, w *world) {
+			func(t *testing.T, w *fixture) { w.put(t, integration.Webhook{}, "") }, noTarget},
+		{"contract 27: the integration is gone", func(t *testing.T, w *fixture) {
 			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "c",
 				Deletes: []string{"c/int/" + testUUID}}))
 			w.Directory = integration.NewDirectory(w.Host.Host)
 		}, noTarget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.schedule(t)
 			c.change(t, w)
 			coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -367,18 +367,18 @@ func (s secretless) Open(purpose string, sealed []byte) ([]byte, time.Time, erro
 func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		fault func(w *world)
+		fault func(w *fixture)
 	}{
-		{"contract 27: the secret does not open", func(w *world) {
+		{"contract 27: the secret does not open", func(w *fixture) {
 			on := w.Host.Host
 			on.Sealer = secretless{w.Outbox.Sealer}
 			w.Directory = integration.NewDirectory(on)
 		}},
 		{"contract 16: the event's key has not been read yet",
-			func(w *world) { w.Outbox.Sealer = awaiting{w.Outbox.Sealer} }},
+			func(w *fixture) { w.Outbox.Sealer = awaiting{w.Outbox.Sealer} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			whole := *w.Outbox
 			w.schedule(t)
 			c.fault(w)
@@ -427,7 +427,7 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 		{"enough, until the look-up of the target was slow", AttemptTime + time.Second, 2 * time.Second, 0},
 	} {
 		t.Run("outbox, AttemptTime: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.schedule(t)
 			job := w.claimOne(t)
 			w.Clock.Advance(lease - c.left)
@@ -456,7 +456,7 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 	for name, answer := range map[string]func(host.FetchRequest) (int, error){"delivered": status(200),
 		"refused": status(400), "failed": status(500)} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.schedule(t)
 		job := w.claimOne(t)
 		var other host.Job
@@ -482,7 +482,7 @@ func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 
 // A lease that has run out still holds as long as nobody took the task over.
 func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
 	w.answer = func(host.FetchRequest) (int, error) { w.Clock.Advance(2 * lease); return 200, nil }
@@ -491,7 +491,7 @@ func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
 }
 
 func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
 	w.Directory = integration.NewDirectory(w.Host.Host)
@@ -521,7 +521,7 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 
 // The store answers again by the time when something could be recorded.
 func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
 	w.Directory = integration.NewDirectory(w.Host.Host)
@@ -545,7 +545,7 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 }
 
 func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
 	stopped, stop := context.WithCancel(ctx)
@@ -576,7 +576,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 		for _, first := range all {
 			for _, second := range all {
 				t.Run(fmt.Sprintf("doc: %s, %v then %v", name, first, second), func(t *testing.T) {
-					w := newWorld(t)
+					w := newFixture(t)
 					e := w.schedule(t)
 					job := w.claimOne(t)
 					w.answer = answer
@@ -628,7 +628,7 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 }
 
 func TestDeferCountsNoAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	job := w.claimOne(t)
 	until := w.Clock.Now().Add(90 * time.Second)
@@ -652,7 +652,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 }
 
 // kill makes n dead events and returns their ids.
-func (w *world) kill(t testing.TB, n int) map[string]bool {
+func (w *fixture) kill(t testing.TB, n int) map[string]bool {
 	t.Helper()
 	w.answer = status(400)
 	ids := map[string]bool{}
@@ -668,7 +668,7 @@ func (w *world) kill(t testing.TB, n int) map[string]bool {
 }
 
 func TestDeadEventsArePaged(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ids := w.kill(t, 23)
 	after, pages := "", 0
 	for {
@@ -698,7 +698,7 @@ func TestDeadEventsArePaged(t *testing.T) {
 }
 
 func TestResend(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.schedule(t)
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -753,7 +753,7 @@ func TestResendAfterALostReply(t *testing.T) {
 		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, kv.ErrUnknown, true},
 	} {
 		t.Run(fmt.Sprintf("contract 27: %v", c.faults), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.kill(t, 1)
 			dead := w.dead(t)
 			commits := 0
@@ -785,7 +785,7 @@ func TestResendAfterALostReply(t *testing.T) {
 }
 
 func TestResendInParallel(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.kill(t, 1)
 	event := w.dead(t)[0].Event
 	var sent atomic.Int64
@@ -807,7 +807,7 @@ func TestResendInParallel(t *testing.T) {
 }
 
 func TestADamagedDeadEventIsNamed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part,
 		Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
 	if _, err := w.Dead(ctx, part, "", 5); err == nil || !strings.Contains(err.Error(), "evt_x") {
@@ -819,7 +819,7 @@ func TestADamagedDeadEventIsNamed(t *testing.T) {
 }
 
 func TestTasksRoundTrip(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	now := w.Clock.Now()
 	e := webhook.Started(webhook.Head{ID: "evt_" + testUUID, CreatedAt: now, SessionID: "svc_sess_x"}, now)
 	task := w.task(t, e)
@@ -865,7 +865,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	state, user := "canary-state", "canary-user"
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		IntegrationID: testUUID, SessionID: "svc_sess_x"}, webhook.FailureUnknown, "", &user, &state)
@@ -883,7 +883,7 @@ func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
 }
 
 func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
 	job.Task.Payload = bytes.Clone(job.Task.Payload)
@@ -907,7 +907,7 @@ func TestAReplacedRingSendsNoNewEvent(t *testing.T) {
 		{"after it", host.ClockMargin + time.Second, 0},
 	} {
 		t.Run("contract 16: an event dated "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.Outbox.Sealer = replaced{w.Outbox.Sealer, w.Clock.Now()}
 			e := webhook.Completed(webhook.Head{ID: webhook.NewID(w.Outbox.Random),
 				CreatedAt:   w.Clock.Now().Add(c.dated),
@@ -941,7 +941,7 @@ func (r replaced) Open(purpose string, sealed []byte) ([]byte, time.Time, error)
 
 // The longest event that the contract allows must fit into a task and into a dead event.
 func TestTheLongestEventFits(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		PublisherID: "pub_" + strings.Repeat("a", 64), IntegrationID: testUUID,
@@ -966,20 +966,20 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 	const theirs = "11111111-4d4e-475f-906b-2f11c5eca7bd"
 	for _, c := range []struct {
 		name  string
-		alter func(w *world, task *kv.Task)
+		alter func(w *fixture, task *kv.Task)
 	}{
-		{"contract 19: the integration is another's", func(_ *world, task *kv.Task) {
+		{"contract 19: the integration is another's", func(_ *fixture, task *kv.Task) {
 			m, sealed, err := Read(*task)
 			coretest.Must(t, err)
 			m.Integration = theirs
 			task.Payload = join(m, sealed)
 		}},
-		{"contract 19: the event lies under another's id", func(w *world, task *kv.Task) {
+		{"contract 19: the event lies under another's id", func(w *fixture, task *kv.Task) {
 			task.ID = taskID(webhook.NewID(w.Outbox.Random))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			coretest.Must(t, w.Directory.PutIntegration(ctx,
 				integration.Integration{ID: theirs, PublisherID: "pub_b",
 					Webhook: integration.Webhook{URL: "https://theirs.example/hook"}}, "their secret"))
@@ -1011,7 +1011,7 @@ func TestDeliver_StandardWebhooks(t *testing.T) {
 		{"a staged change", active, staged, []string{active, staged}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.put(t, integration.Webhook{URL: hookURL}, c.active)
 			if c.staged != "" {
 				w.stage(t, c.staged)
@@ -1038,14 +1038,14 @@ func TestDeliver_StandardWebhooks(t *testing.T) {
 
 // A staged secret that does not open delays no event.
 func TestStagedSecret_Damaged(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	damaged := integration.Integration{ID: testUUID, Staged: &integration.Webhook{URL: hookURL, Sealed: "x"}}
 	if got := w.stagedSecret(&damaged); got != "" {
 		t.Errorf("contract 51: %q", got)
 	}
 }
 
-func (w *world) stage(t testing.TB, secret string) {
+func (w *fixture) stage(t testing.TB, secret string) {
 	t.Helper()
 	found, err := w.Directory.ReadIntegration(ctx, testUUID)
 	coretest.Must(t, err)

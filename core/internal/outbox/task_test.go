@@ -12,7 +12,7 @@ import (
 // Stores keep whole milliseconds and may round up. An event that falls due between two of them would
 // wait for its first attempt.
 func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, fine := range []time.Duration{0, 1, 999_999 * time.Nanosecond} {
 		now := w.Clock.Now().Truncate(time.Millisecond).Add(fine)
 		e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: now,

@@ -23,7 +23,7 @@ var tested = integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: 
 
 // Contract 44: any of the five events, with test set, by the way of every event.
 func TestSendTestOfEveryType(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for n, typ := range webhook.Types() {
 		w.answer = func(host.FetchRequest) (int, error) {
 			w.Clock.Advance(70 * time.Millisecond)
@@ -102,7 +102,7 @@ func TestATestEventHasOneAttempt(t *testing.T) {
 		{fails(host.FetchDNS), webhook.Retry, host.FetchCause(host.FetchDNS)},
 		{fails("a reason of a later release"), webhook.Retry, "no answer"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.answer = c.answer
 		x, err := w.SendTest(ctx, &tested, secret, webhook.TypeFailed)
 		coretest.Must(t, err)
@@ -124,7 +124,7 @@ func TestATestEventHasOneAttempt(t *testing.T) {
 
 // The store's fault hides no result: the receiver has had the event.
 func TestATestEventThatCannotBeLogged(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			return kvtest.Refuse
@@ -138,7 +138,7 @@ func TestATestEventThatCannotBeLogged(t *testing.T) {
 }
 
 func TestATestThatIsStopped(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	stopped, stop := context.WithCancel(ctx)
 	w.answer = func(host.FetchRequest) (int, error) {
 		stop()
@@ -180,7 +180,7 @@ func TestTheBeginningOfAnAnswer(t *testing.T) {
 // Contract 49: only test events are there, even if somebody who writes to the store puts another entry among
 // them.
 func TestTestsAreTestEvents(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	begin := w.Clock.Now()
 	w.schedule(t)
 	coretest.Must(t, w.run(t, w.claimOne(t)))

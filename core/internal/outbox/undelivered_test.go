@@ -13,7 +13,7 @@ import (
 )
 
 // name puts a name of the log into the store, as an event of that time would.
-func (w *world) name(t testing.TB, p kv.Partition, prefix, integration string, at time.Time) {
+func (w *fixture) name(t testing.TB, p kv.Partition, prefix, integration string, at time.Time) {
 	t.Helper()
 	id, err := kv.NewTxID(w.Outbox.Random)
 	coretest.Must(t, err)
@@ -24,7 +24,7 @@ func (w *world) name(t testing.TB, p kv.Partition, prefix, integration string, a
 
 // What the log says of real attempts is what is counted.
 func TestUndeliveredCountsWhatTheLogHas(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all, more, err := w.Undelivered(ctx)
 	if err != nil || more || len(all) != 0 {
 		t.Fatalf("an empty log: %v, %v, %v", all, more, err)
@@ -50,7 +50,7 @@ func TestUndeliveredCountsWhatTheLogHas(t *testing.T) {
 
 // An integration with very many events hides no other, and the call reads a limited number of names.
 func TestUndeliveredIsBounded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	now := ms(w.Clock.Now())
 	first, last := "00000000-0000-4000-8000-000000000000", testhost.Other
 	for n := range 500 {
@@ -89,7 +89,7 @@ func TestUndeliveredIsBounded(t *testing.T) {
 
 // A name that this service did not write is not counted as an event.
 func TestUndeliveredLeavesOutForeignNames(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.name(t, "p0", waitingInLog, "no-uuid", w.Clock.Now())
 	all, _, err := w.Undelivered(ctx)
 	if err != nil || len(all) != 0 || w.counts[host.CountNotAuthentic] != 1 {

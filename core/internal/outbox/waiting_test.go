@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-func (w *world) waiting(t testing.TB) []Waiting {
+func (w *fixture) waiting(t testing.TB) []Waiting {
 	t.Helper()
 	all, err := w.Waiting(ctx, part, "", 100)
 	coretest.Must(t, err)
@@ -20,23 +20,23 @@ func (w *world) waiting(t testing.TB) []Waiting {
 // until it ends.
 func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(t *testing.T, w *world)
+		end  func(t *testing.T, w *fixture)
 		dead int
 	}{
-		"delivered": {func(t *testing.T, w *world) {
+		"delivered": {func(t *testing.T, w *fixture) {
 			w.answer = status(204)
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 		}, 0},
-		"refused": {func(t *testing.T, w *world) {
+		"refused": {func(t *testing.T, w *fixture) {
 			w.answer = status(410)
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 		}, 1},
-		"dropped": {func(t *testing.T, w *world) {
+		"dropped": {func(t *testing.T, w *fixture) {
 			coretest.Must(t, w.Drop(ctx, w.claimOne(t), ErrNotDead))
 		}, 0},
 	} {
 		t.Run("contract 27: "+name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.schedule(t)
 			if got := w.waiting(t); len(got) != 0 {
 				t.Errorf("an event that was not tried yet waits for a retry: %+v", got)
@@ -65,7 +65,7 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 
 // If the lease was lost, nothing of the attempt is recorded.
 func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	late := w.claimOne(t)
 	w.Clock.Advance(lease)
@@ -80,7 +80,7 @@ func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
 
 // Contract 19: nothing of an event is kept for ever.
 func TestAWaitingEventExpires(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.schedule(t)
 	w.answer = status(503)
 	coretest.Must(t, w.run(t, w.claimOne(t)))

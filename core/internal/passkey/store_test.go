@@ -29,8 +29,8 @@ var ctx = context.Background()
 
 const origin = "https://verify.verge.example"
 
-// world is a Store on a store of the test, and a device.
-type world struct {
+// fixture is a Store on a store of the test, and a device.
+type fixture struct {
 	*Store
 	t      *testing.T
 	clock  *kvtest.Clock
@@ -40,9 +40,9 @@ type world struct {
 	log    *strings.Builder
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, clock: kvtest.NewClock(), log: &strings.Builder{}, device: passkeytest.New(origin)}
+	w := &fixture{t: t, clock: kvtest.NewClock(), log: &strings.Builder{}, device: passkeytest.New(origin)}
 	w.memory = memory.New(memory.Config{Now: w.clock.Now})
 	w.faulty = &kvtest.Faulty{KV: w.memory}
 	random := &coretest.Random{}
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // create has the device make a passkey, and returns what the browser answers.
-func (w *world) create(changes ...func(*passkeytest.Ceremony)) (challenge, answer []byte) {
+func (w *fixture) create(changes ...func(*passkeytest.Ceremony)) (challenge, answer []byte) {
 	w.t.Helper()
 	challenge, err := w.NewChallenge()
 	coretest.Must(w.t, err)
@@ -70,7 +70,7 @@ func (w *world) create(changes ...func(*passkeytest.Ceremony)) (challenge, answe
 }
 
 // made keeps a new passkey of the device.
-func (w *world) made(p Proof) New {
+func (w *fixture) made(p Proof) New {
 	w.t.Helper()
 	n, err := w.Read(w.create())
 	coretest.Must(w.t, err)
@@ -80,7 +80,7 @@ func (w *world) made(p Proof) New {
 }
 
 // asked has the device use its passkey, and returns what the browser answers.
-func (w *world) asked(changes ...func(*passkeytest.Ceremony)) (challenge []byte, at time.Time,
+func (w *fixture) asked(changes ...func(*passkeytest.Ceremony)) (challenge []byte, at time.Time,
 	answer []byte) {
 	w.t.Helper()
 	challenge, err := w.NewChallenge()
@@ -92,7 +92,7 @@ func (w *world) asked(changes ...func(*passkeytest.Ceremony)) (challenge []byte,
 	return challenge, w.clock.Now(), a.JSON()
 }
 
-func (w *world) use(changes ...func(*passkeytest.Ceremony)) (Record, error) {
+func (w *fixture) use(changes ...func(*passkeytest.Ceremony)) (Record, error) {
 	challenge, at, answer := w.asked(changes...)
 	return w.Use(ctx, challenge, at, answer)
 }
@@ -101,7 +101,7 @@ var anEstimate = Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Metho
 	Kind: "estimator", Fingerprint: "f", Trust: "t"}, Publisher: "pub_a"}
 
 func TestAPasskeyIsKeptAndUsed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.made(anEstimate)
 	w.clock.Advance(time.Hour)
 	for range 2 {
@@ -123,7 +123,7 @@ func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 
 // Contract 38: no name and nothing of a session. The user handle is on the device alone.
 func TestWhatTheStoreKeeps(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	n := w.made(anEstimate)
 	names := map[string]bool{}
 	for p := range partitions {
@@ -176,7 +176,7 @@ func TestAUseIsRefused(t *testing.T) {
 		"something behind it":           func(c *passkeytest.Ceremony) { c.Behind = []byte{0} },
 	} {
 		t.Run("contract 38: "+name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.made(anEstimate)
 			_, err := w.use(change)
 			var refusal *webauthn.Refusal
@@ -189,7 +189,7 @@ func TestAUseIsRefused(t *testing.T) {
 		})
 	}
 	t.Run("contract 38: a bogus signature", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.made(anEstimate)
 		challenge, at, answer := w.asked()
 		other, err := passkeytest.NewKey(passkeytest.ES256)
@@ -205,14 +205,14 @@ func TestAUseIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("contract 38: extra members of the client data are no harm", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.made(anEstimate)
 		if _, err := w.use(func(c *passkeytest.Ceremony) { c.Members = `,"other_keys":"are welcome"` }); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("contract 38: a passkey of nobody", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.create()
 		if _, err := w.use(); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%v, want ErrUnknown", err)
@@ -236,7 +236,7 @@ func TestCounters(t *testing.T) {
 		{"zero after it has counted", []uint32{3, 0}, true},
 	} {
 		t.Run("contract 38: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.made(anEstimate)
 			var r Record
 			for n, count := range c.counts {
@@ -263,7 +263,7 @@ func TestCounters(t *testing.T) {
 
 // Two logins with one counter value at once: one wins, and the other is refused and blocks nothing.
 func TestTwoUsesOfOneCounterValue(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.made(anEstimate)
 	challenge, at, answer := w.asked(func(c *passkeytest.Ceremony) { c.Counter = 5 })
 	w.clock.Advance(time.Second)
@@ -297,7 +297,7 @@ func TestTwoUsesOfOneCounterValue(t *testing.T) {
 
 // The same, where the second one comes between what the first one reads and what it writes.
 func TestAUseThatIsOvertaken(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.made(anEstimate)
 	challenge, at, answer := w.asked(func(c *passkeytest.Ceremony) { c.Counter = 5 })
 	w.clock.Advance(time.Second)
@@ -329,7 +329,7 @@ func TestMakingIsRefused(t *testing.T) {
 		"a key of no algorithm":     func(c *passkeytest.Ceremony) { c.PublicKey = []byte{0xa0} },
 		"bytes behind the key":      func(c *passkeytest.Ceremony) { c.PublicKey = append(c.PublicKey, 0) },
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		challenge, answer := w.create(change)
 		var refusal *webauthn.Refusal
 		if _, err := w.Read(challenge, answer); !errors.As(err, &refusal) {
@@ -340,7 +340,7 @@ func TestMakingIsRefused(t *testing.T) {
 
 // The second of two passkeys with one id overwrites nothing, and the same one may come twice.
 func TestKeepingTwice(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	n := w.made(anEstimate)
 	w.clock.Advance(time.Hour)
 	better := anEstimate
@@ -357,7 +357,7 @@ func TestKeepingTwice(t *testing.T) {
 }
 
 func TestDeleting(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.made(anEstimate)
 	r, err := w.use()
 	coretest.Must(t, err)
@@ -379,7 +379,7 @@ func TestDeleting(t *testing.T) {
 }
 
 func TestEndingThoseOfAPublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ofB := anEstimate
 	ofB.Publisher = "pub_b"
 	for range 12 { // in several partitions
@@ -420,7 +420,7 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 
 // A page that counts passkeys reads few of them, however many there are.
 func TestCountOf_Limit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for p := range partitions {
 		for n := range 300 {
 			coretest.Must(t, w.memory.Commit(ctx, kv.Tx{ID: fmt.Sprintf("%032x", 1000*p+n),
@@ -446,7 +446,7 @@ func TestCountOf_Limit(t *testing.T) {
 
 // Contract 19: who writes to the store makes no passkey and moves none.
 func TestTheStoreIsNotBelieved(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	n := w.made(anEstimate)
 	coretest.Must(t, w.End(ctx, "pub_b"))
 	key, _ := keyOf(hashOf(n.ID()))
@@ -512,7 +512,7 @@ func TestPasskeysUnderFaults(t *testing.T) {
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, kv.ErrUnknown},
 	} {
 		t.Run("contract 5: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			n, err := w.Read(w.create())
 			coretest.Must(t, err)
 			w.faulty.Decide = script(c.faults...)
@@ -540,7 +540,7 @@ func TestPasskeysUnderFaults(t *testing.T) {
 // Contract 16: a rotation signs every record again, so that the old key can be retired. What somebody with
 // the old key plants then is no passkey.
 func TestReseal(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for range 20 {
 		w.made(anEstimate)
 	}

@@ -24,21 +24,21 @@ const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
-// world is Tokens on a test's host.
-type world struct {
+// fixture is Tokens on a test's host.
+type fixture struct {
 	*Tokens
 	*testhost.Host
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	return &world{Host: h, Tokens: &Tokens{Host: h.Host,
+	return &fixture{Host: h, Tokens: &Tokens{Host: h.Host,
 		Lifecycle: &lifecycle.Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: time.Hour}}}
 }
 
 // session makes one that has not ended.
-func (w *world) session(t testing.TB) lifecycle.Session {
+func (w *fixture) session(t testing.TB) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
 	coretest.Must(t, err)
@@ -48,14 +48,14 @@ func (w *world) session(t testing.TB) lifecycle.Session {
 }
 
 // complete ends a session well.
-func (w *world) complete(t testing.TB, s lifecycle.Session) {
+func (w *fixture) complete(t testing.TB, s lifecycle.Session) {
 	t.Helper()
 	_, err := w.Lifecycle.Fire(ctx, s, lifecycle.Step{Trigger: session.Succeeded})
 	coretest.Must(t, err)
 }
 
 // issue is Issue for what the store holds of the session.
-func (w *world) issue(t testing.TB, s lifecycle.Session) (string, error) {
+func (w *fixture) issue(t testing.TB, s lifecycle.Session) (string, error) {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, s.ID)
 	coretest.Must(t, err)
@@ -63,7 +63,7 @@ func (w *world) issue(t testing.TB, s lifecycle.Session) (string, error) {
 }
 
 // issued makes a completed session and opens its token.
-func (w *world) issued(t testing.TB) (lifecycle.Session, Token) {
+func (w *fixture) issued(t testing.TB) (lifecycle.Session, Token) {
 	t.Helper()
 	s := w.session(t)
 	w.complete(t, s)
@@ -78,7 +78,7 @@ func (w *world) issued(t testing.TB) (lifecycle.Session, Token) {
 }
 
 func TestATokenIsRedeemedOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, tok := w.issued(t)
 	began := w.Clock.Now()
 	var redeemed, refused atomic.Int64
@@ -104,7 +104,7 @@ func TestATokenIsRedeemedOnce(t *testing.T) {
 }
 
 func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, tok := w.issued(t)
 	began := w.Clock.Now()
 	for _, c := range []struct {
@@ -126,7 +126,7 @@ func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
 }
 
 func TestATokenExpires(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, tok := w.issued(t)
 	w.Clock.Advance(token.ResultLife - time.Millisecond)
 	if _, err := w.issue(t, s); err != nil {
@@ -149,7 +149,7 @@ func TestATokenExpires(t *testing.T) {
 }
 
 func TestATokenAloneProvesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	pending, failed := w.session(t), w.session(t)
 	_, err := w.Lifecycle.Fire(ctx, failed, lifecycle.Step{Trigger: session.Rejected})
 	coretest.Must(t, err)
@@ -168,7 +168,7 @@ func TestATokenAloneProvesNothing(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, tok := w.issued(t)
 	noSession, err := token.SealResult(w.Host.Sealer,
 		token.ResultClaims{Session: "svc_sess_x", Completed: token.At(w.Clock.Now())})
@@ -182,7 +182,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestAStoreThatFailsRedeemsNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	s, tok := w.issued(t)
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {

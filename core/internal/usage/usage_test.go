@@ -21,7 +21,7 @@ import (
 
 const aKey = "key_0a4e1f7c1b2d4c3e"
 
-func newWorld(t *testing.T) (*testhost.Host, *Usage, host.Day) {
+func newFixture(t *testing.T) (*testhost.Host, *Usage, host.Day) {
 	t.Helper()
 	h := testhost.New(t)
 	u := &Usage{Host: h.Host}
@@ -53,7 +53,7 @@ func wantDay(t *testing.T, u *Usage, day host.Day, started, completed uint64) {
 }
 
 func TestInstancesAddUp(t *testing.T) {
-	_, u, day := newWorld(t)
+	_, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 3, 1))
 	record(t, u, counted(day, "b", 10, 4))
 	record(t, u, counted(day, "a", 5, 2)) // all that a has counted so far
@@ -62,7 +62,7 @@ func TestInstancesAddUp(t *testing.T) {
 }
 
 func TestARestartIsAnotherInstance(t *testing.T) {
-	_, u, day := newWorld(t)
+	_, u, day := newFixture(t)
 	record(t, u, counted(day, "before", 3, 3))
 	record(t, u, counted(day, "after", 1, 0))
 	wantDay(t, u, day, 4, 3)
@@ -73,7 +73,7 @@ func TestLostRepliesCountNothingTwice(t *testing.T) {
 	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay, kvtest.Refuse} {
 		for every := range 3 {
 			t.Run(fmt.Sprint(fault, " ", every), func(t *testing.T) {
-				h, u, day := newWorld(t)
+				h, u, day := newFixture(t)
 				record(t, u, counted(day, "a", 1, 0))
 				commits := 0
 				h.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -98,7 +98,7 @@ func TestLostRepliesCountNothingTwice(t *testing.T) {
 }
 
 func TestAStoreThatFailsIsAnError(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	h.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	if err := u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)}}); !kv.Failed(
 		err) {
@@ -114,7 +114,7 @@ func TestAStoreThatFailsIsAnError(t *testing.T) {
 
 // A session without an event has no timer. It has expired when its life is over and it has not ended.
 func TestRead_UntimedSessionsExpire(t *testing.T) {
-	_, u, day := newWorld(t)
+	_, u, day := newFixture(t)
 	of := func(day host.Day, instance string, untimed, ended, expired uint64) host.DayTotal {
 		d := counted(day, instance, untimed, ended)
 		d.Counts.Add(host.OutcomeUntimed, untimed)
@@ -148,7 +148,7 @@ func TestRead_UntimedSessionsExpire(t *testing.T) {
 
 // What has not changed since is not written again.
 func TestTheSameSumsAreNoCommit(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	totals := host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)},
 		Keys: []host.KeyUse{{Key: aKey, Day: day}}}
 	coretest.Must(t, u.Record(t.Context(), totals))
@@ -165,7 +165,7 @@ func TestTheSameSumsAreNoCommit(t *testing.T) {
 
 // A thousand integrations fit into commits that every store takes.
 func TestManyIntegrationsFitIntoCommits(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	commits := map[kv.Partition]int{}
 	h.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -199,7 +199,7 @@ func TestManyIntegrationsFitIntoCommits(t *testing.T) {
 }
 
 func TestReadHasEveryDayAndNoOther(t *testing.T) {
-	_, u, day := newWorld(t)
+	_, u, day := newFixture(t)
 	for n := range host.Day(6) {
 		for instance := range 200 { // so that a day does not end with a page of the list
 			record(t, u, counted(day+n, fmt.Sprintf("i%03d", instance), uint64(n+1), 0))
@@ -222,7 +222,7 @@ func TestReadHasEveryDayAndNoOther(t *testing.T) {
 }
 
 func TestReadRefusesTooManyDays(t *testing.T) {
-	_, u, day := newWorld(t)
+	_, u, day := newFixture(t)
 	for _, c := range []struct {
 		name     string
 		id       string
@@ -242,7 +242,7 @@ func TestReadRefusesTooManyDays(t *testing.T) {
 }
 
 func TestUsageIsGoneAfterItsTime(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 1, 0))
 	coretest.Must(t, u.Record(t.Context(), host.Totals{Keys: []host.KeyUse{{Key: aKey, Day: day}}}))
 	h.Clock.Advance((day + MaxDays).Begin().Sub(h.Now()))
@@ -255,7 +255,7 @@ func TestUsageIsGoneAfterItsTime(t *testing.T) {
 }
 
 func TestLastUse(t *testing.T) {
-	_, u, day := newWorld(t)
+	_, u, day := newFixture(t)
 	other := "key_ffffffffffffffff"
 	for _, k := range []host.KeyUse{{Key: aKey, Day: day}, {Key: aKey, Day: day + 2},
 		{Key: aKey, Day: day + 1}} {
@@ -269,7 +269,7 @@ func TestLastUse(t *testing.T) {
 
 // Who can write to the store makes no usage, moves none to another integration or day, and breaks no page.
 func TestWhoCanWriteToTheStoreMakesNoUsage(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 7, 0))
 	items, err := h.Memory.List(t.Context(), kv.Key{Partition: partitionOf(testhost.UUID), Name: "u/"}, "",
 		10)
@@ -304,7 +304,7 @@ func TestWhoCanWriteToTheStoreMakesNoUsage(t *testing.T) {
 
 // A ring that leaked and was replaced makes no usage of the days since.
 func TestAReplacedKeyMakesNoNewUsage(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	u.Sealer = until{h.Sealer, h.Now()}
 	record(t, u, counted(day, "a", 1, 0))
 	record(t, u, counted(day+2, "a", 5, 0))
@@ -323,7 +323,7 @@ func (s until) CheckMAC(purpose string, message, mac []byte) (time.Time, error) 
 }
 
 func TestAKeyThatIsAwaitedIsAnError(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 1, 0))
 	u.Sealer = awaiting{h.Sealer}
 	if _, err := u.Read(t.Context(), testhost.UUID, day, day); !errors.Is(err, host.ErrKeyAwaited) {
@@ -339,7 +339,7 @@ func (awaiting) CheckMAC(string, []byte, []byte) (time.Time, error) {
 
 // What no host adds up is not written, whoever hands it in.
 func TestOddNamesAreLeftOut(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	var totals host.Totals
 	for _, odd := range []string{"", "a/b", "A", " ", strings.Repeat("a", 65), "\x00"} {
 		totals.Days = append(totals.Days,
@@ -356,7 +356,7 @@ func TestOddNamesAreLeftOut(t *testing.T) {
 }
 
 func TestItemsAreSigned(t *testing.T) {
-	h, u, day := newWorld(t)
+	h, u, day := newFixture(t)
 	coretest.Must(t, u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 2, 1)},
 		Keys: []host.KeyUse{{Key: aKey, Day: day}}}))
 	for key, begins := range map[kv.Key]string{

@@ -52,8 +52,8 @@ var rsaKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// world is a method with a host and an estimator.
-type world struct {
+// fixture is a method with a host and an estimator.
+type fixture struct {
 	estimator *estimatortest.Estimator
 	config    method.Config
 	host      method.Host
@@ -64,7 +64,7 @@ type world struct {
 }
 
 // Fetch implements host.Fetcher.
-func (w *world) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+func (w *fixture) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	w.fetched = append(w.fetched, req)
 	if w.fetchErr != nil {
 		return host.FetchResponse{}, w.fetchErr
@@ -97,17 +97,19 @@ func (w *world) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRes
 	return host.FetchResponse{Status: resp.StatusCode, Body: body}, nil
 }
 
-// newWorld serves both profiles; profile says which one the method speaks.
-func newWorld(t *testing.T, profile string) *world {
+// newFixture serves both profiles; profile says which one the method speaks.
+func newFixture(t *testing.T, profile string) *fixture {
 	t.Helper()
-	w := &world{now: noon}
+	w := &fixture{now: noon}
 	var base string
 	w.estimator, base = estimatortest.Serve(t, estimatortest.Config{Token: token, SDKID: sdkID,
 		Key: &rsaKey().PublicKey, Now: func() time.Time { return noon }})
 	w.config = method.Config{Name: "camera", Kind: "estimator", Dev: true}
 	switch profile {
 	case "plain":
-		w.config.Settings = json.RawMessage(`{"profile":"plain","url":"` + base + estimatortest.PlainPath + `"}`)
+		w.config.Settings = json.RawMessage(
+			`{"profile":"plain","url":"` + base + estimatortest.PlainPath + `"}`,
+		)
 		w.config.Secrets = map[string]string{"token": token}
 	case "yoti":
 		w.config.Settings = json.RawMessage(`{"profile":"yoti","url":"` + base + estimatortest.YotiPath +
@@ -129,7 +131,7 @@ func newWorld(t *testing.T, profile string) *world {
 	return w
 }
 
-func (w *world) open(t *testing.T) method.Method {
+func (w *fixture) open(t *testing.T) method.Method {
 	t.Helper()
 	if err := estimator.Kind.Check(w.config).Err(); err != nil {
 		t.Fatal(err)
@@ -140,7 +142,7 @@ func (w *world) open(t *testing.T) method.Method {
 }
 
 // set adds members to the settings.
-func (w *world) set(t *testing.T, members string) {
+func (w *fixture) set(t *testing.T, members string) {
 	t.Helper()
 	all := map[string]any{}
 	coretest.Must(t, json.Unmarshal(w.config.Settings, &all))
@@ -164,7 +166,7 @@ var profileNames = []string{"plain", "yoti"}
 // No metadata of a picture leaves the service, by any profile.
 func TestEstimator_Metadata(t *testing.T) {
 	for _, profile := range profileNames {
-		w := newWorld(t, profile)
+		w := newFixture(t, profile)
 		comment := append([]byte{0xff, 0xd8, 0xff, 0xfe, 0, 8}, "CANARY"...)
 		picture := append(append(comment, still()[2:]...), "CANARY"...)
 		if _, err := act(t, w.open(t), method.Session{}, picture); err != nil {
@@ -215,7 +217,7 @@ func TestThreeWays(t *testing.T) {
 	} {
 		for _, profile := range profileNames {
 			t.Run(c.rule+", "+profile, func(t *testing.T) {
-				w := newWorld(t, profile)
+				w := newFixture(t, profile)
 				w.set(t, c.settings)
 				m := w.open(t)
 				w.estimator.Answer(c.answer)
@@ -236,7 +238,7 @@ func TestThreeWays(t *testing.T) {
 }
 
 func TestYotiCannotTellWhetherAPersonIsLive(t *testing.T) {
-	w := newWorld(t, "yoti")
+	w := newFixture(t, "yoti")
 	w.estimator.Answer(estimatortest.Answer{Undetermined: true})
 	d, err := act(t, w.open(t), method.Session{}, still())
 	if err != nil || d.Verdict != method.AttemptFailed || d.Reason != method.Unsure {
@@ -248,7 +250,7 @@ func TestYotiSaysWhatIsWrongWithAPicture(t *testing.T) {
 	for code, want := range map[string]method.Reason{
 		"FACE_NOT_FOUND": method.NoFace, "MULTIPLE_FACES": method.NoFace, "IMAGE_TOO_DARK": method.Unsure,
 	} {
-		w := newWorld(t, "yoti")
+		w := newFixture(t, "yoti")
 		w.estimator.Answer(estimatortest.Answer{Status: 400, Body: `{"error_code":"` + code + `"}`})
 		if d, err := act(t, w.open(t), method.Session{}, still()); err != nil || d.Reason != want {
 			t.Errorf("%s: got %+v, %v; want %s", code, d, err, want)
@@ -312,13 +314,19 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 			{"deviation null", with("40", "null"), "deviation_missing"},
 		}
 		if profile == "plain" {
-			rows = append(rows,
+			rows = append(
+				rows,
 				row{"no age", body(`{"deviation":1,"live":true}`), "age_missing"},
 				row{"no deviation", body(`{"age":40,"live":true}`), "deviation_missing"},
 				row{"no liveness", body(`{"age":40,"deviation":1}`), "liveness_unknown"},
 				row{"liveness as a text", body(`{"age":40,"deviation":1,"live":"true"}`), "liveness_unknown"},
-				row{"face as a number", body(`{"face":1,"age":40,"deviation":1,"live":true}`), "face_unknown"},
-				row{"an empty object", body(`{}`), "liveness_unknown"})
+				row{
+					"face as a number",
+					body(`{"face":1,"age":40,"deviation":1,"live":true}`),
+					"face_unknown",
+				},
+				row{"an empty object", body(`{}`), "liveness_unknown"},
+			)
 		} else {
 			rows = append(rows,
 				row{"an unknown prediction", body(`{"antispoofing":{"prediction":"Real"},"age":{"age":40,"st_dev":1}}`),
@@ -335,7 +343,7 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 		}
 		for _, c := range rows {
 			t.Run(profile+": "+c.rule, func(t *testing.T) {
-				w := newWorld(t, profile)
+				w := newFixture(t, profile)
 				m := w.open(t)
 				w.estimator.Answer(c.answer)
 				d, err := act(t, m, method.Session{}, still())
@@ -369,7 +377,7 @@ func TestWhatIsNoPictureAsksNobody(t *testing.T) {
 		{"HTML", []byte("<html>")},
 		{"1 MiB and one byte", append(append([]byte(nil), still()...), make([]byte, method.MaxFile)...)},
 	} {
-		w := newWorld(t, "plain")
+		w := newFixture(t, "plain")
 		_, err := act(t, w.open(t), method.Session{}, c.file)
 		if !errors.Is(err, method.ErrFile) || len(w.fetched) != 0 {
 			t.Errorf("%s: got %v and %d requests, want a method.ErrFile and none", c.rule, err,
@@ -379,7 +387,7 @@ func TestWhatIsNoPictureAsksNobody(t *testing.T) {
 }
 
 func TestABrowserSendsNoVerdict(t *testing.T) {
-	w := newWorld(t, "plain")
+	w := newFixture(t, "plain")
 	w.estimator.Answer(estimatortest.Answer{Age: 12})
 	m := w.open(t)
 	form := url.Values{"age": {"40"}, "live": {"true"}, "deviation": {"1"}, "outcome": {"approve"}}
@@ -395,7 +403,7 @@ func TestABrowserSendsNoVerdict(t *testing.T) {
 
 // TestRequests holds the requests to what the estimators' interfaces say.
 func TestRequests(t *testing.T) {
-	w := newWorld(t, "plain")
+	w := newFixture(t, "plain")
 	_, err := act(t, w.open(t), method.Session{}, still())
 	coretest.Must(t, err)
 	r := w.fetched[0]
@@ -404,7 +412,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("plain: %s %s %v, timeout %v", r.Method, r.URL, r.Header, r.Timeout)
 	}
 
-	w = newWorld(t, "yoti")
+	w = newFixture(t, "yoti")
 	m := w.open(t)
 	for range 2 {
 		_, err := act(t, m, method.Session{}, still())
@@ -424,7 +432,7 @@ func TestRequests(t *testing.T) {
 		t.Error("the estimator has refused a request")
 	}
 
-	w = newWorld(t, "yoti")
+	w = newFixture(t, "yoti")
 	w.set(t, `{"timestamp":"ms"}`)
 	if _, err := act(t, w.open(t), method.Session{}, still()); err == nil {
 		t.Error("milliseconds are taken for seconds")
@@ -438,25 +446,25 @@ func TestRequests(t *testing.T) {
 func TestSpoiledRequestsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		rule  string
-		spoil func(w *world)
+		spoil func(w *fixture)
 	}{
-		{"a clock that is six minutes late", func(w *world) { w.now = noon.Add(-6 * time.Minute) }},
-		{"a clock that is six minutes early", func(w *world) { w.now = noon.Add(6 * time.Minute) }},
-		{"a body that was changed", func(w *world) {
+		{"a clock that is six minutes late", func(w *fixture) { w.now = noon.Add(-6 * time.Minute) }},
+		{"a clock that is six minutes early", func(w *fixture) { w.now = noon.Add(6 * time.Minute) }},
+		{"a body that was changed", func(w *fixture) {
 			w.change = func(r *host.FetchRequest) { r.Body = append(bytes.Clone(r.Body), ' ') }
 		}},
-		{"a timestamp that was changed", func(w *world) {
+		{"a timestamp that was changed", func(w *fixture) {
 			w.change = func(r *host.FetchRequest) { r.URL = strings.Replace(r.URL, "=17", "=017", 1) }
 		}},
-		{"another application", func(w *world) {
+		{"another application", func(w *fixture) {
 			w.change = func(r *host.FetchRequest) {
 				r.Header["X-Yoti-Auth-Id"] = strings.Replace(sdkID, "b", "c", 1)
 			}
 		}},
-		{"no signature", func(w *world) {
+		{"no signature", func(w *fixture) {
 			w.change = func(r *host.FetchRequest) { delete(r.Header, "X-Yoti-Auth-Digest") }
 		}},
-		{"another key", func(w *world) {
+		{"another key", func(w *fixture) {
 			w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
 				return make([]byte, 256),
 					nil
@@ -464,7 +472,7 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 		}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			w := newWorld(t, "yoti")
+			w := newFixture(t, "yoti")
 			c.spoil(w)
 			_, err := act(t, w.open(t), method.Session{}, still())
 			if err == nil || !strings.Contains(err.Error(), "status 401") || w.estimator.Refused() != 1 {
@@ -473,7 +481,7 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 		})
 	}
 	t.Run("a nonce that came before", func(t *testing.T) {
-		w := newWorld(t, "yoti")
+		w := newFixture(t, "yoti")
 		m := w.open(t)
 		_, err := act(t, m, method.Session{}, still())
 		coretest.Must(t, err)
@@ -485,7 +493,7 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 
 // The cause of a failed fetch may quote the address, which has the nonce in it.
 func TestErrorsHideTheAddress(t *testing.T) {
-	w := newWorld(t, "yoti")
+	w := newFixture(t, "yoti")
 	m := w.open(t)
 	for _, cause := range []error{
 		&host.FetchError{Reason: host.FetchTLS, Err: errors.New("canary?nonce=1")}, errors.New("canary"),
@@ -503,7 +511,7 @@ func TestErrorsHideTheAddress(t *testing.T) {
 }
 
 func TestSigningThatFailsSendsNothing(t *testing.T) {
-	w := newWorld(t, "yoti")
+	w := newFixture(t, "yoti")
 	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
 		return nil,
 			errors.New("no such key")
@@ -518,7 +526,7 @@ func TestSigningThatFailsSendsNothing(t *testing.T) {
 }
 
 func TestASessionWithoutAChallengeAgeIsNotApproved(t *testing.T) {
-	w := newWorld(t, "plain")
+	w := newFixture(t, "plain")
 	d, err := w.open(t).Act(t.Context(), method.Session{Level: "L1"}, method.Step{File: still()})
 	if err == nil || len(w.fetched) > 0 {
 		t.Errorf("got %+v, %v", d, err)
@@ -526,7 +534,7 @@ func TestASessionWithoutAChallengeAgeIsNotApproved(t *testing.T) {
 }
 
 func TestThePageHasACamera(t *testing.T) {
-	m := newWorld(t, "plain").open(t)
+	m := newFixture(t, "plain").open(t)
 	coretest.Must(t, m.Begin(t.Context(), method.Session{}))
 	if v := m.Show(method.Session{}, nil); !v.Camera || v.Sandbox || v.Waiting || len(v.Choices) > 0 {
 		t.Errorf("the page is %+v", v)
@@ -587,7 +595,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 			config := method.Config{Name: "camera", Kind: "estimator", Settings: json.RawMessage(c.settings),
 				Secrets: c.secrets, Keys: c.keys}
 			wrong := estimator.Kind.Check(config)
-			_, err := estimator.Kind.Open(config, method.Host{Sign: newWorld(t, "yoti").host.Sign})
+			_, err := estimator.Kind.Open(config, method.Host{Sign: newFixture(t, "yoti").host.Sign})
 			if (err != nil) != (c.member != "") {
 				t.Errorf("Open says %v", err)
 			}
@@ -609,7 +617,9 @@ func TestSettingsThatAreWrong(t *testing.T) {
 
 func TestAnIntegrationIsOnlyStricter(t *testing.T) {
 	config := method.Config{Name: "camera", Kind: "estimator", Secrets: map[string]string{"token": token},
-		Settings: json.RawMessage(`{"profile":"plain","url":"https://ages.example/","deviation":5,"floor":16}`)}
+		Settings: json.RawMessage(
+			`{"profile":"plain","url":"https://ages.example/","deviation":5,"floor":16}`,
+		)}
 	for _, c := range []struct{ rule, settings, member string }{
 		{"nothing", ``, ""},
 		{"an empty object", `{}`, ""},

@@ -14,30 +14,33 @@ import (
 func TestProbe(t *testing.T) {
 	for _, c := range []struct {
 		rule, profile string
-		arrange       func(w *world)
+		arrange       func(w *fixture)
 		says          string
 		good          bool
 	}{
 		{"plain: it refuses what is no picture", "plain", nil, "(status 400), as it should", true},
 		{"yoti: it refuses what is no picture", "yoti", nil, "(status 400), as it should", true},
-		{"plain: another token", "plain", func(w *world) { w.config.Secrets["token"] = "another" },
+		{"plain: another token", "plain", func(w *fixture) { w.config.Secrets["token"] = "another" },
 			"it does not accept a bearer token", false},
-		{"yoti: a clock that is wrong", "yoti", func(w *world) { w.now = noon.AddDate(1, 0, 0) },
+		{"yoti: a clock that is wrong", "yoti", func(w *fixture) { w.now = noon.AddDate(1, 0, 0) },
 			"it does not accept a signature", false},
-		{"plain: another address", "plain", func(w *world) {
+		{"plain: another address", "plain", func(w *fixture) {
 			w.change = func(r *host.FetchRequest) { r.URL += "/elsewhere" }
 		}, "correct url", false},
-		{"plain: it estimates nothing", "plain", func(w *world) { w.answer(200, `{"age":30,"deviation":2,"live":true}`) },
+		{"plain: it estimates nothing", "plain",
+			func(w *fixture) { w.answer(200, `{"age":30,"deviation":2,"live":true}`) },
 			"must not be used", false},
-		{"plain: it sees no face", "plain", func(w *world) { w.answer(200, `{"face":false}`) }, "accepts a bearer", true},
-		{"plain: an answer of something else", "plain", func(w *world) { w.answer(200, `<html>`) },
+		{"plain: it sees no face", "plain",
+			func(w *fixture) { w.answer(200, `{"face":false}`) }, "accepts a bearer", true},
+		{"plain: an answer of something else", "plain", func(w *fixture) { w.answer(200, `<html>`) },
 			"profile and url belong together", false},
-		{"plain: it fails", "plain", func(w *world) { w.answer(500, ``) }, "look into its log", false},
-		{"plain: too many requests", "plain", func(w *world) { w.answer(429, ``) }, "raise the limit", false},
-		{"plain: a redirect", "plain", func(w *world) { w.answer(302, ``) }, "correct url", false},
+		{"plain: it fails", "plain", func(w *fixture) { w.answer(500, ``) }, "look into its log", false},
+		{"plain: too many requests", "plain",
+			func(w *fixture) { w.answer(429, ``) }, "raise the limit", false},
+		{"plain: a redirect", "plain", func(w *fixture) { w.answer(302, ``) }, "correct url", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			w := newWorld(t, c.profile)
+			w := newFixture(t, c.profile)
 			if c.arrange != nil {
 				c.arrange(w)
 			}
@@ -57,13 +60,13 @@ func TestProbe(t *testing.T) {
 }
 
 // answer has every request answered so.
-func (w *world) answer(status int, body string) {
+func (w *fixture) answer(status int, body string) {
 	w.host.Fetch = constant{host.FetchResponse{Status: status, Body: []byte(body)}}
 }
 
 // TestProbeFails: an estimator that cannot be asked is an error with the reason.
 func TestProbeFails(t *testing.T) {
-	w := newWorld(t, "plain")
+	w := newFixture(t, "plain")
 	w.fetchErr = &host.FetchError{Reason: host.FetchTLS, Err: errors.New("canary")}
 	_, err := estimator.Probe(context.Background(), w.config, w.host, "")
 	var failed *host.FetchError

@@ -71,34 +71,34 @@ func (s *store) started(day host.Day) (n uint64) {
 	return n
 }
 
-type world struct {
+type fixture struct {
 	*Counter
 	kept *store
 	now  time.Time
 	log  bytes.Buffer
 }
 
-func newWorld(most int) *world {
-	w := &world{kept: newStore(), now: time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)}
+func newFixture(most int) *fixture {
+	w := &fixture{kept: newStore(), now: time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)}
 	w.Counter = New(Config{Now: func() time.Time { return w.now }, Most: most,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil))})
 	return w
 }
 
-func (w *world) start(n int) {
+func (w *fixture) start(n int) {
 	for range n {
 		w.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
 	}
 }
 
-func (w *world) must(t *testing.T) {
+func (w *fixture) must(t *testing.T) {
 	t.Helper()
 	if err := w.Record(t.Context(), w.kept.record); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *world) want(t *testing.T, day host.Day, started uint64) {
+func (w *fixture) want(t *testing.T, day host.Day, started uint64) {
 	t.Helper()
 	if got := w.kept.started(day); got != started {
 		t.Errorf("%d started on %s, want %d: %v", got, day, started, w.kept.days)
@@ -106,7 +106,7 @@ func (w *world) want(t *testing.T, day host.Day, started uint64) {
 }
 
 func TestRecord(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	day := host.DayOf(w.now)
 	w.start(3)
 	w.Add(host.Tally{Key: key})
@@ -128,7 +128,7 @@ func TestRecord(t *testing.T) {
 
 // An untimed session counts when its life is over. This instance reports it as expired unless it sees an end.
 func TestCounter_UntimedSessions(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	w.now = w.now.Add(-time.Hour)
 	day := host.DayOf(w.now)
 	expired := 0
@@ -174,7 +174,7 @@ func TestCounter_UntimedSessions(t *testing.T) {
 
 // Ends of sessions that other instances began are no sessions of this one.
 func TestCounter_UntimedEndElsewhere(t *testing.T) {
-	w := newWorld(2)
+	w := newFixture(2)
 	w.config.Expired = func(string, int) { t.Error("a session that never was has expired") }
 	for n := range 5 {
 		w.Add(host.Tally{Integration: fmt.Sprint(n), Outcome: host.OutcomeUntimedEnded})
@@ -188,7 +188,7 @@ func TestCounter_UntimedEndElsewhere(t *testing.T) {
 }
 
 func TestRecord_StoreFails(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	day := host.DayOf(w.now)
 	for n := range 6 {
 		w.start(1)
@@ -207,7 +207,7 @@ func TestRecord_StoreFails(t *testing.T) {
 }
 
 func TestCounter_Midnight(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	day := host.DayOf(w.now)
 	w.start(3)
 	w.must(t)
@@ -237,7 +237,7 @@ func TestCounter_Midnight(t *testing.T) {
 
 // A module that notes a million names takes bounded memory, and the log says so once.
 func TestCounter_Limit(t *testing.T) {
-	w := newWorld(100)
+	w := newFixture(100)
 	day := host.DayOf(w.now)
 	name := func(n int) string { return fmt.Sprintf("%08x%s", n, integration[8:]) }
 	for n := range 1_000_000 {
@@ -262,7 +262,7 @@ func TestCounter_Limit(t *testing.T) {
 }
 
 func TestRecord_Batches(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	for n := range 2*batch + 1 {
 		w.Add(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
 			Outcome: host.OutcomeStarted})
@@ -275,7 +275,7 @@ func TestRecord_Batches(t *testing.T) {
 
 // What an old module cannot record waits for a new one, and the old one is not asked again and again.
 func TestRecord_ModuleWithoutUsage(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	day := host.DayOf(w.now)
 	w.start(2)
 	w.kept.refuse = fmt.Errorf("%w: what else", engine.ErrNoUsage)
@@ -295,7 +295,7 @@ func TestRecord_ModuleWithoutUsage(t *testing.T) {
 }
 
 func TestRecord_Concurrent(t *testing.T) {
-	w := newWorld(0)
+	w := newFixture(0)
 	day := host.DayOf(w.now)
 	var all sync.WaitGroup
 	for range 4 {
@@ -315,7 +315,7 @@ func TestRecord_Concurrent(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(0)
+		w := newFixture(0)
 		day := host.DayOf(w.now)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -352,7 +352,7 @@ func TestRun(t *testing.T) {
 
 // Two instances that began at the same instant have different names.
 func TestNew_InstanceName(t *testing.T) {
-	a, b := newWorld(0), newWorld(0)
+	a, b := newFixture(0), newFixture(0)
 	b.kept = a.kept
 	day := host.DayOf(a.now)
 	a.start(1)
@@ -368,8 +368,8 @@ func TestNew_InstanceName(t *testing.T) {
 }
 
 func BenchmarkNote(b *testing.B) {
-	book := New(Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	counter := New(Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	for b.Loop() {
-		book.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
+		counter.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-func (w *world) sameStepTwice() {
+func (w *fixture) sameStepTwice() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -27,7 +27,7 @@ func (w *world) sameStepTwice() {
 	}
 }
 
-func (w *world) failedTwice() {
+func (w *fixture) failedTwice() {
 	s := w.start("PENDING")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, No)
@@ -41,7 +41,7 @@ func (w *world) failedTwice() {
 	w.wantAttempts(page, s, 1)
 }
 
-func (w *world) doubleClick() {
+func (w *fixture) doubleClick() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -56,7 +56,7 @@ func (w *world) doubleClick() {
 
 // manyAtOnce sends a step side by side. Whoever finds that the other side is being asked waits on a page
 // that goes on by itself.
-func (w *world) manyAtOnce() {
+func (w *fixture) manyAtOnce() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -80,7 +80,7 @@ func (w *world) manyAtOnce() {
 
 // diesAsking has the instance die while it asks. The attempt is still claimed, so nobody is asked again until
 // the claim ends.
-func (w *world) diesAsking() {
+func (w *fixture) diesAsking() {
 	if w.side.Asked == nil {
 		w.t.Skip("SKIP: it asks nobody")
 	}
@@ -102,7 +102,7 @@ func (w *world) diesAsking() {
 
 // dieAsking does a step whose instance dies as soon as the attempt is claimed and the other side is asked:
 // from the second commit on, the store refuses everything.
-func (w *world) dieAsking(step Step, page *testharness.Page) {
+func (w *fixture) dieAsking(step Step, page *testharness.Page) {
 	commits := 0
 	w.fail(func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -121,7 +121,7 @@ func (w *world) dieAsking(step Step, page *testharness.Page) {
 // claimLife is more than the time for which a claim of an attempt holds.
 const claimLife = 21 * time.Second
 
-func (w *world) twoTabs() {
+func (w *fixture) twoTabs() {
 	s := w.start("COMPLETED")
 	one := w.Open(s.RedirectURL)
 	other := one.Go(s.RedirectURL)
@@ -131,7 +131,7 @@ func (w *world) twoTabs() {
 	w.wantAsked(1)
 }
 
-func (w *world) lateStep() {
+func (w *fixture) lateStep() {
 	w.offerTwo()
 	s := w.start("PENDING")
 	page := w.Open(s.RedirectURL)
@@ -142,7 +142,7 @@ func (w *world) lateStep() {
 	w.wantStatus(s, "PENDING")
 }
 
-func (w *world) replay() {
+func (w *fixture) replay() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -154,7 +154,7 @@ func (w *world) replay() {
 
 // foreignSession sends the step of one session with the handle or the link of another, in a browser that has
 // both.
-func (w *world) foreignSession() {
+func (w *fixture) foreignSession() {
 	mine, theirs := w.start("PENDING"), w.start("COMPLETED")
 	page := w.Open(mine.RedirectURL)
 	tab := page.Go(theirs.RedirectURL)
@@ -181,7 +181,7 @@ func handleIn(address string) string {
 	return "state"
 }
 
-func (w *world) foreignHandle() {
+func (w *fixture) foreignHandle() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -200,7 +200,7 @@ func (w *world) foreignHandle() {
 	w.wantResult(step.in(page))
 }
 
-func (w *world) otherBrowser() {
+func (w *fixture) otherBrowser() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -217,7 +217,7 @@ func (w *world) otherBrowser() {
 	w.wantResult(done)
 }
 
-func (w *world) otherStep() {
+func (w *fixture) otherStep() {
 	s := w.start("COMPLETED")
 	page, theirs := w.Open(s.RedirectURL), w.Open(s.RedirectURL)
 	other := w.walk(theirs, Yes)
@@ -230,7 +230,7 @@ func (w *world) otherStep() {
 }
 
 // storeFaults has every commit of the deciding step fail in every way, in a session each.
-func (w *world) storeFaults() {
+func (w *fixture) storeFaults() {
 	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {
 			s := w.start("COMPLETED")
@@ -270,7 +270,7 @@ func (w *world) storeFaults() {
 }
 
 // finish completes a session that may be completed already, in the browser of a page.
-func (w *world) finish(page *testharness.Page, s testharness.Started) {
+func (w *fixture) finish(page *testharness.Page, s testharness.Started) {
 	w.t.Helper()
 	if page.Callback == nil {
 		page = page.Go(s.RedirectURL)
@@ -282,8 +282,8 @@ func (w *world) finish(page *testharness.Page, s testharness.Started) {
 }
 
 // otherSide is the case of another side that is in that mode when it should decide.
-func otherSide(m Mode) func(*world) {
-	return func(w *world) {
+func otherSide(m Mode) func(*fixture) {
+	return func(w *fixture) {
 		s := w.start("COMPLETED")
 		page := w.Open(s.RedirectURL)
 		step := w.walk(page, Yes)
@@ -296,7 +296,7 @@ func otherSide(m Mode) func(*world) {
 }
 
 // wantAttempts fails if the page after the link speaks of another number of failed attempts.
-func (w *world) wantAttempts(page *testharness.Page, s testharness.Started, failed int) {
+func (w *fixture) wantAttempts(page *testharness.Page, s testharness.Started, failed int) {
 	w.t.Helper()
 	again := page.Go(s.RedirectURL)
 	for _, f := range again.Forms {
@@ -306,7 +306,7 @@ func (w *world) wantAttempts(page *testharness.Page, s testharness.Started, fail
 	}
 }
 
-func (w *world) expires() {
+func (w *fixture) expires() {
 	s := w.start("EXPIRED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -317,7 +317,7 @@ func (w *world) expires() {
 	w.wantNothing(step.in(page), "expired", "damaged", "elsewhere")
 }
 
-func (w *world) ringRotates() {
+func (w *fixture) ringRotates() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
@@ -334,7 +334,7 @@ func (w *world) ringRotates() {
 	}
 }
 
-func (w *world) engineSwaps() {
+func (w *fixture) engineSwaps() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	w.Engine.Forget()
@@ -346,7 +346,7 @@ func (w *world) engineSwaps() {
 }
 
 // offerTwo has the integration offer the method and another one.
-func (w *world) offerTwo() {
+func (w *fixture) offerTwo() {
 	w.t.Helper()
 	if w.subject.Unbound { // it is the other one itself
 		return
@@ -362,7 +362,7 @@ func choose(page *testharness.Page, name string) *testharness.Page {
 	return page
 }
 
-func (w *world) oneIsUnavailable() {
+func (w *fixture) oneIsUnavailable() {
 	w.offerTwo()
 	s := w.start("COMPLETED")
 	w.set(Fails)
@@ -380,7 +380,7 @@ func (w *world) oneIsUnavailable() {
 	w.wantResult(page.Choose(otherMethod).Submit("approve"))
 }
 
-func (w *world) attemptsOverMethods() {
+func (w *fixture) attemptsOverMethods() {
 	w.offerTwo()
 	s := w.start("FAILED")
 	page := w.Open(s.RedirectURL)
@@ -399,7 +399,7 @@ func (w *world) attemptsOverMethods() {
 }
 
 // nothingPrivate walks to every end and then looks for what is private.
-func (w *world) nothingPrivate() {
+func (w *fixture) nothingPrivate() {
 	for _, mode := range []Mode{Yes, No, Fails, Rubbish} {
 		status := "PENDING"
 		if mode == Yes {

@@ -16,22 +16,22 @@ import (
 // that began. The phone is another browser, which has nothing but the link in the computer's QR code.
 var handCases = []struct {
 	rule string
-	run  func(*world)
+	run  func(*fixture)
 }{
-	{"contract 40: a phone does the step, and the computer goes on", (*world).phoneDoesIt},
-	{"contract 40: of two phones one does the step", (*world).twoPhones},
-	{"contract 40: a verdict of a phone that is sent twice counts once", (*world).phoneSendsTwice},
-	{"contract 40: a no of a phone counts even if no computer comes for it", (*world).nobodyComes},
-	{"contract 40: a yes of a phone belongs to the computer that waits", (*world).otherComputer},
-	{"contract 40: what a phone brings too late counts for nothing", (*world).latePhone},
-	{"contract 40: a hand-off ends with its session", (*world).phoneExpires},
-	{"contract 40: a picture is asked about once over both devices", (*world).bothAsk},
-	{"contract 40: no fault of the store loses or doubles what a phone brings", (*world).phoneStoreFaults},
-	{"contract 40: a hand-off outlives the key ring and the engine", (*world).phoneRingAndEngine},
+	{"contract 40: a phone does the step, and the computer goes on", (*fixture).phoneDoesIt},
+	{"contract 40: of two phones one does the step", (*fixture).twoPhones},
+	{"contract 40: a verdict of a phone that is sent twice counts once", (*fixture).phoneSendsTwice},
+	{"contract 40: a no of a phone counts even if no computer comes for it", (*fixture).nobodyComes},
+	{"contract 40: a yes of a phone belongs to the computer that waits", (*fixture).otherComputer},
+	{"contract 40: what a phone brings too late counts for nothing", (*fixture).latePhone},
+	{"contract 40: a hand-off ends with its session", (*fixture).phoneExpires},
+	{"contract 40: a picture is asked about once over both devices", (*fixture).bothAsk},
+	{"contract 40: no fault of the store loses or doubles what a phone brings", (*fixture).phoneStoreFaults},
+	{"contract 40: a hand-off outlives the key ring and the engine", (*fixture).phoneRingAndEngine},
 }
 
 // handsOff opens a hand-off in the browser of a page. It returns the page that waits.
-func (w *world) handsOff(page *testharness.Page) *testharness.Page {
+func (w *fixture) handsOff(page *testharness.Page) *testharness.Page {
 	w.t.Helper()
 	if page.Kind == "choose" {
 		page = page.Choose(w.subject.Kind)
@@ -49,7 +49,7 @@ func (w *world) handsOff(page *testharness.Page) *testharness.Page {
 }
 
 // phone opens the link of a hand-off on a phone that takes it. It returns the method's page there.
-func (w *world) phone(waiting *testharness.Page) *testharness.Page {
+func (w *fixture) phone(waiting *testharness.Page) *testharness.Page {
 	w.t.Helper()
 	asks := w.Open(waiting.Code)
 	if asks.Kind != "phone" || asks.Number != waiting.Number ||
@@ -67,7 +67,7 @@ func (w *world) phone(waiting *testharness.Page) *testharness.Page {
 }
 
 // wantNoWay fails if a page of a phone leads to the publisher or has a token of the session.
-func (w *world) wantNoWay(page *testharness.Page) {
+func (w *fixture) wantNoWay(page *testharness.Page) {
 	w.t.Helper()
 	w.wantNothing(page)
 	for _, secret := range []string{token.FlowPrefix, token.ResultPrefix, "/callback", "data-hop"} {
@@ -77,7 +77,7 @@ func (w *world) wantNoWay(page *testharness.Page) {
 	}
 }
 
-func (w *world) phoneDoesIt() {
+func (w *fixture) phoneDoesIt() {
 	s := w.start("COMPLETED")
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	page := w.phone(waiting)
@@ -96,7 +96,7 @@ func (w *world) phoneDoesIt() {
 	w.wantNothing(done.Reload(), "phone_over")
 }
 
-func (w *world) twoPhones() {
+func (w *fixture) twoPhones() {
 	s := w.start("COMPLETED")
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	one, other := w.Open(waiting.Code), w.Open(waiting.Code)
@@ -137,7 +137,7 @@ func (w *world) twoPhones() {
 	}
 }
 
-func (w *world) phoneSendsTwice() {
+func (w *fixture) phoneSendsTwice() {
 	s := w.start("PENDING")
 	computer := w.Open(s.RedirectURL)
 	waiting := w.handsOff(computer)
@@ -157,7 +157,7 @@ func (w *world) phoneSendsTwice() {
 	w.wantAttempts(computer, s, 1)
 }
 
-func (w *world) nobodyComes() {
+func (w *fixture) nobodyComes() {
 	s := w.start("FAILED")
 	link := w.Open(s.RedirectURL)
 	for n := range 3 {
@@ -188,7 +188,7 @@ func (w *world) nobodyComes() {
 	w.expect(s.SessionID, w.status(s))
 }
 
-func (w *world) otherComputer() {
+func (w *fixture) otherComputer() {
 	s := w.start("COMPLETED")
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	page := w.phone(waiting)
@@ -205,7 +205,7 @@ func (w *world) otherComputer() {
 	w.wantResult(done)
 }
 
-func (w *world) latePhone() {
+func (w *fixture) latePhone() {
 	for rule, late := range map[string]func(s testharness.Started, waiting, computer *testharness.Page){
 		"after another hand-off was opened": func(_ testharness.Started, _, computer *testharness.Page) {
 			w.handsOff(computer)
@@ -238,7 +238,7 @@ func (w *world) latePhone() {
 	}
 }
 
-func (w *world) phoneExpires() {
+func (w *fixture) phoneExpires() {
 	s := w.start("EXPIRED")
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	page := w.phone(waiting)
@@ -255,7 +255,7 @@ func (w *world) phoneExpires() {
 
 // bothAsk has the phone's instance die while it asks. The attempt is still claimed, so the computer asks
 // nobody, and opens no other hand-off.
-func (w *world) bothAsk() {
+func (w *fixture) bothAsk() {
 	if w.side.Asked == nil {
 		w.t.Skip("SKIP: it asks nobody")
 	}
@@ -280,7 +280,7 @@ func (w *world) bothAsk() {
 
 // phoneStoreFaults has every commit fail in every way, from the first click on the phone to the last look of
 // the computer, in a session each. Whoever is not answered does the same again.
-func (w *world) phoneStoreFaults() {
+func (w *fixture) phoneStoreFaults() {
 	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {
 			s := w.start("COMPLETED")
@@ -324,7 +324,7 @@ func (w *world) phoneStoreFaults() {
 }
 
 // again does something until it brings a page of that kind, twice at most.
-func (w *world) again(do func() *testharness.Page, kind string) *testharness.Page {
+func (w *fixture) again(do func() *testharness.Page, kind string) *testharness.Page {
 	w.t.Helper()
 	p := do()
 	if p.Kind != kind {
@@ -337,7 +337,7 @@ func (w *world) again(do func() *testharness.Page, kind string) *testharness.Pag
 	return p
 }
 
-func (w *world) phoneRingAndEngine() {
+func (w *fixture) phoneRingAndEngine() {
 	s := w.start("COMPLETED")
 	waiting := w.handsOff(w.Open(s.RedirectURL))
 	w.RotateKeyring()

@@ -13,7 +13,7 @@ import (
 )
 
 // stored is everything that the store holds, keys and values.
-func (w *world) stored() string {
+func (w *fixture) stored() string {
 	w.t.Helper()
 	var all strings.Builder
 	for _, p := range append(w.Service.Partitions(), integration.Partition) {

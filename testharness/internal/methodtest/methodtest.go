@@ -115,10 +115,10 @@ func Run(t *testing.T, s Subject, e Engine) {
 		}
 	}
 	n := 0
-	run := func(rule string, run func(*world)) {
+	run := func(rule string, run func(*fixture)) {
 		if e.Takes == nil || e.Takes(n) {
 			t.Run(rule, func(t *testing.T) {
-				w := newWorld(t, s, e)
+				w := newFixture(t, s, e)
 				run(w)
 				w.check()
 			})
@@ -142,40 +142,40 @@ func Run(t *testing.T, s Subject, e Engine) {
 var cases = []struct {
 	rule string
 	real bool
-	run  func(*world)
+	run  func(*fixture)
 }{
-	{"contract 23: a step that is sent twice counts once", false, (*world).sameStepTwice},
-	{"contract 23: a failed step that is sent twice costs one attempt", false, (*world).failedTwice},
-	{"contract 23: a double click counts once", false, (*world).doubleClick},
+	{"contract 23: a step that is sent twice counts once", false, (*fixture).sameStepTwice},
+	{"contract 23: a failed step that is sent twice costs one attempt", false, (*fixture).failedTwice},
+	{"contract 23: a double click counts once", false, (*fixture).doubleClick},
 	{"contract 37: a step that is sent many times at once asks the other side once", false,
-		(*world).manyAtOnce},
+		(*fixture).manyAtOnce},
 	{"contract 37: an instance that dies while it asks blocks the attempt for a while only", true,
-		(*world).diesAsking},
-	{"contract 34: of two tabs, one completes the session", false, (*world).twoTabs},
-	{"contract 23: a step of an earlier attempt is not evaluated", false, (*world).lateStep},
+		(*fixture).diesAsking},
+	{"contract 34: of two tabs, one completes the session", false, (*fixture).twoTabs},
+	{"contract 23: a step of an earlier attempt is not evaluated", false, (*fixture).lateStep},
 	{"contract 17: a step that is replayed after the result was used gives no other result", false,
-		(*world).replay},
-	{"contract 34: a step works for its own session alone", true, (*world).foreignSession},
-	{"contract 34: a handle of nobody's decides nothing", true, (*world).foreignHandle},
-	{"contract 34: another browser with the link gets no result", true, (*world).otherBrowser},
-	{"contract 34: another browser with the step of another page gets no result", true, (*world).otherStep},
-	{"contract 5: no fault of the store loses or doubles an outcome", false, (*world).storeFaults},
+		(*fixture).replay},
+	{"contract 34: a step works for its own session alone", true, (*fixture).foreignSession},
+	{"contract 34: a handle of nobody's decides nothing", true, (*fixture).foreignHandle},
+	{"contract 34: another browser with the link gets no result", true, (*fixture).otherBrowser},
+	{"contract 34: another browser with the step of another page gets no result", true, (*fixture).otherStep},
+	{"contract 5: no fault of the store loses or doubles an outcome", false, (*fixture).storeFaults},
 	{"contract 35: another side that fails decides nothing and costs no attempt", true, otherSide(Fails)},
 	{"contract 35: another side that hangs decides nothing and costs no attempt", true, otherSide(Hangs)},
 	{"contract 35: another side that answers rubbish decides nothing and costs no attempt", true,
 		otherSide(Rubbish)},
-	{"contract 20: a session that expires in the middle is not completed", false, (*world).expires},
-	{"contract 16: a key ring that is rotated in the middle changes nothing", false, (*world).ringRotates},
-	{"contract 41: an engine that is replaced in the middle changes nothing", false, (*world).engineSwaps},
+	{"contract 20: a session that expires in the middle is not completed", false, (*fixture).expires},
+	{"contract 16: a key ring that is rotated in the middle changes nothing", false, (*fixture).ringRotates},
+	{"contract 41: an engine that is replaced in the middle changes nothing", false, (*fixture).engineSwaps},
 	{"contract 33: a method that is unavailable costs no attempt, and another one goes on", true,
-		(*world).oneIsUnavailable},
-	{"contract 33: attempts count over all methods", false, (*world).attemptsOverMethods},
+		(*fixture).oneIsUnavailable},
+	{"contract 33: attempts count over all methods", false, (*fixture).attemptsOverMethods},
 	{"contract 13: nothing private is in a log, an event, a metric or the store", true,
-		(*world).nothingPrivate},
+		(*fixture).nothingPrivate},
 }
 
-// world is a service with the method, and what the publisher expects of each session.
-type world struct {
+// fixture is a service with the method, and what the publisher expects of each session.
+type fixture struct {
 	*testharness.Harness
 	t       *testing.T
 	subject Subject
@@ -198,9 +198,9 @@ type expectation struct {
 // otherMethod is the name of the sandbox, as a second method.
 const otherMethod = "sandbox"
 
-func newWorld(t *testing.T, s Subject, e Engine) *world {
+func newFixture(t *testing.T, s Subject, e Engine) *fixture {
 	t.Helper()
-	w := &world{t: t, subject: s}
+	w := &fixture{t: t, subject: s}
 	// The other side starts before the harness that has the clock.
 	now := func() time.Time {
 		if w.Harness == nil {
@@ -230,7 +230,7 @@ func newWorld(t *testing.T, s Subject, e Engine) *world {
 	return w
 }
 
-func (w *world) fault(c kvtest.Call) kvtest.Fault {
+func (w *fixture) fault(c kvtest.Call) kvtest.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.decide == nil {
@@ -240,14 +240,14 @@ func (w *world) fault(c kvtest.Call) kvtest.Fault {
 }
 
 // fail has the store fail as decide says. Nil: it works again.
-func (w *world) fail(decide func(kvtest.Call) kvtest.Fault) {
+func (w *fixture) fail(decide func(kvtest.Call) kvtest.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.decide = decide
 }
 
 // start starts a session that must end with that status.
-func (w *world) start(status string) testharness.Started {
+func (w *fixture) start(status string) testharness.Started {
 	w.t.Helper()
 	s := w.Start(testharness.Body{"integration_id": w.on.ID})
 	w.expect(s.SessionID, status)
@@ -256,7 +256,7 @@ func (w *world) start(status string) testharness.Started {
 }
 
 // expect says with which status a session must end.
-func (w *world) expect(session, status string) {
+func (w *fixture) expect(session, status string) {
 	w.expected = slices.DeleteFunc(w.expected, func(e expectation) bool { return e.session == session })
 	events := []string{"verification.started"}
 	if status != "PENDING" {
@@ -266,7 +266,7 @@ func (w *world) expect(session, status string) {
 }
 
 // walk takes a browser to the deciding step. page is the one after the link, or after another attempt.
-func (w *world) walk(page *testharness.Page, want Mode) Step {
+func (w *fixture) walk(page *testharness.Page, want Mode) Step {
 	w.t.Helper()
 	w.set(want)
 	if page.Kind == "choose" {
@@ -276,14 +276,14 @@ func (w *world) walk(page *testharness.Page, want Mode) Step {
 }
 
 // set sets the mode of the other side.
-func (w *world) set(m Mode) {
+func (w *fixture) set(m Mode) {
 	if w.side.Set != nil {
 		w.side.Set(m)
 	}
 }
 
 // asked is how often the other side has been asked. Without one it is the given number.
-func (w *world) asked(otherwise int) int {
+func (w *fixture) asked(otherwise int) int {
 	if w.side.Asked == nil {
 		return otherwise
 	}
@@ -291,7 +291,7 @@ func (w *world) asked(otherwise int) int {
 }
 
 // wantAsked fails if the other side was asked another number of times.
-func (w *world) wantAsked(n int) {
+func (w *fixture) wantAsked(n int) {
 	w.t.Helper()
 	if got := w.asked(n); got != n {
 		w.t.Errorf("the other side was asked %d times, want %d", got, n)
@@ -299,13 +299,13 @@ func (w *world) wantAsked(n int) {
 }
 
 // status is what the publisher is told of a session.
-func (w *world) status(s testharness.Started) string {
+func (w *fixture) status(s testharness.Started) string {
 	w.t.Helper()
 	return w.Reconcile(s.SessionID).Text("status")
 }
 
 // wantStatus fails if the publisher is told something else.
-func (w *world) wantStatus(s testharness.Started, want string) {
+func (w *fixture) wantStatus(s testharness.Started, want string) {
 	w.t.Helper()
 	if got := w.status(s); got != want {
 		w.t.Errorf("the session is %s, want %s", got, want)
@@ -313,7 +313,7 @@ func (w *world) wantStatus(s testharness.Started, want string) {
 }
 
 // wantResult uses the result of a page that must have one.
-func (w *world) wantResult(page *testharness.Page) {
+func (w *fixture) wantResult(page *testharness.Page) {
 	w.t.Helper()
 	if page.Callback == nil {
 		w.t.Fatalf("a %s page (%d) that does not send the browser to the publisher", page.Kind, page.Status)
@@ -324,7 +324,7 @@ func (w *world) wantResult(page *testharness.Page) {
 }
 
 // wantNothing fails if a page has a result.
-func (w *world) wantNothing(page *testharness.Page, kinds ...string) {
+func (w *fixture) wantNothing(page *testharness.Page, kinds ...string) {
 	w.t.Helper()
 	if page.Callback != nil || strings.Contains(string(page.Body), "result_token") {
 		w.t.Errorf("a %s page that must have no result token has one", page.Kind)
@@ -336,7 +336,7 @@ func (w *world) wantNothing(page *testharness.Page, kinds ...string) {
 
 // check compares every session with what was expected of it: the record, and the events, each once and in
 // order.
-func (w *world) check() {
+func (w *fixture) check() {
 	w.t.Helper()
 	w.Settle()
 	for _, e := range w.expected {

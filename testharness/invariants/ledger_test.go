@@ -21,14 +21,14 @@ import (
 // recovery is how soon after a fault everything must be as if it had not been (I10).
 const recovery = 30 * time.Second
 
-// book is what clients were told. What Verge told them must be true then, and
-// stay true through any fault.
-type book struct {
+// ledger has the responses that clients received. Each must be true at that time,
+// and stay true through any fault.
+type ledger struct {
 	service *service
 	seed    uint64
 	lossy   bool                // the store loses everything under way
 	epoch   atomic.Int64        // of the store: odd while it loses everything
-	before  []operate.DeadEvent // accounted for before this book was opened
+	before  []operate.DeadEvent // accounted for before this ledger was opened
 
 	mu    sync.Mutex
 	lives []*life
@@ -49,11 +49,11 @@ type life struct {
 	history history.Recorder
 }
 
-func newBook(s *service, seed uint64) *book {
-	return &book{service: s, seed: seed, calls: map[int]int{}}
+func newLedger(s *service, seed uint64) *ledger {
+	return &ledger{service: s, seed: seed, calls: map[int]int{}}
 }
 
-func (b *book) protest(format string, args ...any) {
+func (b *ledger) protest(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
@@ -61,7 +61,7 @@ func (b *book) protest(format string, args ...any) {
 
 // proper notes an answer. The answer must have one of the good statuses. Otherwise it must grant nothing
 // and tell the client to come again (I2).
-func (b *book) proper(what string, a answer, good ...int) bool {
+func (b *ledger) proper(what string, a answer, good ...int) bool {
 	b.mu.Lock()
 	b.calls[a.status]++
 	b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *book) proper(what string, a answer, good ...int) bool {
 }
 
 // again asks a few times, until the answer has one of the good statuses.
-func (b *book) again(ctx context.Context, what string, ask func() answer, good ...int) (answer, bool) {
+func (b *ledger) again(ctx context.Context, what string, ask func() answer, good ...int) (answer, bool) {
 	for range 6 {
 		a := ask()
 		if b.proper(what, a, good...) {
@@ -102,7 +102,7 @@ func (b *book) again(ctx context.Context, what string, ask func() answer, good .
 
 // walk takes one session from its start to its end and reports whether it got
 // there.
-func (b *book) walk(ctx context.Context, rng *rand.Rand) bool {
+func (b *ledger) walk(ctx context.Context, rng *rand.Rand) bool {
 	s, began := b.service, b.epoch.Load()
 	a, ok := b.again(ctx, "start", func() answer { return s.start(integrationID) }, 200)
 	if !ok {
@@ -139,7 +139,7 @@ func (b *book) walk(ctx context.Context, rng *rand.Rand) bool {
 }
 
 // attend acts as the user in front of the hosted pages. It tries again when a page says so.
-func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []string) bool {
+func (b *ledger) attend(ctx context.Context, l *life, redirect string, outcomes []string) bool {
 	s := b.service
 	for tries, did := 0, 0; tries < 12; tries++ {
 		a, choices := s.page(redirect)
@@ -180,7 +180,7 @@ func (b *book) attend(ctx context.Context, l *life, redirect string, outcomes []
 }
 
 // exchange validates the token by two callers at once, and then again.
-func (b *book) exchange(ctx context.Context, l *life) bool {
+func (b *ledger) exchange(ctx context.Context, l *life) bool {
 	defer func() { l.to = b.epoch.Load() }()
 	one := func(client int) answer {
 		end := l.history.Call(client, fmt.Sprint(client, ".", time.Now().UnixNano()))
@@ -216,7 +216,7 @@ func (b *book) exchange(ctx context.Context, l *life) bool {
 }
 
 // load lets clients walk until stop is called. stop waits for them.
-func (b *book) load(clients int) (stop func()) {
+func (b *ledger) load(clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for c := range clients {
@@ -233,7 +233,7 @@ func (b *book) load(clients int) (stop func()) {
 
 // recovers wants a new walk to succeed within 30 s of the end of the fault, without a restart of Verge
 // (I10).
-func (b *book) recovers(t *testing.T, since time.Time) {
+func (b *ledger) recovers(t *testing.T, since time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(b.seed, 1<<32))
 	if !within(time.Until(since.Add(recovery)), func() bool { return b.walk(t.Context(), rng) }) {
@@ -244,7 +244,7 @@ func (b *book) recovers(t *testing.T, since time.Time) {
 
 // audit waits until all is settled. Then it compares what clients were told with what the service holds.
 // The fault ended at since.
-func (b *book) audit(t *testing.T, since time.Time) {
+func (b *ledger) audit(t *testing.T, since time.Time) {
 	t.Helper()
 	s := b.service
 	b.mu.Lock()
@@ -322,7 +322,7 @@ func (b *book) audit(t *testing.T, since time.Time) {
 
 // singleUse checks that no token validated twice. If the store lost nothing during the life of a token,
 // some order of the requests must explain what was answered about it.
-func (b *book) singleUse(t *testing.T) {
+func (b *ledger) singleUse(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -404,7 +404,7 @@ func (s *service) auditPosts(t *testing.T) {
 }
 
 // report fails the test for every answer that must not be.
-func (b *book) report(t *testing.T) {
+func (b *ledger) report(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -416,7 +416,7 @@ func (b *book) report(t *testing.T) {
 
 // settle waits until no lease is left that could post once more. A lease cannot if its outcome is recorded,
 // or if it has ended and nobody has taken it over.
-func (b *book) settle(t *testing.T) {
+func (b *ledger) settle(t *testing.T) {
 	t.Helper()
 	const poll = 2 * time.Second
 	if !within(2*recovery, func() bool { return b.service.inFlight(poll) == 0 }) {
