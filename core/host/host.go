@@ -38,8 +38,8 @@ type Host struct {
 	// user id or callback query.
 	Log *slog.Logger
 
-	// Observer, if not nil, receives the events of the core. They are metrics, usage and hints: the core works
-	// the same without them.
+	// Observer, if not nil, receives the events of the core. They are metrics, usage and hints: the core
+	// works the same without them.
 	Observer
 }
 

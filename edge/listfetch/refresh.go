@@ -50,8 +50,8 @@ type Config struct {
 }
 
 // Refresher keeps the stored lists of a service fresh, each at its own times: a server that does not respond
-// delays its own list alone. Several instances may share the store: one of them fetches a list, and the others
-// see the result there.
+// delays its own list alone. Several instances may share the store: one of them fetches a list, and the
+// others see the result there.
 type Refresher struct {
 	config Config
 	lists  []*refreshed

@@ -323,7 +323,8 @@ func TestRefresher_HangingServer(t *testing.T) {
 		s := newLists(time.Now)
 		i := newInstance(two{s}, time.Now, hangs, file)
 		get := i.config.Get
-		i.config.Get = func(ctx context.Context, of string, l method.TrustList) (operate.TrustListInput, error) {
+		i.config.Get = func(ctx context.Context, of string, l method.TrustList) (operate.TrustListInput,
+			error) {
 			if l.Name == hangs.Name {
 				<-ctx.Done()
 				return operate.TrustListInput{}, ctx.Err()

@@ -33,10 +33,10 @@ import (
 // Config configures an Engine. Module or Compiled, Guest, Meter, and Host's KV and Fetch are needed. Every
 // other zero value works.
 type Config struct {
-	// Host carries out the effects of the guests and receives their notices. Its Sealer keeps the keys outside
-	// of the guest. A nil Sealer means that Guest.Keyring has them. The Sealer also seals the secrets of
-	// Guest.Methods, so they are given in plain. A nil Verify is signing.Verify, and a nil Random crypto/rand.
-	// Now is not used, see Clock.
+	// Host carries out the effects of the guests and receives their notices. Its Sealer keeps the keys
+	// outside of the guest. A nil Sealer means that Guest.Keyring has them. The Sealer also seals the secrets
+	// of Guest.Methods, so they are given in plain. A nil Verify is signing.Verify, and a nil Random
+	// crypto/rand. Now is not used, see Clock.
 	host.Host
 
 	Module []byte          // the guest, as `make wasm` builds it

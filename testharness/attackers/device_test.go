@@ -80,7 +80,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "a good answer after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
-			"core/internal/hosted:TestPendingResponse_ChangedMeanwhile", "cmd/verge/internal/cli:TestTrust_Changes"},
+			"core/internal/hosted:TestPendingResponse_ChangedMeanwhile",
+			"cmd/verge/internal/cli:TestTrust_Changes"},
 	},
 	{
 		says: "A response counts for no higher age than the session asked for, even if the " +

@@ -56,7 +56,8 @@ func (o *Outbox) SendTest(
 		return Exchange{}, ErrNoType
 	}
 	body := e.Body()
-	x, err := o.Exchange(ctx, i.Webhook.URL, webhook.Headers(e.ID, now, body, secret, o.stagedSecret(i)), body)
+	headers := webhook.Headers(e.ID, now, body, secret, o.stagedSecret(i))
+	x, err := o.Exchange(ctx, i.Webhook.URL, headers, body)
 	if err != nil {
 		return Exchange{}, err
 	}

@@ -107,9 +107,7 @@ func newFixture(t *testing.T, profile string) *fixture {
 	w.config = method.Config{Name: "camera", Kind: "estimator", Dev: true}
 	switch profile {
 	case "plain":
-		w.config.Settings = json.RawMessage(
-			`{"profile":"plain","url":"` + base + estimatortest.PlainPath + `"}`,
-		)
+		w.config.Settings = json.RawMessage(`{"profile":"plain","url":"` + base + estimatortest.PlainPath + `"}`)
 		w.config.Secrets = map[string]string{"token": token}
 	case "yoti":
 		w.config.Settings = json.RawMessage(`{"profile":"yoti","url":"` + base + estimatortest.YotiPath +
@@ -314,19 +312,13 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 			{"deviation null", with("40", "null"), "deviation_missing"},
 		}
 		if profile == "plain" {
-			rows = append(
-				rows,
+			rows = append(rows,
 				row{"no age", body(`{"deviation":1,"live":true}`), "age_missing"},
 				row{"no deviation", body(`{"age":40,"live":true}`), "deviation_missing"},
 				row{"no liveness", body(`{"age":40,"deviation":1}`), "liveness_unknown"},
 				row{"liveness as a text", body(`{"age":40,"deviation":1,"live":"true"}`), "liveness_unknown"},
-				row{
-					"face as a number",
-					body(`{"face":1,"age":40,"deviation":1,"live":true}`),
-					"face_unknown",
-				},
-				row{"an empty object", body(`{}`), "liveness_unknown"},
-			)
+				row{"face as a number", body(`{"face":1,"age":40,"deviation":1,"live":true}`), "face_unknown"},
+				row{"an empty object", body(`{}`), "liveness_unknown"})
 		} else {
 			rows = append(rows,
 				row{"an unknown prediction", body(`{"antispoofing":{"prediction":"Real"},"age":{"age":40,"st_dev":1}}`),
@@ -617,9 +609,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 
 func TestAnIntegrationIsOnlyStricter(t *testing.T) {
 	config := method.Config{Name: "camera", Kind: "estimator", Secrets: map[string]string{"token": token},
-		Settings: json.RawMessage(
-			`{"profile":"plain","url":"https://ages.example/","deviation":5,"floor":16}`,
-		)}
+		Settings: json.RawMessage(`{"profile":"plain","url":"https://ages.example/","deviation":5,"floor":16}`)}
 	for _, c := range []struct{ rule, settings, member string }{
 		{"nothing", ``, ""},
 		{"an empty object", `{}`, ""},
