@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -41,6 +42,11 @@ type Config struct {
 
 	// Console is the listener of the console: one of the Console constants.
 	Console string `setting:"console" toml:"console.listener" default:"public"`
+
+	// ProviderKeys are the public keys of the OpenID provider, each a SubjectPublicKeyInfo on P-256 in
+	// base64. The host signs with the private key of the first one, under the name ProviderKeyName(1). The
+	// others are published for a rotation. Empty: the service has no OpenID provider.
+	ProviderKeys []string `setting:"oidc_provider_keys" toml:"oidc_provider.private_key_files"`
 
 	// HostFetchesLists is set by a host that fetches and verifies trusted lists itself (contract 53). Then
 	// the operators' API loads none, so that an operator token cannot add an issuer of documents.
@@ -152,6 +158,9 @@ func (c Config) Validate() problem.List {
 	if c.Console != ConsolePublic && c.Console != ConsoleOperators && c.Console != ConsoleOff {
 		wrong.Add("Console", "%q is not %s, %s or %s", c.Console, ConsolePublic, ConsoleOperators, ConsoleOff)
 	}
+	if _, err := openid.ParseKeys(c.ProviderKeys); err != nil {
+		wrong.AddError("ProviderKeys", err)
+	}
 	checkContact(c.SecurityContact, &wrong)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
 		wrong.Add("Partitions", "%d is not from 1 to 65535", c.Partitions)
@@ -198,6 +207,10 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 	}
 	return catalog, wrong
 }
+
+// ProviderKeyName returns the name by which Host.Sign knows the private key of Config.ProviderKeys at that
+// place, from 1.
+func ProviderKeyName(n int) string { return openid.KeyName(n) }
 
 // AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.
 func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL) != nil }

@@ -71,6 +71,7 @@ var floors = []string{
 	"core/internal/result",
 	"core/internal/hosted/pages",
 	"core/internal/api",
+	"core/internal/openid",
 	"core/internal/hosted",
 	"core/operate",
 	"core/admin",

@@ -7,6 +7,7 @@ import (
 	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -25,6 +26,8 @@ func (s *Service) publicRoutes() web.Table {
 		{Methods: get, Pattern: web.SessionsPath + "{session}", Label: "sessions", Handle: s.api.Reconcile},
 		{Methods: get, Pattern: web.TestsPath, Label: "testevents", Waits: true,
 			Handle: s.api.TestEvents},
+
+		{Methods: openid.Methods, Pattern: openid.Path + "/{...}", Label: "openid", Handle: s.openID.Serve},
 
 		{Methods: get, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Show)},
 		{Methods: post, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Act)},

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/result"
@@ -46,6 +47,7 @@ type Service struct {
 	api        *api.API
 	documents  *api.Documents
 	hosted     *hosted.Hosted
+	openID     *openid.Provider
 	admin      *admin.Admin
 	usage      *usage.Usage
 	people     *member.Registry
@@ -96,6 +98,9 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.documents = api.NewDocuments(api.Settings{Limits: cfg.Limits, Schedule: cfg.Schedule,
 		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,
 		Console: cfg.Console == ConsolePublic})
+	keys, _ := openid.ParseKeys(cfg.ProviderKeys) // Validate has found nothing wrong with them
+	s.openID = &openid.Provider{Host: h, BaseURL: cfg.BaseURL, API: s.api, Directory: s.directory,
+		Results: results, Keys: keys}
 	party := passkeysAt(cfg.BaseURL)
 	passkeys := &passkey.Store{Host: h, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
 	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle,

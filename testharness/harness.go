@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"io"
 	"log/slog"
@@ -63,7 +64,8 @@ type Options struct {
 	// loopback addresses by http.
 	Methods []method.Config
 
-	// Keys are the private keys of Methods in PEM, by method.Config.KeyName.
+	// Keys are the private keys of Methods in PEM, by method.Config.KeyName, and those of the OpenID
+	// provider, by core.ProviderKeyName.
 	Keys map[string][]byte
 
 	// Configure may change the service's configuration before it is used. Nil
@@ -321,6 +323,14 @@ func (h *Harness) config() core.Config {
 		Test:          true,
 		OperatorToken: h.OperatorToken,
 		Methods:       h.methods,
+	}
+	keys := h.signer()
+	for n := 1; ; n++ { // of the OpenID provider
+		spki, err := keys.Public(core.ProviderKeyName(n))
+		if err != nil {
+			break
+		}
+		c.ProviderKeys = append(c.ProviderKeys, base64.StdEncoding.EncodeToString(spki))
 	}
 	if h.opts.Configure != nil {
 		h.opts.Configure(&c)

@@ -55,6 +55,10 @@ type Integration struct {
 	CallbackOrigins []string `json:"callback_origins,omitempty"`
 	BrowserOrigins  []string `json:"browser_origins,omitempty"`
 
+	// RedirectURIs are the exact redirect URIs of the OpenID provider's client that this integration is
+	// (contract 50). Without any, it is no client.
+	RedirectURIs []string `json:"redirect_uris,omitempty"`
+
 	// Staged is a change of the webhook that has not been tested yet (contract 25). Until it replaces Webhook
 	// (Directory.Promote), events go to Webhook and are signed with its secret.
 	Staged *Webhook `json:"staged,omitempty"`
@@ -88,6 +92,7 @@ type SiteIntegration struct {
 	Methods         []string `json:"methods,omitempty" toml:"methods"` // instead of Method
 	CallbackOrigins []string `json:"callback_origins" toml:"callback_origins"`
 	BrowserOrigins  []string `json:"browser_origins" toml:"browser_origins"`
+	RedirectURIs    []string `json:"redirect_uris,omitempty" toml:"redirect_uris"`
 	WebhookURL      string   `json:"webhook_url" toml:"webhook_url"`
 	WebhookOff      bool     `json:"webhook_off" toml:"webhook_off"`
 	Secret          string   `json:"secret" toml:"-"`                    // of the webhook
@@ -206,6 +211,16 @@ var Settings = []Setting{
 		normal:      weburl.Origins,
 		item:        originProblem,
 		check:       Integration.checkPublicKeys,
+	},
+	{
+		Name:    "redirect_uris",
+		Items:   "addresses",
+		Section: "access", Row: 3, Label: "Redirect URIs", Default: "none",
+		Placeholder: "https://shop.example/oauth2/callback",
+		Hint: "One a line, exactly as your OpenID client sends them. With one, the integration is a " +
+			"client of the OpenID provider. Left empty: it is none.",
+		item:  weburl.CheckRedirect,
+		check: Integration.checkRedirects,
 	},
 	{
 		Name: "passkeys",

@@ -280,6 +280,9 @@ func (d *Directory) named(i SiteIntegration, was *Integration, m mode) (Integrat
 		if i.Passkeys == "" {
 			next.Passkeys = was.Passkeys
 		}
+		if len(i.RedirectURIs) == 0 {
+			next.RedirectURIs = was.RedirectURIs
+		}
 	}
 	if kept, err := d.WebhookSecret(was); err == nil && kept == i.Secret {
 		secrets.Set = nil

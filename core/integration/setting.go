@@ -140,6 +140,16 @@ func (i Integration) checkPublicKeys(_ method.Catalog, dev bool, wrong *problem.
 	}
 }
 
+// maxRedirects is the maximum number of redirect URIs of an integration. A record must fit into the store.
+const maxRedirects = 20
+
+// checkRedirects adds a problem if there are too many redirect URIs.
+func (i Integration) checkRedirects(_ method.Catalog, _ bool, wrong *problem.List) {
+	if n := len(i.RedirectURIs); n > maxRedirects {
+		wrong.Add("redirect_uris", "redirect_uris has %d addresses; at most %d are allowed", n, maxRedirects)
+	}
+}
+
 // checkMethods adds the problems of the methods that i names.
 func (i Integration) checkMethods(methods method.Catalog, _ bool, wrong *problem.List) {
 	offers := i.Offers()

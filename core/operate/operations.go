@@ -43,7 +43,7 @@ type Operations struct {
 	HostFetchesLists bool // LoadTrustList is for the host alone
 
 	// StartTest starts a session of an integration without a key (api.API.StartTestSession).
-	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.TestSession, error)
+	StartTest func(ctx context.Context, i *integration.Integration, callback string) (api.Started, error)
 
 	misread []web.FieldError // see WithMisread
 }

@@ -15,6 +15,7 @@ const (
 	FlowPrefix   = "svc_ft_"
 	StepPrefix   = "svc_pt_"
 	ResultPrefix = "svc_rt_"
+	GrantPrefix  = "svc_gt_" // of codes and access tokens of the OpenID provider
 )
 
 // FlowClaims is what redirect_url carries: ids, the way back, and nothing that can be looked up
@@ -29,6 +30,10 @@ type FlowClaims struct {
 	HasUser  bool   `json:"hu,omitempty"`
 	Language string `json:"lg,omitempty"`
 	Expires  Time   `json:"exp"`
+
+	// OpenID has the PKCE challenge (S256) and the nonce of an OpenID authorization request (contract 50),
+	// with a dot between. Callback is then its redirect URI. Empty: the session was started by the API.
+	OpenID []byte `json:"oi,omitempty"`
 }
 
 // marshal writes what encoding/json would write, but faster: every start needs it.
@@ -52,6 +57,9 @@ func (c FlowClaims) marshal() []byte {
 		w.Text("lg", c.Language)
 	}
 	w.Number("exp", int64(c.Expires))
+	if len(c.OpenID) > 0 {
+		w.Base64("oi", c.OpenID)
+	}
 	return w.End()
 }
 
@@ -193,6 +201,19 @@ const ResultLife = 5 * time.Minute
 // Expires is the instant from which the token is no longer valid.
 func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(ResultLife) }
 
+// Grant is an authorization code or an access token of the OpenID provider. A code is a result token for a
+// client: it is redeemed as one (contract 17), and belongs to the redirect URI and the challenge of its
+// request.
+type Grant struct {
+	ResultClaims
+	Issued Time `json:"at"`
+	Age    int  `json:"ag"` // that the verdict has proven
+
+	// Of a code alone: the hash of the redirect URI, and FlowClaims.OpenID.
+	Redirect []byte `json:"ru,omitempty"`
+	OpenID   []byte `json:"oi,omitempty"`
+}
+
 // SealFlow returns the flow token of c.
 func SealFlow(s host.Sealer, c FlowClaims) (string, error) {
 	return sealText(s, Flow, FlowPrefix, padded(c.marshal()))
@@ -269,6 +290,20 @@ func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
 		return ResultClaims{}, host.ErrNotAuthentic
 	}
 	return ResultClaims{session, Time(completed), outcome}, nil
+}
+
+// SealGrant returns the text of a grant. purpose is Code or Access.
+func SealGrant(s host.Sealer, purpose string, g *Grant) (string, error) {
+	return seal(s, purpose, GrantPrefix, g)
+}
+
+// OpenGrant returns an authentic grant, expired or not. The error is one of Sealer.Open's.
+func OpenGrant(s host.Sealer, purpose, text string) (Grant, error) {
+	g, until, err := open[Grant](s, purpose, GrantPrefix, text)
+	if err == nil && !host.ValidAt(g.Issued.Time(), until) {
+		return Grant{}, host.ErrNotAuthentic
+	}
+	return g, err
 }
 
 func seal(s host.Sealer, purpose, prefix string, claims any) (string, error) {

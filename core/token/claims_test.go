@@ -15,7 +15,8 @@ func FuzzFlowClaims(f *testing.F) {
 	f.Add("<\"\u2028\xff", []byte(nil), []byte(nil), false, []byte(nil), false, "", int64(0))
 	f.Fuzz(func(t *testing.T, session string, callback, state []byte, hasState bool,
 		user []byte, hasUser bool, language string, expires int64) {
-		c := FlowClaims{session, callback, state, hasState, user, hasUser, language, Time(expires)}
+		c := FlowClaims{session, callback, state, hasState, user, hasUser, language, Time(expires),
+			user}
 		want, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)

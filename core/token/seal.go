@@ -27,6 +27,8 @@ const (
 	Replay    = "replay"         // answers kept for an Idempotency-Key
 	Event     = "event"          // events at rest
 	Ceremony  = "ceremony"       // what a form of the console carries while a passkey answers
+	Code      = "openid-code"    // authorization codes
+	Access    = "openid-access"  // access tokens
 	response  = "box"            // KV items of pending responses that are posted
 	handOff   = "hand"           // KV items of hand-offs to a phone
 	recordMAC = "record"         // MAC of what the store holds
@@ -35,7 +37,7 @@ const (
 )
 
 var purposes = []string{Flow, Step, Result, SessionID, Secret, Replay, Event, TestID, recordMAC,
-	methodSecret, Ceremony, response, handOff}
+	methodSecret, Ceremony, response, handOff, Code, Access}
 
 // HKDF labels. A new format version needs new ones.
 const (

@@ -65,6 +65,24 @@ func Open(files map[string]string, read func(path string) ([]byte, error)) (*Sig
 	return s, nil
 }
 
+// With returns a Signer with the keys of s, which may be nil, and the key of a file under that name.
+func (s *Signer) With(name string, file []byte) (*Signer, error) {
+	all := &Signer{keys: map[string]key{}}
+	if s != nil {
+		maps.Copy(all.keys, s.keys)
+	}
+	return all, all.add(name, file)
+}
+
+// Public returns the public key of that name as a SubjectPublicKeyInfo. The error is host.ErrNoSuchKey if
+// there is no key of that name.
+func (s *Signer) Public(name string) ([]byte, error) {
+	if s == nil || s.keys[name].private == nil {
+		return nil, host.ErrNoSuchKey
+	}
+	return x509.MarshalPKIXPublicKey(s.keys[name].private.Public())
+}
+
 // maxName is the most bytes of a key's name that a guest may ask for.
 const maxName = 64
 

@@ -59,7 +59,8 @@ func deployBanks(t *testing.T) (*service, *workerd.Server, *oidctest.Server) {
 	}
 	s, server := deploy(t, newInbox(t), func(w *workerd.Worker) {
 		w.Config.BaseURL = base
-		w.ConfigText = fmt.Sprintf(`{"base_url": %q, "dev": true, "partitions": 2, "methods": [%s, %s, %s]}`, base,
+		w.ConfigText = fmt.Sprintf(`{"base_url": %q, "dev": true, "partitions": 2, `+
+			`"oidc_provider": {"keys_env": ["KEY_TWO", "KEY_ONE"]}, "methods": [%s, %s, %s]}`, base,
 			method("one", `"keys_env": {"private_key": "KEY_ONE"}`), method("two", `"keys_env": {"private_key": "KEY_TWO"}`),
 			method("three", `"secrets_env": {"client_secret": "SECRET_THREE"}`))
 		w.Secrets["KEY_ONE"], w.Secrets["KEY_TWO"], w.Secrets["SECRET_THREE"] = one, two,
@@ -210,6 +211,11 @@ func TestMethodsAtTheEdge(t *testing.T) {
 	if s.visitor().prove(redirect); status(id) != "COMPLETED" {
 		t.Errorf("contract 36: after a new key, in gzip, with a code of 8 KiB, the session is %s; "+
 			"the log: %s", status(id), server.Log())
+	}
+	set := s.do("GET", s.base+"/oidc/jwks", nil, nil)
+	if set.status != http.StatusOK || strings.Count(string(set.body), `"kid"`) != 2 ||
+		strings.Contains(string(set.body), `"d"`) {
+		t.Errorf("contract 50: the key set of the OpenID provider: %d %s", set.status, set.body)
 	}
 	for _, secret := range []string{"canary", "PRIVATE KEY"} {
 		if strings.Contains(server.Log(), secret) {

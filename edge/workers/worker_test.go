@@ -373,6 +373,19 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
 				`{"name": "bankid", "kind": "oidc", "keys_env": {"private_key": "BANKID_KEY"}}]}`
 		}, "method bankid: there is no secret BANKID_KEY"},
+		"contract 50: a provider's key that is not there": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, ` +
+				`"oidc_provider": {"keys_env": ["OIDC"]}}`
+		}, "oidc_provider: there is no secret OIDC"},
+		"contract 50: a provider's key that is none": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, ` +
+				`"oidc_provider": {"keys_env": ["OIDC"]}}`
+			w.Secrets["OIDC"] = "hush"
+		}, "oidc_provider: OIDC is no P-256 key"},
+		"contract 50: keys of the provider that are no list": {func(w *workerd.Worker) {
+			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, ` +
+				`"oidc_provider": {"keys_env": "OIDC"}}`
+		}, "oidc_provider.keys_env is no list"},
 		"a method's settings that are not good": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [{"name": "bankid",` +
 				`"kind": "oidc", "keys_env": {"client": "VERGE_KEYRING"}, "settings": {"isuer": "https://hush.example"}}]}`

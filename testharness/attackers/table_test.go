@@ -46,6 +46,7 @@ var parts = []struct {
 			phone,
 			passkeys,
 			publicKey,
+			openIDRequests,
 			othersKey,
 			consoleSite,
 			member,

@@ -31,6 +31,11 @@ var errNoStartKey = &web.Error{Code: web.Unauthorized, Message: "Send a valid se
 // nil if there are none.
 func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
 	text, _ := c.bearer()
+	return c.secretCallerOf(text, ofKey)
+}
+
+// secretCallerOf is secretCaller for a key with that text.
+func (c *call) secretCallerOf(text string, ofKey keyRules) (*integration.Key, error) {
 	presented := integration.Present(integration.SecretPrefix, text)
 
 	rules := []ratelimit.Rule{c.secretIP()}

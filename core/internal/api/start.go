@@ -45,6 +45,7 @@ type startRequest struct {
 	callback      string
 	state, user   *string
 	language      string
+	openID        []byte // token.FlowClaims.OpenID
 }
 
 // Start is POST /api/v1/verify/start.
@@ -77,20 +78,26 @@ func (c *call) start() (*web.Response, error) {
 			Message: "This public key belongs to another integration."}
 	}
 	c.about.Integration = owned.ID
-	if !c.Dev {
-		ready, err := c.Directory.Ready(c.ctx, owned)
-		if err != nil {
-			return nil, err
-		}
-		if !ready {
-			return nil, &web.Error{Code: web.IntegrationNotReady, Message: "The integration's signed " +
-				"webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
-		}
+	if err := c.checkReady(owned); err != nil {
+		return nil, err
 	}
 	if idempotency == "" {
 		return c.begin(req, owned, nil)
 	}
 	return c.once(key, idempotency, func(r *replay) (*web.Response, error) { return c.begin(req, owned, r) })
+}
+
+// checkReady returns an error if the integration must not start sessions yet.
+func (c *call) checkReady(i *integration.Integration) error {
+	if c.Dev {
+		return nil
+	}
+	ready, err := c.Directory.Ready(c.ctx, i)
+	if err == nil && !ready {
+		err = &web.Error{Code: web.IntegrationNotReady, Message: "The integration's signed " +
+			"webhook test has not reported Ready. Run the test, or switch its webhooks off explicitly."}
+	}
+	return err
 }
 
 // startCaller finds out who asks: by exactly one of a secret key in the header and a public key in the body
@@ -216,7 +223,7 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 		return nil, initiationFailed(text), nil
 	}
 	claims := token.FlowClaims{Session: text, Callback: []byte(req.callback), Language: req.language,
-		Expires: token.At(id.Expires())}
+		Expires: token.At(id.Expires()), OpenID: req.openID}
 	claims.SetState(req.state)
 	claims.SetUser(req.user)
 	flow, err := token.SealFlow(c.Sealer, claims)

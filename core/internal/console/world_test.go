@@ -134,7 +134,7 @@ func emptyWorld(t testing.TB) *world {
 			Partitions: partitions},
 		Lifecycle: w.sessions,
 		StartTest: func(ctx context.Context, i *integration.Integration, callback string) (
-			api.TestSession, error) {
+			api.Started, error) {
 			w.started++
 			return w.starts.StartTestSession(ctx, i, callback)
 		},

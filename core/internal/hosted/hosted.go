@@ -90,6 +90,7 @@ const (
 	shownOutdated    = "outdated"    // a stored verdict no longer counts
 	shownUnavailable = "unavailable" // the method in methodParam cannot begin
 	shownAsked       = "asked"       // a request of this browser to the provider is in progress
+	shownLeave       = "leave"       // of a completed session: the page that leaves immediately
 	shownCode        = "code"        // of a page that waits: its code, on a phone, too
 )
 

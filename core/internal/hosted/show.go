@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -25,7 +26,7 @@ import (
 func (v *visit) show(query url.Values) page {
 	shown, text := query.Get(shownParam), query.Get(stepParam)
 	if v.record.Terminal() && v.phone == nil {
-		return v.ended(text)
+		return v.ended(text, shown == shownLeave)
 	}
 	if handle := query.Get(requestParam); handle != "" {
 		return v.away(handle, shown == shownCode)
@@ -58,8 +59,9 @@ func (v *visit) show(query url.Values) page {
 	return v.addressed(s, text, pages.Notice{Trouble: asked && v.shows(m, s).Camera})
 }
 
-// ended returns the page of an ended session. step is the step that the browser has, or "".
-func (v *visit) ended(step string) page {
+// ended returns the page of an ended session. step is the step that the browser has, or "". leaves reports
+// that the user has chosen to continue to the site without a passkey.
+func (v *visit) ended(step string, leaves bool) page {
 	switch v.record.State {
 	case session.Completed:
 		proven, err := v.hasProven(step)
@@ -68,8 +70,17 @@ func (v *visit) ended(step string) page {
 			return v.unavailable(err)
 		case !proven:
 			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
+		case leaves:
+			return v.completed(nil)
 		}
-		return v.completed(func(view *pages.View) error { return v.offerEnrolment(step, view) })
+		return v.completed(func(view *pages.View) error {
+			if v.session.OpenID {
+				// An authorization code ends long before the user has made a passkey. So the page leads to a
+				// page with a new code.
+				view.HopURL = v.BaseURL + v.url(shownParam, shownLeave, stepParam, step)
+			}
+			return v.offerEnrolment(step, view)
+		})
 	case session.Failed:
 		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: v.record.FailureCode})
 	}
@@ -79,7 +90,7 @@ func (v *visit) ended(step string) page {
 // completed returns the hop page to the callback. If the result has been used or has expired, it returns a
 // page with that information. more adds to the hop page, or is nil. If it fails, the page goes without.
 func (v *visit) completed(more func(*pages.View) error) page {
-	text, err := v.Results.Issue(v.ctx, v.session, v.record, v.version, v.now)
+	to, err := v.callback()
 	switch {
 	case errors.Is(err, result.ErrUsed):
 		return v.page(409, pages.View{Kind: pages.Used})
@@ -87,10 +98,6 @@ func (v *visit) completed(more func(*pages.View) error) page {
 		return v.page(410, pages.View{Kind: pages.Expired, Confirmed: true})
 	case err != nil:
 		return v.unavailable(err)
-	}
-	params := [][2]string{{"result_token", text}, {"session_id", v.session.Text}}
-	if v.claims.HasState {
-		params = append(params, [2]string{"state", string(v.claims.State)})
 	}
 	view := pages.View{Kind: pages.Completed}
 	if more != nil {
@@ -100,8 +107,31 @@ func (v *visit) completed(more func(*pages.View) error) page {
 			view = pages.View{Kind: pages.Completed}
 		}
 	}
-	view.HopURL = weburl.AppendQuery(string(v.claims.Callback), params)
+	if view.HopURL == "" || view.Passkey == nil {
+		view.HopURL = to
+	}
 	return v.page(200, view)
+}
+
+// callback returns the address to which a completed session leads: the callback with a result token, or the
+// redirect URI with an authorization code. The error is one of result.Tokens.Claims.
+func (v *visit) callback() (string, error) {
+	claims, err := v.Results.Claims(v.ctx, v.session, v.record, v.version, v.now)
+	if err != nil {
+		return "", err
+	}
+	if v.session.OpenID {
+		return openid.Callback(v.Sealer, v.BaseURL, &v.claims, claims, v.record.Age, v.now)
+	}
+	text, err := token.SealResult(v.Sealer, claims)
+	if err != nil {
+		return "", err
+	}
+	params := [][2]string{{"result_token", text}, {"session_id", v.session.Text}}
+	if v.claims.HasState {
+		params = append(params, [2]string{"state", string(v.claims.State)})
+	}
+	return weburl.AppendQuery(string(v.claims.Callback), params), nil
 }
 
 // methodPage returns the page of a session that has not ended. If there are several methods and the query
@@ -360,6 +390,10 @@ func (v *visit) page(status int, view pages.View) page {
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
+	// After a success, an error would contradict the client's result.
+	if v.session.OpenID && view.Kind != pages.Used && view.Kind != pages.Elsewhere {
+		view.BackURL = openid.Denied(v.BaseURL, &v.claims)
+	}
 	view.Sandbox = view.Sandbox || v.onlySandbox()
 	view.Dev = v.Dev
 	view.OnPhone = v.phone != nil

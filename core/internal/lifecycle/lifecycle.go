@@ -42,6 +42,7 @@ type Session struct {
 	Text        string // the id as publishers know it
 	Integration *integration.Integration
 	User, State *string // as given at start; nil: not given
+	OpenID      bool    // a client of the OpenID provider started it
 }
 
 // Load returns the record of a session, and the version with which the next write compares. A record that
@@ -196,6 +197,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		}
 		if next.State == session.Completed {
 			next.Browser, next.Proven = step.Browser, step.Proven
+			if s.OpenID {
+				next.Age = s.Integration.Minimum() // by which the step was judged
+			}
 		} else if step.What.Method != "" {
 			step.What.At = now
 			next, _ = next.With(step.What)

@@ -38,23 +38,23 @@ var (
 	ErrUsed    = &web.Error{Code: web.AlreadyUsed, Message: "The result token has been used."}
 )
 
-// Issue returns the result token of a session that r, as the store holds it in that version, shows as
-// completed. However often it is called, the token has the same identity and the same expiry. The error is
-// ErrUsed, ErrExpired, or one of the store's.
-func (t *Tokens) Issue(ctx context.Context, s lifecycle.Session, r session.Record, version string,
-	now time.Time) (string, error) {
+// Claims returns the claims of the result token of a session that r, as the store holds it in that version,
+// shows as completed. However often it is called, the token has the same identity and the same expiry. The
+// error is ErrUsed, ErrExpired, or one of the store's.
+func (t *Tokens) Claims(ctx context.Context, s lifecycle.Session, r session.Record, version string,
+	now time.Time) (token.ResultClaims, error) {
 	_, err := t.KV.Get(ctx, s.ID.UsedKey())
 	if err == nil {
-		return "", ErrUsed
+		return token.ResultClaims{}, ErrUsed
 	}
 	if !errors.Is(err, kv.ErrNotFound) {
-		return "", err
+		return token.ResultClaims{}, err
 	}
 	claims := token.ResultClaims{Session: s.Text, Completed: token.At(r.At), Outcome: version}
 	if !now.Before(claims.Expires()) {
-		return "", ErrExpired
+		return token.ResultClaims{}, ErrExpired
 	}
-	return token.SealResult(t.Sealer, claims)
+	return claims, nil
 }
 
 // Token is an authentic result token, expired or not.
@@ -67,6 +67,11 @@ type Token struct {
 // Open reads a result token. The error is ErrInvalid or host.ErrKeyAwaited.
 func (t *Tokens) Open(text string) (Token, error) {
 	claims, err := token.OpenResult(t.Sealer, text)
+	return t.Of(claims, err)
+}
+
+// Of returns the token with claims that were opened with err, as Open does.
+func (t *Tokens) Of(claims token.ResultClaims, err error) (Token, error) {
 	var id session.ID
 	if err == nil {
 		id, err = session.ParseID(t.Sealer, claims.Session)

@@ -59,7 +59,11 @@ func (w *fixture) issue(t testing.TB, s lifecycle.Session) (string, error) {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, s.ID)
 	coretest.Must(t, err)
-	return w.Issue(ctx, s, r, version, w.Clock.Now())
+	claims, err := w.Claims(ctx, s, r, version, w.Clock.Now())
+	if err != nil {
+		return "", err
+	}
+	return token.SealResult(w.Host.Sealer, claims)
 }
 
 // issued makes a completed session and opens its token.
@@ -189,7 +193,7 @@ func TestAStoreThatFailsRedeemsNothing(t *testing.T) {
 		t.Errorf("Redeem: %v", err)
 	}
 	completed := session.Record{State: session.Completed, At: w.Clock.Now()}
-	if _, err := w.Issue(ctx, s, completed, "x", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
+	if _, err := w.Claims(ctx, s, completed, "x", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Issue: %v", err)
 	}
 	w.Store.Decide = nil

@@ -27,6 +27,7 @@ type recordJSON struct {
 	Proven verdict.Basis `json:"v,omitzero"`
 
 	Steps json.RawMessage `json:"l,omitempty"`
+	Age   int             `json:"g,omitempty"`
 }
 
 // Marshal returns the record as it is kept; ParseRecord reads it back.
@@ -42,6 +43,7 @@ func (r Record) Marshal() []byte {
 		Pictures: r.Pictures,
 		Proven:   r.Proven,
 		Steps:    json.RawMessage(r.Steps),
+		Age:      r.Age,
 	}
 	if !r.At.IsZero() {
 		j.At = r.At.UnixMilli()
@@ -74,7 +76,8 @@ func ParseRecord(b []byte) (Record, error) {
 	pictures, _, ok10 := o.Integer("i")
 	proven, ok11 := readProven(o)
 	steps, ok12 := readSteps(o)
-	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10 && ok11 && ok12) {
+	age, _, ok13 := o.Integer("g")
+	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8 && ok9 && ok10 && ok11 && ok12 && ok13) {
 		return Record{}, errors.New("session: damaged record: a member of another kind")
 	}
 	r := Record{
@@ -88,6 +91,7 @@ func ParseRecord(b []byte) (Record, error) {
 		Pictures:    int(pictures),
 		Proven:      proven,
 		Steps:       stepsOf(steps...),
+		Age:         int(age),
 	}
 	switch r.State {
 	case Started:

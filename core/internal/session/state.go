@@ -74,6 +74,10 @@ type Record struct {
 	// it. Its Method may be passkey.Name. Zero: they may not.
 	Proven verdict.Basis
 
+	// Age is the age that the verdict has proven, if the session completed for a client of the OpenID
+	// provider. The integration's own minimum may change afterwards.
+	Age int
+
 	// Response is the handle of the attempt's pending response that a program posts, and HandOff that of its
 	// cross-device hand-off: the last ones that were opened. Earlier ones no longer count. "": none is open.
 	Response, HandOff string

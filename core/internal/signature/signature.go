@@ -6,6 +6,7 @@
 package signature
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -80,6 +81,17 @@ func EC(on elliptic.Curve, x, y []byte) (k Key, ok bool) {
 		return Key{}, false
 	}
 	return curves[at].key(point), true
+}
+
+// P256 returns the coordinates of a key on P-256 in the form of host.VerifyFunc.
+func P256(spki []byte) (x, y []byte, ok bool) {
+	point, ok := bytes.CutPrefix(spki, curves[0].head)
+	if !ok || len(point) != 65 || point[0] != 4 {
+		return nil, nil, false
+	}
+	x, y = point[1:33], point[33:]
+	_, ok = EC(elliptic.P256(), x, y)
+	return x, y, ok
 }
 
 // OfECDSA returns the key of a certificate, which crypto/x509 has checked. It is not ok for other curves than

@@ -9,6 +9,9 @@ import (
 // reserved are the parameters that the service adds to a callback. None of them may be there before.
 var reserved = []string{"result_token", "session_id", "state"}
 
+// ofOpenID are the parameters that the OpenID provider adds to a redirect URI.
+var ofOpenID = []string{"code", "state", "iss", "error", "error_description"}
+
 // CallbackRules are rules that depend on the service and the integration. The zero value allows https to any
 // host.
 type CallbackRules struct {
@@ -33,7 +36,9 @@ const (
 		"with its colon."
 	callbackDots     = "The URL's path must not have segments of one or two dots."
 	callbackReserved = "The URL's query must not have a parameter named result_token, session_id or state."
-	callbackOrigin   = "The URL is not inside the callback origins that the integration allows."
+	redirectReserved = "The URL's query must not have a parameter named code, state, iss, error or " +
+		"error_description."
+	callbackOrigin = "The URL is not inside the callback origins that the integration allows."
 )
 
 // ParseCallback checks a callback_url (contract 8). If problem is "", the URL may be used byte for byte as it
@@ -43,6 +48,18 @@ const (
 // A browser reads the URL again, by other rules than those of net/url. So ParseCallback accepts only what
 // browsers leave as it is, and what every reader takes for the same scheme, host and port.
 func ParseCallback(raw string, rules CallbackRules) (origin, problem string) {
+	return parseCallback(raw, rules, reserved, callbackReserved)
+}
+
+// CheckRedirect returns the problem of a redirect URI of the OpenID provider (contract 50), or "". The rules
+// are those of ParseCallback, with other reserved parameters.
+func CheckRedirect(raw string, dev bool) (problem string) {
+	_, problem = parseCallback(raw, CallbackRules{Dev: dev}, ofOpenID, redirectReserved)
+	return problem
+}
+
+func parseCallback(raw string, rules CallbackRules, reserved []string, taken string) (
+	origin, problem string) {
 	if len(raw) > maxLength {
 		return "", callbackTooLong
 	}
@@ -69,7 +86,7 @@ func ParseCallback(raw string, rules CallbackRules) (origin, problem string) {
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(pair, "=")
 		if name, _ = url.QueryUnescape(name); slices.Contains(reserved, name) {
-			return "", callbackReserved
+			return "", taken
 		}
 	}
 	origin = base.String()

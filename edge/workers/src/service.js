@@ -7,7 +7,7 @@ import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
 import { clientIn, lineOf } from "./lines.js";
-import { signer } from "./signing.js";
+import { howTo, publicOf, signer } from "./signing.js";
 import { UsageCounter } from "./usagecounter.js";
 
 export const handleTime = 15_000; // ms for a public request
@@ -118,7 +118,7 @@ function secretIn(text, what) {
   return value;
 }
 
-// keysOf are the private keys of all methods, each as PEM, by the names with which the
+// keysOf are the private keys of all methods and of the OpenID provider, each as PEM, by the names with which the
 // core asks for them: that of the method, _ and that of the key. keys_env of a method names
 // the secret that holds a key.
 export function keysOf(env) {
@@ -128,8 +128,25 @@ export function keysOf(env) {
       keys[`${name}_${key}`] = textOf(env, secret, `method ${name}`); // PEM has several lines
     }
   }
+  providerSecrets(env).forEach((secret, n) => {
+    keys[`oidc-provider_${n + 1}`] = textOf(env, secret, "oidc_provider");
+  });
   return keys;
 }
+
+// providerSecrets are the names of the secrets with the keys of the OpenID provider. The first one signs.
+function providerSecrets(env) {
+  const names = configOf(env).oidc_provider?.keys_env ?? [];
+  if (!Array.isArray(names)) throw new Error("VERGE_CONFIG: oidc_provider.keys_env is no list");
+  return names;
+}
+
+// providerKeysOf are the public keys of the OpenID provider as the guest takes them.
+const providerKeysOf = (env) => providerSecrets(env).map((secret) => {
+  const spki = publicOf(textOf(env, secret, "oidc_provider"));
+  if (spki === null) throw new Error(`oidc_provider: ${secret} is no P-256 key in PKCS#8 with its public key; ${howTo}`);
+  return btoa(String.fromCharCode(...spki));
+});
 
 // methodsOf are the methods as the guest takes them. secrets_env of a method names the
 // Worker's secrets that hold its own.
@@ -150,6 +167,9 @@ export function guestConfig(env) {
     keysOf(env); // so that a key that is not there is said before the first user needs it
     config.methods = methodsOf(env, config.methods);
   }
+  delete config.oidc_provider;
+  const provider = providerKeysOf(env);
+  if (provider.length > 0) config.oidc_provider_keys = provider;
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
   if (env.VERGE_OPERATOR_TOKEN) {
     config.operator_token ??= secretIn(env.VERGE_OPERATOR_TOKEN, "VERGE_OPERATOR_TOKEN");

@@ -59,7 +59,20 @@ export function signer(keys) {
 // testKey is the name with which a guest's self-test asks. No key may have it.
 const testKey = "self-test";
 
-const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";
+export const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";
+
+// publicOf is the public key of a P-256 key in PEM, as SubjectPublicKeyInfo, or null. It is in the file: PKCS#8
+// as OpenSSL and Go write it has the two at fixed places. To derive it, WebCrypto would need a request.
+export function publicOf(pem) {
+  const der = derOf(pem);
+  if (der?.length !== 138) return null;
+  const hex = Array.from(der, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const m = /^308187020100301306072a8648ce3d020106082a8648ce3d030107046d306b0201010420.{64}a144034200(04.{128})$/
+    .exec(hex);
+  if (m === null) return null;
+  const spki = "3059301306072a8648ce3d020106082a8648ce3d030107034200" + m[1];
+  return Uint8Array.from(spki.match(/../g), (byte) => parseInt(byte, 16));
+}
 
 // derOf is the content of a PEM file with one private key in PKCS#8, null if it is
 // something else.

@@ -33,11 +33,12 @@ type devCmd struct {
 	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or postgres:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
-	Methods    string `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
-	WebhookURL string `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
-	ReadyFile  string `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
-	LogFile    string `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Where the log goes: a file, or - for standard error. Default: dev.log in the data directory, begun anew at each start."`
-	LogLevel   string `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to write: ${enum}."`
+	Methods     string   `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods to have beside those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
+	WebhookURL  string   `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
+	RedirectURI []string `name:"redirect-uri" placeholder:"URL" help:"Where your OpenID client wants users back. Each integration becomes a client of the OpenID provider. May be repeated."`
+	ReadyFile   string   `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as requests are answered."`
+	LogFile     string   `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Where the log goes: a file, or - for standard error. Default: dev.log in the data directory, begun anew at each start."`
+	LogLevel    string   `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to write: ${enum}."`
 }
 
 // Help is shown by `verge dev --help`.
@@ -64,6 +65,7 @@ Examples:
     verge dev
     verge dev --webhook-url http://localhost:3000/webhooks
     verge dev --methods methods.toml
+    verge dev --redirect-uri http://localhost:3000/callback
     verge dev --addr 127.0.0.1:0 --demo-addr 127.0.0.1:0 --kv memory --ready-file ready.json`
 }
 
@@ -100,6 +102,9 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := addProviderKey(p, c.Data, &pl); err != nil {
+		return err
+	}
 	ready := readyFile{
 		BaseURL: browserURL(open.public, c.Addr), DemoURL: httpURL(open.demo),
 		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
@@ -117,6 +122,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL)
 	if err := site.Validate(methods, true); err != nil {
 		return usagef("--webhook-url: %w", err)
+	}
+	for n := range site.Integrations {
+		site.Integrations[n].RedirectURIs = c.RedirectURI
+	}
+	if err := site.Validate(methods, true); err != nil {
+		return usagef("--redirect-uri: %w", err)
 	}
 	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {
 		return usagef("--webhook-url: no event would ever reach it: %w", err)

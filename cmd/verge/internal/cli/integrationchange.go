@@ -45,6 +45,7 @@ func (p *program) printIntegration(i *operate.Integration) error {
 	}
 	f.add("callback origins", strings.Join(i.CallbackOrigins, ", "))
 	f.add("browser origins", strings.Join(i.BrowserOrigins, ", "))
+	f.add("redirect URIs", strings.Join(i.RedirectURIs, ", "))
 	f.add("created", whenever(i.Created))
 	f.add("version", i.Version)
 	return f.print(p)

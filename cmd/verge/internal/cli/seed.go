@@ -3,8 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +22,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/token"
@@ -57,6 +63,7 @@ const (
 	storeFile   = "verge.db"
 	statusFile  = "ready.json"
 	logFile     = "dev.log"
+	oidcKeyFile = "oidc-provider.pem"
 )
 
 // loadSeeds reads the values in dir, and invents those that are not there: all of them at first, and later
@@ -131,6 +138,35 @@ func (s *seedFile) complete(random io.Reader, methods []string) error {
 	}
 	inventKey(&s.SecretKey, integration.SecretPrefix)
 	inventKey(&s.PublicKey, integration.PublicPrefix)
+	return err
+}
+
+// addProviderKey adds the key of the OpenID provider in dir, or makes one.
+func addProviderKey(p *program, dir string, pl *plan) error {
+	path := filepath.Join(dir, oidcKeyFile)
+	file, err := config.ReadPrivate(p.FS, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var private *ecdsa.PrivateKey
+		if private, err = ecdsa.GenerateKey(elliptic.P256(), p.Random); err != nil {
+			return err
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		if err != nil {
+			return err
+		}
+		file = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+		if err := config.WritePrivate(p.FS, path, file); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	name := core.ProviderKeyName(1)
+	if pl.Signer, err = pl.Signer.With(name, file); err != nil {
+		return fmt.Errorf("%s: %w: delete it to get a new one", path, err)
+	}
+	spki, err := pl.Signer.Public(name)
+	pl.Core.ProviderKeys = []string{base64.StdEncoding.EncodeToString(spki)}
 	return err
 }
 

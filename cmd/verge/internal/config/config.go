@@ -52,6 +52,10 @@ type File struct {
 		Listener string `toml:"listener"`
 	} `toml:"console"`
 
+	OIDCProvider struct {
+		PrivateKeyFiles []string `toml:"private_key_files"`
+	} `toml:"oidc_provider"`
+
 	TLS struct {
 		Cert string `toml:"cert"`
 		Key  string `toml:"key"`
@@ -98,8 +102,8 @@ type File struct {
 
 		PreflightsPerIP      *int `toml:"preflights_per_ip"`
 		PagesPerIP           *int `toml:"pages_per_ip"`
-		PendingPerIP           *int `toml:"boxes_per_ip"`
-		PendingPerHandle       *int `toml:"boxes_per_handle"`
+		PendingPerIP         *int `toml:"boxes_per_ip"`
+		PendingPerHandle     *int `toml:"boxes_per_handle"`
 		FailedOperatorsPerIP *int `toml:"failed_operators_per_ip"`
 
 		Connections      *int `toml:"connections"`

@@ -44,7 +44,7 @@ type keyFile struct {
 //
 // The kinds judge their settings (core.Config.Validate).
 func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
-	keys := map[string]keyFile{}
+	keys := c.providerKeys(sys)
 	for n, table := range c.Methods {
 		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
 		name := t.text("name")
@@ -72,6 +72,7 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 		pl.allow(sys, files, ps)
 	}
 	if pl.Signer = openKeys(keys, ps); pl.Signer != nil {
+		c.checkProvider(pl, ps)
 		pl.checkKeys(ps)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
 	pl.Site = c.site(sys, ps)
+	c.warnOfClients(pl)
 	for _, i := range pl.Site.Integrations {
 		pl.checkReach(i.ID, i.WebhookURL, ps)
 	}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -238,7 +239,7 @@ func compose(v View, lang string, t texts) (page, error) {
 		p.askedBy = aroundSite(t("asked_by"), host)
 		// A page that takes the result to the site has no second link, which would lead there without it.
 		if v.HopURL == "" {
-			p.back = backLink{aroundSite(t("back"), host), origin}
+			p.back = backLink{aroundSite(t("back"), host), cmp.Or(v.BackURL, origin)}
 		}
 	}
 	if v.OnPhone {

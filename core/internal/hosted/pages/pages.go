@@ -137,6 +137,9 @@ type View struct {
 	// names no site and has no link.
 	SiteOrigin string
 
+	// BackURL is where the link to the site leads, instead of SiteOrigin. It may be empty.
+	BackURL string
+
 	// RetryURL is the path and query, on this host, of the page to try again.
 	// Reload says that it is the page's own address.
 	RetryURL string

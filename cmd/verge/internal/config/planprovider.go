@@ -1,0 +1,47 @@
+package config
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/verge-id/verge/core"
+)
+
+// providerKeys returns the private keys of the OpenID provider, by their names at the host.
+func (c *File) providerKeys(sys *System) map[string]keyFile {
+	keys := map[string]keyFile{}
+	for n, path := range c.OIDCProvider.PrivateKeyFiles {
+		// The same file may be listed twice, which the core rejects.
+		setting := fmt.Sprintf("oidc_provider.private_key_files, number %d", n+1)
+		keys[core.ProviderKeyName(n+1)] = keyFile{path, setting,
+			func() ([]byte, error) { return sys.ReadSecretFile(path) }}
+	}
+	return keys
+}
+
+// checkProvider sets the public keys of the OpenID provider. A key of another type than P-256 is a problem.
+func (c *File) checkProvider(pl *Plan, ps *problems) {
+	for n := range c.OIDCProvider.PrivateKeyFiles {
+		name := core.ProviderKeyName(n + 1)
+		spki, err := pl.Signer.Public(name)
+		if err == nil {
+			_, err = pl.Signer.Sign(context.Background(), name, "ES256", nil)
+		}
+		if err != nil {
+			ps.add("oidc_provider.private_key_files, number %d: ID tokens are signed by ES256: %v", n+1, err)
+			continue
+		}
+		pl.Core.ProviderKeys = append(pl.Core.ProviderKeys, base64.StdEncoding.EncodeToString(spki))
+	}
+}
+
+// warnOfClients warns about integrations that would be OpenID clients if the service had a provider.
+func (c *File) warnOfClients(pl *Plan) {
+	for _, i := range pl.Site.Integrations {
+		if len(i.RedirectURIs) > 0 && !i.Archived && len(c.OIDCProvider.PrivateKeyFiles) == 0 {
+			pl.warn("integration %q: it has redirect_uris, and there is no OpenID provider; set "+
+				"oidc_provider.private_key_files", i.ID)
+		}
+	}
+}
