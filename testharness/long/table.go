@@ -230,6 +230,16 @@ var Table = []entry{
 		Short: "the description is valid, and its examples fit its schemas",
 	},
 	{
+		Package: "testharness/clients", Test: "TestOpenIDClient",
+		Only:  "verifications by the npm library openid-client through the OpenID provider",
+		Short: "the same requests with the checks of golang-jwt (testharness/conformance:TestOpenIDProvider)",
+	},
+	{
+		Package: "testharness/clients", Test: "TestOpenIDClient_Apache",
+		Only:  "verifications by Apache with mod_auth_openidc in front of a static site",
+		Short: "the same requests with the checks of golang-jwt (testharness/conformance:TestOpenIDProvider)",
+	},
+	{
 		Package: "testharness/clients", Test: "TestPatternsMeanTheSameEverywhere",
 		Only:  "the patterns of the description in JavaScript, Python and PHP",
 		Short: "the patterns in Go, by every answer of the tests",

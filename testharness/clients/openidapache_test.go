@@ -1,0 +1,174 @@
+package clients
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
+)
+
+// apacheModules is where Debian puts Apache's modules.
+const apacheModules = "/usr/lib/apache2/modules"
+
+// apacheConfig protects a static site: %[1]s is a directory, %[2]s an address, %[3]s the provider's, %[4]s the
+// client's id and %[5]s its secret.
+const apacheConfig = `
+ServerRoot %[1]s
+PidFile %[1]s/pid
+Listen %[2]s
+ServerName %[2]s
+ErrorLog %[1]s/error.log
+LogLevel warn
+User www-data
+Group www-data
+DocumentRoot %[1]s/site
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+LoadModule authn_core_module /usr/lib/apache2/modules/mod_authn_core.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+LoadModule authz_user_module /usr/lib/apache2/modules/mod_authz_user.so
+LoadModule auth_openidc_module /usr/lib/apache2/modules/mod_auth_openidc.so
+StartServers 1
+OIDCProviderMetadataURL %[3]s/oidc/.well-known/openid-configuration
+OIDCClientID %[4]s
+OIDCClientSecret %[5]s
+OIDCRedirectURI http://%[2]s/oauth2/callback
+OIDCScope openid
+OIDCPKCEMethod S256
+OIDCCryptoPassphrase only-for-tests
+<Location "/">
+  AuthType openid-connect
+  Require claim acr:L1
+</Location>
+`
+
+// freeAddress returns a loopback address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startApache runs Apache with mod_auth_openidc in front of a static site.
+func startApache(t *testing.T, h *testharness.Harness, address string) {
+	t.Helper()
+	apache := kit.Program(t, "apache2")
+	kit.File(t, filepath.Join(apacheModules, "mod_auth_openidc.so"))
+	dir, err := os.MkdirTemp("", "apache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	conf := fmt.Sprintf(apacheConfig, dir, address, h.BaseURL, h.Publisher.L1.ID, h.Publisher.SecretKey)
+	for path, text := range map[string]string{"apache.conf": conf, "site/index.html": "for adults"} {
+		path = filepath.Join(dir, path)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // www-data reads the site
+		t.Fatal(err)
+	}
+	cmd := exec.Command(apache, "-f", filepath.Join(dir, "apache.conf"), "-DFOREGROUND")
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		if t.Failed() {
+			for _, name := range []string{"out", "error.log"} {
+				text, _ := os.ReadFile(filepath.Join(dir, name))
+				t.Logf("Apache's %s: %s", name, text)
+			}
+		}
+	})
+	wait.Until(t, "Apache listens", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+// contract 50: Apache with mod_auth_openidc protects a static site, and shows it to a verified user alone. It
+// takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another text.
+func TestOpenIDClient_Apache(t *testing.T) {
+	long.Skip(t, "TestOpenIDClient_Apache")
+	address := freeAddress(t)
+	site, redirect := "http://"+address+"/index.html", "http://"+address+"/oauth2/callback"
+	h := newOpenIDProvider(t, redirect)
+	h.AdvanceTo(time.Now()) // Apache has its own clock
+	startApache(t, h, address)
+	for name, walk := range map[string]func(*testharness.Page) string{
+		"approved": func(p *testharness.Page) string { return p.Submit("approve").Hop },
+		"rejected": func(p *testharness.Page) string { return linkWith(t, p.Submit("reject"), redirect) },
+		"cancelled": func(p *testharness.Page) string {
+			return linkWith(t, p.Submit("cancel"), redirect)
+		},
+	} {
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		single := &http.Transport{DisableKeepAlives: true} // Apache sends two bodies with some errors
+		browser := &http.Client{Jar: jar, Transport: single, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+			if strings.HasPrefix(req.URL.String(), h.BaseURL) {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
+		get := func(address string) (*http.Response, string) {
+			req, err := http.NewRequest("GET", address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Accept", "text/html")
+			resp, err := browser.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp, string(body)
+		}
+		away, body := get(site)
+		if away.StatusCode != http.StatusFound {
+			t.Fatalf("Apache does not ask for a verification: %d %s", away.StatusCode, body)
+		}
+		to := h.Do("GET", strings.TrimPrefix(away.Header.Get("Location"), h.BaseURL), nil, nil)
+		back, body := get(walk(h.Open(to.Header.Get("Location"))))
+		if shown := back.StatusCode == 200 && body == "for adults"; shown != (name == "approved") {
+			t.Errorf("%s: %d %s", name, back.StatusCode, body)
+		}
+	}
+}
