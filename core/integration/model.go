@@ -215,6 +215,7 @@ var Settings = []Setting{
 	{
 		Name:    "redirect_uris",
 		Items:   "addresses",
+		Doc:     "Where the OpenID provider sends users back to; absent is no client.",
 		Section: "access", Row: 3, Label: "Redirect URIs", Default: "none",
 		Placeholder: "https://shop.example/oauth2/callback",
 		Hint: "One a line, exactly as your OpenID client sends them. With one, the integration is a " +
