@@ -146,13 +146,14 @@ func (d *description31) operation(method, path string, of operate.Description) s
 	if of.Versioned {
 		headers = "*versioned"
 	}
-	line("    headers: %s\n          content:\n            application/json:\n              schema: %s", headers,
-		flow(d.response(of)))
+	line("    headers: %s\n          content:\n            application/json:\n              schema: %s",
+		headers, flow(d.response(of)))
 	for media, content := range d.base.Content[of.Name] {
 		line("      %s: %s", media, flow(content))
 	}
 	for _, status := range statuses(method, of, matches) {
-		line("  '%d': %s", status, flow(map[string]any{"$ref": "#/components/responses/" + responses[status]}))
+		ref := map[string]any{"$ref": "#/components/responses/" + responses[status]}
+		line("  '%d': %s", status, flow(ref))
 	}
 	return b.String()
 }
@@ -341,7 +342,8 @@ func (d *description31) object(name string, of reflect.Type, input bool) {
 		if needed {
 			required = append(required, json)
 		}
-		properties += "        " + flow(json) + ": " + flow(merged(d.schema(f.Type), added, input && !needed)) + "\n"
+		schema := merged(d.schema(f.Type), added, input && !needed)
+		properties += "        " + flow(json) + ": " + flow(schema) + "\n"
 	}
 	b := &d.written
 	fmt.Fprintf(b, "    %s:\n      type: object\n", name)
@@ -471,7 +473,8 @@ func flow(v any) string {
 		if strings.Contains(v, "\n") {
 			return strconv.Quote(v)
 		}
-		if plain.MatchString(v) && !slices.Contains([]string{"null", "true", "false", "off", "on", "yes", "no"}, v) {
+		reserved := []string{"null", "true", "false", "off", "on", "yes", "no"}
+		if plain.MatchString(v) && !slices.Contains(reserved, v) {
 			return v
 		}
 		return "'" + strings.ReplaceAll(v, "'", "''") + "'"

@@ -79,7 +79,7 @@ var (
 	integrationCreate  = allow("integration.create", operatorsOnly, developers)
 	integrationChange  = allow("integration.change", operatorsOnly, developers)
 	integrationArchive = allow("integration.archive", operatorsOnly, adminsOnly)
-	webhookChange      = allow("webhook.change", operatorsOnly, developers) // also staged, and making a new secret
+	webhookChange      = allow("webhook.change", operatorsOnly, developers) // staging, new secret
 	webhookTest        = allow("webhook.test", operatorsOnly, developers)   // the signed test, test events
 	sessionTest        = allow("session.test", operatorsOnly, developers)   // start a test session
 	keyList            = allow("key.list", allOperators, allMembers)
@@ -104,7 +104,7 @@ var (
 	operatorCreate     = allow("operator.create", operatorsOnly, nil)
 	operatorRevoke     = allow("operator.revoke", operatorsOnly, nil)
 	siteApply          = allow("site.apply", operatorsOnly, nil)
-	operatorUse        = allow("operator.use", allOperators, nil)     // entered now and then, see Operations.TellUse
+	operatorUse        = allow("operator.use", allOperators, nil)     // see Operations.TellUse
 	operatorRefused    = allow("operator.refused", allOperators, nil) // a wrong token, see TokenGuard
 
 	// The core's host carries these out. It asks Operations.Authorize first, and tells with

@@ -525,13 +525,16 @@ func TestACursorOfNoList(t *testing.T) {
 	w := newWorld(t)
 	c := Cursor{After: "c/of/" + pubB + "/~"}
 	for list, ask := range map[string]func() error{
-		"publishers":   func() error { _, err := w.Publishers(ctx, operator, Search{Cursor: c}); return err },
-		"integrations": func() error { _, err := w.Integrations(ctx, admin, pubA, Search{Cursor: c}); return err },
-		"keys":         func() error { _, err := w.Keys(ctx, admin, pubA, c); return err },
-		"members":      func() error { _, err := w.Members(ctx, admin, pubA, c); return err },
-		"invitations":  func() error { _, err := w.Invitations(ctx, admin, pubA, c); return err },
-		"operators":    func() error { _, err := w.OperatorTokens(ctx, operator, c); return err },
-		"audit":        func() error { _, err := w.Audit(ctx, admin, pubA, c); return err },
+		"publishers": func() error { _, err := w.Publishers(ctx, operator, Search{Cursor: c}); return err },
+		"integrations": func() error {
+			_, err := w.Integrations(ctx, admin, pubA, Search{Cursor: c})
+			return err
+		},
+		"keys":        func() error { _, err := w.Keys(ctx, admin, pubA, c); return err },
+		"members":     func() error { _, err := w.Members(ctx, admin, pubA, c); return err },
+		"invitations": func() error { _, err := w.Invitations(ctx, admin, pubA, c); return err },
+		"operators":   func() error { _, err := w.OperatorTokens(ctx, operator, c); return err },
+		"audit":       func() error { _, err := w.Audit(ctx, admin, pubA, c); return err },
 		"deliveries": func() error {
 			_, err := w.Deliveries(ctx, admin, DeliveryQuery{Integration: intA, Cursor: c})
 			return err

@@ -85,7 +85,8 @@ var (
 	// earlier releases of the command line.
 	ListIntegrations = &Endpoint[IntegrationQuery, Page[Integration]]{Name: "listIntegrations",
 		Method: "GET", Path: integrations, List: "integrations", right: integrationList,
-		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationQuery) (Page[Integration], error) {
+		do: func(o *Operations, ctx context.Context, who Actor, in IntegrationQuery) (Page[Integration],
+			error) {
 			return part(in.Cursor, func(c Cursor) (Page[Integration], error) {
 				return o.Integrations(ctx, who, in.Publisher, Search{in.Name, c})
 			})
@@ -223,7 +224,8 @@ var (
 		}}
 	ListWaiting = &Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Name: "listWaiting", Method: "GET",
 		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
-		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Waiting], error) {
+		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Waiting],
+			error) {
 			return o.Waiting(ctx, who, in.most())
 		}}
 
@@ -369,16 +371,17 @@ var (
 	// 200: The token. No other answer has it.
 	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Name: "createOperator",
 		Method: "POST", Path: operators, right: operatorCreate,
-		do: func(o *Operations, ctx context.Context, who Actor, in OperatorInput) (CreatedOperatorToken, error) {
+		do: func(o *Operations, ctx context.Context, who Actor, in OperatorInput) (CreatedOperatorToken,
+			error) {
 			return o.CreateOperatorToken(ctx, who, in.Name, in.Role, in.Expires)
 		}}
 
 	// ReadSelf: Tell whose operator token this is
 	// 200: The token's id, name and role.
 	//
-	// ReadSelf returns the token of the request, or the error of the operation that the input names. So the core's
-	// host authorizes callers of its own paths, such as admin.ModulePath, by the same rules and with the same count
-	// of wrong tokens.
+	// ReadSelf returns the token of the request, or the error of the operation that the input names. So the
+	// core's host authorizes callers of its own paths, such as admin.ModulePath, by the same rules and with the
+	// same count of wrong tokens.
 	ReadSelf = &Endpoint[selfInput, OperatorToken]{Name: "readSelf", Method: "GET",
 		Path: operators + "/self",
 		do: func(o *Operations, _ context.Context, who Actor, in selfInput) (OperatorToken, error) {

@@ -22,8 +22,8 @@ import (
 // apacheModules is where Debian puts Apache's modules.
 const apacheModules = "/usr/lib/apache2/modules"
 
-// apacheConfig protects a static site: %[1]s is a directory, %[2]s an address, %[3]s the provider's, %[4]s the
-// client's id and %[5]s its secret.
+// apacheConfig protects a static site: %[1]s is a directory, %[2]s an address, %[3]s the provider's, %[4]s
+// the client's id and %[5]s its secret.
 const apacheConfig = `
 ServerRoot %[1]s
 PidFile %[1]s/pid
@@ -117,8 +117,8 @@ func startApache(t *testing.T, h *testharness.Harness, address string) {
 	})
 }
 
-// contract 50: Apache with mod_auth_openidc protects a static site, and shows it to a verified user alone. It
-// takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another text.
+// contract 50: Apache with mod_auth_openidc protects a static site, and shows it to a verified user alone.
+// It takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another text.
 func TestOpenIDClient_Apache(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient_Apache")
 	address := freeAddress(t)
@@ -138,12 +138,13 @@ func TestOpenIDClient_Apache(t *testing.T) {
 			t.Fatal(err)
 		}
 		single := &http.Transport{DisableKeepAlives: true} // Apache sends two bodies with some errors
-		browser := &http.Client{Jar: jar, Transport: single, CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+		browser := &http.Client{Jar: jar, Transport: single}
+		browser.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 			if strings.HasPrefix(req.URL.String(), h.BaseURL) {
 				return http.ErrUseLastResponse
 			}
 			return nil
-		}}
+		}
 		get := func(address string) (*http.Response, string) {
 			req, err := http.NewRequest("GET", address, nil)
 			if err != nil {

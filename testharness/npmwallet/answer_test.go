@@ -72,8 +72,7 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			m.Settings = settings
 			h := testharness.New(t, &testharness.Options{Methods: []method.Config{m}, Keys: keys,
 				Configure: func(c *core.Config) {
-					c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost",
-						1)
+					c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1)
 				}})
 			h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
 			h.Offer(h.Publisher.L2, "wallet")
@@ -81,11 +80,8 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			answer := func(link string, says bool) npmwallet.Answered {
 				a := npmwallet.Answer(t, link, npmwallet.Document{
 					SDJWTClaims: sdJWTClaims(c.form, says, born[says]), Now: h.Now(),
-					Claims: map[string]any{
-						"age_over_18": says,
-						"age_over_21": says,
-						"birth_date":  born[says],
-					},
+					Claims: map[string]any{"age_over_18": says, "age_over_21": says,
+						"birth_date": born[says]},
 					Chain: issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
 					Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)})
 				if a.Status != 200 || !strings.HasPrefix(a.ClientID, c.client) || a.ResponseMode != c.mode {

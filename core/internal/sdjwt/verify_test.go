@@ -253,7 +253,6 @@ func TestVerify_Disclosures(t *testing.T) {
 			claim("iat", nil)(p)
 			hidden(d("salt", "iat", now.Unix()))(p)
 		}, ""},
-
 		{"a digest that occurs twice", edit(wallettest.PartSDJWT, func(_, claims map[string]any) {
 			all := claims["_sd"].([]string)
 			claims["_sd"] = append(all, all[0])

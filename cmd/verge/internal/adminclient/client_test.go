@@ -323,7 +323,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	all, err := adminclient.All(context.Background(), client, operate.ListIntegrations, operate.IntegrationQuery{})
+	all, err := adminclient.All(context.Background(), client, operate.ListIntegrations,
+		operate.IntegrationQuery{})
 	if err != nil {
 		fmt.Println(err)
 		return

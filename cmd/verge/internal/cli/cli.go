@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 )
 
-// cli is the whole command line. The commands of a group are in the file of the group. The tag does of a command
-// names the endpoints of package operate that it asks.
+// cli is the whole command line. The commands of a group are in the file of the group. The tag does of a
+// command names the endpoints of package operate that it asks.
 type cli struct {
 	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
 	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`

@@ -174,8 +174,8 @@ func (c *integrationCreateCmd) Run(ctx context.Context, p *program) error {
 		switch {
 		case made.Ready:
 		case made.Webhook.URL == "":
-			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it sends no "+
-				"events:\n    verge integration change %s --webhook-url URL\n"+
+			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it sends "+
+				"no events:\n    verge integration change %s --webhook-url URL\n"+
 				"    verge integration change %s --webhook-off\n", made.ID, made.ID)
 		default:
 			fmt.Fprintf(p.stderr, "It is not ready yet: put the secret into the receiver, then run\n"+
@@ -290,7 +290,8 @@ func (c *integrationStageCmd) Run(ctx context.Context, p *program) error {
 		return usagef("say what to stage: --webhook-url, or a secret with --new-secret, --secret-file " +
 			"or --secret-env")
 	}
-	in := operate.StagedWebhook{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, WebhookInput: ask}
+	in := operate.StagedWebhook{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion},
+		WebhookInput: ask}
 	return callWith(ctx, p, c, operate.StageWebhook, in, func(changed *operate.Changed) error {
 		fmt.Fprintf(p.stdout, "Staged. Nothing has changed for events yet. To take it over, run\n"+
 			"    verge integration test %s --staged\n", changed.ID)
