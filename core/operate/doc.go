@@ -1,10 +1,10 @@
-// Package operate is what operators and the members of publishers can do, as typed functions. Operations has
-// one function for each operation. Package admin is its JSON face and package console its pages. Neither of
-// them decides anything.
+// Package operate has the operations of operators and of the members of publishers, as typed functions.
+// [Operations] has a function for each operation, and [Endpoints] the table of those in the operators' API:
+// name, right, input, output, path and method. Package admin serves the table, package console calls the
+// functions, and a client encodes inputs by [Endpoint.Request].
 //
-// Every function takes an [Actor] and first checks the actor's right in the table of operations. Another
-// publisher's things do not exist for a member: the error is web.ErrNotFound, never forbidden. A change and
-// its audit entry are one commit.
+// Every function takes an [Actor] and first checks the actor's right. A member gets web.ErrNotFound for
+// everything of another publisher. A change and its audit entry are one commit.
 //
-// No answer holds a secret, except the one answer of the function that made it.
+// A response contains a secret only if its operation has created it.
 package operate
