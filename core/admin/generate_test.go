@@ -286,7 +286,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[BackupMade]():          "Backup",
 }
 
-// schema returns the schema of a type. That of a struct is a reference.
+// schema returns the schema of a type. For a struct, this is a reference.
 func (d *description31) schema(of reflect.Type) any {
 	switch {
 	case of == reflect.TypeFor[time.Time]():
@@ -316,7 +316,7 @@ func (d *description31) schema(of reflect.Type) any {
 	return ref(name)
 }
 
-// object writes the schema of a struct, once. An input may have other fields than those of its type, and its
+// object writes the schema of a struct, once. An input may have unknown fields, and its
 // optional fields may be null.
 func (d *description31) object(name string, of reflect.Type, input bool) {
 	if d.seen[name] {

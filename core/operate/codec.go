@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// The tags of an input's fields say where a request has them:
+// The tags of an input's fields name their places in a request:
 //
 //	in:"path"     the placeholder of the path
 //	in:"match"    the header If-Match: the version that is changed
@@ -32,7 +32,7 @@ func read(r Request, method string, in reflect.Value) ([]web.FieldError, error) 
 	return reads.misread, reads.err
 }
 
-// read fills a part of an input. changes says that the input is that of a change.
+// read fills a part of an input. changes reports that a version comes with the input.
 func (r *reader) read(in reflect.Value, changes bool) {
 	if in.Kind() == reflect.String {
 		in.SetString(r.ID)

@@ -29,7 +29,7 @@ type Served interface {
 	Route() (method, path string, maxBody int)
 	Serve(ctx context.Context, o *Operations, who Actor, r Request) (*web.Response, error)
 
-	// Describe returns what a description of the API needs in addition.
+	// Describe returns the other properties, for a description of the API.
 	Describe() Description
 }
 
@@ -37,7 +37,7 @@ type Served interface {
 type Description struct {
 	Name    string       // its operationId
 	List    string       // the JSON field of the items, if Output is a Page
-	Input   reflect.Type // its tags say where a request has the fields
+	Input   reflect.Type // its tags name the places of the fields
 	Output  reflect.Type
 	Needed  string // a parameter of the query that is described as required, although "" is accepted
 	Missing bool   // a response may be 404

@@ -40,7 +40,7 @@ var (
 		Path: publishers, List: "publishers", right: publisherList,
 		do: (*Operations).Publishers}
 
-	// CreatePublisher: Make a publisher
+	// CreatePublisher: Create a publisher
 	// 200: The publisher.
 	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Name: "createPublisher", Method: "POST",
 		Path: publishers, right: publisherCreate,
@@ -61,8 +61,8 @@ var (
 		}}
 
 	// ArchivePublisher: Archive a publisher
-	// Its integrations start no session any more, and its keys authenticate nobody. What is under way
-	// ends as it would.
+	// Its integrations no longer start sessions, and its keys no longer authenticate. Sessions in progress
+	// continue to their end.
 	// 200: The archived publisher.
 	ArchivePublisher = &Endpoint[Versioned, Publisher]{Name: "archivePublisher", Method: "POST",
 		Path: publishers + "/{id}/archive", right: publisherArchive, thing: "publisher",
@@ -70,7 +70,7 @@ var (
 			return o.ArchivePublisher(ctx, who, in.ID, in.Version)
 		}}
 
-	// ReadOverview: Tell what a publisher has left to do
+	// ReadOverview: Read the overview of a publisher
 	// The steps to go live, the events that are not delivered, and the sessions of today by outcome.
 	// 200: The overview.
 	ReadOverview = &Endpoint[string, Overview]{Name: "readOverview", Method: "GET",
@@ -78,7 +78,7 @@ var (
 		do: (*Operations).Overview}
 
 	// ListIntegrations: List integrations
-	// Without `limit` and `after` the answer has all of them.
+	// Without `limit` and `after` the response contains all of them.
 	// 200: Integrations of the publisher, or of all publishers.
 	//
 	// ListIntegrations and ListKeys return everything in one response if the request has no limit, for
@@ -92,8 +92,8 @@ var (
 			})
 		}}
 
-	// CreateIntegration: Make an integration
-	// If it has a webhook and you give no secret, one is made. The answer has it, once.
+	// CreateIntegration: Create an integration
+	// If it has a webhook and you give no secret, one is generated. The response contains it, once.
 	// 200: The integration.
 	CreateIntegration = &Endpoint[IntegrationInput, Changed]{Name: "createIntegration",
 		Method: "POST", Path: integrations, right: integrationCreate, thing: "publisher",
@@ -106,8 +106,8 @@ var (
 		do: (*Operations).Integration}
 
 	// ChangeIntegration: Change an integration
-	// What is absent stays. A new webhook address or secret holds at once and ends readiness. Staging
-	// one is the way that does not.
+	// Absent fields keep their values. A new webhook address or secret is effective immediately and ends
+	// readiness. Stage it to keep readiness.
 	// 200: The integration after the change.
 	ChangeIntegration = &Endpoint[IntegrationUpdate, Changed]{Name: "changeIntegration",
 		Method: "PATCH", Path: integrations + "/{id}", right: integrationChange, thing: "integration",
@@ -116,7 +116,8 @@ var (
 		}}
 
 	// ArchiveIntegration: Archive an integration
-	// It starts no session any more. Those under way end as they would, and their events are delivered.
+	// It no longer starts sessions. Sessions in progress continue to their end, and their events are
+	// delivered.
 	// 200: The archived integration.
 	ArchiveIntegration = &Endpoint[Versioned, Integration]{Name: "archiveIntegration",
 		Method: "POST", Path: integrations + "/{id}/archive", right: integrationArchive, thing: "integration",
@@ -125,15 +126,15 @@ var (
 		}}
 
 	// StageWebhook: Stage another webhook address or secret
-	// The present ones go on until the staged ones have been tested.
-	// 200: The integration with what is staged.
+	// The present ones stay in use until the staged ones have been tested.
+	// 200: The integration with the staged webhook.
 	StageWebhook = &Endpoint[StagedWebhook, Changed]{Name: "stageWebhook", Method: "POST",
 		Path: integrations + "/{id}/stage", right: webhookChange, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in StagedWebhook) (Changed, error) {
 			return o.StageWebhook(ctx, who, in.ID, in.Version, in.WebhookInput)
 		}}
 
-	// DropStaged: Forget what is staged
+	// DropStaged: Drop the staged webhook
 	// 200: The integration without it.
 	DropStaged = &Endpoint[Versioned, Integration]{Name: "dropStaged", Method: "POST",
 		Path: integrations + "/{id}/drop", right: webhookChange, thing: "integration",
@@ -141,8 +142,8 @@ var (
 			return o.DropStaged(ctx, who, in.ID, in.Version)
 		}}
 
-	// RotateSecret: Make a new webhook secret
-	// The answer has it, once. At once it ends readiness; staged it does not.
+	// RotateSecret: Generate a new webhook secret
+	// The response contains it, once. Readiness ends, unless the secret is staged.
 	// 200: The integration with the new secret.
 	RotateSecret = &Endpoint[Rotation, Changed]{Name: "rotateSecret", Method: "POST",
 		Path: integrations + "/{id}/rotate", right: webhookChange, thing: "integration",
@@ -151,10 +152,9 @@ var (
 		}}
 
 	// TestWebhook: Run the signed webhook test
-	// A good event and four bad ones are sent. The webhook is Ready if the good one is answered with 2xx
-	// and each bad one with 401. The result is recorded. A staged webhook that is Ready takes the place
-	// of the present one.
-	// 200: What came back.
+	// A good event and four bad ones are sent. The webhook is Ready if the good one gets 2xx and each bad
+	// one 401. The result is recorded. A staged webhook that is Ready replaces the present one.
+	// 200: The responses.
 	TestWebhook = &Endpoint[WebhookTestInput, TestReport]{Name: "testWebhook", Method: "POST",
 		Path: integrations + "/{id}/test", right: webhookTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in WebhookTestInput) (TestReport, error) {
@@ -162,8 +162,8 @@ var (
 		}}
 
 	// SendTestEvent: Send a test event
-	// It has `test` set and goes the way of every event.
-	// 200: The request and what came back.
+	// It has `test` set and is delivered like every event.
+	// 200: The request and the response.
 	SendTestEvent = &Endpoint[TestEventInput, Exchange]{Name: "sendTestEvent", Method: "POST",
 		Path: integrations + "/{id}/test-event", right: webhookTest, thing: "integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in TestEventInput) (Exchange, error) {
@@ -180,8 +180,8 @@ var (
 		}}
 
 	// ListKeys: List keys
-	// Without `limit` and `after` the answer has all of them.
-	// 200: Records of keys. None has the key itself.
+	// Without `limit` and `after` the response contains all of them.
+	// 200: Records of keys, without the keys themselves.
 	ListKeys = &Endpoint[PublisherQuery, Page[Key]]{Name: "listKeys", Method: "GET", Path: keys,
 		List: "keys", right: keyList,
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Key], error) {
@@ -190,9 +190,9 @@ var (
 			})
 		}}
 
-	// CreateKey: Make a key
-	// With `integration_id` it is a public key. That needs the integration to list callback origins.
-	// 200: The key. No other answer has it.
+	// CreateKey: Create a key
+	// With `integration_id` it is a public key. The integration must list callback origins.
+	// 200: The key. No other response contains it.
 	//
 	// CreateKey does not take a value of another type as absent. Otherwise a request for a public key could
 	// create a secret one, or one that never expires.
@@ -201,7 +201,7 @@ var (
 		do: (*Operations).CreateKey}
 
 	// RevokeKey: Revoke a key
-	// It holds everywhere within 5 seconds.
+	// All instances reject it within 5 seconds.
 	// 200: The revoked key.
 	RevokeKey = &Endpoint[string, Key]{Name: "revokeKey", Method: "POST",
 		Path: keys + "/{id}/revoke", right: keyRevoke, thing: "key",
@@ -209,8 +209,8 @@ var (
 
 	// ListDeliveries: List deliveries
 	// With `integration_id` it lists the events of the last 7 days and the attempts to deliver them, the
-	// latest first. Without it, it lists the events of all integrations that are dead, or those that
-	// wait with `state=waiting`, and has no attempts.
+	// latest first. Otherwise it lists the dead events of all integrations, or the waiting ones with
+	// `state=waiting`, without attempts.
 	// 200: Events.
 	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Name: "listDeliveries", Method: "GET",
 		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
@@ -238,18 +238,18 @@ var (
 		}}
 
 	// Resend: Send an event again
-	// With `integration_id` the path names the place of the event, which a list tells. Without it, the
-	// path has the id of a dead event. A dead event is scheduled from its beginning, and one that waits
-	// is sent now. A delivered one cannot be sent again.
-	// 200: It is scheduled.
+	// With `integration_id` the path has the place of the event from a list, otherwise the id of a dead
+	// event. A dead event is scheduled from its beginning. A waiting event is sent now. A delivered event
+	// cannot be sent again.
+	// 200: The event is scheduled.
 	Resend = &Endpoint[EventAt, resent]{Name: "resend", Method: "POST",
 		Path: deliveries + "/{id}/resend", right: deliveryResend, thing: "event",
 		do: (*Operations).resendAt}
 
-	// ListUndelivered: Tell whose events have not arrived
-	// Of all publishers: how many events wait for another attempt, and how many were given up. The
-	// publisher with the oldest waiting event comes first. It counts up to a limit, and `more` says
-	// where there are more. List the deliveries of an integration to see its events.
+	// ListUndelivered: Count undelivered events by publisher
+	// Of all publishers: how many events wait for another attempt, and how many are dead. The
+	// publisher with the oldest waiting event comes first. Counts have a limit, and `more` marks those that
+	// reached it. List the deliveries of an integration to see its events.
 	// 200: The publishers that have such events.
 	ListUndelivered = &Endpoint[struct{}, Undelivered]{Name: "listUndelivered", Method: "GET",
 		Path: Prefix + "undelivered", right: deliveryList,
@@ -258,15 +258,15 @@ var (
 		}}
 
 	// ReadSession: Read a session
-	// It never has the state, the user id or anything personal.
+	// The response never contains the state, the user id or personal data.
 	// 200: The session.
 	ReadSession = &Endpoint[string, Session]{Name: "readSession", Method: "GET",
 		Path: Prefix + "sessions/{session}", right: sessionRead, thing: "session",
 		do: (*Operations).Session}
 
 	// ReadUsage: Read usage
-	// What happened to the sessions of an integration, by day and outcome.
-	// 200: One entry a day, both ends included.
+	// The sessions of an integration by day and outcome.
+	// 200: One entry a day, including the first and the last.
 	ReadUsage = &Endpoint[UsageQuery, Usage]{Name: "readUsage", Method: "GET",
 		Path: Prefix + "usage", right: usageRead, thing: "publisher or integration",
 		do: func(o *Operations, ctx context.Context, who Actor, in UsageQuery) (Usage, error) {
@@ -275,7 +275,7 @@ var (
 		}}
 
 	// CountPasskeys: Count users' passkeys
-	// How many passkeys users have made at the publisher's sites, of those that have not ended.
+	// The number of active passkeys that users have created at the publisher's sites.
 	// 200: The count.
 	CountPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "countPasskeys", Method: "GET",
 		Path: passkeys, right: passkeysCount, thing: "publisher", needs: "publisher_id",
@@ -284,9 +284,9 @@ var (
 		}}
 
 	// EndPasskeys: End users' passkeys
-	// Ends all passkeys that users have made at the publisher's sites until now. The users are verified
-	// again. It cannot be undone.
-	// 200: What is left.
+	// Ends all passkeys that users have created at the publisher's sites until now. The users are verified
+	// again. This cannot be undone.
+	// 200: The remaining passkeys.
 	EndPasskeys = &Endpoint[OfPublisher, UserPasskeys]{Name: "endPasskeys", Method: "POST",
 		Path: passkeys + "/end", right: passkeysEnd, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in OfPublisher) (UserPasskeys, error) {
@@ -294,7 +294,7 @@ var (
 		}}
 
 	// ListMembers: List the members of a publisher
-	// An answer may have fewer than `limit` and still a `next`: it looks up about 200 sessions.
+	// A response may have fewer than `limit` members and a `next`: it looks up about 200 sessions.
 	// 200: Members.
 	ListMembers = &Endpoint[PublisherQuery, Page[Member]]{Name: "listMembers", Method: "GET",
 		Path: members, List: "members", right: memberList, needs: "publisher_id",
@@ -317,7 +317,7 @@ var (
 		do: (*Operations).SignOutMember}
 
 	// RemoveMember: Remove a member
-	// Their console sessions end at once.
+	// The console sessions of the member end immediately.
 	// 200: The member is gone.
 	RemoveMember = &Endpoint[string, Done]{Name: "removeMember", Method: "POST",
 		Path: members + "/{id}/remove", right: memberRemove, thing: "member",
@@ -326,7 +326,7 @@ var (
 		}}
 
 	// ListInvitations: List the open invitations to a publisher
-	// 200: Invitations. None has its link.
+	// 200: Invitations, without their links.
 	ListInvitations = &Endpoint[PublisherQuery, Page[Invitation]]{Name: "listInvitations",
 		Method: "GET", Path: invitations, List: "invitations", right: memberList, needs: "publisher_id",
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherQuery) (Page[Invitation], error) {
@@ -335,7 +335,7 @@ var (
 
 	// Invite: Invite a person
 	// The link works once, within 24 hours.
-	// 200: The invitation. No other answer has the link.
+	// 200: The invitation. No other response contains the link.
 	Invite = &Endpoint[InvitationInput, Invitation]{Name: "invite", Method: "POST",
 		Path: invitations, right: memberInvite, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in InvitationInput) (Invitation, error) {
@@ -350,10 +350,10 @@ var (
 			return Done{"done"}, o.WithdrawInvitation(ctx, who, in.Publisher, in.ID)
 		}}
 
-	// CreateLink: Make a single-use sign-in link
-	// It opens the console once, within 5 minutes. Send a publisher there from a dashboard of your own.
+	// CreateLink: Create a single-use sign-in link
+	// It opens the console once, within 5 minutes. Your own dashboard can send publishers there.
 	// Without `publisher_id` it is a link for an operator.
-	// 200: The link. No other answer has it.
+	// 200: The link. No other response contains it.
 	CreateLink = &Endpoint[LinkInput, SignInLink]{Name: "createLink", Method: "POST",
 		Path: Prefix + "links", right: linkCreate, thing: "publisher",
 		do: func(o *Operations, ctx context.Context, who Actor, in LinkInput) (SignInLink, error) {
@@ -362,13 +362,13 @@ var (
 
 	// ListOperators: List operator tokens
 	// The first page begins with the token of the configuration, which `limit` does not count.
-	// 200: Records of tokens. None has the token itself.
+	// 200: Records of tokens, without the tokens themselves.
 	ListOperators = &Endpoint[Cursor, Page[OperatorToken]]{Name: "listOperators", Method: "GET",
 		Path: operators, List: "operators", right: operatorList,
 		do: (*Operations).OperatorTokens}
 
-	// CreateOperator: Make an operator token
-	// 200: The token. No other answer has it.
+	// CreateOperator: Create an operator token
+	// 200: The token. No other response contains it.
 	CreateOperator = &Endpoint[OperatorInput, CreatedOperatorToken]{Name: "createOperator",
 		Method: "POST", Path: operators, right: operatorCreate,
 		do: func(o *Operations, ctx context.Context, who Actor, in OperatorInput) (CreatedOperatorToken,
@@ -376,7 +376,7 @@ var (
 			return o.CreateOperatorToken(ctx, who, in.Name, in.Role, in.Expires)
 		}}
 
-	// ReadSelf: Tell whose operator token this is
+	// ReadSelf: Read the operator token of the request
 	// 200: The token's id, name and role.
 	//
 	// ReadSelf returns the token of the request, or the error of the operation that the input names. So the
@@ -393,14 +393,14 @@ var (
 		}}
 
 	// RevokeOperator: Revoke an operator token
-	// It and everything that stands on it end at once.
+	// The token and all console sessions that it opened end immediately.
 	// 200: The revoked token.
 	RevokeOperator = &Endpoint[string, OperatorToken]{Name: "revokeOperator", Method: "POST",
 		Path: operators + "/{id}/revoke", right: operatorRevoke, thing: "operator token",
 		do: (*Operations).RevokeOperatorToken}
 
 	// ListAudit: Read the audit
-	// Who changed what within the last year, the latest first.
+	// The changes of the last year and their actors, the latest first.
 	// 200: Entries.
 	ListAudit = &Endpoint[PublisherQuery, Page[AuditEntry]]{Name: "listAudit", Method: "GET",
 		Path: Prefix + "audit", List: "audit", right: auditRead,
@@ -431,7 +431,7 @@ var (
 	// Stores a list whose signature the caller has verified with the configuration of the method. `verge
 	// method list-load` does both. It is for services that cannot fetch lists, such as a Worker; any
 	// other service returns 400. The body may have 1 MiB.
-	// 200: The list as it is stored.
+	// 200: The stored list.
 	LoadTrustList = &Endpoint[TrustListInput, TrustList]{Name: "loadTrustList", Method: "POST",
 		Path: trustLists, right: trustListLoad, thing: "trusted list", body: maxSite,
 		do: (*Operations).LoadTrustList}
@@ -441,7 +441,7 @@ var (
 	// of an earlier configuration that it no longer names (`removed_from_file`). A start and SIGHUP do
 	// not archive these. `verge apply FILE` sends it. The body may have 1 MiB. In `details`,
 	// `integrations.0.level` is the level of the first integration.
-	// 200: What has changed, or would change.
+	// 200: The changes, made or planned.
 	ApplySite = &Endpoint[SiteInput, Applied]{Name: "applySite", Method: "POST",
 		Path: Prefix + "site", right: siteApply, body: maxSite,
 		do: (*Operations).applySite}
