@@ -49,7 +49,7 @@ func (i Integration) Changes(was Integration, secrets Secrets) []audit.Change {
 	c.add("publisher_id", was.PublisherID, i.PublisherID)
 	c.add("name", was.Name, i.Name)
 	for _, s := range Settings {
-		c.add(s.Name, text(s.Value(&was)), text(s.Value(&i)))
+		c.add(s.Name, s.Text(&was), s.Text(&i))
 	}
 	c.add("webhook.off", yes(was.Webhook.Off), yes(i.Webhook.Off))
 	c.url("webhook.url", was.Webhook.URL, i.Webhook.URL)

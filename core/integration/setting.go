@@ -66,9 +66,9 @@ func (i *Integration) Apply(given any) {
 	}
 }
 
-// text returns a value of a setting as the audit has it.
-func text(value any) string {
-	switch v := value.(type) {
+// Text returns the value of the setting in i as text, as the audit has it. A zero value is "".
+func (s Setting) Text(i *Integration) string {
+	switch v := s.Value(i).(type) {
 	case string:
 		return v
 	case int:

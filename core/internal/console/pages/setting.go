@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 
 	"github.com/verge-id/verge/core/integration"
@@ -28,23 +27,18 @@ func rowsOf(section string) (rows [][]integration.Setting) {
 // inputOf returns the input for a setting, with its present value.
 func inputOf(d IntegrationData, s integration.Setting) Input {
 	in := Input{Name: s.Name, Label: s.Label, Hint: s.Hint, Placeholder: s.Placeholder,
-		Optional: !s.Required && len(s.Options) == 0}
+		Optional: !s.Required && len(s.Options) == 0, Value: s.Text(&d.Integration.Integration)}
 	switch v := s.Value(&d.Integration.Integration).(type) {
 	case string:
-		in.Type, in.Value = "choice", v
+		in.Type = "choice"
 		for _, o := range s.Options {
 			in.Options = append(in.Options, Option(o))
 		}
 	case int:
 		in.Type = "number"
-		if v != 0 {
-			in.Value = strconv.Itoa(v)
-		}
 	case []string:
-		if s.Items != "" {
+		if in.Mono = s.Items == ""; !in.Mono {
 			in.Type, in.Value = "lines", lines(v)
-		} else {
-			in.Value, in.Mono = strings.Join(v, ", "), true
 		}
 	case map[string]json.RawMessage:
 		in.Type = "lines"
