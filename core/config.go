@@ -53,7 +53,7 @@ type Config struct {
 	HostFetchesLists bool `setting:"host_fetches_lists"`
 
 	// Partitions is the number of KV partitions over which sessions are spread. It may grow. It may shrink
-	// once no session of the old count is stored any more.
+	// once no session of the old count is stored.
 	Partitions int `setting:"partitions" default:"1"`
 
 	// SecurityContact is the contact for people who have found a weakness, for /.well-known/security.txt
