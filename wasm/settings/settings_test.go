@@ -33,6 +33,8 @@ var full = func() core.Config {
 		switch v := s.Value.(type) {
 		case *string:
 			*v = s.Name
+		case *[]string:
+			*v = []string{s.Name}
 		case *bool:
 			*v = true
 		case *int:
