@@ -379,9 +379,9 @@ var (
 	// ReadSelf: Read the operator token of the request
 	// 200: The token's id, name and role.
 	//
-	// ReadSelf returns the token of the request, or the error of the operation that the input names. So the
-	// core's host authorizes callers of its own paths, such as admin.ModulePath, by the same rules and with the
-	// same count of wrong tokens.
+	// ReadSelf returns the token of the request, or the error of the operation that the input names.
+	// So the core's host authorizes callers of its own paths, such as admin.ModulePath, by the same rules and
+	// with the same count of wrong tokens.
 	ReadSelf = &Endpoint[selfInput, OperatorToken]{Name: "readSelf", Method: "GET",
 		Path: operators + "/self",
 		do: func(o *Operations, _ context.Context, who Actor, in selfInput) (OperatorToken, error) {

@@ -118,7 +118,8 @@ func startApache(t *testing.T, h *testharness.Harness, address string) {
 }
 
 // contract 50: Apache with mod_auth_openidc protects a static site, and shows it to a verified user alone.
-// It takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another text.
+// It takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another
+// text.
 func TestOpenIDClient_Apache(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient_Apache")
 	address := freeAddress(t)

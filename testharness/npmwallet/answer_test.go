@@ -98,7 +98,6 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 				s := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
 				return s, h.Open(s.RedirectURL).Submit("begin")
 			}
-
 			_, page := ask()
 			answer(page.Code, true)
 			if done := page.LoadAgain(); done.Callback == nil {

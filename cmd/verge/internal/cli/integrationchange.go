@@ -174,8 +174,8 @@ func (c *integrationCreateCmd) Run(ctx context.Context, p *program) error {
 		switch {
 		case made.Ready:
 		case made.Webhook.URL == "":
-			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it sends "+
-				"no events:\n    verge integration change %s --webhook-url URL\n"+
+			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it "+
+				"sends no events:\n    verge integration change %s --webhook-url URL\n"+
 				"    verge integration change %s --webhook-off\n", made.ID, made.ID)
 		default:
 			fmt.Fprintf(p.stderr, "It is not ready yet: put the secret into the receiver, then run\n"+
