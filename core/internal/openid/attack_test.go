@@ -17,7 +17,7 @@ import (
 // No browser is sent anywhere by a request that does not name a client and, byte for byte, one of its
 // redirect URIs (RFC 9700, 2.1 and 4.11).
 func TestAuthorize_NoRedirect(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	plain := authorization()
 	for _, c := range []struct{ name, query string }{
 		{"open redirect: another host", values(plain, "redirect_uri", "https://evil.example/").Encode()},
@@ -72,23 +72,23 @@ func TestAuthorize_NoRedirect(t *testing.T) {
 
 // A client that is archived, or without redirect URIs, starts nothing.
 func TestAuthorize_ClientsSwitchedOff(t *testing.T) {
-	for name, change := range map[string]func(w *world, i *integration.Integration) error{
-		"archived": func(w *world, i *integration.Integration) error {
+	for name, change := range map[string]func(w *fixture, i *integration.Integration) error{
+		"archived": func(w *fixture, i *integration.Integration) error {
 			now := w.Clock.Now()
 			i.Archived = &now
 			return nil
 		},
-		"without redirect URIs": func(_ *world, i *integration.Integration) error {
+		"without redirect URIs": func(_ *fixture, i *integration.Integration) error {
 			i.RedirectURIs = nil
 			return nil
 		},
-		"of an archived publisher": func(w *world, _ *integration.Integration) error {
+		"of an archived publisher": func(w *fixture, _ *integration.Integration) error {
 			now := w.Clock.Now()
 			return w.Directory.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Archived: &now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			i, err := w.Directory.ReadIntegration(ctx, client)
 			coretest.Must(t, err)
 			coretest.Must(t, change(w, &i.Value))
@@ -103,7 +103,7 @@ func TestAuthorize_ClientsSwitchedOff(t *testing.T) {
 
 // Every other error goes to the client, with its state and the issuer, and starts nothing.
 func TestAuthorize_Errors(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	long := strings.Repeat("x", maxNonce+1)
 	for _, c := range []struct{ name, query, want string }{
 		{"no response_type", authorization("response_type", "-").Encode(), "invalid_request"},
@@ -174,7 +174,7 @@ func mustQuery(t *testing.T, r *web.Response) url.Values {
 
 // A parameter that the provider does not use is ignored, even if it is doubled (contract 22).
 func TestAuthorize_OtherParameters(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	q := authorization("prompt", "login consent", "max_age", "0", "acr_values", "L2").Encode() +
 		"&claims=%7B&claims=1&x=1&x=%zz&login_hint=a&display=popup&code=evil&iss=evil&error=evil"
 	if resp := w.send("GET", authorizePath, q, nil); resp.Status != 303 ||
@@ -185,7 +185,7 @@ func TestAuthorize_OtherParameters(t *testing.T) {
 
 // Authorization requests have the rates of starts with a public key.
 func TestAuthorize_Rates(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for n := range 61 {
 		resp := w.send("GET", authorizePath, authorization().Encode(), nil)
 		if want := map[bool]int{true: 429, false: 303}[n == 60]; resp.Status != want {
@@ -196,7 +196,7 @@ func TestAuthorize_Rates(t *testing.T) {
 
 // An integration that is not ready starts no session for a client either.
 func TestAuthorize_NotReady(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: client, PublisherID: "pub_a",
 		Level: "L1", ChallengeAge: 25, Method: "sandbox", RedirectURIs: []string{redirect}}, ""))
 	w.Clock.Advance(10 * time.Second)
@@ -209,7 +209,7 @@ func TestAuthorize_NotReady(t *testing.T) {
 // Nothing but the code itself, its client, its redirect URI, its verifier and the publisher's secret key gets
 // an ID token, and no rejected request uses the code.
 func TestToken_Attacks(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	code := w.code(t)
 	unbound := w.code(t, "code_challenge", "-", "code_challenge_method", "-")
 	own := basic(client, w.secret)
@@ -288,7 +288,7 @@ func TestToken_Attacks(t *testing.T) {
 }
 
 func TestToken_Requests(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	form := w.exchange(w.code(t)).Encode()
 	for _, c := range []struct {
 		name   string
@@ -314,7 +314,7 @@ func TestToken_Requests(t *testing.T) {
 
 // A code works once, for one minute, however many codes a session had.
 func TestToken_Replay(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	claims := w.start(t, authorization())
 	code := w.finish(t, claims).Get("code")
 	id, err := session.ParseID(w.Provider.Sealer, claims.Session)
@@ -343,7 +343,7 @@ func TestToken_Replay(t *testing.T) {
 
 // A token of one kind is never accepted as another.
 func TestTokenKinds(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	code := w.code(t)
 	var got tokens
 	resp := w.send("POST", tokenPath, w.exchange(w.code(t)).Encode(), nil)
@@ -380,7 +380,7 @@ func TestTokenKinds(t *testing.T) {
 
 // Logs have no code, token, state or nonce.
 func TestLog_NoSecrets(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	code := w.code(t)
 	w.send("POST", tokenPath, w.exchange(code, "code_verifier", "-").Encode(), nil)
 	w.send("GET", authorizePath, authorization("scope", "x").Encode(), nil)

@@ -53,8 +53,8 @@ const (
 
 var ctx = context.Background()
 
-// world is a Provider on a test's host, with two clients of two publishers.
-type world struct {
+// fixture is a Provider on a test's host, with two clients of two publishers.
+type fixture struct {
 	*Provider
 	*testhost.Host
 	private *ecdsa.PrivateKey
@@ -77,10 +77,10 @@ func keys(t testing.TB) (private *ecdsa.PrivateKey, file []byte, public string) 
 		base64.StdEncoding.EncodeToString(spki)
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h}
+	w := &fixture{Host: h}
 	private, file, public := keys(t)
 	signer, err := signing.Open(map[string]string{KeyName(1): "1"},
 		func(string) ([]byte, error) { return file, nil })
@@ -117,7 +117,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) key(t testing.TB, publisher, of string) string {
+func (w *fixture) key(t testing.TB, publisher, of string) string {
 	t.Helper()
 	text, _, err := w.Directory.CreateKey(ctx, publisher, of, nil)
 	coretest.Must(t, err)
@@ -145,7 +145,7 @@ func authorization(changes ...string) url.Values {
 		"code_challenge": {digest}, "code_challenge_method": {"S256"}}, changes...)
 }
 
-func (w *world) send(method, path, text string, header web.Header) *web.Response {
+func (w *fixture) send(method, path, text string, header web.Header) *web.Response {
 	req := &web.Request{Method: method, Path: path, Header: web.Header{},
 		Client: netip.MustParseAddr("192.0.2.1")}
 	if method == "POST" {
@@ -160,7 +160,7 @@ func (w *world) send(method, path, text string, header web.Header) *web.Response
 }
 
 // start sends an authorization request and returns the claims of the flow token.
-func (w *world) start(t testing.TB, request url.Values) token.FlowClaims {
+func (w *fixture) start(t testing.TB, request url.Values) token.FlowClaims {
 	t.Helper()
 	resp := w.send("GET", authorizePath, request.Encode(), nil)
 	flow, ok := strings.CutPrefix(resp.Header.Get("Location"), baseURL+web.HostedPath+"?flow=")
@@ -173,7 +173,7 @@ func (w *world) start(t testing.TB, request url.Values) token.FlowClaims {
 }
 
 // finish ends the session of a request as the hosted pages do, and returns the parameters of its return.
-func (w *world) finish(t testing.TB, claims token.FlowClaims) url.Values {
+func (w *fixture) finish(t testing.TB, claims token.FlowClaims) url.Values {
 	t.Helper()
 	id, err := session.ParseID(w.Provider.Sealer, claims.Session)
 	coretest.Must(t, err)
@@ -193,7 +193,7 @@ func (w *world) finish(t testing.TB, claims token.FlowClaims) url.Values {
 	return back.Query()
 }
 
-func (w *world) denied(t testing.TB, changes ...string) string {
+func (w *fixture) denied(t testing.TB, changes ...string) string {
 	t.Helper()
 	claims := w.start(t, authorization(changes...))
 	return Denied(baseURL, &claims)
@@ -208,13 +208,13 @@ type tokens struct {
 }
 
 // code completes a good request, changed as authorization does, and returns its code.
-func (w *world) code(t testing.TB, changes ...string) string {
+func (w *fixture) code(t testing.TB, changes ...string) string {
 	t.Helper()
 	return w.finish(t, w.start(t, authorization(changes...))).Get("code")
 }
 
 // exchange returns the parameters of a good token request.
-func (w *world) exchange(code string, changes ...string) url.Values {
+func (w *fixture) exchange(code string, changes ...string) url.Values {
 	return values(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "client_id": {client},
 		"redirect_uri": {redirect}, "code_verifier": {verifier}, "client_secret": {w.secret}}, changes...)
 }
@@ -231,7 +231,7 @@ func errorOf(t testing.TB, r *web.Response) string {
 }
 
 func TestProvider_Success(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	began := w.Clock.Now()
 	claims := w.start(t, authorization("ui_locales", "xx de-CH en"))
 	if claims.Language != "de" || string(claims.Callback) != redirect || *claims.StateText() != "s t/1" {
@@ -288,7 +288,7 @@ func TestProvider_Success(t *testing.T) {
 
 // Every session has its own subject.
 func TestSubject(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	one, two := w.start(t, authorization()), w.start(t, authorization())
 	if subjectOf(one.Session) == subjectOf(two.Session) || subjectOf(one.Session) == "" {
 		t.Error("contract 50: two sessions have one subject")
@@ -297,7 +297,7 @@ func TestSubject(t *testing.T) {
 
 // The age is the minimum at the time of the verdict, even if the integration changes afterwards.
 func TestAge_OfTheVerdict(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	code := w.code(t)
 	i, err := w.Directory.ReadIntegration(ctx, client)
 	coretest.Must(t, err)
@@ -346,7 +346,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestDocuments(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resp := w.send("GET", discoveryPath, "", nil)
 	var d map[string]any
 	coretest.Must(t, json.Unmarshal(resp.Body, &d))
@@ -386,7 +386,7 @@ func TestDocuments(t *testing.T) {
 
 // The user who goes back without a success takes an error along, with state and issuer.
 func TestDenied(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	back, err := url.Parse(w.denied(t))
 	coretest.Must(t, err)
 	q := back.Query()
@@ -402,7 +402,7 @@ func TestDenied(t *testing.T) {
 
 // If the key cannot sign, the code is not used.
 func TestToken_SigningFails(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	code := w.code(t)
 	sign := w.Provider.Sign
 	w.Provider.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
@@ -418,7 +418,7 @@ func TestToken_SigningFails(t *testing.T) {
 }
 
 func TestStoreError(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	code := w.code(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {

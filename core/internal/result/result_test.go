@@ -54,7 +54,7 @@ func (w *fixture) complete(t testing.TB, s lifecycle.Session) {
 	coretest.Must(t, err)
 }
 
-// issue is Issue for what the store holds of the session.
+// issue returns the result token of what the store holds of the session.
 func (w *fixture) issue(t testing.TB, s lifecycle.Session) (string, error) {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, s.ID)
