@@ -5,11 +5,10 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	templ "github.com/verge-id/verge/core/internal/templrt"
-	templruntime "github.com/verge-id/verge/core/internal/templrt"
-	"github.com/verge-id/verge/core/operate"
-)
+import templ "github.com/verge-id/verge/core/internal/templrt"
+import templruntime "github.com/verge-id/verge/core/internal/templrt"
+
+import "github.com/verge-id/verge/core/operate"
 
 // userPasskeys says how many passkeys users have made at the publisher's sites, and can end them.
 //

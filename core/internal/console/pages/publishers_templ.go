@@ -5,10 +5,11 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
+import templ "github.com/verge-id/verge/core/internal/templrt"
+import templruntime "github.com/verge-id/verge/core/internal/templrt"
+
 import (
 	"github.com/verge-id/verge/core/integration"
-	templ "github.com/verge-id/verge/core/internal/templrt"
-	templruntime "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/operate"
 )
 

@@ -5,12 +5,12 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"time"
+import templ "github.com/verge-id/verge/core/internal/templrt"
+import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
-	templ "github.com/verge-id/verge/core/internal/templrt"
-	templruntime "github.com/verge-id/verge/core/internal/templrt"
+import (
 	"github.com/verge-id/verge/core/operate"
+	"time"
 )
 
 // SignInData is what the page to sign in needs.

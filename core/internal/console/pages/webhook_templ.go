@@ -5,13 +5,13 @@ package pages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"time"
+import templ "github.com/verge-id/verge/core/internal/templrt"
+import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
-	templ "github.com/verge-id/verge/core/internal/templrt"
-	templruntime "github.com/verge-id/verge/core/internal/templrt"
+import (
 	"github.com/verge-id/verge/core/internal/troubleshooting"
 	"github.com/verge-id/verge/core/operate"
+	"time"
 )
 
 // WebhookData is the webhook of an integration, and the report of the test that was just made.
