@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // answer is one response of the server that an SDK asks.
@@ -165,7 +166,7 @@ func (s *sdkServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case a.drops:
 		panic(http.ErrAbortHandler)
 	case a.hangs:
-		<-s.done
+		wait.For(s.done)
 		return
 	}
 	for name, value := range a.header {

@@ -44,8 +44,8 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
-		Only:  "8,000 idle connections, and each limit on each engine",
-		Short: "1,536 connections natively, which is more than the 1,024 of the contract",
+		Only:  "1,536 and 8,000 idle connections, and each limit on each engine",
+		Short: "the limits of connections with few of them (edge/server)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
@@ -70,9 +70,8 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestGuestsThatFailUnderAServer",
-		Only: "a guest that never ends; each one takes the server's whole limit of 15 seconds; and a guest " +
-			"that traps with a store of its own",
-		Short: "guests that trap and guests that take too much memory, on bolt",
+		Only:  "guests that fail under the command",
+		Short: "guests that fail in one process (edge/wasmhost:TestGuestsThatFail)",
 	},
 	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumBank",
@@ -267,9 +266,8 @@ var Table = []entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
-		Short: "all on miniredis, and each on one more engine (turnsOf); a walk, single use, partitions, a " +
-			"restart and the first case of each method on every engine; a sixth of the documents of " +
-			"wallets on wasm and on workerd",
+		Short: "all on miniredis; a walk, single use, partitions, a restart and the first case of each method " +
+			"on every engine; a sixth of the documents of wallets on wasm and on workerd",
 	},
 	{
 		Package: "edge/internal/trustlist", Test: "TestXMLSec_ChangedBytes",
