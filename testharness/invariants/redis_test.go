@@ -154,7 +154,7 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	s.Start()
 	back := time.Now()
 	wg.Wait()
-	// Those that a 503 answered begin again.
+	// Clients start again after a 503.
 	for end := back.Add(2 * recovery); count() < events && time.Now().Before(end); {
 		begin()
 	}

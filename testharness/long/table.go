@@ -373,7 +373,7 @@ var Table = []entry{
 	{
 		Package: "edge/workers", Test: "TestTheFleetNeverExceedsALimit",
 		Only:  "isolates that share a limit under load",
-		Short: "two isolates one after the other (TestLeasesOfTwoLimits)",
+		Short: "the leases of one isolate (TestLeasesOfTwoLimits)",
 	},
 	{
 		Package: "edge/workers", Test: "TestASlowReceiverGetsEverythingOnce",
