@@ -74,7 +74,7 @@ func startOpenIDClient(t *testing.T, h *testharness.Harness, auth, redirect stri
 	}
 	settings, err := json.Marshal(map[string]any{"issuer": h.BaseURL + "/oidc", "client": h.Publisher.L1.ID,
 		"secret": h.Publisher.SecretKey, "auth": auth, "redirect": redirect,
-		"ahead": int(h.Now().Sub(time.Now()) / time.Second)})
+		"ahead": int(time.Until(h.Now()) / time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}

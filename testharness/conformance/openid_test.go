@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"math/big"
 	"net/url"
 	"slices"
 	"strings"
@@ -61,8 +60,8 @@ func keyOf(h *testharness.Harness, id any) *ecdsa.PublicKey {
 		if jwk := k.(map[string]any); jwk["kid"] == id {
 			x, _ := base64.RawURLEncoding.DecodeString(jwk["x"].(string))
 			y, _ := base64.RawURLEncoding.DecodeString(jwk["y"].(string))
-			return &ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(x),
-				Y: new(big.Int).SetBytes(y)}
+			key, _ := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y))
+			return key
 		}
 	}
 	return nil
