@@ -312,6 +312,43 @@ func TestToken_Requests(t *testing.T) {
 	}
 }
 
+// Requests that are rejected unread count too (rule 30).
+func TestRates_MalformedRequests(t *testing.T) {
+	for _, c := range []struct {
+		path, body string
+		header     web.Header
+		status, n  int
+	}{
+		{authorizePath, "x", web.Header{"Content-Type": {"text/plain"}}, 415, 60},
+		{authorizePath, strings.Repeat("x", web.MaxBody+1), nil, 413, 60},
+		{tokenPath, "x", web.Header{"Content-Type": {"text/plain"}}, 415, 600},
+		{userinfoPath, strings.Repeat("x", web.MaxBody+1), nil, 413, 600},
+	} {
+		w := newFixture(t)
+		for n := range c.n + 1 {
+			want := c.status
+			if n == c.n {
+				want = 429
+			}
+			if resp := w.send("POST", c.path, c.body, c.header); resp.Status != want {
+				t.Errorf("contract 30: POST %s, request %d: %d, want %d", c.path, n+1, resp.Status, want)
+				break
+			}
+		}
+	}
+}
+
+// A session that an instance of an earlier release completed has no age to vouch for.
+func TestCallback_NoAge(t *testing.T) {
+	w := newFixture(t)
+	claims := w.start(t, authorization())
+	to, err := Callback(w.Provider.Sealer, baseURL, &claims, token.ResultClaims{}, 0, w.Clock.Now())
+	back, _ := url.Parse(to)
+	if err != nil || back.Query().Get("error") != "access_denied" || back.Query().Has("code") {
+		t.Errorf("contract 50: %s, %v", to, err)
+	}
+}
+
 // A code works once, for one minute, however many codes a session had.
 func TestToken_Replay(t *testing.T) {
 	w := newFixture(t)

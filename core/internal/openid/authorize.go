@@ -21,14 +21,14 @@ import (
 // A request that does not name a client and one of its redirect URIs is an error for the person who sees it.
 // Every other error goes back to the client (RFC 6749, 4.1.2.1).
 func (p *Provider) authorize(ctx context.Context, c *web.Call) (*web.Response, error) {
+	if err := p.API.TakePublic(ctx, c); err != nil {
+		return nil, err
+	}
 	text, err := c.Query, error(nil)
 	if c.Method == "POST" {
 		if text, err = formOf(c); err != nil {
 			return nil, err
 		}
-	}
-	if err := p.API.TakePublic(ctx, c); err != nil {
-		return nil, err
 	}
 	i, redirect, err := p.client(ctx, text)
 	if err != nil {

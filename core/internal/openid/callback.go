@@ -9,9 +9,13 @@ import (
 )
 
 // Callback returns the address with a code for the browser that has completed a session of that flow token.
-// claims are those of its result token, and age is its record's.
+// claims are those of its result token, and age is its record's. Without an age, an instance of an earlier
+// release has completed the session. No claim stands for that, so the client gets access_denied.
 func Callback(s host.Sealer, baseURL string, flow *token.FlowClaims, claims token.ResultClaims, age int,
 	now time.Time) (string, error) {
+	if age <= 0 {
+		return Denied(baseURL, flow), nil
+	}
 	code, err := token.SealGrant(s, token.Code, &token.Grant{ResultClaims: claims, Issued: token.At(now),
 		Redirect: hashOf(string(flow.Callback)), Age: age, OpenID: flow.OpenID})
 	if err != nil {

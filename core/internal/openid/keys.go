@@ -3,6 +3,7 @@ package openid
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/verge-id/verge/core/internal/signature"
@@ -27,7 +28,6 @@ var errKeys = errors.New("it must have at most 8 different keys, each a public k
 
 // ParseKeys reads public keys on P-256, each a SubjectPublicKeyInfo in base64.
 func ParseKeys(texts []string) (keys Keys, err error) {
-	used := ""
 	for _, text := range texts {
 		spki, err := base64.StdEncoding.DecodeString(text)
 		x, y, ok := signature.P256(spki)
@@ -36,10 +36,9 @@ func ParseKeys(texts []string) (keys Keys, err error) {
 		}
 		jwk := `{"crv":"P-256","kty":"EC","x":"` + encode(x) + `","y":"` + encode(y) + `"}`
 		k := key{encode(hashOf(jwk)), jwk}
-		if k.id == used {
+		if slices.Contains(keys, k) {
 			return nil, errKeys
 		}
-		used = k.id
 		keys = append(keys, k)
 	}
 	return keys, nil

@@ -318,6 +318,7 @@ func TestAge_OfTheVerdict(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	_, _, good := keys(t)
+	_, _, next := keys(t)
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	coretest.Must(t, err)
 	long, err := x509.MarshalPKIXPublicKey(p384.Public())
@@ -331,14 +332,13 @@ func TestKeys(t *testing.T) {
 		{"not base64", []string{"%"}}, {"empty", []string{""}}, {"a second one is bad", []string{good, "x"}},
 		{"P-384", []string{base64.StdEncoding.EncodeToString(long)}},
 		{"not on the curve", []string{base64.StdEncoding.EncodeToString(der)}},
-		{"twice", []string{good, good}},
+		{"twice", []string{good, good}}, {"twice, with another between", []string{good, next, good}},
 		{"too many", slices.Repeat([]string{good}, maxKeys+1)},
 	} {
 		if k, err := ParseKeys(c.texts); err == nil || k != nil {
 			t.Errorf("contract 50: %s: %v, %v", c.name, k, err)
 		}
 	}
-	_, _, next := keys(t)
 	k, err := ParseKeys([]string{good, next})
 	if err != nil || len(k) != 2 || KeyName(2) != "oidc-provider_2" {
 		t.Errorf("contract 50: %v, %v", k, err)

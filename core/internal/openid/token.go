@@ -61,6 +61,9 @@ var (
 func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, error) {
 	text, err := formOf(c)
 	if err != nil {
+		if limited := p.API.TakeSecret(ctx, c); limited != nil {
+			return nil, limited
+		}
 		return nil, err
 	}
 	form, malformed := web.ReadParameters(text, "grant_type", "code", "redirect_uri", "code_verifier",

@@ -20,6 +20,9 @@ func (p *Provider) userinfo(ctx context.Context, c *web.Call) (*web.Response, er
 	if err := p.API.TakeSecret(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := c.CheckSize(); err != nil {
+		return nil, err
+	}
 	lines := c.Header["Authorization"]
 	if len(lines) == 0 {
 		return errAccess.response(401, `Bearer realm="oidc"`), nil
