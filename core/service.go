@@ -121,6 +121,9 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
+	if len(keys) > 0 {
+		s.console.Issuer = cfg.BaseURL + openid.Path
+	}
 	s.consoleOn, s.contact, s.baseURL = cfg.Console, cfg.SecurityContact, cfg.BaseURL
 	s.limits = cfg.Limits
 	s.public = &web.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: errorPage,

@@ -11,13 +11,14 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Console serves the pages. All fields but Dev are needed.
+// Console serves the pages. All fields but Issuer and Dev are needed.
 type Console struct {
 	Operations *operate.Operations
 	Access     Access
 	Host       host.Host // KV, Sealer, Now, Random and Log
 
 	BaseURL string // scheme and host of the console, no slash at the end
+	Issuer  string // of the OpenID provider; "": the service has none
 	Dev     bool   // a sign-in link opens by itself
 }
 
@@ -122,6 +123,8 @@ var table = []page{
 			{"stage-webhook", operate.StageWebhook, stageWebhook},
 			{"drop-staged", operate.DropStaged, dropStaged},
 			{"rotate-secret", operate.RotateSecret, rotateSecret}}},
+	{name: "openid", path: "p/{publisher}/integrations/{integration}/openid", op: operate.ReadIntegration,
+		show: showOpenID},
 	{name: "test", path: "p/{publisher}/test", op: operate.ReadIntegration, show: showTest, acts: []act{
 		{"send-test-event", operate.SendTestEvent, sendTestEvent},
 		{"start-test-session", operate.StartTestSession, startTestSession}}},

@@ -61,6 +61,7 @@ var pageTests = map[string]struct {
 		refuse: "watcher viewer"},
 	"integration": {path: shop, sees: "operator watcher admin developer viewer"},
 	"webhook":     {path: shop + "/webhook", sees: "operator watcher admin developer viewer"},
+	"openid":      {path: shop + "/openid", sees: "operator watcher admin developer viewer"},
 	"test":        {path: mine + "/test", sees: "operator watcher admin developer viewer"},
 	"keys":        {path: mine + "/keys", sees: "operator watcher admin developer viewer"},
 	"deliveries":  {path: mine + "/deliveries", sees: "operator watcher admin developer viewer"},
@@ -238,6 +239,7 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys",
 		theirs + "/integrations/" + foreignID,
 		mine + "/integrations/" + foreignID, mine + "/integrations/" + foreignID + "/webhook",
+		mine + "/integrations/" + foreignID + "/openid",
 		mine + "/test?integration=" + foreignID, mine + "/usage?integration=" + foreignID,
 		mine + "/usage.csv?integration=" + foreignID, mine + "/deliveries?integration=" + foreignID,
 		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID,
@@ -249,7 +251,8 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 		}
 	}
 	// An operator sees all publishers, but each thing only below its own.
-	for _, path := range []string{mine + "/integrations/" + foreignID, mine + "/sessions/" + theirsID,
+	for _, path := range []string{mine + "/integrations/" + foreignID,
+		mine + "/integrations/" + foreignID + "/openid", mine + "/sessions/" + theirsID,
 		mine + "/deliveries/" + foreignID + "/" + deadID} {
 		if got := newWorld(t).ask("GET", path, "operator", "").Status; got != 404 {
 			t.Errorf("%s for an operator: %d, want 404", path, got)
@@ -391,7 +394,8 @@ func TestWhatFormsHandOver(t *testing.T) {
 	want := `{"id":"` + shopID + `","publisher_id":"` + mineID + `","name":"Laden","level":"L2",` +
 		`"challenge_age":21,"method":"bank","webhook":{"url":"https://new.example/"},` +
 		`"methods":["bank","camera"],"method_settings":{"camera":{"deviation":3}},` +
-		`"callback_origins":["https://a.example","https://b.example"],"passkeys":"publisher"}`
+		`"callback_origins":["https://a.example","https://b.example"],` +
+		`"redirect_uris":["https://shop.example/oauth2/callback"],"passkeys":"publisher"}`
 	if string(got) != want {
 		t.Errorf("%d: got  %s\nwant %s", resp.Status, got, want)
 	}

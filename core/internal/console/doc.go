@@ -15,7 +15,7 @@
 //	note.go        what a form did, kept for the page after it
 //	signin.go      sign-in, invitations, links, sign-out
 //	publisher.go   publishers, the overview
-//	integration.go integrations and their webhooks
+//	integration.go integrations, their webhooks and OpenID clients
 //	testconsole.go the test console
 //	lists.go       keys, deliveries, sessions, usage, members, audit, operator tokens, methods
 package console

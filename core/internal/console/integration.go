@@ -223,6 +223,22 @@ func showWebhook(v *visit) (view, error) {
 	return view{frame: f, body: pages.Webhook(f, d)}, nil
 }
 
+func showOpenID(v *visit) (view, error) {
+	i, err := v.integration(v.at["integration"])
+	if err != nil {
+		return view{}, err
+	}
+	keys, err := v.Operations.Keys(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: operate.MaxLimit})
+	if err != nil {
+		return view{}, err
+	}
+	keys.Items = slices.DeleteFunc(slices.Clone(keys.Items), func(k operate.Key) bool {
+		return k.Public() || !k.Active(v.now)
+	})
+	f := v.frame("Connect " + i.Name + " by OpenID")
+	return view{frame: f, body: pages.OpenID(f, pages.OpenIDData{Integration: i, Secrets: keys.Items})}, nil
+}
+
 func testWebhook(v *visit) (next, error) { return v.test(false) }
 
 func testStaged(v *visit) (next, error) { return v.test(true) }

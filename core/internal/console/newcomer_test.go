@@ -100,6 +100,24 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"the webhook page takes the first URL": {"developer", mine + "/integrations/" + bareID + "/webhook",
 			none,
 			[]string{`data-action="save-integration"`, "A receiver that passes"}, nil},
+		"an OpenID client has its values and configurations": {"developer", shop + "/openid", none,
+			[]string{base + "/oidc</code>", "<code>" + shopID + "</code>", "#new-key", ": …last4 of key_1.",
+				"Ready configurations", `redirect_url = &#34;https://shop.example/oauth2/callback&#34;`, "SECRET_KEY",
+				"<code>https://shop.example/realms/REALM/broker/verge/endpoint</code>"},
+			[]string{"svc_sk_", "…last4 of key_2", "…last4 of key_3",
+				"<code>https://shop.example/oauth2/callback</code> <a"}},
+		"a viewer of an OpenID client is offered no key": {"viewer", shop + "/openid", none,
+			[]string{"A secret key of this publisher"}, []string{"#new-key"}},
+		"an OpenID client that is not ready learns why it has no sessions": {"developer", shop + "/openid",
+			func(w *world) { w.tested(shopID, false) },
+			[]string{"It starts sessions in production once its webhook has passed"}, nil},
+		"an integration without a redirect URI is no OpenID client yet": {"developer",
+			mine + "/integrations/" + kioskID + "/openid", none,
+			[]string{"No OpenID client yet", "#save-integration-redirect_uris"}, []string{"SECRET_KEY"}},
+		"a service without the OpenID provider has no page for clients": {"developer",
+			mine + "/integrations/" + kioskID, withoutProvider, nil, []string{"/openid"}},
+		"a client of a service without the OpenID provider reads that the provider is missing": {"developer",
+			shop + "/openid", withoutProvider, []string{"No OpenID provider"}, []string{"SECRET_KEY"}},
 		"a viewer is offered no URL to set": {"viewer", mine + "/integrations/" + bareID + "/webhook", none,
 			[]string{"No webhook yet"}, []string{`data-action="save-integration"`}},
 	})
@@ -173,6 +191,9 @@ func bare() integration.Integration {
 	return integration.Integration{ID: bareID, PublisherID: mineID, Name: "Bare", Level: "L1",
 		ChallengeAge: 25, Method: "sandbox"}
 }
+
+// withoutProvider switches the OpenID provider off.
+func withoutProvider(w *world) { w.Issuer = "" }
 
 // withoutSandbox gives every integration a method that verifies people.
 func withoutSandbox(w *world) {

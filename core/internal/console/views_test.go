@@ -55,6 +55,8 @@ var views = []view{
 	{"webhook-staged", "admin", shop + "/webhook", ""},
 	{"webhook-tested", "developer", mine + "/integrations/" + kioskID + "/webhook", "do=test-webhook"},
 	{"webhook-rotated", "developer", shop + "/webhook", "do=rotate-secret&version={version}"},
+	{"openid", "developer", shop + "/openid", ""},
+	{"openid-none", "viewer", mine + "/integrations/" + kioskID + "/openid", ""},
 	{"test", "developer", mine + "/test?integration=" + shopID, ""},
 	{"test-none", "newcomer", "/console/p/" + newID + "/test", ""},
 	{"test-sent", "developer", mine + "/test",

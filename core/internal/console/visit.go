@@ -131,7 +131,7 @@ func (v *visit) signedOut() *web.Response {
 // frame is what stands around a page of this visit.
 func (v *visit) frame(title string) *pages.Frame {
 	f := &pages.Frame{Title: title, Publisher: v.publisher, Now: v.now, Form: v.refusal,
-		Status: v.note.status(), Dev: v.Dev}
+		Status: v.note.status(), Dev: v.Dev, Issuer: v.Issuer}
 	if v.page != nil {
 		f.Page = v.page.name
 	}

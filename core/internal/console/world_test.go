@@ -140,7 +140,8 @@ func emptyWorld(t testing.TB) *world {
 		},
 		UserPasskeys: &passkey.Store{Host: h.Host},
 		Counted:      &usage.Usage{Host: h.Host}}
-	w.Console = &console.Console{Operations: operations, Access: w.access, Host: h.Host, BaseURL: base}
+	w.Console = &console.Console{Operations: operations, Access: w.access, Host: h.Host, BaseURL: base,
+		Issuer: base + "/oidc"}
 	return w
 }
 
@@ -186,7 +187,8 @@ func (w *world) addPublishers() {
 	}
 	for _, i := range []integration.Integration{
 		{ID: shopID, Name: "Shop", MinimumAge: 18, ChallengeAge: 23,
-			CallbackOrigins: []string{"https://old.example"}},
+			CallbackOrigins: []string{"https://old.example"},
+			RedirectURIs:    []string{"https://shop.example/oauth2/callback"}},
 		{ID: kioskID, Name: "Kiosk", Level: "L2"},
 		{ID: managedID, Name: "Lager", Managed: true},
 		{ID: oldID, Name: "Messe", Archived: before(40)},

@@ -49,6 +49,7 @@ type Frame struct {
 	Dev    bool   // the service is for development, so that no method verifies people
 	Live   bool   // the page is loaded again while something is under way
 	GoOn   string // the page goes on to this path at once
+	Issuer string // of the OpenID provider; "": the service has none
 	Now    time.Time
 }
 
@@ -180,7 +181,7 @@ func (f *Frame) links() []link {
 
 // under are the pages that have no entry of their own in the navigation.
 var under = map[string]string{"new-integration": "integrations", "integration": "integrations",
-	"webhook": "integrations", "delivery": "deliveries", "session": "sessions"}
+	"webhook": "integrations", "openid": "integrations", "delivery": "deliveries", "session": "sessions"}
 
 func (f *Frame) current(page string) string {
 	switch {
