@@ -9,7 +9,10 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"html"
 	"io"
+	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,30 +28,27 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// openIDModules is where .ci/install puts openid-client.
-const openIDModules = "/usr/local/lib/openid/node_modules"
-
-// openIDClient is a running client of the npm library openid-client.
-type openIDClient struct {
+// nodeClient is a running program in Node.js that is an OpenID client. It prints a line for each line that it reads.
+type nodeClient struct {
 	t   *testing.T
 	in  io.Writer
 	out *bufio.Scanner
 }
 
-// openIDAnswer is a line that the client prints.
-type openIDAnswer struct {
+// clientAnswer is a line that a client prints.
+type clientAnswer struct {
 	URL          string
 	Error        string
 	Claims, Info map[string]any
 }
 
-func (c *openIDClient) ask(line string) (a openIDAnswer) {
+func (c *nodeClient) ask(line string) (a clientAnswer) {
 	c.t.Helper()
 	if _, err := fmt.Fprintln(c.in, line); err != nil {
 		c.t.Fatal(err)
 	}
 	if !c.out.Scan() {
-		c.t.Fatalf("openid-client has ended: %v", c.out.Err())
+		c.t.Fatalf("the client has ended: %v", c.out.Err())
 	}
 	if err := json.Unmarshal(c.out.Bytes(), &a); err != nil {
 		c.t.Fatalf("%s: %v", c.out.Bytes(), err)
@@ -56,29 +56,32 @@ func (c *openIDClient) ask(line string) (a openIDAnswer) {
 	return a
 }
 
-// startOpenIDClient starts a client of the harness's provider that proves itself by auth: basic or post.
-func startOpenIDClient(t *testing.T, h *testharness.Harness, auth, redirect string) *openIDClient {
+// startNode starts a client of testdata/openid. modules is where its packages are, files are more files next
+// to it, and settings are its argument.
+func startNode(t *testing.T, client, modules string, files map[string]string, settings map[string]any,
+) *nodeClient {
 	t.Helper()
 	node := kit.Program(t, "node")
-	kit.File(t, filepath.Join(openIDModules, "openid-client/package.json"))
 	dir := t.TempDir()
-	script, err := os.ReadFile("testdata/openid/client.mjs")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "client.mjs"), script, 0o600)
-	}
-	if err == nil {
-		err = os.Symlink(openIDModules, filepath.Join(dir, "node_modules"))
-	}
+	script, err := os.ReadFile(filepath.Join("testdata/openid", client))
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := json.Marshal(map[string]any{"issuer": h.BaseURL + "/oidc", "client": h.Publisher.L1.ID,
-		"secret": h.Publisher.SecretKey, "auth": auth, "redirect": redirect,
-		"ahead": int(time.Until(h.Now()) / time.Second)})
+	all := map[string]string{client: string(script)}
+	maps.Copy(all, files)
+	for name, text := range all {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), node, filepath.Join(dir, "client.mjs"), string(settings))
+	cmd := exec.CommandContext(t.Context(), node, filepath.Join(dir, client), string(text))
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -92,7 +95,7 @@ func startOpenIDClient(t *testing.T, h *testharness.Harness, auth, redirect stri
 		in.Close()
 		cmd.Wait()
 	})
-	return &openIDClient{t, in, bufio.NewScanner(out)}
+	return &nodeClient{t, in, bufio.NewScanner(out)}
 }
 
 // newOpenIDProvider returns a harness with an OpenID provider and one client.
@@ -124,38 +127,79 @@ func linkWith(t *testing.T, page *testharness.Page, prefix string) string {
 	return page.Links[at]
 }
 
+// ends are the ends of a verification. Each takes the page to the address that the browser returns to.
+var ends = []struct {
+	name string
+	walk func(*testing.T, *testharness.Harness, *testharness.Page, string) string
+}{
+	{"approved", func(_ *testing.T, _ *testharness.Harness, p *testharness.Page, _ string) string {
+		return p.Submit("approve").Hop
+	}},
+	{"rejected", func(t *testing.T, _ *testharness.Harness, p *testharness.Page, redirect string) string {
+		return linkWith(t, p.Submit("reject"), redirect)
+	}},
+	{"cancelled", func(t *testing.T, _ *testharness.Harness, p *testharness.Page, redirect string) string {
+		return linkWith(t, p.Submit("cancel"), redirect)
+	}},
+	// The last one: after it, the harness's clock is ahead of others.
+	{"expired", func(t *testing.T, h *testharness.Harness, p *testharness.Page, redirect string) string {
+		h.Pause(10*time.Minute + time.Second)
+		return linkWith(t, p.Reload(), redirect)
+	}},
+}
+
+// authorized opens the page of a session that an authorization request begins.
+func authorized(h *testharness.Harness, address string) *testharness.Page {
+	r := h.Do("GET", strings.TrimPrefix(address, h.BaseURL), nil, nil)
+	return h.Open(r.Header.Get("Location"))
+}
+
+// configuration returns the configuration for a product that the console's page has, with the secret.
+func configuration(t *testing.T, h *testharness.Harness, product string) string {
+	t.Helper()
+	signedIn := h.Do("POST", "/console/sign-in",
+		testharness.Headers("Content-Type", "application/x-www-form-urlencoded"),
+		[]byte("do=sign-in&token="+url.QueryEscape(h.OperatorToken)))
+	cookie, _, _ := strings.Cut(signedIn.Header.Get("Set-Cookie"), ";")
+	page := h.Do("GET", "/console/p/"+h.Publisher.ID+"/integrations/"+h.Publisher.L1.ID+"/openid",
+		testharness.Headers("Cookie", cookie), nil)
+	_, text, found := strings.Cut(string(page.Body), `aria-label="`+product+`"><code>`)
+	text, _, ended := strings.Cut(text, "</code>")
+	if !found || !ended {
+		t.Fatalf("contract 44: the page has no configuration for %s: %d %s", product, page.Status, page.Body)
+	}
+	return strings.ReplaceAll(html.UnescapeString(text), "SECRET_KEY", h.Publisher.SecretKey)
+}
+
+// openIDModules is where .ci/install puts openid-client.
+const openIDModules = "/usr/local/lib/openid/node_modules"
+
 // contract 50: openid-client completes verifications, and verifies the ID token with its own code.
 func TestOpenIDClient(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient")
 	const redirect = "https://shop.example/oidc"
+	kit.File(t, filepath.Join(openIDModules, "openid-client/package.json"))
 	h := newOpenIDProvider(t, redirect)
 	for _, auth := range []string{"basic", "post"} {
-		client := startOpenIDClient(t, h, auth, redirect)
-		begin := func() *testharness.Page {
-			to := client.ask("begin").URL
-			r := h.Do("GET", strings.TrimPrefix(to, h.BaseURL), nil, nil)
-			return h.Open(r.Header.Get("Location"))
-		}
-		back := begin().Submit("approve").Hop
-		a := client.ask(back)
-		ages, _ := a.Claims["age_equal_or_over"].(map[string]any)
-		if a.Error != "" || a.Claims["acr"] != "L1" || ages["18"] != true ||
-			a.Info["sub"] != a.Claims["sub"] {
-			t.Errorf("%s: approved: %+v", auth, a)
-		}
-		if a := client.ask(back); a.Error != "invalid_grant" {
-			t.Errorf("%s: the code again: %+v", auth, a)
-		}
-		for name, walk := range map[string]func(*testharness.Page) *testharness.Page{
-			"rejected":  func(p *testharness.Page) *testharness.Page { return p.Submit("reject") },
-			"cancelled": func(p *testharness.Page) *testharness.Page { return p.Submit("cancel") },
-			"expired": func(p *testharness.Page) *testharness.Page {
-				h.Pause(10*time.Minute + time.Second)
-				return p.Reload()
-			},
-		} {
-			if a := client.ask(linkWith(t, walk(begin()), redirect)); a.Error != "access_denied" {
-				t.Errorf("%s: %s: %+v", auth, name, a)
+		client := startNode(t, "client.mjs", openIDModules, nil, map[string]any{"issuer": h.BaseURL + "/oidc",
+			"client": h.Publisher.L1.ID, "secret": h.Publisher.SecretKey, "auth": auth, "redirect": redirect,
+			"ahead": int(time.Until(h.Now()) / time.Second)})
+		for _, end := range ends {
+			back := end.walk(t, h, authorized(h, client.ask("begin").URL), redirect)
+			a := client.ask(back)
+			if end.name != "approved" {
+				if a.Error != "access_denied" {
+					t.Errorf("%s: %s: %+v", auth, end.name, a)
+				}
+				continue
+			}
+			ages, _ := a.Claims["age_equal_or_over"].(map[string]any)
+			if a.Error != "" || a.Claims["acr"] != "L1" || ages["18"] != true ||
+				a.Info["sub"] != a.Claims["sub"] {
+				t.Errorf("%s: approved: %+v", auth, a)
+			}
+			if a := client.ask(back); a.Error != "invalid_grant" {
+				t.Errorf("%s: the code again: %+v", auth, a)
 			}
 		}
 	}

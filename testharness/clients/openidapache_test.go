@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -22,8 +23,8 @@ import (
 // apacheModules is where Debian puts Apache's modules.
 const apacheModules = "/usr/lib/apache2/modules"
 
-// apacheConfig protects a static site: %[1]s is a directory, %[2]s an address, %[3]s the provider's, %[4]s
-// the client's id and %[5]s its secret.
+// apacheConfig serves a static site: %[1]s is a directory, %[2]s an address and %[3]s the configuration of
+// the console's page.
 const apacheConfig = `
 ServerRoot %[1]s
 PidFile %[1]s/pid
@@ -40,18 +41,7 @@ LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
 LoadModule authz_user_module /usr/lib/apache2/modules/mod_authz_user.so
 LoadModule auth_openidc_module /usr/lib/apache2/modules/mod_auth_openidc.so
 StartServers 1
-OIDCProviderMetadataURL %[3]s/oidc/.well-known/openid-configuration
-OIDCClientID %[4]s
-OIDCClientSecret %[5]s
-OIDCRedirectURI http://%[2]s/oauth2/callback
-OIDCScope openid
-OIDCPKCEMethod S256
-OIDCCryptoPassphrase only-for-tests
-<Location "/">
-  AuthType openid-connect
-  Require claim acr:L1
-</Location>
-`
+%[3]s`
 
 // freeAddress returns a loopback address that nothing listens on.
 func freeAddress(t *testing.T) string {
@@ -74,8 +64,10 @@ func startApache(t *testing.T, h *testharness.Harness, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	conf := fmt.Sprintf(apacheConfig, dir, address, h.BaseURL, h.Publisher.L1.ID, h.Publisher.SecretKey)
-	for path, text := range map[string]string{"apache.conf": conf, "site/index.html": "for adults"} {
+	passphrase := filepath.Join(dir, "passphrase")
+	protects := strings.ReplaceAll(configuration(t, h, "Apache"), "/etc/apache2/oidc-passphrase", passphrase)
+	for path, text := range map[string]string{"passphrase": rand.Text(), "site/index.html": "for adults",
+		"apache.conf": fmt.Sprintf(apacheConfig, dir, address, protects)} {
 		path = filepath.Join(dir, path)
 		err := os.MkdirAll(filepath.Dir(path), 0o755)
 		if err == nil {
@@ -108,7 +100,13 @@ func startApache(t *testing.T, h *testharness.Harness, address string) {
 			}
 		}
 	})
-	wait.Until(t, "Apache listens", func() bool {
+	untilListens(t, address)
+}
+
+// untilListens waits until a program listens at an address.
+func untilListens(t *testing.T, address string) {
+	t.Helper()
+	wait.Until(t, address+" listens", func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -117,60 +115,65 @@ func startApache(t *testing.T, h *testharness.Harness, address string) {
 	})
 }
 
-// contract 50: Apache with mod_auth_openidc protects a static site, and shows it to a verified user alone.
-// It takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another
-// text.
-func TestOpenIDClient_Apache(t *testing.T) {
-	long.Skip(t, "TestOpenIDClient_Apache")
-	address := freeAddress(t)
-	site, redirect := "http://"+address+"/index.html", "http://"+address+"/oauth2/callback"
-	h := newOpenIDProvider(t, redirect)
-	h.AdvanceTo(time.Now()) // Apache has its own clock
-	startApache(t, h, address)
-	for name, walk := range map[string]func(*testharness.Page) string{
-		"approved": func(p *testharness.Page) string { return p.Submit("approve").Hop },
-		"rejected": func(p *testharness.Page) string { return linkWith(t, p.Submit("reject"), redirect) },
-		"cancelled": func(p *testharness.Page) string {
-			return linkWith(t, p.Submit("cancel"), redirect)
-		},
-	} {
+// checkProtected walks through all ends of a verification in front of a site that a client protects. The
+// client must show the site to a verified user alone.
+func checkProtected(t *testing.T, h *testharness.Harness, address, redirect string) {
+	t.Helper()
+	site := "http://" + address + "/index.html"
+	for _, end := range ends {
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		single := &http.Transport{DisableKeepAlives: true} // Apache sends two bodies with some errors
-		browser := &http.Client{Jar: jar, Transport: single}
+		// Apache sends two bodies with some errors.
+		browser := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
 		browser.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 			if strings.HasPrefix(req.URL.String(), h.BaseURL) {
 				return http.ErrUseLastResponse
 			}
 			return nil
 		}
-		get := func(address string) (*http.Response, string) {
-			req, err := http.NewRequest("GET", address, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Accept", "text/html")
-			resp, err := browser.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return resp, string(body)
-		}
-		away, body := get(site)
+		away, body := shown(t, browser, site)
 		if away.StatusCode != http.StatusFound {
-			t.Fatalf("Apache does not ask for a verification: %d %s", away.StatusCode, body)
+			t.Fatalf("the client does not ask for a verification: %d %s", away.StatusCode, body)
 		}
-		to := h.Do("GET", strings.TrimPrefix(away.Header.Get("Location"), h.BaseURL), nil, nil)
-		back, body := get(walk(h.Open(to.Header.Get("Location"))))
-		if shown := back.StatusCode == 200 && body == "for adults"; shown != (name == "approved") {
-			t.Errorf("%s: %d %s", name, back.StatusCode, body)
+		back := end.walk(t, h, authorized(h, away.Header.Get("Location")), redirect)
+		resp, body := shown(t, browser, back)
+		if shown := resp.StatusCode == 200 && body == "for adults"; shown != (end.name == "approved") {
+			t.Errorf("%s: %d %s", end.name, resp.StatusCode, body)
 		}
 	}
+}
+
+// shown opens an address as a browser does, and returns the response with its body.
+func shown(t *testing.T, browser *http.Client, address string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html")
+	resp, err := browser.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// contract 50: Apache with mod_auth_openidc protects a static site, and shows it to a verified user alone.
+// It takes an error with iss (RFC 9207) for a login that another site begins, so its error page has another
+// text.
+func TestOpenIDClient_Apache(t *testing.T) {
+	long.Skip(t, "TestOpenIDClient_Apache")
+	address := freeAddress(t)
+	redirect := "http://" + address + "/oauth2/callback"
+	h := newOpenIDProvider(t, redirect)
+	h.AdvanceTo(time.Now()) // Apache has its own clock
+	startApache(t, h, address)
+	checkProtected(t, h, address, redirect)
 }

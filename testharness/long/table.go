@@ -231,12 +231,27 @@ var Table = []entry{
 	{
 		Package: "testharness/clients", Test: "TestOpenIDClient",
 		Only:  "verifications by the npm library openid-client through the OpenID provider",
-		Short: "the same requests with the checks of golang-jwt (testharness/conformance:TestOpenIDProvider)",
+		Short: "the same requests with the library go-oidc (TestOpenIDClient_Go)",
 	},
 	{
 		Package: "testharness/clients", Test: "TestOpenIDClient_Apache",
 		Only:  "verifications by Apache with mod_auth_openidc in front of a static site",
-		Short: "the same requests with the checks of golang-jwt (testharness/conformance:TestOpenIDProvider)",
+		Short: "the same requests with the library go-oidc (TestOpenIDClient_Go)",
+	},
+	{
+		Package: "testharness/clients", Test: "TestOpenIDClient_AuthJS",
+		Only:  "verifications by the npm library @auth/core, on which NextAuth is built",
+		Short: "the same requests with the library go-oidc (TestOpenIDClient_Go)",
+	},
+	{
+		Package: "testharness/clients", Test: "TestOpenIDClient_Chromium",
+		Only:  "a verification on a phone's screen in a real browser, in front of Apache",
+		Short: "the same requests with the library go-oidc (TestOpenIDClient_Go)",
+	},
+	{
+		Package: "testharness/clients", Test: "TestOpenIDClient_OAuth2Proxy",
+		Only:  "verifications by oauth2-proxy in front of a site",
+		Short: "the same requests with the library go-oidc (TestOpenIDClient_Go)",
 	},
 	{
 		Package: "testharness/clients", Test: "TestPatternsMeanTheSameEverywhere",
