@@ -596,8 +596,8 @@ panic: the child ends here
 	}
 }
 
-// In the short run, a test of everywhere is on every engine. A case of a method takes turns: it is on the engine
-// of the run itself and on another one.
+// In the short run, a test of everywhere is on every engine. A case of a method takes turns: it is on the
+// engine of the run itself and on another one.
 func TestEngines_Short(t *testing.T) {
 	for _, test := range everywhere {
 		for _, e := range others() {

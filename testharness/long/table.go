@@ -281,8 +281,8 @@ var Table = []entry{
 	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
-		Short: "all on miniredis; a walk, single use, partitions, a restart and the first case of each method " +
-			"on every engine; a sixth of the documents of wallets on wasm and on workerd",
+		Short: "all on miniredis; a walk, single use, partitions, a restart and the first case of each " +
+			"method on every engine; a sixth of the documents of wallets on wasm and on workerd",
 	},
 	{
 		Package: "edge/internal/trustlist", Test: "TestXMLSec_ChangedBytes",
