@@ -28,7 +28,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// nodeClient is a running program in Node.js that is an OpenID client. It prints a line for each line that it reads.
+// nodeClient is a running program in Node.js that is an OpenID client. It prints a line for each line that it
+// reads.
 type nodeClient struct {
 	t   *testing.T
 	in  io.Writer
