@@ -76,7 +76,7 @@ OIDCCryptoPassphrase "exec:/usr/bin/cat /etc/apache2/oidc-passphrase"
 }
 `},
 	{name: "NextAuth", before: "/api", ends: "/auth/callback/verge",
-		advice: "Put the client secret into the environment variable VERGE_SECRET.",
+		advice: "Put the client secret into the environment variable VERGE_SECRET_KEY.",
 		config: `import NextAuth from "next-auth";
 
 export const { handlers, auth, signIn, signOut } = NextAuth({
@@ -84,7 +84,7 @@ export const { handlers, auth, signIn, signOut } = NextAuth({
     id: "verge", name: "Verge", type: "oidc",
     issuer: "@issuer",
     clientId: "@client",
-    clientSecret: process.env.VERGE_SECRET,
+    clientSecret: process.env.VERGE_SECRET_KEY,
     authorization: { params: { scope: "openid" } },
     checks: ["pkce", "state", "nonce"],
     profile: (claims) => ({ id: claims.sub, verified: claims.age_equal_or_over["@age"] === true }),

@@ -66,7 +66,7 @@ func TestOpenIDClient_Configuration(t *testing.T) {
 		text := c.configuration(openIDIssuer, openIDIntegration("https://shop.example/back"))
 		secret := "SECRET_KEY"
 		if c.name == "NextAuth" {
-			secret = "process.env.VERGE_SECRET,"
+			secret = "process.env.VERGE_SECRET_KEY,"
 		}
 		for _, want := range []string{openIDIssuer, "694069ac-4d4e-475f-906b-2f11c5eca7bd", secret} {
 			if !strings.Contains(text, want) {
