@@ -84,6 +84,38 @@ func TestSecretsFromOutside(t *testing.T) {
 	}
 }
 
+// TestSecretsFromOutside_Pasted has a private key in each setting that names a file with a secret. The message
+// names the setting and does not repeat the key.
+func TestSecretsFromOutside_Pasted(t *testing.T) {
+	const pasted = "\"\"\"\n-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\n\"\"\"\n"
+	written := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
+	const bank = "[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\n"
+	for setting, text := range map[string]string{
+		"operator_token_file":             "operator_token_file = " + pasted + written,
+		"password_file":                   written + "[store]\npassword_file = " + pasted,
+		"client_secret_file":              written + bank + "client_secret_file = " + pasted,
+		"private_key_file":                written + bank + "private_key_file = " + pasted,
+		"oidc_provider.private_key_files": written + "[oidc_provider]\nprivate_key_files = [" + pasted + "]\n",
+		"secret_file":                     strings.Replace(written, `secret_env = "HOOK"`, "secret_file = "+pasted, 1),
+	} {
+		t.Run("contract 13: "+setting, func(t *testing.T) {
+			p := serveFiles(t, map[string]string{"/verge.toml": text})
+			inherited := p.Getenv
+			p.Getenv = func(name string) (string, bool) {
+				if name == config.OperatorTokenVariable && setting == "operator_token_file" {
+					return "", false
+				}
+				return inherited(name)
+			}
+			code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"})
+			if code != exitUsage || !strings.Contains(said, setting) || strings.Contains(said, "CANARY") ||
+				!strings.Contains(said, "is the secret itself") {
+				t.Errorf("exit code %d: %s", code, said)
+			}
+		})
+	}
+}
+
 // TestSecretsOfCommands: commands read secrets in the same way.
 func TestSecretsOfCommands(t *testing.T) {
 	for _, c := range readings {

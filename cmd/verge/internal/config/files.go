@@ -112,8 +112,14 @@ func (sys *System) Locate(name string) string {
 	return credential
 }
 
+// errInline does not repeat the value, which is a secret.
+var errInline = errors.New("the value is the secret itself; write it into a file, and name the file")
+
 // ReadSecretFile reads the file with a secret that a setting names.
 func (sys *System) ReadSecretFile(name string) ([]byte, error) {
+	if isInline(name) {
+		return nil, errInline
+	}
 	return ReadPrivate(sys.FS, sys.Locate(name))
 }
 
@@ -163,7 +169,8 @@ func (s *SecretFile) Decode(c *kong.DecodeContext) error {
 // isInline reports whether the value of a setting is the secret itself and not the name of a file.
 func isInline(value string) bool {
 	value = strings.TrimSpace(strings.TrimPrefix(value, "\ufeff"))
-	return strings.HasPrefix(value, "{") || strings.HasPrefix(value, "-----BEGIN ")
+	return strings.HasPrefix(value, "{") || strings.HasPrefix(value, "-----BEGIN ") ||
+		strings.ContainsAny(value, "\r\n")
 }
 
 // readFileOr reads a secret from the file that value names. If value is the secret itself, it must be from

@@ -108,6 +108,10 @@ func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
 	before := len(*ps)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		k := keys[name]
+		if isInline(k.path) {
+			ps.add("%s: %v", k.setting, errInline)
+			continue
+		}
 		reads[k.path] = k.read
 		if _, err := signing.Open(map[string]string{name: k.path}, read); err != nil {
 			ps.add("%s: %v", k.setting, err)

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { Auth, skipCSRFCheck } from "@auth/core";
 
 const { origin, secret } = JSON.parse(process.argv[2]);
-process.env.VERGE_SECRET = secret;
+process.env.VERGE_SECRET_KEY = secret;
 const { handlers: configured } = await import("./auth.mjs");
 
 let claims, user;
