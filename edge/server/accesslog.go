@@ -37,7 +37,7 @@ func logPath(pattern, path string) string {
 }
 
 // idForms are the forms of ids, by the placeholders for them.
-var idForms = map[string]func(string) bool{"session": isSession, "id": isItem}
+var idForms = map[string]func(string) bool{"session": isSession, "id": isItem, "endpoint": isWords}
 
 const elided = "…"
 
@@ -68,6 +68,13 @@ func isSession(text string) bool {
 // isItem reports whether text has the form of an integration's or an event's id.
 func isItem(text string) bool {
 	return isUUID(strings.TrimPrefix(strings.TrimPrefix(text, "evt_"), "int_"))
+}
+
+// isWords reports whether text has only words, as the endpoints of OpenID Connect do. No token has that form.
+func isWords(text string) bool {
+	return len(text) <= 40 && all(text, func(c byte) bool {
+		return 'a' <= c && c <= 'z' || c == '.' || c == '/' || c == '-'
+	})
 }
 
 // pathWords are the segments that occur in the patterns and paths: text of our own.

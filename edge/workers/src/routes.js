@@ -14,7 +14,7 @@ export const publicRoutes = [
   { methods: ["POST"], pattern: "/api/v1/verify/validate", label: "validate", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/api/v1/verify/sessions/{session}", label: "sessions", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/api/v1/verify/test-events", label: "testevents", maxBody: 16384, waits: true },
-  { methods: ["GET","HEAD","POST"], pattern: "/oidc/{...}", label: "openid", maxBody: 16384 },
+  { methods: ["GET","HEAD","POST"], pattern: "/oidc/{endpoint...}", label: "openid", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/verify", label: "verify", maxBody: 16384 },
   { methods: ["POST"], pattern: "/verify", label: "verify", maxBody: 16384 },
   { methods: ["POST"], pattern: "/verify/file", label: "file", maxBody: 1064960 },

@@ -68,5 +68,8 @@ export const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
 const isItem = (text) => uuid.test(text.replace(/^evt_/, "").replace(/^int_/, ""));
 const isSession = (text) => /^svc_sess_[A-Za-z0-9_-]{60,200}$/.test(text) && !text.slice(9).includes("svc_");
 
+// No token has only words, as the endpoints of OpenID Connect do.
+const isWords = (text) => /^[a-z.\/-]{0,40}$/.test(text);
+
 // idForms are the forms of ids, by the placeholders for them.
-const idForms = { session: isSession, id: isItem };
+const idForms = { session: isSession, id: isItem, endpoint: isWords };
