@@ -40,7 +40,7 @@ type Options struct {
 // size returns the maximum number of bytes.
 func (o Options) size() int { return cmp.Or(o.Size, MaxSize) }
 
-// syntaxError says where and why an input is not acceptable. It quotes nothing of the input, which may hold
+// syntaxError is the place and the reason of a rejected input. It does not quote the input, which may contain
 // personal data.
 type syntaxError struct {
 	Offset  int // in bytes

@@ -16,8 +16,8 @@ const (
 	maxBoundary   = 70 // RFC 2046, 5.1.1
 )
 
-// formError says where and why a body is not a form that ReadFileForm takes. It quotes nothing of the body,
-// which may hold a token or a picture.
+// formError is the place and the reason of a body that ReadFileForm rejects. It does not quote the body,
+// which may contain a token or a picture.
 type formError struct {
 	Offset  int // in bytes of the body; 0 for the Content-Type
 	Problem string

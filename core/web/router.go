@@ -64,6 +64,12 @@ func (c *Call) CheckSize() error {
 	return &Error{Code: PayloadTooLarge, Message: LargerThan(limit)}
 }
 
+// NotAllowed returns the error for a path that has other methods than the request's.
+func (c *Call) NotAllowed(allow []string) error {
+	return &Error{Code: MethodNotAllowed, Allow: allow,
+		Message: "This path does not take that method. Allow says which it does."}
+}
+
 // Take counts the request against all rules. If one of them denies, nothing is counted and the error is
 // RateLimited. The response shows the rest of the first rule. A request that the host repeats (Request.Again)
 // was counted when it arrived.
@@ -163,8 +169,7 @@ func (rt *Router) handle(ctx context.Context, c *Call) (*Response, error) {
 	case rt.NoRoute != nil:
 		return rt.NoRoute(ctx, c)
 	case c.Allow != nil:
-		return nil, &Error{Code: MethodNotAllowed, Allow: c.Allow,
-			Message: "This path does not take that method. Allow says which it does."}
+		return nil, c.NotAllowed(c.Allow)
 	}
 	return nil, ErrNoPath
 }

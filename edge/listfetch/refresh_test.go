@@ -349,7 +349,7 @@ func TestRefresher_HangingServer(t *testing.T) {
 	})
 }
 
-// two is a store of two lists, of which one is never stored.
+// two is a store of two lists. The first one is never stored.
 type two struct{ *lists }
 
 func (s two) All(ctx context.Context) ([]operate.TrustList, error) {

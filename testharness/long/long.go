@@ -14,7 +14,7 @@ package long
 
 import "testing"
 
-// entry is what one test leaves to the long run.
+// entry describes the part of a test that only the long run has.
 type entry struct {
 	Package string // that the test is in, below the module's root
 	Test    string // its function

@@ -77,7 +77,7 @@ type Response struct {
 	Now        string // RFC 3339. "": the present time
 }
 
-// verdict is what a verifier says of a Response.
+// verdict is the result of a verifier for a Response.
 type verdict struct {
 	Error    string         // "": it is right
 	Elements map[string]any // of the first document, by their names

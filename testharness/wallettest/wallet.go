@@ -195,7 +195,7 @@ func (r *Request) seal(payload []byte) (jwe string, err error) {
 	return SealJWE(payload, r.Key, header)
 }
 
-// respondTo returns what a vp_token has for a request.
+// respondTo returns the member of a vp_token for a request.
 func (w *Wallet) respondTo(r *Request, s Session, changes []func(*Presentation)) (string, error) {
 	if r.Format == formatSDJWT {
 		p, err := w.Presentation(s, "", "", nil)

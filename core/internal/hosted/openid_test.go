@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// openIDFlow makes a session of an OpenID client, and returns its flow token.
+// openIDFlow starts a session of an OpenID client, and returns its flow token.
 func (w *world) openIDFlow(t testing.TB) (session.ID, string) {
 	t.Helper()
 	id, flow := w.flow(t, nil)

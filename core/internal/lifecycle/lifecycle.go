@@ -198,7 +198,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if next.State == session.Completed {
 			next.Browser, next.Proven = step.Browser, step.Proven
 			if s.OpenID {
-				next.Age = s.Integration.Minimum() // by which the step was judged
+				next.Age = s.Integration.Minimum() // the age of the judgement
 			}
 		} else if step.What.Method != "" {
 			step.What.At = now

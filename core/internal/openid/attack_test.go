@@ -446,7 +446,7 @@ func FuzzReadRequest(f *testing.F) {
 	})
 }
 
-// The texts of errors stand in JSON without escapes.
+// The texts of errors need no escapes in JSON.
 func TestFaults(t *testing.T) {
 	for _, f := range []*fault{faultRedirect, faultParameter, faultState, faultRequest, faultRequestURI,
 		faultRegistration, faultNoType, faultType, faultMode, faultScope, faultNonce, faultPrompt,

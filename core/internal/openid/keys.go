@@ -15,7 +15,7 @@ const maxKeys = 8
 // key is a public key of the provider.
 type key struct {
 	id   string // its JWK thumbprint (RFC 7638)
-	json string // its JWK, in the form of which the thumbprint is made
+	json string // its JWK, the input of the thumbprint
 }
 
 // Keys are the keys of a provider. The first one signs, and all are published.

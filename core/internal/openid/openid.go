@@ -60,8 +60,7 @@ func (p *Provider) Serve(ctx context.Context, c *web.Call) (*web.Response, error
 			continue
 		}
 		if !slices.Contains(paths[n].methods, c.Method) {
-			return nil, &web.Error{Code: web.MethodNotAllowed, Allow: paths[n].methods,
-				Message: "This path does not take that method. Allow says which it does."}
+			return nil, c.NotAllowed(paths[n].methods)
 		}
 		switch n {
 		case 0:

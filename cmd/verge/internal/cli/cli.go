@@ -27,9 +27,9 @@ type cli struct {
 	Passkey     passkeyCommands     `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
 	Member      memberCommands      `cmd:"" group:"operate" help:"Look after the people who use the console."`
 	Operator    operatorCommands    `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
-	Usage       usageCmd            `cmd:"" does:"readUsage" group:"operate" help:"Say how many sessions started, and how they ended, by day."`
-	Audit       auditCmd            `cmd:"" group:"operate" help:"Say who changed what."`
-	Apply       applyCmd            `cmd:"" does:"applySite" group:"operate" help:"Bring a running server to what a configuration file says."`
+	Usage       usageCmd            `cmd:"" does:"readUsage" group:"operate" help:"Count sessions by day and outcome."`
+	Audit       auditCmd            `cmd:"" group:"operate" help:"Show the audit: each change with its author."`
+	Apply       applyCmd            `cmd:"" does:"applySite" group:"operate" help:"Apply a configuration file to a running server."`
 
 	Module moduleCommands `cmd:"" group:"operate" help:"Replace and sign modules, for the engine wasm."`
 

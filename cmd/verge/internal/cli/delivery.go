@@ -14,10 +14,10 @@ import (
 
 // deliveryCommands are the commands of `verge delivery`.
 type deliveryCommands struct {
-	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List the events that wait for a retry or were given up, and why."`
-	Summary deliverySummaryCmd `cmd:"" does:"listUndelivered" help:"Tell which publishers have events that did not arrive, and how many."`
+	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List the events that wait for a retry or are dead, with the reasons."`
+	Summary deliverySummaryCmd `cmd:"" does:"listUndelivered" help:"Count undelivered events by publisher."`
 	Show    deliveryShowCmd    `cmd:"" does:"readDelivery" help:"Show every attempt to deliver an event."`
-	Resend  deliveryResendCmd  `cmd:"" does:"resend" help:"Send events again that were given up."`
+	Resend  deliveryResendCmd  `cmd:"" does:"resend" help:"Send dead events again."`
 }
 
 type deliveryListCmd struct {

@@ -13,7 +13,7 @@ import (
 
 // eventCommands are the commands of `verge event`.
 type eventCommands struct {
-	Trigger eventTriggerCmd `cmd:"" does:"sendTestEvent" help:"Send a receiver a test event and show what comes back."`
+	Trigger eventTriggerCmd `cmd:"" does:"sendTestEvent" help:"Send a receiver a test event and show its response."`
 }
 
 type eventTriggerCmd struct {

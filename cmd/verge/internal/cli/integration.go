@@ -15,10 +15,10 @@ import (
 type integrationCommands struct {
 	List    integrationListCmd    `cmd:"" does:"listIntegrations" help:"List integrations and whether they are ready."`
 	Show    integrationShowCmd    `cmd:"" does:"readIntegration" help:"Show one integration."`
-	Create  integrationCreateCmd  `cmd:"" does:"createIntegration" help:"Make an integration."`
-	Change  integrationChangeCmd  `cmd:"" does:"changeIntegration" help:"Change an integration. It holds at once."`
-	Archive integrationArchiveCmd `cmd:"" does:"archiveIntegration" help:"Archive an integration: it starts no session from then on."`
-	Stage   integrationStageCmd   `cmd:"" does:"stageWebhook" help:"Put another webhook beside the present one, to be tested first."`
+	Create  integrationCreateCmd  `cmd:"" does:"createIntegration" help:"Create an integration."`
+	Change  integrationChangeCmd  `cmd:"" does:"changeIntegration" help:"Change an integration. The change takes effect immediately."`
+	Archive integrationArchiveCmd `cmd:"" does:"archiveIntegration" help:"Archive an integration. It starts no further session."`
+	Stage   integrationStageCmd   `cmd:"" does:"stageWebhook" help:"Add a second webhook, which replaces the present one after its test."`
 	Drop    integrationDropCmd    `cmd:"" does:"dropStaged" help:"Forget the staged webhook."`
 	Rotate  integrationRotateCmd  `cmd:"" does:"rotateSecret" help:"Make a new webhook secret. It is shown once."`
 	Test    integrationTestCmd    `cmd:"" does:"testWebhook" help:"Run the signed webhook test of an integration and record its result."`

@@ -15,7 +15,7 @@ import (
 type keyCommands struct {
 	Create keyCreateCmd `cmd:"" does:"createKey" help:"Create an API key. It is shown once."`
 	List   keyListCmd   `cmd:"" does:"listKeys" help:"List API keys by their last four characters."`
-	Revoke keyRevokeCmd `cmd:"" does:"revokeKey" help:"Revoke an API key: everywhere within 5 seconds, for good."`
+	Revoke keyRevokeCmd `cmd:"" does:"revokeKey" help:"Revoke an API key permanently, on all instances within 5 seconds."`
 }
 
 type keyCreateCmd struct {

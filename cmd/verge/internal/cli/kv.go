@@ -13,7 +13,7 @@ import (
 // kvCommands are the commands of `verge kv`.
 type kvCommands struct {
 	Check   kvCheckCmd   `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
-	Backup  kvBackupCmd  `cmd:"" does:"backup.make" help:"Make a backup of a running server's bolt store."`
+	Backup  kvBackupCmd  `cmd:"" does:"backup.make" help:"Create a backup of a running server's bolt store."`
 	Restore kvRestoreCmd `cmd:"" help:"Put a backup of a bolt store back, while no server runs."`
 }
 

@@ -14,11 +14,11 @@ import (
 type memberCommands struct {
 	List     memberListCmd     `cmd:"" does:"listMembers,listInvitations" help:"List the members of a publisher, and who is invited."`
 	Invite   memberInviteCmd   `cmd:"" does:"invite" help:"Make an invitation. Its link is shown once."`
-	Uninvite memberUninviteCmd `cmd:"" does:"withdrawInvitation" help:"Withdraw an invitation that nobody has used."`
+	Uninvite memberUninviteCmd `cmd:"" does:"withdrawInvitation" help:"Withdraw an invitation that is not used yet."`
 	Role     memberRoleCmd     `cmd:"" does:"changeRole" help:"Give a member another role."`
 	SignOut  memberSignOutCmd  `cmd:"" does:"signOutMember" name:"sign-out" help:"End all sessions of a member."`
 	Remove   memberRemoveCmd   `cmd:"" does:"removeMember" help:"Remove a member."`
-	Link     memberLinkCmd     `cmd:"" does:"createLink" help:"Make a link that signs in to the console once."`
+	Link     memberLinkCmd     `cmd:"" does:"createLink" help:"Create a link that signs in to the console once."`
 }
 
 type memberListCmd struct {

@@ -15,10 +15,10 @@ import (
 
 // moduleCommands are the commands of `verge module`.
 type moduleCommands struct {
-	Show     moduleShowCmd     `cmd:"" does:"module.read" group:"operate" help:"Say which engine and module a server runs, and what it refused last."`
+	Show     moduleShowCmd     `cmd:"" does:"module.read" group:"operate" help:"Show a server's engine and module, and the last rejected module."`
 	Activate moduleActivateCmd `cmd:"" does:"module.activate" group:"operate" help:"Replace the module of a running server, losing no request."`
 	Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
-	Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Make a key that signs modules."`
+	Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Create a key that signs modules."`
 	Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
 	Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
 }

@@ -14,7 +14,7 @@ import (
 type operatorCommands struct {
 	List   operatorListCmd   `cmd:"" does:"listOperators" help:"List operator tokens by their last four characters."`
 	Create operatorCreateCmd `cmd:"" does:"createOperator" help:"Create an operator token. It is shown once."`
-	Revoke operatorRevokeCmd `cmd:"" does:"revokeOperator" help:"Revoke an operator token, and what was opened with it."`
+	Revoke operatorRevokeCmd `cmd:"" does:"revokeOperator" help:"Revoke an operator token and its console sessions."`
 }
 
 type operatorListCmd struct {

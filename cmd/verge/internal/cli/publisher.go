@@ -11,10 +11,10 @@ import (
 // publisherCommands are the commands of `verge publisher`.
 type publisherCommands struct {
 	List    publisherListCmd    `cmd:"" does:"listPublishers" help:"List publishers."`
-	Show    publisherShowCmd    `cmd:"" does:"readPublisher,readOverview" help:"Show a publisher and what it has left to do to go live."`
-	Create  publisherCreateCmd  `cmd:"" does:"createPublisher" help:"Make a publisher."`
+	Show    publisherShowCmd    `cmd:"" does:"readPublisher,readOverview" help:"Show a publisher and its remaining steps to go live."`
+	Create  publisherCreateCmd  `cmd:"" does:"createPublisher" help:"Create a publisher."`
 	Change  publisherChangeCmd  `cmd:"" does:"changePublisher" help:"Change a publisher's name."`
-	Archive publisherArchiveCmd `cmd:"" does:"archivePublisher" help:"Archive a publisher: its keys are refused from then on."`
+	Archive publisherArchiveCmd `cmd:"" does:"archivePublisher" help:"Archive a publisher. Its keys are rejected from then on."`
 }
 
 type publisherListCmd struct {

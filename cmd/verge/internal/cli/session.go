@@ -12,7 +12,7 @@ import (
 
 // sessionCommands are the commands of `verge session`.
 type sessionCommands struct {
-	Show sessionShowCmd `cmd:"" does:"readSession" help:"Show what became of a session, and its events."`
+	Show sessionShowCmd `cmd:"" does:"readSession" help:"Show the outcome of a session, and its events."`
 	Test sessionTestCmd `cmd:"" does:"startTestSession" help:"Start a session in the sandbox, to try an integration."`
 }
 
