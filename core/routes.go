@@ -27,7 +27,8 @@ func (s *Service) publicRoutes() web.Table {
 		{Methods: get, Pattern: web.TestsPath, Label: "testevents", Waits: true,
 			Handle: s.api.TestEvents},
 
-		{Methods: openid.Methods, Pattern: openid.Path + "/{endpoint...}", Label: "openid", Handle: s.openID.Serve},
+		{Methods: openid.Methods, Pattern: openid.Path + "/{endpoint...}", Label: "openid",
+			Handle: s.openID.Serve},
 
 		{Methods: get, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Show)},
 		{Methods: post, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Act)},

@@ -20,7 +20,7 @@ var publicLines = []string{
 	line("POST", "/api/v1/verify/validate", "validate", 16*kib),
 	line("GET HEAD", "/api/v1/verify/sessions/{session}", "sessions", 16*kib),
 	line("GET HEAD", "/api/v1/verify/test-events", "testevents", 16*kib),
-	line("GET HEAD POST", "/oidc/{...}", "openid", 16*kib),
+	line("GET HEAD POST", "/oidc/{endpoint...}", "openid", 16*kib),
 	line("GET HEAD", "/verify", "verify", 16*kib),
 	line("POST", "/verify", "verify", 16*kib),
 	line("POST", "/verify/file", "file", 1040*kib),

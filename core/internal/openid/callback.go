@@ -9,8 +9,8 @@ import (
 )
 
 // Callback returns the address with a code for the browser that has completed a session of that flow token.
-// claims come from its result token, and age from its record. An instance of an earlier release stores no age.
-// Such a session cannot have the claim of its age, so the client gets access_denied.
+// claims come from its result token, and age from its record. An instance of an earlier release stores no
+// age. Such a session cannot have the claim of its age, so the client gets access_denied.
 func Callback(s host.Sealer, baseURL string, flow *token.FlowClaims, claims token.ResultClaims, age int,
 	now time.Time) (string, error) {
 	if age <= 0 {

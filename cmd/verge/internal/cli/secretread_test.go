@@ -84,8 +84,8 @@ func TestSecretsFromOutside(t *testing.T) {
 	}
 }
 
-// TestSecretsFromOutside_Pasted has a private key in each setting that names a file with a secret. The message
-// names the setting and does not repeat the key.
+// TestSecretsFromOutside_Pasted has a private key in each setting that names a file with a secret. The
+// message names the setting and does not repeat the key.
 func TestSecretsFromOutside_Pasted(t *testing.T) {
 	const pasted = "\"\"\"\n-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\n\"\"\"\n"
 	written := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
@@ -96,7 +96,8 @@ func TestSecretsFromOutside_Pasted(t *testing.T) {
 		"client_secret_file":              written + bank + "client_secret_file = " + pasted,
 		"private_key_file":                written + bank + "private_key_file = " + pasted,
 		"oidc_provider.private_key_files": written + "[oidc_provider]\nprivate_key_files = [" + pasted + "]\n",
-		"secret_file":                     strings.Replace(written, `secret_env = "HOOK"`, "secret_file = "+pasted, 1),
+		"secret_file": strings.Replace(written, `secret_env = "HOOK"`, "secret_file = "+pasted,
+			1),
 	} {
 		t.Run("contract 13: "+setting, func(t *testing.T) {
 			p := serveFiles(t, map[string]string{"/verge.toml": text})
