@@ -90,12 +90,13 @@ func TestSecretsFromOutside_Pasted(t *testing.T) {
 	const pasted = "\"\"\"\n-----BEGIN PRIVATE KEY-----\nCANARY\n-----END PRIVATE KEY-----\n\"\"\"\n"
 	written := configFor("test", "rediss://127.0.0.1", "https://shop.example.com/hooks", "HOOK")
 	const bank = "[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\n"
+	const provider = "[oidc_provider]\nprivate_key_files = ["
 	for setting, text := range map[string]string{
 		"operator_token_file":             "operator_token_file = " + pasted + written,
 		"password_file":                   written + "[store]\npassword_file = " + pasted,
 		"client_secret_file":              written + bank + "client_secret_file = " + pasted,
 		"private_key_file":                written + bank + "private_key_file = " + pasted,
-		"oidc_provider.private_key_files": written + "[oidc_provider]\nprivate_key_files = [" + pasted + "]\n",
+		"oidc_provider.private_key_files": written + provider + pasted + "]\n",
 		"secret_file": strings.Replace(written, `secret_env = "HOOK"`, "secret_file = "+pasted,
 			1),
 	} {
