@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -46,12 +47,7 @@ StartServers 1
 // freeAddress returns a loopback address that nothing listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t))
 }
 
 // startApache runs Apache with mod_auth_openidc in front of a static site.

@@ -28,6 +28,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // shop is an example that runs, and a visitor of it.
@@ -42,12 +43,7 @@ type shop struct {
 // open runs a shop, which takes webhooks at /hook.
 func open(t *testing.T, dir string, env []string, program string, args ...string) *shop {
 	t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	port := fmt.Sprint(stores.FreePort(t))
 	s := &shop{t: t, url: "http://localhost:" + port}
 	s.h = testharness.New(t, &testharness.Options{WebhookURL: s.url + "/hook"})
 	s.h.AdvanceTo(time.Now()) // the shop has the machine's clock

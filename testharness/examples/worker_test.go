@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 const workerConfig = `using Workerd = import "/workerd/workerd.capnp";
@@ -43,12 +44,7 @@ func TestSDK_Workerd(t *testing.T) {
 	workerd := kit.Program(t, "workerd")
 	sdk := nodeSDK(t)
 	h := testharness.New(t, nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t))
 	dir := t.TempDir()
 	bindings := ""
 	for name, value := range map[string]string{

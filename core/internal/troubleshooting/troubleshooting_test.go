@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -214,7 +215,7 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 			t.Fatalf("%s: %v\n%s", l.Name, err, out)
 		}
 	}
-	port := freePort(t)
+	port := fmt.Sprint(stores.FreePort(t))
 	args := how.args(file, program, port)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
@@ -278,17 +279,6 @@ func post(url string, p webhook.Probe) (status int, err error) {
 		return 0, err
 	}
 	return resp.StatusCode, resp.Body.Close()
-}
-
-// freePort returns a port on which nothing listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
 func TestLanguagesAreTheCallersOwn(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // TestACME has Let's Encrypt's authority for tests make a certificate for a server, by either challenge, and
@@ -237,12 +238,7 @@ func answerDNS(conn net.Conn) {
 // freeAddr returns an address of loopback at which nothing listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t))
 }
 
 func portOf(t *testing.T, addr string) (port int) {

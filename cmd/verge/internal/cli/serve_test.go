@@ -263,12 +263,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 // test names the cause once, and the list shows the events that wait.
 func TestServeShowsWhatIsDown(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	down := "http://" + l.Addr().String()
-	l.Close()
+	down := "http://" + freeAddr(t)
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", down, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
