@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -169,8 +170,11 @@ func configuration(t *testing.T, h *testharness.Harness, product string) string 
 	if !found || !ended {
 		t.Fatalf("contract 44: the page has no configuration for %s: %d %s", product, page.Status, page.Body)
 	}
-	return strings.ReplaceAll(html.UnescapeString(text), "SECRET_KEY", h.Publisher.SecretKey)
+	return secretKey.ReplaceAllLiteralString(html.UnescapeString(text), h.Publisher.SecretKey)
 }
+
+// secretKey matches the place of the secret, and not the environment variable VERGE_SECRET_KEY.
+var secretKey = regexp.MustCompile(`\bSECRET_KEY\b`)
 
 // openIDModules is where .ci/install puts openid-client.
 const openIDModules = "/usr/local/lib/openid/node_modules"

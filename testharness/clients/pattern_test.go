@@ -29,6 +29,7 @@ var texts = []string{
 	"evt_3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11", "pub_1", "pub_", "req_a-1", "1795212600", "１７９５",
 	"svc_sess_1:verification.started", "svc_sess_1:verification.other",
 	"t=1795212600,v1=9ce0a27c4629337e4126a857045e7fd47643e99b5e2223bbcf8c9aea19c2b354", "t=1,v1=x",
+	"v1,nOCifEYpM35Bp+hXBF5/1kdkPpm1XiIju/jJrqGcKzU=", "v1,nOCifEYpM35Bp+hXBF5/1kdkPpm1XiIju/jJrqGcKz_=",
 	`W/"9ce0a27c4629337e4126a857045e7fd4"`, `"9ce0a27c4629337e4126a857045e7fd4"`, "wait=20", "wait=２０",
 }
 
