@@ -15,7 +15,7 @@ BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4d
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-all mutants bench build wasm module check generate fuzz clean \
-	check-build check-vet check-lint check-vulnerabilities check-generated
+	check-build check-vet check-lint check-plain check-vulnerabilities check-generated
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,7 +85,7 @@ module:
 check-all: check ## what CI runs: check, then all tests at their full length
 	VERGE_LONG=1 $(MAKE) test
 
-check: check-build check-vet check-lint check-vulnerabilities check-generated ## build, vet, lint, known vulnerabilities, generated files
+check: check-build check-vet check-lint check-plain check-vulnerabilities check-generated ## build, vet, lint, known vulnerabilities, generated files
 
 # The parts of check, each of which can run alone. make -j check runs them in parallel.
 check-build:
@@ -99,6 +99,10 @@ check-vet:
 # staticcheck.conf lists the checks.
 check-lint:
 	$(GO) run $(STATICCHECK) ./...
+
+# The prose has at most as many findings as before.
+check-plain:
+	$(GO) run ./cmd/generate/plain
 
 check-vulnerabilities:
 	.ci/vulnerabilities $(GO) run $(GOVULNCHECK) ./...
