@@ -73,7 +73,7 @@ func (b *ledger) proper(what string, a answer, good ...int) bool {
 			b.protest("%s: 503 without Retry-After", what)
 		}
 	case b.lossy && (a.status == 401 || a.status == 404):
-	case b.lossy && a.status == 400 && what == "validate": // its outcome is lost
+	case b.lossy && a.status == 400: // the outcome is lost, or the integration
 	default:
 		b.protest("%s: %d %.200s", what, a.status, a.body)
 	}
