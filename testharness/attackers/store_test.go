@@ -187,7 +187,7 @@ var reader = foothold{"A reader of the store", []row{
 	{
 		tries: "the body of an event that was delivered",
 		gets:  "it without `publisher_state` and `external_user_id`",
-		proof: []string{"core/internal/outbox:TestADeliveredEventIsKeptWithoutStateAndUser"},
+		proof: []string{"core/internal/outbox:TestLog_DeliveredWithoutStateAndUser"},
 	},
 	{
 		says: "They see the level and ages, the publisher and the creation time of each passkey, " +
@@ -308,7 +308,7 @@ var writer = foothold{"A writer to the store", []row{
 		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
 		gets:  "a list without it",
 		proof: []string{"core/internal/audit:TestWhoCanWriteToTheStoreMakesNoEntry",
-			"core/internal/outbox:TestForgedEntriesAreLeftOut",
+			"core/internal/outbox:TestDeliveries_ForgedEntries",
 			"core/internal/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
 	},
 	{

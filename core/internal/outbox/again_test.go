@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// wait makes an event whose next attempt is minutes away.
+// wait returns an event whose next attempt is minutes away.
 func (w *fixture) wait(t testing.TB) webhook.Event {
 	t.Helper()
 	e := w.schedule(t)
@@ -38,22 +38,22 @@ func TestSendNow(t *testing.T) {
 	}
 	if got := w.log(t, StateWaiting); len(got) != 1 || !got[0].Due.Equal(ms(w.Clock.Now())) ||
 		len(got[0].Attempts) != 3 {
-		t.Errorf("the log says %+v", got)
+		t.Errorf("log entry %+v", got)
 	}
 	if got := w.waiting(t); len(got) != 1 || !got[0].Due.Equal(ms(w.Clock.Now())) {
 		t.Errorf("waiting: %+v", got)
 	}
 	w.agree(t)
-	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID)) // it is due: there is nothing to do
+	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID)) // already due: nothing to do
 	job := w.claimOne(t)
-	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID)) // it is being sent
+	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID)) // in flight
 	coretest.Must(t, w.run(t, job))
 	w.idle(t)
 	if len(w.posts) != 4 || !bytes.Equal(w.posts[3].Body, e.Body()) || w.counts["lease_lost"] != 0 {
 		t.Errorf("%d posts, counted %v", len(w.posts), w.counts)
 	}
 	if got := w.log(t); len(got) != 1 || got[0].State != StateDelivered || len(got[0].Attempts) != 4 {
-		t.Errorf("the log says %+v", got)
+		t.Errorf("log entry %+v", got)
 	}
 	if err := w.SendNow(ctx, part, e.ID, testUUID); !errors.Is(err, ErrNotWaiting) {
 		t.Errorf("a delivered one: %v", err)
@@ -61,8 +61,8 @@ func TestSendNow(t *testing.T) {
 	w.agree(t)
 }
 
-// The attempt is the next one of the schedule, so that sending now does not begin the schedule again.
-func TestSendNowCountsAsTheNextAttempt(t *testing.T) {
+// Sending now does not restart the schedule.
+func TestSendNow_CountsAsNextAttempt(t *testing.T) {
 	w := newFixture(t)
 	e := w.wait(t)
 	w.answer = status(503)
@@ -75,19 +75,19 @@ func TestSendNowCountsAsTheNextAttempt(t *testing.T) {
 	w.agree(t)
 }
 
-// An event whose retry is near stays as it is: another instance may be about to send it.
-func TestSendNowLeavesWhatIsAboutToBeSent(t *testing.T) {
+// An event whose retry is near is unchanged: another instance may be about to send it.
+func TestSendNow_RetryNear(t *testing.T) {
 	w := newFixture(t)
 	e := w.wait(t)
 	_, next := w.claim(t)
 	w.Clock.Advance(next.Sub(w.Clock.Now()) - soon + time.Millisecond)
 	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID))
 	if jobs, _ := w.claim(t); len(jobs) != 0 {
-		t.Error("it is due at once")
+		t.Error("the event is due now")
 	}
 }
 
-func TestSendNowOfAnItemOfAnEarlierRelease(t *testing.T) {
+func TestSendNow_ItemOfEarlierRelease(t *testing.T) {
 	w := newFixture(t)
 	e := w.wait(t)
 	old := w.waiting(t)[0]
@@ -101,7 +101,7 @@ func TestSendNowOfAnItemOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-func TestSendNowAfterALostReply(t *testing.T) {
+func TestSendNow_LostReply(t *testing.T) {
 	for _, c := range []struct {
 		faults    []kvtest.Fault
 		want      error
@@ -139,14 +139,14 @@ func TestSendNowAfterALostReply(t *testing.T) {
 			}
 			w.Store.Deliver(ctx)
 			if jobs, _ := w.claim(t); len(jobs) > 0 {
-				t.Error("contract 27: a commit that came late sends it once more")
+				t.Error("contract 27: a late commit sends it again")
 			}
 			w.agree(t)
 		})
 	}
 }
 
-func TestSendNowInParallel(t *testing.T) {
+func TestSendNow_Parallel(t *testing.T) {
 	w := newFixture(t)
 	e := w.wait(t)
 	var wait sync.WaitGroup
@@ -163,8 +163,8 @@ func TestSendNowInParallel(t *testing.T) {
 	w.agree(t)
 }
 
-// The log goes on where it was when a dead event is sent again.
-func TestTheLogOfAnEventThatIsSentAgain(t *testing.T) {
+// The log of a dead event continues when the event is resent.
+func TestResend_ContinuesLog(t *testing.T) {
 	w := newFixture(t)
 	e := w.schedule(t)
 	w.answer = status(400)
@@ -191,13 +191,13 @@ func TestTheLogOfAnEventThatIsSentAgain(t *testing.T) {
 	}
 	for n, want := range []int{400, 410, 404, 200} {
 		if got[0].Attempts[n].Status != want {
-			t.Errorf("attempt %d was answered %d, want %d", n+1, got[0].Attempts[n].Status, want)
+			t.Errorf("attempt %d got status %d, want %d", n+1, got[0].Attempts[n].Status, want)
 		}
 	}
 }
 
-// A publisher's event does not exist for another, whatever the store says beside the sealed event.
-func TestAnotherIntegrationsEventIsNotSentAgain(t *testing.T) {
+// An event does not exist for another integration, even if the unsealed fields name that integration.
+func TestResend_OtherIntegration(t *testing.T) {
 	relabel := func(t *testing.T, w *fixture, prefix string) {
 		items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: prefix}, "", 5)
 		coretest.Must(t, err)

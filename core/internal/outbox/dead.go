@@ -10,27 +10,27 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Reasons why an event is dead or put off.
+// Reasons why an event is dead or postponed.
 const (
-	refused   = "refused"   // the receiver answered 4xx; only the receiver can repair that
-	exhausted = "exhausted" // every attempt failed; Last says how the last one did
-	noTarget  = "no_target" // the integration is gone, or sends no events any more
+	refused   = "refused"   // the receiver returned 4xx; only the receiver can fix that
+	exhausted = "exhausted" // every attempt failed; Last is the result of the last one
+	noTarget  = "no_target" // the integration was deleted, or no longer sends events
 	onlyTest  = "test"      // a test event has one attempt; only the log has this reason
 
-	// noSecret: the webhook secret cannot be opened. The operator can repair that, so events are put off.
-	// Earlier releases gave them up.
+	// noSecret: the webhook secret cannot be opened. The operator can fix that, so events are postponed.
+	// Earlier releases marked them as dead.
 	noSecret = "no_secret"
 
-	// keyAwaited: another instance sealed the event with a key that this one
-	// has not read yet. It puts events off.
+	// keyAwaited: another instance sealed the event with a key that this instance has not read yet. The event
+	// is postponed.
 	keyAwaited = "key_awaited"
 
-	// unreadable: the key that sealed the event was retired before its time, or
-	// the store holds another event under its name. Either way it is lost.
+	// unreadable: the key that sealed the event was retired too early, or the store holds another event under
+	// its name. In both cases the event is lost.
 	unreadable = "unreadable"
 )
 
-// Dead is an event that is not tried again unless an operator resends it.
+// Dead is an event that is not retried unless an operator resends it.
 type Dead struct {
 	Event       string    `json:"event"` // evt_…
 	Type        string    `json:"type"`
@@ -47,20 +47,19 @@ var ErrNotDead = errors.New("outbox: no such dead event")
 
 const deadPrefix = "d/"
 
-// deadItem is a dead event as the store has it, before its sealed body.
+// deadItem is a dead event as it is stored, before its sealed body.
 type deadItem struct {
 	Dead
-	Before int    `json:"before,omitempty"` // these two as in Meta
+	Before int    `json:"before,omitempty"` // this field and the next as in Meta
 	Tried  string `json:"tried,omitempty"`
 }
 
-// Dead lists up to n dead events of a partition whose ids come after the given one.
+// Dead returns up to n dead events of a partition, from the first id after the given one.
 func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) ([]Dead, error) {
 	return listed[Dead](ctx, o.KV, kv.Key{Partition: p, Name: deadPrefix}, after, n)
 }
 
-// listed returns the contents of up to n items whose names are prefix and an event id that comes after
-// the given one.
+// listed returns the contents of up to n items whose names are prefix plus an event id after the given one.
 func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string, n int) ([]T, error) {
 	if after != "" {
 		after = prefix.Name + after
@@ -78,9 +77,9 @@ func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string
 	return out, nil
 }
 
-// Resend schedules a dead event again from the beginning, due at once, with the same id and the same
-// bytes. The caller may see events of the integration, or of all if it is "". The error is ErrNotDead if p
-// holds no such dead event of that integration.
+// Resend schedules a dead event again from the beginning, due now, with the same id and bytes. It covers
+// events of the given integration, or of all integrations if that is "". It returns ErrNotDead if p has no
+// such dead event.
 func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration string) error {
 	key := kv.Key{Partition: p, Name: deadPrefix + id}
 	item, err := o.KV.Get(ctx, key)
@@ -116,11 +115,11 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration str
 	return o.sendAgain(ctx, tx, now, ErrNotDead)
 }
 
-// errNotTheirs says that an event is not one of the integration that the caller may see.
+// errNotTheirs: the event belongs to another integration than the caller may see.
 var errNotTheirs = errors.New("outbox: another integration's event")
 
-// seen opens an event for a caller who may see those of the integration, or all if it is "". What stands
-// beside the sealed event is not authenticated, so the event itself has to say whose it is.
+// seen opens an event for a caller who may see events of the given integration, or of all if that is "". The
+// fields next to the sealed event are not authenticated, so the integration is read from the sealed event.
 func (o *Outbox) seen(m Meta, id string, sealed []byte, integration string) (event, error) {
 	e := event{Meta: m, id: id, sealed: sealed}
 	if integration != "" && m.Integration != integration {
@@ -129,7 +128,7 @@ func (o *Outbox) seen(m Meta, id string, sealed []byte, integration string) (eve
 	_, subject, err := o.open(m, id, sealed)
 	e.subject = subject
 	switch {
-	case err == nil || integration == "": // the attempt will tell what is wrong with it
+	case err == nil || integration == "": // the attempt will report the error
 		return e, nil
 	case errors.Is(err, host.ErrKeyAwaited):
 		return e, err
@@ -137,8 +136,8 @@ func (o *Outbox) seen(m Meta, id string, sealed []byte, integration string) (eve
 	return e, errNotTheirs
 }
 
-// sendAgain commits tx, which schedules one event, due at due. The check of tx is on the item from which the
-// caller has read the event. gone is the error if the item is not that one any more.
+// sendAgain commits tx, which schedules one event, due at due. tx checks the item that the caller has read.
+// If that item has changed, sendAgain returns gone.
 func (o *Outbox) sendAgain(ctx context.Context, tx kv.Tx, due time.Time, gone error) error {
 	var err error
 	if tx.ID, err = kv.NewTxID(o.Random); err != nil {
@@ -153,7 +152,7 @@ func (o *Outbox) sendAgain(ctx context.Context, tx kv.Tx, due time.Time, gone er
 	case kv.IsConflict(err) && lost:
 		err = nil // another caller may have been first, but the event is sent in any case
 	case kv.IsConflict(err):
-		return gone // another caller has just been first
+		return gone // another caller was first
 	case lost && err != nil:
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, err)
 	}

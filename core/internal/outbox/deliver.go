@@ -16,43 +16,42 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// DeadLife is how long a dead event stays visible and can be sent again (contract 27).
+// DeadLife is the time for which a dead event stays visible and can be sent again (contract 27).
 const DeadLife = 30 * 24 * time.Hour
 
-// AttemptTime is how long one attempt may take by contract 26, with room for the record.
+// AttemptTime is the maximum duration of one attempt (contract 26), including the time to record it.
 const AttemptTime = 10*time.Second + recordTime
 
-// recordTime is how long the record of an attempt may take. If it takes longer, the event is due again, and
-// is posted once more.
+// recordTime is the maximum time to record an attempt. If recording takes longer, the event is due again and
+// is posted a second time.
 const recordTime = 3 * time.Second
 
-// AttemptTimeFor is how long one attempt may take with a Fetcher that gives up after fetch, with room for
-// the record.
+// AttemptTimeFor returns the maximum duration of one attempt, including its record, for a Fetcher with the
+// timeout fetch.
 func AttemptTimeFor(fetch time.Duration) time.Duration { return fetch + recordTime }
 
-// AnswerTime is how long a receiver has to answer, if attempt is how long one attempt may take.
+// AnswerTime returns the time within which a receiver must respond, given the maximum duration of an attempt.
 func AnswerTime(attempt time.Duration) time.Duration { return attempt - recordTime }
 
-// Outbox delivers events. All fields but Schedule are needed.
+// Outbox delivers events. All fields except Schedule are required.
 type Outbox struct {
 	host.Host
 
-	// Partitions are those over which sessions are spread. Only what reads the log needs them.
+	// Partitions are the partitions of sessions. Only the methods that read the log need them.
 	Partitions []kv.Partition
 
 	Directory *integration.Directory
-	Schedule  webhook.Schedule // the zero value is the contract's
+	Schedule  webhook.Schedule // the zero value is the contract's schedule
 
-	// AttemptTime limits one attempt: no POST begins under a lease that might run out before the
-	// attempt ends.
+	// AttemptTime limits one attempt: no POST starts under a lease that might end before the attempt does.
 	AttemptTime time.Duration
 }
 
-// Deliver makes one attempt of a leased delivery and records the result under that lease. If the lease
-// is too short for an attempt, Deliver posts nothing. If another has taken the task over, Deliver
-// records nothing, because that holder decides now. A fault of this service puts the event off and does
-// not count as an attempt. Only the store's errors are returned; the task then comes free when its
-// lease runs out.
+// Deliver makes one attempt for a leased delivery and records the result under that lease. If the lease is
+// too short for an attempt, Deliver posts nothing. If another instance has taken the task over, Deliver
+// records no result, because that instance decides now. An internal error postpones the event and does not
+// count as an attempt. Deliver returns only errors of the store; the task is then free again when its lease
+// ends.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byte) error {
 	target, secrets, reason, err := o.target(ctx, m.Integration)
 	if err != nil {
@@ -73,7 +72,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	case err != nil:
 		return o.giveUp(ctx, job, e, unreadable, unreadable)
 	}
-	// Read the clock after the look-up above, which may have taken long.
+	// Read the clock after the look-up above, which may have been slow.
 	now := o.Now()
 	if now.Add(o.AttemptTime).After(job.Until) {
 		return nil
@@ -81,7 +80,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	header := webhook.Headers(e.id, now, body, secrets.active, secrets.staged)
 	resp, fetchErr := o.fetch(ctx, target.Webhook.URL, header, body)
 	if ctx.Err() != nil {
-		// The context ended because this instance stops. That says nothing about the receiver.
+		// The context ended because this instance stops. That is no result of the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
 	}
 	ended := o.Now()
@@ -132,10 +131,10 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	return o.record(ctx, job, tx)
 }
 
-// errForeign says that a sealed event is not the one that stands beside it.
+// errForeign: the sealed event is not the event that the task names.
 var errForeign = errors.New("outbox: the sealed event is another one")
 
-// open opens the event of a task and returns its body and what the log tells of it.
+// open opens the event of a task. It returns the body and the subject of the event's log entry.
 func (o *Outbox) open(m Meta, id string, sealed []byte) ([]byte, *subject, error) {
 	body, err := Body(o.Sealer, sealed)
 	if err != nil {
@@ -148,7 +147,7 @@ func (o *Outbox) open(m Meta, id string, sealed []byte) ([]byte, *subject, error
 	return body, subjectOf(m.Integration, read), nil
 }
 
-// event is an event between its task and the log.
+// event is the state of an event during one attempt.
 type event struct {
 	Meta
 	id      string
@@ -158,12 +157,12 @@ type event struct {
 	publisher string // "" if the integration is gone
 }
 
-// state returns what the log says of the event once nothing more is due.
+// state returns the log's state of an event that has ended, or that waits if the caller adds a due time.
 func (e event) state(is, reason string, at time.Time) state {
 	return state{is: is, reason: reason, at: at, tried: e.Tried, made: e.Before + e.Attempts}
 }
 
-// waiting returns what the log says of the event until due.
+// waiting returns the log's state of an event that waits until due.
 func (e event) waiting(reason string, at, due time.Time) state {
 	s := e.state(StateWaiting, reason, at)
 	s.due = due
@@ -177,8 +176,8 @@ func (o *Outbox) fetch(
 	return o.Fetch.Fetch(ctx, host.FetchRequest{Method: "POST", URL: url, Header: header, Body: body})
 }
 
-// target returns where the events of an integration go and how they are signed, or the reason why they
-// cannot be sent. Without an integration of that id, i is nil.
+// target returns the receiver of an integration's events and the secrets that sign them, or the reason why
+// they cannot be sent. If no integration has that id, i is nil.
 func (o *Outbox) target(
 	ctx context.Context, id string,
 ) (i *integration.Integration, s secrets, reason string, err error) {
@@ -204,8 +203,8 @@ func (o *Outbox) target(
 // secrets sign the events of an integration. staged is "" if no change is staged.
 type secrets struct{ active, staged string }
 
-// stagedSecret returns the secret of a staged change, or "". A staged secret that does not open delays no
-// event: the active one still signs.
+// stagedSecret returns the secret of a staged change, or "". If it does not open, events are sent anyway: the
+// active secret still signs.
 func (o *Outbox) stagedSecret(i *integration.Integration) string {
 	if i.Staged == nil {
 		return ""
@@ -218,9 +217,8 @@ func (o *Outbox) stagedSecret(i *integration.Integration) string {
 	return secret
 }
 
-// postpone puts an event off because of a fault of this service. It counts no attempt and never gives
-// the event up (contract 27): once the operator has removed the fault, the event is sent. The log
-// mentions each event once.
+// postpone postpones an event after an internal error. It counts no attempt and never marks the event as dead
+// (contract 27): once the operator has fixed the error, the event is sent. Each event is logged once.
 func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason string) error {
 	if e.Postponed == 0 {
 		o.say(ctx, slog.LevelError, "webhook is put off until this service is mended", e, "",
@@ -236,14 +234,13 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 	return o.record(ctx, job, tx)
 }
 
-// An event that is put off is looked at again after 10 s. The interval then doubles each time, up to 10
-// minutes.
+// A postponed event is tried again after 10 s. The interval doubles each time, up to 10 minutes.
 const (
 	postponeFirst = 10 * time.Second
 	postponeMost  = 10 * time.Minute
 )
 
-// giveUp cancels the task and keeps its event among those that were given up.
+// giveUp cancels the task and stores its event as dead.
 func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last string) error {
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
@@ -261,8 +258,8 @@ func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last
 	return o.record(ctx, job, tx)
 }
 
-// record commits tx under the job's lease. A lost lease is no error: either another holds the task, or
-// an earlier try of this same record applied.
+// record commits tx under the job's lease. A lost lease is no error: either another instance holds the task,
+// or an earlier try of this commit was applied.
 func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	id, err := kv.NewTxID(o.Random)
 	if err != nil {
@@ -276,8 +273,8 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 		err = nil
 	}
 	if err == nil {
-		// The runner looked for the next due task while this one was leased, so it did not see it.
-		// After a conflict the runner is woken too, because the try that applied may be this one's.
+		// The runner looked for the next due task while this one was leased, so it did not see it. Wake it
+		// after a conflict too: the commit that was applied may have been our earlier try.
 		for _, t := range tx.Schedule {
 			o.Wake(tx.Partition, t.Due)
 		}
@@ -285,7 +282,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	return err
 }
 
-// Drop removes a task that can never be run: it is damaged, or the key of its session is retired.
+// Drop removes a task that can never run: it is damaged, or the key of its session is retired.
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	o.Log.Error("task is dropped", "task", job.Task.ID, "error", why.Error())
 	o.Count(host.CountTaskDropped)
@@ -295,7 +292,7 @@ func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	})
 }
 
-// Defer returns the lease. The task falls due at until, and no attempt is counted.
+// Defer returns the lease. The task is due again at until, and no attempt is counted.
 func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error {
 	return o.record(ctx, job,
 		kv.Tx{Schedule: []kv.Task{{ID: job.Task.ID, Due: until, Payload: job.Task.Payload}}})
@@ -303,7 +300,7 @@ func (o *Outbox) Defer(ctx context.Context, job host.Job, until time.Time) error
 
 func eventID(job host.Job) string { return strings.TrimPrefix(job.Task.ID, taskID("")) }
 
-// attempt returns what is recorded of an attempt.
+// attempt returns the log's record of an attempt.
 func attempt(began, ended time.Time, status int, err error) Attempt {
 	a := Attempt{At: began.UTC().Truncate(time.Millisecond), Status: status,
 		Took: max(0, ended.Sub(began).Truncate(time.Millisecond))}
@@ -314,7 +311,7 @@ func attempt(began, ended time.Time, status int, err error) Attempt {
 	case err != nil:
 		a.Status, a.Cause = 0, host.FetchNetwork
 	case status < 100:
-		a.Status, a.Cause = 0, host.FetchStatusLine // a host may pass "HTTP/1.1 000" on
+		a.Status, a.Cause = 0, host.FetchStatusLine // a host may pass on "HTTP/1.1 000"
 	}
 	return a
 }
@@ -327,7 +324,7 @@ func (a Attempt) String() string {
 	return fmt.Sprintf("status %d", a.Status)
 }
 
-// say writes a line about an event. last is what came of the last attempt, or "".
+// say logs a line about an event. last is the result of the last attempt, or "".
 func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e event, last string,
 	more ...slog.Attr) {
 	attrs := []slog.Attr{slog.String("event", e.id), slog.String("type", e.Type),
@@ -342,5 +339,5 @@ func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e ev
 	o.Log.LogAttrs(ctx, level, message, append(attrs, more...)...)
 }
 
-// tookOf says how long an attempt took, as the log of deliveries has it.
+// tookOf returns the duration of an attempt as an attribute, in the unit of the delivery log.
 func tookOf(a Attempt) slog.Attr { return slog.Int64("took_ms", a.Took.Milliseconds()) }

@@ -1,37 +1,36 @@
-// Package outbox turns events into deliveries. An event is scheduled as a task in the same commit as
-// the transition that caused it, so that neither exists without the other. Deliver makes one attempt of
+// Package outbox delivers webhook events. An event is scheduled as a task in the same commit as the
+// transition that caused it, so that neither exists without the other. [Outbox.Deliver] makes one attempt for
 // a leased task and records the result.
 //
-// Promised: if a transition was acknowledged, its event ends either delivered or visible among the dead
-// events for 30 days. Without faults there is one POST for each event. After a crash there can be a
-// second POST for every lease that was in use, with the same id and bytes. Errors of the store never
-// use up an attempt.
+// Guarantees: if a transition was acknowledged, its event is either delivered, or listed among the dead
+// events for 30 days. Without faults, each event is posted once. After a crash, the event of each lease that
+// was in use can be posted a second time, with the same id and bytes. Store errors never use up an attempt.
 //
 // # The log
 //
-// The log shows a publisher what became of its events (contract 27). Deliveries lists it by page, Find
-// returns one entry, and OfSession the events of one session. The entry of an event is written in the
-// commit that records an attempt, so that it says what was recorded and nothing else, and costs no commit
-// of its own. What the next attempt has to know of the earlier ones travels in the task.
+// The log shows a publisher the state of its events (contract 27). [Outbox.Deliveries] lists it by page,
+// [Outbox.Find] returns one entry, and [Outbox.OfSession] the events of one session. An entry is written in
+// the commit that records an attempt, so it always matches the record and costs no additional commit. The
+// history that the next attempt needs is stored in the task.
 //
 // An entry has the name
 //
 //	l/<integration>/<place>        place: <16 hexadecimal digits>-<event id>
 //
 // in the partition of the event's session. The digits count down with time, so that a list in the order of
-// names has the latest first. Entries that wait or are dead are there a second time, under lw/ and ld/: in a
-// log of a million delivered events the three that wait are found at once. One cursor, a place, works in all
-// partitions.
+// names starts with the latest entry. Waiting and dead entries are stored a second time, under lw/ and ld/:
+// three waiting events are found quickly even in a log of a million delivered ones. One cursor, a place,
+// works in all partitions.
 //
-// An entry holds the values of the event's members in the order of the specification, and not their names. A
-// value that the entry's name and the other values determine is left out, because the store holds an entry
+// An entry holds the values of the event's fields in the order of the specification, without their names.
+// Values that the entry's name and the other values determine are left out, because the store holds an entry
 // for each event of seven days.
 //
-// An entry is authenticated together with its name, because a publisher could be led to believe in an
-// outcome by one that is forged or another's. Its subject (which event, of which session, what it says) is
-// read from the sealed event alone. The times and results of earlier attempts come from the task, which is
-// not authenticated: whoever writes to the store can change those, and nothing is decided by them.
+// An entry is authenticated together with its name: a forged or copied entry could show a publisher a false
+// outcome. Its subject (the event, its session and its content) is read from the sealed event alone. The
+// times and results of earlier attempts come from the task, which is not authenticated: an attacker who can
+// write to the store can change them, but no decision depends on them.
 //
-// An instance of an earlier release keeps no log. While such instances run beside this one, an event that
-// one of them ends stays in the log as waiting, and attempts that they made are counted and not shown.
+// An instance of an earlier release keeps no log. While such instances run in the same fleet, an event that
+// one of them ends stays in the log as waiting. Attempts that they made are counted but not listed.
 package outbox

@@ -15,39 +15,39 @@ import (
 
 // Query chooses entries of the log.
 type Query struct {
-	Integrations []string // bare UUIDs; there is nothing of any other in the answer
+	Integrations []string // bare UUIDs; the result contains only their entries
 	State        string   // one of the State constants; "": any
 	Type         string   // of the event; "": any
-	After        string   // Page.Next of the page before; "": the first page
-	Limit        int      // of the deliveries of a page; less than 1 is 50, and 200 is the most
+	After        string   // Page.Next of the previous page; "": the first page
+	Limit        int      // maximum deliveries per page; less than 1 means 50, at most 200
 }
 
 // Page is a part of the log, the latest events first.
 type Page struct {
 	Deliveries []Delivery
 
-	// Next is the cursor of the next page, or "" if there is none. A page with few deliveries, even with
-	// none, can have a next one: it has then read as many entries as one page may read.
+	// Next is the cursor of the next page, or "" at the end. A page can have a next one although it has few
+	// deliveries or none: it has then read the maximum number of entries.
 	Next string
 }
 
 var (
 	// ErrCursor: After is not the Next of any page.
 	ErrCursor = errors.New("outbox: not a cursor of the log")
-	// ErrNoEntry: the log has no such entry, or no longer.
+	// ErrNoEntry: the log does not have this entry, or no longer.
 	ErrNoEntry = errors.New("outbox: no such entry in the log")
 )
 
 const (
 	usualPage   = 50
 	mostPage    = 200
-	mostEntries = 2000 // that one page reads, where a filter leaves entries out
-	mostAtOnce  = 200  // that one request to the store reads
+	mostEntries = 2000 // read per page, if a filter skips entries
+	mostAtOnce  = 200  // read per request to the store
 )
 
-// Deliveries returns one page of the log. Events of all partitions are merged by their time. It reads only
-// what a page needs, so that a long log costs no more than a short one. Entries that this service did not
-// write are left out and counted.
+// Deliveries returns one page of the log. It merges the events of all partitions by their time. It reads only
+// the entries that a page needs, so that a long log costs no more than a short one. Entries that this service
+// did not write are left out and counted.
 func (o *Outbox) Deliveries(ctx context.Context, q Query) (Page, error) {
 	if q.After != "" && !isPlace(q.After) {
 		return Page{}, ErrCursor
@@ -67,14 +67,14 @@ func (o *Outbox) Deliveries(ctx context.Context, q Query) (Page, error) {
 	return o.list(ctx, q, prefix, limit)
 }
 
-// mostTests is how many test events one answer has.
+// mostTests is the maximum number of test events that Tests returns.
 const mostTests = 500
 
-// Tests returns the test events of an integration that were created at since or later, the oldest first. If
-// there are more than an answer has, it has the oldest of the latest 2,000, and more is true.
+// Tests returns the test events of an integration that were created at or after since, the oldest first. If
+// there are more than mostTests, it returns the oldest of the latest 2,000, and more is true.
 //
-// An event is logged when its receiver has answered. So one that was created earlier can come after one that
-// was created later: whoever asks again asks from some time before the last one.
+// An event is logged when its receiver has responded, so events can appear out of the order of their
+// creation. To poll, pass a time somewhat before the last event.
 func (o *Outbox) Tests(ctx context.Context, integration string, since time.Time) (
 	found []Delivery, more bool, err error) {
 	q := Query{Integrations: []string{integration}}
@@ -89,7 +89,7 @@ func (o *Outbox) Tests(ctx context.Context, integration string, since time.Time)
 				q.After = ""
 				break
 			}
-			if d.Test { // whoever writes to the store could have copied another entry here
+			if d.Test { // an attacker with write access to the store could have copied another entry here
 				found = append(found, d)
 			}
 		}
@@ -145,7 +145,7 @@ func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (P
 	}
 }
 
-// suspect counts an item of the log that this service did not write there.
+// suspect logs an item of the log that this service did not write.
 func (o *Outbox) suspect(key kv.Key) {
 	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item",
 		key.String())
@@ -155,22 +155,22 @@ func (o *Outbox) suspect(key kv.Key) {
 // source is the log of one integration in one partition.
 type source struct {
 	prefix kv.Key
-	after  string    // the last name that was read
+	after  string    // the last name read
 	items  []kv.Item // read and not yet used
-	asked  int       // how many items the last request asked for; 0: none was made
+	asked  int       // size of the last request; 0: none was made
 	ended  bool
 }
 
 func (s *source) place(item kv.Item) string { return strings.TrimPrefix(item.Key.Name, s.prefix.Name) }
 
-// earliest returns the source whose next item comes first, or nil if there are no more items. want is how
-// many the page still takes.
+// earliest returns the source whose next item comes first, or nil if no items are left. want is the number of
+// entries that the page still needs.
 func (o *Outbox) earliest(ctx context.Context, sources []*source, want int) (*source, error) {
 	var first *source
 	for _, s := range sources {
 		if len(s.items) == 0 && !s.ended {
-			// An even share, and a little more, since events are spread by chance. A source that is asked
-			// again has more than others, so it is asked for twice as many.
+			// Request an even share and a little more, since events are spread by chance. A source that needs
+			// a second request has more events than others, so that request is twice as large.
 			s.asked = min(max(want/len(sources)+8, 2*s.asked), mostAtOnce)
 			items, err := o.KV.List(ctx, s.prefix, s.after, s.asked)
 			if err != nil {
@@ -188,7 +188,7 @@ func (o *Outbox) earliest(ctx context.Context, sources []*source, want int) (*so
 	return first, nil
 }
 
-// Find returns the entry of an integration at a place. The error is ErrNoEntry if there is none.
+// Find returns the entry of an integration at a place. It returns ErrNoEntry if there is no such entry.
 func (o *Outbox) Find(ctx context.Context, integration, place string) (Delivery, error) {
 	if !isPlace(place) {
 		return Delivery{}, ErrNoEntry
@@ -212,13 +212,12 @@ func (o *Outbox) Find(ctx context.Context, integration, place string) (Delivery,
 	return Delivery{}, ErrNoEntry
 }
 
-// maxPerTimestamp is how many entries OfSession reads of the events of one integration, partition and
-// millisecond. There are a few.
+// maxPerTimestamp is the maximum number of entries that OfSession reads for one integration, partition and
+// millisecond. Usually there are a few.
 const maxPerTimestamp = 1000
 
-// OfSession returns the events of a session, in the order in which they came about. ended is when the
-// session's record says that it ended; zero if it has not. Events whose first attempt was not made yet are
-// not among them.
+// OfSession returns the events of a session, oldest first. ended is the end of the session according to its
+// record, or zero if it is active. Events before their first attempt are not included.
 func (o *Outbox) OfSession(ctx context.Context, id session.ID, ended time.Time) ([]Delivery, error) {
 	var events []Delivery
 	moments := []time.Time{id.Created}
@@ -241,7 +240,7 @@ func (o *Outbox) OfSession(ctx context.Context, id session.ID, ended time.Time) 
 			if err != nil {
 				return nil, err
 			}
-			// A test event has no session id that can be parsed.
+			// The session id of a test event cannot be parsed.
 			if of, err := session.ParseID(o.Sealer, d.Session); err == nil && of.Random == id.Random {
 				events = append(events, d)
 			}

@@ -23,48 +23,49 @@ import (
 const (
 	StateDelivered = "delivered"
 	StateWaiting   = "waiting" // there will be another attempt
-	StateDead      = "dead"    // given up; Resend sends it again
+	StateDead      = "dead"    // no further attempts; Resend sends it again
 )
 
-// Delivery is what the log tells of an event and of the attempts to deliver it (contract 27).
+// Delivery is a log entry: an event and the attempts to deliver it (contract 27).
 type Delivery struct {
 	Event       string // evt_…
 	Type        string
 	Session     string
 	Integration string // the bare UUID
-	Test        bool   // the event was sent to try the receiver; there is no session
+	Test        bool   // a publisher sent the event to test the receiver; it has no session
 	Created     time.Time
 
 	State  string    // one of the State constants
-	Reason string    // why it is dead, or why a fault of this service puts it off; otherwise ""
+	Reason string    // why it is dead or postponed; otherwise ""
 	At     time.Time // of the last change
-	Due    time.Time // of the next attempt at the earliest; zero unless the event waits
+	Due    time.Time // earliest time of the next attempt; zero unless the event waits
 
 	Attempts []Attempt // oldest first
 
-	// Unrecorded is how many attempts there were before those. An earlier release of this service made
-	// them, or they are more than the log keeps.
+	// Unrecorded is the number of earlier attempts that are not in Attempts: an earlier release made them, or
+	// they exceed mostAttempts.
 	Unrecorded int
 
 	Body []byte // the event without publisher_state and external_user_id
 
-	Place     string       // finds the entry again, together with the integration
+	Place     string       // identifies the entry, together with the integration
 	Partition kv.Partition // where Resend and SendNow find the event
 }
 
-// Attempt is one try to deliver an event.
+// Attempt is one attempt to deliver an event.
 type Attempt struct {
 	At     time.Time
-	Status int           // of the answer; 0: there was none
-	Cause  string        // why there was no answer: one of host's Fetch constants
+	Status int           // of the response; 0: there was no response
+	Cause  string        // why there was no response: one of host's Fetch constants
 	Took   time.Duration // whole milliseconds
 }
 
-// logLife is how long the log shows an event that was delivered (contract 27).
+// logLife is the time for which the log shows a delivered event (contract 27).
 const logLife = 7 * 24 * time.Hour
 
-// Names in the log. An entry has the integration and its place behind the prefix. Entries that wait,
-// are dead or are tests are there a second time, so that a list of those need not go through all.
+// Names in the log. The prefix is followed by the integration and the place. Entries that wait, are dead or
+// are tests are stored a second time under their own prefix, so that listing them does not scan the whole
+// log.
 const (
 	logPrefix     = "l/"
 	waitingInLog  = "lw/"
@@ -76,7 +77,7 @@ const (
 	attemptFields = 3
 )
 
-// placeOf returns where an event stands in the log: later moments come first in the order of names.
+// placeOf returns the place of an event in the log: later times sort first.
 func placeOf(moment time.Time, event string) string { return placePrefix(moment) + event }
 
 func placePrefix(moment time.Time) string {
@@ -85,31 +86,30 @@ func placePrefix(moment time.Time) string {
 	return hex.EncodeToString(b[:]) + "-"
 }
 
-// subject is the part of an entry that stays the same from one attempt to the next. Everything in it is
-// read from the sealed event.
+// subject is the part of an entry that attempts do not change. All its fields are read from the sealed event.
 type subject struct {
 	integration string
 	event       string
 	place       string
-	body        []byte // what is kept of the event, as kept writes it
+	body        []byte // the stored values of the event, as kept writes them
 }
 
-// The members of an event that are kept when it is delivered (contract 27), in the order of the
-// specification. external_user_id and publisher_state are not, nor is what a later release may add.
+// The fields of an event that are stored when it is delivered (contract 27), in the order of the
+// specification. external_user_id, publisher_state and fields that a later release may add are not stored.
 var (
 	keptMembers = []string{"id", "type", "created_at", "schema_version", "publisher_id", "integration_id",
 		"session_id", "test", "idempotency_key"}
 	keptData = []string{"status", "expires_at", "result", "failure", "message"}
 )
 
-// What stands for a value in an entry. No event has either of them as a value of those members.
+// Placeholders for a value in an entry. No event has either of them as a value of those fields.
 const (
-	absent = "null" // the event has no such member
-	known  = "0"    // knownValue has it
+	absent = "null" // the event lacks this field
+	known  = "0"    // knownValue returns it
 )
 
-// knownValue returns the JSON text of a member of an event that the name of its entry and the member's
-// siblings determine, or "" if they do not.
+// knownValue returns the JSON text of an event field if it follows from the entry's name and the field's
+// siblings, otherwise "".
 func knownValue(member, event, integration string, sibling func(member string) string) string {
 	switch member {
 	case "id":
@@ -126,8 +126,8 @@ func knownValue(member, event, integration string, sibling func(member string) s
 	return ""
 }
 
-// subjectOf returns the subject for an event of the integration. Nil: this release cannot read the event,
-// and the log does not tell of it.
+// subjectOf returns the subject for an event of the integration. It returns nil if this release cannot read
+// the event; the log then has no entry for it.
 func subjectOf(integration string, event web.Object) *subject {
 	id, _, _ := event.String("id")
 	data, _, ok := event.Object("data")
@@ -142,11 +142,11 @@ func subjectOf(integration string, event web.Object) *subject {
 	return s
 }
 
-// kept returns the values of keptMembers and keptData as one JSON array. ok is false if a value looks like
-// one of the texts that stand for others.
+// kept returns the values of keptMembers and keptData as one JSON array. ok is false if a value equals a
+// placeholder.
 func kept(id, integration string, event, data web.Object) (array []byte, ok bool) {
 	array = append(make([]byte, 0, 512), '[')
-	end := len(array) // behind the last value that is not absent
+	end := len(array) // after the last value that is not absent
 	add := func(value string) {
 		if len(array) > 1 {
 			array = append(array, ',')
@@ -207,8 +207,8 @@ func keptBody(event, integration string, values []json.RawMessage) []byte {
 	return append(body, "}}"...)
 }
 
-// momentOf returns the time by which an event stands in the log: when the session began for a started
-// event, and when it ended for the others. OfSession knows both times.
+// momentOf returns the sort time of an event in the log: the start of the session for a started event,
+// its end for the others. OfSession can compute both.
 func momentOf(event, data web.Object) (time.Time, error) {
 	expires, present, _ := data.String("expires_at")
 	if !present {
@@ -232,8 +232,8 @@ type state struct {
 	made   int    // attempts in all
 }
 
-// entryJSON is an entry in the store. The names are short, because every event has an entry. The MAC that
-// token.SignRecord adds has the name "m".
+// entryJSON is an entry in the store. The names are short because every event has an entry. token.SignRecord
+// adds the MAC as "m".
 type entryJSON struct {
 	State  string            `json:"s"`
 	Reason string            `json:"r,omitempty"`
@@ -241,12 +241,11 @@ type entryJSON struct {
 	Due    int64             `json:"u,omitempty"`
 	Tried  string            `json:"a,omitempty"`
 	Made   int               `json:"n,omitempty"`
-	Body   []json.RawMessage `json:"b,omitempty"` // as kept writes it; the last member
+	Body   []json.RawMessage `json:"b,omitempty"` // as kept writes it; the last field
 }
 
-// enter adds to tx what the log says of an event from now on. It makes the commit no second one. An event
-// that is not readable has no entry. If an entry cannot be signed, the result of the attempt is recorded
-// without it.
+// enter adds the log entry of an event to tx, in the same commit. An unreadable event has no entry. If an
+// entry cannot be signed, the result of the attempt is recorded without it.
 func (o *Outbox) enter(tx *kv.Tx, p kv.Partition, s *subject, now state) {
 	if s == nil {
 		return
@@ -272,7 +271,7 @@ func (o *Outbox) enter(tx *kv.Tx, p kv.Partition, s *subject, now state) {
 	}
 }
 
-// leave adds to tx that the event does not wait any more, or is not dead any more.
+// leave removes an event from the index of waiting or of dead events.
 func leave(tx *kv.Tx, prefix string, s *subject) {
 	if s != nil {
 		tx.Deletes = append(tx.Deletes, prefix+s.integration+"/"+s.place)
@@ -289,16 +288,15 @@ func (o *Outbox) entry(key kv.Key, s *subject, now state) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Package json would rewrite the values. So they stay byte for byte what they are.
+	// Package json would rewrite the values; this keeps them byte for byte.
 	b = append(append(append(b[:len(b)-1], `,"b":`...), s.body...), '}')
 	return token.SignRecord(o.Sealer, key.String(), b)
 }
 
-// errNotAnEntry says that the store holds something under an entry's name that this service did not write
-// there.
+// errNotAnEntry: this service did not write the item that the store holds under an entry's name.
 var errNotAnEntry = errors.New("outbox: not an entry of the log")
 
-// read returns the entry that an item holds. name is the item's name without its prefix.
+// read returns the entry of an item. name is the item's name without its prefix.
 func (o *Outbox) read(item kv.Item, name string) (Delivery, error) {
 	key := kv.Key{Partition: item.Key.Partition, Name: logPrefix + name}
 	integration, place, _ := strings.Cut(name, "/")
@@ -308,7 +306,7 @@ func (o *Outbox) read(item kv.Item, name string) (Delivery, error) {
 	}
 	var e entryJSON
 	var event webhook.Event
-	// Entries are younger than the MACs of records, so each has one.
+	// Entries are newer than the MACs of records, so each entry has one.
 	if err != nil || token.RecordedWith(item.Value) == "" || json.Unmarshal(item.Value, &e) != nil {
 		return Delivery{}, errNotAnEntry
 	}
@@ -342,8 +340,7 @@ func (o *Outbox) read(item kv.Item, name string) (Delivery, error) {
 	return d, nil
 }
 
-// withAttempt appends an attempt to those that were made before. A text is shorter than JSON and can be
-// compared.
+// withAttempt appends an attempt to the earlier ones. The text form is shorter than JSON and comparable.
 func withAttempt(tried string, a Attempt) string {
 	result := a.Cause
 	if a.Cause == "" {
@@ -359,7 +356,7 @@ func withAttempt(tried string, a Attempt) string {
 	return tried + " " + next
 }
 
-// readAttempts reads what withAttempt has written. What it cannot read it leaves out.
+// readAttempts reads the result of withAttempt. It skips malformed parts.
 func readAttempts(tried string) []Attempt {
 	var all []Attempt
 	for text := range strings.FieldsSeq(tried) {
@@ -381,7 +378,7 @@ func readAttempts(tried string) []Attempt {
 	return all
 }
 
-// isPlace reports whether s has the form of a place. A caller may have it from a URL.
+// isPlace reports whether s has the form of a place. Callers may have it from a URL.
 func isPlace(s string) bool {
 	if len(s) != placeSize || s[placeTime] != '-' {
 		return false

@@ -55,7 +55,7 @@ func (w *fixture) names(t testing.TB, prefix string) []string {
 	return all
 }
 
-// agree checks that the log, its two indexes, and the lists of waiting and dead events say the same.
+// agree checks that the log, its two indexes, and the lists of waiting and dead events agree.
 func (w *fixture) agree(t testing.TB) {
 	t.Helper()
 	var waits, died []string
@@ -72,13 +72,13 @@ func (w *fixture) agree(t testing.TB) {
 	slices.Sort(waits)
 	slices.Sort(died)
 	if got := w.names(t, waitingInLog); !slices.Equal(got, waits) {
-		t.Errorf("the index of waiting events has %q, and the log %q", got, waits)
+		t.Errorf("index of waiting events %q, log %q", got, waits)
 	}
 	if got := w.names(t, deadInLog); !slices.Equal(got, died) {
-		t.Errorf("the index of dead events has %q, and the log %q", got, died)
+		t.Errorf("index of dead events %q, log %q", got, died)
 	}
 	if got := w.names(t, deadPrefix); len(got) != len(died) {
-		t.Errorf("there are the dead events %q, and in the log %q", got, died)
+		t.Errorf("dead events %q, in the log %q", got, died)
 	}
 }
 
@@ -92,15 +92,15 @@ func (w *fixture) retry(t testing.TB) {
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 }
 
-// Contract 27: every attempt is recorded with its time, its result and how long it took. There is one commit
-// for each attempt, as without the log, and nothing is read for it.
-func TestTheLogHasEveryAttempt(t *testing.T) {
+// Contract 27: every attempt is recorded with its time, its result and its duration. Each attempt costs one
+// commit, as without the log, and no read.
+func TestLog_EveryAttempt(t *testing.T) {
 	w := newFixture(t)
 	e := w.schedule(t)
 	created := w.Clock.Now().UTC()
 	calls := map[string]int{}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
-		if c.Key.Partition != integration.Partition { // to look up the receiver is another matter
+		if c.Key.Partition != integration.Partition { // the look-up of the receiver is tested elsewhere
 			calls[c.Method]++
 		}
 		return kvtest.Pass
@@ -124,7 +124,7 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 		began := ms(w.Clock.Now())
 		coretest.Must(t, w.run(t, job))
 		if calls["Commit"] != 1 || len(calls) != 1 {
-			t.Errorf("attempt %d: the store was asked %v; want one commit and nothing else", n+1, calls)
+			t.Errorf("attempt %d: store calls %v; want one commit only", n+1, calls)
 		}
 		want = append(want, Attempt{At: began, Status: result.status, Cause: result.cause, Took: result.took})
 		all := w.log(t)
@@ -160,9 +160,9 @@ func TestTheLogHasEveryAttempt(t *testing.T) {
 	w.idle(t)
 }
 
-// Contract 27: a delivered event stays without state and user id. Contract 19: the store has neither of
-// them, nor anything sealed that holds them.
-func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
+// Contract 27: a delivered event is stored without state and user id. Contract 19: the store has neither of
+// them, even sealed.
+func TestLog_DeliveredWithoutStateAndUser(t *testing.T) {
 	w := newFixture(t)
 	state, user := "canary-state", "canary-user"
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
@@ -190,8 +190,8 @@ func TestADeliveredEventIsKeptWithoutStateAndUser(t *testing.T) {
 	}
 }
 
-// What an entry keeps of an event gives the event back byte for byte, whatever its type, and is shorter.
-func TestWhatIsKeptIsTheEvent(t *testing.T) {
+// An entry restores the stored part of an event byte for byte, for every type, and is shorter.
+func TestKept_RestoresEvent(t *testing.T) {
 	w := newFixture(t)
 	h := webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(), PublisherID: "pub_a",
 		IntegrationID: testUUID, SessionID: "svc_sess_" + strings.Repeat("x", 79)}
@@ -200,7 +200,7 @@ func TestWhatIsKeptIsTheEvent(t *testing.T) {
 	odd.IdempotencyKey = "another"
 	test, ok := webhook.TestEvent(h, webhook.TypeStarted, "L1", 25)
 	if !ok {
-		t.Fatal("there is no test event of a type that is sent")
+		t.Fatal("a type that is sent has no test event")
 	}
 	for _, e := range []webhook.Event{webhook.Started(h, h.CreatedAt),
 		webhook.Completed(h, "L1", 25, nil, nil), webhook.Expired(h, h.CreatedAt), failed, odd, test} {
@@ -222,8 +222,8 @@ func TestWhatIsKeptIsTheEvent(t *testing.T) {
 	}
 }
 
-// A value of another release that looks like a mark would be read as something else, so it makes no entry.
-func TestAValueLikeAMarkIsNotKept(t *testing.T) {
+// A value of another release that equals a placeholder would be misread, so the event has no entry.
+func TestKept_ValueLikePlaceholder(t *testing.T) {
 	w := newFixture(t)
 	e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
 		IntegrationID: testUUID}, w.Clock.Now())
@@ -237,7 +237,7 @@ func TestAValueLikeAMarkIsNotKept(t *testing.T) {
 	}
 }
 
-func TestTheLogForgets(t *testing.T) {
+func TestLog_Expiry(t *testing.T) {
 	for _, c := range []struct {
 		state  string
 		answer int
@@ -249,19 +249,19 @@ func TestTheLogForgets(t *testing.T) {
 		coretest.Must(t, w.run(t, w.claimOne(t)))
 		w.Clock.Advance(c.life - time.Millisecond)
 		if all := w.log(t, c.state); len(all) != 1 || all[0].State != c.state {
-			t.Errorf("contract 27: %s: before its time is over there is %+v", c.state, all)
+			t.Errorf("contract 27: %s: before its end: %+v", c.state, all)
 		}
 		w.Clock.Advance(time.Millisecond)
 		for _, prefix := range []string{logPrefix, waitingInLog, deadInLog} {
 			if left := w.names(t, prefix); len(left) != 0 {
-				t.Errorf("contract 19: %s: kept for ever: %s%q", c.state, prefix, left)
+				t.Errorf("contract 19: %s: kept permanently: %s%q", c.state, prefix, left)
 			}
 		}
 	}
 }
 
-// An event that waited for long and is then delivered is kept as long as any other.
-func TestTheLifeOfAnEntryIsThatOfItsLastState(t *testing.T) {
+// An event that waited for long is kept after its delivery for as long as any other.
+func TestLog_ExpiryFollowsLastState(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	w.answer = status(500)
@@ -274,9 +274,8 @@ func TestTheLifeOfAnEntryIsThatOfItsLastState(t *testing.T) {
 	}
 }
 
-// The log never says more than what happened, nor less. If the result was recorded, it is in the log, and if
-// it was not, the log is as it was before.
-func TestTheLogAfterLostReplies(t *testing.T) {
+// The log matches the recorded results: a recorded result is in the log; otherwise the log is unchanged.
+func TestLog_LostReplies(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	states := map[int]string{200: StateDelivered, 400: StateDead, 500: StateWaiting}
 	for code, want := range states {
@@ -286,7 +285,7 @@ func TestTheLogAfterLostReplies(t *testing.T) {
 					w := newFixture(t)
 					w.schedule(t)
 					w.answer = status(503)
-					coretest.Must(t, w.run(t, w.claimOne(t))) // so that there is something to be wrong about
+					coretest.Must(t, w.run(t, w.claimOne(t))) // so that an entry exists
 					_, next := w.claim(t)
 					w.Clock.Advance(next.Sub(w.Clock.Now()))
 					job := w.claimOne(t)
@@ -311,11 +310,11 @@ func TestTheLogAfterLostReplies(t *testing.T) {
 					}
 					got := entries[0]
 					if !recorded && (got.State != StateWaiting || len(got.Attempts) != 1) {
-						t.Errorf("nothing was recorded, but the log says %+v", got)
+						t.Errorf("no result was recorded, but the log has %+v", got)
 					}
 					if recorded && (got.State != want || len(got.Attempts) != 2 ||
 						got.Attempts[1].Status != code) {
-						t.Errorf("it was recorded, but the log says %+v", got)
+						t.Errorf("the result was recorded, but the log has %+v", got)
 					}
 				})
 			}
@@ -323,7 +322,7 @@ func TestTheLogAfterLostReplies(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsLostLogsNothing(t *testing.T) {
+func TestLog_LostLease(t *testing.T) {
 	for _, code := range []int{200, 400, 500} {
 		w := newFixture(t)
 		w.schedule(t)
@@ -340,7 +339,7 @@ func TestALeaseThatIsLostLogsNothing(t *testing.T) {
 	}
 }
 
-// counting is a store that counts what is read of it.
+// counting is a store that counts reads.
 type counting struct {
 	kv.KV
 	lists, items, gets int
@@ -358,8 +357,8 @@ func (c *counting) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return c.KV.Get(ctx, key)
 }
 
-// fill puts n delivered events of the integration into the log, a minute apart and one partition after the
-// other, and returns their ids, the latest first. Every hundredth is of another type.
+// fill adds n delivered events of the integration to the log, a minute apart, in alternating partitions. It
+// returns their ids, the latest first. Every hundredth is of another type.
 func (w *fixture) fill(t testing.TB, integration string, n int) []string {
 	t.Helper()
 	ids := make([]string, n)
@@ -382,8 +381,8 @@ func (w *fixture) fill(t testing.TB, integration string, n int) []string {
 	return ids
 }
 
-// A log of any length costs what its pages cost.
-func TestALongLogIsReadByPages(t *testing.T) {
+// The cost of a page does not depend on the length of the log.
+func TestDeliveries_CostOfPage(t *testing.T) {
 	w := newFixture(t)
 	const long, size = 10_000, 50
 	ids := w.fill(t, testUUID, long)
@@ -422,8 +421,8 @@ func (w *fixture) placeAt(ids []string, n int) string {
 	return placeOf(w.Clock.Now().Add(-time.Duration(n)*time.Minute), ids[n])
 }
 
-// A filter that leaves nearly all out does not read the whole log for one page.
-func TestAFilterReadsABoundedPart(t *testing.T) {
+// A filter that excludes most events does not read the whole log for one page.
+func TestDeliveries_FilterIsBounded(t *testing.T) {
 	w := newFixture(t)
 	const long = 10_000
 	w.fill(t, testUUID, long)
@@ -461,7 +460,7 @@ func TestAFilterReadsABoundedPart(t *testing.T) {
 	}
 }
 
-func TestTheStatesOfTheLog(t *testing.T) {
+func TestDeliveries_States(t *testing.T) {
 	w := newFixture(t)
 	for _, code := range []int{200, 404, 500} {
 		w.schedule(t)
@@ -483,7 +482,7 @@ func TestTheStatesOfTheLog(t *testing.T) {
 		}
 	}
 	if d := w.log(t, StateDead)[0]; d.Reason != refused {
-		t.Errorf("it is dead because of %q", d.Reason)
+		t.Errorf("the reason is %q", d.Reason)
 	}
 	for _, after := range []string{"x", "../c", strings.Repeat("f", placeSize), w.log(t)[0].Place + "0",
 		strings.ToUpper(w.log(t)[0].Place)} {
@@ -508,8 +507,8 @@ func TestTheStatesOfTheLog(t *testing.T) {
 	}
 }
 
-// Contract 19: someone who can write to the store can make no entry and move none.
-func TestForgedEntriesAreLeftOut(t *testing.T) {
+// Contract 19: an attacker who can write to the store can neither create nor move entries.
+func TestDeliveries_ForgedEntries(t *testing.T) {
 	for name, forge := range map[string]func(item *kv.Item){
 		"another outcome": func(item *kv.Item) {
 			item.Value = bytes.Replace(item.Value, []byte(`"verified":true`), []byte(`"verified":false`), 1)
@@ -558,7 +557,7 @@ func (awaitingMACs) CheckMAC(string, []byte, []byte) (time.Time, error) {
 	return time.Time{}, host.ErrKeyAwaited
 }
 
-func TestAnEntryWhoseKeyIsAwaitedIsNotLeftOut(t *testing.T) {
+func TestDeliveries_KeyAwaited(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
@@ -573,9 +572,9 @@ func TestAnEntryWhoseKeyIsAwaitedIsNotLeftOut(t *testing.T) {
 	}
 }
 
-// A task of an earlier release has no list of attempts, and an earlier release drops it. Such attempts are
-// counted, so that nobody takes those in the log for all. An earlier release reads our tasks.
-func TestTheLogInAFleetWithAnEarlierRelease(t *testing.T) {
+// A task of an earlier release has no list of attempts, and an earlier release drops ours. These attempts are
+// counted, so that readers do not take the logged ones for all. An earlier release can read our tasks.
+func TestLog_EarlierRelease(t *testing.T) {
 	w := newFixture(t)
 	e := w.schedule(t)
 	job := w.claimOne(t)
@@ -607,8 +606,8 @@ func TestTheLogInAFleetWithAnEarlierRelease(t *testing.T) {
 	w.agree(t)
 }
 
-// A fault of this service is in the log with its reason, and not as an attempt.
-func TestTheLogSaysThatAnEventIsPutOff(t *testing.T) {
+// An internal error is logged with its reason, and not as an attempt.
+func TestLog_PostponedEvent(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	whole := *w.Outbox
@@ -629,8 +628,8 @@ func TestTheLogSaysThatAnEventIsPutOff(t *testing.T) {
 	w.agree(t)
 }
 
-// An event that cannot be read is in no log: nothing says for sure whose it is.
-func TestAnEventThatCannotBeReadIsInNoLog(t *testing.T) {
+// An unreadable event has no log entry, because its owner is not certain.
+func TestLog_UnreadableEvent(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
@@ -664,8 +663,8 @@ func TestAttemptsRoundTrip(t *testing.T) {
 	}
 }
 
-// The longest entry fits into an item, its name into a name, and all of it into a transaction.
-func TestTheLongestEntryFits(t *testing.T) {
+// The longest entry fits into an item, its name into a name, and the whole entry into a transaction.
+func TestLog_LongestEntry(t *testing.T) {
 	w := newFixture(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
@@ -693,8 +692,8 @@ func TestTheLongestEntryFits(t *testing.T) {
 	}
 }
 
-// Events of a session are found by the times that the session's record has.
-func TestTheEventsOfASession(t *testing.T) {
+// Events of a session are found by the times of the session's record.
+func TestOutbox_OfSession(t *testing.T) {
 	w := newFixture(t)
 	put := func(e webhook.Event) {
 		coretest.Must(t,

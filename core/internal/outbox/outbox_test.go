@@ -33,8 +33,8 @@ const (
 
 var ctx = context.Background()
 
-// fixture is an Outbox on a store that fails when told to, with a receiver whose answers the test chooses
-// and a clock that the test moves.
+// fixture is an Outbox on a store with faults, a receiver whose responses the test chooses and a clock that
+// the test moves.
 type fixture struct {
 	*Outbox
 	*testhost.Host
@@ -118,7 +118,7 @@ func (w *fixture) schedule(t testing.TB) webhook.Event {
 	return e
 }
 
-// claim leases what is due and returns when the next task falls due.
+// claim leases the due tasks and returns the time of the next task.
 func (w *fixture) claim(t testing.TB) (jobs []host.Job, next time.Time) {
 	t.Helper()
 	now := w.Clock.Now()
@@ -146,7 +146,7 @@ func (w *fixture) run(t testing.TB, job host.Job) error {
 	return w.Deliver(ctx, job, m, body)
 }
 
-// idle checks that nothing is scheduled, now or later.
+// idle checks that no task is scheduled, now or later.
 func (w *fixture) idle(t testing.TB) {
 	t.Helper()
 	if jobs, next := w.claim(t); len(jobs) > 0 || !next.IsZero() {
@@ -161,8 +161,8 @@ func (w *fixture) dead(t testing.TB) []Dead {
 	return dead
 }
 
-// TestDeliverJudgesTheAnswer makes one attempt for each kind of answer.
-func TestDeliverJudgesTheAnswer(t *testing.T) {
+// TestDeliver_Responses makes one attempt for each kind of response.
+func TestDeliver_Responses(t *testing.T) {
 	const gone, again, delivered = "gone", "again", "delivered"
 	for _, c := range []struct {
 		name   string
@@ -182,7 +182,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 		{"contract 26: 307 is not followed", status(307), again, "status 307"},
 		{"spec, Delivery 3: 500", status(500), again, "status 500"},
 		{"spec, Delivery 3: 503", status(503), again, "status 503"},
-		{"contract 26: a status that is none", status(0), again, "malformed_status"},
+		{"contract 26: an invalid status", status(0), again, "malformed_status"},
 		{"contract 26: timeout", fails(host.FetchTimeout), again, "timeout"},
 		{"contract 26: network error", fails(host.FetchNetwork), again, "network_error"},
 		{"contract 28: destination blocked", fails(host.FetchBlocked), again, "destination_not_allowed"},
@@ -231,7 +231,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 					t.Errorf("contract 26: the runner was woken for %v and not for %v", woken, next)
 				}
 				if !strings.Contains(w.Logged.String(), c.last) {
-					t.Errorf("the log does not say %q: %s", c.last, &w.Logged)
+					t.Errorf("the log lacks %q: %s", c.last, &w.Logged)
 				}
 			}
 			for _, never := range []string{"of-the-publisher", secret, "line 1", "hooks.publisher"} {
@@ -243,7 +243,7 @@ func TestDeliverJudgesTheAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatIsPosted(t *testing.T) {
+func TestDeliver_Request(t *testing.T) {
 	w := newFixture(t)
 	e := w.schedule(t)
 	w.Clock.Advance(3 * time.Second)
@@ -264,8 +264,8 @@ func TestWhatIsPosted(t *testing.T) {
 	}
 }
 
-// TestEveryAttemptOfTheSchedule makes all attempts, from the first failure to the dead event.
-func TestEveryAttemptOfTheSchedule(t *testing.T) {
+// TestDeliver_WholeSchedule makes all attempts, from the first failure until the event is dead.
+func TestDeliver_WholeSchedule(t *testing.T) {
 	w := newFixture(t)
 	e := w.schedule(t)
 	w.answer = status(503)
@@ -363,8 +363,8 @@ func (s secretless) Open(purpose string, sealed []byte) ([]byte, time.Time, erro
 	return s.Sealer.Open(purpose, sealed)
 }
 
-// TestOurOwnFaultPutsAnEventOff: contract 27, last sentence.
-func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
+// Contract 27, last sentence.
+func TestDeliver_InternalErrorPostpones(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault func(w *fixture)
@@ -387,7 +387,7 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				jobs, next := w.claim(t)
 				if len(jobs) != 0 || next.IsZero() || next.Sub(w.Clock.Now()) > postponeMost {
-					t.Fatalf("look %d: %d jobs are due and the next at %s; want it put off, by %s at most",
+					t.Fatalf("look %d: %d jobs are due and the next at %s; want it postponed by at most %s",
 						n, len(jobs), next, postponeMost)
 				}
 				w.Clock.Advance(next.Sub(w.Clock.Now()))
@@ -396,9 +396,9 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 				t.Fatalf("given up %+v after %d posts, want neither", dead, len(w.posts))
 			}
 			if n := strings.Count(w.Logged.String(), "put off"); n != 1 {
-				t.Errorf("the log says %d times that the event is put off, want once", n)
+				t.Errorf("the postponed event is logged %d times, want once", n)
 			}
-			*w.Outbox = whole // the operator has mended it
+			*w.Outbox = whole // the operator has fixed it
 			w.answer = status(503)
 			job := w.claimOne(t)
 			coretest.Must(t, w.run(t, job))
@@ -414,7 +414,7 @@ func TestOurOwnFaultPutsAnEventOff(t *testing.T) {
 	}
 }
 
-func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
+func TestDeliver_LeaseTooShort(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		left  time.Duration // of the lease
@@ -453,7 +453,7 @@ func TestALeaseTooShortForAnAttemptPostsNothing(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
+func TestDeliver_LostLease(t *testing.T) {
 	for name, answer := range map[string]func(host.FetchRequest) (int, error){"delivered": status(200),
 		"refused": status(400), "failed": status(500)} {
 		w := newFixture(t)
@@ -472,7 +472,7 @@ func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 			t.Errorf("%s: counted %v, dead %+v", name, w.counts, w.dead(t))
 		}
 		w.answer = status(200)
-		coretest.Must(t, w.run(t, other)) // whoever holds the task now decides
+		coretest.Must(t, w.run(t, other)) // the instance that holds the task decides
 		w.idle(t)
 		if len(w.posts) != 2 || !bytes.Equal(w.posts[0].Body, w.posts[1].Body) {
 			t.Errorf("%s: %d posts, want two with the same bytes", name, len(w.posts))
@@ -480,8 +480,8 @@ func TestALeaseThatIsLostRecordsNothing(t *testing.T) {
 	}
 }
 
-// A lease that has run out still holds as long as nobody took the task over.
-func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
+// A lease whose time has ended is still valid until another instance takes the task.
+func TestDeliver_EndedLeaseNotTaken(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
@@ -490,7 +490,7 @@ func TestALeaseThatRanOutButWasNotTakenStillRecords(t *testing.T) {
 	w.idle(t)
 }
 
-func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
+func TestDeliver_StoreError(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
@@ -500,7 +500,7 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if len(w.posts) != 0 {
-		t.Error("it was posted although its destination is unknown")
+		t.Error("the event was posted although its destination is unknown")
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -519,8 +519,8 @@ func TestTheStoresErrorUsesNoAttempt(t *testing.T) {
 	}
 }
 
-// The store answers again by the time when something could be recorded.
-func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
+// The store responds again by the time a result could be recorded.
+func TestDeliver_FailedLookUp(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
@@ -544,7 +544,7 @@ func TestALookUpThatFailsGivesNothingUp(t *testing.T) {
 	}
 }
 
-func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
+func TestDeliver_Stopped(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
@@ -567,9 +567,9 @@ func TestStoppingSaysNothingAboutTheReceiver(t *testing.T) {
 	}
 }
 
-// Each result is recorded once, whatever reply is lost. Afterwards the event is either delivered, dead
-// or scheduled.
-func TestLostRepliesDoubleNothing(t *testing.T) {
+// Each result is recorded once, no matter which reply is lost. Afterwards the event is delivered, dead or
+// scheduled.
+func TestDeliver_LostReplies(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for name, answer := range map[string]func(host.FetchRequest) (int, error){"200": status(200),
 		"400": status(400), "500": status(500)} {
@@ -593,16 +593,16 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 					w.Store.Decide = nil
 					jobs, next := w.claim(t)
 					if len(jobs) > 0 {
-						t.Fatal("it is due at once")
+						t.Fatal("it is due now")
 					}
 					dead := w.dead(t)
 					scheduled := !next.IsZero()
 					leased := scheduled && next.Equal(job.Until)
 					if err == nil && leased {
-						t.Error("nothing was recorded, and Run returned no error")
+						t.Error("no result was recorded, and Run returned no error")
 					}
 					switch {
-					case leased: // comes free again, as if nothing had been
+					case leased: // free again when the lease ends
 						if len(dead) != 0 {
 							t.Errorf("scheduled and dead: %+v", dead)
 						}
@@ -643,7 +643,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	if err != nil || m.Attempts != 0 || !bytes.Equal(w.body(t, sealed), e.Body()) {
 		t.Errorf("came back as %+v, %v", m, err)
 	}
-	if err := w.Defer(ctx, job, until.Add(time.Hour)); err != nil { // a lease that is gone
+	if err := w.Defer(ctx, job, until.Add(time.Hour)); err != nil { // a lost lease
 		t.Error(err)
 	}
 	if _, next := w.claim(t); !next.Equal(again.Until) {
@@ -651,7 +651,7 @@ func TestDeferCountsNoAttempt(t *testing.T) {
 	}
 }
 
-// kill makes n dead events and returns their ids.
+// kill returns the ids of n new dead events.
 func (w *fixture) kill(t testing.TB, n int) map[string]bool {
 	t.Helper()
 	w.answer = status(400)
@@ -739,7 +739,7 @@ func TestResend(t *testing.T) {
 	}
 }
 
-func TestResendAfterALostReply(t *testing.T) {
+func TestResend_LostReply(t *testing.T) {
 	for _, c := range []struct {
 		faults    []kvtest.Fault
 		want      error
@@ -778,13 +778,13 @@ func TestResendAfterALostReply(t *testing.T) {
 			}
 			w.Store.Deliver(ctx)
 			if jobs, _ := w.claim(t); len(jobs) > 0 {
-				t.Error("contract 27: a commit that came late sends it once more")
+				t.Error("contract 27: a late commit sends it again")
 			}
 		})
 	}
 }
 
-func TestResendInParallel(t *testing.T) {
+func TestResend_Parallel(t *testing.T) {
 	w := newFixture(t)
 	w.kill(t, 1)
 	event := w.dead(t)[0].Event
@@ -806,7 +806,7 @@ func TestResendInParallel(t *testing.T) {
 	}
 }
 
-func TestADamagedDeadEventIsNamed(t *testing.T) {
+func TestDead_Damaged(t *testing.T) {
 	w := newFixture(t)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: part,
 		Puts: []kv.Put{{Name: "d/evt_x", Value: []byte("no line feed")}}}))
@@ -864,7 +864,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
+func TestTask_SealsStateAndUser(t *testing.T) {
 	w := newFixture(t)
 	state, user := "canary-state", "canary-user"
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
@@ -882,7 +882,7 @@ func TestAStoreHoldsNeitherStateNorUserInTheClear(t *testing.T) {
 	}
 }
 
-func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
+func TestDeliver_KeyGone(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	job := w.claimOne(t)
@@ -894,9 +894,9 @@ func TestAnEventWhoseKeyIsGoneIsVisiblyDead(t *testing.T) {
 	}
 }
 
-// TestAReplacedRingSendsNoNewEvent: contract 16. With a ring that was replaced, somebody who can write to the
-// store sends no event that is dated later.
-func TestAReplacedRingSendsNoNewEvent(t *testing.T) {
+// Contract 16: after the ring was replaced, an attacker who can write to the store can send no event dated
+// later.
+func TestDeliver_ReplacedRing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		dated time.Duration // after the replacement
@@ -919,13 +919,13 @@ func TestAReplacedRingSendsNoNewEvent(t *testing.T) {
 				t.Errorf("%d posts, want %d", len(w.posts), c.posts)
 			}
 			if dead := w.dead(t); c.posts == 0 && (len(dead) != 1 || dead[0].Reason != unreadable) {
-				t.Errorf("given up %+v, want one event given up as %s", dead, unreadable)
+				t.Errorf("dead %+v, want one dead event with reason %s", dead, unreadable)
 			}
 		})
 	}
 }
 
-// replaced has a key of events that was replaced at a time.
+// replaced is a Sealer whose key of events was replaced at a time.
 type replaced struct {
 	host.Sealer
 	at time.Time
@@ -939,8 +939,8 @@ func (r replaced) Open(purpose string, sealed []byte) ([]byte, time.Time, error)
 	return claims, until, err
 }
 
-// The longest event that the contract allows must fit into a task and into a dead event.
-func TestTheLongestEventFits(t *testing.T) {
+// The longest event that the contract allows fits into a task and into a dead event.
+func TestTask_LongestEvent(t *testing.T) {
 	w := newFixture(t)
 	state, user := strings.Repeat("\u2028", 1024/3), strings.Repeat("\"", 256)
 	e := webhook.Failed(webhook.Head{ID: webhook.NewID(w.Outbox.Random), CreatedAt: w.Clock.Now(),
@@ -960,9 +960,9 @@ func TestTheLongestEventFits(t *testing.T) {
 	}
 }
 
-// TestAnEventGoesToItsOwnIntegration: contract 19. Someone who can write to the store can change the
-// unsealed part of a task. Still no event may reach another receiver.
-func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
+// Contract 19: an attacker who can write to the store can change the unsealed part of a task. Still, no event
+// reaches another receiver.
+func TestDeliver_ForeignEvent(t *testing.T) {
 	const theirs = "11111111-4d4e-475f-906b-2f11c5eca7bd"
 	for _, c := range []struct {
 		name  string
@@ -974,7 +974,7 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 			m.Integration = theirs
 			task.Payload = join(m, sealed)
 		}},
-		{"contract 19: the event lies under another's id", func(w *fixture, task *kv.Task) {
+		{"contract 19: the event is stored under another id", func(w *fixture, task *kv.Task) {
 			task.ID = taskID(webhook.NewID(w.Outbox.Random))
 		}},
 	} {
@@ -991,7 +991,7 @@ func TestAnEventGoesToItsOwnIntegration(t *testing.T) {
 				w.Memory.Commit(ctx, kv.Tx{ID: "forger", Partition: part, Schedule: []kv.Task{task}}))
 			coretest.Must(t, w.run(t, w.claimOne(t)))
 			if dead := w.dead(t); len(w.posts) != 0 || len(dead) != 1 || dead[0].Reason != unreadable {
-				t.Errorf("%d posts, given up %+v; want no post and one event given up as %s",
+				t.Errorf("%d posts, dead %+v; want no post and one dead event with reason %s",
 					len(w.posts), dead, unreadable)
 			}
 		})
@@ -1036,7 +1036,7 @@ func TestDeliver_StandardWebhooks(t *testing.T) {
 	}
 }
 
-// A staged secret that does not open delays no event.
+// A staged secret that does not open does not delay events.
 func TestStagedSecret_Damaged(t *testing.T) {
 	w := newFixture(t)
 	damaged := integration.Integration{ID: testUUID, Staged: &integration.Webhook{URL: hookURL, Sealed: "x"}}

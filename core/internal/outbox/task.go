@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Kind is what a task is for.
+// Kind is the purpose of a task.
 type Kind string
 
 // The two kinds of task.
@@ -23,29 +23,29 @@ const (
 	Expire  Kind = "expire"  // end a session whose life is over
 )
 
-// Meta is the first line of a task's payload. The event's body follows it. The body is sealed, because
-// it holds the publisher's state and external user id, and a store may keep deleted data for a while
+// Meta is the first line of a task's payload; the event's sealed body follows it. The body is sealed because
+// it holds the publisher's state and external user id, and a store may keep deleted data for some time
 // (contract 19).
 type Meta struct {
 	Kind        Kind   `json:"k"`
 	Session     string `json:"sid"`
 	Integration string `json:"int"`
 	Type        string `json:"typ,omitempty"`
-	Attempts    int    `json:"n,omitempty"` // made so far
-	Postponed   int    `json:"h,omitempty"` // how often a fault of this service put it off
+	Attempts    int    `json:"n,omitempty"` // attempts so far
+	Postponed   int    `json:"h,omitempty"` // how often an internal error postponed it
 
-	// What the log tells of earlier attempts. Nothing is decided by it: the task is not authenticated,
-	// and an earlier release drops it when it writes the task again.
-	Before int    `json:"b,omitempty"` // attempts that were made before the event was last sent again
+	// History for the log. No decision depends on it: the task is not authenticated, and an earlier release
+	// drops these fields when it writes the task again.
+	Before int    `json:"b,omitempty"` // attempts before the event was last resent
 	Tried  string `json:"a,omitempty"` // the latest attempts, see withAttempt
 }
 
-// waited reports whether the store may show the event among those that wait.
+// waited reports whether the store may list the event as waiting.
 func (m Meta) waited() bool { return m.Attempts > 1 || m.Postponed > 0 || m.Before > 0 }
 
-// owns reads the body of an event. ok says whether it is the event that the task names, of the integration
-// that it names. The unsealed part of a task says where the event goes. Someone who can write to the store
-// must not be able to send one publisher's event to another (contract 19).
+// owns parses the body of an event. ok reports whether it is the event that the task names, of the
+// integration that the task names. The unsealed part of a task determines the receiver: an attacker who can
+// write to the store must not be able to send one publisher's event to another (contract 19).
 func (m Meta) owns(event string, body []byte) (o web.Object, ok bool) {
 	o, err := web.ReadObject(body)
 	id, _, ok1 := o.String("id")
@@ -54,20 +54,20 @@ func (m Meta) owns(event string, body []byte) (o web.Object, ok bool) {
 		integration == webhook.IntegrationPrefix+m.Integration
 }
 
-// Event returns the task that delivers e, due at once.
+// Event returns the task that delivers e, due now.
 func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Time) (kv.Task, error) {
 	sealed, err := sealer.Seal(token.Event, e.Body())
 	if err != nil {
 		return kv.Task{}, err
 	}
 	m := Meta{Kind: Deliver, Session: e.SessionID, Integration: integration, Type: e.Type}
-	// Every store keeps whole milliseconds. If a store rounds up a finer time, the event would wait for
-	// the next millisecond.
+	// Every store keeps whole milliseconds. If a store rounded up a finer time, the event would wait for the
+	// next millisecond.
 	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: join(m, sealed)}, nil
 }
 
-// Body opens the sealed bytes of an event that come from Read or from a dead event. An event that is dated
-// after its key was replaced is not authentic (contract 16).
+// Body opens the sealed event from Read or from a dead event. An event dated after its key was replaced is
+// not authentic (contract 16).
 func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
 	body, until, err := sealer.Open(token.Event, sealed)
 	if err != nil || until.IsZero() {
@@ -101,8 +101,8 @@ func Read(t kv.Task) (Meta, []byte, error) {
 	return m, body, err
 }
 
-// readMeta reads what package json has written. Every delivery is read twice, and package json would take a
-// tenth of the time that a delivery takes.
+// readMeta parses the output of package json. Each delivery is parsed twice, and package json would take a
+// tenth of the time of a delivery.
 func readMeta(line []byte) (m Meta, err error) {
 	o, err := web.ReadObject(line)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Stores keep whole milliseconds and may round up. An event that falls due between two of them would
-// wait for its first attempt.
-func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
+// Stores keep whole milliseconds and may round up. An event due between two of them would wait for its first
+// attempt.
+func TestEvent_StoreThatRoundsUp(t *testing.T) {
 	w := newFixture(t)
 	for _, fine := range []time.Duration{0, 1, 999_999 * time.Nanosecond} {
 		now := w.Clock.Now().Truncate(time.Millisecond).Add(fine)
@@ -26,7 +26,7 @@ func TestAnEventIsDueAtOnceOnAStoreThatRoundsUp(t *testing.T) {
 	}
 }
 
-// A task's head is read as package json has written it, and nothing that is damaged passes for a head.
+// readMeta parses the output of package json, and rejects damaged input.
 func TestReadMeta(t *testing.T) {
 	for _, want := range []Meta{
 		{Kind: Expire, Session: "svc_sess_x", Integration: testUUID},

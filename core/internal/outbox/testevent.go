@@ -15,30 +15,30 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Exchange is one request to a receiver and what came back. It is for the publisher whose receiver it is.
+// Exchange is one request to a receiver and its response, shown to the publisher that owns the receiver.
 type Exchange struct {
 	Attempt
-	Verdict webhook.Verdict // what the answer means for an event
-	Words   string          // the same for people
+	Verdict webhook.Verdict // what the response means for an event
+	Words   string          // the verdict as text
 
 	Header map[string]string // of the request
 	Body   []byte            // of the request
-	Answer string            // the beginning of the answer's body; what is not UTF-8 is replaced
-	Cut    bool              // the answer's body is longer
+	Answer string            // the start of the response body, with invalid UTF-8 replaced
+	Cut    bool              // the response body is longer
 }
 
-// mostOfAnswer is how much of an answer an Exchange has, in bytes.
+// mostOfAnswer is the maximum size of Exchange.Answer in bytes.
 const mostOfAnswer = 4 * 1024
 
-// ErrNoType: there is no event type of that name.
+// ErrNoType: no event type has that name.
 var ErrNoType = errors.New("outbox: no such event type")
 
 // errNoReceiver: the integration sends no events.
 var errNoReceiver = errors.New("outbox: the integration sends no events")
 
-// SendTest sends the receiver of an integration a test event of the type, in the way of every event and
-// signed with the secret. It is one attempt, and there is no other. The event is in the log, marked as a
-// test. If it cannot be logged, the exchange counts all the same.
+// SendTest sends a test event of the type to the receiver of an integration, delivered like any other event
+// and signed with the secret. It makes one attempt only. The event is logged as a test. If it cannot be
+// logged, the exchange is still valid.
 func (o *Outbox) SendTest(
 	ctx context.Context, i *integration.Integration, secret, typ string,
 ) (Exchange, error) {
@@ -71,8 +71,8 @@ func (o *Outbox) SendTest(
 	return x, nil
 }
 
-// logTest writes the entry of a test event. It is not among the dead events, because nobody can send it
-// again.
+// logTest writes the entry of a test event. Test events are not listed as dead, because they cannot be
+// resent.
 func (o *Outbox) logTest(
 	ctx context.Context, p kv.Partition, integration string, body []byte, now state,
 ) error {
@@ -98,8 +98,8 @@ func (o *Outbox) logTest(
 			{Name: testsInLog + s.integration + "/" + s.place, Value: value, Expires: now.at.Add(logLife)}}})
 }
 
-// Exchange makes one request in the way of every event and tells what came back. A receiver that gives no
-// answer is no error; the context's end is one.
+// Exchange makes one request in the way of every event and returns its result. A missing response is a
+// result, not an error. The end of the context is an error.
 func (o *Outbox) Exchange(
 	ctx context.Context, url string, header map[string]string, body []byte,
 ) (Exchange, error) {
@@ -117,11 +117,11 @@ func (o *Outbox) Exchange(
 	return x, nil
 }
 
-// beginning returns what an Exchange shows of an answer's body.
+// beginning returns the start of a response body for an Exchange.
 func beginning(body []byte) (text string, cut bool) {
 	if len(body) > mostOfAnswer {
 		body, cut = body[:mostOfAnswer], true
-		for n := 1; n < utf8.UTFMax; n++ { // leave out the beginning of a character
+		for n := 1; n < utf8.UTFMax; n++ { // leave out an incomplete character
 			if r := body[len(body)-n:]; utf8.RuneStart(r[0]) {
 				if !utf8.FullRune(r) {
 					body = body[:len(body)-n]
@@ -133,7 +133,7 @@ func beginning(body []byte) (text string, cut bool) {
 	return strings.ToValidUTF8(string(body), "\uFFFD"), cut
 }
 
-// words says what the result of an attempt means for an event, and what to do about it.
+// words describes the result of an attempt: its effect on an event, and the fix.
 func (a Attempt) words() string {
 	if a.Cause != "" {
 		text := "There was no answer"

@@ -21,7 +21,7 @@ import (
 var tested = integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L2", ChallengeAge: 18,
 	Webhook: integration.Webhook{URL: hookURL}}
 
-// Contract 44: any of the five events, with test set, by the way of every event.
+// Contract 44: a test event of any of the five types, with test set, is sent like any other event.
 func TestSendTestOfEveryType(t *testing.T) {
 	w := newFixture(t)
 	for n, typ := range webhook.Types() {
@@ -44,7 +44,7 @@ func TestSendTestOfEveryType(t *testing.T) {
 		for name, value := range x.Header {
 			header[name] = []string{value}
 			if p.Header[name] != value {
-				t.Errorf("%s: %s was not sent as it is shown", typ, name)
+				t.Errorf("%s: %s differs from the request sent", typ, name)
 			}
 		}
 		if err := webhook.Verify(secret, header, x.Body, sent, 0); err != nil {
@@ -69,7 +69,7 @@ func TestSendTestOfEveryType(t *testing.T) {
 		d := w.log(t)[0]
 		if d.Event != e.ID || d.Type != typ || !d.Test || d.State != StateDelivered || len(d.Attempts) != 1 ||
 			d.Attempts[0] != x.Attempt {
-			t.Errorf("%s: the log says %+v", typ, d)
+			t.Errorf("%s: log entry %+v", typ, d)
 		}
 		kept := string(d.Body)
 		if strings.Contains(kept, "publisher_state") || strings.Contains(kept, "external_user_id") {
@@ -89,7 +89,7 @@ func TestSendTestOfEveryType(t *testing.T) {
 	}
 }
 
-func TestATestEventHasOneAttempt(t *testing.T) {
+func TestSendTest_OneAttempt(t *testing.T) {
 	for _, c := range []struct {
 		answer  func(host.FetchRequest) (int, error)
 		verdict webhook.Verdict
@@ -114,7 +114,7 @@ func TestATestEventHasOneAttempt(t *testing.T) {
 		d := w.log(t)
 		if len(d) != 1 || !d[0].Test || d[0].State != StateDead || d[0].Reason != onlyTest ||
 			len(w.dead(t)) != 0 {
-			t.Errorf("%s: the log says %+v, dead %+v", x.Attempt, d, w.dead(t))
+			t.Errorf("%s: log entry %+v, dead %+v", x.Attempt, d, w.dead(t))
 		}
 		if err := w.Resend(ctx, d[0].Partition, d[0].Event, ""); !errors.Is(err, ErrNotDead) {
 			t.Errorf("%s: sent again: %v", x.Attempt, err)
@@ -122,8 +122,8 @@ func TestATestEventHasOneAttempt(t *testing.T) {
 	}
 }
 
-// The store's fault hides no result: the receiver has had the event.
-func TestATestEventThatCannotBeLogged(t *testing.T) {
+// A store error does not hide the result: the receiver has got the event.
+func TestSendTest_NotLogged(t *testing.T) {
 	w := newFixture(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -137,7 +137,7 @@ func TestATestEventThatCannotBeLogged(t *testing.T) {
 	}
 }
 
-func TestATestThatIsStopped(t *testing.T) {
+func TestSendTest_Stopped(t *testing.T) {
 	w := newFixture(t)
 	stopped, stop := context.WithCancel(ctx)
 	w.answer = func(host.FetchRequest) (int, error) {
@@ -153,13 +153,13 @@ func TestATestThatIsStopped(t *testing.T) {
 	}
 }
 
-func TestTheBeginningOfAnAnswer(t *testing.T) {
+func TestBeginning(t *testing.T) {
 	for _, c := range []struct {
 		name, body, want string
 		cut              bool
 	}{
 		{"none", "", "", false},
-		{"HTML stays as it is", "<b>&amp;</b>\x00", "<b>&amp;</b>\x00", false},
+		{"HTML is unchanged", "<b>&amp;</b>\x00", "<b>&amp;</b>\x00", false},
 		{"exactly full", strings.Repeat("a", mostOfAnswer), strings.Repeat("a", mostOfAnswer), false},
 		{"one more", strings.Repeat("a", mostOfAnswer+1), strings.Repeat("a", mostOfAnswer), true},
 		{"a character across the end", strings.Repeat("a", mostOfAnswer-1) + "€€",
@@ -177,9 +177,9 @@ func TestTheBeginningOfAnAnswer(t *testing.T) {
 	}
 }
 
-// Contract 49: only test events are there, even if somebody who writes to the store puts another entry among
-// them.
-func TestTestsAreTestEvents(t *testing.T) {
+// Contract 49: the list contains only test events, even if an attacker with write access to the store adds
+// another entry.
+func TestTests_OnlyTestEvents(t *testing.T) {
 	w := newFixture(t)
 	begin := w.Clock.Now()
 	w.schedule(t)
@@ -195,6 +195,6 @@ func TestTestsAreTestEvents(t *testing.T) {
 	coretest.Must(t, json.Unmarshal(sent.Body, &event))
 	found, more, err := w.Tests(ctx, testUUID, begin)
 	if err != nil || more || len(found) != 1 || found[0].Event != event.ID {
-		t.Errorf("found %+v, %v, %v, want just the event %s", found, more, err, event.ID)
+		t.Errorf("found %+v, %v, %v, want only the event %s", found, more, err, event.ID)
 	}
 }

@@ -12,29 +12,30 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// Undelivered counts the events of an integration that wait for a retry, and those that were given up.
+// Undelivered counts the waiting and the dead events of an integration.
 type Undelivered struct {
 	Integration string // the bare UUID
 	Waiting     int
 	Dead        int
-	Oldest      time.Time // of those that wait, by the time of the event; zero if none waits
-	Newest      time.Time // of those that were given up; zero if there is none
-	More        bool      // there are more than were counted, and there may be an older one that waits
+	Oldest      time.Time // oldest waiting event, by the time of the event; zero if none waits
+	Newest      time.Time // newest dead event; zero if there is no dead event
+	More        bool      // there are more than were counted, and perhaps an older waiting event
 }
 
 const (
 	mostCounted  = 1000 // names of one state that one call reads in all partitions
-	leastCounted = 16   // of them in one partition, however many partitions there are
+	leastCounted = 16   // the minimum per partition, if there are many partitions
 
-	// shareOfOne says which part of a partition's names one integration may take, so that it hides no other.
+	// shareOfOne limits one integration to this fraction of the names read per partition, so that it cannot
+	// hide others.
 	shareOfOne = 4
 
-	behindPlaces = "~" // comes after every place in the order of names
+	behindPlaces = "~" // sorts after every place
 )
 
-// Undelivered counts the events that have not arrived, by integration, those with the oldest waiting event
-// first. It reads a limited number of names, so more reports that there may be integrations that are not in
-// the answer. It believes the names in the store. What shows an event checks the event itself.
+// Undelivered counts waiting and dead events by integration. The integration with the oldest waiting event
+// comes first. The number of names read is limited: more reports that further integrations may be missing.
+// Names in the store are not authenticated here; the code that shows an event checks the event.
 func (o *Outbox) Undelivered(ctx context.Context) (all []Undelivered, more bool, err error) {
 	found := map[string]*Undelivered{}
 	for _, prefix := range []string{waitingInLog, deadInLog} {
@@ -64,12 +65,12 @@ func (o *Outbox) Undelivered(ctx context.Context) (all []Undelivered, more bool,
 	return all, more, nil
 }
 
-// countNames counts the names under a prefix in one partition, and reports whether it stopped before the end.
+// countNames counts the names under a prefix in one partition. It reports whether it stopped before the end.
 func (o *Outbox) countNames(ctx context.Context, prefix kv.Key, found map[string]*Undelivered) (bool, error) {
 	room := max(mostCounted/len(o.Partitions), leastCounted)
 	most := room / shareOfOne
-	var last *Undelivered // whose name was read last
-	counted := 0          // of last, in this partition
+	var last *Undelivered // owner of the last name read
+	counted := 0          // names of last in this partition
 	for after := ""; room > 0; {
 		n := min(room, most+1)
 		items, err := o.KV.List(ctx, prefix, after, n)
@@ -122,7 +123,7 @@ func (u *Undelivered) count(prefix string, at time.Time) {
 	}
 }
 
-// momentAt returns the time of the event that stands at a place.
+// momentAt returns the time of the event at a place.
 func momentAt(place string) time.Time {
 	n, err := strconv.ParseUint(place[:placeTime], 16, 64)
 	if err != nil {

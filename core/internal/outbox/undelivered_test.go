@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// name puts a name of the log into the store, as an event of that time would.
+// name adds a name of the log to the store, as an event of that time would.
 func (w *fixture) name(t testing.TB, p kv.Partition, prefix, integration string, at time.Time) {
 	t.Helper()
 	id, err := kv.NewTxID(w.Outbox.Random)
@@ -22,8 +22,8 @@ func (w *fixture) name(t testing.TB, p kv.Partition, prefix, integration string,
 		kv.Tx{ID: id, Partition: p, Puts: []kv.Put{{Name: name, Value: []byte("x")}}}))
 }
 
-// What the log says of real attempts is what is counted.
-func TestUndeliveredCountsWhatTheLogHas(t *testing.T) {
+// Undelivered counts the log entries of real attempts.
+func TestUndelivered_MatchesLog(t *testing.T) {
 	w := newFixture(t)
 	all, more, err := w.Undelivered(ctx)
 	if err != nil || more || len(all) != 0 {
@@ -49,7 +49,7 @@ func TestUndeliveredCountsWhatTheLogHas(t *testing.T) {
 }
 
 // An integration with very many events hides no other, and the call reads a limited number of names.
-func TestUndeliveredIsBounded(t *testing.T) {
+func TestUndelivered_Bounded(t *testing.T) {
 	w := newFixture(t)
 	now := ms(w.Clock.Now())
 	first, last := "00000000-0000-4000-8000-000000000000", testhost.Other
@@ -70,13 +70,13 @@ func TestUndeliveredIsBounded(t *testing.T) {
 	}
 	want := Undelivered{Integration: last, Waiting: 2, Dead: 1, Oldest: now.Add(-2 * time.Hour), Newest: now}
 	if all[0] != want {
-		t.Errorf("the one that waits longest: %+v, want %+v", all[0], want)
+		t.Errorf("the event that waits longest: %+v, want %+v", all[0], want)
 	}
 	if u := all[1]; u.Integration != first || !u.More || u.Dead < 50 || u.Dead > 100 || !u.Newest.Equal(now) {
 		t.Errorf("the one with many: %+v", u)
 	}
 
-	// With very many integrations, the call ends all the same, and says that there are more.
+	// With very many integrations, the call stops early and reports that there are more.
 	for n := range 2 * mostCounted {
 		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+placePrefix(time.UnixMilli(int64(n)))[4:16],
 			now)
@@ -88,7 +88,7 @@ func TestUndeliveredIsBounded(t *testing.T) {
 }
 
 // A name that this service did not write is not counted as an event.
-func TestUndeliveredLeavesOutForeignNames(t *testing.T) {
+func TestUndelivered_ForeignNames(t *testing.T) {
 	w := newFixture(t)
 	w.name(t, "p0", waitingInLog, "no-uuid", w.Clock.Now())
 	all, _, err := w.Undelivered(ctx)

@@ -16,9 +16,9 @@ func (w *fixture) waiting(t testing.TB) []Waiting {
 	return all
 }
 
-// Contract 27: an event that will be tried again is visible, with the reason, from its first failure
-// until it ends.
-func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
+// Contract 27: an event that will be retried is visible with its reason, from its first failure until it
+// ends.
+func TestWaiting_VisibleUntilEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, w *fixture)
 		dead int
@@ -63,13 +63,13 @@ func TestAnEventThatWaitsForARetryIsVisible(t *testing.T) {
 	}
 }
 
-// If the lease was lost, nothing of the attempt is recorded.
-func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
+// If the lease was lost, the attempt is not recorded.
+func TestWaiting_LostLease(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	late := w.claimOne(t)
 	w.Clock.Advance(lease)
-	w.claimOne(t) // another instance has it now
+	w.claimOne(t) // another instance has the lease now
 	late.Until = w.Clock.Now().Add(lease)
 	w.answer = status(503)
 	coretest.Must(t, w.run(t, late))
@@ -78,8 +78,8 @@ func TestAWaitingEventIsWrittenWithItsRetryOrNotAtAll(t *testing.T) {
 	}
 }
 
-// Contract 19: nothing of an event is kept for ever.
-func TestAWaitingEventExpires(t *testing.T) {
+// Contract 19: events are not kept permanently.
+func TestWaiting_Expiry(t *testing.T) {
 	w := newFixture(t)
 	w.schedule(t)
 	w.answer = status(503)
@@ -92,6 +92,6 @@ func TestAWaitingEventExpires(t *testing.T) {
 	w.Clock.Advance(time.Millisecond)
 	items, err := w.Memory.List(ctx, kv.Key{Partition: part, Name: waitingPrefix}, "", 5)
 	if err != nil || len(items) != 0 {
-		t.Errorf("%d waiting events are kept, %v", len(items), err)
+		t.Errorf("%d waiting events are left, %v", len(items), err)
 	}
 }
