@@ -181,7 +181,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
 			"core/internal/passkey:TestAUseIsRefused",
 			"core/internal/webauthn:TestVerifyAssertion",
-			"core/internal/webauthn:TestEveryBitOfAnAssertionCounts",
+			"core/internal/webauthn:TestVerifyAssertion_ChangedBits",
 		},
 	},
 	{

@@ -221,7 +221,7 @@ var member = foothold{"A member of a publisher", []row{
 		tries: "every operation in every role, with a form of their own",
 		gets:  "403 where the role may not",
 		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
-			"core/internal/console:TestEveryFormForEveryRole", "core/internal/member:TestRolesHoldAtOnce"},
+			"core/internal/console:TestEveryFormForEveryRole", "core/internal/member:TestSession_NewRole"},
 	},
 	{
 		tries: "a cookie from before a sign-out, at another instance",
@@ -242,8 +242,9 @@ var member = foothold{"A member of a publisher", []row{
 	{
 		tries: "a cookie of a member who is removed, or signed out everywhere; to remove the last admin",
 		gets:  "the page to sign in; a publisher keeps an admin, even if two remove each other at once",
-		proof: []string{"core/internal/member:TestACookieEnds", "core/internal/member:TestTheLastAdminStays",
-			"core/internal/member:TestTwoAdminsAtOnce"},
+		proof: []string{"core/internal/member:TestSession_CookieEnds",
+			"core/internal/member:TestRemove_LastAdmin",
+			"core/internal/member:TestRemove_TwoAdminsConcurrently"},
 	},
 }}
 
@@ -283,8 +284,8 @@ var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 	{
 		tries: "an invitation that was used, by two at once, or again after a lost reply",
 		gets:  "one member",
-		proof: []string{"core/internal/member:TestAnInvitationWorksOnce",
-			"core/internal/member:TestOneOfTwoWhoUseAnInvitationAtOnceWins",
+		proof: []string{"core/internal/member:TestInvitation_WorksOnce",
+			"core/internal/member:TestInvitation_ConcurrentUse",
 			"core/internal/member:TestLostReplies"},
 	},
 	{
@@ -293,10 +294,10 @@ var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 		tries: "late ones, and those of an operator token that was revoked or of an admin who " +
 			"is none any more",
 		gets: "the page that says it does not work any more",
-		proof: []string{"core/internal/member:TestAnInvitationEndsAfterADay",
-			"core/internal/member:TestWhatIsNoLink",
-			"core/internal/member:TestALinkEndsWithItsMaker",
-			"core/internal/member:TestWhatWasMadeEndsWithItsMaker"},
+		proof: []string{"core/internal/member:TestInvitation_Life",
+			"core/internal/member:TestLink_Malformed",
+			"core/internal/member:TestLink_CreatorLosesRight",
+			"core/internal/member:TestInvitation_CreatorLosesRight"},
 	},
 }}
 

@@ -290,8 +290,8 @@ var writer = foothold{"A writer to the store", []row{
 	{
 		tries: "a member, an invitation, a link, an operator token and a session, made up, altered or moved",
 		gets:  "503 for whoever uses it; lists without it; it counts as no admin",
-		proof: []string{"core/internal/member:TestForgedRecords",
-			"core/internal/member:TestForgedRecordsInLists"},
+		proof: []string{"core/internal/member:TestRegistry_ForgedRecords",
+			"core/internal/member:TestLists_ForgedRecords"},
 	},
 	{
 		tries: "a passkey of their own making, one that is worth more, and one moved to another's name",

@@ -21,14 +21,14 @@ const (
 	origin = "https://" + rpID
 )
 
-// device is an authenticator with one passkey, and the browser in front of it.
+// device is an authenticator with one passkey, and its browser.
 type device struct {
 	key     *ecdsa.PrivateKey
 	id      []byte
-	handle  []byte // of the user for whom the passkey was made
+	handle  []byte // of the user of the passkey
 	counts  bool
 	counter uint32
-	origin  string // "": the right one
+	origin  string // "": the correct origin
 }
 
 func newDevice(t testing.TB) *device {
@@ -39,12 +39,12 @@ func newDevice(t testing.TB) *device {
 	return &device{key: key, id: id[:]}
 }
 
-// copied is another device with the same passkey.
+// copied returns another device with the same passkey.
 func (d *device) copied() *device { c := *d; return &c }
 
 var b64 = base64.RawURLEncoding
 
-// asked is what options of both kinds have.
+// asked has the fields of both kinds of options.
 type asked struct {
 	Challenge string                      `json:"challenge"`
 	User      struct{ ID, Name string }   `json:"user"`
@@ -85,7 +85,7 @@ func (d *device) answer(t testing.TB, response map[string]string) []byte {
 	return b
 }
 
-// create makes the passkey.
+// create creates the passkey.
 func (d *device) create(t testing.TB, c Ceremony) []byte {
 	t.Helper()
 	options := readOptions(t, c.Options)
@@ -113,7 +113,7 @@ func (d *device) create(t testing.TB, c Ceremony) []byte {
 	})
 }
 
-// get uses the passkey.
+// get signs with the passkey.
 func (d *device) get(t testing.TB, c Ceremony) []byte {
 	t.Helper()
 	client := d.clientData(t, "webauthn.get", readOptions(t, c.Options).Challenge)
@@ -130,7 +130,7 @@ func (d *device) get(t testing.TB, c Ceremony) []byte {
 	})
 }
 
-// changed returns JSON in which a text was replaced.
+// changed returns the JSON with a text replaced.
 func changed(t testing.TB, answer []byte, from, to string) []byte {
 	t.Helper()
 	if !bytes.Contains(answer, []byte(from)) {

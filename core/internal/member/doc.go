@@ -1,27 +1,28 @@
-// Package member decides who gets into the console: the members of publishers with their passkeys,
-// invitations, sign-in links, the tokens of operators, and console sessions (contract 43). It stores them
-// and judges them. It speaks no HTTP, and it does not decide what a role may do: package operate does.
+// Package member authenticates people for the console: members of publishers with passkeys, invitations,
+// sign-in links, operator tokens and console sessions (contract 43). It stores and checks them. It contains
+// no HTTP, and package operate decides what a role may do.
 //
-// A person comes in by one of these ways, and each of them opens a Session:
+// A person signs in by one of these methods of [Registry]. Each opens a [Session]:
 //
-//   - Enrol: an invitation is used up, and the person's first passkey makes the member.
-//   - SignIn: a member's passkey answers a challenge.
-//   - UseLink: a sign-in link, which an operator's own dashboard asked for, is used up.
-//   - SignInOperator: an operator shows an operator token.
+//   - Enrol uses an invitation, and creates the member with their first passkey.
+//   - SignIn verifies the response of a member's passkey to a challenge.
+//   - UseLink uses a sign-in link, which an operator's own dashboard requested.
+//   - SignInOperator verifies an operator token.
 //
-// # Promised
+// # Guarantees
 //
-//   - The store has only hashes of invitations, links, tokens and cookies. Who reads it can use none of them.
-//   - An invitation and a link work once. What uses one up is the same commit that makes what it gives. Of
-//     two who use it at once, one succeeds.
-//   - A challenge that a passkey has answered is not taken a second time.
-//   - A session ends at once, on every instance, when its member is removed or signed out everywhere, when
-//     the passkey that opened it is removed, or when the operator token behind it is revoked or runs out. A
-//     member's new role holds at once, too. For that, Session reads the store each time, without a cache.
-//   - An invitation or a link ends with the right of the one who made it.
+//   - The store contains only hashes of invitations, links, tokens and cookies. A reader of the store cannot
+//     use them.
+//   - An invitation and a link work once. The commit that uses it also creates its result. If two people use
+//     it concurrently, one succeeds.
+//   - A challenge can be used once.
+//   - A session ends immediately, on every instance, when its member is removed or signed out everywhere,
+//     when the passkey that opened it is removed, or when its operator token is revoked or expires. A member's
+//     new role takes effect immediately, too. For this, Session reads the store each time, without a cache.
+//   - An invitation or a link ends when its creator loses the right to create it.
 //   - The members of a publisher cannot remove its last admin. An operator can, and can invite a new one.
-//   - Records carry a MAC and their date. So who can write to the store makes no member, session or token,
-//     and who has a key ring that was replaced makes none that is dated after that.
+//   - Records carry a MAC and their date. An attacker who can write to the store cannot forge a member,
+//     session or token, and with a replaced key ring cannot forge one dated after the replacement.
 //
-// Not promised: who can write to the store can delete records and put older ones back, like everywhere.
+// Limit: as elsewhere, an attacker who can write to the store can delete records and restore older ones.
 package member

@@ -11,23 +11,23 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// invitationPrefix begins the secret of every invitation.
+// invitationPrefix is the prefix of every invitation's secret.
 const invitationPrefix = "vrg_inv_"
 
-// invitationLife is how long an invitation can be used.
+// invitationLife is the time for which an invitation is valid.
 const invitationLife = 24 * time.Hour
 
 // Invitation lets one person become a member of a publisher.
 type Invitation struct {
 	ID        string    `json:"id"` // inv_ and 16 hexadecimal digits of the secret's hash
 	Publisher string    `json:"publisher_id"`
-	Name      string    `json:"name"` // of the person, as the one who invites knows it; may be empty
+	Name      string    `json:"name"` // of the person, as the inviter knows it; may be empty
 	Role      Role      `json:"role"`
 	Created   time.Time `json:"created"`
 	Expires   time.Time `json:"expires"`
 }
 
-// invitation is what the store has of it.
+// invitation is the stored record.
 type invitation struct {
 	Invitation
 	By granter `json:"by"`
@@ -35,9 +35,9 @@ type invitation struct {
 
 const invitationIDs = "inv_"
 
-// Invite makes an invitation and returns its secret, which is shown once. The caller has checked that the
-// actor may invite. along, which is asked if every value is good, refuses if there is no such publisher. The
-// error is a problem.List if a value is wrong.
+// Invite creates an invitation and returns its secret, which is shown once. The caller has checked that the
+// actor may invite. along is called if all values are valid, and returns an error if there is no such
+// publisher. The error is a problem.List if a value is invalid.
 func (r *Registry) Invite(
 	ctx context.Context, by Actor, publisher, name string, role Role, along WriteWith[Invitation],
 ) (secret string, made Invitation, err error) {
@@ -64,8 +64,8 @@ func (r *Registry) Invite(
 	return secret, made, nil
 }
 
-// ReadInvitation returns the invitation that a secret opens. It uses nothing up, so a page may show it. The
-// error is ErrSpent if nobody can use the secret, or use it any more.
+// ReadInvitation returns the invitation for a secret. It does not use the invitation up, so a page may show
+// it. It returns ErrSpent if the secret is not valid or no longer valid.
 func (r *Registry) ReadInvitation(ctx context.Context, secret string) (Invitation, error) {
 	i, _, err := r.invitation(ctx, secret)
 	return i.Invitation, err
@@ -92,7 +92,7 @@ func (r *Registry) invitation(ctx context.Context, secret string) (i invitation,
 	return i, version, nil
 }
 
-// mayInvite reports whether the maker of an invitation could still make it.
+// mayInvite reports whether the creator of an invitation still has the right to create it.
 func mayInvite(by Actor, publisher string) bool {
 	switch by.Kind {
 	case KindOperator:
@@ -103,8 +103,8 @@ func mayInvite(by Actor, publisher string) bool {
 	return true
 }
 
-// Invitations lists the invitations to a publisher that are open. next is the cursor of the next page, ""
-// on the last one.
+// Invitations lists the open invitations to a publisher. next is the cursor of the next page, or "" on the
+// last page.
 func (r *Registry) Invitations(
 	ctx context.Context, publisher, after string, n int,
 ) (all []Invitation, next string, err error) {
@@ -126,7 +126,8 @@ func (r *Registry) Invitations(
 	return all, hashID(invitationIDs, last[len(prefix):]), nil
 }
 
-// Withdraw ends an invitation to the publisher by its id. The error is web.ErrNotFound if it is not open.
+// Withdraw ends an invitation to the publisher by its id. It returns web.ErrNotFound if no such invitation is
+// open.
 func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...kv.Put) error {
 	digits, ok := hashPrefix(invitationIDs, id)
 	if !ok {
@@ -152,7 +153,7 @@ func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...
 	return err
 }
 
-// spend returns a transaction that removes the invitation of that name and version.
+// spend returns a transaction that removes the invitation with that name and version.
 func (i invitation) spend(name, version string) kv.Tx {
 	return kv.Tx{
 		Checks:  []kv.Check{{Name: name, Tx: version}},

@@ -13,18 +13,18 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// spentFor fails the test if the secret still invites anybody, in any way.
+// spentFor fails the test if the secret is still valid in any way.
 func (w *fixture) spentFor(t *testing.T, rule, secret string) {
 	t.Helper()
 	if i, err := w.ReadInvitation(ctx, secret); err != ErrSpent || i != (Invitation{}) {
-		t.Errorf("%s: it reads as %+v, %v", rule, i, err)
+		t.Errorf("%s: ReadInvitation returned %+v, %v", rule, i, err)
 	}
 	if p, err := w.enrolBy(t, secret); err != ErrSpent || p.cookie != "" {
 		t.Errorf("%s: it makes %+v, %v", rule, p.Actor, err)
 	}
 }
 
-func TestAnInvitationWorksOnce(t *testing.T) {
+func TestInvitation_WorksOnce(t *testing.T) {
 	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, again, err := w.BeginEnrolment(ctx, secret, "Ada")
@@ -36,11 +36,11 @@ func TestAnInvitationWorksOnce(t *testing.T) {
 	cookie, s, err := w.Enrol(ctx, secret, again.Form, "Eve", newDevice(t).create(t, again), nil)
 	notTwice(t, "contract 43: a page of the invitation that was open before", cookie, s, err, ErrSpent)
 	if all, _, err := w.Members(ctx, "pub_a", "", 10); err != nil || len(all) != 1 {
-		t.Errorf("contract 43: the members are %+v, %v", all, err)
+		t.Errorf("contract 43: members: %+v, %v", all, err)
 	}
 }
 
-func TestOneOfTwoWhoUseAnInvitationAtOnceWins(t *testing.T) {
+func TestInvitation_ConcurrentUse(t *testing.T) {
 	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, c, err := w.BeginEnrolment(ctx, secret, "Ada")
@@ -55,14 +55,14 @@ func TestOneOfTwoWhoUseAnInvitationAtOnceWins(t *testing.T) {
 	notTwice(t, "contract 43: the slower of two", cookie, s, err, ErrSpent)
 	w.opens(t, "contract 43: the faster of two", first.cookie)
 	if all, _, err := w.Members(ctx, "pub_a", "", 10); err != nil || len(all) != 1 || all[0].ID != first.ID {
-		t.Errorf("contract 43: the members are %+v, %v", all, err)
+		t.Errorf("contract 43: members: %+v, %v", all, err)
 	}
 	if n := len(w.items(t, sessionItems)); n != 1 {
 		t.Errorf("contract 43: %d sessions, want one", n)
 	}
 }
 
-func TestAnInvitationEndsAfterADay(t *testing.T) {
+func TestInvitation_Life(t *testing.T) {
 	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	w.Clock.Advance(24*time.Hour - 4*time.Minute)
@@ -80,14 +80,14 @@ func TestAnInvitationEndsAfterADay(t *testing.T) {
 	}
 }
 
-// A store whose clock is late still holds what has ended.
-func TestAnInvitationEndsByItsOwnDate(t *testing.T) {
+// An invitation ends on time even if the store's clock is late and still has it.
+func TestInvitation_StoreWithLateClock(t *testing.T) {
 	w := newFixture(t)
 	secret, i := w.invite(t, root, "pub_a", RoleAdmin)
 	name := invitationItems + hashOf(secret)
 	item, err := w.Memory.Get(ctx, key(name))
 	coretest.Must(t, err)
-	w.plant(t, name, item.Value) // without an end
+	w.plant(t, name, item.Value) // without an expiry
 	w.Clock.Advance(invitationLife)
 	w.spentFor(t, "contract 43: after 24 hours", secret)
 	if err := w.Withdraw(ctx, "pub_a", i.ID); err != web.ErrNotFound {
@@ -95,7 +95,7 @@ func TestAnInvitationEndsByItsOwnDate(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoInvitation(t *testing.T) {
+func TestInvitation_Malformed(t *testing.T) {
 	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
@@ -110,18 +110,18 @@ func TestWhatIsNoInvitation(t *testing.T) {
 		"another prefix": linkPrefix + secret[len(invitationPrefix):],
 	} {
 		if i, err := w.ReadInvitation(ctx, text); err != ErrSpent {
-			t.Errorf("contract 43: %s reads as %+v, %v", name, i, err)
+			t.Errorf("contract 43: %s: ReadInvitation returned %+v, %v", name, i, err)
 		}
 	}
 	if n := w.Store.Calls() - calls; n != 0 {
-		t.Errorf("contract 12: the store was asked %d times for texts that are no secrets", n)
+		t.Errorf("contract 12: %d store calls for malformed secrets", n)
 	}
 	if _, err := w.ReadInvitation(ctx, never); err != ErrSpent {
-		t.Errorf("contract 43: one that was never made: %v", err)
+		t.Errorf("contract 43: an unknown secret: %v", err)
 	}
 }
 
-func TestAnInvitationIsWithdrawn(t *testing.T) {
+func TestInvitation_Withdrawn(t *testing.T) {
 	w := newFixture(t)
 	secret, i := w.invite(t, root, "pub_a", RoleAdmin)
 	for _, c := range []struct{ publisher, id string }{
@@ -133,7 +133,7 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 		}
 	}
 	if _, err := w.ReadInvitation(ctx, secret); err != nil {
-		t.Fatalf("contract 43: others withdrew it: %v", err)
+		t.Fatalf("contract 43: withdrawn by another publisher: %v", err)
 	}
 	coretest.Must(t, w.Withdraw(ctx, "pub_a", i.ID, kv.Put{Name: "c/aud/x", Value: mark}))
 	w.spentFor(t, "contract 43: an invitation that was withdrawn", secret)
@@ -150,19 +150,18 @@ func TestAnInvitationIsWithdrawn(t *testing.T) {
 		coretest.Must(t, err)
 	})
 	if err := w.Withdraw(ctx, "pub_a", i.ID); err != web.ErrNotFound {
-		t.Errorf("contract 43: withdrawn while it was used: %v, want the truth: it was not", err)
+		t.Errorf("contract 43: withdrawn while it was used: %v, want an error, since it was used", err)
 	}
 }
 
-// TestWhatWasMadeEndsWithItsMaker: contract 43. An invitation and a link end when their maker loses the right
-// to make them.
-func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
+// Contract 43: an invitation and a link end when their creator loses the right to create them.
+func TestInvitation_CreatorLosesRight(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(w *fixture, maker person) error
 	}{
 		{"removed", func(w *fixture, maker person) error { return w.Remove(ctx, root, maker.ID, nil) }},
-		{"no admin any more", func(w *fixture, maker person) error {
+		{"no longer an admin", func(w *fixture, maker person) error {
 			_, err := w.ChangeRole(ctx, root, maker.ID, RoleDeveloper, nil)
 			return err
 		}},
@@ -174,7 +173,7 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 			t.Errorf("contract 43: an admin's invitation: %v", err)
 		}
 		coretest.Must(t, c.end(w, maker))
-		w.spentFor(t, "contract 43: the invitation of an admin who is "+c.name, secret)
+		w.spentFor(t, "contract 43: the invitation of an admin: "+c.name, secret)
 	}
 
 	w := newFixture(t)
@@ -182,7 +181,7 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	secret, _ := w.invite(t, maker.Actor, "pub_a", RoleAdmin)
 	w.spentFor(t, "contract 43: the invitation of another publisher's admin", secret)
 	secret, _ = w.invite(t, Actor{Kind: "file", ID: "file"}, "pub_a", RoleAdmin)
-	w.spentFor(t, "contract 43: the invitation of a kind of actor that makes none", secret)
+	w.spentFor(t, "contract 43: the invitation of a kind of actor that may not invite", secret)
 	secret, _ = w.invite(t, w.viaLink(t, root).Actor, "pub_a", RoleViewer)
 	_, err := w.enrolBy(t, secret)
 	coretest.Must(t, err)
@@ -198,13 +197,13 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	}
 	_, err = w.RevokeOperator(ctx, ci.ID)
 	coretest.Must(t, err)
-	w.spentFor(t, "contract 43: the invitation of a token that was revoked", secret)
-	w.spentFor(t, "contract 43: the invitation by a link of a token that was revoked", byLink)
+	w.spentFor(t, "contract 43: the invitation of a revoked token", secret)
+	w.spentFor(t, "contract 43: the invitation by a link of a revoked token", byLink)
 
 	_, viewer, err := w.CreateOperator(ctx, "wall", RoleViewer, nil, nil)
 	coretest.Must(t, err)
 	secret, _ = w.invite(t, viewer.Actor(), "pub_a", RoleAdmin)
-	w.spentFor(t, "contract 43: the invitation of an operator who may only look", secret)
+	w.spentFor(t, "contract 43: the invitation of a read-only operator", secret)
 
 	secret, _ = w.invite(t, root, "pub_a", RoleAdmin)
 	byLink, _ = w.invite(t, w.viaLink(t, root).Actor, "pub_a", RoleAdmin)
@@ -212,14 +211,14 @@ func TestWhatWasMadeEndsWithItsMaker(t *testing.T) {
 	w.spentFor(t, "contract 43: the invitation of a configured token that was replaced", secret)
 	w.spentFor(t, "contract 43: the invitation by a link of a configured token that was replaced", byLink)
 	w.OperatorToken = ""
-	w.spentFor(t, "contract 43: the invitation of a configured token that is there no more", secret)
+	w.spentFor(t, "contract 43: the invitation of a configured token that was removed", secret)
 	w.OperatorToken = configuredToken
 	if _, err := w.ReadInvitation(ctx, secret); err != nil {
 		t.Errorf("contract 43: with the same token in the configuration again: %v", err)
 	}
 }
 
-func TestInvitationsAreListed(t *testing.T) {
+func TestInvitations(t *testing.T) {
 	w := newFixture(t)
 	var want []Invitation
 	for range 5 {
@@ -242,7 +241,7 @@ func TestInvitationsAreListed(t *testing.T) {
 		t.Errorf("contract 43: listed %+v, want %+v", got, want)
 	}
 	if _, _, err := w.Invitations(ctx, "pub_a", "inv_x", 2); !wrongMember(err, "after") {
-		t.Errorf("a cursor of one's own: %v", err)
+		t.Errorf("an invented cursor: %v", err)
 	}
 	w.Clock.Advance(invitationLife)
 	if some, _, err := w.Invitations(ctx, "pub_a", "", 10); err != nil || len(some) != 0 {
@@ -250,12 +249,12 @@ func TestInvitationsAreListed(t *testing.T) {
 	}
 }
 
-func TestWrongValues(t *testing.T) {
+func TestRegistry_InvalidValues(t *testing.T) {
 	w := newFixture(t)
 	past := w.Clock.Now()
 	for _, c := range []struct {
 		name    string
-		members []string // that are wrong
+		members []string // that are invalid
 		do      func() error
 	}{
 		{"a role of operators for a member", []string{"role"}, func() error {
@@ -266,15 +265,15 @@ func TestWrongValues(t *testing.T) {
 			_, _, err := w.Invite(ctx, root, "pub_a", "Ada", "", nil)
 			return err
 		}},
-		{"a name that hides its end", []string{"name"}, func() error {
+		{"a name with an invisible character", []string{"name"}, func() error {
 			_, _, err := w.Invite(ctx, root, "pub_a", "Ada\u202etpircs", RoleAdmin, nil)
 			return err
 		}},
-		{"a name of two lines, and a role that is none", []string{"name", "role"}, func() error {
+		{"a name of two lines, and an unknown role", []string{"name", "role"}, func() error {
 			_, _, err := w.Invite(ctx, root, "pub_a", "Ada\nRoot", "root", nil)
 			return err
 		}},
-		{"a name that is no text", []string{"name"}, func() error {
+		{"a name that is no UTF-8", []string{"name"}, func() error {
 			_, _, err := w.Invite(ctx, root, "pub_a", "\xff", RoleAdmin, nil)
 			return err
 		}},
@@ -309,12 +308,12 @@ func TestWrongValues(t *testing.T) {
 		}},
 	} {
 		if err := c.do(); !wrongMember(err, c.members...) {
-			t.Errorf("contract 5: %s: %v, want the members %v", c.name, err, c.members)
+			t.Errorf("contract 5: %s: %v, want errors in %v", c.name, err, c.members)
 		}
 	}
 }
 
-// wrongMember reports whether err says that exactly these members are wrong.
+// wrongMember reports whether err lists exactly these fields as invalid.
 func wrongMember(err error, members ...string) bool {
 	var list problem.List
 	if !errors.As(err, &list) {

@@ -11,23 +11,23 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// linkPrefix begins the secret of every sign-in link.
+// linkPrefix is the prefix of every sign-in link's secret.
 const linkPrefix = "vrg_in_"
 
-// linkLife is how long a sign-in link can be used.
+// linkLife is the time for which a sign-in link is valid.
 const linkLife = 5 * time.Minute
 
-// Link opens the console once. With a publisher it has a member's role in that publisher. Without one it
-// has an operator's role, and its session is one of the operator token with which it was made.
+// Link opens the console once. With a publisher, it grants a member's role there. Without one, it grants an
+// operator's role, and its session depends on the operator token that created the link.
 type Link struct {
 	ID        string    `json:"id"` // link_ and 16 hexadecimal digits of the secret's hash
 	Publisher string    `json:"publisher_id,omitempty"`
-	Name      string    `json:"name,omitempty"` // of the person, for the audit; may be empty
+	Name      string    `json:"name,omitempty"` // of the person, for the audit log; may be empty
 	Role      Role      `json:"role"`
 	Expires   time.Time `json:"expires"`
 }
 
-// link is what the store has of it.
+// link is the stored record.
 type link struct {
 	Link
 	By granter `json:"by"`
@@ -35,9 +35,9 @@ type link struct {
 
 const linkIDs = "link_"
 
-// MakeLink makes a sign-in link and returns its secret, which is shown once. The caller has checked that the
-// actor, an operator, may make links. along, which is asked if every value is good, refuses if there is no
-// such publisher. The error is a problem.List if a value is wrong.
+// MakeLink creates a sign-in link and returns its secret, which is shown once. The caller has checked that
+// the actor, an operator, may create links. along is called if all values are valid, and returns an error if
+// there is no such publisher. The error is a problem.List if a value is invalid.
 func (r *Registry) MakeLink(
 	ctx context.Context, by Actor, publisher, name string, role Role, along WriteWith[Link],
 ) (secret string, made Link, err error) {
@@ -67,8 +67,8 @@ func (r *Registry) MakeLink(
 	return secret, made, nil
 }
 
-// ReadLink returns the link that a secret opens. It uses nothing up, so a page may show it. The error is
-// ErrSpent if nobody can use the secret, or use it any more.
+// ReadLink returns the link for a secret. It does not use the link up, so a page may show it. It returns
+// ErrSpent if the secret is not valid or no longer valid.
 func (r *Registry) ReadLink(ctx context.Context, secret string) (Link, error) {
 	l, _, _, err := r.link(ctx, secret)
 	return l.Link, err
@@ -86,7 +86,7 @@ func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, v
 		by, err = r.findGranter(ctx, l.By, secret)
 	}
 	if err == nil && (by.Kind != KindOperator || by.Role != RoleOperator) {
-		err = ErrSpent // only an operator makes links
+		err = ErrSpent // only operators create links
 	}
 	if err != nil {
 		return link{}, Actor{}, "", err
@@ -94,7 +94,7 @@ func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, v
 	return l, by, version, nil
 }
 
-// UseLink uses a sign-in link up and opens a session. The error is ErrSpent as in ReadLink.
+// UseLink uses a sign-in link and opens a session. It returns ErrSpent like ReadLink.
 func (r *Registry) UseLink(
 	ctx context.Context, secret string, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
@@ -112,7 +112,7 @@ func (r *Registry) UseLink(
 		Deletes: []string{name},
 	}, along)
 	if _, overtaken := beaten(err); overtaken {
-		err = ErrSpent // somebody else was faster
+		err = ErrSpent // another request was faster
 	}
 	return cookie, s, err
 }

@@ -16,19 +16,19 @@ func newSecret(w *fixture, prefix string) (string, error) {
 func (w *fixture) spentLink(t *testing.T, rule, secret string) {
 	t.Helper()
 	if l, err := w.ReadLink(ctx, secret); err != ErrSpent || l != (Link{}) {
-		t.Errorf("%s: it reads as %+v, %v", rule, l, err)
+		t.Errorf("%s: ReadLink returned %+v, %v", rule, l, err)
 	}
 	cookie, s, err := w.UseLink(ctx, secret, nil)
 	notTwice(t, rule, cookie, s, err, ErrSpent)
 }
 
-func TestALinkOpensTheConsoleOnce(t *testing.T) {
+func TestLink_WorksOnce(t *testing.T) {
 	w := newFixture(t)
 	secret, l, err := w.MakeLink(ctx, root, "pub_a", "Ada", RoleDeveloper, nil)
 	coretest.Must(t, err)
 	for range 2 {
 		if shown, err := w.ReadLink(ctx, secret); err != nil || shown != l {
-			t.Errorf("contract 43: the link reads as %+v, %v", shown, err)
+			t.Errorf("contract 43: ReadLink returned %+v, %v", shown, err)
 		}
 	}
 	cookie, s, err := w.UseLink(ctx, secret, nil)
@@ -47,7 +47,7 @@ func TestALinkOpensTheConsoleOnce(t *testing.T) {
 		coretest.Must(t, err)
 	})
 	cookie, s, err = w.UseLink(ctx, secret, nil)
-	notTwice(t, "contract 43: the slower of two who use a link at once", cookie, s, err, ErrSpent)
+	notTwice(t, "contract 43: the slower of two concurrent uses", cookie, s, err, ErrSpent)
 	w.opens(t, "contract 43: the faster of two", first)
 
 	secret, _, err = w.MakeLink(ctx, root, "pub_a", "", RoleViewer, nil)
@@ -60,7 +60,7 @@ func TestALinkOpensTheConsoleOnce(t *testing.T) {
 	w.spentLink(t, "contract 43: a link after 5 minutes, in a store whose clock is late", secret)
 }
 
-func TestALinkEndsWithItsMaker(t *testing.T) {
+func TestLink_CreatorLosesRight(t *testing.T) {
 	w := newFixture(t)
 	_, ci, err := w.CreateOperator(ctx, "dashboard", RoleOperator, nil, nil)
 	coretest.Must(t, err)
@@ -75,19 +75,19 @@ func TestALinkEndsWithItsMaker(t *testing.T) {
 	w.opens(t, "contract 43: the session of a link", used)
 	_, err = w.RevokeOperator(ctx, ci.ID)
 	coretest.Must(t, err)
-	w.spentLink(t, "contract 43: a link of a token that was revoked", open)
-	w.gone(t, "contract 43: the session of a link of a token that was revoked", used)
+	w.spentLink(t, "contract 43: a link of a revoked token", open)
+	w.gone(t, "contract 43: the session of a link of a revoked token", used)
 
 	admin := w.enrol(t, "pub_a", RoleAdmin)
-	w.spentLink(t, "contract 43: a link that a member made", link(admin.Actor, "pub_a", RoleAdmin))
+	w.spentLink(t, "contract 43: a link created by a member", link(admin.Actor, "pub_a", RoleAdmin))
 	_, wall, err := w.CreateOperator(ctx, "wall", RoleViewer, nil, nil)
 	coretest.Must(t, err)
-	w.spentLink(t, "contract 43: a link by an operator who may only look",
+	w.spentLink(t, "contract 43: a link by a read-only operator",
 		link(wall.Actor(), "", RoleOperator))
 }
 
-// A link without a publisher is a way in for who has the token anyway, such as the person who ran a command.
-func TestALinkForAnOperator(t *testing.T) {
+// A link without a publisher is for a person who has the token already, such as the person who ran a command.
+func TestLink_Operator(t *testing.T) {
 	w := newFixture(t)
 	for _, role := range []Role{RoleOperator, RoleViewer} {
 		secret, _, err := w.MakeLink(ctx, root, "", "", role, nil)
@@ -106,7 +106,7 @@ func TestALinkForAnOperator(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLink(t *testing.T) {
+func TestLink_Malformed(t *testing.T) {
 	w := newFixture(t)
 	invitation, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	never, err := newSecret(w, linkPrefix)

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Role is what a person may do. The roles of operators see every publisher, those of members see one.
+// Role is the set of rights of a person. Operators' roles apply to every publisher, members' roles to one.
 type Role string
 
 // The roles. RoleViewer of a member sees one publisher; of an operator, all of them.
@@ -38,17 +38,17 @@ const (
 	KindLink     = audit.Link
 )
 
-// Actor is who acts.
+// Actor is the person or program that acts.
 type Actor struct {
 	Kind      string // one of the Kind constants
 	ID        string // of the operator token, the member, or the link
 	Name      string
 	Role      Role
-	Publisher string // the one publisher that the actor sees; "": all of them
-	Token     string // of a link: the id of the operator token that made it
+	Publisher string // the only publisher that the actor sees; "": all
+	Token     string // of a link: the id of the operator token that created it
 }
 
-// operator reports whether a stands above the members of a publisher.
+// operator reports whether a is an operator for all publishers.
 func (a Actor) operator() bool { return a.Kind == KindOperator && a.Publisher == "" }
 
 // Member is a person who works for a publisher.
@@ -60,13 +60,14 @@ type Member struct {
 	Created   time.Time `json:"created"`
 	Passkeys  []Passkey `json:"credentials"`
 
-	// Epoch counts how often the member was signed out everywhere. A session of an earlier epoch has ended.
+	// Epoch is the number of times that the member was signed out everywhere. Sessions of earlier epochs have
+	// ended.
 	Epoch int `json:"epoch,omitempty"`
 
 	Version string `json:"-"` // of the record
 }
 
-// LastSeen is when the member signed in last; zero: not since enrolling.
+// LastSeen returns the time of the last sign-in, or zero if the member has not signed in since enrolment.
 func (m Member) LastSeen() (last time.Time) {
 	for _, p := range m.Passkeys {
 		if p.LastUsed != nil && p.LastUsed.After(last) {
@@ -78,7 +79,7 @@ func (m Member) LastSeen() (last time.Time) {
 
 const (
 	memberPrefix = "mem_"
-	handleBytes  = 16 // of a member's id, which are the user handle of their passkeys
+	handleBytes  = 16 // of a member's id, which is the user handle of the member's passkeys
 )
 
 func newHandle(random io.Reader) ([]byte, error) {
@@ -91,7 +92,7 @@ func newHandle(random io.Reader) ([]byte, error) {
 
 func idOf(handle []byte) string { return memberPrefix + hex.EncodeToString(handle) }
 
-// handleOf returns the user handle of a member's id. ok is false for every other text.
+// handleOf returns the user handle in a member's id. ok is false if id is not a member's id.
 func handleOf(id string) (handle []byte, ok bool) {
 	digits, ok := strings.CutPrefix(id, memberPrefix)
 	handle, err := hex.DecodeString(digits)
@@ -101,10 +102,10 @@ func handleOf(id string) (handle []byte, ok bool) {
 	return handle, true
 }
 
-// hashID returns an id that names something by the beginning of its hash, as keys have it.
+// hashID returns an id that names a record by the start of its hash, as for API keys.
 func hashID(prefix, hash string) string { return prefix + hash[:idDigits] }
 
-// hashPrefix returns the beginning of the hash that an id of hashID names. ok is false for every other text.
+// hashPrefix returns the start of the hash in an id of hashID. ok is false if id has another form.
 func hashPrefix(prefix, id string) (digits string, ok bool) {
 	digits, ok = strings.CutPrefix(id, prefix)
 	if !ok || len(digits) != idDigits || strings.Trim(digits, "0123456789abcdef") != "" {
@@ -115,17 +116,17 @@ func hashPrefix(prefix, id string) (digits string, ok bool) {
 
 const idDigits = 16
 
-// hashOf is what the store has of a secret. A plain hash is enough, because the 256 random bits of a secret
-// cannot be guessed.
+// hashOf returns the stored hash of a secret. A plain hash is enough: a secret has 256 random bits and cannot
+// be guessed.
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// maxName is the length of a name in characters.
+// maxName is the maximum length of a name in characters.
 const maxName = 100
 
-// checkName adds what is wrong with a name that a person gave.
+// checkName adds the errors of a name that a person entered.
 func checkName(wrong *problem.List, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -138,12 +139,12 @@ func checkName(wrong *problem.List, name string) {
 	}
 }
 
-// Unprintable reports whether a name may not have a character: one that breaks the line, or that nobody sees,
-// such as those that turn the direction of the text. It allows the two joiners that some scripts need inside
-// a word.
+// Unprintable reports whether a character is not allowed in a name: line breaks and invisible characters,
+// such as those that change the direction of the text. The two joiners that some scripts need inside a word
+// are allowed.
 func Unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
-// checkRole adds what is wrong with a role if it is none of those.
+// checkRole adds an error if the role is not in of.
 func checkRole(wrong *problem.List, role Role, of []Role) {
 	if slices.Contains(of, role) {
 		return

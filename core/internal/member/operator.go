@@ -12,11 +12,11 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// operatorPrefix begins every operator token that a Registry makes. The token has the form of an API key,
-// so a mistyped one fails without a look-up and scanners recognise a leaked one.
+// operatorPrefix is the prefix of every operator token that a Registry creates. The token has the form of an
+// API key, so that a mistyped token fails without a look-up and scanners recognise a leaked one.
 const operatorPrefix = "vrg_op_"
 
-// Configured is the id and the name of the operator token of the configuration.
+// Configured is the id and the name of the operator token in the configuration.
 const Configured = "configuration"
 
 // Operator is the record of an operator token.
@@ -25,17 +25,17 @@ type Operator struct {
 	Name    string     `json:"name"`
 	Role    Role       `json:"role"` // RoleOperator or RoleViewer
 	Last4   string     `json:"last4,omitempty"`
-	Created time.Time  `json:"created"` // zero for the configured one
+	Created time.Time  `json:"created"` // zero for the configured token
 	Expires *time.Time `json:"expires,omitempty"`
 	Revoked *time.Time `json:"revoked,omitempty"`
 }
 
-// Active reports whether the token lets anybody in at now.
+// Active reports whether the token is valid at now.
 func (o Operator) Active(now time.Time) bool {
 	return o.Revoked == nil && (o.Expires == nil || now.Before(*o.Expires))
 }
 
-// Actor returns who acts with the token.
+// Actor returns the actor for requests with the token.
 func (o Operator) Actor() Actor {
 	return Actor{Kind: KindOperator, ID: o.ID, Name: o.Name, Role: o.Role}
 }
@@ -44,8 +44,8 @@ const operatorIDs = "op_"
 
 var configured = Operator{ID: Configured, Name: Configured, Role: RoleOperator}
 
-// CreateOperator makes an operator token and returns its text, which is shown once. A nil expires is never.
-// The error is a problem.List if a value is wrong.
+// CreateOperator creates an operator token and returns its text, which is shown once. If expires is nil, it
+// does not expire. The error is a problem.List if a value is invalid.
 func (r *Registry) CreateOperator(
 	ctx context.Context, name string, role Role, expires *time.Time, along WriteWith[Operator],
 ) (text string, o Operator, err error) {
@@ -73,8 +73,8 @@ func (r *Registry) CreateOperator(
 	return text, o, nil
 }
 
-// FindOperator returns the active operator token of that text, or web.ErrNotFound. A text that is neither the
-// configured token nor well formed is not looked up.
+// FindOperator returns the active operator token with that text, or web.ErrNotFound. A text that is neither
+// the configured token nor well formed is not looked up.
 func (r *Registry) FindOperator(ctx context.Context, text string) (Operator, error) {
 	if r.isConfigured(text) {
 		return configured, nil
@@ -92,14 +92,14 @@ func (r *Registry) FindOperator(ctx context.Context, text string) (Operator, err
 	return o, nil
 }
 
-// isConfigured compares hashes, so that the time it takes tells nothing about the token, not even its length.
+// isConfigured compares hashes, so that its duration reveals neither the content nor the length of the token.
 func (r *Registry) isConfigured(text string) bool {
 	want, got := sha256.Sum256([]byte(r.OperatorToken)), sha256.Sum256([]byte(text))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && r.OperatorToken != ""
 }
 
-// Operators lists operator tokens, also revoked ones: the configured one first, and then up to n of the
-// others. next is the cursor of the next page, "" on the last one.
+// Operators lists operator tokens, including revoked ones: the configured token first, then up to n others.
+// next is the cursor of the next page, or "" on the last page.
 func (r *Registry) Operators(
 	ctx context.Context, after string, n int,
 ) (all []Operator, next string, err error) {
@@ -123,8 +123,8 @@ func (r *Registry) Operators(
 	return all, hashID(operatorIDs, last[len(operatorItems):]), nil
 }
 
-// RevokeOperator ends an operator token by its id, and with it the sessions, links and invitations that
-// stand on it. That holds at once. A token that was revoked before stays as it is.
+// RevokeOperator revokes an operator token by its id, and ends the sessions, links and invitations that
+// depend on it. The effect is immediate. Revoking a token again does not change its record.
 func (r *Registry) RevokeOperator(ctx context.Context, id string, along ...kv.Put) (o Operator, err error) {
 	if id == Configured {
 		return Operator{}, ErrConfigured

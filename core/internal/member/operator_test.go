@@ -49,7 +49,7 @@ func TestOperatorTokens(t *testing.T) {
 		}
 	}
 	if got := find(text); got != "" {
-		t.Errorf("contract 42: a token that was revoked is %q", got)
+		t.Errorf("contract 42: a revoked token is %q", got)
 	}
 	if _, err := w.RevokeOperator(ctx, Configured); err != ErrConfigured {
 		t.Errorf("contract 42: revoking the configured token: %v", err)
@@ -62,11 +62,11 @@ func TestOperatorTokens(t *testing.T) {
 
 	w.OperatorToken = ""
 	if got := w.isConfigured(""); got {
-		t.Error("contract 42: without a token in the configuration, an empty one is it")
+		t.Error("contract 42: without a configured token, the empty text is valid")
 	}
 }
 
-func TestOperatorTokensAreListed(t *testing.T) {
+func TestOperators(t *testing.T) {
 	w := newFixture(t)
 	want := []string{Configured}
 	for range 5 {
@@ -93,7 +93,7 @@ func TestOperatorTokensAreListed(t *testing.T) {
 		t.Errorf("contract 42: the tokens are %v, want %v", got, want)
 	}
 	if _, _, err := w.Operators(ctx, "configuration", 2); !wrongMember(err, "after") {
-		t.Errorf("a cursor of one's own: %v", err)
+		t.Errorf("an invented cursor: %v", err)
 	}
 	w.OperatorToken = ""
 	if all, _, err := w.Operators(ctx, "", 10); err != nil || len(all) != 5 {

@@ -23,20 +23,20 @@ import (
 // Passkey is a passkey of a member.
 type Passkey struct {
 	ID       string     `json:"id"`             // psk_ and 16 hexadecimal digits of the credential id's hash
-	Name     string     `json:"name,omitempty"` // what the member calls it
+	Name     string     `json:"name,omitempty"` // as the member named it
 	Created  time.Time  `json:"created"`
 	LastUsed *time.Time `json:"last_used,omitempty"`
 
-	// Blocked is when its counter showed that somebody has a copy. It signs nobody in any more.
+	// Blocked is the time at which its counter revealed a copy. A blocked passkey cannot sign in.
 	Blocked *time.Time `json:"blocked,omitempty"`
 
 	Credential credential `json:"credential"`
 }
 
-// credential is what the store has of a webauthn.Credential.
+// credential is the stored form of a webauthn.Credential.
 type credential struct {
 	ID       []byte `json:"id"`
-	Key      []byte `json:"key"` // the public one, in COSE
+	Key      []byte `json:"key"` // the public key, in COSE
 	Counter  uint32 `json:"counter,omitempty"`
 	Eligible bool   `json:"backup_eligible,omitempty"`
 	BackedUp bool   `json:"backed_up,omitempty"`
@@ -44,14 +44,14 @@ type credential struct {
 
 const passkeyIDs = "psk_"
 
-// proofLife is how long after signing in a member may add a passkey. A passkey stays, and a browser that
-// somebody left open must not be enough to get one.
+// proofLife is the time after a sign-in during which a member may add a passkey. A passkey is permanent, so
+// access to an unattended browser must not be enough to add one.
 const proofLife = 10 * time.Minute
 
-// proven reports whether a passkey has opened the session lately.
+// proven reports whether the session was opened with a passkey recently.
 func (r *Registry) proven(s Session) bool { return r.now().Sub(s.Opened) < proofLife }
 
-// maxPasskeys is how many passkeys a member may have.
+// maxPasskeys is the maximum number of passkeys of a member.
 const maxPasskeys = 10
 
 func newPasskey(c webauthn.Credential, name string, now time.Time) Passkey {
@@ -59,7 +59,7 @@ func newPasskey(c webauthn.Credential, name string, now time.Time) Passkey {
 		Credential: credential{c.ID, c.PublicKey, c.Counter, c.BackupEligible, c.BackedUp}}
 }
 
-// freeName is what a passkey is called that its member gives no name.
+// freeName returns the default name of a new passkey, such as "Passkey 2".
 func freeName(of []Passkey) string {
 	for n := 1; ; n++ {
 		name := "Passkey " + strconv.Itoa(n)
@@ -78,30 +78,30 @@ func (p Passkey) stored(handle []byte) webauthn.Credential {
 		BackupEligible: c.Eligible, BackedUp: c.BackedUp, UserHandle: handle}
 }
 
-// has reports whether the member has a passkey of that id that is not blocked.
+// has reports whether the member has an unblocked passkey with that id.
 func (m Member) has(id string) bool {
 	return slices.ContainsFunc(m.Passkeys, func(p Passkey) bool { return p.ID == id && p.Blocked == nil })
 }
 
-// Ceremony is what a page needs so that a passkey answers.
+// Ceremony is the data that a page needs to request a passkey's response.
 type Ceremony struct {
 	Options []byte // JSON for the browser's navigator.credentials
-	Form    string // comes back with the answer as it is
+	Form    string // sent back unchanged with the response
 }
 
-// challengeLife is how long a form can be sent.
+// challengeLife is the time for which a form is valid.
 const challengeLife = 5 * time.Minute
 
-// challenge is what a form holds, sealed, so that nothing is stored until a passkey has answered.
+// challenge is the sealed content of a form. It is not stored until a passkey has responded.
 type challenge struct {
 	Kind   string     `json:"kind"`           // one of the constants below
-	For    string     `json:"for,omitempty"`  // the hash of the invitation's secret or of the session's cookie
+	For    string     `json:"for,omitempty"`  // hash of the invitation's secret or of the session's cookie
 	Bytes  []byte     `json:"bytes"`          // that the passkey signs
-	Handle []byte     `json:"user,omitempty"` // of the member to be
+	Handle []byte     `json:"user,omitempty"` // of the future member
 	Issued token.Time `json:"iat"`
 }
 
-// Kinds of ceremonies. A form of one is refused by the others.
+// Kinds of ceremonies. A form of one kind is rejected by the others.
 const (
 	toEnrol  = "enrol"
 	toSignIn = "sign-in"
@@ -129,8 +129,8 @@ func (r *Registry) newChallenge(kind, of string, handle []byte) (challenge, stri
 	return c, token.EncodeText(formPrefix, sealed), nil
 }
 
-// readForm returns the challenge of a form that was made for this. The error is ErrForm, ErrLate,
-// ErrNoPasskeys or host.ErrKeyAwaited.
+// readForm returns the challenge of a form that was created for this kind and purpose. It returns ErrForm,
+// ErrLate, ErrNoPasskeys or host.ErrKeyAwaited.
 func (r *Registry) readForm(form, kind, of string) (c challenge, err error) {
 	if r.Passkeys == nil {
 		return challenge{}, ErrNoPasskeys
@@ -156,8 +156,8 @@ func (r *Registry) readForm(form, kind, of string) (c challenge, err error) {
 	return c, nil
 }
 
-// answered adds to tx that the challenge is answered, which happens once. The mark outlives the form on every
-// clock.
+// answered adds to tx that the challenge is used, which is possible once. The mark is kept longer than the
+// form is valid, even if clocks differ.
 func (c challenge) answered(tx *kv.Tx) {
 	name := c.item()
 	tx.Checks = append(tx.Checks, kv.Check{Name: name})
@@ -170,9 +170,9 @@ func (c challenge) item() string {
 	return usedItems + hex.EncodeToString(sum[:])
 }
 
-// BeginEnrolment returns what the page of an invitation needs so that a new member's first passkey can be
-// made. shown is what the device calls it: the person and the publisher. It uses nothing up. The error is
-// ErrSpent as in ReadInvitation.
+// BeginEnrolment returns the data that the page of an invitation needs to create a new member's first
+// passkey. shown is the passkey's label on the device: the person and the publisher. The invitation stays
+// unused. It returns ErrSpent like ReadInvitation.
 func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (Invitation, Ceremony, error) {
 	i, _, err := r.invitation(ctx, secret)
 	if err != nil {
@@ -194,9 +194,9 @@ func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (In
 	return i.Invitation, Ceremony{options, form}, nil
 }
 
-// Enrol uses an invitation up: it makes the member with their first passkey, and opens a session. form is
-// that of BeginEnrolment, and answer is what the browser made of its options. The error is a problem.List
-// if the name is wrong, a *webauthn.Refusal if the answer is, ErrForm, ErrLate, ErrKnownPasskey, or
+// Enrol uses an invitation: it creates the member with their first passkey, and opens a session. form comes
+// from BeginEnrolment, and answer is the browser's response to its options. The error is a problem.List if
+// the name is invalid, a *webauthn.Refusal if the response is invalid, ErrForm, ErrLate, ErrKnownPasskey, or
 // ErrSpent as in ReadInvitation.
 func (r *Registry) Enrol(
 	ctx context.Context, secret, form, name string, answer []byte, along WriteWith[Session],
@@ -225,13 +225,13 @@ func (r *Registry) Enrol(
 	tx := i.spend(invitationItems+hashOf(secret), version)
 	c.answered(&tx)
 	first.claim(&tx, m.ID)
-	if err := r.replace(&tx, m); err != nil { // of no version: there is no such member yet
+	if err := r.replace(&tx, m); err != nil { // without a version: the member must not exist yet
 		return "", Session{}, err
 	}
 	tx.Puts = append(tx.Puts, kv.Put{Name: ofMember(m.Publisher, m.ID), Value: mark})
 	cookie, s, err = r.open(ctx, sessionOf(m, first), nil, tx, along)
 	if found, overtaken := beaten(err); overtaken {
-		err = ErrSpent // somebody else was faster
+		err = ErrSpent // another request was faster
 		if _, known := found.Item(first.item()); known {
 			err = ErrKnownPasskey
 		}
@@ -239,7 +239,7 @@ func (r *Registry) Enrol(
 	return cookie, s, err
 }
 
-// claim adds to tx that the passkey is the member's and nobody else's.
+// claim adds to tx that the passkey belongs to this member only.
 func (p Passkey) claim(tx *kv.Tx, member string) {
 	tx.Checks = append(tx.Checks, kv.Check{Name: p.item()})
 	tx.Puts = append(tx.Puts, kv.Put{Name: p.item(), Value: []byte(member)})
@@ -250,8 +250,8 @@ func sessionOf(m Member, by Passkey) session {
 		Passkey: by.ID, Epoch: m.Epoch}
 }
 
-// BeginSignIn returns what the sign-in page needs. Nobody is named: the device offers the passkeys that it
-// has.
+// BeginSignIn returns the data that the sign-in page needs. It names no member: the device offers its
+// passkeys.
 func (r *Registry) BeginSignIn() (Ceremony, error) {
 	c, form, err := r.newChallenge(toSignIn, "", nil)
 	if err != nil {
@@ -261,9 +261,8 @@ func (r *Registry) BeginSignIn() (Ceremony, error) {
 	return Ceremony{options, form}, err
 }
 
-// SignIn opens a session for the member whose passkey has answered. The error is a *webauthn.Refusal,
-// ErrForm, ErrLate or ErrUnknownPasskey if it does not let anybody in. A passkey of which there is a copy
-// is blocked.
+// SignIn opens a session for the member whose passkey has responded. If the response is not accepted, the
+// error is a *webauthn.Refusal, ErrForm, ErrLate or ErrUnknownPasskey. A passkey that was copied is blocked.
 func (r *Registry) SignIn(
 	ctx context.Context, form string, answer []byte, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
@@ -285,7 +284,7 @@ func (r *Registry) SignIn(
 		proof, err := webauthn.VerifyAssertion(ctx, r.verify, *r.Passkeys, c.Bytes,
 			used.stored(handle), answer)
 		if errors.Is(err, webauthn.ErrCounter) {
-			return errors.Join(err, r.block(ctx, m, n, c)) // where another commit came first, begin anew
+			return errors.Join(err, r.block(ctx, m, n, c)) // if another commit came first, retry
 		}
 		if err != nil {
 			return err
@@ -311,7 +310,7 @@ func (r *Registry) SignIn(
 	return cookie, s, nil
 }
 
-// ownerOf returns the member who has a passkey, and which of theirs it is.
+// ownerOf returns the member who has a passkey, and the index of the passkey.
 func (r *Registry) ownerOf(ctx context.Context, credentialID []byte) (m Member, n int, err error) {
 	item, err := r.kv.Get(ctx, key(passkeyItems+hashOf(string(credentialID))))
 	if err == nil {
@@ -332,8 +331,8 @@ func (r *Registry) ownerOf(ctx context.Context, credentialID []byte) (m Member, 
 	return m, n, nil
 }
 
-// block ends a passkey whose counter did not go up: there is a copy. An answer to a challenge from before the
-// passkey's last use may only have been overtaken by that use, so it blocks nothing.
+// block blocks a passkey whose counter did not increase: a copy exists. A response to a challenge from before
+// the passkey's last use may only have been overtaken by that use, so it does not block the passkey.
 func (r *Registry) block(ctx context.Context, m Member, n int, c challenge) error {
 	p := &m.Passkeys[n]
 	if p.LastUsed != nil && !c.Issued.Time().After(*p.LastUsed) {
@@ -341,7 +340,7 @@ func (r *Registry) block(ctx context.Context, m Member, n int, c challenge) erro
 	}
 	now := r.now().UTC()
 	p.Blocked = &now
-	r.log.Warn("there is a copy of a passkey; it is blocked", "member", m.ID, "passkey", p.ID)
+	r.log.Warn("passkey blocked: a copy exists", "member", m.ID, "passkey", p.ID)
 	tx := kv.Tx{}
 	if err := r.replace(&tx, m); err != nil {
 		return err
@@ -349,8 +348,8 @@ func (r *Registry) block(ctx context.Context, m Member, n int, c challenge) erro
 	return r.commitOnce(ctx, tx)
 }
 
-// BeginPasskey returns what a page needs so that the member who has the session can make another passkey. The
-// error is ErrProof if they signed in longer than proofLife ago.
+// BeginPasskey returns the data that a page needs so that the member of the session can create another
+// passkey. It returns ErrProof if they signed in longer than proofLife ago.
 func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error) {
 	if r.Passkeys != nil && !r.proven(s) {
 		return Ceremony{}, ErrProof
@@ -373,9 +372,9 @@ func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error
 	return Ceremony{options, form}, err
 }
 
-// AddPasskey gives the member who has the session another passkey. form is that of BeginPasskey in the same
-// session. name is what the member calls the passkey; if it is empty, it gets one. The error is as in Enrol,
-// or ErrTooMany, or ErrProof as in BeginPasskey.
+// AddPasskey adds a passkey to the member of the session. form comes from BeginPasskey in the same session.
+// If name is empty, the passkey gets a default name. The error is as in Enrol, or ErrTooMany, or ErrProof as
+// in BeginPasskey.
 func (r *Registry) AddPasskey(
 	ctx context.Context, s Session, form, name string, answer []byte, along WriteWith[Member],
 ) (Member, error) {
@@ -415,7 +414,7 @@ func (r *Registry) AddPasskey(
 	})
 }
 
-// fresh reports what is not new about an answer. The commit checks the same again.
+// fresh returns an error if the challenge was used or the passkey is known. The commit checks the same again.
 func (r *Registry) fresh(ctx context.Context, c challenge, p Passkey) error {
 	for _, mark := range []struct {
 		name  string
@@ -432,8 +431,8 @@ func (r *Registry) fresh(ctx context.Context, c challenge, p Passkey) error {
 	return nil
 }
 
-// RemovePasskey removes a passkey of the member who has the session, and ends the sessions that it opened.
-// The error is ErrLastPasskey if the member could not sign in any more.
+// RemovePasskey removes a passkey of the member of the session, and ends the sessions that it opened. It
+// returns ErrLastPasskey if the member could no longer sign in.
 func (r *Registry) RemovePasskey(
 	ctx context.Context, s Session, id string, along WriteWith[Member],
 ) (Member, error) {

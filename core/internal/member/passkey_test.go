@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// addPasskey gives a person another passkey, on another device.
+// addPasskey adds another passkey to a person, on another device.
 func (w *fixture) addPasskey(t testing.TB, p person) *device {
 	t.Helper()
 	d, err := w.tryPasskey(t, p.Session)
@@ -36,7 +36,7 @@ func refused(err error) bool {
 	return errors.As(err, &r)
 }
 
-func TestAnAssertionSignsInOnce(t *testing.T) {
+func TestSignIn_AssertionWorksOnce(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	c, err := w.BeginSignIn()
@@ -47,18 +47,18 @@ func TestAnAssertionSignsInOnce(t *testing.T) {
 		coretest.Must(t, err)
 	})
 	cookie, s, err := w.SignIn(ctx, c.Form, answer, nil)
-	notTwice(t, "contract 43: an assertion that is replayed at once", cookie, s, err, ErrLate)
+	notTwice(t, "contract 43: an assertion replayed immediately", cookie, s, err, ErrLate)
 	cookie, s, err = w.SignIn(ctx, c.Form, answer, nil)
-	notTwice(t, "contract 43: an assertion that is replayed", cookie, s, err, ErrLate)
+	notTwice(t, "contract 43: a replayed assertion", cookie, s, err, ErrLate)
 	w.Clock.Advance(challengeLife - time.Millisecond)
 	cookie, s, err = w.SignIn(ctx, c.Form, answer, nil)
-	notTwice(t, "contract 43: an assertion that is replayed as late as can be", cookie, s, err, ErrLate)
+	notTwice(t, "contract 43: an assertion replayed at the last moment", cookie, s, err, ErrLate)
 	if n := len(w.items(t, sessionItems)); n != 2 {
 		t.Errorf("contract 43: %d sessions, want that of the enrolment and one", n)
 	}
 }
 
-func TestAFormLivesFiveMinutes(t *testing.T) {
+func TestForm_Life(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	for _, c := range []struct {
@@ -78,16 +78,16 @@ func TestAFormLivesFiveMinutes(t *testing.T) {
 	}
 }
 
-func TestWhoDoesNotGetIn(t *testing.T) {
+func TestSignIn_Rejected(t *testing.T) {
 	w := newFixture(t)
 	ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_b", RoleViewer)
 	stranger := newDevice(t)
 	stranger.handle = ada.handle
-	forger := newDevice(t) // says that it has Ada's passkey
+	forger := newDevice(t) // claims to have Ada's passkey
 	forger.id, forger.handle = ada.id, ada.handle
 	elsewhere := ada.device.copied()
 	elsewhere.origin = "https://verify.verge.example.evil.example"
-	mixed := bob.device.copied() // signs as Bob, and says that it is Ada
+	mixed := bob.device.copied() // signs as Bob, and claims to be Ada
 	mixed.handle = ada.handle
 	for _, c := range []struct {
 		name string
@@ -95,13 +95,13 @@ func TestWhoDoesNotGetIn(t *testing.T) {
 		change func([]byte) []byte
 		want   error // nil: a *webauthn.Refusal
 	}{
-		{"a passkey that nobody enrolled", stranger, nil, ErrUnknownPasskey},
-		{"a key of one's own under another's id", forger, nil, nil},
-		{"another page's answer", elsewhere, nil, nil},
+		{"a passkey that is not enrolled", stranger, nil, ErrUnknownPasskey},
+		{"another key under Ada's id", forger, nil, nil},
+		{"a response from another page", elsewhere, nil, nil},
 		{"the passkey of another publisher's member, in Ada's name", mixed, nil, nil},
 		{"no JSON", ada.device, func([]byte) []byte { return []byte("{") }, nil},
 		{"nothing", ada.device, func([]byte) []byte { return nil }, nil},
-		{"an answer for a new passkey", ada.device, func(b []byte) []byte {
+		{"a registration response", ada.device, func(b []byte) []byte {
 			return changed(t, b, "authenticatorData", "attestationObject")
 		}, nil},
 	} {
@@ -116,7 +116,7 @@ func TestWhoDoesNotGetIn(t *testing.T) {
 			t.Errorf("contract 43: %s signs in as %+v, %v", c.name, s.Actor, err)
 		}
 	}
-	// Bob's passkey leads to Bob's publisher, and to no other.
+	// Bob's passkey signs in to Bob's publisher, and to no other.
 	if _, s, err := w.signIn(t, bob.device); err != nil || s.Publisher != "pub_b" || s.ID != bob.ID {
 		t.Errorf("contract 43: Bob signs in as %+v, %v", s.Actor, err)
 	}
@@ -126,8 +126,8 @@ func TestWhoDoesNotGetIn(t *testing.T) {
 	}
 }
 
-// A form belongs to one ceremony, and to one invitation or session.
-func TestAFormOfSomethingElse(t *testing.T) {
+// A form is valid for one kind of ceremony, and for one invitation or session.
+func TestForm_OtherCeremony(t *testing.T) {
 	w := newFixture(t)
 	ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_b", RoleAdmin)
 	again, second, err := w.signIn(t, ada.device)
@@ -172,11 +172,11 @@ func TestAFormOfSomethingElse(t *testing.T) {
 				continue
 			}
 			if err := do(c); err != ErrForm {
-				t.Errorf("contract 43: %s with the form of something else: %v", name, err)
+				t.Errorf("contract 43: %s with another form: %v", name, err)
 			}
 		}
 	}
-	// The right form with the answer to another challenge.
+	// The correct form with a response to another challenge.
 	other, err := w.BeginSignIn()
 	coretest.Must(t, err)
 	if _, _, err := w.SignIn(ctx, other.Form, ada.get(t, signIn), nil); !refused(err) {
@@ -191,7 +191,7 @@ func TestAFormOfSomethingElse(t *testing.T) {
 	}
 }
 
-func TestACopyOfAPasskeyIsBlocked(t *testing.T) {
+func TestSignIn_CopiedPasskey(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	p.counts = true
@@ -204,18 +204,18 @@ func TestACopyOfAPasskeyIsBlocked(t *testing.T) {
 	coretest.Must(t, err)
 	w.Clock.Advance(time.Second)
 	if _, _, err := w.SignIn(ctx, late.Form, overtaken, nil); !errors.Is(err, webauthn.ErrCounter) {
-		t.Errorf("contract 43: an answer that a later one overtook: %v", err)
+		t.Errorf("contract 43: a response overtaken by a later one: %v", err)
 	}
-	w.opens(t, "contract 43: an answer that was overtaken blocks nothing", cookie)
+	w.opens(t, "contract 43: an overtaken response does not block the passkey", cookie)
 	_, _, err = w.signIn(t, p.device)
 	coretest.Must(t, err)
 	w.Clock.Advance(time.Second)
 
 	stolen, s, err := w.signIn(t, copied) // counter 1 again
 	notTwice(t, "contract 43: the counter goes back", stolen, s, err, webauthn.ErrCounter)
-	w.gone(t, "contract 43: a session of a passkey of which there is a copy", cookie)
+	w.gone(t, "contract 43: a session of a copied passkey", cookie)
 	_, s, err = w.signIn(t, p.device)
-	notTwice(t, "contract 43: a passkey of which there is a copy", "", s, err, ErrUnknownPasskey)
+	notTwice(t, "contract 43: a copied passkey", "", s, err, ErrUnknownPasskey)
 	m, err := w.Member(ctx, "pub_a", p.ID)
 	if err != nil || m.Passkeys[0].Blocked == nil {
 		t.Errorf("contract 43: the member's passkeys are %+v, %v", m.Passkeys, err)
@@ -225,8 +225,8 @@ func TestACopyOfAPasskeyIsBlocked(t *testing.T) {
 	}
 }
 
-// Two answers of one authenticator at once: the second sees the first one's counter.
-func TestCountersOfTwoAtOnce(t *testing.T) {
+// Two responses of one authenticator arrive together: the second check sees the first one's counter.
+func TestSignIn_ConcurrentCounters(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	p.counts = true
@@ -238,7 +238,7 @@ func TestCountersOfTwoAtOnce(t *testing.T) {
 		coretest.Must(t, err)
 	})
 	cookie, s, err := w.SignIn(ctx, c.Form, first, nil)
-	notTwice(t, "contract 43: the lower counter of two, judged second", cookie, s, err, webauthn.ErrCounter)
+	notTwice(t, "contract 43: the lower counter of two, checked second", cookie, s, err, webauthn.ErrCounter)
 }
 
 func TestAddAndRemovePasskeys(t *testing.T) {
@@ -252,13 +252,13 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 	options := readOptions(t, c.Options)
 	if len(options.Exclude) != 1 || options.Exclude[0].ID != b64.EncodeToString(p.id) ||
 		options.User.ID != b64.EncodeToString(p.handle) || options.User.Name != "Ada" {
-		t.Errorf("contract 43: the options are %s", c.Options)
+		t.Errorf("contract 43: options: %s", c.Options)
 	}
 	phone := newDevice(t)
 	answer := phone.create(t, c)
 	m, err := w.AddPasskey(ctx, p.Session, c.Form, "phone", answer, nil)
 	if err != nil || len(m.Passkeys) != 2 || m.Passkeys[1].Name != "phone" {
-		t.Fatalf("contract 43: the passkeys are %+v, %v", m.Passkeys, err)
+		t.Fatalf("contract 43: passkeys: %+v, %v", m.Passkeys, err)
 	}
 	if _, err := w.AddPasskey(ctx, p.Session, c.Form, "phone", answer, nil); err != ErrLate {
 		t.Errorf("contract 43: the same answer again: %v", err)
@@ -274,17 +274,17 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 		t.Errorf("contract 43: the first passkey: %v", err)
 	}
 	if _, _, err := w.signIn(t, p.device); err != ErrUnknownPasskey {
-		t.Errorf("contract 43: with the passkey that was removed: %v", err)
+		t.Errorf("contract 43: with the removed passkey: %v", err)
 	}
 	if _, err := w.RemovePasskey(ctx, s, m.Passkeys[1].ID, nil); err != ErrLastPasskey {
 		t.Errorf("contract 43: the last passkey: %v", err)
 	}
-	w.opens(t, "contract 43: refusals end nothing", cookie)
+	w.opens(t, "contract 43: rejected changes end no session", cookie)
 	if n := len(w.items(t, passkeyItems)); n != 1 {
 		t.Errorf("%d passkeys are known, want one", n)
 	}
 
-	// The same passkey cannot be two members'.
+	// One passkey cannot belong to two members.
 	secret, _ := w.invite(t, root, "pub_b", RoleAdmin)
 	_, e, err := w.BeginEnrolment(ctx, secret, "Eve")
 	coretest.Must(t, err)
@@ -293,7 +293,7 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 		t.Errorf("contract 43: enrolling with another member's passkey: %v", err)
 	}
 	if _, err := w.ReadInvitation(ctx, secret); err != nil {
-		t.Errorf("contract 43: a refusal used the invitation up: %v", err)
+		t.Errorf("contract 43: a rejected response used the invitation: %v", err)
 	}
 	bob, err := w.enrolBy(t, secret)
 	coretest.Must(t, err)
@@ -304,8 +304,8 @@ func TestAddAndRemovePasskeys(t *testing.T) {
 	}
 }
 
-// Who finds a browser that is signed in gets no passkey out of it that stays.
-func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
+// Access to a signed-in browser is not enough to add a permanent passkey.
+func TestAddPasskey_FreshSignIn(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(proofLife - time.Millisecond)
@@ -313,7 +313,7 @@ func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
 	coretest.Must(t, err)
 	w.Clock.Advance(time.Millisecond)
 	if _, err := w.AddPasskey(ctx, p.Session, c.Form, "", newDevice(t).create(t, c), nil); err != ErrProof {
-		t.Errorf("contract 43: with a form of 10 minutes after signing in: %v", err)
+		t.Errorf("contract 43: with a form from 10 minutes after signing in: %v", err)
 	}
 	if _, err := w.BeginPasskey(ctx, p.Session); err != ErrProof {
 		t.Errorf("contract 43: 10 minutes after signing in: %v", err)
@@ -325,7 +325,7 @@ func TestAddingAPasskeyNeedsAFreshSignIn(t *testing.T) {
 	}
 }
 
-func TestPasskeysHaveNames(t *testing.T) {
+func TestAddPasskey_Names(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	for _, name := range []string{"", "phone", ""} {
@@ -345,7 +345,7 @@ func TestPasskeysHaveNames(t *testing.T) {
 	}
 }
 
-func TestPasskeysOfASessionThatEnded(t *testing.T) {
+func TestPasskeys_EndedSession(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	w.addPasskey(t, p)
@@ -367,7 +367,7 @@ func TestPasskeysOfASessionThatEnded(t *testing.T) {
 	}
 }
 
-func TestAMemberHasTenPasskeys(t *testing.T) {
+func TestAddPasskey_Limit(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	for range maxPasskeys - 1 {
@@ -376,18 +376,18 @@ func TestAMemberHasTenPasskeys(t *testing.T) {
 	if _, err := w.tryPasskey(t, p.Session); err != ErrTooMany {
 		t.Errorf("contract 43: an eleventh passkey: %v", err)
 	}
-	// All of it, with an audit entry, is within what one commit may hold.
+	// The whole removal, with audit entries, fits into one commit.
 	err := w.Remove(ctx, root, p.ID, func(Member) ([]kv.Put, error) {
 		return []kv.Put{{Name: "c/aud/1", Value: mark}, {Name: "c/aud/2", Value: mark}}, nil
 	})
 	coretest.Must(t, err)
 	if left := w.items(t, passkeyItems); len(left) != 0 {
-		t.Errorf("contract 43: of a member who was removed, %v is left", left)
+		t.Errorf("contract 43: items of a removed member: %v", left)
 	}
 }
 
-// A wrong name does not use the invitation up, and the form works again.
-func TestANameIsNeeded(t *testing.T) {
+// An invalid name does not use the invitation, and the form can be sent again.
+func TestEnrol_NameRequired(t *testing.T) {
 	w := newFixture(t)
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, c, err := w.BeginEnrolment(ctx, secret, "Ada")
@@ -397,7 +397,7 @@ func TestANameIsNeeded(t *testing.T) {
 		t.Errorf("contract 5: without a name: %v", err)
 	}
 	if _, _, err := w.Enrol(ctx, secret, c.Form, "Ada", answer, nil); err != nil {
-		t.Errorf("contract 43: with the name, and the same answer: %v", err)
+		t.Errorf("contract 43: with the name, and the same response: %v", err)
 	}
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	add, err := w.BeginPasskey(ctx, p.Session)

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Errors for a person or an operator. web.ErrNotFound is for a member, passkey, invitation or token that does
-// not exist or is another publisher's.
+// Errors for users and operators. web.ErrNotFound is returned for a member, passkey, invitation or token that
+// does not exist or belongs to another publisher.
 var (
 	// ErrSpent does not name the reason: the store deletes used invitations and links.
 	ErrSpent = &web.Error{Code: web.TokenExpired,
@@ -41,12 +41,12 @@ var (
 	ErrKnownPasskey = &web.Error{Code: web.Unauthorized,
 		Message: "This passkey belongs to a member already. Sign in with it, or make another one."}
 
-	// ErrUnknownPasskey is also for a passkey that is blocked.
+	// ErrUnknownPasskey covers blocked passkeys as well.
 	ErrUnknownPasskey = &web.Error{Code: web.Unauthorized,
 		Message: "No member has this passkey. Choose another one, or ask an admin for an invitation."}
 
 	// ErrLate is for a form that is too old or whose challenge was used. ErrForm is for a form that this
-	// service did not make, or made for another session or invitation.
+	// service did not create, or created for another session or invitation.
 	ErrLate = &web.Error{Code: web.Unauthorized, Message: lateForm}
 	ErrForm = &web.Error{Code: web.Unauthorized, Message: lateForm}
 )
@@ -54,15 +54,15 @@ var (
 const lateForm = "The page was open for too long, or was sent twice. Try again."
 
 var (
-	// ErrNoSession is the error for a cookie without a session. The person signs in again.
+	// ErrNoSession is returned for a cookie without a session. The person signs in again.
 	ErrNoSession = errors.New("member: there is no such session")
 
-	// ErrNoPasskeys is the error at an address without a name, where browsers offer no passkeys.
+	// ErrNoPasskeys is returned if the service has no host name, since browsers then offer no passkeys.
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
 )
 
-// WriteWith returns the records of the same commit as the made value, such as its audit entry. Nil makes
-// nothing. It may be called more than once for one commit that succeeds.
+// WriteWith returns records for the same commit as the created value, such as its audit entry. A nil
+// WriteWith adds no records. It may be called more than once for one successful commit.
 type WriteWith[T any] func(made T) ([]kv.Put, error)
 
 func (a WriteWith[T]) puts(made T) ([]kv.Put, error) {
@@ -72,17 +72,17 @@ func (a WriteWith[T]) puts(made T) ([]kv.Put, error) {
 	return a(made)
 }
 
-// Config is what a Registry is told.
+// Config is the configuration of a Registry.
 type Config struct {
-	// OperatorToken is the operator token of the configuration. "": there is none.
+	// OperatorToken is the operator token in the configuration, or "" if none is configured.
 	OperatorToken string
 
-	// Passkeys is the site that members' passkeys are for. Nil: there can be none, because the service is
-	// at an address without a name.
+	// Passkeys is the relying party of members' passkeys. It is nil if the service has no host name: passkeys
+	// are then impossible.
 	Passkeys *webauthn.RelyingParty
 }
 
-// Registry keeps members, invitations, links, operator tokens and sessions. Its methods may be called
+// Registry stores members, invitations, links, operator tokens and sessions. Its methods may be called
 // concurrently.
 type Registry struct {
 	Config
@@ -95,7 +95,7 @@ type Registry struct {
 	count  func(string)
 }
 
-// New returns the registry that h's KV holds.
+// New returns the registry in h's KV.
 func New(h host.Host, cfg Config) *Registry {
 	h = host.WithDefaults(h)
 	r := &Registry{Config: cfg, kv: h.KV, sealer: h.Sealer, verify: h.Verify, now: h.Now,
@@ -118,8 +118,9 @@ func New(h host.Host, cfg Config) *Registry {
 //	c/used/<hash>                that a challenge was answered
 //	c/done/<transaction>         that a change was made (commitOnce)
 //
-// The names of records are hashes of secrets, except a member's. What begins with c/of/, c/cred/, c/used/ or
-// c/done/ has no MAC. It is only for finding records: what it says counts if the signed record says so too.
+// The names of records are hashes of secrets, except a member's. Items under c/of/, c/cred/, c/used/ and
+// c/done/ have no MAC. They only help to find records: their content counts only if the signed record
+// confirms it.
 const (
 	memberItems     = "c/mem/"
 	invitationItems = "c/inv/"
@@ -136,16 +137,16 @@ func ofInvitation(publisher, hash string) string { return "c/of/inv/" + publishe
 func ofSession(member, hash string) string       { return "c/of/con/" + member + "/" + hash }
 func adminsOf(publisher string) string           { return "c/of/admins/" + publisher }
 
-// mark is the value of an item whose presence counts.
+// mark is the value of items whose presence is their meaning.
 var mark = []byte("1")
 
-// record is the form of all that this package signs.
+// record is the form of all signed records of this package.
 type record[T any] struct {
 	At time.Time `json:"at"` // when it was written
 	Of T         `json:"of"`
 }
 
-// put returns the signed record of v. A zero expires is never.
+// put returns the signed record of v. If expires is zero, it does not expire.
 func put[T any](r *Registry, name string, v T, expires time.Time) (kv.Put, error) {
 	b, err := json.Marshal(record[T]{r.now().UTC(), v})
 	if err != nil {
@@ -157,8 +158,8 @@ func put[T any](r *Registry, name string, v T, expires time.Time) (kv.Put, error
 
 func key(name string) kv.Key { return kv.Key{Partition: integration.Partition, Name: name} }
 
-// read returns a record and its version. Errors: web.ErrNotFound, token.ErrRecord, host.ErrKeyAwaited, or the
-// store's.
+// read returns a record and its version. It returns web.ErrNotFound, token.ErrRecord, host.ErrKeyAwaited, or
+// the store's error.
 func read[T any](ctx context.Context, r *Registry, name string) (v T, version string, err error) {
 	item, err := r.kv.Get(ctx, key(name))
 	if errors.Is(err, kv.ErrNotFound) {
@@ -171,7 +172,7 @@ func read[T any](ctx context.Context, r *Registry, name string) (v T, version st
 	return v, item.Tx, err
 }
 
-// decode checks a record's MAC and date, and reads it. No release wrote such records without a MAC.
+// decode checks a record's MAC and date, and parses it. No release wrote such records without a MAC.
 func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	var stored record[T]
 	until, err := token.CheckLongLived(r.sealer, item.Key.String(), item.Value)
@@ -191,8 +192,8 @@ func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	return stored.Of, nil
 }
 
-// commit commits tx for certain (kv.CommitSurely). tx puts a new record under a random name, or does no
-// harm if it is done twice.
+// commit commits tx with kv.CommitSurely. tx puts a new record under a random name, or is harmless if it is
+// applied twice.
 func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 	var err error
 	if tx.ID, err = kv.NewTxID(r.random); err != nil {
@@ -202,8 +203,8 @@ func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 	return kv.CommitSurely(ctx, r.kv, tx)
 }
 
-// commitOnce commits a tx that puts nothing under a random name. It leaves a receipt, so that after a lost
-// reply one can tell a commit that applied from one that another overtook.
+// commitOnce commits a tx that puts no item under a random name. It leaves a receipt: after a lost reply, the
+// receipt distinguishes an applied commit from one that another commit overtook.
 func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
 	id, err := kv.NewTxID(r.random)
 	if err != nil {
@@ -215,7 +216,7 @@ func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
 	return r.commit(ctx, tx)
 }
 
-// create commits a new record under a random name, and what tx has besides.
+// create commits a new record under a random name, together with tx.
 func create[T any](
 	ctx context.Context, r *Registry, name string, v T, expires time.Time, tx kv.Tx, along WriteWith[T],
 ) error {
@@ -232,18 +233,18 @@ func create[T any](
 	return r.commit(ctx, tx)
 }
 
-// beaten reports whether a commit of this package has not applied, and never will, because another came
-// first. That is certain even if a reply was lost, because each commit puts something under a random name.
-// It returns what the store has under the names that were checked.
+// beaten reports whether a commit of this package was not applied, and never will be, because another commit
+// came first. That is certain even if a reply was lost, because each commit puts an item under a random name.
+// It returns the stored items under the names that were checked.
 func beaten(err error) (found *kv.Conflict, yes bool) {
 	yes = errors.As(err, &found)
 	return found, yes
 }
 
-// maxRaces limits how often a change is tried again after another commit came first.
+// maxRaces is the maximum number of tries of a change that other commits overtake.
 const maxRaces = 8
 
-// retry calls try until no other commit comes first.
+// retry calls try until no other commit comes first, at most maxRaces times.
 func retry(what string, try func() error) error {
 	for range maxRaces {
 		err := try()
@@ -254,8 +255,8 @@ func retry(what string, try func() error) error {
 	return fmt.Errorf("%w: %s changed %d times under one request", kv.ErrUnavailable, what, maxRaces)
 }
 
-// only returns the one item whose name begins with a text, such as an id's digits. It returns web.ErrNotFound
-// if there is none, or more than one.
+// only returns the single item whose name starts with a text, such as an id's digits. It returns
+// web.ErrNotFound if there is no such item, or more than one.
 func (r *Registry) only(ctx context.Context, begins string) (kv.Item, error) {
 	items, err := r.kv.List(ctx, key(begins), "", 2)
 	if err == nil && len(items) != 1 {
@@ -267,8 +268,8 @@ func (r *Registry) only(ctx context.Context, begins string) (kv.Item, error) {
 	return items[0], nil
 }
 
-// behind returns the name after which a list under a prefix goes on, of a cursor that is an id of a hash.
-// Every name that begins with the id's digits comes before it.
+// behind returns the name after which a list under a prefix continues, given a cursor that is an id of a
+// hash. It sorts after every name that starts with the id's digits.
 func behind(prefix, ids, cursor string) (name string, err error) {
 	if cursor == "" {
 		return "", nil
@@ -280,13 +281,14 @@ func behind(prefix, ids, cursor string) (name string, err error) {
 	return prefix + digits + "~", nil
 }
 
-// badCursor is the error of a list for a cursor that it did not give.
+// badCursor returns the error for a cursor that the list did not return.
 func badCursor() error {
 	return problem.List{{Member: "after", Text: "after is no cursor of this list; begin without one"}}
 }
 
-// page calls add for up to n items under a prefix whose names come after the name. It returns the name of the
-// last one if there may be more. What this service did not write, and what is gone meanwhile, is left out.
+// page calls add for up to n items under a prefix, from the first name after the given one. It returns the
+// name of the last item if there may be more. Items that this service did not write or that were deleted are
+// left out.
 func page(ctx context.Context, r *Registry, prefix, after string, n int,
 	add func(item kv.Item) error) (last string, err error) {
 	items, err := r.kv.List(ctx, key(prefix), after, n)

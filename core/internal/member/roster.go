@@ -11,13 +11,13 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Actor returns who acts when the member does.
+// Actor returns the actor for the member.
 func (m Member) Actor() Actor {
 	return Actor{Kind: KindMember, ID: m.ID, Name: m.Name, Role: m.Role, Publisher: m.Publisher}
 }
 
-// Member returns a member of the publisher; "" is any publisher. For a member of another publisher it returns
-// web.ErrNotFound.
+// Member returns a member of the publisher; "" means any publisher. For a member of another publisher it
+// returns web.ErrNotFound.
 func (r *Registry) Member(ctx context.Context, publisher, id string) (Member, error) {
 	if _, ok := handleOf(id); !ok {
 		return Member{}, web.ErrNotFound
@@ -33,8 +33,8 @@ func (r *Registry) Member(ctx context.Context, publisher, id string) (Member, er
 	return m, nil
 }
 
-// Members lists the members of a publisher; "" is all publishers. after is the next of the page before, ""
-// for the first page. next is "" on the last page.
+// Members lists the members of a publisher; "" means all publishers. after is the next of the previous page,
+// or "" for the first page. next is "" on the last page.
 func (r *Registry) Members(
 	ctx context.Context, publisher, after string, n int,
 ) (all []Member, next string, err error) {
@@ -62,9 +62,9 @@ func (r *Registry) Members(
 	return all, last[len(prefix):], nil
 }
 
-// ChangeRole changes the role of a member. Errors: web.ErrNotFound if the actor cannot see the member,
-// ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a problem.List for
-// an unknown role.
+// ChangeRole changes the role of a member. It returns web.ErrNotFound if the actor cannot see the member,
+// ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a problem.List if
+// the role is unknown.
 func (r *Registry) ChangeRole(
 	ctx context.Context, by Actor, id string, role Role, along WriteWith[Member],
 ) (Member, error) {
@@ -83,7 +83,7 @@ func (r *Registry) ChangeRole(
 	})
 }
 
-// SignOutEverywhere ends all sessions of a member at once.
+// SignOutEverywhere ends all sessions of a member immediately.
 func (r *Registry) SignOutEverywhere(
 	ctx context.Context, by Actor, id string, along WriteWith[Member],
 ) (Member, error) {
@@ -93,7 +93,7 @@ func (r *Registry) SignOutEverywhere(
 	})
 }
 
-// change reads a member, lets edit change it and add to the commit, and commits. It begins anew if another
+// change reads a member, calls edit to change it and to extend the commit, and commits. It retries if another
 // commit came first.
 func (r *Registry) change(
 	ctx context.Context, publisher, id string, along WriteWith[Member], edit func(*Member, *kv.Tx) error,
@@ -117,7 +117,7 @@ func (r *Registry) change(
 	return m, nil
 }
 
-// replace adds to tx that m takes the place of the version that was read.
+// replace adds to tx that m replaces the version that was read.
 func (r *Registry) replace(tx *kv.Tx, m Member) error {
 	p, err := put(r, memberItems+m.ID, m, time.Time{})
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Registry) replace(tx *kv.Tx, m Member) error {
 	return nil
 }
 
-// Remove removes a member and ends their sessions at once. Its errors are those of ChangeRole.
+// Remove removes a member and ends their sessions immediately. It returns the same errors as ChangeRole.
 func (r *Registry) Remove(ctx context.Context, by Actor, id string, along WriteWith[Member]) error {
 	return retry("the member "+id, func() error {
 		m, err := r.Member(ctx, by.Publisher, id)
@@ -152,7 +152,7 @@ func (r *Registry) Remove(ctx context.Context, by Actor, id string, along WriteW
 	})
 }
 
-// commitWith commits tx, which changes m, and what goes along with the change.
+// commitWith commits tx, which changes m, together with the records of along.
 func (r *Registry) commitWith(ctx context.Context, tx kv.Tx, m Member, along WriteWith[Member]) error {
 	more, err := along.puts(m)
 	if err != nil {
@@ -162,8 +162,8 @@ func (r *Registry) commitWith(ctx context.Context, tx kv.Tx, m Member, along Wri
 	return r.commitOnce(ctx, tx)
 }
 
-// loseAdmin adds to tx that m is no admin any more. Each such commit of a publisher writes one and the same
-// item, so two admins cannot remove each other at once. The item is read before the members are.
+// loseAdmin adds to tx that m is no longer an admin. Each such commit of a publisher writes the same item, so
+// two admins cannot remove each other concurrently. Read that item before the members.
 func (r *Registry) loseAdmin(ctx context.Context, by Actor, m Member, tx *kv.Tx) error {
 	name := adminsOf(m.Publisher)
 	guard, err := r.kv.Get(ctx, key(name))
@@ -184,7 +184,7 @@ func (r *Registry) loseAdmin(ctx context.Context, by Actor, m Member, tx *kv.Tx)
 	return nil
 }
 
-// memberPage is how many members are read at once.
+// memberPage is the number of members per read.
 const memberPage = 100
 
 // otherAdmin reports whether the publisher of m has an admin besides m.

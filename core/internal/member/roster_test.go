@@ -23,7 +23,7 @@ func (w *fixture) admins(t testing.TB, publisher string) (n int) {
 	return n
 }
 
-func TestTheLastAdminStays(t *testing.T) {
+func TestRemove_LastAdmin(t *testing.T) {
 	w := newFixture(t)
 	ada, dev := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_a", RoleDeveloper)
 	w.enrol(t, "pub_b", RoleAdmin)
@@ -37,7 +37,7 @@ func TestTheLastAdminStays(t *testing.T) {
 		}
 	}
 	if m, err := w.ChangeRole(ctx, ada.Actor, ada.ID, RoleAdmin, nil); err != nil || m.Role != RoleAdmin {
-		t.Errorf("contract 43: the last admin stays admin: %v", err)
+		t.Errorf("contract 43: the last admin keeps the role: %v", err)
 	}
 	_, err := w.ChangeRole(ctx, ada.Actor, dev.ID, RoleAdmin, nil)
 	coretest.Must(t, err)
@@ -49,7 +49,7 @@ func TestTheLastAdminStays(t *testing.T) {
 		t.Fatalf("%d admins", n)
 	}
 
-	// A publisher without an admin gets one by an operator's invitation.
+	// An operator's invitation gives a publisher without an admin a new one.
 	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
 	_, err = w.enrolBy(t, secret)
 	coretest.Must(t, err)
@@ -58,8 +58,8 @@ func TestTheLastAdminStays(t *testing.T) {
 	}
 }
 
-// The other admin may stand on any page of the list.
-func TestTheOtherAdminAmongMany(t *testing.T) {
+// The other admin may be on any page of the list.
+func TestRemove_OtherAdminAmongMany(t *testing.T) {
 	w := newFixture(t)
 	ada := w.enrol(t, "pub_a", RoleAdmin)
 	var last string // of the list
@@ -74,8 +74,8 @@ func TestTheOtherAdminAmongMany(t *testing.T) {
 	coretest.Must(t, w.Remove(ctx, ada.Actor, ada.ID, nil))
 }
 
-// Two admins take each other's role at once, in each way: one of them stays.
-func TestTwoAdminsAtOnce(t *testing.T) {
+// Two admins demote or remove each other concurrently, in each combination: one admin is left.
+func TestRemove_TwoAdminsConcurrently(t *testing.T) {
 	demote := func(w *fixture, by, whom person) error {
 		_, err := w.ChangeRole(ctx, by.Actor, whom.ID, RoleViewer, nil)
 		return err
@@ -97,7 +97,7 @@ func TestTwoAdminsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnotherPublishersMembers(t *testing.T) {
+func TestMembers_OtherPublisher(t *testing.T) {
 	w := newFixture(t)
 	ada, bob := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_b", RoleDeveloper)
 	for _, id := range []string{bob.ID, "", "mem_", "mem_" + strings.Repeat("0", 32), strings.ToUpper(ada.ID),
@@ -111,20 +111,20 @@ func TestAnotherPublishersMembers(t *testing.T) {
 			}
 		}
 	}
-	w.opens(t, "contract 43: another publisher's member is left alone", bob.cookie)
+	w.opens(t, "contract 43: another publisher's member", bob.cookie)
 	if m, err := w.Member(ctx, "pub_b", bob.ID); err != nil || m.Role != RoleDeveloper || m.Epoch != 0 {
 		t.Errorf("contract 43: %+v, %v", m, err)
 	}
 
-	// A mark in the store that names another publisher's member shows nothing of them.
+	// An index item that names another publisher's member does not reveal that member.
 	w.plant(t, ofMember("pub_a", bob.ID), mark)
 	w.plant(t, ofMember("pub_a", "mem_"+strings.Repeat("0", 32)), mark)
 	if all, _, err := w.Members(ctx, "pub_a", "", 10); err != nil || len(all) != 1 || all[0].ID != ada.ID {
-		t.Errorf("contract 19: the members are %+v, %v", all, err)
+		t.Errorf("contract 19: members: %+v, %v", all, err)
 	}
 }
 
-func TestMembersAreListed(t *testing.T) {
+func TestMembers(t *testing.T) {
 	w := newFixture(t)
 	var want []string
 	for range 5 {
@@ -154,18 +154,18 @@ func TestMembersAreListed(t *testing.T) {
 		t.Errorf("contract 42: all members are %v", got)
 	}
 	if _, _, err := w.Members(ctx, "pub_a", "mem_x y", 2); !wrongMember(err, "after") {
-		t.Errorf("a cursor of one's own: %v", err)
+		t.Errorf("an invented cursor: %v", err)
 	}
-	// A page reads itself and no more.
+	// A page reads only its own items.
 	calls := w.Store.Calls()
 	_, _, err := w.Members(ctx, "pub_a", "", 2)
 	coretest.Must(t, err)
 	if n := w.Store.Calls() - calls; n != 3 {
-		t.Errorf("a page of 2 members asks the store %d times, want 3", n)
+		t.Errorf("a page of 2 members makes %d store calls, want 3", n)
 	}
 }
 
-func TestAChangeThatOthersKeepOvertaking(t *testing.T) {
+func TestChangeRole_Overtaken(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	other := w.another(t)

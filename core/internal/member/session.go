@@ -13,20 +13,20 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// sessionLife is how long a console session lasts at most. idleLife is how long it lasts without a request.
+// sessionLife is the maximum duration of a console session. idleLife is its maximum time without a request.
 const (
 	sessionLife = 12 * time.Hour
 	idleLife    = time.Hour
 )
 
-// idleStep is how often a request moves the end of an idle session, so that not every request writes. It
-// makes the idle time up to that much shorter, and never longer.
+// idleStep is the minimum interval between two updates of a session's idle time, so that not every request
+// writes. The idle time can be shorter by up to idleStep, and never longer.
 const idleStep = 5 * time.Minute
 
-// cookiePrefix begins the value of every cookie.
+// cookiePrefix is the prefix of every cookie's value.
 const cookiePrefix = "vrg_con_"
 
-// Session is a console session: who has it, as they are now.
+// Session is a console session, with the current name and role of its user.
 type Session struct {
 	Actor
 	Opened  time.Time
@@ -38,11 +38,10 @@ type Session struct {
 	key     []byte // of its forms
 }
 
-// of reports whether the session is one of the member as they are now.
+// of reports whether the session belongs to the member and is still valid for them.
 func (s Session) of(m Member) bool { return m.Epoch == s.epoch && m.has(s.passkey) }
 
-// session is what the store has of it. Where there is a record of the person, name and role are that
-// record's.
+// session is the stored record. If the person has a record, name and role come from that record.
 type session struct {
 	Kind      string    `json:"kind"`
 	ID        string    `json:"id"`
@@ -57,7 +56,7 @@ type session struct {
 	Epoch   int      `json:"epoch,omitempty"`   // of members
 }
 
-// ends returns when the session ends if nobody uses it.
+// ends returns the time at which an unused session ends.
 func (s session) ends() time.Time {
 	end, idle := s.Opened.Add(sessionLife), s.Seen.Add(idleLife)
 	if idle.Before(end) {
@@ -66,8 +65,8 @@ func (s session) ends() time.Time {
 	return end
 }
 
-// open commits a new session, and what tx has besides. by is the operator with whose right it ends; nil for a
-// member.
+// open commits a new session together with tx. The session ends when by, an operator, loses their right; by
+// is nil for a member.
 func (r *Registry) open(
 	ctx context.Context, s session, by *Actor, tx kv.Tx, along WriteWith[Session],
 ) (cookie string, _ Session, err error) {
@@ -86,7 +85,7 @@ func (r *Registry) open(
 	}
 	opened := view(s, actor, cookie)
 	if s.Kind == KindMember {
-		s.Name, s.Role = "", "" // the member's record has them
+		s.Name, s.Role = "", "" // stored in the member's record
 		tx.Puts = append(tx.Puts, kv.Put{Name: ofSession(s.ID, hashOf(cookie)), Value: mark,
 			Expires: s.Opened.Add(sessionLife)})
 	}
@@ -104,7 +103,7 @@ func view(s session, actor Actor, cookie string) Session {
 		name: sessionItems + hashOf(cookie), passkey: s.Passkey, epoch: s.Epoch, key: formKey(cookie)}
 }
 
-// asOperator returns the operator who has the session. A link for a viewer makes no operator of them.
+// asOperator returns the operator of the session. A link with the viewer's role stays limited to that role.
 func asOperator(s session, by Actor) Actor {
 	if s.Role == RoleViewer {
 		by.Role = RoleViewer
@@ -112,8 +111,8 @@ func asOperator(s session, by Actor) Actor {
 	return by
 }
 
-// SignInOperator opens a session for an operator token. It returns web.ErrNotFound if the token is not valid.
-// The caller counts such failures.
+// SignInOperator opens a session for an operator token. It returns web.ErrNotFound if the token is not valid;
+// the caller counts such failures.
 func (r *Registry) SignInOperator(
 	ctx context.Context, text string, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
@@ -125,8 +124,8 @@ func (r *Registry) SignInOperator(
 	return r.open(ctx, session{Kind: KindOperator, ID: o.ID}, &by, kv.Tx{}, along)
 }
 
-// Session returns the session that a cookie opens. The error is ErrNoSession if there is none, or none any
-// more. It reads the store each time, so what ends a session ends it at once.
+// Session returns the session of a cookie. It returns ErrNoSession if there is no session, or if it has
+// ended. It reads the store each time, so the end of a session takes effect immediately.
 func (r *Registry) Session(ctx context.Context, cookie string) (Session, error) {
 	if !integration.WellFormed(cookiePrefix, cookie) {
 		return Session{}, ErrNoSession
@@ -150,7 +149,7 @@ func (r *Registry) Session(ctx context.Context, cookie string) (Session, error) 
 	return view(s, actor, cookie), nil
 }
 
-// holder returns who has the session, as they are now.
+// holder returns the current user of the session.
 func (r *Registry) holder(ctx context.Context, s session, cookie string) (actor Actor, err error) {
 	if s.Kind == KindMember {
 		m, err := r.Member(ctx, s.Publisher, s.ID)
@@ -174,7 +173,7 @@ func (r *Registry) holder(ctx context.Context, s session, cookie string) (actor 
 	return s.actor(), nil
 }
 
-// actor returns who has the session as its record says it.
+// actor returns the user of the session according to its record.
 func (s session) actor() Actor {
 	a := Actor{Kind: s.Kind, ID: s.ID, Name: s.Name, Role: s.Role, Publisher: s.Publisher}
 	if s.Kind == KindLink {
@@ -183,8 +182,8 @@ func (s session) actor() Actor {
 	return a
 }
 
-// move writes when the session was seen. If it fails, the session ends sooner than it need, and nothing else:
-// whatever changed the record at the same time stands.
+// move updates the time of the session's last request. If that fails, the session only ends earlier than
+// necessary: a concurrent change of the record has priority.
 func (r *Registry) move(ctx context.Context, name, version string, s session) {
 	p, err := put(r, name, s, s.ends())
 	if err != nil {
@@ -193,7 +192,7 @@ func (r *Registry) move(ctx context.Context, name, version string, s session) {
 	_ = r.commit(ctx, kv.Tx{Checks: []kv.Check{{Name: name, Tx: version}}, Puts: []kv.Put{p}})
 }
 
-// SignOut ends the session of a cookie. A cookie that opens nothing is no error.
+// SignOut ends the session of a cookie. A cookie without a session is no error.
 func (r *Registry) SignOut(ctx context.Context, cookie string, along ...kv.Put) error {
 	if !integration.WellFormed(cookiePrefix, cookie) {
 		return nil
@@ -201,17 +200,17 @@ func (r *Registry) SignOut(ctx context.Context, cookie string, along ...kv.Put) 
 	return r.commit(ctx, kv.Tx{Deletes: []string{sessionItems + hashOf(cookie)}, Puts: along})
 }
 
-// formKey returns the key of a session's form tokens. It comes from the cookie and not from the store, so who
-// reads the store makes no token.
+// formKey returns the key of a session's form tokens. It is derived from the cookie, which is not stored, so
+// a reader of the store cannot forge a token.
 func formKey(cookie string) []byte { return tag([]byte(cookie), "form key") }
 
-// FormToken returns what a form of this session carries that does the action. A form of another session, or
-// for another action, has another token.
+// FormToken returns the token for a form of this session and action. Forms of other sessions or actions have
+// other tokens.
 func (s Session) FormToken(action string) string {
 	return base64.RawURLEncoding.EncodeToString(tag(s.key, action))
 }
 
-// CheckForm reports in constant time whether FormToken made the token for the action.
+// CheckForm reports, in constant time, whether token is the FormToken of the action.
 func (s Session) CheckForm(action, token string) bool {
 	return len(s.key) > 0 && hmac.Equal([]byte(token), []byte(s.FormToken(action)))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-func TestACookieEnds(t *testing.T) {
+func TestSession_CookieEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(t *testing.T, w *fixture, p person) error
@@ -32,7 +32,7 @@ func TestACookieEnds(t *testing.T) {
 			cookie, s, err := w.signIn(t, other)
 			coretest.Must(t, err)
 			_, err = w.RemovePasskey(ctx, s, p.passkey, nil)
-			w.opens(t, "contract 43: the session of the passkey that is left", cookie)
+			w.opens(t, "contract 43: the session of the remaining passkey", cookie)
 			return err
 		}, false},
 		{"an hour without a request", func(_ *testing.T, w *fixture, _ person) error {
@@ -58,7 +58,7 @@ func TestACookieEnds(t *testing.T) {
 	}
 }
 
-func TestAnOperatorsCookieEndsWithTheToken(t *testing.T) {
+func TestSession_OperatorCookieEnds(t *testing.T) {
 	w := newFixture(t)
 	soon := w.Clock.Now().Add(30 * time.Minute)
 	text, o, err := w.CreateOperator(ctx, "ci", RoleOperator, nil, nil)
@@ -77,22 +77,22 @@ func TestAnOperatorsCookieEndsWithTheToken(t *testing.T) {
 
 	_, err = w.RevokeOperator(ctx, o.ID)
 	coretest.Must(t, err)
-	w.gone(t, "contract 43: the cookie of an operator whose token was revoked", stored)
+	w.gone(t, "contract 43: the cookie of an operator with a revoked token", stored)
 	w.Clock.Advance(30 * time.Minute)
-	w.gone(t, "contract 43: the cookie of an operator whose token ran out", guest)
+	w.gone(t, "contract 43: the cookie of an operator with an expired token", guest)
 	w.opens(t, "contract 43: the cookie of the configured token", configured)
 	w.OperatorToken = "another token in the configuration"
 	w.gone(t, "contract 43: the cookie of a configured token that was replaced", configured)
 	w.OperatorToken = ""
-	w.gone(t, "contract 43: the cookie of a configured token that is there no more", configured)
+	w.gone(t, "contract 43: the cookie of a configured token that was removed", configured)
 	for _, text := range []string{"", text, short, operatorPrefix, stored, configuredToken} {
 		cookie, s, err := w.SignInOperator(ctx, text, nil)
-		notTwice(t, "contract 43: a token that lets nobody in", cookie, s, err, web.ErrNotFound)
+		notTwice(t, "contract 43: an invalid token", cookie, s, err, web.ErrNotFound)
 	}
 }
 
-// A session lasts 12 hours if it is used, and an hour if it is not. Only a request in five minutes writes.
-func TestASessionLastsAsLongAsItIsUsed(t *testing.T) {
+// A session lasts 12 hours if it is used, and an hour if not. At most one request in five minutes writes.
+func TestSession_Life(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	opened := w.Clock.Now()
@@ -128,28 +128,28 @@ func TestASessionLastsAsLongAsItIsUsed(t *testing.T) {
 	w.gone(t, "contract 43: idle too long, in a store whose clock is late", p.cookie)
 }
 
-// What ends a session while a request moves its end stays: the request does not bring it back.
-func TestMovingTheEndBringsNothingBack(t *testing.T) {
+// A session that ends while a request updates its idle time stays ended.
+func TestSession_EndsDuringRequest(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(10 * time.Minute)
 	w.between(func() { coretest.Must(t, w.SignOut(ctx, p.cookie)) })
 	if _, err := w.Registry.Session(ctx, p.cookie); err != nil {
-		t.Errorf("the request that was there first: %v", err)
+		t.Errorf("the earlier request: %v", err)
 	}
-	w.gone(t, "contract 43: signed out while a request was under way", p.cookie)
+	w.gone(t, "contract 43: signed out during a request", p.cookie)
 
 	p = w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(10 * time.Minute)
 	w.fail(kvtest.Delay, kvtest.Delay)
-	w.opens(t, "contract 43: a store that does not write serves who is signed in", p.cookie)
+	w.opens(t, "contract 43: a read-only store still serves sessions", p.cookie)
 	coretest.Must(t, w.SignOut(ctx, p.cookie))
 	w.Store.Deliver(ctx)
-	w.gone(t, "contract 43: signed out before a write came late", p.cookie)
+	w.gone(t, "contract 43: signed out before a late write", p.cookie)
 }
 
-// Many who use one thing at once: one of them gets in.
-func TestOneOfManyWins(t *testing.T) {
+// If a secret or challenge is used many times concurrently, one use succeeds.
+func TestRegistry_ConcurrentUse(t *testing.T) {
 	w := newFixture(t)
 	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
 	coretest.Must(t, err)
@@ -176,12 +176,12 @@ func TestOneOfManyWins(t *testing.T) {
 		wg.Wait()
 		won := slices.DeleteFunc(cookies, func(cookie string) bool { return cookie == "" })
 		if len(won) != 1 {
-			t.Errorf("contract 43: one %s let %d in", name, len(won))
+			t.Errorf("contract 43: one %s opened %d sessions", name, len(won))
 		}
 	}
 }
 
-func TestRolesHoldAtOnce(t *testing.T) {
+func TestSession_NewRole(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	other := w.another(t)
@@ -195,7 +195,7 @@ func TestRolesHoldAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCookie(t *testing.T) {
+func TestSession_MalformedCookie(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	never, err := newSecret(w, cookiePrefix)
@@ -209,7 +209,7 @@ func TestWhatIsNoCookie(t *testing.T) {
 		coretest.Must(t, w.SignOut(ctx, text))
 	}
 	if n := w.Store.Calls() - calls; n != 0 {
-		t.Errorf("contract 12: the store was asked %d times for texts that are no cookies", n)
+		t.Errorf("contract 12: %d store calls for malformed cookies", n)
 	}
 	w.gone(t, "contract 43: a cookie that was never made", never)
 	coretest.Must(t, w.SignOut(ctx, never))
@@ -224,7 +224,7 @@ func TestFormTokens(t *testing.T) {
 	token := s.FormToken("create-key")
 	if again := w.opens(t, "contract 43", p.cookie); again.FormToken("create-key") != token ||
 		!again.CheckForm("create-key", token) || !p.Session.CheckForm("create-key", token) {
-		t.Error("contract 43: a form's token is refused in its own session")
+		t.Error("contract 43: a form's token is rejected in its own session")
 	}
 	for name, ok := range map[string]bool{
 		"of another action":          s.CheckForm("revoke-key", token),
@@ -239,10 +239,10 @@ func TestFormTokens(t *testing.T) {
 			t.Errorf("contract 43: a form passes with a token %s", name)
 		}
 	}
-	// Who reads the store learns nothing from which a token could be made.
+	// A reader of the store cannot compute a token.
 	item, err := w.Memory.Get(ctx, key(s.name))
 	coretest.Must(t, err)
 	if bytes.Contains(item.Value, s.key) || slices.Equal(formKey(s.name), s.key) {
-		t.Error("contract 43: the key of forms can be told from the store")
+		t.Error("contract 43: the key of forms can be computed from the store")
 	}
 }

@@ -10,22 +10,23 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// OpenSession is a session of a member, as the member sees it in a list.
+// OpenSession is a session in a member's list of sessions.
 type OpenSession struct {
 	ID      string // con_ and 16 hexadecimal digits of the cookie's hash
 	Opened  time.Time
-	Seen    time.Time // the last request, or up to 5 minutes before it
-	Passkey Passkey   // with which the member signed in
-	Current bool      // it is the session that asks
+	Seen    time.Time // time of the last request, or up to 5 minutes earlier
+	Passkey Passkey   // used to sign in
+	Current bool      // the session of this request
 }
 
 const sessionIDs = "con_"
 
-// mostSessions is how many sessions of a member are listed. A session lasts 12 hours, so a person has a few.
+// mostSessions is the maximum number of listed sessions per member. A session lasts 12 hours, so people have
+// few.
 const mostSessions = 100
 
-// Sessions lists the sessions of the member who has s, the latest first. Sessions that an earlier release
-// opened are not among them.
+// Sessions lists the sessions of the member of s, the latest first. Sessions that an earlier release opened
+// are not included.
 func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, error) {
 	if s.Kind != KindMember {
 		return nil, web.ErrNotFound
@@ -38,8 +39,8 @@ func (r *Registry) Sessions(ctx context.Context, s Session) ([]OpenSession, erro
 	return all, err
 }
 
-// SessionsOf is Sessions for those who look after the member. None of the sessions is Current. reads is how
-// often the store was asked: not at all for a member who has not signed in for as long as a session lasts.
+// SessionsOf lists the sessions of a member for an administrator. None of the sessions is Current. reads is
+// the number of reads of the store: none if the member's last sign-in is older than a session can be.
 func (r *Registry) SessionsOf(ctx context.Context, m Member) (all []OpenSession, reads int, err error) {
 	if !r.now().Before(m.lastOpened().Add(sessionLife)) {
 		return nil, 0, nil
@@ -47,8 +48,8 @@ func (r *Registry) SessionsOf(ctx context.Context, m Member) (all []OpenSession,
 	return r.sessionsOf(ctx, m, "")
 }
 
-// lastOpened is when the member's latest session was opened, as long as its passkey is theirs. A session is
-// opened by the enrolment of a passkey or by its use, and the commit that opens it notes that in m.
+// lastOpened returns the time at which the member's latest session was opened, if its passkey still exists. A
+// session is opened by the enrolment of a passkey or by its use, and the same commit records the time in m.
 func (m Member) lastOpened() time.Time {
 	last := m.LastSeen()
 	for _, p := range m.Passkeys {
@@ -59,7 +60,7 @@ func (m Member) lastOpened() time.Time {
 	return last
 }
 
-// sessionsOf lists the sessions of m. current is the name of the one that asks.
+// sessionsOf lists the sessions of m. current is the name of the session of this request.
 func (r *Registry) sessionsOf(
 	ctx context.Context, m Member, current string,
 ) (all []OpenSession, reads int, err error) {
@@ -84,13 +85,13 @@ func (r *Registry) sessionsOf(
 	return all, reads, err
 }
 
-// isOpen reports whether the session is one of m and has not ended.
+// isOpen reports whether the session belongs to m and has not ended.
 func (s session) isOpen(now time.Time, m Member) bool {
 	return s.Kind == KindMember && s.ID == m.ID && now.Before(s.ends()) &&
 		Session{passkey: s.Passkey, epoch: s.Epoch}.of(m)
 }
 
-// EndSession ends one session of the member who has s. The error is web.ErrNotFound if the member has no such
+// EndSession ends one session of the member of s. It returns web.ErrNotFound if the member has no such
 // session.
 func (r *Registry) EndSession(ctx context.Context, s Session, id string, along ...kv.Put) error {
 	digits, ok := hashPrefix(sessionIDs, id)

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
+func TestSessions_ListAndEnd(t *testing.T) {
 	w := newFixture(t)
 	p, other := w.enrol(t, "pub_a", RoleAdmin), w.enrol(t, "pub_a", RoleAdmin)
 	w.Clock.Advance(10 * time.Minute)
@@ -21,10 +21,10 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 	}
 	now := w.Clock.Now().UTC()
 	if a := all[0]; !a.Current || !a.Opened.Equal(now) || !a.Seen.Equal(now) || a.Passkey.ID != p.passkey {
-		t.Errorf("contract 43: the session that asks: %+v", a)
+		t.Errorf("contract 43: the current session: %+v", a)
 	}
 	if a := all[1]; a.Current || !a.Opened.Equal(now.Add(-10*time.Minute)) {
-		t.Errorf("contract 43: the session before: %+v", a)
+		t.Errorf("contract 43: the previous session: %+v", a)
 	}
 
 	theirs, err := w.Sessions(ctx, w.opens(t, "the other member", other.cookie))
@@ -36,12 +36,12 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 			t.Errorf("contract 43: ending %q: %v", id, err)
 		}
 	}
-	w.opens(t, "contract 43: nothing has ended", other.cookie)
+	w.opens(t, "contract 43: no session has ended", other.cookie)
 	m, err := w.Member(ctx, "pub_a", p.ID)
 	coretest.Must(t, err)
 	seen, _, err := w.SessionsOf(ctx, m)
 	if err != nil || len(seen) != 2 || seen[0].ID != all[0].ID || seen[0].Current {
-		t.Errorf("contract 43: for those who look after the member: %+v, %v", seen, err)
+		t.Errorf("contract 43: for an administrator: %+v, %v", seen, err)
 	}
 
 	coretest.Must(t, w.EndSession(ctx, s, all[1].ID))
@@ -55,8 +55,8 @@ func TestAMemberSeesAndEndsTheirSessions(t *testing.T) {
 	}
 }
 
-// The list has no session that would not open the console.
-func TestSessionsThatEndedAreNotListed(t *testing.T) {
+// The list contains only sessions that open the console.
+func TestSessions_EndedAreNotListed(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	out, _, err := w.signIn(t, p.device)
@@ -77,8 +77,8 @@ func TestSessionsThatEndedAreNotListed(t *testing.T) {
 	}
 }
 
-// Who looks at many members asks the store for those alone who can have a session.
-func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
+// A list of many members reads the sessions only of those who can have one.
+func TestSessionsOf_Reads(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	look := func(rule string, open, reads int) {
@@ -92,20 +92,20 @@ func TestOnlyWhoSignedInIsLookedUp(t *testing.T) {
 				n, w.Store.Calls()-calls, err, open, reads)
 		}
 	}
-	look("who was enrolled just now is signed in", 1, 2)
+	look("just enrolled", 1, 2)
 	w.Clock.Advance(sessionLife - time.Second)
-	look("a session that was not used has ended", 0, 2)
+	look("the idle session has ended", 0, 2)
 	w.Clock.Advance(time.Second)
-	look("no session of the enrolment can be left", 0, 0)
+	look("older than a session can be", 0, 0)
 	_, _, err := w.signIn(t, p.device)
 	coretest.Must(t, err)
-	look("who signed in again", 1, 2)
+	look("signed in again", 1, 2)
 	w.Clock.Advance(sessionLife)
-	look("no session of any sign-in can be left", 0, 0)
+	look("sign-in older than a session can be", 0, 0)
 }
 
-// Somebody without a passkey has no such list.
-func TestOperatorsHaveNoListOfSessions(t *testing.T) {
+// Operators have no passkey and no such list.
+func TestSessions_Operator(t *testing.T) {
 	w := newFixture(t)
 	_, s, err := w.SignInOperator(ctx, configuredToken, nil)
 	coretest.Must(t, err)

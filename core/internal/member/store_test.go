@@ -18,16 +18,16 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// records are the kinds of items that are signed.
+// records are the prefixes of signed items.
 var records = []string{memberItems, invitationItems, linkItems, operatorItems, sessionItems}
 
-// act is one thing that writes.
+// act is one operation that writes.
 type act struct {
 	name  string
 	ready func(t *testing.T, w *fixture) (do func() (granted string, err error), holds func() bool)
 }
 
-// acts is everything that writes, each with a question whether it holds exactly once.
+// acts lists all operations that write, each with a check that it was applied exactly once.
 var acts = []act{
 	{"invite", func(t *testing.T, w *fixture) (func() (string, error), func() bool) {
 		return func() (string, error) {
@@ -165,12 +165,12 @@ var acts = []act{
 	}},
 }
 
-// TestLostReplies: a reply that is lost, a request that is lost and a write that comes late, at every commit.
+// Replies are lost, requests are lost and writes arrive late, at every commit.
 func TestLostReplies(t *testing.T) {
 	for _, c := range []struct {
 		faults []kvtest.Fault
-		done   bool // what was asked for is known to be done; otherwise nothing is granted
-		holds  bool // and is in the store
+		done   bool // the request is known to be done; otherwise the caller receives no access
+		holds  bool // the result is in the store
 	}{
 		{[]kvtest.Fault{kvtest.Refuse}, false, false},
 		{[]kvtest.Fault{kvtest.LoseRequest}, true, true},
@@ -186,7 +186,7 @@ func TestLostReplies(t *testing.T) {
 				w := newFixture(t)
 				do, holds := a.ready(t, w)
 				if holds() {
-					t.Fatal("it holds before it is done")
+					t.Fatal("the result exists before the operation")
 				}
 				w.fail(c.faults...)
 				granted, err := do()
@@ -196,14 +196,14 @@ func TestLostReplies(t *testing.T) {
 					t.Errorf("granted %q, %v; want done: %v", granted, err, c.done)
 				}
 				if holds() != c.holds {
-					t.Errorf("it holds: %v, want %v", holds(), c.holds)
+					t.Errorf("result stored: %v, want %v", holds(), c.holds)
 				}
 			})
 		}
 	}
 }
 
-// refuseCall makes the store refuse one call, that many calls from now.
+// refuseCall makes the store reject one call, the given number of calls from now.
 func (w *fixture) refuseCall(at int) {
 	before := w.Store.Calls()
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -214,9 +214,8 @@ func (w *fixture) refuseCall(at int) {
 	}
 }
 
-// TestAStoreThatDoesNotAnswer: each single call of each act fails in turn. What cannot be read grants
-// nothing.
-func TestAStoreThatDoesNotAnswer(t *testing.T) {
+// Each single call of each operation fails in turn. A failed read grants no access.
+func TestRegistry_StoreError(t *testing.T) {
 	for _, a := range acts {
 		for at := 1; ; at++ {
 			w := newFixture(t)
@@ -226,20 +225,20 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 			granted, err := do()
 			calls := w.Store.Calls() - before
 			w.Store.Decide = nil
-			if calls < at { // all calls have had their turn
+			if calls < at { // every call has failed once
 				if err != nil || !holds() || at < 2 {
 					t.Errorf("%s, after %d calls: %v", a.name, at, err)
 				}
 				break
 			}
 			if !errors.Is(err, kv.ErrUnavailable) || granted != "" || holds() {
-				t.Errorf("contract 5, 503: %s, with its call %d refused: %q, %v", a.name, at, granted, err)
+				t.Errorf("contract 5, 503: %s, with its call %d failed: %q, %v", a.name, at, granted, err)
 			}
 		}
 	}
 }
 
-func TestAStoreThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
+func TestSession_StoreError(t *testing.T) {
 	w := newFixture(t)
 	p := w.enrol(t, "pub_a", RoleAdmin)
 	operator, _, err := w.SignInOperator(ctx, configuredToken, nil)
@@ -252,15 +251,15 @@ func TestAStoreThatDoesNotAnswerLetsNobodyIn(t *testing.T) {
 		for at := 1; at <= calls; at++ {
 			w.refuseCall(at)
 			if s, err := w.Registry.Session(ctx, cookie); !errors.Is(err, kv.ErrUnavailable) || s.ID != "" {
-				t.Errorf("contract 5, 503: with call %d refused, the store lets %+v in, %v", at, s.Actor, err)
+				t.Errorf("contract 5, 503: with call %d failed, the session is %+v, %v", at, s.Actor, err)
 			}
 		}
 		w.refuseCall(calls + 1)
-		w.opens(t, "contract 43: with all that is asked", cookie)
+		w.opens(t, "contract 43: without a failed call", cookie)
 	}
 }
 
-// everything makes one of each record, and returns all secrets that were shown to anybody.
+// everything creates one record of each kind, and returns all secrets that were shown.
 func (w *fixture) everything(t *testing.T) (p person, secrets map[string]string) {
 	t.Helper()
 	used, _ := w.invite(t, root, "pub_a", RoleAdmin)
@@ -296,8 +295,8 @@ func (w *fixture) everything(t *testing.T) (p person, secrets map[string]string)
 	}
 }
 
-// TestTheStoreHasHashesOnly: contract 13. Nothing that was shown to anybody is in the store or in the log.
-func TestTheStoreHasHashesOnly(t *testing.T) {
+// Contract 13: no secret that was shown is in the store or in the log.
+func TestRegistry_StoresHashesOnly(t *testing.T) {
 	w := newFixture(t)
 	_, secrets := w.everything(t)
 	var all bytes.Buffer
@@ -306,7 +305,7 @@ func TestTheStoreHasHashesOnly(t *testing.T) {
 	}
 	for _, prefix := range append(records, passkeyItems, usedItems, "c/of/") {
 		if len(w.items(t, prefix)) == 0 {
-			t.Errorf("the test made nothing under %s", prefix)
+			t.Errorf("the test created no item under %s", prefix)
 		}
 	}
 	all.Write(w.Logged.Bytes())
@@ -318,15 +317,14 @@ func TestTheStoreHasHashesOnly(t *testing.T) {
 			}
 		}
 	}
-	// The configured token may be one that can be guessed. Its plain hash would tell who guesses right.
+	// The configured token may be easy to guess. Its plain hash would confirm a guess.
 	if bytes.Contains(all.Bytes(), []byte(hashOf(configuredToken))) {
 		t.Error("contract 19: the store has a hash of the configured token")
 	}
 }
 
-// TestForgedRecords: contract 19. Who can write to the store makes no record, changes none, and moves none to
-// another name.
-func TestForgedRecords(t *testing.T) {
+// Contract 19: an attacker who can write to the store can neither create, change nor move a record.
+func TestRegistry_ForgedRecords(t *testing.T) {
 	w := newFixture(t)
 	p, secrets := w.everything(t)
 	use := map[string]func() error{
@@ -390,8 +388,8 @@ func TestForgedRecords(t *testing.T) {
 	}
 }
 
-// A forged record in a list is left out: it must not hide the true ones.
-func TestForgedRecordsInLists(t *testing.T) {
+// A forged record in a list is left out: it must not hide the genuine ones.
+func TestLists_ForgedRecords(t *testing.T) {
 	w := newFixture(t)
 	p, secrets := w.everything(t)
 	forged := "mem_" + strings.Repeat("0", 32)
@@ -405,27 +403,27 @@ func TestForgedRecordsInLists(t *testing.T) {
 	w.plant(t, operatorItems+strings.Repeat("0", 64), b)
 	members, _, err := w.Members(ctx, "pub_a", "", 10)
 	if err != nil || len(members) != 1 || members[0].ID != p.ID {
-		t.Errorf("contract 19: the members are %+v, %v", members, err)
+		t.Errorf("contract 19: members: %+v, %v", members, err)
 	}
 	invitations, _, err := w.Invitations(ctx, "pub_a", "", 10)
 	if err != nil || len(invitations) != 1 {
-		t.Errorf("contract 19: the invitations are %+v, %v", invitations, err)
+		t.Errorf("contract 19: invitations: %+v, %v", invitations, err)
 	}
 	operators, _, err := w.Operators(ctx, "", 10)
 	if err != nil || len(operators) != 2 {
-		t.Errorf("contract 19: the operator tokens are %+v, %v", operators, err)
+		t.Errorf("contract 19: operator tokens: %+v, %v", operators, err)
 	}
-	// A member who was made up does not count as an admin who stays.
+	// A forged member does not count as a remaining admin.
 	if err := w.Remove(ctx, p.Actor, p.ID, nil); err != ErrLastAdmin {
-		t.Errorf("contract 19: the last true admin: %v", err)
+		t.Errorf("contract 19: the last genuine admin: %v", err)
 	}
 	if err := w.Withdraw(ctx, "pub_a", "inv_0000000000000000"); !errors.Is(err, token.ErrRecord) {
-		t.Errorf("contract 19: withdrawing what was made up: %v", err)
+		t.Errorf("contract 19: withdrawing a forged invitation: %v", err)
 	}
-	// Who points a passkey to another member gets nowhere.
+	// A passkey item that points to another member does not sign in.
 	w.plant(t, passkeyItems+hashOf(string(p.id)), []byte(forged))
 	if _, s, err := w.signIn(t, p.device); !errors.Is(err, token.ErrRecord) {
-		t.Errorf("contract 19: a member who was made up signs in as %+v, %v", s.Actor, err)
+		t.Errorf("contract 19: a forged member signs in as %+v, %v", s.Actor, err)
 	}
 	bob := w.enrol(t, "pub_b", RoleAdmin)
 	w.plant(t, passkeyItems+hashOf(string(p.id)), []byte(bob.ID))
@@ -437,7 +435,7 @@ func TestForgedRecordsInLists(t *testing.T) {
 	}
 }
 
-// use gives the fixture a key ring.
+// use replaces the fixture's key ring.
 func (w *fixture) use(t *testing.T, kr token.Keyring) {
 	t.Helper()
 	ring, err := kr.Ring(rpID, w.Host.Random, w.Clock.Now)
@@ -446,9 +444,9 @@ func (w *fixture) use(t *testing.T, kr token.Keyring) {
 	w.Registry = w.another(t)
 }
 
-// TestRotation: contract 16. What was made before a rotation works after it, on an instance that has both
-// keys. Who has only the old ring makes nothing that is dated after it was replaced.
-func TestRotation(t *testing.T) {
+// Contract 16: records from before a rotation work after it, on an instance that has both keys. An attacker
+// who has only the old ring cannot forge a record dated after the replacement.
+func TestRegistry_Rotation(t *testing.T) {
 	w := newFixture(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
@@ -475,7 +473,7 @@ func TestRotation(t *testing.T) {
 	_, err = w.FindOperator(ctx, secrets["an operator token"])
 	coretest.Must(t, err)
 
-	// Ten minutes later somebody comes with the ring that was replaced, and can write to the store.
+	// Ten minutes later, an attacker has the replaced ring and can write to the store.
 	w.Clock.Advance(10 * time.Minute)
 	w.use(t, old)
 	forged, o, err := w.CreateOperator(ctx, "forged", RoleOperator, nil, nil)
@@ -489,7 +487,7 @@ func TestRotation(t *testing.T) {
 	late, err := w.BeginSignIn()
 	coretest.Must(t, err)
 	w.use(t, kr)
-	// Signing the directory again makes it no better.
+	// Signing the directory again does not make the record valid.
 	coretest.Must(t, integration.NewDirectory(w.Host.Host).Reseal(ctx))
 	if _, err := w.FindOperator(ctx, forged); !errors.Is(err, token.ErrRecord) {
 		t.Errorf("contract 16: an operator token %s by a ring that was replaced: %v", o.ID, err)
@@ -502,9 +500,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestAKeyIsRetired: contract 16. After a rotation the directory is signed again, and the old key is not
-// needed.
-func TestAKeyIsRetired(t *testing.T) {
+// Contract 16: after a rotation the directory is signed again, and the old key is no longer needed.
+func TestRegistry_RetiredKey(t *testing.T) {
 	w := newFixture(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
@@ -546,8 +543,8 @@ func TestAKeyIsRetired(t *testing.T) {
 	coretest.Must(t, err)
 }
 
-// An instance that has not read the newest key decides nothing about what the key made.
-func TestAKeyThatIsAwaited(t *testing.T) {
+// An instance that has not read the newest key makes no decision about records of that key.
+func TestRegistry_AwaitedKey(t *testing.T) {
 	w := newFixture(t)
 	p, secrets := w.everything(t)
 	c, err := w.BeginSignIn()
@@ -562,7 +559,7 @@ func TestAKeyThatIsAwaited(t *testing.T) {
 	for name, err := range map[string]error{"a session": session, "an invitation": invitation,
 		"an operator token": operator, "a form": signIn, "a list": list} {
 		if !errors.Is(err, host.ErrKeyAwaited) {
-			t.Errorf("contract 16: %s of a key that is awaited: %v", name, err)
+			t.Errorf("contract 16: %s of an awaited key: %v", name, err)
 		}
 	}
 }

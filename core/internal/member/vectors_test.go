@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 )
 
-// vectorFile is testdata/secrets.json, which another program made.
+// vectorFile is testdata/secrets.json, which another program created.
 type vectorFile struct {
 	Description []string `json:"description"`
 	Secrets     []struct {
@@ -56,7 +56,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, v := range f.NotTokens {
 		if integration.WellFormed(operatorPrefix, v.Text) {
-			t.Errorf("contract 42: %q is taken for an operator token: %s", v.Text, v.Wrong)
+			t.Errorf("contract 42: %q is accepted as an operator token: %s", v.Text, v.Wrong)
 		}
 	}
 	for _, v := range f.Forms {

@@ -23,7 +23,7 @@ var (
 	root = configured.Actor()
 )
 
-// fixture is a registry on a store that fails as the test says, with a clock that the test moves.
+// fixture is a registry on a store with faults that the test chooses, and a clock that the test moves.
 type fixture struct {
 	*Registry
 	*testhost.Host
@@ -45,7 +45,7 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-// another is a second instance on the same store.
+// another returns a second instance on the same store.
 func (w *fixture) another(t testing.TB) *Registry {
 	t.Helper()
 	rp, err := webauthn.NewRelyingParty(rpID, "Verge", origin)
@@ -67,7 +67,7 @@ func (w *fixture) invite(t testing.TB, by Actor, publisher string, role Role) (s
 	return secret, i
 }
 
-// enrol makes a member by an invitation of the operator.
+// enrol creates a member with an invitation of the operator.
 func (w *fixture) enrol(t testing.TB, publisher string, role Role) person {
 	t.Helper()
 	secret, _ := w.invite(t, root, publisher, role)
@@ -87,7 +87,7 @@ func (w *fixture) enrolBy(t testing.TB, secret string) (person, error) {
 	return person{d, s, cookie}, err
 }
 
-// viaLink returns the session of an admin of pub_a who came by a link of the operator, as the store has it.
+// viaLink returns the session of an admin of pub_a who used a link of the operator.
 func (w *fixture) viaLink(t testing.TB, by Actor) Session {
 	t.Helper()
 	secret, _, err := w.MakeLink(ctx, by, "pub_a", "", RoleAdmin, nil)
@@ -105,7 +105,7 @@ func (w *fixture) signIn(t testing.TB, d *device) (cookie string, s Session, err
 	return w.SignIn(ctx, c.Form, d.get(t, c), nil)
 }
 
-// gone fails the test if the cookie still opens something.
+// gone fails the test if the cookie still opens a session.
 func (w *fixture) gone(t testing.TB, rule, cookie string) {
 	t.Helper()
 	if s, err := w.Registry.Session(ctx, cookie); err != ErrNoSession {
@@ -113,7 +113,7 @@ func (w *fixture) gone(t testing.TB, rule, cookie string) {
 	}
 }
 
-// opens fails the test if the cookie opens nothing.
+// opens fails the test if the cookie opens no session.
 func (w *fixture) opens(t testing.TB, rule, cookie string) Session {
 	t.Helper()
 	s, err := w.Registry.Session(ctx, cookie)
@@ -123,7 +123,7 @@ func (w *fixture) opens(t testing.TB, rule, cookie string) Session {
 	return s
 }
 
-// fail lets the commits from now on fail in this way, one after the other; those behind them pass.
+// fail sets the faults of the next commits, in order. Later commits pass.
 func (w *fixture) fail(faults ...kvtest.Fault) {
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "Commit" || len(faults) == 0 {
@@ -135,7 +135,7 @@ func (w *fixture) fail(faults ...kvtest.Fault) {
 	}
 }
 
-// between runs do once, just before the next commit.
+// between runs do once, immediately before the next commit.
 func (w *fixture) between(do func()) {
 	done := false
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -147,7 +147,7 @@ func (w *fixture) between(do func()) {
 	}
 }
 
-// items returns everything that the store holds under the prefix.
+// items returns all stored items with the prefix.
 func (w *fixture) items(t testing.TB, prefix string) []kv.Item {
 	t.Helper()
 	all, err := w.Memory.List(ctx, kv.Key{Partition: integration.Partition, Name: prefix}, "", 10_000)
@@ -161,7 +161,7 @@ func (w *fixture) plant(t testing.TB, name string, value []byte) {
 		Puts: []kv.Put{{Name: name, Value: value}}}))
 }
 
-// notTwice fails the test if what is said to be used up is not.
+// notTwice fails the test if a used secret or challenge works again.
 func notTwice(t testing.TB, rule, cookie string, s Session, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) || cookie != "" || s.ID != "" {
@@ -177,9 +177,9 @@ func TestEnrolAndSignIn(t *testing.T) {
 		i.Role != RoleDeveloper || i.Publisher != "pub_a" || i.Name != "Ada" {
 		t.Errorf("contract 43: invitation %q, %+v", secret, i)
 	}
-	for range 2 { // showing uses nothing up
+	for range 2 { // showing the invitation does not use it
 		if shown, err := w.ReadInvitation(ctx, secret); err != nil || shown != i {
-			t.Errorf("contract 43: the invitation reads as %+v, %v, want %+v", shown, err, i)
+			t.Errorf("contract 43: ReadInvitation returned %+v, %v, want %+v", shown, err, i)
 		}
 	}
 	p, err := w.enrolBy(t, secret)
@@ -189,20 +189,20 @@ func TestEnrolAndSignIn(t *testing.T) {
 		t.Errorf("contract 43: the new member's session is %+v", p.Session)
 	}
 	if s := w.opens(t, "contract 43: the cookie of the enrolment", p.cookie); s.Actor != p.Actor {
-		t.Errorf("contract 43: the cookie is %+v's, want %+v", s.Actor, p.Actor)
+		t.Errorf("contract 43: the cookie's actor is %+v, want %+v", s.Actor, p.Actor)
 	}
 
 	c, err := w.BeginSignIn()
 	coretest.Must(t, err)
 	if named := readOptions(t, c.Options).Allow; len(named) != 0 {
-		t.Errorf("contract 43: the sign-in page names passkeys before anybody has shown one: %v", named)
+		t.Errorf("contract 43: the sign-in page names passkeys before a response: %v", named)
 	}
 	w.Clock.Advance(time.Minute)
 	cookie, s, err := w.SignIn(ctx, c.Form, p.get(t, c), nil)
 	if err != nil || s.Actor != p.Actor || cookie == p.cookie {
 		t.Fatalf("contract 43: signed in as %+v, %v", s.Actor, err)
 	}
-	w.opens(t, "contract 43: a second session leaves the first", p.cookie)
+	w.opens(t, "contract 43: the first session after a second", p.cookie)
 	m, err := w.Member(ctx, "pub_a", p.ID)
 	if err != nil || !m.LastSeen().Equal(w.Clock.Now()) || len(m.Passkeys) != 1 {
 		t.Errorf("the member was last seen %v, %v, want %v", m.LastSeen(), err, w.Clock.Now())
@@ -212,8 +212,8 @@ func TestEnrolAndSignIn(t *testing.T) {
 	}
 }
 
-// The audit entry of a thing that was made is in the commit that made it, and names it.
-func TestAlongIsInTheSameCommit(t *testing.T) {
+// The audit entry of a created record is in the same commit, and names the record.
+func TestAlong_SameCommit(t *testing.T) {
 	w := newFixture(t)
 	entry := func(made any) ([]kv.Put, error) {
 		return []kv.Put{{Name: "c/aud/x", Value: []byte("1")}}, nil
@@ -237,8 +237,8 @@ func TestAlongIsInTheSameCommit(t *testing.T) {
 	}
 }
 
-// A host without a log and counters is served, too.
-func TestAHostThatOnlyStores(t *testing.T) {
+// A host without a log and counters works too.
+func TestRegistry_HostWithoutLog(t *testing.T) {
 	w := newFixture(t)
 	bare := New(host.Host{KV: w.Host.KV, Sealer: w.Host.Sealer, Now: w.Host.Now, Random: w.Host.Random},
 		Config{})
@@ -247,9 +247,9 @@ func TestAHostThatOnlyStores(t *testing.T) {
 		t.Errorf("operators %v, %v", all, err)
 	}
 	if _, err := bare.BeginSignIn(); err != ErrNoPasskeys {
-		t.Errorf("at an address without a name: %v", err)
+		t.Errorf("without a host name: %v", err)
 	}
 	if _, _, err := bare.SignIn(ctx, "", nil, nil); err != ErrNoPasskeys {
-		t.Errorf("at an address without a name: %v", err)
+		t.Errorf("without a host name: %v", err)
 	}
 }
