@@ -17,8 +17,9 @@
 //     it concurrently, one succeeds.
 //   - A challenge can be used once.
 //   - A session ends immediately, on every instance, when its member is removed or signed out everywhere,
-//     when the passkey that opened it is removed, or when its operator token is revoked or expires. A member's
-//     new role takes effect immediately, too. For this, Session reads the store each time, without a cache.
+//     when the passkey that opened it is removed, or when its operator token is revoked or expires. A
+//     member's new role takes effect immediately, too. For this, Session reads the store each time,
+//     without a cache.
 //   - An invitation or a link ends when its creator loses the right to create it.
 //   - The members of a publisher cannot remove its last admin. An operator can, and can invite a new one.
 //   - Records carry a MAC and their date. An attacker who can write to the store cannot forge a member,

@@ -9,21 +9,21 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Assertion is what a verified answer says beside that it is right.
+// Assertion is the result of a verified response.
 type Assertion struct {
 	Counter    uint32 // to store in the Credential
 	BackedUp   bool   // to store in the Credential
-	UserHandle []byte // whose it is; empty if the authenticator did not say
+	UserHandle []byte // of the user; empty if the authenticator did not include it
 }
 
 // VerifyAssertion returns nil if response answers options with this challenge, and is signed by the stored
-// credential. An error is a *Refusal, and ErrCounter is one of them, or that of verify, which could not check
-// the signature. verify is called once at most.
+// credential. Other errors are *Refusal values, including ErrCounter, or come from verify, which could not
+// check the signature. verify is called at most once.
 //
-// It checks what section 7.2 asks for: that the answer is from the stored credential, and of its user if both
-// sides say whose it is; the client data's type, challenge, origin and crossOrigin; the hash of the relying
-// party's id; that the user was present and verified; that backup eligibility has not changed; the signature;
-// and last the counter.
+// It makes the checks of section 7.2: that the response is from the stored credential, and of its user if
+// both name one; the client data's type, challenge, origin and crossOrigin; the hash of the relying party's
+// id; that the user was present and verified; that backup eligibility has not changed; the signature; and
+// last the counter.
 func VerifyAssertion(
 	ctx context.Context, verify host.VerifyFunc, rp RelyingParty, challenge []byte, stored Credential,
 	response []byte,
@@ -72,6 +72,6 @@ func VerifyAssertion(
 	return Assertion{data.counter, data.has(flagBackedUp), handle}, nil
 }
 
-// goesUp decides by the counters of two signatures of one credential, of which now is the later. An
-// authenticator that counts never says the same twice. One that does not count says zero for ever.
+// goesUp compares the counters of two signatures of one credential; now is the later one. An authenticator
+// that counts never repeats a value. An authenticator without a counter always sends zero.
 func goesUp(before, now uint32) bool { return now > before || now == 0 && before == 0 }

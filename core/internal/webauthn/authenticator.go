@@ -18,7 +18,7 @@ const (
 	flagExtensions     = 1 << 7
 )
 
-// Where the fixed part of authenticator data has what.
+// Offsets and lengths in the fixed part of authenticator data.
 const (
 	atFlags   = sha256.Size
 	atCounter = atFlags + 1
@@ -26,10 +26,10 @@ const (
 	aaguid    = 16 // bytes of the attested part before the id's length
 )
 
-// canonical is the form in which authenticators write.
+// canonical is the CBOR form that authenticators write.
 var canonical = cbor.Options{Canonical: true}
 
-// authenticatorData is what the authenticator says of itself and of its user.
+// authenticatorData is an authenticator's data about itself, its user and a new credential.
 type authenticatorData struct {
 	flags   byte
 	counter uint32
@@ -39,9 +39,9 @@ type authenticatorData struct {
 
 func (d authenticatorData) has(flag byte) bool { return d.flags&flag != 0 }
 
-// readAuthenticatorData reads and checks all but the signature. A new credential is there if and only if it
-// is wanted. Extensions were not asked for. Authenticators may send some, and they are ignored. The two
-// flags that the specification reserves are ignored, too.
+// readAuthenticatorData reads the data and checks all of it except the signature. It must contain a new
+// credential if attested is true, and must not otherwise. Extensions were not requested, but some
+// authenticators send them; they are ignored. The two reserved flags are ignored as well.
 func readAuthenticatorData(rp RelyingParty, b []byte, attested bool) (d authenticatorData, err error) {
 	if len(b) < fixed {
 		return d, refused(badData)
@@ -79,7 +79,7 @@ func readAuthenticatorData(rp RelyingParty, b []byte, attested bool) (d authenti
 	return d, nil
 }
 
-// readCredential reads the attested part and returns what stands behind it.
+// readCredential reads the attested part and returns the remaining bytes.
 func (d *authenticatorData) readCredential(b []byte) (rest []byte, err error) {
 	if len(b) < aaguid+2 {
 		return nil, refused(badData)

@@ -15,10 +15,10 @@ type (
 	answer   = passkeytest.Answer
 )
 
-// A shared rule is one that holds for registrations and assertions alike.
+// shared is a case for both registrations and assertions.
 type shared struct {
 	name   string
-	change func(*ceremony)      // before the answer is signed
+	change func(*ceremony)      // before the response is signed
 	edit   func(map[string]any) // of the JSON
 	text   func(string) string  // of the JSON
 	reason string
@@ -175,13 +175,13 @@ var sharedCases = []shared{
 	}},
 }
 
-// A rule of registrations alone.
+// registration is a case for registrations only.
 type registration struct {
 	shared
 	algorithm int64 // 0: ES256
 }
 
-// member changes the new key: a label's value, or no such label if the value is a zero Item.
+// member changes the new key: it sets the value of a label, or removes the label if the value is a zero Item.
 func member(label int64, value cbor.Item) func(*ceremony) {
 	return func(c *ceremony) {
 		key, _ := cbor.Read(c.PublicKey, cbor.Options{})
@@ -197,7 +197,7 @@ func member(label int64, value cbor.Item) func(*ceremony) {
 	}
 }
 
-// rsaKey is a key with a modulus and an exponent.
+// rsaKey replaces the key by one with this modulus and exponent.
 func rsaKey(n, e []byte) func(*ceremony) {
 	return func(c *ceremony) {
 		member(-1, cbor.Bytes(n))(c)
@@ -205,7 +205,7 @@ func rsaKey(n, e []byte) func(*ceremony) {
 	}
 }
 
-// odd is a number of so many bits.
+// odd returns an odd number of that many bits.
 func odd(bits int) []byte {
 	b := bytes.Repeat([]byte{0xff}, (bits+7)/8)
 	if bits%8 > 0 {
@@ -331,12 +331,12 @@ var registrationCases = []registration{
 		rsaKey(odd(2048), []byte{0, 1, 0, 1})),
 }
 
-// A rule of assertions alone.
+// assertion is a case for assertions only.
 type assertion struct {
 	shared
 	algorithm int64                       // 0: ES256
-	before    func(e *enrolled)           // before the answer is made
-	sign      func(e enrolled, a *answer) // after it was signed
+	before    func(e *enrolled)           // before the response is created
+	sign      func(e enrolled, a *answer) // after the signature
 }
 
 func assertionOf(name, reason string, before func(*enrolled)) assertion {
@@ -347,7 +347,7 @@ func signedAgain(name, reason string, algorithm int64, sign func(enrolled, *answ
 	return assertion{shared: shared{name: name, reason: reason}, algorithm: algorithm, sign: sign}
 }
 
-// counts sets the counter that is stored and the one of the next answer.
+// counts sets the stored counter and the counter of the next response.
 func counts(stored, next uint32) func(*enrolled) {
 	return func(e *enrolled) {
 		e.stored.Counter = stored
@@ -372,7 +372,7 @@ var assertionCases = []assertion{
 			a.AuthenticatorData[36]++ // the last byte of the counter; e.stored has 0
 		}),
 
-	// Whose it is.
+	// The user.
 	assertionOf("no user handle", "", handle("")),
 	assertionOf("another user's handle", "user_handle", handle("handle-2")),
 	assertionOf("a handle that nobody compares", "", func(e *enrolled) {
@@ -436,7 +436,7 @@ var assertionCases = []assertion{
 		edit: func(a map[string]any) { in(a)["authenticatorData"] = encode(make([]byte, 36)) }}},
 }
 
-// answerFor makes the answer of a case.
+// answer creates the response of a case.
 func (c shared) answer(t testing.TB, made []byte) []byte {
 	t.Helper()
 	if c.edit != nil {
@@ -452,7 +452,7 @@ func (c registration) answer(t testing.TB) []byte {
 	t.Helper()
 	a := *enrol(t, c.algorithm).authenticator
 	if c.algorithm == passkeytest.RS256 {
-		a.Algorithm = passkeytest.ES256 // the key is replaced by one that took long to make
+		a.Algorithm = passkeytest.ES256 // the key is replaced by one that took long to create
 	}
 	e := enrol(t, c.algorithm)
 	made, err := a.Create(options(t), func(made *ceremony) {

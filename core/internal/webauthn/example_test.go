@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// A passkey is made, and then used. The authenticator of the tests stands for the browser.
+// Create a passkey, and use it. An authenticator for tests replaces the browser.
 func Example() {
 	rp, err := webauthn.NewRelyingParty("verify.example", "Verify", "https://verify.example")
 	if err != nil {
@@ -59,5 +59,5 @@ func Example() {
 	// made: true <nil>
 	// from the stored one: true <nil>
 	// used: by 5a01c377, counter 0, <nil>
-	// webauthn: the answer is refused: challenge
+	// webauthn: response rejected: challenge
 }

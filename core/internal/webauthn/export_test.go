@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/edge/signing"
 )
 
-// Signed reports whether the credential of an attestation object has signed an answer, whatever its flags
-// say.
+// Signed reports whether the credential of an attestation object has signed a response, regardless of its
+// flags.
 func Signed(attestationObject, data, clientData, signature []byte) bool {
 	raw, ok := readAttestation(attestationObject)
 	if !ok || len(raw) < fixed {

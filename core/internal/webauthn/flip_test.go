@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// flips calls do with b for each of its bits, while that bit is the other way round.
+// flips calls do with each bit of b inverted in turn.
 func flips(b []byte, do func(at int)) {
 	for i := range len(b) * 8 {
 		b[i/8] ^= 1 << (i % 8)
@@ -18,8 +18,8 @@ func flips(b []byte, do func(at int)) {
 	}
 }
 
-// An assertion is signed, so no bit of it is open to change.
-func TestEveryBitOfAnAssertionCounts(t *testing.T) {
+// An assertion is signed: changing any bit of it is detected.
+func TestVerifyAssertion_ChangedBits(t *testing.T) {
 	for name, algorithm := range algorithms {
 		e := enrol(t, algorithm)
 		answer, err := e.authenticator.Get(requestOptions(t))
@@ -51,8 +51,8 @@ func TestEveryBitOfAnAssertionCounts(t *testing.T) {
 	}
 }
 
-// Nothing signs a registration. What a change of it can do is listed here.
-func TestWhatABitOfARegistrationCanDo(t *testing.T) {
+// A registration is not signed. This test lists the effects of each changed bit.
+func TestVerifyRegistration_ChangedBits(t *testing.T) {
 	a := passkeytest.New(testOrigin)
 	answer, err := a.Create(options(t))
 	if err != nil {
@@ -95,7 +95,7 @@ func TestWhatABitOfARegistrationCanDo(t *testing.T) {
 			t.Errorf("a changed bit of byte %d makes another credential", at)
 		}
 	})
-	// 16 bytes of the authenticator's kind and two reserved flags do nothing.
+	// 16 bytes of the authenticator's kind and two reserved flags have no effect.
 	all := strings.Join(changes, ",")
 	for change, want := range map[string]int{"nothing": 16*8 + 2, "the counter": 32, "the backup": 1} {
 		if got := strings.Count(all, change); got != want {

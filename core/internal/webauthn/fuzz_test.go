@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// FuzzVerifyRegistration: whatever a browser sends, nothing panics, and what is accepted is a credential that
-// can be stored and used.
+// FuzzVerifyRegistration checks that no input panics, and that each accepted credential can be stored and
+// used.
 func FuzzVerifyRegistration(f *testing.F) {
 	for _, v := range vectors(f).Registrations {
 		f.Add([]byte(v.Response))
@@ -30,7 +30,7 @@ func FuzzVerifyRegistration(f *testing.F) {
 			return
 		}
 		if id, err := webauthn.CredentialID(response); err != nil || !bytes.Equal(id, c.ID) {
-			t.Fatalf("the credential is %x, but its answer is from %x, %v", c.ID, id, err)
+			t.Fatalf("the credential is %x, but CredentialID returns %x, %v", c.ID, id, err)
 		}
 		if _, err := cbor.Read(c.PublicKey, cbor.Options{Canonical: true}); err != nil || len(c.ID) > 1023 {
 			t.Fatalf("id of %d bytes, key %x, %v", len(c.ID), c.PublicKey, err)
@@ -51,7 +51,8 @@ func FuzzVerifyRegistration(f *testing.F) {
 	})
 }
 
-// FuzzVerifyAssertion: nobody has the keys of the vectors, so what is accepted is what they have signed.
+// FuzzVerifyAssertion checks that only the signed content of the vectors is accepted, since their keys are
+// gone.
 func FuzzVerifyAssertion(f *testing.F) {
 	file := vectors(f)
 	stored := map[string]webauthn.Credential{} // by key
@@ -77,9 +78,9 @@ func FuzzVerifyAssertion(f *testing.F) {
 	})
 }
 
-// signedParts are the members of an answer that belong to the signature, "" of one that is no JSON.
+// signedParts returns the signed fields of a response, or "" if it is no JSON.
 func signedParts(response []byte) string {
-	// A map, because encoding/json disregards case in the names of a struct's members.
+	// A map, because encoding/json ignores the case of a struct's field names.
 	var answer map[string]any
 	if err := json.Unmarshal(response, &answer); err != nil {
 		return ""

@@ -14,8 +14,8 @@ import (
 const (
 	labelType      = 1
 	labelAlgorithm = 3
-	labelFirst     = -1 // curve; or modulus of RSA
-	labelSecond    = -2 // x; or exponent of RSA
+	labelFirst     = -1 // curve; modulus of RSA
+	labelSecond    = -2 // x; exponent of RSA
 	labelThird     = -3 // y
 
 	typeOKP = 1
@@ -29,13 +29,13 @@ const (
 // maxRSA is the maximum number of bits of an RSA key. Larger ones only cost time.
 const maxRSA = 4096
 
-// publicKey is the key of a credential, with the algorithm that it names.
+// publicKey is the key of a credential, with the algorithm in it.
 type publicKey struct {
 	signature.Key
 	algorithm string
 }
 
-// verify reports whether a signature, in the form of WebAuthn (section 6.5.5), is the key's.
+// verify reports whether the key created the signature, which has the form of WebAuthn (section 6.5.5).
 func (k publicKey) verify(
 	ctx context.Context, by host.VerifyFunc, message, signature []byte,
 ) (bool, error) {
@@ -45,8 +45,8 @@ func (k publicKey) verify(
 	return k.Verify(ctx, by, k.algorithm, message, signature)
 }
 
-// readKey reads a public key. The algorithm is the key's own, so no answer can choose another. A key that has
-// more or fewer members than its algorithm needs is refused.
+// readKey reads a public key. The algorithm comes from the key, so a response cannot choose another. A key
+// with more or fewer parameters than its algorithm requires is rejected.
 func readKey(raw []byte) (k publicKey, ok bool) {
 	key, err := cbor.Read(raw, canonical)
 	if err != nil {
@@ -84,7 +84,7 @@ func readP256(key cbor.Item) (signature.Key, bool) {
 	return signature.EC(elliptic.P256(), x, y)
 }
 
-// readEd25519 cannot tell whether x is a point. If it is none, no signature will verify.
+// readEd25519 does not check whether x is a point. If it is not, no signature verifies.
 func readEd25519(key cbor.Item) (signature.Key, bool) {
 	curve, ok := key.Label(labelFirst).Integer()
 	x, okX := key.Label(labelSecond).Bytes()
@@ -94,7 +94,7 @@ func readEd25519(key cbor.Item) (signature.Key, bool) {
 	return signature.Ed25519(x)
 }
 
-// readRSA allows the one exponent that everybody uses.
+// readRSA allows only the exponent that all authenticators use.
 func readRSA(key cbor.Item) (signature.Key, bool) {
 	n, okN := key.Label(labelFirst).Bytes()
 	e, okE := key.Label(labelSecond).Bytes()

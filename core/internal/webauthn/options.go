@@ -6,27 +6,26 @@ import (
 	"fmt"
 )
 
-// Algorithms of COSE. The order is that of our preference: every authenticator has ES256.
+// Algorithms of COSE, in our order of preference: every authenticator supports ES256.
 const (
 	es256 = -7
 	edDSA = -8
 	rs256 = -257
 )
 
-// minChallenge is the fewest bytes of a challenge. Callers use 32.
+// minChallenge is the minimum length of a challenge in bytes. Callers use 32.
 const minChallenge = 16
 
-// timeout is how long a browser lets its user try, in milliseconds.
+// timeout is the time that a browser gives its user, in milliseconds.
 const timeout = 5 * 60 * 1000
 
-// User is whom a passkey is for.
+// User is the user of a new passkey.
 type User struct {
-	// Handle is 1 to 64 bytes that tell the user's passkeys from others'. It must not be a name or an
-	// address: authenticators show it to whoever holds them.
+	// Handle is 1 to 64 bytes that identify the user. It must not be a name or an address: authenticators
+	// show it to anyone who has the device.
 	Handle []byte
 
-	// Name and DisplayName are what the user sees when they choose among their passkeys. The latter may be
-	// empty.
+	// Name and DisplayName are shown to users who choose among their passkeys. DisplayName may be empty.
 	Name, DisplayName string
 }
 
@@ -38,7 +37,7 @@ type partyEntity struct {
 type userEntity struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
-	DisplayName string `json:"displayName"` // browsers want it even if it is empty
+	DisplayName string `json:"displayName"` // browsers require it even if it is empty
 }
 
 type parameter struct {
@@ -53,12 +52,12 @@ type descriptor struct {
 
 type selection struct {
 	ResidentKey        string `json:"residentKey"`
-	RequireResidentKey bool   `json:"requireResidentKey"` // what Level 1 reads instead of residentKey
+	RequireResidentKey bool   `json:"requireResidentKey"` // Level 1 reads this instead of residentKey
 	UserVerification   string `json:"userVerification"`
 }
 
 // CreationOptions returns the PublicKeyCredentialCreationOptionsJSON for a new passkey of user. exclude lists
-// the ids of the passkeys that the user has: an authenticator that holds one of them makes no other.
+// the ids of the user's passkeys: an authenticator that holds one of them creates no other.
 func CreationOptions(rp RelyingParty, challenge []byte, user User, exclude [][]byte) ([]byte, error) {
 	if err := usable(rp, challenge); err != nil {
 		return nil, err
@@ -84,8 +83,8 @@ func CreationOptions(rp RelyingParty, challenge []byte, user User, exclude [][]b
 	})
 }
 
-// RequestOptions returns the PublicKeyCredentialRequestOptionsJSON to ask for a passkey. allow lists the ids
-// of those that will do. If it is empty, the user chooses among all that they have of this relying party.
+// RequestOptions returns the PublicKeyCredentialRequestOptionsJSON to request a passkey. allow lists the ids
+// of the accepted passkeys. If it is empty, the user chooses among all their passkeys of this relying party.
 func RequestOptions(rp RelyingParty, challenge []byte, allow [][]byte) ([]byte, error) {
 	if err := usable(rp, challenge); err != nil {
 		return nil, err

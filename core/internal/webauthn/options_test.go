@@ -58,7 +58,7 @@ func TestNewRelyingParty(t *testing.T) {
 	}
 }
 
-// wrote compares JSON by its values.
+// wrote compares JSON by value.
 func wrote(t *testing.T, what string, got []byte, want string) {
 	t.Helper()
 	var compact bytes.Buffer
@@ -107,8 +107,8 @@ func TestRequestOptions(t *testing.T) {
 	wrote(t, "one", got, strings.Replace(want, "%", `{"type": "public-key", "id": "AQ"}`, 1))
 }
 
-// Browsers refuse options without a displayName.
-func TestDisplayNameIsAlwaysThere(t *testing.T) {
+// Browsers reject options without a displayName.
+func TestCreationOptions_DisplayName(t *testing.T) {
 	got, err := webauthn.CreationOptions(party(t), challenge, webauthn.User{Handle: []byte{1}, Name: "a"},
 		nil)
 	if err != nil || !bytes.Contains(got, []byte(`"user":{"id":"AQ","name":"a","displayName":""}`)) {
@@ -116,8 +116,8 @@ func TestDisplayNameIsAlwaysThere(t *testing.T) {
 	}
 }
 
-// What is written goes into pages, so text must not end an element of HTML.
-func TestOptionsAreSafeInPages(t *testing.T) {
+// Options are embedded in pages, so their text must not end an HTML element.
+func TestOptions_SafeInPages(t *testing.T) {
 	user := webauthn.User{Handle: []byte{1}, Name: "</script>", DisplayName: `"&'<`}
 	got, err := webauthn.CreationOptions(party(t), challenge, user, nil)
 	if err != nil || bytes.ContainsAny(got, "<>&") {
@@ -125,7 +125,7 @@ func TestOptionsAreSafeInPages(t *testing.T) {
 	}
 }
 
-func TestOptionsThatProveNothing(t *testing.T) {
+func TestOptions_Invalid(t *testing.T) {
 	rp := party(t)
 	for name, c := range map[string]struct {
 		party     webauthn.RelyingParty

@@ -10,21 +10,21 @@ import (
 	"github.com/verge-id/verge/core/internal/weburl"
 )
 
-// RelyingParty is the site that passkeys are for. Make one with NewRelyingParty. A zero RelyingParty refuses
-// every answer.
+// RelyingParty is the site that passkeys are for. Create it with NewRelyingParty. A zero RelyingParty rejects
+// every response.
 type RelyingParty struct {
 	id      string
 	name    string
 	origins []string
-	hash    [sha256.Size]byte // of the id; every authenticator data begins with it
+	hash    [sha256.Size]byte // of the id; all authenticator data starts with it
 }
 
-// NewRelyingParty checks what an operator has configured.
+// NewRelyingParty checks the operator's configuration.
 //
-// The id is a host name, without scheme and port. Passkeys belong to it for good: with another id none of
-// them can be used. The name is shown to users. origins are those of the pages that use passkeys, as
-// browsers write them: https, a host that is the id or ends in a dot and the id, and a port if it is not
-// 443. On localhost, http will do.
+// The id is a host name, without scheme and port. Passkeys belong to it permanently: with another id, none of
+// them can be used. The name is shown to users. origins are the origins of the pages that use passkeys, as
+// browsers write them: https, a host that is the id or ends in a dot and the id, and a port if it is not 443.
+// On localhost, http is allowed.
 func NewRelyingParty(id, name string, origins ...string) (RelyingParty, error) {
 	if !isHostName(id) {
 		return RelyingParty{}, fmt.Errorf("passkeys need the name of a host in lower case, such as "+
@@ -42,7 +42,7 @@ func NewRelyingParty(id, name string, origins ...string) (RelyingParty, error) {
 	return RelyingParty{id, name, slices.Clone(origins), sha256.Sum256([]byte(id))}, nil
 }
 
-// isHostName is false for an IPv4 address, the last label of which is a number.
+// isHostName returns false for an IPv4 address, since its last label is a number.
 func isHostName(s string) bool {
 	labels := strings.Split(s, ".")
 	for _, label := range labels {

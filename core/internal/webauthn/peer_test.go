@@ -9,14 +9,14 @@ import (
 	"github.com/verge-id/verge/core/internal/webauthn"
 )
 
-// The peer writes coordinates of a point without zeros before them, which is wrong for one key of 128. So it
-// gets a key of which both have 32 bytes. It is for this test alone.
+// The peer omits leading zeros of a point's coordinates, which is wrong for one key in 128. This key, for
+// this test only, has two coordinates of 32 bytes.
 const peerKey = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgc1j9rdr3v2gG9PiytmrxOfGi5SKQvo99iVbAf" +
 	"q/vN2yhRANCAATwcXK6pfs8sIbFrLodu/xkfwu/AHWQinjx+mY/7oeCSPz2QKFKdrjT7BwMsZ9YTrcvQWNKSbypvABDv7mmfaze"
 
-// An authenticator that others wrote, with a CBOR of its own, reads our options and gives answers that we
-// take. It sends a statement of the format "packed" though none is asked for.
-func TestWithAnAuthenticatorOfOthers(t *testing.T) {
+// An independent authenticator, with its own CBOR code, reads our options and returns responses that we
+// accept. It sends a statement of the format "packed" although none is requested.
+func TestVerify_IndependentAuthenticator(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString(peerKey)
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +52,12 @@ func TestWithAnAuthenticatorOfOthers(t *testing.T) {
 			}
 			site.Origin = "https://evil.example"
 			if got := reason(t, use(authenticator, site)); got != "origin" {
-				t.Errorf("from another origin it is refused for %q", got)
+				t.Errorf("from another origin reason %q", got)
 			}
 			site.Origin = testOrigin
 			authenticator.Options.UserNotVerified = true
 			if got := reason(t, use(authenticator, site)); got != "user_not_verified" {
-				t.Errorf("without verification it is refused for %q", got)
+				t.Errorf("without verification reason %q", got)
 			}
 		})
 	}

@@ -1,29 +1,30 @@
 package webauthn
 
-// Refusal says why an answer was refused. Reason is a constant of this package, for logs and metrics.
+// Refusal is the reason why a response was rejected. Reason is a constant of this package, for logs and
+// metrics.
 type Refusal struct{ Reason string }
 
-func (r *Refusal) Error() string { return "webauthn: the answer is refused: " + r.Reason }
+func (r *Refusal) Error() string { return "webauthn: response rejected: " + r.Reason }
 
-// ErrCounter is returned for an assertion that is right in all else, but whose counter does not go up. Two
-// authenticators have the same credential, and one of them is a copy. The caller blocks the credential.
+// ErrCounter is returned for a valid assertion whose counter does not increase. Two authenticators have the
+// same credential, so one of them is a copy. The caller blocks the credential.
 //
-// Only whoever has the credential's private key can cause it, because the signature is checked first.
+// Only a holder of the credential's private key can cause it, because the signature is checked first.
 var ErrCounter error = &Refusal{"counter"}
 
 const (
-	// Of the answer as a whole.
+	// The whole response.
 	tooLarge        = "too_large"
 	badJSON         = "json"
-	badMember       = "member"           // a member is missing or malformed, or id and rawId differ
-	otherCredential = "credential"       // the answer is from another credential than the stored one
-	otherUser       = "user_handle"      // the credential is somebody else's
-	badID           = "credential_id"    // its length, or two that differ in one answer
-	badStored       = "stored_key"       // what the caller has stored is no key of ours
-	shortChallenge  = "challenge_short"  // the caller's, which anybody could guess
-	badAttestation  = "attestation_form" // the attestation object, or a statement where there must be none
+	badMember       = "member"           // a field is missing or malformed, or id and rawId differ
+	otherCredential = "credential"       // the response is from another credential than the stored one
+	otherUser       = "user_handle"      // the credential is another user's
+	badID           = "credential_id"    // its length, or two that differ in one response
+	badStored       = "stored_key"       // the stored key is not supported
+	shortChallenge  = "challenge_short"  // the caller's challenge, which could be guessed
+	badAttestation  = "attestation_form" // the attestation object, or a statement where none is allowed
 
-	// Of the client data, which the browser writes.
+	// The client data, which the browser writes.
 	badClientData  = "client_data"
 	wrongType      = "type"
 	wrongChallenge = "challenge"
@@ -31,13 +32,13 @@ const (
 	crossOrigin    = "cross_origin"
 	framed         = "top_origin"
 
-	// Of the authenticator data.
+	// The authenticator data.
 	badData      = "authenticator_data"
 	wrongParty   = "rp_id_hash"
 	notPresent   = "user_not_present"
 	notVerified  = "user_not_verified"
 	badBackup    = "backup_state"       // backed up, but not eligible for it
-	otherBackup  = "backup_eligibility" // which a credential cannot change
+	otherBackup  = "backup_eligibility" // a credential cannot change it
 	badKey       = "public_key"
 	badSignature = "signature"
 )

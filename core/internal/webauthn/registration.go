@@ -6,28 +6,28 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 )
 
-// Credential is a passkey as its relying party knows it. Store all of it.
+// Credential is a passkey as its relying party stores it. Store all fields.
 type Credential struct {
-	ID        []byte // 1 to 1,023 bytes that the authenticator chose
+	ID        []byte // 1 to 1,023 bytes, chosen by the authenticator
 	PublicKey []byte // in COSE, as the authenticator wrote it
-	Counter   uint32 // of the last signature; 0 for ever with most authenticators
+	Counter   uint32 // of the last signature; always 0 with most authenticators
 
-	// BackupEligible says that the passkey may be copied to the user's other devices, as passkeys that a
-	// phone or a password manager keeps are. It never changes. BackedUp says that it has been.
+	// BackupEligible reports whether the passkey may be copied to the user's other devices, like the passkeys
+	// of a phone or a password manager. It never changes. BackedUp reports whether it has been copied.
 	BackupEligible, BackedUp bool
 
-	// UserHandle is the handle that CreationOptions was given. The caller sets it, because an answer to
-	// them does not have it. If it is empty, VerifyAssertion compares nothing with it.
+	// UserHandle is the handle that was passed to CreationOptions. The caller sets it, because responses to
+	// them do not contain it. If it is empty, VerifyAssertion does not check the user handle.
 	UserHandle []byte
 }
 
 // VerifyRegistration returns the new credential if response answers options with this challenge. An error is
 // a *Refusal.
 //
-// It checks what section 7.1 asks for: the client data's type, challenge, origin and crossOrigin; the hash of
-// the relying party's id; that the user was present and verified; that what is backed up is eligible for it;
-// that the key is a good one of an algorithm that was asked for; and that the credential's id is 1 to 1,023
-// bytes and the same wherever it stands. A statement of the format "none" must be empty. Others are ignored.
+// It makes the checks of section 7.1: the client data's type, challenge, origin and crossOrigin; the hash of
+// the relying party's id; that the user was present and verified; that a backed-up credential is eligible for
+// backup; that the key is valid and of a requested algorithm; and that the credential's id is 1 to 1,023
+// bytes and the same everywhere. A statement of the format "none" must be empty. Others are ignored.
 func VerifyRegistration(rp RelyingParty, challenge, response []byte) (Credential, error) {
 	r, err := readResponse(response)
 	if err != nil {
@@ -61,7 +61,7 @@ func VerifyRegistration(rp RelyingParty, challenge, response []byte) (Credential
 }
 
 // readAttestation returns the authenticator data of an attestation object. Browsers write it, and not all of
-// them put its members into the canonical order.
+// them in canonical order.
 func readAttestation(b []byte) (authenticatorData []byte, ok bool) {
 	object, err := cbor.Read(b, cbor.Options{})
 	if err != nil {

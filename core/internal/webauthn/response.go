@@ -8,21 +8,21 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// maxResponse is the most bytes of an answer.
+// maxResponse is the maximum size of a response in bytes.
 const maxResponse = 64 << 10
 
-// maxID is the most bytes of a credential's id (Web Authentication, section 6.5.1).
+// maxID is the maximum length of a credential's id in bytes (Web Authentication, section 6.5.1).
 const maxID = 1023
 
-// response is an answer as PublicKeyCredential.toJSON writes it.
+// response is a response in the form of PublicKeyCredential.toJSON.
 type response struct {
 	id         []byte
 	clientData []byte
-	inner      web.Object // the member response
+	inner      web.Object // the field response
 }
 
-// readResponse reads what both kinds of answer have. Members that are not named here are not read, among them
-// what toJSON repeats of the attestation object.
+// readResponse reads the common fields of both kinds of response. Other fields are ignored, including the
+// copies that toJSON makes from the attestation object.
 func readResponse(raw []byte) (r response, err error) {
 	if len(raw) > maxResponse {
 		return response{}, refused(tooLarge)
@@ -45,21 +45,21 @@ func readResponse(raw []byte) (r response, err error) {
 	return response{id, clientData, inner}, nil
 }
 
-// CredentialID returns the id of the credential that an answer says it is from. Nothing of the answer has
-// been verified. Use it to load what VerifyAssertion needs.
+// CredentialID returns the id of the credential in a response. The response is not verified yet. Use it to
+// load the credential for VerifyAssertion.
 func CredentialID(response []byte) (id []byte, err error) {
 	r, err := readResponse(response)
 	return r.id, err
 }
 
-// Values of the client data's member type.
+// Values of the client data's field type.
 const (
 	typeCreate = "webauthn.create"
 	typeGet    = "webauthn.get"
 )
 
-// checkClientData checks what the browser says of where and why it asked (section 5.8.1). Browsers add
-// members as they like, so others than these are ignored.
+// checkClientData checks where and why the browser made the request (section 5.8.1). Browsers may add fields,
+// so others are ignored.
 func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error {
 	if len(challenge) < minChallenge {
 		return refused(shortChallenge)
@@ -81,14 +81,14 @@ func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error 
 	if cross, present, ok := o.Bool("crossOrigin"); !ok || present && cross {
 		return refused(crossOrigin)
 	}
-	// It is there only in a frame of another site, and no page of ours may be framed.
+	// Only a frame in another site has it, and our pages must not be framed.
 	if o.Has("topOrigin") {
 		return refused(framed)
 	}
 	return nil
 }
 
-// decode reads base64url in its one form. It is not ok for a value that is missing.
+// decode reads base64url in its only valid form. ok is false for a missing value.
 func decode(v web.Value) ([]byte, bool) {
 	s, ok := v.Text()
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/vectors.json")
 
 const vectorsFile = "testdata/vectors.json"
 
@@ -103,7 +103,7 @@ func writeVectors(t *testing.T) {
 	}
 	for _, c := range allRegistrations() {
 		if c.name == "64 KiB" || c.reason == "too_large" {
-			continue // they are nothing but spaces
+			continue // only spaces
 		}
 		v := registrationVector{Name: c.name, Refused: c.reason, Response: string(c.answer(t))}
 		if got, err := webauthn.VerifyRegistration(party(t), challenge, []byte(v.Response)); err == nil {
@@ -133,7 +133,7 @@ func writeVectors(t *testing.T) {
 	}
 }
 
-// The file has every case, with keys that are long gone.
+// The file has every case, with keys that no longer exist.
 func TestVectors(t *testing.T) {
 	if *update {
 		writeVectors(t)
@@ -149,7 +149,7 @@ func TestVectors(t *testing.T) {
 		names["registration, "+v.Name] = true
 		got, err := webauthn.VerifyRegistration(rp, challenge, []byte(v.Response))
 		if r := reason(t, err); r != v.Refused {
-			t.Errorf("registration, %s: refused for %q, want %q", v.Name, r, v.Refused)
+			t.Errorf("registration, %s: rejected for %q, want %q", v.Name, r, v.Refused)
 		}
 		if (v.Stored == nil) != (err != nil) || v.Stored != nil && *v.Stored != storedAs(got) {
 			t.Errorf("registration, %s: stored %+v, want %+v", v.Name, storedAs(got), v.Stored)
@@ -159,7 +159,7 @@ func TestVectors(t *testing.T) {
 		names["assertion, "+v.Name] = true
 		got, err := verifyAssertion(t, rp, challenge, v.Stored.credential(t), []byte(v.Response))
 		if r := reason(t, err); r != v.Refused || got.Counter != v.Counter {
-			t.Errorf("assertion, %s: refused for %q, want %q; counter %d", v.Name, r, v.Refused, got.Counter)
+			t.Errorf("assertion, %s: rejected for %q, want %q; counter %d", v.Name, r, v.Refused, got.Counter)
 		}
 	}
 	for _, c := range registrationCases {
@@ -174,9 +174,9 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// What Chromium 156 answered to our options, with the virtual authenticator of its developer tools. That one
-// does not do RS256.
-func TestAnswersOfChromium(t *testing.T) {
+// Responses of Chromium 156 to our options, from the virtual authenticator of its developer tools, which does
+// not support RS256.
+func TestVerify_Chromium(t *testing.T) {
 	b, err := os.ReadFile("testdata/chromium.json")
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestAnswersOfChromium(t *testing.T) {
 	}
 }
 
-// hexBytes is binary in hexadecimal, as the W3C writes it.
+// hexBytes is binary data in hexadecimal, as in W3C documents.
 type hexBytes []byte
 
 func (h *hexBytes) UnmarshalText(text []byte) (err error) {
@@ -216,10 +216,9 @@ func (h *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// The values of the specification's own examples (Web Authentication Level 3, section 16). They do not
-// always have a verified user, and not all use an algorithm that we ask for. So the file says what we
-// answer to each.
-func TestExamplesOfTheSpecification(t *testing.T) {
+// The examples of the specification (Web Authentication Level 3, section 16). Some lack a verified user, and
+// some use an algorithm that we do not request. The file contains our expected result for each.
+func TestVerify_SpecificationExamples(t *testing.T) {
 	b, err := os.ReadFile("testdata/w3c.json")
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +226,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 	var examples []struct {
 		Name         string
 		ID           hexBytes `json:"credential_id"`
-		Signed       bool     // by an algorithm of ours
+		Signed       bool     // by a supported algorithm
 		Registration struct {
 			Challenge, ClientDataJSON, AttestationObject hexBytes
 			Refused                                      string
@@ -251,7 +250,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 			ID: e.ID, ClientData: r.ClientDataJSON, Attestation: r.AttestationObject,
 		}.JSON())
 		if got := reason(t, err); got != r.Refused {
-			t.Errorf("%s: the registration is refused for %q, want %q", e.Name, got, r.Refused)
+			t.Errorf("%s: registration rejected for %q, want %q", e.Name, got, r.Refused)
 		}
 		got := webauthn.Signed(r.AttestationObject, a.AuthenticatorData, a.ClientDataJSON, a.Signature)
 		if got != e.Signed {
@@ -267,7 +266,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 			Signature: a.Signature,
 		}.JSON())
 		if got := reason(t, err); got != a.Refused {
-			t.Errorf("%s: the assertion is refused for %q, want %q", e.Name, got, a.Refused)
+			t.Errorf("%s: assertion rejected for %q, want %q", e.Name, got, a.Refused)
 		} else if got == "" {
 			accepted++
 		}

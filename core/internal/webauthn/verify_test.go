@@ -14,7 +14,7 @@ func TestVerifyRegistration(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := webauthn.VerifyRegistration(party(t), challenge, c.answer(t))
 			if r := reason(t, err); r != c.reason {
-				t.Fatalf("refused for %q, want %q", r, c.reason)
+				t.Fatalf("rejected for %q, want %q", r, c.reason)
 			}
 			if (err == nil) != (len(got.ID) > 0 && len(got.PublicKey) > 0) {
 				t.Errorf("got %+v with the error %v", got, err)
@@ -29,7 +29,7 @@ func TestVerifyAssertion(t *testing.T) {
 			e, answer := c.answer(t)
 			got, err := verifyAssertion(t, party(t), challenge, e.stored, answer)
 			if r := reason(t, err); r != c.reason {
-				t.Fatalf("refused for %q, want %q", r, c.reason)
+				t.Fatalf("rejected for %q, want %q", r, c.reason)
 			}
 			if err != nil && (got.Counter != 0 || got.BackedUp || got.UserHandle != nil) {
 				t.Errorf("got %+v with the error %v", got, err)
@@ -41,8 +41,8 @@ func TestVerifyAssertion(t *testing.T) {
 	}
 }
 
-// What is stored is what the authenticator said, and what the next answer is held against.
-func TestWhatIsStored(t *testing.T) {
+// The stored credential has the authenticator's data, and the next response is checked against it.
+func TestVerifyRegistration_StoredCredential(t *testing.T) {
 	for name, algorithm := range algorithms {
 		e := enrol(t, algorithm)
 		e.authenticator.Counts, e.key.Counter = true, 6
@@ -57,7 +57,7 @@ func TestWhatIsStored(t *testing.T) {
 		}
 		id, err := webauthn.CredentialID(answer.JSON())
 		if err != nil || !bytes.Equal(id, e.stored.ID) {
-			t.Errorf("%s: the answer is from %x, %v", name, id, err)
+			t.Errorf("%s: the credential id is %x, %v", name, id, err)
 		}
 		got, err := verifyAssertion(t, party(t), challenge, e.stored, answer.JSON())
 		if err != nil || got.Counter != 7 || got.BackedUp || !bytes.Equal(got.UserHandle, testUser.Handle) {
@@ -66,13 +66,13 @@ func TestWhatIsStored(t *testing.T) {
 		e.stored.Counter = got.Counter
 		_, err = verifyAssertion(t, party(t), challenge, e.stored, answer.JSON())
 		if !errors.Is(err, webauthn.ErrCounter) {
-			t.Errorf("%s: the same answer once more: %v", name, err)
+			t.Errorf("%s: the same response again: %v", name, err)
 		}
 	}
 }
 
-// A challenge that somebody could guess, and a relying party that nobody made, verify nothing.
-func TestFailsClosed(t *testing.T) {
+// A short challenge and a zero relying party are always rejected.
+func TestVerify_FailsClosed(t *testing.T) {
 	e, answer := assertion{}.answer(t)
 	created := registration{}.answer(t)
 	for _, c := range []struct {
@@ -89,11 +89,11 @@ func TestFailsClosed(t *testing.T) {
 	} {
 		_, err := verifyAssertion(t, c.party, c.challenge, e.stored, answer)
 		if got := reason(t, err); got != c.reason {
-			t.Errorf("%s: the assertion is refused for %q, want %q", c.name, got, c.reason)
+			t.Errorf("%s: assertion rejected for %q, want %q", c.name, got, c.reason)
 		}
 		_, err = webauthn.VerifyRegistration(c.party, c.challenge, created)
 		if got := reason(t, err); got != c.reason {
-			t.Errorf("%s: the registration is refused for %q, want %q", c.name, got, c.reason)
+			t.Errorf("%s: registration rejected for %q, want %q", c.name, got, c.reason)
 		}
 	}
 	for _, crossed := range []error{
@@ -104,7 +104,7 @@ func TestFailsClosed(t *testing.T) {
 		}(),
 	} {
 		if got := reason(t, crossed); got != "member" {
-			t.Errorf("an answer of the other ceremony is refused for %q", got)
+			t.Errorf("a response of the other ceremony is rejected for %q", got)
 		}
 	}
 	if _, err := webauthn.CredentialID([]byte(`{"id":"AAAA"}`)); reason(t, err) != "member" {

@@ -53,16 +53,16 @@ func requestOptions(t testing.TB) []byte {
 	return o
 }
 
-// enrolled is an authenticator with one passkey, and what its relying party has stored.
+// enrolled is an authenticator with one passkey, and the credential that its relying party has stored.
 type enrolled struct {
 	authenticator *passkeytest.Authenticator
 	key           *passkeytest.Passkey
 	stored        webauthn.Credential
 }
 
-var enrolments sync.Map // by algorithm; a key of RSA takes long to make
+var enrolments sync.Map // by algorithm; creating an RSA key is slow
 
-// enrol returns an authenticator of the test's own, with the algorithm's one key.
+// enrol returns an authenticator of this test, with the shared key of the algorithm.
 func enrol(t testing.TB, algorithm int64) enrolled {
 	t.Helper()
 	if algorithm == 0 {
@@ -89,7 +89,7 @@ func enrol(t testing.TB, algorithm int64) enrolled {
 	return enrolled{&a, &key, e.stored}
 }
 
-// reason returns why an answer was refused, "" for nil.
+// reason returns the reason why a response was rejected, or "" for nil.
 func reason(t testing.TB, err error) string {
 	t.Helper()
 	if err == nil {
@@ -100,15 +100,15 @@ func reason(t testing.TB, err error) string {
 		t.Fatalf("%v is a %T, want a *Refusal with a reason", err, err)
 	}
 	if !strings.HasSuffix(err.Error(), ": "+refusal.Reason) {
-		t.Fatalf("the error %q says more than its reason %q", err, refusal.Reason)
+		t.Fatalf("the error %q contains more than its reason %q", err, refusal.Reason)
 	}
 	return refusal.Reason
 }
 
-// in returns the members of the answer's member response.
+// in returns the fields of the response's inner response.
 func in(answer map[string]any) map[string]any { return answer["response"].(map[string]any) }
 
-// edited is an answer with its JSON changed.
+// edited returns a response with its JSON changed.
 func edited(t testing.TB, answer []byte, edit func(map[string]any)) []byte {
 	t.Helper()
 	var members map[string]any
@@ -125,7 +125,7 @@ func edited(t testing.TB, answer []byte, edit func(map[string]any)) []byte {
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// verifyAssertion is VerifyAssertion by the standard library.
+// verifyAssertion calls VerifyAssertion with the standard library's verification.
 func verifyAssertion(
 	t testing.TB, rp webauthn.RelyingParty, challenge []byte, stored webauthn.Credential, response []byte,
 ) (webauthn.Assertion, error) {
