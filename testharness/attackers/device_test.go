@@ -160,7 +160,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"settings, and one that is over, ended, deleted or blocked",
 		gets: "the page with the other methods; no attempt is counted",
 		proof: []string{"core/internal/hosted:TestAPasskeyThatIsNotAccepted",
-			"core/internal/passkey:TestWhatAPasskeyIsWorth"},
+			"core/internal/passkey:TestAccept_Reasons"},
 	},
 	{
 		says: "A passkey counts while its basis holds: the kind and the settings of the method, " +
@@ -179,7 +179,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		gets: "400; no attempt is counted",
 		proof: []string{
 			"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
-			"core/internal/passkey:TestAUseIsRefused",
+			"core/internal/passkey:TestUse_Rejected",
 			"core/internal/webauthn:TestVerifyAssertion",
 			"core/internal/webauthn:TestVerifyAssertion_ChangedBits",
 		},
@@ -202,7 +202,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"core/internal/hosted:TestNoPasskeyAfterAFailure",
 			"core/internal/hosted:TestTwoSessionsMakeAPasskeyWithOneID",
 			"core/internal/hosted:TestAPasskeyIsMadeAndUsed",
-			"core/internal/passkey:TestKeepingTwice", "core/internal/passkey:TestMakingIsRefused",
+			"core/internal/passkey:TestKeep_Twice", "core/internal/passkey:TestRead_Rejected",
 			"core/internal/hosted:TestPasskey_Sandbox", "core/internal/hosted:TestPasskey_ChangedMeanwhile",
 			"core/internal/webauthn:TestVerifyRegistration"},
 	},
@@ -212,9 +212,9 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		tries: "a copy that counts less, and two uses of one count at once",
 		gets:  "a blocked passkey; one use",
 		proof: []string{
-			"core/internal/passkey:TestCounters",
-			"core/internal/passkey:TestTwoUsesOfOneCounterValue",
-			"core/internal/passkey:TestAUseThatIsOvertaken",
+			"core/internal/passkey:TestUse_Counters",
+			"core/internal/passkey:TestUse_ConcurrentCounters",
+			"core/internal/passkey:TestUse_Overtaken",
 		},
 	},
 	{
@@ -268,6 +268,6 @@ var shared = foothold{"Shared passkeys", []row{
 			"use the passkey of another person.",
 		tries: "the same passkey on two devices that do not count",
 		gets:  "both are taken",
-		proof: []string{"core/internal/passkey:TestCounters"},
+		proof: []string{"core/internal/passkey:TestUse_Counters"},
 	},
 }}

@@ -196,7 +196,7 @@ var reader = foothold{"A reader of the store", []row{
 		tries: "to read who has passkeys, and where they were used",
 		gets:  "their public keys, levels, ages, methods and publishers",
 		proof: []string{
-			"core/internal/passkey:TestWhatTheStoreKeeps",
+			"core/internal/passkey:TestKeep_StoredData",
 			"testharness/conformance:TestPasskeys",
 		},
 	},
@@ -296,7 +296,7 @@ var writer = foothold{"A writer to the store", []row{
 	{
 		tries: "a passkey of their own making, one that is worth more, and one moved to another's name",
 		gets:  "an error for whoever uses it; it completes no session",
-		proof: []string{"core/internal/passkey:TestTheStoreIsNotBelieved"},
+		proof: []string{"core/internal/passkey:TestStore_ForgedItems"},
 	},
 	{
 		tries: "a staged secret, moved to another integration or in the place of the present one",
@@ -307,9 +307,9 @@ var writer = foothold{"A writer to the store", []row{
 		says:  "They cannot add an entry to the audit, the log of deliveries or the usage.",
 		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
 		gets:  "a list without it",
-		proof: []string{"core/internal/audit:TestWhoCanWriteToTheStoreMakesNoEntry",
+		proof: []string{"core/internal/audit:TestList_ForgedEntries",
 			"core/internal/outbox:TestDeliveries_ForgedEntries",
-			"core/internal/usage:TestWhoCanWriteToTheStoreMakesNoUsage"},
+			"core/internal/usage:TestRead_ForgedItems"},
 	},
 	{
 		says:  "They cannot send an event to another integration than its own.",

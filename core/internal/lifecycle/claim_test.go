@@ -19,7 +19,7 @@ import (
 
 const claimLife = 20 * time.Second
 
-func TestAnAttemptIsClaimedOnce(t *testing.T) {
+func TestClaim_Once(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, integration.Webhook{Off: true})
 	var claimed, asked atomic.Int32
@@ -38,12 +38,12 @@ func TestAnAttemptIsClaimedOnce(t *testing.T) {
 	}
 	all.Wait()
 	if claimed.Load() != 1 || asked.Load() != 39 {
-		t.Errorf("contract 37: %d have claimed the attempt, and %d were told so", claimed.Load(),
+		t.Errorf("contract 37: %d claimed the attempt, and %d got ErrAsked", claimed.Load(),
 			asked.Load())
 	}
 }
 
-func TestAClaimEnds(t *testing.T) {
+func TestClaim_Ends(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		ends func(w *fixture, s Session, claim string) error
@@ -98,7 +98,7 @@ func TestAClaimEnds(t *testing.T) {
 	}
 }
 
-func TestANextAttemptIsClaimedAnew(t *testing.T) {
+func TestClaim_NextAttempt(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Claim(ctx, s, Asking{}, claimLife)
@@ -113,8 +113,8 @@ func TestANextAttemptIsClaimedAnew(t *testing.T) {
 	}
 }
 
-// Whoever has no answer of the store has no claim, or has it for certain.
-func TestAClaimUnderFaults(t *testing.T) {
+// After a store error, the caller has either no claim, or a claim that is certain.
+func TestClaim_Faults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults []kvtest.Fault
@@ -136,7 +136,7 @@ func TestAClaimUnderFaults(t *testing.T) {
 			w.script()
 			if err == nil {
 				if _, err := w.Claim(ctx, s, Asking{}, claimLife); !errors.Is(err, ErrAsked) {
-					t.Errorf("a second claim beside the first: %v", err)
+					t.Errorf("a second claim next to the first: %v", err)
 				}
 				coretest.Must(t, w.GiveBack(context.WithoutCancel(ctx), s, claim))
 			}
@@ -148,7 +148,7 @@ func TestAClaimUnderFaults(t *testing.T) {
 	}
 }
 
-// A form asks once, whatever came of it, while other forms may ask.
+// A form sends one request, regardless of its result, while other forms may send theirs.
 func TestClaim_Form(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
@@ -175,7 +175,7 @@ func TestClaim_Form(t *testing.T) {
 	if length := len(w.record(t, s).Forms); length != maxForms*len(form(0)) {
 		t.Errorf("the record names forms by %d bytes", length)
 	}
-	for range 2 { // the sandbox's forms have no handle
+	for range 2 { // forms of the sandbox have no handle
 		claim, err := w.Claim(ctx, s, Asking{}, claimLife)
 		coretest.Must(t, err)
 		coretest.Must(t, w.GiveBack(ctx, s, claim))
@@ -205,7 +205,7 @@ func TestClaim_Pictures(t *testing.T) {
 	}
 }
 
-// A form whose claim ended by its time was interrupted. The step is stored once.
+// A form whose claim timed out was interrupted. The step is stored once.
 func TestClaim_Interrupted(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// handed is a session with an open hand-off.
+// handed returns a session with an open hand-off.
 func (w *fixture) handed(t *testing.T) (Session, Pending) {
 	t.Helper()
 	s := w.session(t, withWebhook)
@@ -42,9 +42,9 @@ func TestHandOff_OneDevice(t *testing.T) {
 	if err != nil || taken.Device != "one" {
 		t.Fatalf("contract 40: %+v, %v", taken.PendingClaims, err)
 	}
-	for _, read := range []Pending{open, taken} { // before and after the first one
+	for _, read := range []Pending{open, taken} { // before and after the first call
 		if again, err := w.Take(ctx, read, "one", expires); err != nil || again.Device != "one" {
-			t.Errorf("contract 40: the same device once more: %v", err)
+			t.Errorf("contract 40: the same device again: %v", err)
 		}
 		if now, err := w.Take(ctx, read, "other", expires); !errors.Is(err, ErrHandOffTaken) ||
 			now.Device != "one" {
@@ -66,7 +66,7 @@ func TestHandOff_EndsWithAttempt(t *testing.T) {
 		_, err := w.Fire(ctx, s, Step{Trigger: trigger})
 		coretest.Must(t, err)
 		if _, err := w.Pending(ctx, h.Pending); !errors.Is(err, ErrNoPending) {
-			t.Errorf("contract 40: after %s the hand-off is there: %v", trigger, err)
+			t.Errorf("contract 40: after %s the hand-off still exists: %v", trigger, err)
 		}
 		if err := w.Bring(ctx, h, approved, token.At(s.ID.Expires())); !errors.Is(err, ErrNoPending) {
 			t.Errorf("contract 40: after %s a verdict finds %v", trigger, err)
@@ -82,7 +82,7 @@ func TestHandOff_EndsWithAttempt(t *testing.T) {
 		t.Errorf("contract 40: a hand-off outlives the next one: %v", err)
 	}
 	if _, err := w.Take(ctx, before, "one", token.At(s.ID.Expires())); !errors.Is(err, ErrNoPending) {
-		t.Errorf("contract 40: a device takes one that was replaced: %v", err)
+		t.Errorf("contract 40: a device takes a replaced hand-off: %v", err)
 	}
 	w.Clock.Advance(session.Life)
 	if _, err := w.Pending(ctx, after.Pending); !errors.Is(err, ErrNoPending) {
@@ -99,7 +99,7 @@ func TestOpenHandOff_WhileAsked(t *testing.T) {
 	claim, err := w.Claim(ctx, s, Asking{}, time.Minute)
 	coretest.Must(t, err)
 	if _, err := w.OpenHandOff(ctx, s, token.PendingClaims{}); !errors.Is(err, ErrAsked) {
-		t.Errorf("contract 40: while somebody asks: %v", err)
+		t.Errorf("contract 40: during a request: %v", err)
 	}
 	coretest.Must(t, w.Bring(ctx, h, failed, expires))
 	coretest.Must(t, w.GiveBack(ctx, s, claim))

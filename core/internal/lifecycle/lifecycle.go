@@ -1,9 +1,9 @@
-// Package lifecycle makes things happen to sessions. It applies a trigger to the record that the KV holds,
-// and commits the new record together with the event that it causes and the timer that it sets or ends.
+// Package lifecycle changes sessions. It applies a trigger to the stored record, and commits the new record
+// together with the resulting event and the timer that it sets or cancels.
 //
-// Attempts and the outcome are decided here alone, by compare-and-set, and never by what a browser carries
-// (contract 18). If two browsers finish one session at once, or if it completes and expires at once, one of
-// them wins and the other learns the outcome.
+// Only this package decides attempts and the outcome, by compare-and-set and never by data from a browser
+// (contract 18). If two browsers finish one session concurrently, or if it completes and expires at the same
+// time, one of them wins and the other receives that outcome.
 package lifecycle
 
 import (
@@ -25,28 +25,28 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Lifecycle applies triggers. All fields are needed.
+// Lifecycle applies triggers. All fields are required.
 type Lifecycle struct {
 	host.Host
 
-	// Attempts is how many failed attempts a user has; the last one is final (contract 23). An integration
-	// may have a number of its own.
+	// Attempts is the number of failed attempts after which a session fails (contract 23). An integration can
+	// override it.
 	Attempts int
 
-	OutcomeLife time.Duration // how long outcomes are kept (contract 21)
+	OutcomeLife time.Duration // time for which outcomes are kept (contract 21)
 }
 
-// Session is a session, together with what its events say.
+// Session is a session, together with the data of its events.
 type Session struct {
 	ID          session.ID
 	Text        string // the id as publishers know it
 	Integration *integration.Integration
 	User, State *string // as given at start; nil: not given
-	OpenID      bool    // a client of the OpenID provider started it
+	OpenID      bool    // started by a client of the OpenID provider
 }
 
-// Load returns the record of a session, and the version with which the next write compares. A record that
-// no instance of this service wrote is an error (contract 19).
+// Load returns the record of a session, and its version for the next compare-and-set. A record that no
+// instance of this service wrote is an error (contract 19).
 func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, version string, err error) {
 	item, err := l.KV.Get(ctx, id.Key())
 	if errors.Is(err, kv.ErrNotFound) {
@@ -62,7 +62,7 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 	return r, item.Tx, err
 }
 
-// foreign counts an item of the store that this service did not write, and returns the error that says so.
+// foreign counts an item of the store that this service did not write, and returns the error for it.
 func (l *Lifecycle) foreign(as string, err error) error {
 	l.Count(host.CountNotAuthentic)
 	return fmt.Errorf("the store holds what this service did not write, as %s: %w", as, err)
@@ -80,13 +80,13 @@ func (l *Lifecycle) authentic(id session.ID, item kv.Item) error {
 	return err
 }
 
-// Begin commits what a new session needs. If its integration sends events, that is the started event and the
-// expiry timer. If the provider could not begin, which failed says, it is the failed outcome with its event.
-// The caller's own checks and puts, in the same partition, are part of the commit. If there is nothing to
-// commit, Begin does not touch the KV.
+// Begin commits the state of a new session. If its integration sends events, that is the started event and
+// the expiry timer. If the provider could not begin, failed is that step, and Begin commits the failed
+// outcome with its event. The caller's own checks and puts, in the same partition, are part of the commit. If
+// there is nothing to commit, Begin does not access the KV.
 //
-// A *kv.Conflict is about the caller's checks alone. Without any check a lost reply cannot be resolved, since
-// a second commit could send an event twice. There may then be a session that no one uses. It expires.
+// A *kv.Conflict is only about the caller's checks. Without any check a lost reply cannot be resolved, since
+// a second commit could send an event twice. An unused session may then exist until it expires.
 func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, checks []kv.Check,
 	extra []kv.Put) error {
 	initiated := failed == nil
@@ -94,7 +94,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 	sends := s.Integration.Webhook.Sends()
 	var now time.Time
 	var r session.Record
-	if sends || !initiated { // asking for the time costs a guest something
+	if sends || !initiated { // reading the clock has a cost in a guest
 		now = l.Now()
 	}
 	if sends {
@@ -136,7 +136,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 	return nil
 }
 
-// AttemptsOf returns how many failed attempts the user of a session has.
+// AttemptsOf returns the maximum number of failed attempts of a session.
 func (l *Lifecycle) AttemptsOf(s Session) int {
 	if s.Integration.Attempts > 0 {
 		return s.Integration.Attempts
@@ -147,33 +147,32 @@ func (l *Lifecycle) AttemptsOf(s Session) int {
 // Step is the result of an attempt.
 type Step struct {
 	Trigger session.Trigger
-	Attempt int    // how many attempts had failed before this one
+	Attempt int    // number of attempts that failed before this one
 	Browser string // session.Record's, if the step completes the session
 
 	// Proven is session.Record's, if the step completes the session.
 	Proven verdict.Basis
 
-	// Step names the method and the reason of its end. The record keeps it unless the step completes the
-	// session.
+	// What is the step with its method and reason. The record keeps it unless the step completes the session.
 	What session.Step
 }
 
-// Fire applies a step. It returns the record that holds afterwards, even if another caller has written it.
-// If the session is at another attempt, the step changes nothing: a form that is posted twice counts once
+// Fire applies a step. It returns the record that is valid afterwards, even if another caller wrote it. If
+// the session is at another attempt, the step has no effect: a form that is posted twice counts once
 // (contract 23).
 func (l *Lifecycle) Fire(ctx context.Context, s Session, step Step) (session.Record, error) {
 	r, _, err := l.fire(ctx, s, step, nil)
 	return r, err
 }
 
-// anyAttempt is for a trigger that belongs to no attempt.
+// anyAttempt is the attempt of a trigger that belongs to no attempt.
 const anyAttempt = -1
 
-// maxRaces bounds how often Fire tries again after another write. A session has few writers, and each of them
-// writes a few times.
+// maxRaces is the maximum number of tries of Fire after concurrent writes. A session has few writers, and
+// each writes a few times.
 const maxRaces = 16
 
-// fire is Fire. It also reports whether this call changed the record.
+// fire implements Fire. It also reports whether this call changed the record.
 func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.Held) (
 	session.Record, bool, error) {
 	t, attempt, late := step.Trigger, step.Attempt, false
@@ -198,7 +197,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if next.State == session.Completed {
 			next.Browser, next.Proven = step.Browser, step.Proven
 			if s.OpenID {
-				next.Age = s.Integration.Minimum() // the age of the judgement
+				next.Age = s.Integration.Minimum() // the age that the verdict was based on
 			}
 		} else if step.What.Method != "" {
 			step.What.At = now
@@ -232,8 +231,8 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		case !errors.As(err, &conflict):
 			return session.Record{}, false, err
 		}
-		// It is safe to try again even if this write did happen and another has replaced it since: the
-		// session has then ended or is at another attempt.
+		// Retrying is safe even if this write was applied and another has replaced it since: the session has
+		// then ended or is at another attempt.
 	}
 	return session.Record{}, false, errRaces
 }
@@ -242,18 +241,18 @@ var errRaces = fmt.Errorf("%w: session changed %d times under one request", kv.E
 
 var errLeaseLost = errors.New("lifecycle: lease lost")
 
-// Errors of Claim. The request is not sent.
+// Errors of Claim. After each of them, the request is not sent.
 var (
-	// ErrAsked means that another request about this attempt is in progress.
+	// ErrAsked: another request about this attempt is in progress.
 	ErrAsked = errors.New("lifecycle: the attempt is being asked about")
-	// ErrRepeated: the form has asked before, and asks once.
+	// ErrRepeated: the form has already sent its only request.
 	ErrRepeated = errors.New("lifecycle: the form has asked before")
 
-	// ErrInterrupted is an ErrRepeated after a claim that ended by its time: its holder stored no result.
+	// ErrInterrupted is an ErrRepeated after a claim that timed out: its holder stored no result.
 	ErrInterrupted = fmt.Errorf("%w, and the process that sent the request ended before the response",
 		ErrRepeated)
 	// ErrMovedOn: the session has ended, or is at another attempt.
-	ErrMovedOn = errors.New("lifecycle: the session is not at this attempt any more")
+	ErrMovedOn = errors.New("lifecycle: the session is no longer at this attempt")
 )
 
 // Asking describes the request that needs a claim.
@@ -263,16 +262,17 @@ type Asking struct {
 	Picture bool   // the request contains a photo
 }
 
-// maxForms is how many forms a session remembers. A user who comes back to older ones asks again.
+// maxForms is the number of forms that a session remembers. An older form may send its request again.
 const maxForms = 8
 
-// maxPictures limits the photos that a session sends, whatever their result (contract 37).
+// maxPictures is the maximum number of photos that a session sends, regardless of their result (contract 37).
 const maxPictures = 10
 
-// Claim reserves an attempt for one request until the given time is over, the attempt is decided or GiveBack
-// ends the claim. So a request that must be sent once is sent once (contract 37). A form that has asked does
-// not ask again. If the holder of a claim dies, another may follow after that time. The error is ErrAsked,
-// ErrRepeated, ErrMovedOn, method.ErrTooMany or the store's. After every error the caller sends no request.
+// Claim reserves an attempt for one request until the given time, the decision of the attempt or GiveBack.
+// This ensures that a request that must be sent once is sent once (contract 37). A form can claim only once.
+// If the holder of a claim crashes, another request may follow after the time. Claim returns ErrAsked,
+// ErrRepeated, ErrMovedOn, method.ErrTooMany or the store's error. After each error the caller sends no
+// request.
 func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Duration) (
 	claim string, err error) {
 	for range maxRaces {
@@ -309,8 +309,8 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Du
 	return "", errRaces
 }
 
-// GiveBack ends a claim after which the attempt is not decided, so that another form can ask immediately. If
-// the session has changed since, it does nothing.
+// GiveBack ends a claim without a decision, so that another form can claim immediately. If the session has
+// changed since, it has no effect.
 func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error {
 	r, version, err := l.Load(ctx, s.ID)
 	if err != nil || version != claim {
@@ -323,8 +323,8 @@ func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error
 	return err
 }
 
-// put writes the record of a session that goes on, in place of that version, together with what tx has. It
-// returns the new version.
+// put replaces that version of the record of an active session, and commits tx with it. It returns the new
+// version.
 func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, version string, tx kv.Tx) (
 	string, error) {
 	tx.Partition = s.ID.Partition.Name()
@@ -337,7 +337,7 @@ func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, versio
 	return tx.ID, kv.CommitSurely(ctx, l.KV, tx)
 }
 
-// Expire runs a leased expiry timer.
+// Expire handles a leased expiry timer.
 func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	held := []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	r, ended, err := l.fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt}, held)
@@ -347,8 +347,8 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	if err != nil {
 		return err
 	}
-	// The timer is still there. Either it fired early, by the faster clock of another instance, or the
-	// session has ended without it.
+	// The timer still exists. Either it fired early, by the faster clock of another instance, or the session
+	// has ended without it.
 	tx := kv.Tx{Partition: job.Partition, Held: held}
 	if r.Terminal() {
 		tx.Cancel = []string{job.Task.ID}
@@ -368,8 +368,8 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	return err
 }
 
-// addOutcome adds to tx the record r in place of that version. If r is final, it also adds the event and the
-// end of the timer.
+// addOutcome adds to tx that record r replaces that version. If r is final, it also adds the event and
+// removes the timer.
 func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) error {
 	key := s.ID.Key()
 	value, err := token.SignRecord(l.Sealer, key.String(), r.Marshal())
@@ -389,8 +389,8 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version s
 	return nil
 }
 
-// addEvent adds to tx the delivery of the event that a state causes. A completed or failed event has the time
-// of the record, so that outbox.OfSession finds it.
+// addEvent adds the delivery of a state's event to tx. A completed or failed event has the time of the
+// record, so that outbox.OfSession finds it.
 func (l *Lifecycle) addEvent(tx *kv.Tx, s Session, r session.Record, now time.Time) error {
 	h := webhook.Head{ID: webhook.NewID(l.Random), CreatedAt: now, PublisherID: s.Integration.PublisherID,
 		IntegrationID: s.Integration.ID, SessionID: s.Text}
@@ -417,20 +417,20 @@ func (l *Lifecycle) identify(tx *kv.Tx) (err error) {
 	return err
 }
 
-// announce reports to the runner when the scheduled tasks of tx are due.
+// announce reports the due times of tx's scheduled tasks to the runner.
 func (l *Lifecycle) announce(tx kv.Tx) {
 	for _, t := range tx.Schedule {
 		l.Wake(tx.Partition, t.Due)
 	}
 }
 
-// logEnd writes the log line of a session's end for operators. last is the step that ended it. A session that
-// expired ended without one: the line has the last step that the record keeps, if any.
+// logEnd logs the end of a session for operators. last is the step that ended it. An expired session has no
+// such step; the last step in the record is then logged, if any.
 func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, last session.Step) {
 	if steps := r.Steps.All(); last.Method == "" && len(steps) > 0 {
 		last = steps[len(steps)-1]
 	}
-	last.Result = "" // the state says it
+	last.Result = "" // part of the state
 	attrs := append(stepAttrs(s, last, nil), slog.String("state", r.State.Status()))
 	if r.FailureCode != "" {
 		attrs = append(attrs, slog.String("code", r.FailureCode))
@@ -438,7 +438,7 @@ func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, las
 	l.Log.LogAttrs(ctx, slog.LevelInfo, "session ended", attrs...)
 }
 
-// countOf returns the name under which the end of a session is counted.
+// countOf returns the counter name for the end of a session.
 func countOf(s session.State) string {
 	switch s {
 	case session.Completed:
@@ -449,7 +449,7 @@ func countOf(s session.State) string {
 	return host.CountSessionExpired
 }
 
-// outcomeOf returns the outcome as which a final record counts.
+// outcomeOf returns the outcome name of a final record for usage.
 func outcomeOf(r session.Record) string {
 	switch {
 	case r.State == session.Completed:
@@ -466,11 +466,11 @@ func outcomeOf(r session.Record) string {
 	return host.OutcomeUnknown
 }
 
-// countUsage counts an outcome of the integration. It is called only after the commit that decides the
-// outcome is known to be this instance's own. So each outcome counts once over all instances.
+// countUsage counts an outcome of the integration. It is called only after this instance's own commit has
+// decided the outcome, so that each outcome counts once across all instances.
 func (l *Lifecycle) countUsage(s Session, outcome string) {
 	l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
-	if !s.Integration.Webhook.Sends() { // it has no timer
+	if !s.Integration.Webhook.Sends() { // without a timer
 		untimed := host.OutcomeUntimedEnded
 		if outcome == host.OutcomeStarted {
 			untimed = host.OutcomeUntimed

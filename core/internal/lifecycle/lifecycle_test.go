@@ -56,7 +56,7 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-// script makes the next commits meet these faults. All other calls pass.
+// script sets the faults of the next commits. All other calls pass.
 func (w *fixture) script(faults ...kvtest.Fault) {
 	w.commits.Store(0)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -72,7 +72,7 @@ func (w *fixture) script(faults ...kvtest.Fault) {
 
 var withWebhook = integration.Webhook{URL: "https://hooks.publisher.example/verge"}
 
-// session makes a session. It sends events if the webhook does.
+// session returns a new session. It sends events if the webhook does.
 func (w *fixture) session(t testing.TB, hook integration.Webhook) Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
@@ -84,8 +84,8 @@ func (w *fixture) session(t testing.TB, hook integration.Webhook) Session {
 		Integration: &integration.Integration{ID: testUUID, PublisherID: "pub_a", Webhook: hook}}
 }
 
-// tasks returns all events and timers that are scheduled. It leases them at a time far in the future, so a
-// test calls it last.
+// tasks returns all scheduled events and timers. It leases them at a time far in the future, so a test calls
+// it last.
 func (w *fixture) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task) {
 	t.Helper()
 	all, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now().Add(1000*time.Hour), time.Hour, 1000)
@@ -102,14 +102,14 @@ func (w *fixture) tasks(t testing.TB) (events []webhook.Event, timers []kv.Task)
 		var e webhook.Event
 		coretest.Must(t, json.Unmarshal(body, &e))
 		if m.Type != e.Type || m.Session != e.SessionID || m.Integration != testUUID || m.Attempts != 0 {
-			t.Errorf("the task's head %+v does not fit its event %+v", m, e)
+			t.Errorf("the task's head %+v does not match its event %+v", m, e)
 		}
 		events = append(events, e)
 	}
 	return events, timers
 }
 
-// wantEvents checks the scheduled events by type, in any order, and whether a timer is left.
+// wantEvents checks the types of the scheduled events, in any order, and whether a timer is left.
 func (w *fixture) wantEvents(t testing.TB, timer bool, types ...string) []webhook.Event {
 	t.Helper()
 	events, timers := w.tasks(t)
@@ -137,7 +137,7 @@ func (w *fixture) record(t testing.TB, s Session) session.Record {
 	return r
 }
 
-func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
+func TestBegin_WithoutWebhook(t *testing.T) {
 	for name, hook := range map[string]integration.Webhook{"no URL": {}, "switched off": {Off: true},
 		"off, though with a URL": {Off: true, URL: withWebhook.URL}} {
 		w := newFixture(t)
@@ -149,7 +149,7 @@ func TestBeginWithoutWebhookDoesNotTouchTheKV(t *testing.T) {
 	}
 }
 
-func TestBeginIsOneCommit(t *testing.T) {
+func TestBegin_OneCommit(t *testing.T) {
 	checks := []kv.Check{{Name: "r/x"}}
 	extra := []kv.Put{{Name: "r/x", Value: []byte("answer")}}
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 			if len(c.extra) > 0 {
 				it, err := w.Memory.Get(ctx, kv.Key{Partition: "p3", Name: "r/x"})
 				if err != nil || string(it.Value) != "answer" {
-					t.Errorf("the extra put: %+v, %v", it, err)
+					t.Errorf("the caller's put: %+v, %v", it, err)
 				}
 			}
 			for _, e := range w.wantEvents(t, c.timer, c.events...) {
@@ -203,7 +203,7 @@ func TestBeginIsOneCommit(t *testing.T) {
 	}
 }
 
-func TestBeginWakesTheRunner(t *testing.T) {
+func TestBegin_WakesRunner(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -212,7 +212,7 @@ func TestBeginWakesTheRunner(t *testing.T) {
 	}
 }
 
-func TestBeginAfterALostReply(t *testing.T) {
+func TestBegin_LostReply(t *testing.T) {
 	check := []kv.Check{{Name: "r/x"}}
 	extra := []kv.Put{{Name: "r/x", Value: []byte("answer")}}
 	for _, c := range []struct {
@@ -226,7 +226,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 		deliver   bool
 		events    []string
 	}{
-		{"no check: applied, and nobody is told", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil,
+		{"no check: applied, without a reply", []kvtest.Fault{kvtest.LoseReply}, true, nil, nil,
 			kv.ErrUnknown, 1, false, []string{webhook.TypeStarted}},
 		{"no check: not applied", []kvtest.Fault{kvtest.LoseRequest}, true, nil, nil, kv.ErrUnknown, 1, false,
 			nil},
@@ -267,7 +267,7 @@ func TestBeginAfterALostReply(t *testing.T) {
 	}
 }
 
-func TestBeginConflictsOnTheExtraCheckAlone(t *testing.T) {
+func TestBegin_Conflict(t *testing.T) {
 	w := newFixture(t)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "other", Partition: "p3",
 		Puts: []kv.Put{{Name: "r/x", Value: []byte("theirs")}}}))
@@ -295,7 +295,7 @@ func TestFire(t *testing.T) {
 			webhook.TypeCompleted},
 		{"contract 23: a provider's final no", session.Rejected, session.Failed,
 			webhook.FailureProviderRejected, webhook.TypeFailed},
-		{"contract 23: withdrawn for good", session.Withdrawn, session.Failed, webhook.FailureUserCancelled,
+		{"contract 23: finally withdrawn", session.Withdrawn, session.Failed, webhook.FailureUserCancelled,
 			webhook.TypeFailed},
 		{"spec, Failure codes: unclassified", session.Unclassified, session.Failed, webhook.FailureUnknown,
 			webhook.TypeFailed},
@@ -344,7 +344,7 @@ func TestFire(t *testing.T) {
 	}
 }
 
-func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
+func TestFire_WithoutWebhook(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, integration.Webhook{Off: true})
 	r, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
@@ -354,7 +354,7 @@ func TestFireWithoutWebhookMakesNoEvent(t *testing.T) {
 	w.wantEvents(t, false)
 }
 
-func TestTheLastAttemptFails(t *testing.T) {
+func TestFire_LastAttempt(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	for n := 1; n <= 3; n++ {
@@ -370,7 +370,7 @@ func TestTheLastAttemptFails(t *testing.T) {
 	w.wantEvents(t, false, webhook.TypeFailed)
 }
 
-func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
+func TestFire_LateTrigger(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, Step{Trigger: session.Rejected})
@@ -390,7 +390,7 @@ func TestALateAnswerIsIgnoredAndCounted(t *testing.T) {
 	w.wantEvents(t, false, webhook.TypeFailed)
 }
 
-func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
+func TestFire_AfterExpiry(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -405,7 +405,7 @@ func TestAnAnswerAfterTheTenMinutesFindsTheSessionExpired(t *testing.T) {
 	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired)
 }
 
-func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
+func TestFire_OutcomeLife(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	first, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
@@ -420,8 +420,7 @@ func TestOutcomesAreKeptAsLongAsTheSettingSays(t *testing.T) {
 	}
 }
 
-// If several things happen to a session at once, one outcome wins. Every caller learns it, and one event
-// reports it.
+// If a session has several concurrent outcomes, one wins. Every caller receives it, and one event reports it.
 func TestRaces(t *testing.T) {
 	triggers := []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn,
 		session.Unclassified}
@@ -466,7 +465,7 @@ func TestRaces(t *testing.T) {
 				}
 				for n, r := range records {
 					if errs[n] != nil || r.Terminal() && r != final {
-						t.Errorf("call %d was told %+v, %v, but the outcome is %+v", n, r, errs[n], final)
+						t.Errorf("call %d returned %+v, %v, but the outcome is %+v", n, r, errs[n], final)
 					}
 				}
 				event := map[session.State]string{session.Completed: webhook.TypeCompleted,
@@ -484,9 +483,9 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// A form that is posted many times at once counts as one attempt. Attempts with a form of their own all
+// A form that is posted many times concurrently counts as one attempt. Attempts with their own form all
 // count.
-func TestAnAttemptCountsOnce(t *testing.T) {
+func TestFire_AttemptCountsOnce(t *testing.T) {
 	w := newFixture(t)
 	w.Attempts = 9
 	s := w.session(t, withWebhook)
@@ -496,18 +495,18 @@ func TestAnAttemptCountsOnce(t *testing.T) {
 			wait.Go(func() {
 				r, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: attempt})
 				if err != nil || r.Attempts != attempt+1 || r.Terminal() {
-					t.Errorf("contract 23: attempt %d is answered %+v, %v", attempt, r, err)
+					t.Errorf("contract 23: attempt %d returns %+v, %v", attempt, r, err)
 				}
 			})
 		}
 		wait.Wait()
 		if r := w.record(t, s); r.Attempts != attempt+1 || r.Terminal() {
-			t.Errorf("contract 23: attempt %d, failed eight times at once, left %+v", attempt, r)
+			t.Errorf("contract 23: attempt %d, failed eight times concurrently, left %+v", attempt, r)
 		}
 	}
 }
 
-func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
+func TestFire_OtherAttempt(t *testing.T) {
 	for _, attempt := range []int{0, 2, 3, 1 << 30} {
 		for _, trigger := range []session.Trigger{session.Succeeded, session.Rejected, session.Withdrawn,
 			session.Unclassified, session.AttemptFailed} {
@@ -521,23 +520,23 @@ func TestAnotherAttemptIsNotEvaluated(t *testing.T) {
 					before := w.record(t, s)
 					r, err := w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt})
 					if err != nil || r != before || w.record(t, s) != before {
-						t.Errorf("it is answered %+v, %v, and kept is %+v", r, err, w.record(t, s))
+						t.Errorf("it returns %+v, %v, and kept is %+v", r, err, w.record(t, s))
 					}
 					w.wantEvents(t, true, webhook.TypeStarted)
-					// The session expires at whatever attempt it is.
+					// The session expires at any attempt.
 					w.Clock.Advance(session.Life)
 					if r, err = w.Fire(ctx, s, Step{Trigger: trigger, Attempt: attempt}); err != nil ||
 						r.State != session.Expired {
-						t.Errorf("after its life it is answered %+v, %v", r, err)
+						t.Errorf("after its life it returns %+v, %v", r, err)
 					}
 				})
 		}
 	}
 }
 
-// After each lost reply the store holds the outcome once and its event once. The caller was told the
-// outcome, or that it is unknown.
-func TestLostRepliesDoubleNothing(t *testing.T) {
+// After each lost reply the store holds the outcome once and its event once. The caller received the outcome,
+// or an error that it is unknown.
+func TestFire_LostReplies(t *testing.T) {
 	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed} {
 		for _, first := range all {
@@ -576,18 +575,18 @@ func TestLostRepliesDoubleNothing(t *testing.T) {
 }
 
 // A commit's reply is lost, and another browser's attempt is written before the commit is repeated. The
-// repetition then finds neither its own write nor the record from before it.
-func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
+// second try then finds neither its own write nor the earlier record.
+func TestFire_LostReplyAndRace(t *testing.T) {
 	for _, c := range []struct {
 		fault    kvtest.Fault
 		trigger  session.Trigger
 		other    int // the other's attempt
 		attempts int
 	}{
-		{kvtest.LoseReply, session.AttemptFailed, 1, 2}, // ours counted, and the other's after it
-		{kvtest.LoseReply, session.AttemptFailed, 0, 1}, // the other's is the same form
+		{kvtest.LoseReply, session.AttemptFailed, 1, 2}, // ours counted, then the other browser's
+		{kvtest.LoseReply, session.AttemptFailed, 0, 1}, // the other browser has the same form
 		{kvtest.LoseRequest, session.AttemptFailed, 0, 1},
-		{kvtest.LoseRequest, session.Succeeded, 0, 1}, // the other came first: ours is of an earlier attempt
+		{kvtest.LoseRequest, session.Succeeded, 0, 1}, // ours belongs to an earlier attempt
 	} {
 		name := fmt.Sprintf("contract 18: %v of %s under attempt %d", c.fault, c.trigger, c.other)
 		t.Run(name, func(t *testing.T) {
@@ -611,7 +610,7 @@ func TestALostReplyUnderARaceCountsNoAttemptTwice(t *testing.T) {
 			}
 			r, err := w.Fire(ctx, s, Step{Trigger: c.trigger})
 			if kept := w.record(t, s); err != nil || r != kept {
-				t.Errorf("answered %+v, %v, and kept is %+v", r, err, kept)
+				t.Errorf("returned %+v, %v, stored %+v", r, err, kept)
 			}
 			if r.Attempts != c.attempts || r.Terminal() {
 				t.Errorf("kept is %+v, want %d attempts", r, c.attempts)
@@ -634,7 +633,7 @@ func (w *fixture) claimTimer(t testing.TB, now time.Time) host.Job {
 	return host.Job{}
 }
 
-func TestTheTimerEndsASession(t *testing.T) {
+func TestExpire_EndsSession(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -652,7 +651,7 @@ func TestTheTimerEndsASession(t *testing.T) {
 	}
 }
 
-func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
+func TestExpire_Early(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -662,7 +661,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	if r := w.record(t, s); r.Terminal() {
 		t.Errorf("contract 20: %+v before the 10 minutes were over", r)
 	}
-	// The timer is set to the end of the session, so that it does not fire again and again until then.
+	// The timer is set to the end of the session, so that it does not fire repeatedly until then.
 	_, next, err := w.Memory.Claim(ctx, "p3", w.Clock.Now(), time.Minute, 1)
 	if err != nil || !next.Equal(s.ID.Expires()) {
 		t.Errorf("the timer is due at %s, %v, want %s", next, err, s.ID.Expires())
@@ -678,7 +677,7 @@ func TestATimerThatFiresEarlyIsSetAgain(t *testing.T) {
 	w.wantEvents(t, false, webhook.TypeStarted, webhook.TypeExpired)
 }
 
-func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
+func TestExpire_Late(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -695,8 +694,8 @@ func TestATimerThatFiresLateFindsTheOutcome(t *testing.T) {
 }
 
 // A session may end without its timer, if its integration sent no events at that time. The timer is then
-// removed, and no event is made.
-func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
+// removed, and no event is sent.
+func TestExpire_EndedSession(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
@@ -708,7 +707,7 @@ func TestATimerOfAnEndedSessionIsRemoved(t *testing.T) {
 	w.wantEvents(t, false, webhook.TypeCompleted)
 }
 
-func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
+func TestExpire_LostLease(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -725,8 +724,8 @@ func TestATimerWhoseLeaseIsLostDoesNothing(t *testing.T) {
 	w.wantEvents(t, true, webhook.TypeStarted)
 }
 
-// If the store fails, the timer stays and comes free again.
-func TestATimerSurvivesTheStoresErrors(t *testing.T) {
+// If the store fails, the timer stays and is free again when its lease ends.
+func TestExpire_StoreErrors(t *testing.T) {
 	for _, faults := range [][]kvtest.Fault{
 		{kvtest.Refuse}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply},
 		{kvtest.LoseReply, kvtest.LoseReply},
@@ -754,7 +753,7 @@ func TestATimerSurvivesTheStoresErrors(t *testing.T) {
 	}
 }
 
-func TestADamagedRecordDecidesNothing(t *testing.T) {
+func TestFire_DamagedRecord(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p3",
@@ -766,8 +765,8 @@ func TestADamagedRecordDecidesNothing(t *testing.T) {
 	w.wantEvents(t, false)
 }
 
-// TestRandomFaults runs many sessions on a store that fails at random, and then their timers until nothing
-// is due. Every session has an outcome. None has two events of one type, or two terminal events.
+// TestRandomFaults runs many sessions on a store that fails at random, and then their timers until none is
+// due. Every session has one outcome. None has two events of one type, or two terminal events.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newFixture(t)
@@ -840,8 +839,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// TestWhoCanWriteToTheStoreMakesNoOutcome: contract 19.
-func TestWhoCanWriteToTheStoreMakesNoOutcome(t *testing.T) {
+// TestFire_ForgedRecord: contract 19.
+func TestFire_ForgedRecord(t *testing.T) {
 	w := newFixture(t)
 	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)

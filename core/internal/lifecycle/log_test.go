@@ -15,15 +15,16 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// accepting is a Fetcher whose receivers accept everything.
+// accepting is a Fetcher whose receivers accept every event.
 type accepting struct{}
 
 func (accepting) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
 	return host.FetchResponse{Status: 204}, nil
 }
 
-// The record of a session says when its events stand in the log, whatever time passes between the steps.
-func TestTheEventsOfASessionAreInTheLog(t *testing.T) {
+// The record of a session determines the places of its events in the log, regardless of the time between the
+// steps.
+func TestLog_EventsOfSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		initiated bool
 		end       func(t *testing.T, w *fixture, s Session)
@@ -50,7 +51,7 @@ func TestTheEventsOfASessionAreInTheLog(t *testing.T) {
 					coretest.Must(t, w.Expire(ctx, s, job))
 				}
 			}
-			w.Clock.Advance(2 * time.Minute) // the other leases are over
+			w.Clock.Advance(2 * time.Minute) // the other leases have ended
 		}, []string{webhook.TypeStarted, webhook.TypeExpired}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// ErrEnrolled: another passkey was made of what the session has proven.
-var ErrEnrolled = errors.New("lifecycle: a passkey was made of this session")
+// ErrEnrolled: the session's verdict was already used for another passkey.
+var ErrEnrolled = errors.New("lifecycle: another passkey was created from this session")
 
-// Enrol notes that a passkey is made of what a completed session has proven, which happens once. mark names
-// the passkey without identifying it. The same mark may come again. The error is ErrEnrolled or the
-// store's.
+// Enrol records that a passkey is created from the verdict of a completed session, which is possible once.
+// mark identifies the passkey only within this check. The same mark may be repeated. Enrol returns
+// ErrEnrolled or the store's error.
 func (l *Lifecycle) Enrol(ctx context.Context, s Session, mark []byte) error {
 	key := s.ID.PasskeyKey()
-	// It is there for as long as the page can offer a passkey, by every clock.
+	// Keep it for as long as the page can offer a passkey, by every clock.
 	expires := s.ID.Expires().Add(token.ResultLife + host.ClockMargin)
 	tx := kv.Tx{Partition: key.Partition, Checks: []kv.Check{{Name: key.Name}},
 		Puts: []kv.Put{{Name: key.Name, Value: mark, Expires: expires}}}
@@ -36,7 +36,7 @@ func (l *Lifecycle) Enrol(ctx context.Context, s Session, mark []byte) error {
 	return ErrEnrolled
 }
 
-// Enrolled reports whether a passkey was made of what the session has proven.
+// Enrolled reports whether a passkey was created from the session's verdict.
 func (l *Lifecycle) Enrolled(ctx context.Context, s Session) (bool, error) {
 	_, err := l.KV.Get(ctx, s.ID.PasskeyKey())
 	if errors.Is(err, kv.ErrNotFound) {

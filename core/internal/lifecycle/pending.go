@@ -18,16 +18,16 @@ import (
 )
 
 // Pending is a pending response (token.Pending): one sealed item in the session's partition. The commit that
-// opens it also writes its handle to the session's record, which has one of each kind. It goes one way: open,
-// then, for a hand-off, taken by one device, then arrived. Each write is a compare-and-set of the item, so
-// the first response counts. The commit that ends the attempt deletes it.
+// opens it also writes its handle to the session's record, which has one handle of each kind. Its states are
+// open, then (for a hand-off) taken by one device, then arrived. Each write is a compare-and-set of the item,
+// so the first response counts. The commit that ends the attempt deletes the item.
 type Pending struct {
 	token.PendingClaims
 	key     kv.Key
 	version string
 }
 
-// Outcome returns the decision that a phone has made.
+// Outcome returns the decision of a phone.
 func (p Pending) Outcome() method.Decision {
 	return method.Decision{
 		Verdict: method.Verdict(p.Verdict),
@@ -39,7 +39,7 @@ func (p Pending) Outcome() method.Decision {
 	}
 }
 
-// Response is a response that a program has posted.
+// Response is a response posted by a program.
 type Response struct {
 	Kept []byte // the part that the method needs
 	Same bool   // the response came from the browser's own device
@@ -51,16 +51,16 @@ type Response struct {
 
 // Errors of pending responses.
 var (
-	// ErrNoPending means that there is no such pending response, or that it is gone.
+	// ErrNoPending: the pending response does not exist or no longer exists.
 	ErrNoPending = errors.New("lifecycle: no such pending response")
-	// ErrAnswered means that another response was posted first.
+	// ErrAnswered: another response was posted first.
 	ErrAnswered = errors.New("lifecycle: another response was first")
-	// ErrHandOffTaken means that another device does the step, or has done it.
+	// ErrHandOffTaken: another device is doing the step, or has done it.
 	ErrHandOffTaken = errors.New("lifecycle: another device has the hand-off")
 )
 
-// OpenResponse opens a pending response that a program posts, and closes the previous one of the attempt. c
-// has the method, the attempt and the method's state. The error is ErrMovedOn or the store's.
+// OpenResponse opens a pending response for a program, and closes the previous one of the attempt. c has the
+// method, the attempt and the method's state. It returns ErrMovedOn or the store's error.
 func (l *Lifecycle) OpenResponse(ctx context.Context, s Session,
 	c token.PendingClaims) (token.Pending, error) {
 	h, err := session.NewPendingHandle(l.Random, s.ID.Partition)
@@ -71,9 +71,9 @@ func (l *Lifecycle) OpenResponse(ctx context.Context, s Session,
 	return c.Pending, l.openPending(ctx, s, c)
 }
 
-// OpenHandOff opens a hand-off, and ends the previous one of the attempt. c has the method, the attempt, the
-// site and the language. The error is ErrMovedOn, ErrAsked or the store's. ErrAsked: the result of another
-// request about the attempt must count first, or the rejection that a device has brought.
+// OpenHandOff opens a hand-off, and closes the previous one of the attempt. c has the method, the attempt,
+// the site and the language. It returns ErrMovedOn, ErrAsked or the store's error. ErrAsked: the result of
+// another request about the attempt, or the rejection that a device has brought, must count first.
 func (l *Lifecycle) OpenHandOff(ctx context.Context, s Session,
 	c token.PendingClaims) (token.Pending, error) {
 	h, err := session.NewPendingHandle(l.Random, s.ID.Partition)
@@ -119,7 +119,7 @@ func (l *Lifecycle) openPending(ctx context.Context, s Session, c token.PendingC
 	return errRaces
 }
 
-// replacePending adds to tx the deletion of a pending response. It returns ErrAsked for a hand-off with a
+// replacePending adds the deletion of a pending response to tx. It returns ErrAsked for a hand-off with a
 // verdict other than approved, which must count first.
 func (l *Lifecycle) replacePending(ctx context.Context, tx *kv.Tx, before token.Pending) error {
 	if before.HandOff != "" {
@@ -142,7 +142,7 @@ func (l *Lifecycle) replacePending(ctx context.Context, tx *kv.Tx, before token.
 
 // newNumber returns two digits that a person compares on two screens.
 func newNumber(random io.Reader) (string, error) {
-	for { // 90 numbers; a byte from 180 on would make some more likely than others
+	for { // 90 numbers; a byte of 180 or more would favour some of them
 		var b [1]byte
 		if _, err := io.ReadFull(random, b[:]); err != nil {
 			return "", fmt.Errorf("lifecycle: reading randomness: %w", err)
@@ -153,7 +153,7 @@ func newNumber(random io.Reader) (string, error) {
 	}
 }
 
-// Pending returns a pending response. The error is ErrNoPending, host.ErrKeyAwaited or the store's.
+// Pending returns a pending response. It returns ErrNoPending, host.ErrKeyAwaited or the store's error.
 func (l *Lifecycle) Pending(ctx context.Context, p token.Pending) (Pending, error) {
 	key, ok := session.PendingKey(p)
 	if !ok {
@@ -180,9 +180,9 @@ func (l *Lifecycle) Pending(ctx context.Context, p token.Pending) (Pending, erro
 	return Pending{c, key, item.Tx}, nil
 }
 
-// Receive stores a response that was posted. The first response counts. Receive returns the item as it is
-// then, even if the same response has come before. For any other response it returns ErrAnswered, or
-// ErrNoPending if the attempt has ended.
+// Receive stores a posted response. The first response counts. Receive returns the stored item, even if the
+// same response has arrived before. For any other response it returns ErrAnswered, or ErrNoPending if the
+// attempt has ended.
 func (l *Lifecycle) Receive(ctx context.Context, p Pending, a Response, expires token.Time) (Pending, error) {
 	digest := sha256.Sum256(a.Raw)
 	c := p.PendingClaims
@@ -200,14 +200,14 @@ func (p Pending) Is(a Response) bool {
 	return p.Posted && p.Same == a.Same && subtle.ConstantTimeCompare(p.Digest, digest[:]) == 1
 }
 
-// Returns reports whether a browser with this response_code was sent by the program that posted the response.
+// Returns reports whether the program that posted the response sent the browser with this response_code.
 func (p Pending) Returns(code string) bool {
 	return p.Posted && p.Same && p.Code != "" &&
 		subtle.ConstantTimeCompare([]byte(p.Code), []byte(code)) == 1
 }
 
-// Take gives a hand-off to a device, which session.Proof names. The first device has it, and may repeat the
-// call. The error is ErrHandOffTaken, ErrNoPending or the store's.
+// Take assigns a hand-off to a device, given by its session.Proof. The first device gets it, and may repeat
+// the call. It returns ErrHandOffTaken, ErrNoPending or the store's error.
 func (l *Lifecycle) Take(ctx context.Context, p Pending, device string, expires token.Time) (now Pending,
 	err error) {
 	if now = p; p.Device == "" {
@@ -221,8 +221,8 @@ func (l *Lifecycle) Take(ctx context.Context, p Pending, device string, expires 
 	return now, err
 }
 
-// Bring stores the decision of a phone. The first one counts; a later one is no error. The error is
-// ErrNoPending or the store's.
+// Bring stores the decision of a phone. The first decision counts; a later one is no error. It returns
+// ErrNoPending or the store's error.
 func (l *Lifecycle) Bring(ctx context.Context, p Pending, d method.Decision, expires token.Time) error {
 	if p.Done {
 		return nil
@@ -235,7 +235,7 @@ func (l *Lifecycle) Bring(ctx context.Context, p Pending, d method.Decision, exp
 	return err
 }
 
-// rewrite replaces the item of a pending response by c, and returns it as it is then. If another write came
+// rewrite replaces the item of a pending response by c, and returns the stored item. If another write came
 // first, it returns that one.
 func (l *Lifecycle) rewrite(ctx context.Context, p Pending, c token.PendingClaims, expires token.Time) (
 	Pending, error) {
@@ -257,8 +257,7 @@ func (l *Lifecycle) rewrite(ctx context.Context, p Pending, c token.PendingClaim
 }
 
 // Discard ends a pending response without a result, because its verdict no longer counts. It counts no
-// attempt. It returns the record that holds then, which stays unchanged if the session has ended or no longer
-// awaits p.
+// attempt. It returns the current record, which is unchanged if the session has ended or no longer awaits p.
 func (l *Lifecycle) Discard(ctx context.Context, s Session, p token.Pending) (r session.Record, err error) {
 	for range maxRaces {
 		var version string

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// opened is a session with a pending response.
+// opened returns a session with a pending response.
 func (w *fixture) opened(t *testing.T) (Session, Pending) {
 	t.Helper()
 	s := w.session(t, withWebhook)
@@ -27,7 +27,7 @@ func (w *fixture) opened(t *testing.T) (Session, Pending) {
 	return s, b
 }
 
-// Two responses are judged at the same time. Both found the item open, and one is stored.
+// Two responses arrive at the same time. Both found the item open, and one is stored.
 func TestReceive_FirstResponseCounts(t *testing.T) {
 	w := newFixture(t)
 	s, b := w.opened(t)
@@ -93,7 +93,7 @@ func TestPendingHandle(t *testing.T) {
 	for _, text := range []string{"", "a", b.Response[:23], b.Response + "A",
 		b.Response[:10] + "\n" + b.Response[10:], b.Response[:23] + "=", "+" + b.Response[1:]} {
 		if _, ok := session.ParsePendingHandle(text); ok {
-			t.Errorf("%q is taken for a handle", text)
+			t.Errorf("%q is accepted as a handle", text)
 		}
 		if _, err := w.Pending(ctx, token.Pending{Response: text}); !errors.Is(err, ErrNoPending) {
 			t.Errorf("%q: %v", text, err)

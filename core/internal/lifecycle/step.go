@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// stepMessages are the log's messages for steps that do not end the session, by session.Step's Result.
+// stepMessages are the log messages for steps that do not end the session, by session.Step's Result.
 var stepMessages = map[string]string{
 	host.MethodUnavailable:   "method failed",
 	host.MethodFailed:        "method failed",
@@ -22,7 +22,7 @@ var stepMessages = map[string]string{
 
 // Ended logs a step after which the user has to begin again. It stores the step in the record, which costs a
 // commit, and ends the claim of the attempt. cause is for the log and may be nil. If the store fails, the
-// step is in the log alone, and the claim ends by its time.
+// step is only logged, and the claim times out.
 func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step session.Step, cause error) {
 	step.At = l.Now()
 	l.LogStep(ctx, s, step, cause)
@@ -32,7 +32,7 @@ func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step ses
 	}
 }
 
-// LogStep logs a step of which nothing is kept. cause may be nil.
+// LogStep logs a step without storing it. cause may be nil.
 func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, cause error) {
 	level := slog.LevelInfo
 	switch step.Result {
@@ -59,8 +59,8 @@ func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
 	return attrs
 }
 
-// keep adds a step to the record of a session that has not ended, and ends the claim. While another request
-// asks about the attempt, nothing is kept: that request knows its claim by the version of the record.
+// keep adds a step to the record of an active session, and ends the claim. While another request has claimed
+// the attempt, keep does not write: that request's claim depends on the version of the record.
 func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step session.Step) error {
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
@@ -73,7 +73,7 @@ func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step sess
 			return nil
 		}
 		next, changed := r.With(step)
-		if !next.AskedUntil.IsZero() { // its own claim, or one that has ended by its time
+		if !next.AskedUntil.IsZero() { // this step's own claim, or a claim that timed out
 			next.AskedUntil, changed = time.Time{}, true
 		}
 		if !changed {

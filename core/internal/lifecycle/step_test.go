@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// beginning is the input of Begin from a method that began, or that could not.
+// beginning returns the step of a method that failed to begin, or nil if initiated.
 func beginning(initiated bool) *session.Step {
 	if initiated {
 		return nil
@@ -85,7 +85,7 @@ func (w *fixture) asked(t *testing.T, s Session) time.Time {
 	return r.AskedUntil
 }
 
-// A failed store prevents no response, and the step is in the log.
+// A store error does not prevent a response, and the step is logged.
 func TestEnded_StoreError(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
@@ -96,7 +96,7 @@ func TestEnded_StoreError(t *testing.T) {
 	}
 }
 
-// Every session that ends has one line with its method and the reason.
+// Every ended session has one log line with its method and the reason.
 func TestSessionEnded_Line(t *testing.T) {
 	what := func(result, reason string) session.Step {
 		return session.Step{
@@ -155,7 +155,7 @@ func TestSessionEnded_Line(t *testing.T) {
 	}
 }
 
-// A verdict of a phone has the same attributes as one of the computer.
+// A verdict from a phone has the same attributes as one from the computer.
 func TestBring_KeepsWhy(t *testing.T) {
 	w := newFixture(t)
 	s, h := w.handed(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// ended returns how many outcomes were noted.
+// ended returns the number of counted outcomes.
 func (w *fixture) ended() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -26,22 +26,22 @@ func (w *fixture) ended() (n int) {
 	return n
 }
 
-// wantUsage checks what was noted as usage: each of these outcomes once, and no other.
+// wantUsage checks the counted usage: each of these outcomes once, and no other.
 func (w *fixture) wantUsage(t *testing.T, outcomes ...string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.tally) != len(outcomes) {
-		t.Errorf("contract 44: %v was noted, want %q", w.tally, outcomes)
+		t.Errorf("contract 44: counted %v, want %q", w.tally, outcomes)
 	}
 	for _, o := range outcomes {
 		if n := w.tally[host.Tally{Integration: testhost.UUID, Outcome: o}]; n != 1 {
-			t.Errorf("contract 44: %s was noted %d times: %v", o, n, w.tally)
+			t.Errorf("contract 44: %s counted %d times: %v", o, n, w.tally)
 		}
 	}
 }
 
-func TestAStartCountsOnce(t *testing.T) {
+func TestUsage_StartCountsOnce(t *testing.T) {
 	check, extra := []kv.Check{{Name: "r/x"}}, []kv.Put{{Name: "r/x", Value: []byte("answer")}}
 	for _, c := range []struct {
 		name      string
@@ -78,13 +78,13 @@ func TestAStartCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeCountsUnderItsName(t *testing.T) {
+func TestUsage_OutcomeNames(t *testing.T) {
 	for trigger, want := range map[session.Trigger][]string{
 		session.Succeeded:     {host.OutcomeCompleted},
 		session.Rejected:      {host.OutcomeRejected},
 		session.Withdrawn:     {host.OutcomeCancelled},
 		session.Unclassified:  {host.OutcomeUnknown},
-		session.Cancelled:     nil, // the session goes on
+		session.Cancelled:     nil, // the session continues
 		session.AttemptFailed: nil,
 	} {
 		w := newFixture(t)
@@ -94,14 +94,14 @@ func TestAnOutcomeCountsUnderItsName(t *testing.T) {
 	}
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
-	for attempt := range 4 { // the fourth finds the session ended
+	for attempt := range 4 { // at the fourth attempt the session has ended
 		_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed, Attempt: attempt})
 		coretest.Must(t, err)
 	}
 	w.wantUsage(t, host.OutcomeMaxAttempts)
 }
 
-func TestAnExpirationCountsOnce(t *testing.T) {
+func TestUsage_ExpirationCountsOnce(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
@@ -111,7 +111,7 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 	coretest.Must(t, w.Expire(ctx, s, job))
 	w.wantUsage(t, host.OutcomeStarted, host.OutcomeExpired)
 
-	// A late answer finds the session expired, also where no timer waits for it.
+	// A late trigger finds the session expired, even if no timer waits for it.
 	w = newFixture(t)
 	s = w.session(t, integration.Webhook{Off: true})
 	w.Clock.Advance(session.Life + time.Second)
@@ -122,8 +122,8 @@ func TestAnExpirationCountsOnce(t *testing.T) {
 	w.wantUsage(t, host.OutcomeExpired, host.OutcomeUntimedEnded)
 }
 
-// Several instances end a session at once. One of them counts it.
-func TestARaceCountsOnce(t *testing.T) {
+// If several instances end a session concurrently, one of them counts it.
+func TestUsage_Race(t *testing.T) {
 	for range 20 {
 		w := newFixture(t)
 		s := w.session(t, withWebhook)
@@ -140,7 +140,7 @@ func TestARaceCountsOnce(t *testing.T) {
 	}
 }
 
-func TestALostReplyCountsOnce(t *testing.T) {
+func TestUsage_LostReply(t *testing.T) {
 	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay} {
 		w := newFixture(t)
 		s := w.session(t, withWebhook)

@@ -8,43 +8,43 @@ import (
 	"github.com/verge-id/verge/core/internal/verdict"
 )
 
-// Reason is why a passkey is not accepted. It is a constant for logs, metrics and the words of a page.
+// Reason is the reason why a passkey is not accepted. It is a constant for logs, metrics and page texts.
 type Reason string
 
-// The reasons. "" is none: the passkey is accepted.
+// The reasons. "" means that the passkey is accepted.
 const (
-	Unknown   Reason = "unknown"   // there is no record of it, or no more
-	Blocked   Reason = "blocked"   // somebody may have a copy
-	Over      Reason = "over"      // its time is over, or the operator has ended it
-	Trust     Reason = "trust"     // what it was judged by no longer holds
-	Elsewhere Reason = "elsewhere" // it was made at another publisher
+	Unknown   Reason = "unknown"   // its record does not exist, or no longer
+	Blocked   Reason = "blocked"   // it was copied
+	Over      Reason = "over"      // it has expired, or the operator has ended it
+	Trust     Reason = "trust"     // the basis of its verdict is no longer trusted
+	Elsewhere Reason = "elsewhere" // it was created at another publisher
 	Level     Reason = "level"     // it proves L1, and L2 is needed
-	Method    Reason = "method"    // it was made after a method that the integration does not offer
+	Method    Reason = "method"    // it was created with a method that the integration does not offer
 	Age       Reason = "age"       // it proves a lower age
-	Stricter  Reason = "stricter"  // the integration is stricter with the method than where it was made
+	Stricter  Reason = "stricter"  // the integration's settings of the method are stricter now
 )
 
-// Reasons has every reason.
+// Reasons lists every reason.
 var Reasons = []Reason{Unknown, Blocked, Over, Trust, Elsewhere, Level, Method, Age, Stricter}
 
-// Want is what a session needs of a passkey.
+// Want is a session's requirement for a passkey.
 type Want struct {
 	Level        string // L1 or L2
-	ChallengeAge int    // that an estimate must have reached
-	MinimumAge   int    // that a proof must have proven
+	ChallengeAge int    // minimum challenge age of an estimate
+	MinimumAge   int    // minimum age of a proof
 	Methods      []string
-	Settings     map[string]json.RawMessage // the integration's own, by method
-	Publisher    string                     // the only one that counts; "": any
+	Settings     map[string]json.RawMessage // the integration's settings, by method
+	Publisher    string                     // the only accepted one; "": any
 }
 
-// Standing is the present state of the trust behind a passkey.
+// Standing is the current state of the trust behind a passkey.
 type Standing struct {
-	Ended    time.Time // when the passkeys of its publisher were ended last; zero: never
-	Archived bool      // its publisher is archived, or gone
-	Trusted  bool      // its method still stands by the basis (method.Opened)
+	Ended    time.Time // last time the passkeys of its publisher were ended; zero: never
+	Archived bool      // its publisher is archived or deleted
+	Trusted  bool      // its method still trusts the basis (method.Opened)
 }
 
-// Counts reports whether what was proven still counts in any session.
+// Counts reports whether a proof still counts in any session.
 func (p Proof) Counts(st Standing) bool {
 	return st.Trusted && !p.isEnded(st)
 }
@@ -58,7 +58,7 @@ func (r Record) Counts(st Standing, now time.Time) bool {
 	return r.Blocked.IsZero() && now.Before(r.Until) && r.Proof.Counts(st)
 }
 
-// Accept decides whether what a passkey stands for is enough. It returns "" or the reason against it.
+// Accept checks whether a passkey's proof is enough for a session. It returns "" or the reason against it.
 func Accept(r Record, w Want, st Standing, now time.Time) Reason {
 	settings := verdict.Settings(w.Settings[r.Method])
 	switch {

@@ -16,7 +16,7 @@ var (
 	until = made.Add(365 * 24 * time.Hour)
 )
 
-// estimate and proof are passkeys as they are made after an estimate and after a proof of age.
+// estimate and proof return passkeys created after an estimate and after a proof of age.
 func estimate() Record {
 	return Record{Proof: Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Method: "camera"},
 		Publisher: "pub_a", Proven: made},
@@ -33,14 +33,14 @@ func wanted() Want {
 	return Want{Level: "L1", ChallengeAge: 25, MinimumAge: 18, Methods: []string{"camera", "bank"}}
 }
 
-func TestWhatAPasskeyIsWorth(t *testing.T) {
+func TestAccept_Reasons(t *testing.T) {
 	strict := map[string]json.RawMessage{"camera": json.RawMessage(`{"deviation":3}`)}
 	for _, c := range []struct {
 		name   string
 		record Record
 		change func(r *Record, w *Want)
 		ended  time.Time
-		lost   bool // the method no longer stands by the basis
+		lost   bool // the method no longer trusts the basis
 		gone   bool // the publisher is archived
 		now    time.Time
 		want   Reason
@@ -111,7 +111,7 @@ func TestWhatAPasskeyIsWorth(t *testing.T) {
 	}
 }
 
-func TestARecordIsReadAsItWasWritten(t *testing.T) {
+func TestRecord_RoundTrip(t *testing.T) {
 	blocked := proof()
 	blocked.Blocked, blocked.counter, blocked.eligible, blocked.backedUp = until, 7, true, true
 	blocked.Settings = "digest"
@@ -130,7 +130,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestADamagedRecordIsNone(t *testing.T) {
+func TestParse_Damaged(t *testing.T) {
 	for name, change := range map[string]func(r *Record){
 		"no level":                func(r *Record) { r.Level = "" },
 		"a level that is none":    func(r *Record) { r.Level = "L3" },
@@ -171,7 +171,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		if r.Level != "L1" && r.Level != "L2" || r.ChallengeAge > 99 || r.MinimumAge > 99 ||
 			!r.Until.After(r.Made) || len(r.key) == 0 {
-			t.Errorf("%q is read as %+v", b, r)
+			t.Errorf("%q is parsed as %+v", b, r)
 		}
 		again, err := r.marshal()
 		if err != nil {
@@ -184,7 +184,7 @@ func FuzzRecord(f *testing.F) {
 		if _, err := webauthn.VerifyAssertion(t.Context(), signing.Verify, webauthn.RelyingParty{},
 			make([]byte, 32),
 			r.credential([]byte("a")), b); err == nil {
-			t.Error("an answer of nobody is believed")
+			t.Error("an unsigned response is accepted")
 		}
 	})
 }

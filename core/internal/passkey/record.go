@@ -17,40 +17,40 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Name is the name under which the passkey stands beside the methods of an integration.
+// Name is the name of the passkey method, next to an integration's other methods.
 const Name = method.Passkey
 
-// Proof is what was proven when a passkey was made: the basis of the verdict that completed the session, and
-// nothing that was set later.
+// Proof is the proof behind a passkey: the basis of the verdict that completed the session, without later
+// settings.
 type Proof struct {
 	verdict.Basis
-	Publisher string    `json:"publisher"` // where it was proven
+	Publisher string    `json:"publisher"` // at which it was proven
 	Proven    time.Time `json:"proven"`    // the minute in which the session completed
 }
 
-// Record is what the store keeps of a passkey.
+// Record is the stored data of a passkey.
 type Record struct {
 	Proof
 	Made  time.Time
-	Until time.Time // from then on it counts for nothing
+	Until time.Time // its end; it is not accepted afterwards
 
-	// Blocked is when its counter showed that somebody has a copy; zero: it is not blocked.
+	// Blocked is the time at which its counter revealed a copy; zero: it is not blocked.
 	Blocked time.Time
 
 	hash     string    // names the item: the credential id's SHA-256 in hexadecimal
 	version  string    // of the item
-	written  time.Time // last; a counter was seen then
-	key      []byte    // the public one, in COSE
+	written  time.Time // last write; a counter was stored then
+	key      []byte    // the public key, in COSE
 	counter  uint32
 	eligible bool
 	backedUp bool
 }
 
-// ID names the record for Store.Delete. It is no secret, and says nothing of the credential.
+// ID names the record for Store.Delete. It is not secret, and does not reveal the credential.
 func (r Record) ID() string { return r.hash }
 
-// stored is the record as JSON. The MAC that ends it is token.SignRecord's. A record of an earlier release
-// has no fingerprint, so it counts for nothing.
+// stored is the record as JSON. It ends in the MAC of token.SignRecord. A record of an earlier release has no
+// fingerprint, so it is not accepted.
 type stored struct {
 	Proof
 	At       time.Time  `json:"at"` // when it was written
@@ -73,7 +73,7 @@ func (r Record) marshal() ([]byte, error) {
 
 var errDamaged = errors.New("passkey: damaged record")
 
-// parse reads a record. Its MAC was checked before.
+// parse reads a record whose MAC has been checked.
 func parse(b []byte) (Record, error) {
 	var s stored
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -94,17 +94,17 @@ func parse(b []byte) (Record, error) {
 	return r, nil
 }
 
-// isAge allows 0, which says that there is none.
+// isAge allows 0, which means that no age was proven.
 func isAge(years int) bool { return years >= 0 && years <= 99 }
 
-// credential is the record as webauthn knows it. The store has no credential id, so id is the answer's own,
-// by whose hash the record was found.
+// credential returns the record as a webauthn.Credential. The store has no credential id, so id comes from
+// the response; the record was found by its hash.
 func (r Record) credential(id []byte) webauthn.Credential {
 	return webauthn.Credential{ID: id, PublicKey: r.key, Counter: r.counter, BackupEligible: r.eligible,
 		BackedUp: r.backedUp}
 }
 
-// isOf reports whether the record is of that credential, and not of another with the same id.
+// isOf reports whether the record belongs to this credential, and not to another with the same id.
 func (r Record) isOf(c webauthn.Credential) bool { return bytes.Equal(r.key, c.PublicKey) }
 
 // Items:
@@ -113,8 +113,8 @@ func (r Record) isOf(c webauthn.Credential) bool { return bytes.Equal(r.key, c.P
 //	k0 … k7  o/<publisher>/<hash>      that it was made at this publisher, and when
 //	c        c/passkeys/<publisher>    when all passkeys of this publisher were ended
 //
-// Passkeys have partitions of their own, because the number of a service's session partitions may grow. What
-// begins with o/ has no MAC. It is only counted.
+// Passkeys have separate partitions, because a service's number of session partitions may grow. Items under
+// o/ have no MAC. They are only counted.
 const (
 	partitions = 8
 	items      = "k/"
@@ -130,7 +130,7 @@ func hashOf(credentialID []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// keyOf returns where the record of a hash is kept. ok is false for a text that is no hash.
+// keyOf returns the key of the record with a hash. ok is false if the text is no hash.
 func keyOf(hash string) (key kv.Key, ok bool) {
 	b, err := hex.DecodeString(hash)
 	if err != nil || len(hash) != hashDigits || hex.EncodeToString(b) != hash {

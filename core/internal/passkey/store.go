@@ -17,14 +17,14 @@ import (
 )
 
 var (
-	// ErrUnknown: there is no record of the passkey.
+	// ErrUnknown: the passkey has no record.
 	ErrUnknown = errors.New("passkey: there is no record of it")
 
-	// ErrKnown: there is a record of another passkey with the same credential id.
+	// ErrKnown: another passkey with the same credential id has a record.
 	ErrKnown = errors.New("passkey: another one has the same id")
 )
 
-// Store keeps passkeys. All fields but Count are needed.
+// Store stores passkeys. All fields except Count are required.
 type Store struct {
 	host.Host
 
@@ -43,8 +43,8 @@ func (s *Store) random(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Creation returns the options for a browser that is to make a passkey. name is what the device calls it. The
-// user handle is random, so that two passkeys of one person have nothing in common.
+// Creation returns the options for a browser to create a passkey. name is its label on the device. The user
+// handle is random, so that two passkeys of one person have no common data.
 func (s *Store) Creation(challenge []byte, name string) ([]byte, error) {
 	handle, err := s.random(16)
 	if err != nil {
@@ -54,25 +54,25 @@ func (s *Store) Creation(challenge []byte, name string) ([]byte, error) {
 		DisplayName: name}, nil)
 }
 
-// Request returns the options for a browser that is to use a passkey, whichever the device has.
+// Request returns the options for a browser to use any passkey of the device.
 func (s *Store) Request(challenge []byte) ([]byte, error) {
 	return webauthn.RequestOptions(s.Party, challenge, nil)
 }
 
-// New is a passkey that a browser has made and that is not kept yet.
+// New is a passkey that a browser has created and that is not stored yet.
 type New struct{ credential webauthn.Credential }
 
-// ID is the credential's id.
+// ID returns the credential's id.
 func (n New) ID() []byte { return n.credential.ID }
 
-// Read checks the answer to Creation with that challenge. The error is a *webauthn.Refusal.
+// Read checks the response to Creation with that challenge. The error is a *webauthn.Refusal.
 func (s *Store) Read(challenge, answer []byte) (New, error) {
 	c, err := webauthn.VerifyRegistration(s.Party, challenge, answer)
 	return New{c}, err
 }
 
-// Keep keeps a passkey that stands for p. If that very passkey is kept already, it stays as it is. The error
-// is ErrKnown or the store's.
+// Keep stores a passkey with the proof p. If the same passkey is already stored, its record is unchanged. It
+// returns ErrKnown or the store's error.
 func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 	c, now := n.credential, s.Now().UTC()
 	r := Record{Proof: p, Made: now, Until: now.Add(s.Life), hash: hashOf(c.ID), written: now,
@@ -89,7 +89,7 @@ func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 	}
 	kept, err := s.find(ctx, r.hash)
 	switch {
-	case errors.Is(err, ErrUnknown): // it was deleted just now
+	case errors.Is(err, ErrUnknown): // just deleted
 		return fmt.Errorf("%w: a passkey came and went under one request", kv.ErrUnavailable)
 	case err == nil && !kept.isOf(c):
 		return ErrKnown
@@ -97,7 +97,7 @@ func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 	return err
 }
 
-// put returns the commit that writes a record in place of the version that it was read in.
+// put returns the commit that replaces the version of the record that was read.
 func (s *Store) put(r Record) (kv.Tx, error) {
 	key, ok := keyOf(r.hash)
 	if !ok {
@@ -116,8 +116,8 @@ func (s *Store) put(r Record) (kv.Tx, error) {
 		Puts: []kv.Put{{Name: key.Name, Value: value, Expires: r.Until}}}, err
 }
 
-// find returns the record of a hash. The error is ErrUnknown, token.ErrRecord, host.ErrKeyAwaited or the
-// store's.
+// find returns the record of a hash. It returns ErrUnknown, token.ErrRecord, host.ErrKeyAwaited or the
+// store's error.
 func (s *Store) find(ctx context.Context, hash string) (Record, error) {
 	key, ok := keyOf(hash)
 	if !ok {
@@ -143,8 +143,8 @@ func (s *Store) readRecord(item kv.Item) (r Record, err error) {
 	return r, err
 }
 
-// authentic checks the MAC of an item, and that its key was in use at the date that read finds in it. No
-// release wrote such items without a MAC.
+// authentic checks the MAC of an item, and that its key was in use at the date that read returns. No release
+// wrote such items without a MAC.
 func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) error {
 	until, err := token.CheckLongLived(s.Sealer, item.Key.String(), item.Value)
 	if err == nil {
@@ -160,8 +160,8 @@ func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) e
 	return err
 }
 
-// Reseal signs all records with the key that seals now, as integration.Directory.Reseal does with what stands
-// beside them. So no passkey goes with a key that is retired.
+// Reseal signs all records with the active key, like integration.Directory.Reseal for its own records.
+// Passkeys therefore survive the retirement of a key.
 func (s *Store) Reseal(ctx context.Context) error {
 	h := host.Host{KV: s.KV, Sealer: s.Sealer, Random: s.Random}
 	errs := []error{integration.Resign(ctx, h, kv.Key{Partition: integration.Partition, Name: endItems},
@@ -179,16 +179,16 @@ func (s *Store) Reseal(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// maxRaces limits how often a use is tried again after another use of the same passkey came first.
+// maxRaces is the maximum number of tries of a use that other uses of the same passkey overtake.
 const maxRaces = 8
 
-// Use checks the answer to Request with that challenge, which was made at that time, and returns the record
-// of the passkey that has answered. The caller asks Accept what it is worth. The error is ErrUnknown, a
-// *webauthn.Refusal, or one of the store's.
+// Use checks the response to Request with that challenge, which was created at that time, and returns the
+// record of the passkey. The caller then calls Accept. It returns ErrUnknown, a *webauthn.Refusal, or the
+// store's error.
 //
-// A counter that did not go up blocks the passkey, and Use returns the record as blocked. But an answer to a
-// challenge from before the passkey's last use may only have been overtaken by that use, so it is refused and
-// blocks nothing.
+// If a counter does not increase, Use blocks the passkey and returns the blocked record. But a response to a
+// challenge from before the passkey's last use may only have been overtaken by that use: Use rejects it and
+// does not block the passkey.
 func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answer []byte) (Record, error) {
 	id, err := webauthn.CredentialID(answer)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answ
 				return Record{}, err
 			}
 			r.Blocked = now
-			s.Log.LogAttrs(ctx, slog.LevelWarn, "there is a copy of a user's passkey; it is blocked",
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "user passkey blocked: a copy exists",
 				slog.String("publisher", r.Publisher))
 		case err != nil:
 			return Record{}, err
@@ -233,7 +233,7 @@ func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answ
 		maxRaces)
 }
 
-// Delete deletes the record of that id. To delete one that is not there is no error.
+// Delete deletes the record with that id. A missing record is no error.
 func (s *Store) Delete(ctx context.Context, id string) error {
 	r, err := s.find(ctx, id)
 	if errors.Is(err, ErrUnknown) {
@@ -247,16 +247,16 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	if tx.ID, err = kv.NewTxID(s.Random); err != nil {
 		return err
 	}
-	return kv.CommitSurely(ctx, s.KV, tx) // to delete twice does no harm
+	return kv.CommitSurely(ctx, s.KV, tx) // deleting twice is harmless
 }
 
-// end is the item that says when the passkeys of a publisher were ended.
+// end is the item with the time at which a publisher's passkeys were ended.
 type end struct {
 	At time.Time `json:"at"`
 }
 
-// Ended returns when the passkeys of a publisher were ended last. Those that were made until then count for
-// nothing. Zero: never.
+// Ended returns the last time at which the passkeys of a publisher were ended, or zero. Passkeys created
+// until then are not accepted.
 func (s *Store) Ended(ctx context.Context, publisher string) (time.Time, error) {
 	at, _, err := s.ended(ctx, publisher)
 	return at, err
@@ -286,14 +286,13 @@ func (s *Store) readEnd(item kv.Item) (time.Time, error) {
 	return e.At.UTC(), err
 }
 
-// End ends all passkeys of a publisher that were made until now, and writes what goes along in the same
-// commit.
+// End ends all passkeys of a publisher that exist now, and writes along in the same commit.
 func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) error {
 	key := endItem(publisher)
 	for range maxRaces {
 		_, version, err := s.ended(ctx, publisher)
 		if err != nil && !errors.Is(err, token.ErrRecord) {
-			return err // what this service did not write is replaced
+			return err // an item that this service did not write is replaced
 		}
 		b, err := json.Marshal(end{s.Now().UTC()})
 		if err != nil {
@@ -324,8 +323,8 @@ const (
 	MaxCount  = 100_000 // for an operator who asks for the number
 )
 
-// CountOf returns how many passkeys of a publisher there are that have not ended. It reads no more than about
-// most records, ended ones among them. If there are others, it returns more.
+// CountOf returns the number of a publisher's passkeys that have not ended. It reads about most records at
+// most, including ended ones. If there are further records, it returns more.
 func (s *Store) CountOf(ctx context.Context, publisher string, most int) (n int, more bool, err error) {
 	ended, err := s.Ended(ctx, publisher)
 	if err != nil {

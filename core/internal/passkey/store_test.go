@@ -29,7 +29,7 @@ var ctx = context.Background()
 
 const origin = "https://verify.verge.example"
 
-// fixture is a Store on a store of the test, and a device.
+// fixture is a Store on a test store, and a device.
 type fixture struct {
 	*Store
 	t      *testing.T
@@ -57,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// create has the device make a passkey, and returns what the browser answers.
+// create creates a passkey on the device, and returns the browser's response.
 func (w *fixture) create(changes ...func(*passkeytest.Ceremony)) (challenge, answer []byte) {
 	w.t.Helper()
 	challenge, err := w.NewChallenge()
@@ -69,7 +69,7 @@ func (w *fixture) create(changes ...func(*passkeytest.Ceremony)) (challenge, ans
 	return challenge, a.JSON()
 }
 
-// made keeps a new passkey of the device.
+// made stores a new passkey of the device.
 func (w *fixture) made(p Proof) New {
 	w.t.Helper()
 	n, err := w.Read(w.create())
@@ -79,7 +79,7 @@ func (w *fixture) made(p Proof) New {
 	return n
 }
 
-// asked has the device use its passkey, and returns what the browser answers.
+// asked uses the device's passkey, and returns the browser's response.
 func (w *fixture) asked(changes ...func(*passkeytest.Ceremony)) (challenge []byte, at time.Time,
 	answer []byte) {
 	w.t.Helper()
@@ -100,7 +100,7 @@ func (w *fixture) use(changes ...func(*passkeytest.Ceremony)) (Record, error) {
 var anEstimate = Proof{Basis: verdict.Basis{Level: "L1", ChallengeAge: 25, Method: "camera",
 	Kind: "estimator", Fingerprint: "f", Trust: "t"}, Publisher: "pub_a"}
 
-func TestAPasskeyIsKeptAndUsed(t *testing.T) {
+func TestStore_KeepAndUse(t *testing.T) {
 	w := newFixture(t)
 	w.made(anEstimate)
 	w.clock.Advance(time.Hour)
@@ -121,8 +121,8 @@ func TestAPasskeyIsKeptAndUsed(t *testing.T) {
 	}
 }
 
-// Contract 38: no name and nothing of a session. The user handle is on the device alone.
-func TestWhatTheStoreKeeps(t *testing.T) {
+// Contract 38: the store has no name and no data of a session. Only the device has the user handle.
+func TestKeep_StoredData(t *testing.T) {
 	w := newFixture(t)
 	n := w.made(anEstimate)
 	names := map[string]bool{}
@@ -138,7 +138,7 @@ func TestWhatTheStoreKeeps(t *testing.T) {
 				}
 			}
 			if it.Expires.IsZero() {
-				t.Errorf("contract 38: %s stays for ever", it.Key)
+				t.Errorf("contract 38: %s has no expiry", it.Key)
 			}
 		}
 	}
@@ -148,8 +148,8 @@ func TestWhatTheStoreKeeps(t *testing.T) {
 	}
 }
 
-// Rows of the attacks on a passkey's use.
-func TestAUseIsRefused(t *testing.T) {
+// Attacks on the use of a passkey.
+func TestUse_Rejected(t *testing.T) {
 	flags := func(clear, set byte) func(*passkeytest.Ceremony) {
 		return func(c *passkeytest.Ceremony) { c.Flags = c.Flags&^clear | set }
 	}
@@ -201,7 +201,7 @@ func TestAUseIsRefused(t *testing.T) {
 			t.Errorf("%v, want a refusal", err)
 		}
 		if _, err := w.Use(ctx, challenge, at, answer); err != nil {
-			t.Errorf("the good answer: %v", err)
+			t.Errorf("the valid response: %v", err)
 		}
 	})
 	t.Run("contract 38: extra members of the client data are no harm", func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestAUseIsRefused(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("contract 38: a passkey of nobody", func(t *testing.T) {
+	t.Run("contract 38: an unknown passkey", func(t *testing.T) {
 		w := newFixture(t)
 		w.create()
 		if _, err := w.use(); !errors.Is(err, ErrUnknown) {
@@ -220,7 +220,7 @@ func TestAUseIsRefused(t *testing.T) {
 	})
 }
 
-func TestCounters(t *testing.T) {
+func TestUse_Counters(t *testing.T) {
 	counter := func(n uint32) func(*passkeytest.Ceremony) {
 		return func(c *passkeytest.Ceremony) { c.Counter = n }
 	}
@@ -255,14 +255,15 @@ func TestCounters(t *testing.T) {
 				t.Errorf("afterwards a higher count: blocked %s, %v", r.Blocked, err)
 			}
 			if said := strings.Contains(w.log.String(), "copy"); said != c.block {
-				t.Errorf("the log says: %s", w.log)
+				t.Errorf("log: %s", w.log)
 			}
 		})
 	}
 }
 
-// Two logins with one counter value at once: one wins, and the other is refused and blocks nothing.
-func TestTwoUsesOfOneCounterValue(t *testing.T) {
+// If sign-ins with one counter value are concurrent, one succeeds. The others are rejected and do not block
+// the passkey.
+func TestUse_ConcurrentCounters(t *testing.T) {
 	w := newFixture(t)
 	w.made(anEstimate)
 	challenge, at, answer := w.asked(func(c *passkeytest.Ceremony) { c.Counter = 5 })
@@ -287,7 +288,7 @@ func TestTwoUsesOfOneCounterValue(t *testing.T) {
 	}
 	all.Wait()
 	if won != 1 || refused != 7 {
-		t.Errorf("contract 38: %d won and %d were refused, want 1 and 7", won, refused)
+		t.Errorf("contract 38: %d succeeded and %d were rejected, want 1 and 7", won, refused)
 	}
 	w.clock.Advance(time.Minute)
 	if r, err := w.use(func(c *passkeytest.Ceremony) { c.Counter = 6 }); err != nil || !r.Blocked.IsZero() {
@@ -295,8 +296,8 @@ func TestTwoUsesOfOneCounterValue(t *testing.T) {
 	}
 }
 
-// The same, where the second one comes between what the first one reads and what it writes.
-func TestAUseThatIsOvertaken(t *testing.T) {
+// The same, if the second use comes between the read and the write of the first.
+func TestUse_Overtaken(t *testing.T) {
 	w := newFixture(t)
 	w.made(anEstimate)
 	challenge, at, answer := w.asked(func(c *passkeytest.Ceremony) { c.Counter = 5 })
@@ -308,17 +309,17 @@ func TestAUseThatIsOvertaken(t *testing.T) {
 		}
 		if commits++; commits == 1 {
 			if r, err := w.Use(ctx, challenge, at, answer); err != nil || !r.Blocked.IsZero() {
-				t.Errorf("contract 38: the one that comes first: %+v, %v", r, err)
+				t.Errorf("contract 38: the first use: %+v, %v", r, err)
 			}
 		}
 		return kvtest.Pass
 	}
 	if r, err := w.Use(ctx, challenge, at, answer); !errors.Is(err, webauthn.ErrCounter) || commits != 2 {
-		t.Errorf("contract 38: the one that is overtaken, after %d commits: %+v, %v", commits, r, err)
+		t.Errorf("contract 38: the overtaken use, after %d commits: %+v, %v", commits, r, err)
 	}
 }
 
-func TestMakingIsRefused(t *testing.T) {
+func TestRead_Rejected(t *testing.T) {
 	long := func(c *passkeytest.Ceremony) { c.ID = make([]byte, 1024) }
 	for name, change := range map[string]func(*passkeytest.Ceremony){
 		"the type of using":         func(c *passkeytest.Ceremony) { c.Type = "webauthn.get" },
@@ -338,8 +339,9 @@ func TestMakingIsRefused(t *testing.T) {
 	}
 }
 
-// The second of two passkeys with one id overwrites nothing, and the same one may come twice.
-func TestKeepingTwice(t *testing.T) {
+// The second of two passkeys with one id does not overwrite the first. Storing the same passkey twice is
+// allowed.
+func TestKeep_Twice(t *testing.T) {
 	w := newFixture(t)
 	n := w.made(anEstimate)
 	w.clock.Advance(time.Hour)
@@ -347,7 +349,7 @@ func TestKeepingTwice(t *testing.T) {
 	better.Level = "L2"
 	coretest.Must(t, w.Keep(ctx, n, better))
 	if r, err := w.use(); err != nil || r.Level != "L1" {
-		t.Errorf("contract 38: kept twice, it is worth %+v, %v", r, err)
+		t.Errorf("contract 38: kept twice, its record is %+v, %v", r, err)
 	}
 	other, err := w.Read(w.create(func(c *passkeytest.Ceremony) { c.ID = n.ID() }))
 	coretest.Must(t, err)
@@ -356,7 +358,7 @@ func TestKeepingTwice(t *testing.T) {
 	}
 }
 
-func TestDeleting(t *testing.T) {
+func TestDelete(t *testing.T) {
 	w := newFixture(t)
 	w.made(anEstimate)
 	r, err := w.use()
@@ -378,7 +380,7 @@ func TestDeleting(t *testing.T) {
 	}
 }
 
-func TestEndingThoseOfAPublisher(t *testing.T) {
+func TestEnd(t *testing.T) {
 	w := newFixture(t)
 	ofB := anEstimate
 	ofB.Publisher = "pub_b"
@@ -408,7 +410,7 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 		t.Errorf("contract 38: ended %s, %v", at, err)
 	}
 	if _, err := w.memory.Get(ctx, kv.Key{Partition: "c", Name: "c/along"}); err != nil {
-		t.Errorf("what goes along: %v", err)
+		t.Errorf("the caller's put: %v", err)
 	}
 	w.clock.Advance(time.Second)
 	w.made(anEstimate)
@@ -418,7 +420,7 @@ func TestEndingThoseOfAPublisher(t *testing.T) {
 	count("pub_a", 0)
 }
 
-// A page that counts passkeys reads few of them, however many there are.
+// A page that counts passkeys reads a limited number of them.
 func TestCountOf_Limit(t *testing.T) {
 	w := newFixture(t)
 	for p := range partitions {
@@ -444,8 +446,8 @@ func TestCountOf_Limit(t *testing.T) {
 	}
 }
 
-// Contract 19: who writes to the store makes no passkey and moves none.
-func TestTheStoreIsNotBelieved(t *testing.T) {
+// Contract 19: an attacker who can write to the store can neither create nor move a passkey.
+func TestStore_ForgedItems(t *testing.T) {
 	w := newFixture(t)
 	n := w.made(anEstimate)
 	coretest.Must(t, w.End(ctx, "pub_b"))
@@ -480,7 +482,7 @@ func TestTheStoreIsNotBelieved(t *testing.T) {
 	if counted != 4 {
 		t.Errorf("contract 19: %d were counted, want 4", counted)
 	}
-	w.made(anEstimate) // another one, under whose name the first one's record stands
+	w.made(anEstimate) // another one, stored under the first one's name
 	moved, _ := keyOf(hashOf(w.device.Passkeys[1].ID))
 	plant(moved, string(good.Value))
 	if _, err := w.use(); !errors.Is(err, token.ErrRecord) {
@@ -496,11 +498,11 @@ func TestTheStoreIsNotBelieved(t *testing.T) {
 	}
 	coretest.Must(t, w.End(ctx, "pub_a"))
 	if _, err := w.Ended(ctx, "pub_a"); err != nil {
-		t.Errorf("contract 38: ended over what nobody wrote: %v", err)
+		t.Errorf("contract 38: ended over a forged item: %v", err)
 	}
 }
 
-func TestPasskeysUnderFaults(t *testing.T) {
+func TestStore_Faults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults []kvtest.Fault
@@ -537,8 +539,8 @@ func TestPasskeysUnderFaults(t *testing.T) {
 	}
 }
 
-// Contract 16: a rotation signs every record again, so that the old key can be retired. What somebody with
-// the old key plants then is no passkey.
+// Contract 16: a rotation signs every record again, so that the old key can be retired. A record that an
+// attacker then plants with the old key is rejected.
 func TestReseal(t *testing.T) {
 	w := newFixture(t)
 	for range 20 {
@@ -600,7 +602,7 @@ func TestReseal(t *testing.T) {
 	}
 }
 
-// script makes the next commits fail in this way.
+// script sets the faults of the next commits.
 func script(faults ...kvtest.Fault) func(kvtest.Call) kvtest.Fault {
 	return func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "Commit" || len(faults) == 0 {

@@ -16,9 +16,9 @@ type Assertion struct {
 	UserHandle []byte // of the user; empty if the authenticator did not include it
 }
 
-// VerifyAssertion returns nil if response answers options with this challenge, and is signed by the stored
-// credential. Other errors are *Refusal values, including ErrCounter, or come from verify, which could not
-// check the signature. verify is called at most once.
+// VerifyAssertion checks that response answers options with this challenge and is signed by the stored
+// credential. An error is a *Refusal (ErrCounter is one), or an error of verify, which could not check the
+// signature. verify is called at most once.
 //
 // It makes the checks of section 7.2: that the response is from the stored credential, and of its user if
 // both name one; the client data's type, challenge, origin and crossOrigin; the hash of the relying party's
