@@ -1,9 +1,9 @@
-// Package audit keeps who changed what, for a year. An entry is made with Entry.Puts and goes into the
-// commit of the change that it tells of, so that neither exists without the other. List shows the newest
-// entries first.
+// Package audit stores the changes that people make, for a year. Create an entry with [Entry.Puts] and add it
+// to the commit of the change, so that neither exists without the other. [List] returns the newest entries
+// first.
 //
-// An entry never holds a secret, a key or a token. Whoever makes the entry sees to that: of a webhook's
-// address it tells where it leads, see Origin, and of a secret only that it changed.
+// An entry must never contain a secret, a key or a token. The caller ensures this: for a webhook's URL it
+// passes only the [Origin], and for a secret only the fact that it changed.
 package audit
 
 import (
@@ -24,11 +24,12 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// partition is that of the configuration (integration.Partition), since an entry travels in its commits.
+// partition is the partition of the configuration (integration.Partition), since an entry is part of its
+// commits.
 const partition kv.Partition = "c"
 
-// Entries is the prefix of the items that hold all entries. Each entry that concerns a publisher is kept a
-// second time among the items that belong to that publisher, which begin with Belonging.
+// Entries is the prefix of the items with all entries. An entry about a publisher is stored a second time
+// among the items of that publisher, under Belonging.
 const (
 	Entries   = "c/aud/"
 	Belonging = "c/of/"
@@ -39,20 +40,20 @@ func ofPublisher(id string) string { return Belonging + id + "/aud/" }
 
 // Kinds of actor.
 const (
-	Operator = "operator" // who has an operator token
+	Operator = "operator" // the holder of an operator token
 	Member   = "member"   // of a publisher
-	Link     = "link"     // who came by a sign-in link that an operator made
+	Link     = "link"     // the user of a sign-in link of an operator
 	File     = "file"     // the configuration file
 )
 
-// Actor is who made a change.
+// Actor is the author of a change.
 type Actor struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// Change is one field before and after.
+// Change is one field with its old and new value.
 type Change struct {
 	Field string `json:"field"`
 	From  string `json:"from"`
@@ -61,26 +62,26 @@ type Change struct {
 
 // Entry is one change by one actor.
 type Entry struct {
-	ID        string    `json:"-"` // List sets it; it is also the cursor behind the entry
+	ID        string    `json:"-"` // set by List; also the cursor after the entry
 	At        time.Time `json:"at"`
 	Actor     Actor     `json:"actor"`
-	Publisher string    `json:"publisher,omitempty"` // whose thing was changed; "" is nobody's
+	Publisher string    `json:"publisher,omitempty"` // the publisher concerned, or ""
 	Operation string    `json:"operation"`
-	Target    string    `json:"target,omitempty"` // the id of what was changed
+	Target    string    `json:"target,omitempty"` // the id of the changed object
 	Changes   []Change  `json:"changes,omitempty"`
 }
 
-// ErrCursor says that a list cannot continue behind what was given as its cursor.
+// ErrCursor: the cursor does not belong to the list.
 var ErrCursor = errors.New("audit: this is not a cursor of the list")
 
-// Limits of an entry. What is longer is cut, so that an entry never makes a change fail.
+// Limits of an entry. Longer texts are cut, so that an entry never makes a change fail.
 const (
 	maxText  = 300       // bytes of one text
 	maxValue = 32 * 1024 // bytes of an entry in the store
 )
 
-// Puts returns the items that keep the entry from now on: one among all entries, and one among those of
-// its publisher if it has one. At becomes now.
+// Puts returns the items that store the entry, dated now: one among all entries, and one among the entries of
+// its publisher if it has one.
 func (e Entry) Puts(sealer host.Sealer, random io.Reader, now time.Time) ([]kv.Put, error) {
 	id, err := newID(random, now)
 	if err != nil {
@@ -106,7 +107,7 @@ func (e Entry) Puts(sealer host.Sealer, random io.Reader, now time.Time) ([]kv.P
 	return puts, nil
 }
 
-// marshal returns the entry as JSON, cut to what is allowed.
+// marshal returns the entry as JSON, cut to the limits.
 func (e Entry) marshal() ([]byte, error) {
 	for _, text := range []*string{&e.Actor.Kind, &e.Actor.ID, &e.Actor.Name, &e.Operation, &e.Target} {
 		*text = cut(*text)
@@ -131,7 +132,7 @@ func (e Entry) marshal() ([]byte, error) {
 	}
 }
 
-// cut shortens a text to maxText bytes, at a character.
+// cut shortens a text to at most maxText bytes, at a character boundary.
 func cut(s string) string {
 	if len(s) <= maxText {
 		return s
@@ -144,8 +145,8 @@ func cut(s string) string {
 	return s[:at] + mark
 }
 
-// Origin returns what an entry may show of a URL: scheme and host. A path or a query may hold a secret of
-// the receiver, and the store holds entries in the clear. What it hides it shows as "/…".
+// Origin returns the scheme and host of a URL for an entry. A path or a query may contain a secret of the
+// receiver, and entries are stored in the clear. Origin shows the omitted part as "/…".
 func Origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -161,8 +162,8 @@ func Origin(text string) string {
 	return origin
 }
 
-// An id is 16 hexadecimal digits that become smaller as time goes on, a hyphen, and 8 random ones. So the
-// names of newer entries come first.
+// An id is 16 hexadecimal digits that decrease with time, a hyphen, and 8 random digits. The names of newer
+// entries thus sort first.
 const (
 	timeDigits   = 16
 	randomDigits = 8
@@ -181,9 +182,9 @@ func isID(s string) bool {
 		strings.Trim(s[:timeDigits]+s[timeDigits+1:], "0123456789abcdef") == ""
 }
 
-// List returns up to n entries, the newest first: all of them, or those of one publisher. It begins behind
-// the entry whose id is after, or with the newest if after is "". next is the cursor of the next page, and
-// "" if there is none. A page can be shorter than n, because what this service did not write is left out.
+// List returns up to n entries, newest first: all of them, or the entries of one publisher. It starts after
+// the entry with the id after, or with the newest entry if after is "". next is the cursor of the next page,
+// or "" at the end. A page can be shorter than n, because items that this service did not write are left out.
 func List(ctx context.Context, store kv.KV, sealer host.Sealer, publisher, after string, n int) (
 	entries []Entry, next string, err error) {
 	prefix := Entries
@@ -218,8 +219,8 @@ func List(ctx context.Context, store kv.KV, sealer host.Sealer, publisher, after
 	return entries, next, nil
 }
 
-// read returns the entry that an item holds. The error is token.ErrRecord if no instance of this service
-// wrote it, and also if a key that was replaced signed it at a date when that key did not sign any more.
+// read returns the entry of an item. It returns token.ErrRecord if no instance of this service wrote the
+// item, or if it is signed by a replaced key and dated after the replacement.
 func read(sealer host.Sealer, it kv.Item) (Entry, error) {
 	until, err := token.CheckLongLived(sealer, it.Key.String(), it.Value)
 	if err != nil {

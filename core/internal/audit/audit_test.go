@@ -34,7 +34,7 @@ func put(t testing.TB, h *testhost.Host, puts ...kv.Put) {
 	coretest.Must(t, h.Store.Commit(ctx, kv.Tx{ID: id, Partition: partition, Puts: puts}))
 }
 
-// targets returns the targets of all entries of a list, which is read in pages of n.
+// targets returns the targets of all entries of a list, read in pages of n.
 func targets(t testing.TB, h *testhost.Host, publisher string, n int) (all []string) {
 	t.Helper()
 	for after := ""; ; {
@@ -50,7 +50,7 @@ func targets(t testing.TB, h *testhost.Host, publisher string, n int) (all []str
 	}
 }
 
-func TestTheNewestEntriesComeFirst(t *testing.T) {
+func TestList_NewestFirst(t *testing.T) {
 	h := testhost.New(t)
 	var all, ofA []string
 	for n := range 25 {
@@ -76,14 +76,14 @@ func TestTheNewestEntriesComeFirst(t *testing.T) {
 		}
 	}
 	if got := targets(t, h, "pub_", 10); len(got) != 0 {
-		t.Errorf("contract 42: a publisher whose id begins like another's sees %v", got)
+		t.Errorf("contract 42: a publisher whose id is a prefix of another's sees %v", got)
 	}
 	if _, _, err := List(ctx, h.KV, h.Sealer, "", "c/pub/x", 10); !errors.Is(err, ErrCursor) {
-		t.Errorf("a cursor that is none: %v", err)
+		t.Errorf("an invalid cursor: %v", err)
 	}
 }
 
-func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
+func TestEntry_RoundTrip(t *testing.T) {
 	h := testhost.New(t)
 	want := Entry{At: h.Clock.Now().UTC().Truncate(time.Millisecond),
 		Actor: Actor{Member, "mem_1", "Ada <b>"}, Publisher: "pub_a", Operation: "integration.change",
@@ -100,22 +100,23 @@ func TestAnEntryIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// An entry is gone after a year, in both lists.
-func TestAnEntryLivesAYear(t *testing.T) {
+// An entry is deleted after a year, in both lists.
+func TestEntry_Life(t *testing.T) {
 	h := testhost.New(t)
 	write(t, h, Entry{Operation: "key.create", Publisher: "pub_a"})
 	h.Clock.Advance(364 * 24 * time.Hour)
 	if len(targets(t, h, "", 10)) != 1 || len(targets(t, h, "pub_a", 10)) != 1 {
-		t.Error("audit: an entry is gone before its year is over")
+		t.Error("audit: an entry is deleted before its year is over")
 	}
 	h.Clock.Advance(2 * 24 * time.Hour)
 	if len(targets(t, h, "", 10)) != 0 || len(targets(t, h, "pub_a", 10)) != 0 {
-		t.Error("audit: an entry is there after more than a year")
+		t.Error("audit: an entry exists after more than a year")
 	}
 }
 
-// Contract 19: who can write to the store makes no entry, and moves none to another publisher or time.
-func TestWhoCanWriteToTheStoreMakesNoEntry(t *testing.T) {
+// Contract 19: an attacker who can write to the store can neither create an entry, nor move one to another
+// publisher or time.
+func TestList_ForgedEntries(t *testing.T) {
 	h := testhost.New(t)
 	write(t, h, Entry{Operation: "key.create", Target: "key_1", Publisher: "pub_a"})
 	items, err := h.Store.List(ctx, kv.Key{Partition: partition, Name: Entries}, "", 10)
@@ -138,8 +139,8 @@ func TestWhoCanWriteToTheStoreMakesNoEntry(t *testing.T) {
 	}
 }
 
-// Contract 16: a ring that leaked and was replaced makes no entry of today.
-func TestAReplacedRingMakesNoNewEntry(t *testing.T) {
+// Contract 16: a leaked ring that was replaced cannot sign an entry of today.
+func TestList_ReplacedRing(t *testing.T) {
 	h := testhost.New(t)
 	keys, err := token.GenerateKeyring(h.Random, h.Clock.Now())
 	coretest.Must(t, err)
@@ -162,7 +163,7 @@ func TestAReplacedRingMakesNoNewEntry(t *testing.T) {
 	}
 }
 
-func TestAListReadsItsPageOnly(t *testing.T) {
+func TestList_ReadsOnlyPage(t *testing.T) {
 	h := testhost.New(t)
 	for range 300 {
 		write(t, h, Entry{Operation: "key.create", Publisher: "pub_a"})
@@ -170,7 +171,7 @@ func TestAListReadsItsPageOnly(t *testing.T) {
 	}
 	h.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method != "List" {
-			t.Errorf("a list asks for %s", c.Method)
+			t.Errorf("List calls %s", c.Method)
 		}
 		return kvtest.Pass
 	}
@@ -182,8 +183,8 @@ func TestAListReadsItsPageOnly(t *testing.T) {
 	}
 }
 
-// An entry that is too long never makes its change fail.
-func TestAnEntryIsCut(t *testing.T) {
+// An entry that is too long does not make its change fail.
+func TestEntry_Cut(t *testing.T) {
 	h := testhost.New(t)
 	long := strings.Repeat("ä<", 1000)
 	e := Entry{Operation: "integration.change", Target: long, Publisher: "pub_a"}
@@ -217,7 +218,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-func TestRandomnessThatFailsMakesNoEntry(t *testing.T) {
+func TestPuts_NoRandomness(t *testing.T) {
 	h := testhost.New(t)
 	puts, err := Entry{Operation: "x"}.Puts(h.Sealer, strings.NewReader("abc"), h.Clock.Now())
 	if err == nil || puts != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/verge-id/verge/core/timestamp"
 )
 
-// LogMessage is the message of the log's lines that have an entry.
+// LogMessage is the message of the log lines for entries.
 const LogMessage = "audit"
 
-// Logged returns a store that also logs each entry that a commit writes, so that an archive of the log has
-// those that are deleted from the store later.
+// Logged returns a store that also logs each entry of a commit, so that an archive of the log keeps entries
+// that are later deleted from the store.
 func Logged(store kv.KV, log *slog.Logger) kv.KV {
 	return &logged{KV: store, log: log, unknown: map[string]bool{}}
 }
@@ -31,23 +31,23 @@ type logged struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	unknown map[string]bool // transactions whose entries are logged and whose result is not known
+	unknown map[string]bool // transactions whose entries are logged and whose result is unknown
 }
 
-// line is a line of the log that has an entry.
+// line is a log line for an entry.
 type line struct {
 	Instance, Seq, Prev, Hash                 string
 	ID, At, ActorKind, ActorID, ActorName     string
 	Publisher, Operation, Target, Changes, Of string // Of: "unknown" if the store's reply was lost
 }
 
-// member is a member of a line, by its name in the log.
+// member is a field of a line, by its name in the log.
 type member struct {
 	name string
 	text *string
 }
 
-// members returns the members of a line in the order in which they are hashed. The hash is the last.
+// members returns the fields of a line in the order in which they are hashed. The hash is the last.
 func (l *line) members() []member {
 	return []member{
 		{"instance", &l.Instance},
@@ -67,7 +67,7 @@ func (l *line) members() []member {
 	}
 }
 
-// attrs returns the members that are not empty.
+// attrs returns the fields that are not empty.
 func (l *line) attrs() (attrs []slog.Attr) {
 	for _, m := range l.members() {
 		if *m.text != "" {
@@ -77,21 +77,21 @@ func (l *line) attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-// sum returns the hash of the line: of the names and values of its members, without the hash itself.
+// sum returns the hash of the names and values of the line's fields, without the hash itself.
 func (l *line) sum() string {
 	h := sha256.New()
 	all := l.members()
 	for _, m := range all[:len(all)-1] {
 		for _, text := range []string{m.name, *m.text} {
-			// The length in front makes two texts distinct from one.
+			// The length prefix separates the texts.
 			h.Write([]byte(strconv.Itoa(len(text)) + ":" + text))
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Commit implements kv.KV. A commit whose reply was lost may have been applied, so its entries are logged,
-// too.
+// Commit implements kv.KV. A commit whose reply was lost may have been applied, so its entries are logged as
+// well.
 func (s *logged) Commit(ctx context.Context, tx kv.Tx) error {
 	err := s.KV.Commit(ctx, tx)
 	if tx.Partition != partition || err != nil && !errors.Is(err, kv.ErrUnknown) {
@@ -113,7 +113,7 @@ func (s *logged) Commit(ctx context.Context, tx kv.Tx) error {
 	switch {
 	case err == nil:
 		delete(s.unknown, tx.ID)
-	case len(s.unknown) < 1000: // after a second lost reply, no caller asks again
+	case len(s.unknown) < 1000: // after a second lost reply, no caller retries
 		s.unknown[tx.ID] = true
 	default:
 		clear(s.unknown)
@@ -121,7 +121,7 @@ func (s *logged) Commit(ctx context.Context, tx kv.Tx) error {
 	return err
 }
 
-// replaces reports whether a commit replaces an item by another one, as when entries are signed again.
+// replaces reports whether a commit replaces an existing item, such as when entries are signed again.
 func replaces(tx kv.Tx, name string) bool {
 	for _, c := range tx.Checks {
 		if c.Name == name && c.Tx != "" {
@@ -149,11 +149,11 @@ func (s *logged) write(ctx context.Context, id string, value []byte, of string) 
 	s.log.LogAttrs(ctx, slog.LevelInfo, LogMessage, l.attrs()...)
 }
 
-// Chained returns a handler that makes a chain of the lines that have an entry: each gets a number, the hash
-// of the line before it, and a hash of that and of its own text. So a line that is missing in an archive, or
-// was changed there, breaks the chain (Chain). A chain begins with the first entry and has a random name. If
-// a handler in front has made a chain of the same lines, this one replaces it: so a process that runs several
-// guests has one chain.
+// Chained returns a handler that links the lines of entries in a chain: each line gets a number, the hash of
+// the previous line, and a hash of that and of its own text. A line that is missing or changed in an archive
+// breaks the chain (Chain). A chain starts with the first entry and has a random name. If an outer handler
+// has already chained the same lines, this handler replaces that chain, so that a process with several guests
+// has one chain.
 func Chained(h slog.Handler, random io.Reader) slog.Handler {
 	return chained{h, &chainEnd{random: random}}
 }
@@ -198,7 +198,7 @@ func (c chained) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	c.end.mu.Lock() // until the line is written, so that the lines are in their order
+	c.end.mu.Lock() // until the line is written, so that the lines are in order
 	defer c.end.mu.Unlock()
 	if err := c.end.extend(&next); err != nil {
 		return err
@@ -225,19 +225,19 @@ func (c *chainEnd) extend(l *line) error {
 	return nil
 }
 
-// Chain checks the lines of a log. The zero Chain has seen none.
+// Chain checks the lines of a log. The zero Chain is ready to use.
 type Chain struct {
-	// Entries is how many entries were seen, and Instances how many instances wrote them.
+	// Entries is the number of entries, and Instances the number of instances that wrote them.
 	Entries, Instances int
 
 	last map[string]line // of each instance
 }
 
-// Add checks the next line of the log. It returns the fault of the line, or "". A line that is no entry is
-// skipped. The lines of one instance come in their order.
+// Add checks the next line of the log. It returns the error of the line, or "". A line without an entry is
+// skipped. The lines of one instance must be in order.
 func (c *Chain) Add(text []byte) string {
 	var o map[string]any
-	at := strings.IndexByte(string(text), '{') // a collector may put its own text in front
+	at := strings.IndexByte(string(text), '{') // a collector may add a prefix
 	if at < 0 || json.Unmarshal(text[at:], &o) != nil || o["msg"] != LogMessage {
 		return ""
 	}

@@ -27,7 +27,7 @@ func newLogFixture(t *testing.T) *logFixture {
 	return w
 }
 
-// logger returns the log of a process, twice chained, as if a guest were in it.
+// logger returns the log of a process, chained twice, as if a guest ran in it.
 func (w *logFixture) logger() *slog.Logger {
 	process := Chained(slog.NewJSONHandler(&w.log, nil), w.Random)
 	return slog.New(Chained(process.WithAttrs([]slog.Attr{slog.String("module", "m")}), w.Random))
@@ -76,7 +76,7 @@ func TestLogged_EntryIsALine(t *testing.T) {
 	}
 }
 
-func TestLogged_WhatIsNoNewEntry(t *testing.T) {
+func TestLogged_NotNew(t *testing.T) {
 	w := newLogFixture(t)
 	puts := w.puts(t, "key_1")
 	for name, tx := range map[string]kv.Tx{
@@ -114,7 +114,7 @@ func TestChained_Guests(t *testing.T) {
 	}
 }
 
-// Whatever becomes of a reply, an entry that is in the store is in the log, and once.
+// After any fault, each stored entry is in the log once.
 func TestLogged_Faults(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -1,6 +1,6 @@
-// Package session has what a verification session is: its id, its states, and the record of its outcome. All
-// of it is pure: there is no store and no clock.
+// Package session defines a verification session: its id, its states, and the record of its outcome. The
+// package is pure, without store and clock.
 //
-// The id authenticates itself, and it holds the session's level, challenge age, integration and creation
-// (contract 14). So the store keeps only what happened to the session.
+// The id authenticates itself, and contains the session's level, challenge age, integration and creation
+// (contract 14). The store therefore contains only the events of the session.
 package session

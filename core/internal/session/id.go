@@ -16,10 +16,10 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// Life is how long a session lives from its creation (spec, Limits).
+// Life is the lifetime of a session from its creation (spec, Limits).
 const Life = 10 * time.Minute
 
-// Prefix begins every session id in text.
+// Prefix is the prefix of every session id in text form.
 const Prefix = "svc_sess_"
 
 // A session id, version 1, before base64url:
@@ -41,7 +41,7 @@ const (
 
 var idText = base64.RawURLEncoding.Strict()
 
-// ID has the parts of a session id.
+// ID contains the parts of a session id.
 type ID struct {
 	Integration  string // UUID, lower case
 	Level        Level
@@ -54,7 +54,7 @@ type ID struct {
 // Partition is one of the KV partitions over which sessions are spread.
 type Partition uint16
 
-// Name is what the store calls the partition. It is p and the number.
+// Name returns the name of the partition in the store: p and the number.
 func (p Partition) Name() kv.Partition {
 	if int(p) < len(firstNames) {
 		return firstNames[p]
@@ -62,11 +62,11 @@ func (p Partition) Name() kv.Partition {
 	return kv.Partition("p" + strconv.Itoa(int(p)))
 }
 
-// firstNames saves work: each request asks for a name several times, and few services have more partitions.
+// firstNames saves work: each request needs a name several times, and few services have more partitions.
 var firstNames = [...]kv.Partition{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7",
 	"p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"}
 
-// Level is what is verified.
+// Level is the kind of check: age estimation or identity document.
 type Level byte
 
 // The two levels (spec, What the service does).
@@ -77,7 +77,7 @@ const (
 
 func (l Level) String() string { return "L" + strconv.Itoa(int(l)) }
 
-// ParseLevel reads "L1" or "L2".
+// ParseLevel parses "L1" or "L2".
 func ParseLevel(s string) (Level, error) {
 	switch s {
 	case "L1":
@@ -89,13 +89,13 @@ func ParseLevel(s string) (Level, error) {
 }
 
 var (
-	// ErrMalformed: the text is no session id at all.
+	// ErrMalformed: the text does not have the form of a session id.
 	ErrMalformed = errors.New("session: malformed id")
 	// ErrForged: the text has the form of a session id, but this key ring did not issue it.
 	ErrForged = errors.New("session: id not issued here")
 )
 
-// NewID makes the id of a session created at now.
+// NewID returns the id of a session created at now.
 func NewID(random io.Reader, integration string, level Level, challengeAge int, now time.Time,
 	partition Partition) (ID, error) {
 	id := ID{Integration: integration, Level: level, ChallengeAge: challengeAge,
@@ -106,19 +106,19 @@ func NewID(random io.Reader, integration string, level Level, challengeAge int, 
 	return id, nil
 }
 
-// Expires is the instant at which the session is over.
+// Expires returns the time at which the session ends.
 func (id ID) Expires() time.Time { return id.Created.Add(Life) }
 
-// Key is where the outcome is kept.
+// Key returns the key of the outcome.
 func (id ID) Key() kv.Key { return id.key("s/") }
 
-// UsedKey is where the store says that the result token was used.
+// UsedKey returns the key of the mark that the result token was used.
 func (id ID) UsedKey() kv.Key { return id.key("u/") }
 
-// PasskeyKey is where the store says that a passkey was made of what the session has proven.
+// PasskeyKey returns the key of the mark that a passkey was created from the session's verdict.
 func (id ID) PasskeyKey() kv.Key { return id.key("p/") }
 
-// TimerID names the session's expiry task.
+// TimerID returns the name of the session's expiry task.
 func (id ID) TimerID() string { return id.name("x/") }
 
 func (id *ID) key(prefix string) kv.Key {
@@ -129,16 +129,16 @@ func (id *ID) name(prefix string) string {
 	return string(idText.AppendEncode([]byte(prefix), id.Random[:]))
 }
 
-// Format writes the id with its MAC.
+// Format returns the text of the id, with its MAC.
 func (id ID) Format(sealer host.Sealer) (string, error) { return id.format(sealer, token.SessionID) }
 
-// formatTest writes an id for the event of a webhook test. It has the form of every id, so a receiver that
-// checks the form accepts it. Its MAC is made for another purpose, so ParseID returns ErrForged, and whoever
-// asks for it learns that there is no such session.
+// formatTest returns the text of an id for the event of a webhook test. It has the form of a session id, so a
+// receiver that checks the form accepts it. Its MAC has another purpose, so ParseID returns ErrForged, and
+// requests for it fail like those for an unknown session.
 func (id ID) formatTest(sealer host.Sealer) (string, error) { return id.format(sealer, token.TestID) }
 
-// NewTest returns the id that the event of a webhook test has, and its text as formatTest writes it. There is
-// no such session.
+// NewTest returns the id for the event of a webhook test, and its text from formatTest. There is no such
+// session.
 func NewTest(
 	random io.Reader, sealer host.Sealer, integration, level string, challengeAge int, now time.Time,
 ) (id ID, text string, err error) {
@@ -174,7 +174,7 @@ func (id ID) format(sealer host.Sealer, purpose string) (string, error) {
 	return token.EncodeText(Prefix, append(b, mac...)), nil
 }
 
-// ParseID reads the text and checks its MAC. The error is ErrMalformed, ErrForged or host.ErrKeyAwaited.
+// ParseID parses the text and checks its MAC. It returns ErrMalformed, ErrForged or host.ErrKeyAwaited.
 func ParseID(sealer host.Sealer, s string) (ID, error) {
 	text, ok := strings.CutPrefix(s, Prefix)
 	if !ok || len(text) != idText.EncodedLen(idSize) {

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-var update = flag.Bool("update", false, "write testdata/ids.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/ids.json")
 
 const testUUID = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
 
@@ -55,7 +55,7 @@ func testID(t testing.TB) ID {
 	return id
 }
 
-func TestTheIDOfAWebhookTestIsOfNoSession(t *testing.T) {
+func TestNewTest_NoSession(t *testing.T) {
 	r := ring(t, testKeys...)
 	id := testID(t)
 	test, err := id.formatTest(r)
@@ -63,7 +63,7 @@ func TestTheIDOfAWebhookTestIsOfNoSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if issued := format(t, id, testKeys...); len(test) != len(issued) || !strings.HasPrefix(test, Prefix) {
-		t.Errorf("contract 14: %q has not the form of an id, which is %q", test, issued)
+		t.Errorf("contract 14: %q does not have the form of an id such as %q", test, issued)
 	}
 	if _, err := ParseID(r, test); !errors.Is(err, ErrForged) {
 		t.Errorf("contract 29: the id of a test has no session; ParseID returns %v", err)
@@ -119,13 +119,13 @@ func TestIDRoundTrip(t *testing.T) {
 	}
 }
 
-func TestNewIDNeedsRandomness(t *testing.T) {
+func TestNewID_Randomness(t *testing.T) {
 	if id, err := NewID(bytes.NewReader(counting(11, 0)), testUUID, L1, 25, testTime, 0); err == nil {
-		t.Errorf("of 11 random bytes it made %+v", id)
+		t.Errorf("from 11 random bytes: %+v", id)
 	}
 }
 
-func TestNamesOfWhatIsKept(t *testing.T) {
+func TestID_Keys(t *testing.T) {
 	id := testID(t)
 	names := []string{id.Key().Name, id.UsedKey().Name, id.TimerID()}
 	other := id
@@ -136,11 +136,11 @@ func TestNamesOfWhatIsKept(t *testing.T) {
 		}
 	}
 	if names[0] == names[1] {
-		t.Errorf("outcome and used mark are kept under one name, %q", names[0])
+		t.Errorf("outcome and used mark have the same name, %q", names[0])
 	}
 	for n := range 20 {
 		if got := Partition(n).Name(); string(got) != "p"+strconv.Itoa(n) {
-			t.Errorf("partition %d is called %s", n, got)
+			t.Errorf("partition %d has the name %s", n, got)
 		}
 	}
 	id.Partition = 7
@@ -285,7 +285,7 @@ func readIDVectors(t testing.TB) (f idVectors) {
 	return f
 }
 
-func TestIDVectorsAreAsPublished(t *testing.T) {
+func TestID_VectorsUnchanged(t *testing.T) {
 	var want bytes.Buffer
 	enc := json.NewEncoder(&want)
 	enc.SetIndent("", " ")
@@ -302,7 +302,7 @@ func TestIDVectorsAreAsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s differs from the ids that this code makes. Every live session would be lost: "+
+		t.Errorf("%s differs from the ids that this code creates. Every live session would be lost: "+
 			"a new format needs a new version", idPath)
 	}
 }
@@ -337,7 +337,7 @@ func TestIDVectors(t *testing.T) {
 	}
 }
 
-func TestEveryBitOfAnIDCounts(t *testing.T) {
+func TestParseID_ChangedBits(t *testing.T) {
 	r := ring(t, testKeys...)
 	body, err := base64.RawURLEncoding.DecodeString(format(t, testID(t), testKeys...)[len(Prefix):])
 	if err != nil {
@@ -355,7 +355,7 @@ func TestEveryBitOfAnIDCounts(t *testing.T) {
 	}
 }
 
-func TestAnIDOutlivesARotation(t *testing.T) {
+func TestParseID_Rotation(t *testing.T) {
 	old := format(t, testID(t), testKeys[1])
 	if _, err := ParseID(ring(t, testKeys...), old); err != nil {
 		t.Errorf("contract 16: an id of the replaced key: %v", err)
@@ -406,8 +406,8 @@ func TestParseLevel(t *testing.T) {
 	}
 }
 
-// TestAReplacedKeyForgesNoNewID: contract 16.
-func TestAReplacedKeyForgesNoNewID(t *testing.T) {
+// TestParseID_ReplacedKey: contract 16.
+func TestParseID_ReplacedKey(t *testing.T) {
 	replaced := testTime.Add(time.Hour)
 	rotated := token.Keyring{Keys: []token.RingKey{
 		{Key: testKeys[0], SealsFrom: replaced}, {Key: testKeys[1], Replaced: replaced}}}
@@ -432,15 +432,15 @@ func TestAReplacedKeyForgesNoNewID(t *testing.T) {
 				t.Errorf("an id of a replaced key: %v, want %v", err, c.want)
 			}
 			if _, err := ParseID(now, format(t, id, testKeys[0])); err != nil {
-				t.Errorf("an id of the key that seals: %v", err)
+				t.Errorf("an id of the active key: %v", err)
 			}
 		})
 	}
 }
 
-// TestAnIDIsBoundToTheHost: contract 14. An id of another deployment with the same ring is refused. An id
-// made with a key of an earlier release is still accepted.
-func TestAnIDIsBoundToTheHost(t *testing.T) {
+// Contract 14: an id of another deployment with the same ring is rejected. An id from a key of an earlier
+// release is still accepted.
+func TestParseID_BoundToHost(t *testing.T) {
 	for _, bound := range []bool{true, false} {
 		keyring := token.Keyring{Keys: []token.RingKey{{Key: testKeys[0], SealsFrom: testTime, Bound: bound}}}
 		of := func(host string) *token.Ring {

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// PendingHandle names a pending response (token.Pending). Its text is part of an address that others use, so
-// it contains the partition, which leads to the one item, and 128 random bits, which cannot be guessed.
+// PendingHandle identifies a pending response (token.Pending). Its text is part of a public address. It
+// contains the partition, which locates the item, and 128 random bits, which cannot be guessed.
 type PendingHandle struct {
 	Partition Partition
 	text      string
@@ -28,10 +28,10 @@ func NewPendingHandle(random io.Reader, p Partition) (PendingHandle, error) {
 	return PendingHandle{p, idText.EncodeToString(b[:])}, nil
 }
 
-// ParsePendingHandle returns the handle of a text. ok is false for a malformed text.
+// ParsePendingHandle parses a handle. ok is false if the text is malformed.
 func ParsePendingHandle(text string) (h PendingHandle, ok bool) {
 	b, err := idText.DecodeString(text)
-	// The decoder skips line breaks, so the length of the text counts, too.
+	// The decoder skips line breaks, so check the length of the text as well.
 	if err != nil || len(b) != pendingSize || len(text) != idText.EncodedLen(pendingSize) {
 		return PendingHandle{}, false
 	}
@@ -64,7 +64,7 @@ func (r Record) Pending() (all []token.Pending) {
 	return all
 }
 
-// Slot returns the field with the handle of the pending response of p's kind.
+// Slot returns the field of r for the handle of p's kind.
 func (r *Record) Slot(p token.Pending) *string {
 	if p.HandOff != "" {
 		return &r.HandOff
@@ -72,7 +72,7 @@ func (r *Record) Slot(p token.Pending) *string {
 	return &r.Response
 }
 
-// Awaits reports whether the attempt waits for that pending response.
+// Awaits reports whether the attempt waits for this pending response.
 func (r Record) Awaits(p token.Pending) bool {
 	return p.Handle() != "" && *r.Slot(p) == p.Handle()
 }

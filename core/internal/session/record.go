@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// recordJSON is the record in the KV. Its names are short, since each session has one for 30 days.
+// recordJSON is the record in the KV. Its names are short, since each session has a record for 30 days.
 type recordJSON struct {
 	State    State  `json:"s"`
 	Attempts int    `json:"n,omitempty"`
@@ -23,14 +23,14 @@ type recordJSON struct {
 	Forms    string `json:"f,omitempty"`
 	Pictures int    `json:"i,omitempty"`
 
-	// An earlier release wrote what was proven without its basis, as "p". It counts for nothing.
+	// An earlier release wrote the verdict without its basis, as "p". That field is ignored.
 	Proven verdict.Basis `json:"v,omitzero"`
 
 	Steps json.RawMessage `json:"l,omitempty"`
 	Age   int             `json:"g,omitempty"`
 }
 
-// Marshal returns the record as it is kept; ParseRecord reads it back.
+// Marshal returns the stored form of the record; ParseRecord parses it.
 func (r Record) Marshal() []byte {
 	j := recordJSON{
 		State:    r.State,
@@ -58,7 +58,7 @@ func (r Record) Marshal() []byte {
 	return b
 }
 
-// ParseRecord reads a kept record.
+// ParseRecord parses a stored record.
 func ParseRecord(b []byte) (Record, error) {
 	o, err := web.ReadObject(b)
 	if err != nil {

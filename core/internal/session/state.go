@@ -33,63 +33,63 @@ func (s State) Status() string {
 	return "PENDING"
 }
 
-// Trigger is what happens to a session.
+// Trigger is an event that can change a session.
 type Trigger string
 
-// Everything that can happen to a session.
+// All triggers.
 const (
 	InitiationFailed Trigger = "initiation failed" // the provider could not begin
 	Succeeded        Trigger = "succeeded"
 	Rejected         Trigger = "rejected"       // the provider's final no
-	AttemptFailed    Trigger = "attempt failed" // another may follow
+	AttemptFailed    Trigger = "attempt failed" // others may follow
 	Withdrawn        Trigger = "withdrawn"      // final withdrawal of consent
-	Unclassified     Trigger = "unclassified"   // the provider ended it and said nothing we know
-	Cancelled        Trigger = "cancelled"      // the user left, nothing is decided
+	Unclassified     Trigger = "unclassified"   // the provider ended it for an unknown reason
+	Cancelled        Trigger = "cancelled"      // the user left before a decision
 	TimeUp           Trigger = "time up"        // the expiry timer
 )
 
-// Record is what the store keeps of a session. The zero Record is a session to which nothing has happened.
+// Record is the stored state of a session. The zero Record is the state of a new session.
 type Record struct {
 	State       State     // "" is Started
-	Attempts    int       // failed ones
+	Attempts    int       // number of failed attempts
 	FailureCode string    // one of the webhook package's, for Failed and Expired
 	At          time.Time // of the terminal transition
 
-	// Browser names the browser that has proven what completed the session, by Proof of a handle that only
-	// it knows. Only that browser is taken to the callback (contract 34). "": any that has the link.
+	// Browser identifies the browser that completed the session, by Proof of a handle that only the browser
+	// has. Only that browser is redirected to the callback (contract 34). "": any browser with the link.
 	Browser string
 
 	// AskedUntil is the time until which a request about this attempt is in progress. No other request is
-	// sent before that time. Zero: none is in progress.
+	// sent before that time. Zero: no request is in progress.
 	AskedUntil time.Time
 
-	// Forms names the forms that have asked last, by Proof of their handles, one behind the other. Each asks
-	// once.
+	// Forms lists the latest forms that have sent their request, by Proof of their handles, concatenated.
+	// Each form sends one request.
 	Forms string
 
-	// Pictures is how many pictures were sent to estimators.
+	// Pictures is the number of pictures sent to estimators.
 	Pictures int
 
-	// Proven is the basis of the verdict that completed the session, where the user may create a passkey from
+	// Proven is the basis of the verdict that completed the session, if the user may create a passkey from
 	// it. Its Method may be passkey.Name. Zero: they may not.
 	Proven verdict.Basis
 
-	// Age is the age that the verdict has proven, if the session completed for a client of the OpenID
-	// provider. The integration's own minimum may change afterwards.
+	// Age is the age proven by the verdict, if the session completed for a client of the OpenID provider. The
+	// integration's minimum may change afterwards.
 	Age int
 
-	// Response is the handle of the attempt's pending response that a program posts, and HandOff that of its
-	// cross-device hand-off: the last ones that were opened. Earlier ones no longer count. "": none is open.
+	// Response is the handle of the attempt's latest pending response for a program, and HandOff the handle
+	// of its latest cross-device hand-off. Earlier ones no longer count. "": none is open.
 	Response, HandOff string
 
-	// Steps are the last ones that did not succeed, at most MaxSteps.
+	// Steps are the last steps that did not succeed, at most MaxSteps.
 	Steps Steps
 }
 
-// IsAsked reports whether the other side of a method is being asked about the attempt.
+// IsAsked reports whether a request about the attempt is in progress.
 func (r Record) IsAsked(now time.Time) bool { return !r.Terminal() && now.Before(r.AskedUntil) }
 
-// Proof is what a Record keeps of a handle: enough to know it again, too little to find it.
+// Proof returns the stored proof of a handle: enough to recognise the handle, too little to recover it.
 func Proof(handle string) string {
 	sum := sha256.Sum256([]byte("verge/v1/browser\x00" + handle))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
@@ -98,8 +98,8 @@ func Proof(handle string) string {
 // Terminal reports whether the outcome is final.
 func (r Record) Terminal() bool { return r.State != "" && r.State != Started }
 
-// As returns the record as it holds at now. A session without an outcome is expired as soon as its life is
-// over, whether or not its timer has fired (contract 20).
+// As returns the record as of now. A session without an outcome has expired as soon as its life is over,
+// whether or not its timer has fired (contract 20).
 func (r Record) As(now, expires time.Time) Record {
 	if !r.Terminal() && !now.Before(expires) {
 		return Record{State: Expired, Attempts: r.Attempts, FailureCode: webhook.FailureTimeout, At: expires,
@@ -112,10 +112,10 @@ func (r Record) As(now, expires time.Time) Record {
 }
 
 // Apply is the state machine. It returns the record after the trigger, and whether that differs from r and
-// must be kept. attempts is how many failed attempts a user has.
+// must be stored. attempts is the maximum number of failed attempts.
 //
-// A terminal state is final: nothing changes it. A trigger at or after expiry finds the session expired. A
-// timer that fires early finds it alive.
+// A terminal state never changes. A trigger at or after expiry finds the session expired. A timer that fires
+// early finds it active.
 func (r Record) Apply(t Trigger, now, expires time.Time, attempts int) (next Record, changed bool) {
 	if r.Terminal() {
 		return r, false

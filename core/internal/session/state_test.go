@@ -11,14 +11,14 @@ import (
 var allTriggers = []Trigger{InitiationFailed, Succeeded, Rejected, AttemptFailed, Withdrawn, Unclassified,
 	Cancelled, TimeUp}
 
-// TestStateMachine goes through every state and every trigger at every time
-// that matters: alive, the last instant, the instant of expiry, long after.
+// TestStateMachine tests every state and trigger at every relevant time: active, the last instant, the
+// instant of expiry, long after.
 func TestStateMachine(t *testing.T) {
 	const attempts = 3
 	expires := testTime.Add(Life)
 	earlier := testTime.Add(time.Second)
 
-	// What a session that is alive becomes.
+	// The expected outcome of an active session.
 	type outcome struct {
 		state    State
 		code     string
@@ -101,8 +101,8 @@ func TestStateMachine(t *testing.T) {
 	}
 }
 
-// A trigger that comes twice acts once, unless it is another attempt.
-func TestADuplicateTriggerChangesNothing(t *testing.T) {
+// A repeated trigger has no further effect, unless it belongs to another attempt.
+func TestApply_DuplicateTrigger(t *testing.T) {
 	expires := testTime.Add(Life)
 	for _, trigger := range []Trigger{InitiationFailed, Succeeded, Rejected, Withdrawn, Unclassified} {
 		once, changed := Record{}.Apply(trigger, testTime, expires, 3)
@@ -116,14 +116,14 @@ func TestADuplicateTriggerChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnUnknownTriggerDecidesNothing(t *testing.T) {
+func TestApply_UnknownTrigger(t *testing.T) {
 	next, changed := (Record{}).Apply("something new", testTime, testTime.Add(Life), 3)
 	if changed || next.State != Started {
 		t.Errorf("it becomes %+v, changed %v", next, changed)
 	}
 }
 
-func TestAttemptsOfOne(t *testing.T) {
+func TestApply_OneAttempt(t *testing.T) {
 	next, changed := Record{}.Apply(AttemptFailed, testTime, testTime.Add(Life), 1)
 	if !changed || next.State != Failed || next.FailureCode != webhook.FailureMaxAttempts ||
 		next.Attempts != 1 {
@@ -131,7 +131,7 @@ func TestAttemptsOfOne(t *testing.T) {
 	}
 }
 
-func TestAs(t *testing.T) {
+func TestRecord_As(t *testing.T) {
 	expires := testTime.Add(Life)
 	done := Record{State: Completed, At: testTime}
 	for _, c := range []struct {
@@ -143,7 +143,7 @@ func TestAs(t *testing.T) {
 		{"contract 20: nothing has happened", Record{}, testTime, Record{State: Started}},
 		{"contract 20: an instant before expiry", Record{Attempts: 2}, expires.Add(-1),
 			Record{State: Started, Attempts: 2}},
-		{"contract 20: expired at once, before the timer", Record{State: Started, Attempts: 2}, expires,
+		{"contract 20: expired immediately, before the timer", Record{State: Started, Attempts: 2}, expires,
 			Record{State: Expired, Attempts: 2, FailureCode: webhook.FailureTimeout, At: expires}},
 		{"contract 20: expired at its expiry, whenever asked", Record{}, expires.Add(time.Hour),
 			Record{State: Expired, FailureCode: webhook.FailureTimeout, At: expires}},
@@ -190,14 +190,14 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Errorf("%+v came back as %+v, %v", r, back, err)
 		}
 	}
-	// The time is kept to the millisecond, as publishers are told it.
+	// The time is stored in milliseconds, as publishers see it.
 	r := Record{State: Completed, At: testTime.Add(999 * time.Microsecond)}
 	if back, err := ParseRecord(r.Marshal()); err != nil || !back.At.Equal(testTime) {
 		t.Errorf("contract 2: %s came back as %s, %v", r.At, back.At, err)
 	}
 }
 
-func TestParseRecordRefuses(t *testing.T) {
+func TestParseRecord_Damaged(t *testing.T) {
 	for _, s := range []string{"", "null", "{}", "[]", "completed", `{"s":""}`, `{"s":"done"}`,
 		`{"s":"COMPLETED"}`, `{"s":5}`, `{"s":"started","n":"1"}`, `{"s":"failed","c":1}`,
 		`{"s":"completed","t":"1"}`, `{"s":"completed","t":1.5}`, `{"s":"started"} x`,
@@ -205,7 +205,7 @@ func TestParseRecordRefuses(t *testing.T) {
 		`{"s":"started","l":{}}`, `{"s":"started","l":[1]}`, `{"s":"started","l":[{"t":"1"}]}`,
 		`{"s":"started","l":[{"t":1,"m":2}]}`} {
 		if r, err := ParseRecord([]byte(s)); err == nil {
-			t.Errorf("%q is read as %+v: a damaged record decides nothing", s, r)
+			t.Errorf("%q is parsed as %+v: a damaged record must be an error", s, r)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func FuzzParseRecord(f *testing.F) {
 		r, err := ParseRecord(b)
 		if err != nil {
 			if r != (Record{}) {
-				t.Errorf("%q is refused, but %+v came out", b, r)
+				t.Errorf("%q is rejected, but the result is %+v", b, r)
 			}
 			return
 		}

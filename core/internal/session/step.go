@@ -8,33 +8,34 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Step is a step of a method that did not succeed, as operators see it (contract 48). It has no data of the
-// user: its texts are names and constants.
+// Step is a step of a method that did not succeed, as operators see it (contract 48). It contains no data of
+// the user: its texts are names and constants.
 type Step struct {
 	At     time.Time
 	Method string // its name
 	Result string // one of host's Method constants, such as host.MethodUnavailable
-	Reason string // why: a reason of the method or of a fetch, or the Result if there is no other
+	Reason string // a reason of the method or of a fetch, or the Result if there is no other reason
 
-	// Setting is the setting that caused the result, and Detail a name or path in it. "": no setting did.
+	// Setting is the setting that caused the result, and Detail a name or path in it. Both are "" if no
+	// setting did.
 	Setting, Detail string
 }
 
 // Limits of the steps of a record.
 const (
-	MaxSteps    = 10  // of one session; the last ones are kept
+	MaxSteps    = 10  // of one session; the last ones are stored
 	maxStepText = 120 // bytes of a text
 
-	// stepPause is how long a step that is the same as the one before it is not kept again. So a page that is
-	// posted many times does not cause as many commits.
+	// stepPause is the time for which a repeated step is not stored again, so that a page that is posted many
+	// times does not cause as many commits.
 	stepPause = 10 * time.Second
 )
 
-// Steps are steps as the KV has them, a JSON array. So Records can be compared, and only those who show steps
-// decode them. "" is none.
+// Steps are steps as the KV stores them, a JSON array. The text form makes Records comparable, and only the
+// code that shows steps decodes them. "" means no steps.
 type Steps string
 
-// All returns the steps, the oldest first.
+// All returns the steps, oldest first.
 func (s Steps) All() []Step {
 	if s == "" {
 		return nil
@@ -47,7 +48,8 @@ func (s Steps) All() []Step {
 	return steps
 }
 
-// With returns the record with one more step. changed is false if the record has had the same step just now.
+// With returns the record with one more step. changed is false if the record's last step is the same and
+// recent.
 func (r Record) With(s Step) (next Record, changed bool) {
 	for _, text := range []*string{&s.Method, &s.Result, &s.Reason, &s.Setting, &s.Detail} {
 		*text = cut(*text)
@@ -67,7 +69,7 @@ func (r Record) With(s Step) (next Record, changed bool) {
 	return r, true
 }
 
-// cut shortens a text to maxStepText bytes, at a character.
+// cut shortens a text to at most maxStepText bytes, at a character boundary.
 func cut(s string) string {
 	if len(s) <= maxStepText {
 		return s
@@ -107,7 +109,7 @@ func stepsOf(steps ...Step) Steps {
 	return Steps(b)
 }
 
-// readSteps reads the steps of a record. Records of earlier releases have none.
+// readSteps parses the steps of a record. Records of earlier releases have no steps.
 func readSteps(record web.Object) (steps []Step, ok bool) {
 	v := record.Value("l")
 	if !v.Present() {

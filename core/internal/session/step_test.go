@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A session keeps its last ten steps, and a page that fails many times in a moment is one of them.
+// A session stores its last ten steps, and a page that fails many times in a moment adds one of them.
 func TestRecordWith_Limits(t *testing.T) {
 	step := Step{At: testTime, Method: "bank", Result: "unavailable", Reason: "timeout"}
 	r, changed := Record{State: Started}.With(step)
@@ -54,7 +54,7 @@ func TestRecordWith_LongTexts(t *testing.T) {
 	}
 }
 
-// The steps stay when the session ends in any way.
+// Steps remain when the session ends in any way.
 func TestApply_KeepsSteps(t *testing.T) {
 	r, _ := Record{State: Started}.With(Step{At: testTime, Method: "bank", Result: "unavailable"})
 	expires := testTime.Add(Life)

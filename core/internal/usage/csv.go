@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// WriteCSV writes days of an integration as CSV, one a line, below a line with the names of the columns.
-// Lines of several integrations can stand below each other.
+// WriteCSV writes days of an integration as CSV, one per line, after a header line. The lines of several
+// integrations can be concatenated.
 func WriteCSV(w io.Writer, integration string, days []Day) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(append(append([]string{"integration_id", "day"}, host.Outcomes()...),

@@ -10,13 +10,13 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Style is the style sheet of what Plot returns. It follows the reader's colour scheme, and a page can set
-// its custom properties to colours of its own.
+// Style is the style sheet for the output of Plot. It follows the reader's colour scheme, and a page can set
+// its custom properties to its own colours.
 //
 //go:embed plot.css
 var Style string
 
-// band is one colour of a bar, from the bottom up. of are the outcomes in it.
+// band is one colour of a bar, from the bottom up. of lists its outcomes.
 type band struct {
 	class, label string
 	of           func(Day) uint64
@@ -39,7 +39,7 @@ var bands = []band{
 	{"open", "Open", Day.Open},
 }
 
-// columns are those of the table.
+// columns are the columns of the table.
 var columns = []band{
 	{"", "Started", of(host.OutcomeStarted)},
 	{"", "Completed", of(host.OutcomeCompleted)},
@@ -51,15 +51,15 @@ var columns = []band{
 	{"", "Open", Day.Open},
 }
 
-// The plot's own units. Its width and height on the page are the style sheet's.
+// Internal units of the plot. Its size on the page is set in the style sheet.
 const (
 	barWidth   = 10
 	plotHeight = 100
 )
 
-// Plot returns days as HTML: a plot with a bar for each day and a colour for each way to end, a legend with
-// the sums, and the same numbers as a table. It needs Style and no script. title says what the numbers are
-// of. id begins the ids in it, and is different for each plot of a page.
+// Plot returns days as HTML: a plot with a bar for each day and a colour for each outcome, a legend with the
+// sums, and the same numbers as a table. It requires Style and no script. title describes the numbers. id is
+// the prefix of the ids in it, and must be unique on a page.
 func Plot(id, title string, days []Day) []byte {
 	var sum Day
 	most := uint64(0)
@@ -156,7 +156,7 @@ func putTable(put func(string, ...any), days []Day, sum Day) {
 	put("</tbody></table></div></details>")
 }
 
-// describe says what the plot shows, for those who do not see it.
+// describe returns a text alternative of the plot for screen readers.
 func describe(days []Day, sum Day) string {
 	busiest := days[0]
 	for _, d := range days {
@@ -180,7 +180,8 @@ func dayText(d Day) string {
 	return text
 }
 
-// roundUp returns the least even number with one digit and zeros, or 10 and zeros, that is not below n.
+// roundUp returns the smallest number of at least n that is 10 followed by zeros, or an even digit followed
+// by zeros.
 func roundUp(n uint64) uint64 {
 	for unit := uint64(1); unit <= 1e18; unit *= 10 {
 		for m := uint64(2); m <= 10; m += 2 {
@@ -189,10 +190,11 @@ func roundUp(n uint64) uint64 {
 			}
 		}
 	}
-	return n // nobody counts so far
+	return n // too large to occur
 }
 
-// marks returns which of n days have their date below the plot: the first, the last and up to three between.
+// marks returns the indexes of the days with a date below the plot: the first, the last and up to three
+// between.
 func marks(n int) (at []int) {
 	steps := min(n-1, 4)
 	for i := range steps + 1 {
@@ -201,7 +203,7 @@ func marks(n int) (at []int) {
 	return at
 }
 
-// grouped writes n with commas.
+// grouped formats n with commas.
 func grouped(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {

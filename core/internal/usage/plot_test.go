@@ -44,7 +44,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// wellFormed checks that every element of the HTML is closed, as XML demands.
+// wellFormed checks that every element of the HTML is closed, as in XML.
 func wellFormed(t *testing.T, b []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
@@ -76,16 +76,16 @@ func TestPlot(t *testing.T) {
 	}
 	if strings.Contains(text, "2026-11-21") || strings.Contains(text, "style=") ||
 		strings.Contains(text, "<script") {
-		t.Errorf("there is a day without sessions, a style or a script in\n%s", text)
+		t.Errorf("a day without sessions, a style or a script is in\n%s", text)
 	}
-	// The bars stand on the ground, one upon the other, and the highest has its part of the height.
+	// The parts of a bar are stacked on the base line, and the highest bar has its share of the height.
 	rect := regexp.MustCompile(`<rect class="usage-(\w+)" x="1" y="([\d.]+)" width="8" height="([\d.]+)"/>`)
 	ground := float64(plotHeight)
 	for _, m := range rect.FindAllStringSubmatch(text, -1) {
 		y, err1 := strconv.ParseFloat(m[2], 64)
 		h, err2 := strconv.ParseFloat(m[3], 64)
 		if err1 != nil || err2 != nil || y+h < ground-.01 || y+h > ground+.01 {
-			t.Errorf("%s stands from %g to %g, want on %g", m[1], y+h, y, ground)
+			t.Errorf("%s is from %g to %g, want the end at %g", m[1], y+h, y, ground)
 		}
 		ground = y
 	}
@@ -94,7 +94,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-func TestPlotEscapes(t *testing.T) {
+func TestPlot_Escapes(t *testing.T) {
 	b := Plot(`"><script>`, `<img src=x onerror=alert(1)> & "`, someDays)
 	wellFormed(t, b)
 	if bytes.Contains(b, []byte("<img")) || bytes.Contains(b, []byte("<script")) {
@@ -102,7 +102,7 @@ func TestPlotEscapes(t *testing.T) {
 	}
 }
 
-func TestPlotOfNothing(t *testing.T) {
+func TestPlot_Empty(t *testing.T) {
 	for _, days := range [][]Day{nil, {{20777, host.Counts{}}}} {
 		b := Plot("u", "Sessions", days)
 		wellFormed(t, b)
@@ -112,7 +112,7 @@ func TestPlotOfNothing(t *testing.T) {
 	}
 }
 
-func TestPlotOfAnyNumberOfDays(t *testing.T) {
+func TestPlot_NumberOfDays(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 31, MaxDays} {
 		var days []Day
 		for i := range n {
@@ -123,7 +123,7 @@ func TestPlotOfAnyNumberOfDays(t *testing.T) {
 		at := marks(n)
 		if at[0] != 0 || at[len(at)-1] != n-1 || !slices.IsSorted(at) ||
 			len(slices.Compact(at)) != min(n, 5) {
-			t.Errorf("of %d days, those with a date are %v", n, at)
+			t.Errorf("days with a date, of %d: %v", n, at)
 		}
 		if got := bytes.Count(b, []byte("<rect ")); got != n {
 			t.Errorf("%d bars for %d days", got, n)
@@ -150,7 +150,7 @@ func TestStyle(t *testing.T) {
 	for _, m := range regexp.MustCompile(`class="([\w-]+)"`).FindAllStringSubmatch(
 		string(Plot("u", "Sessions", someDays))+`class="usage-none"`, -1) {
 		if !strings.Contains(Style, "."+m[1]+" ") {
-			t.Errorf("there is no rule for %s", m[1])
+			t.Errorf("no rule for %s", m[1])
 		}
 	}
 	for _, band := range bands {

@@ -1,17 +1,16 @@
-// Package usage keeps how often the sessions of an integration began and how they ended, by day, and on which
-// day an API key was last used.
+// Package usage stores the number of sessions of an integration that started and ended, by day and outcome,
+// and the day of each API key's last use.
 //
-// No request waits for it, and no two instances write the same item. The core notes what happens as a
-// host.Tally, the host adds the tallies up in memory, and at intervals it hands the sums to Record. Each
-// instance has an item of its own for each integration and day, with all that it has counted so far. So an
-// instance may record the same sums again, after a reply that was lost, and nothing counts twice. Read adds
-// the instances up.
+// No request waits for it, and no two instances write the same item. The core emits each event as a
+// host.Tally, the host adds the tallies up in memory and passes the sums to [Usage.Record] at intervals. Each
+// instance has its own item for each integration and day, with its sums so far. An instance may therefore
+// record the same sums again after a lost reply without counting twice. [Usage.Read] adds the instances up.
 //
-// After a rotation of the key ring, Reseal signs all of it again, so no count goes with a key that is
-// retired.
+// After a rotation of the key ring, [Usage.Reseal] signs all items again, so that they survive the retirement
+// of a key.
 //
-// What a process had counted and not yet recorded when it was killed is lost. So these numbers are no base
-// for a bill. The events of the sessions are.
+// If a process is killed, the counts that it has not recorded yet are lost. Do not use these numbers for
+// billing: use the events of the sessions.
 package usage
 
 import (
@@ -34,17 +33,17 @@ import (
 //	u0 … u7  u/<integration>/<day>/<instance>  {"started":12,"completed":9}
 //	c        c/use/<key id>                    {"day":"2026-11-20"}
 //
-// Usage has partitions of its own, because the number of a service's session partitions may grow. An
-// integration's items would then be in two places.
+// Usage has separate partitions, because a service's number of session partitions may grow. An integration's
+// items would then be in two places.
 const (
 	partitions = 8
 	useItems   = "c/use/"
 )
 
-// MaxDays is how many days are kept, and the most that Read reads.
+// MaxDays is the number of days that are stored, and the maximum range of Read.
 const MaxDays = 400
 
-// Usage reads and writes usage. All fields but Count are needed.
+// Usage reads and writes usage. All fields except Count are required.
 type Usage struct {
 	host.Host
 }
@@ -57,8 +56,8 @@ func partitionOf(integration string) kv.Partition {
 
 func partition(n int) kv.Partition { return kv.Partition(fmt.Sprint("u", n)) }
 
-// Reseal signs all usage with the key that seals now, as integration.Directory.Reseal does with what stands
-// beside it. So no older key is needed, and a key that is retired takes no count with it.
+// Reseal signs all usage with the active key, like integration.Directory.Reseal for its own records. Usage
+// then no longer depends on older keys, and survives their retirement.
 func (u *Usage) Reseal(ctx context.Context) error {
 	accept := func(it kv.Item) error {
 		_, err := u.open(it)
@@ -75,23 +74,23 @@ func (u *Usage) Reseal(ctx context.Context) error {
 
 func prefixOf(integration string) string { return "u/" + integration + "/" }
 
-// change is an item that Record is to write.
+// change is one item for Record to write.
 type change struct {
 	key     kv.Key
 	expires time.Time
-	// value returns the item's object, given the object that the store holds, which may be empty. It returns
-	// nil if there is nothing to change.
+	// value returns the item's new content, given the stored object, which may be empty. It returns nil for
+	// no change.
 	value func(now web.Object) []byte
 }
 
-// mostChanges is how many changes go into one commit. Each has a check and a put.
+// mostChanges is the maximum number of changes in one commit. Each has a check and a put.
 const mostChanges = kv.MaxTx / 2
 
-// Record writes an instance's sums. After an error some of them may be written and others not. The caller
-// records all of them again later. What no host adds up is left out.
+// Record writes an instance's sums. After an error, only some of them may be written: the caller records all
+// of them again later. Totals with invalid names are left out.
 func (u *Usage) Record(ctx context.Context, t host.Totals) error {
 	byPartition := map[kv.Partition][]change{}
-	var order []kv.Partition // so that the same sums always make the same commits in the same order
+	var order []kv.Partition // so that the same sums always produce the same commits in the same order
 	add := func(c change) {
 		p := c.key.Partition
 		if byPartition[p] == nil {
@@ -115,7 +114,7 @@ func (u *Usage) Record(ctx context.Context, t host.Totals) error {
 			n := min(len(changes), mostChanges)
 			if err := u.write(ctx, p, changes[:n]); err != nil {
 				errs = append(errs, err)
-				break // the rest of this partition would hardly fare better
+				break // the rest of this partition would probably fail too
 			}
 			changes = changes[n:]
 		}
@@ -123,7 +122,7 @@ func (u *Usage) Record(ctx context.Context, t host.Totals) error {
 	return errors.Join(errs...)
 }
 
-// isName reports whether s can be a part of an item's name.
+// isName reports whether s can be part of an item's name.
 func isName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
@@ -132,7 +131,7 @@ func ofDay(d host.DayTotal) change {
 	name := prefixOf(d.Integration) + d.Day.String() + "/" + d.Instance
 	return change{kv.Key{Partition: partitionOf(d.Integration), Name: name}, lifeOf(d.Day),
 		func(now web.Object) []byte {
-			// A count never falls. If one that is larger is there, an earlier commit came late.
+			// A count never decreases. If the stored one is larger, an earlier commit arrived late.
 			before := countsIn(now)
 			next := before
 			for i, n := range d.Counts {
@@ -159,8 +158,8 @@ func ofKey(k host.KeyUse) change {
 
 func lifeOf(d host.Day) time.Time { return (d + MaxDays + 1).Begin() }
 
-// write makes changes of one partition in one commit. Each change is checked against what was read, so that a
-// commit whose reply was lost cannot come late and undo a newer one.
+// write makes the changes of one partition in one commit. Each change is checked against the version that was
+// read, so that a commit with a lost reply cannot arrive late and undo a newer one.
 func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) error {
 	tx := kv.Tx{Partition: p}
 	for _, c := range changes {
@@ -170,7 +169,7 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 		}
 		var now web.Object
 		if err == nil {
-			// What this service did not write counts for nothing, and is replaced.
+			// An item that this service did not write is ignored and replaced.
 			if now, err = u.open(item); err != nil && !errors.Is(err, token.ErrRecord) {
 				return err
 			}
@@ -196,7 +195,7 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 	return kv.CommitSurely(ctx, u.KV, tx)
 }
 
-// open returns the object of an item that an instance of this service wrote. Otherwise the error is
+// open returns the object of an item that an instance of this service wrote. Otherwise it returns
 // token.ErrRecord.
 func (u *Usage) open(item kv.Item) (web.Object, error) {
 	until, err := token.CheckLongLived(u.Sealer, item.Key.String(), item.Value)
@@ -210,7 +209,7 @@ func (u *Usage) open(item kv.Item) (web.Object, error) {
 	if err != nil {
 		return web.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
-	// A ring that has leaked and was replaced makes no usage of later days.
+	// A leaked ring that was replaced cannot sign usage of later days.
 	day, ok := dayIn(o)
 	if parts := strings.Split(item.Key.Name, "/"); !ok && len(parts) == 4 {
 		day, ok = host.ParseDay(parts[2])
@@ -248,14 +247,14 @@ func objectOf(c host.Counts) []byte {
 	return w.End()
 }
 
-// Day is what happened to an integration's sessions on one day. A session that began before midnight and
-// ended after it counts as started on the first day and as ended on the second.
+// Day is the usage of an integration on one day. A session that started before midnight and ended after it
+// counts as started on the first day and as ended on the second.
 type Day struct {
 	Day    host.Day
 	Counts host.Counts
 }
 
-// Open returns how many sessions more were started than ended.
+// Open returns the number of sessions started minus the number ended.
 func (d Day) Open() uint64 {
 	started, ended := d.Counts.Of(host.OutcomeStarted), uint64(0)
 	for _, outcome := range host.Outcomes() {
@@ -267,10 +266,10 @@ func (d Day) Open() uint64 {
 }
 
 var (
-	// ErrRange says that the days asked for are none, or more than MaxDays.
+	// ErrRange: the range has no days, or more than MaxDays.
 	ErrRange = fmt.Errorf("usage: ask for 1 to %d days", MaxDays)
 
-	// ErrTooMuch says that more instances have counted on these days than Read adds up at once.
+	// ErrTooMuch: more instances have counted on these days than Read adds up in one call.
 	ErrTooMuch = errors.New("usage: too many records for these days; ask for fewer days at once")
 )
 
@@ -279,13 +278,13 @@ const (
 	maxItems = 100_000
 )
 
-// Read returns every day from one to another, both included, also those on which nothing happened. A record
-// that this service did not write is left out and logged.
+// Read returns all days from one to another, including both and days without sessions. A record that this
+// service did not write is left out and logged.
 func (u *Usage) Read(ctx context.Context, integration string, from, to host.Day) ([]Day, error) {
 	if to < from || int(to-from) >= MaxDays || !isName(integration) {
 		return nil, ErrRange
 	}
-	// The day before has the starts of sessions that ended in the first minutes of from.
+	// The previous day has the starts of sessions that ended in the first minutes of from.
 	days, err := u.read(ctx, integration, from-1, to)
 	if err != nil {
 		return nil, err
@@ -294,9 +293,9 @@ func (u *Usage) Read(ctx context.Context, integration string, from, to host.Day)
 	return days[1:], nil
 }
 
-// addExpired counts untimed sessions that have not ended as expired, on the day on which they did. Instances
-// count a session as untimed when its life is over, and its end when it happens. So an end can count on an
-// earlier day than its session.
+// addExpired adds untimed sessions that have not ended to the expired ones, on the day of their expiry.
+// Instances count a session as untimed when its life is over, and its end when it happens. The end can
+// therefore count on an earlier day than the session.
 func addExpired(days []Day) {
 	early := uint64(0) // ends whose sessions are not counted yet
 	for i := range days {
@@ -313,7 +312,7 @@ func (u *Usage) read(ctx context.Context, integration string, from, to host.Day)
 		days[i].Day = from + host.Day(i)
 	}
 	prefix := kv.Key{Partition: partitionOf(integration), Name: prefixOf(integration)}
-	after, left := prefix.Name+from.String(), 0 // it is less than the name of every item of the first day
+	after, left := prefix.Name+from.String(), 0 // sorts before every item of the first day
 	for read := 0; ; read += page {
 		if read >= maxItems {
 			return nil, ErrTooMuch
@@ -346,7 +345,7 @@ func (u *Usage) read(ctx context.Context, integration string, from, to host.Day)
 	}
 }
 
-// tellLeft tells the operator of records that were left out.
+// tellLeft logs the number of records that were left out.
 func (u *Usage) tellLeft(integration string, n int) {
 	if n == 0 {
 		return
@@ -356,8 +355,8 @@ func (u *Usage) tellLeft(integration string, n int) {
 		"integration", integration, "records", n)
 }
 
-// LastUse returns the day on which each key was last used. A key that was not used within MaxDays is not
-// in the map.
+// LastUse returns the day on which each key was last used. Keys that were not used within MaxDays are not in
+// the map.
 func (u *Usage) LastUse(ctx context.Context, keys []string) (map[string]host.Day, error) {
 	last := map[string]host.Day{}
 	for _, key := range keys {
@@ -373,7 +372,7 @@ func (u *Usage) LastUse(ctx context.Context, keys []string) (map[string]host.Day
 		}
 		o, err := u.open(item)
 		if errors.Is(err, token.ErrRecord) {
-			continue // a later use writes it anew
+			continue // the next use replaces it
 		}
 		if err != nil {
 			return nil, err

@@ -28,7 +28,7 @@ func newFixture(t *testing.T) (*testhost.Host, *Usage, host.Day) {
 	return h, u, host.DayOf(h.Now())
 }
 
-// counted is a total of that many started and completed sessions.
+// counted returns a total of that many started and completed sessions.
 func counted(day host.Day, instance string, started, completed uint64) host.DayTotal {
 	d := host.DayTotal{Integration: testhost.UUID, Day: day, Instance: instance}
 	d.Counts.Add(host.OutcomeStarted, started)
@@ -41,35 +41,35 @@ func record(t *testing.T, u *Usage, days ...host.DayTotal) {
 	coretest.Must(t, u.Record(t.Context(), host.Totals{Days: days}))
 }
 
-// wantDay checks what is read of one day.
+// wantDay checks the counts that Read returns for one day.
 func wantDay(t *testing.T, u *Usage, day host.Day, started, completed uint64) {
 	t.Helper()
 	days, err := u.Read(t.Context(), testhost.UUID, day, day)
 	coretest.Must(t, err)
 	want := []Day{{day, counted(day, "", started, completed).Counts}}
 	if !slices.Equal(days, want) {
-		t.Errorf("%v is read, want %v", days, want)
+		t.Errorf("got %v, want %v", days, want)
 	}
 }
 
-func TestInstancesAddUp(t *testing.T) {
+func TestRead_AddsInstances(t *testing.T) {
 	_, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 3, 1))
 	record(t, u, counted(day, "b", 10, 4))
-	record(t, u, counted(day, "a", 5, 2)) // all that a has counted so far
+	record(t, u, counted(day, "a", 5, 2)) // all sums of a so far
 	wantDay(t, u, day, 15, 6)
 	wantDay(t, u, day-1, 0, 0)
 }
 
-func TestARestartIsAnotherInstance(t *testing.T) {
+func TestRecord_Restart(t *testing.T) {
 	_, u, day := newFixture(t)
 	record(t, u, counted(day, "before", 3, 3))
 	record(t, u, counted(day, "after", 1, 0))
 	wantDay(t, u, day, 4, 3)
 }
 
-// A reply is lost, or the commit comes only later: nothing counts twice, and a newer sum is not undone.
-func TestLostRepliesCountNothingTwice(t *testing.T) {
+// After a lost reply or a late commit, no session counts twice, and a newer sum is not undone.
+func TestRecord_LostReplies(t *testing.T) {
 	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay, kvtest.Refuse} {
 		for every := range 3 {
 			t.Run(fmt.Sprint(fault, " ", every), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestLostRepliesCountNothingTwice(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsIsAnError(t *testing.T) {
+func TestUsage_StoreError(t *testing.T) {
 	h, u, day := newFixture(t)
 	h.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	if err := u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)}}); !kv.Failed(
@@ -112,7 +112,7 @@ func TestAStoreThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-// A session without an event has no timer. It has expired when its life is over and it has not ended.
+// A session without an event has no timer. It has expired if its life is over and it has not ended.
 func TestRead_UntimedSessionsExpire(t *testing.T) {
 	_, u, day := newFixture(t)
 	of := func(day host.Day, instance string, untimed, ended, expired uint64) host.DayTotal {
@@ -123,8 +123,8 @@ func TestRead_UntimedSessionsExpire(t *testing.T) {
 		return d
 	}
 	record(t, u, of(day-2, "a", 5, 2, 0))
-	record(t, u, of(day-2, "b", 0, 1, 1)) // that ends another instance's, and has one with a timer
-	record(t, u, of(day-1, "a", 2, 3, 0)) // one end belongs to a session that begins before midnight
+	record(t, u, of(day-2, "b", 0, 1, 1)) // the end of another instance's session, and a session with a timer
+	record(t, u, of(day-1, "a", 2, 3, 0)) // one end belongs to a session that started before midnight
 	record(t, u, of(day, "a", 4, 1, 0))
 	for _, c := range []struct {
 		name string
@@ -146,8 +146,8 @@ func TestRead_UntimedSessionsExpire(t *testing.T) {
 	}
 }
 
-// What has not changed since is not written again.
-func TestTheSameSumsAreNoCommit(t *testing.T) {
+// Unchanged sums are not written again.
+func TestRecord_UnchangedSums(t *testing.T) {
 	h, u, day := newFixture(t)
 	totals := host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)},
 		Keys: []host.KeyUse{{Key: aKey, Day: day}}}
@@ -158,13 +158,13 @@ func TestTheSameSumsAreNoCommit(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	// an instance whose clock is behind
+	// an instance with a late clock
 	totals.Keys = append(totals.Keys, host.KeyUse{Key: aKey, Day: day - 1})
 	coretest.Must(t, u.Record(t.Context(), totals))
 }
 
 // A thousand integrations fit into commits that every store takes.
-func TestManyIntegrationsFitIntoCommits(t *testing.T) {
+func TestRecord_ManyIntegrations(t *testing.T) {
 	h, u, day := newFixture(t)
 	commits := map[kv.Partition]int{}
 	h.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -198,7 +198,7 @@ func TestManyIntegrationsFitIntoCommits(t *testing.T) {
 	}
 }
 
-func TestReadHasEveryDayAndNoOther(t *testing.T) {
+func TestRead_Days(t *testing.T) {
 	_, u, day := newFixture(t)
 	for n := range host.Day(6) {
 		for instance := range 200 { // so that a day does not end with a page of the list
@@ -217,11 +217,11 @@ func TestReadHasEveryDayAndNoOther(t *testing.T) {
 	}
 	unknown, err := u.Read(t.Context(), testhost.Other, day, day+1)
 	if err != nil || len(unknown) != 2 || unknown[0].Counts != (host.Counts{}) {
-		t.Errorf("of an integration that nobody knows: %v, %v", unknown, err)
+		t.Errorf("of an unknown integration: %v, %v", unknown, err)
 	}
 }
 
-func TestReadRefusesTooManyDays(t *testing.T) {
+func TestRead_Range(t *testing.T) {
 	_, u, day := newFixture(t)
 	for _, c := range []struct {
 		name     string
@@ -232,7 +232,7 @@ func TestReadRefusesTooManyDays(t *testing.T) {
 		{"the most", testhost.UUID, day - MaxDays + 1, day, true},
 		{"one more", testhost.UUID, day - MaxDays, day, false},
 		{"backwards", testhost.UUID, day, day - 1, false},
-		{"an id that reaches out of its items", "a/../b", day, day, false},
+		{"an id with a path to other items", "a/../b", day, day, false},
 		{"no id", "", day, day, false},
 	} {
 		if _, err := u.Read(t.Context(), c.id, c.from, c.to); errors.Is(err, ErrRange) == c.ok {
@@ -241,7 +241,7 @@ func TestReadRefusesTooManyDays(t *testing.T) {
 	}
 }
 
-func TestUsageIsGoneAfterItsTime(t *testing.T) {
+func TestRecord_Expiry(t *testing.T) {
 	h, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 1, 0))
 	coretest.Must(t, u.Record(t.Context(), host.Totals{Keys: []host.KeyUse{{Key: aKey, Day: day}}}))
@@ -267,8 +267,9 @@ func TestLastUse(t *testing.T) {
 	}
 }
 
-// Who can write to the store makes no usage, moves none to another integration or day, and breaks no page.
-func TestWhoCanWriteToTheStoreMakesNoUsage(t *testing.T) {
+// An attacker who can write to the store can neither create usage, move it to another integration or day, nor
+// break a page.
+func TestRead_ForgedItems(t *testing.T) {
 	h, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 7, 0))
 	items, err := h.Memory.List(t.Context(), kv.Key{Partition: partitionOf(testhost.UUID), Name: "u/"}, "",
@@ -294,16 +295,16 @@ func TestWhoCanWriteToTheStoreMakesNoUsage(t *testing.T) {
 		t.Errorf("%v", days)
 	}
 	if log := h.Logged.String(); !strings.Contains(log, "records=5") || strings.Count(log, "\n") != 1 {
-		t.Errorf("the log says: %s", log)
+		t.Errorf("log: %s", log)
 	}
-	// The instance itself writes over what another has put under its name.
+	// The instance itself overwrites a forged item under its name.
 	put(prefix+day.String()+"/a", []byte(`{"started":1000}`))
 	record(t, u, counted(day, "a", 8, 0))
 	wantDay(t, u, day, 8, 0)
 }
 
-// A ring that leaked and was replaced makes no usage of the days since.
-func TestAReplacedKeyMakesNoNewUsage(t *testing.T) {
+// A leaked ring that was replaced cannot sign usage of later days.
+func TestRead_ReplacedKey(t *testing.T) {
 	h, u, day := newFixture(t)
 	u.Sealer = until{h.Sealer, h.Now()}
 	record(t, u, counted(day, "a", 1, 0))
@@ -322,7 +323,7 @@ func (s until) CheckMAC(purpose string, message, mac []byte) (time.Time, error) 
 	return s.at, err
 }
 
-func TestAKeyThatIsAwaitedIsAnError(t *testing.T) {
+func TestRead_AwaitedKey(t *testing.T) {
 	h, u, day := newFixture(t)
 	record(t, u, counted(day, "a", 1, 0))
 	u.Sealer = awaiting{h.Sealer}
@@ -337,8 +338,8 @@ func (awaiting) CheckMAC(string, []byte, []byte) (time.Time, error) {
 	return time.Time{}, host.ErrKeyAwaited
 }
 
-// What no host adds up is not written, whoever hands it in.
-func TestOddNamesAreLeftOut(t *testing.T) {
+// Totals with invalid names are not written.
+func TestRecord_InvalidNames(t *testing.T) {
 	h, u, day := newFixture(t)
 	var totals host.Totals
 	for _, odd := range []string{"", "a/b", "A", " ", strings.Repeat("a", 65), "\x00"} {
@@ -349,13 +350,13 @@ func TestOddNamesAreLeftOut(t *testing.T) {
 	}
 	totals.Days = append(totals.Days, counted(day, "a", 0, 0))
 	h.Store.Decide = func(c kvtest.Call) kvtest.Fault {
-		t.Errorf("the store was asked: %+v", c)
+		t.Errorf("store call: %+v", c)
 		return kvtest.Pass
 	}
 	coretest.Must(t, u.Record(t.Context(), totals))
 }
 
-func TestItemsAreSigned(t *testing.T) {
+func TestRecord_Signed(t *testing.T) {
 	h, u, day := newFixture(t)
 	coretest.Must(t, u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 2, 1)},
 		Keys: []host.KeyUse{{Key: aKey, Day: day}}}))
