@@ -34,7 +34,7 @@ const (
 	Fail    = "fail_attempt"
 	Cancel  = "cancel"
 	Nothing = "nothing" // an answer of which nothing is kept; it cancels
-	Later   = "later"   // an answer that cannot be judged just now
+	Later   = "later"   // a response that cannot be verified now
 	Vast    = "vast"    // one of which more is to be kept than fits
 )
 

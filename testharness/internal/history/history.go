@@ -1,6 +1,5 @@
-// Package history is what tests of single use share: a model of validate for
-// porcupine, which checks histories, and a recorder of calls by clients that do
-// not wait for each other.
+// Package history contains the common code of tests of single use: a model of validate for porcupine, which
+// checks histories, and a recorder of calls by concurrent clients.
 package history
 
 import (
@@ -11,16 +10,15 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Exchange is the input of one call of validate. A caller who repeats a call
-// under its Idempotency-Key is the same owner. Every call without a key has an
-// owner of its own.
+// Exchange is the input of one call of validate. Calls with the same Idempotency-Key have the same owner.
+// Every call without a key has its own owner.
 type Exchange struct{ Owner string }
 
-// Answer is its output.
+// Answer is the output.
 type Answer struct{ Status int }
 
-// Unknown reports whether the token may have been used by the call, then or
-// later: the store could not say, or there was no answer at all (status 0).
+// Unknown reports whether the token may have been used by the call, then or later: the store had an unknown
+// result, or there was no response (status 0).
 func (a Answer) Unknown() bool { return a.Status == 503 || a.Status == 0 }
 
 func (a Answer) String() string {
@@ -35,8 +33,7 @@ func (a Answer) String() string {
 	return fmt.Sprint("status ", a.Status)
 }
 
-// Model is one result token: the first exchange gets it, all others are told that
-// it is used.
+// Model is one result token: the first exchange uses it, and all others get 409.
 var Model = porcupine.Model{
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
@@ -47,8 +44,7 @@ var Model = porcupine.Model{
 		case out.Status == 409:
 			return owner != "" && owner != in.Owner, owner
 		case out.Unknown():
-			// It has no end. So porcupine may also put it after all others, where
-			// it changes nothing.
+			// The call has no end, so porcupine may also order it last, without effect.
 			if owner == "" {
 				owner = in.Owner
 			}
@@ -61,16 +57,15 @@ var Model = porcupine.Model{
 	},
 }
 
-// Recorder records the exchanges of one token. The zero Recorder is empty. It may
-// be used concurrently.
+// Recorder records the exchanges of one token. The zero Recorder is empty. It may be used concurrently.
 type Recorder struct {
 	mu      sync.Mutex
 	clock   int64
 	history []porcupine.Operation
 }
 
-// Call begins an exchange of a client and returns the function that ends it. An
-// exchange whose outcome is unknown has no end, although its client goes on.
+// Call starts an exchange of a client and returns the function that ends it. An exchange whose outcome is
+// unknown has no end, although its client continues.
 func (r *Recorder) Call(client int, owner string) (end func(status int)) {
 	call := r.tick()
 	return func(status int) {
@@ -80,7 +75,7 @@ func (r *Recorder) Call(client int, owner string) (end func(status int)) {
 		out := Answer{status}
 		if out.Unknown() {
 			ret = math.MaxInt64 - int64(len(r.history))
-			client = 1000 + len(r.history) // a client of porcupine does one thing after the other
+			client = 1000 + len(r.history) // a client of porcupine makes one call at a time
 		}
 		r.history = append(r.history, porcupine.Operation{ClientId: client, Input: Exchange{owner},
 			Output: out, Call: call, Return: ret})
@@ -94,15 +89,14 @@ func (r *Recorder) tick() int64 {
 	return r.clock
 }
 
-// History is every exchange that has ended.
+// History returns the exchanges that have ended.
 func (r *Recorder) History() []porcupine.Operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]porcupine.Operation(nil), r.history...)
 }
 
-// Explain returns an error if no order of the exchanges explains what the
-// callers were told.
+// Explain returns an error if no order of the exchanges explains their results.
 func Explain(history []porcupine.Operation) error {
 	if porcupine.CheckOperations(Model, history) {
 		return nil

@@ -15,8 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// site is a service with an OpenID provider, which its L2 integration offers, and an estimator, which its L1
-// integration offers.
+// site is a service with an OpenID provider for its L2 integration and an estimator for its L1 integration.
 type site struct {
 	*testharness.Harness
 	t         *testing.T
@@ -52,14 +51,14 @@ func (s *site) startL2() testharness.Started {
 	return s.Start(testharness.Body{"integration_id": s.Publisher.L2.ID})
 }
 
-// leaves takes a new browser to the provider and up to the way back.
+// leaves takes a new browser to the provider and returns the address of the return.
 func (s *site) leaves(started testharness.Started) (page *testharness.Page, back string) {
 	s.t.Helper()
 	page = s.Open(started.RedirectURL)
 	return page, page.Submit("begin").ReturnURL()
 }
 
-// wantUndecided fails if anything was decided about a session, or if an attempt was counted.
+// wantUndecided fails if the session was decided, or if an attempt was counted.
 func (s *site) wantUndecided(started testharness.Started) {
 	s.t.Helper()
 	if status := s.Reconcile(started.SessionID).Text("status"); status != "PENDING" {
@@ -72,7 +71,7 @@ func (s *site) wantUndecided(started testharness.Started) {
 	}
 }
 
-// with changes the query of an address. An empty value takes the parameter away.
+// with changes the query of an address. An empty value removes the parameter.
 func with(address string, pairs ...string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -88,15 +87,14 @@ func with(address string, pairs ...string) string {
 	return u.String()
 }
 
-// What a browser brings back, when somebody has changed it. Nothing is decided, and the provider is not asked
-// what the code is worth.
+// Returns with a changed query. The session stays undecided, and the provider receives no token request.
 func TestReturns(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		change []string
 		status int
 		kind   string
-		reason string // in the log; "": it is not looked for
+		reason string // in the log; "": not checked
 	}{
 		{"RFC 9207: the iss of another issuer (mix-up)", []string{"iss", "https://attacker.example"}, 400,
 			"damaged", "return_iss_differs"},
@@ -137,14 +135,14 @@ func TestReturns(t *testing.T) {
 				t.Error("the log repeats what the browser brought")
 			}
 			if page.Go(back).Callback == nil {
-				t.Error("the genuine return does not complete the session any more")
+				t.Error("the genuine return no longer completes the session")
 			}
 		})
 	}
 }
 
-// A link scanner loads an address a hundred times, and a site has a browser post it.
-func TestReturnsThatNobodyMade(t *testing.T) {
+// A link scanner loads an address a hundred times, and a site makes a browser post it.
+func TestReturn_ForgedRequests(t *testing.T) {
 	s := newSite(t)
 	started := s.startL2()
 	page, back := s.leaves(started)
@@ -172,7 +170,7 @@ func TestReturnsThatNobodyMade(t *testing.T) {
 	}
 }
 
-// What the provider says of the user, by the value of the claim. Nothing but the exact value approves.
+// The values of the provider's claim. Only the exact value approves.
 func TestClaims(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
@@ -204,8 +202,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// What a forger makes of an ID token. Nothing is decided, the log names the reason, and the user may try
-// again.
+// Forged ID tokens. The session stays undecided, the log has the reason, and the user may try again.
 func TestForgedTokens(t *testing.T) {
 	claim := func(name string, value any) func(header, claims map[string]any) {
 		return func(_, claims map[string]any) { claims[name] = value }
@@ -247,14 +244,14 @@ func TestForgedTokens(t *testing.T) {
 			s.bank.Tamper(nil)
 			s.bank.Rewrite(nil)
 			if page.Submit("begin").Follow().Callback == nil {
-				t.Error("a new login is not believed")
+				t.Error("a new login is not accepted")
 			}
 		})
 	}
 }
 
 func TestProvidersThatChange(t *testing.T) {
-	t.Run("contract 36: keys that rotate between login and exchange are fetched anew", func(t *testing.T) {
+	t.Run("contract 36: keys that rotate between login and exchange are fetched again", func(t *testing.T) {
 		s := newSite(t)
 		if page, back := s.leaves(s.startL2()); page.Go(back).Callback == nil {
 			t.Fatal("the first login")
@@ -266,7 +263,7 @@ func TestProvidersThatChange(t *testing.T) {
 			t.Errorf("a %s page", p.Kind)
 		}
 	})
-	t.Run("contract 33: a provider that names another issuer is not available, and start answers 502",
+	t.Run("contract 33: a provider that names another issuer is not available, and start returns 502",
 		func(t *testing.T) {
 			s := newSite(t)
 			s.bank.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: `{"issuer":"https://attacker.example"}`})
@@ -275,7 +272,7 @@ func TestProvidersThatChange(t *testing.T) {
 				t.Errorf("%d %s", r.Status, r.Body)
 			}
 		})
-	t.Run("contract 35: a return after another tab was cancelled goes on", func(t *testing.T) {
+	t.Run("contract 35: a return after another tab was cancelled continues", func(t *testing.T) {
 		s := newSite(t)
 		started := s.startL2()
 		page, back := s.leaves(started)
@@ -290,8 +287,8 @@ func TestProvidersThatChange(t *testing.T) {
 	})
 }
 
-// Tokens of one kind in the place of another.
-func TestTokensInTheWrongPlace(t *testing.T) {
+// Tokens of one kind used as another.
+func TestToken_WrongPlace(t *testing.T) {
 	s := newSite(t)
 	done := s.Open(s.startL2().RedirectURL).Submit("begin").Follow().Callback.ResultToken
 	started := s.startL2()

@@ -10,16 +10,16 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// Where requests are pushed, the address of the provider is good for one use. A user who goes back to the
-// page that has left finds the method's page, and the next request is pushed anew.
-func TestBackToThePageThatLeft(t *testing.T) {
+// With pushed requests, the address of the provider can be used once. A user who goes back to the page that
+// has left sees the method's page, and the next request is pushed again.
+func TestBack_PageThatLeft(t *testing.T) {
 	for name, config := range map[string]oidctest.Config{
 		"with pushed requests": {PushedOnly: true}, "without": {},
 	} {
 		t.Run("contract 34: "+name, func(t *testing.T) {
 			var h *testharness.Harness
 			config.Now = func() time.Time {
-				if h == nil { // the provider starts before the harness that has the clock
+				if h == nil { // the provider starts before the harness, which has the clock
 					return testharness.Epoch
 				}
 				return h.Now()
@@ -38,24 +38,24 @@ func TestBackToThePageThatLeft(t *testing.T) {
 
 			page := h.Open(started.RedirectURL)
 			leaving := page.Submit("begin")
-			first := leaving.ReturnURL() // the provider has used the address up
+			first := leaving.ReturnURL() // the provider has used the address
 			for _, again := range []*testharness.Page{leaving.Reload(), leaving.Reload()} {
 				if again.Kind != "method" || again.Hop != "" {
-					t.Fatalf("the page that left is a %s page that goes on to %q", again.Kind, again.Hop)
+					t.Fatalf("the page that left is a %s page that continues to %q", again.Kind, again.Hop)
 				}
 				if pushed := p.Count(oidctest.PushPath); config.PushedOnly && pushed != 1 {
-					t.Errorf("to look at a page pushes a request: %d", pushed)
+					t.Errorf("loading a page pushes a request: %d", pushed)
 				}
 			}
 			anew := leaving.Reload().Submit("begin")
 			if anew.Kind != "leaving" || anew.Hop == leaving.Hop {
-				t.Fatalf("beginning anew: a %s page that goes on to %q", anew.Kind, anew.Hop)
+				t.Fatalf("the new start: a %s page that continues to %q", anew.Kind, anew.Hop)
 			}
 			second := anew.ReturnURL()
 			if pushed := p.Count(oidctest.PushPath); config.PushedOnly && pushed != 2 {
 				t.Errorf("%d requests were pushed, want 2", pushed)
 			}
-			// Both logins are this browser's, and the first one that comes back counts.
+			// Both logins belong to this browser, and the first return counts.
 			done := page.Go(second)
 			if done.Callback == nil {
 				t.Fatalf("a %s page (%d)", done.Kind, done.Status)

@@ -23,7 +23,7 @@ import (
 	"github.com/verge-id/verge/testharness/internal/methodtest"
 )
 
-// courierService is a service whose integrations have the courier as their method.
+// courierService is a service whose integrations use the courier as their method.
 type courierService struct {
 	*testharness.Harness
 	t      *testing.T
@@ -58,7 +58,7 @@ func (o *courierService) fault(c kvtest.Call) kvtest.Fault {
 	return kvtest.Pass
 }
 
-// failing has the store meet the next commits with these faults, and then work again.
+// failing sets the store's faults of the next commits. Later commits pass.
 func (o *courierService) failing(faults ...kvtest.Fault) {
 	var n atomic.Int32
 	decide := func(c kvtest.Call) kvtest.Fault {
@@ -76,7 +76,7 @@ func (o *courierService) failing(faults ...kvtest.Fault) {
 // asked is a session whose page waits for the courier.
 type asked struct {
 	testharness.Started
-	page        *testharness.Page // as the method shows it first
+	page        *testharness.Page // the method's first page
 	waiting     *testharness.Page
 	here, there string // the addresses for this device and for another one
 	nonce       string
@@ -90,19 +90,19 @@ func (o *courierService) ask() asked {
 	return a
 }
 
-// open opens a box by the method's page.
+// open opens a pending response with the method's page.
 func (a *asked) open() {
 	a.waiting = a.page.Submit("begin")
 	a.here, a.nonce = methodtest.Ask(a.waiting.Wallet)
 	a.there, _ = methodtest.Ask(a.waiting.Code)
 }
 
-// answers posts an answer to the address that it is made for.
+// answers posts a response to an address.
 func (a asked) answers(answer, to string) *testharness.Response {
 	return methodtest.Answer(a.waiting, to, answer, to, a.nonce)
 }
 
-// redirectURI is what an answer is told.
+// redirectURI returns the redirect_uri in the reply to a posted response.
 func redirectURI(r *testharness.Response) string {
 	var body struct {
 		RedirectURI string `json:"redirect_uri"`
@@ -113,18 +113,18 @@ func redirectURI(r *testharness.Response) string {
 	return body.RedirectURI
 }
 
-// want fails if an answer has another status, or is not in the form of every answer of a box.
+// want fails if a reply has another status, or not the form of every reply to a posted response.
 func (o *courierService) want(rule string, r *testharness.Response, status int) {
 	o.t.Helper()
 	if r.Status != status {
 		o.t.Errorf("%s: %d %s, want %d", rule, r.Status, r.Body, status)
 	}
 	if got := r.Header.Get("Content-Type"); got != "application/json; charset=utf-8" || !json.Valid(r.Body) {
-		o.t.Errorf("%s: the answer is %q: %.200s", rule, got, r.Body)
+		o.t.Errorf("%s: the reply is %q: %.200s", rule, got, r.Body)
 	}
 	for name := range r.Header {
 		if strings.HasPrefix(name, "Access-Control-") || name == "Set-Cookie" || name == "Location" {
-			o.t.Errorf("%s: the answer has the header %s", rule, name)
+			o.t.Errorf("%s: the reply has the header %s", rule, name)
 		}
 	}
 	if status == 503 && r.Header.Get("Retry-After") == "" {
@@ -132,7 +132,7 @@ func (o *courierService) want(rule string, r *testharness.Response, status int) 
 	}
 }
 
-// wantPending fails if a session is decided, or an attempt is counted.
+// wantPending fails if the session was decided, or if an attempt was counted.
 func (o *courierService) wantPending(a asked) {
 	o.t.Helper()
 	if status := o.Reconcile(a.SessionID).Text("status"); status != "PENDING" {
@@ -145,46 +145,46 @@ func (o *courierService) wantPending(a asked) {
 	}
 }
 
-func TestAnAnswerFromAnotherDevice(t *testing.T) {
+func TestPendingResponse_OtherDevice(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	if a.waiting.Kind != "method" || a.waiting.Again == "" || a.there == "" || a.here != a.there+".s" ||
 		!strings.HasPrefix(a.there, o.BaseURL+"/verify/box/") {
-		t.Fatalf("a %s page that goes on to %q and asks for %q and %q",
+		t.Fatalf("a %s page that continues to %q, with %q and %q",
 			a.waiting.Kind, a.waiting.Again, a.here, a.there)
 	}
 	if again := a.waiting.LoadAgain(); again.Code != a.waiting.Code || again.Again == "" {
-		t.Errorf("before the answer: a %s page that asks for %q", again.Kind, again.Code)
+		t.Errorf("before the response: a %s page with %q", again.Kind, again.Code)
 	}
 	r := a.answers(courier.Approve, a.there)
-	o.want("contract 34: an answer", r, 200)
+	o.want("contract 34: a response", r, 200)
 	if got := string(r.Body); got != "{}" {
 		t.Errorf("contract 34: across devices there is no redirect_uri: %s", got)
 	}
 	o.wantPending(a)
 	done := a.waiting.LoadAgain()
 	if done.Callback == nil {
-		t.Fatalf("contract 34: the browser that waits comes for the answer and gets a %s page", done.Kind)
+		t.Fatalf("contract 34: the waiting browser gets a %s page", done.Kind)
 	}
 	if r := o.Validate(done.Callback.ResultToken); r.Status != 200 {
 		t.Errorf("the result: %d %s", r.Status, r.Body)
 	}
 }
 
-func TestAnAnswerFromTheSameDevice(t *testing.T) {
+func TestPendingResponse_SameDevice(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	r := a.answers(courier.Approve, a.here)
-	o.want("contract 34: an answer", r, 200)
+	o.want("contract 34: a response", r, 200)
 	back := redirectURI(r)
 	if !strings.HasPrefix(back, o.BaseURL+"/verify/return/courier?response_code=") {
 		t.Fatalf("the redirect_uri is %q", back)
 	}
-	// The page that waits completes nothing: it may be a stranger's, who has sent the link to the device's
-	// owner.
+	// The waiting page completes no session: it may belong to an attacker who has sent the link to the
+	// device's owner.
 	if p := a.waiting.LoadAgain(); p.Callback != nil || p.Kind != "method" || p.Wallet != "" ||
 		p.Again == "" {
-		t.Errorf("contract 34: the browser that only waits gets a %s page", p.Kind)
+		t.Errorf("contract 34: the waiting browser gets a %s page", p.Kind)
 	}
 	o.wantPending(a)
 	if p := o.Open(back); p.Status != 403 || p.Kind != "elsewhere" {
@@ -216,7 +216,7 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	o.wantPending(a)
 	done := a.waiting.Go(back)
 	if done.Callback == nil {
-		t.Fatalf("contract 34: the browser that asked comes back and gets a %s page (%d)", done.Kind,
+		t.Fatalf("contract 34: the starting browser returns to a %s page (%d)", done.Kind,
 			done.Status)
 	}
 	if r := o.Validate(done.Callback.ResultToken); r.Status != 200 {
@@ -230,14 +230,14 @@ func TestAnAnswerFromTheSameDevice(t *testing.T) {
 	}
 }
 
-// posting posts something to a box, in place of the true answer.
+// posting posts a wrong response to a pending one.
 type posting = func(o *courierService, a asked) *testharness.Response
 
 var jsonHeader = testharness.Headers("Content-Type", "application/json")
 
-// Each row posts something that is not the answer, to a box that is open. It stays open, and the true answer
-// completes the session.
-func TestAnswersThatAreNone(t *testing.T) {
+// Each case posts an invalid response to an open pending response. It stays open, and the correct response
+// then completes the session.
+func TestPendingResponse_Invalid(t *testing.T) {
 	post := func(address string, header http.Header, body string) posting {
 		return func(o *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("POST", strings.ReplaceAll(address, "THERE", a.there), header,
@@ -250,23 +250,23 @@ func TestAnswersThatAreNone(t *testing.T) {
 		post   func(o *courierService, a asked) *testharness.Response
 		status int
 	}{
-		{"the answer for the same device, posted to the other address",
+		{"the response for the same device, posted to the other address",
 			func(_ *courierService, a asked) *testharness.Response {
 				return methodtest.Answer(a.waiting, a.there, courier.Approve, a.here, a.nonce)
 			}, 400},
-		{"the answer for another device, posted to the address for the same one",
+		{"the response for another device, posted to the address for the same one",
 			func(_ *courierService, a asked) *testharness.Response {
 				return methodtest.Answer(a.waiting, a.here, courier.Approve, a.there, a.nonce)
 			}, 400},
-		{"an answer to another session", func(o *courierService, a asked) *testharness.Response {
+		{"a response to another session", func(o *courierService, a asked) *testharness.Response {
 			other := o.ask()
 			return methodtest.Answer(a.waiting, a.there, courier.Approve, a.there, other.nonce)
 		}, 400},
-		{"an answer for the box of another session", func(o *courierService, a asked) *testharness.Response {
+		{"a response at another session's address", func(o *courierService, a asked) *testharness.Response {
 			other := o.ask()
 			return methodtest.Answer(a.waiting, a.there, courier.Approve, other.there, a.nonce)
 		}, 400},
-		{"an answer that the method does not know", post("THERE", jsonHeader,
+		{"an unknown response", post("THERE", jsonHeader,
 			`{"answer":"perhaps","to":"THERE","nonce":"NONCE"}`), 400},
 		{"no JSON", post("THERE", jsonHeader, "answer=approve"), 400},
 		{"half of the JSON", post("THERE", jsonHeader, good[:30]), 400},
@@ -295,15 +295,15 @@ func TestAnswersThatAreNone(t *testing.T) {
 			moved := base + "__8" + strings.TrimPrefix(a.there, base)[3:]
 			return methodtest.Answer(a.waiting, moved, courier.Approve, moved, a.nonce)
 		}, 404},
-		{"an answer that cannot be judged just now", func(_ *courierService, a asked) *testharness.Response {
+		{"a response that cannot be verified now", func(_ *courierService, a asked) *testharness.Response {
 			return a.answers(courier.Later, a.there)
 		}, 503},
-		{"an answer of which too much is to be kept", func(_ *courierService, a asked) *testharness.Response {
+		{"a response with too much data to store", func(_ *courierService, a asked) *testharness.Response {
 			return a.answers(courier.Vast, a.there)
 		}, 503},
 		{"a GET, as of a link scanner", func(_ *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("GET", a.there, testharness.Headers("Accept", "text/html"), nil)
-		}, 404}, // the courier asks nothing at its address
+		}, 404}, // the courier has no content at its address
 		{"a PUT", func(_ *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("PUT", a.there, jsonHeader, []byte(good))
 		}, 405},
@@ -323,11 +323,11 @@ func TestAnswersThatAreNone(t *testing.T) {
 			}
 			o.wantPending(a)
 			if p := a.waiting.LoadAgain(); p.Callback != nil || p.Code == "" {
-				t.Errorf("the page that waits is a %s page (%d)", p.Kind, p.Status)
+				t.Errorf("the waiting page is a %s page (%d)", p.Kind, p.Status)
 			}
-			o.want("the true answer", a.answers(courier.Approve, a.there), 200)
+			o.want("the correct response", a.answers(courier.Approve, a.there), 200)
 			if a.waiting.LoadAgain().Callback == nil {
-				t.Error("the true answer does not complete the session")
+				t.Error("the correct response does not complete the session")
 			}
 			for _, secret := range []string{a.nonce, strings.TrimPrefix(a.there, o.BaseURL+"/verify/box/")} {
 				if strings.Contains(o.Logs(), secret) {
@@ -338,17 +338,17 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestAHEADIsNoAnswer(t *testing.T) {
+func TestPendingResponse_HEAD(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
-	// As for GET, nothing is served there.
+	// As for GET, there is no content.
 	if r := a.waiting.AsAnother("HEAD", a.there, nil, nil); r.Status != 404 {
 		t.Errorf("contract 34: %d", r.Status)
 	}
 	o.wantPending(a)
 }
 
-// The handle of a session says nothing about another one, whoever's it is.
+// The handle of one session has no effect on another session, of any publisher.
 func TestPendingResponse_OtherPublisher(t *testing.T) {
 	o := newCourierService(t, nil)
 	mine := o.ask()
@@ -360,21 +360,21 @@ func TestPendingResponse_OtherPublisher(t *testing.T) {
 	}
 	theirs.page = o.Open(theirs.RedirectURL)
 	theirs.open()
-	o.want("contract 34: my answer at their box", methodtest.Answer(mine.waiting, theirs.there,
+	o.want("contract 34: my response at their address", methodtest.Answer(mine.waiting, theirs.there,
 		courier.Approve, mine.there, mine.nonce), 400)
-	o.want("contract 34: their answer at my box",
+	o.want("contract 34: their response at my address",
 		methodtest.Answer(theirs.waiting, mine.there, courier.Approve, theirs.there, theirs.nonce), 400)
 	o.wantPending(mine)
 	o.want("their answer", theirs.answers(courier.Approve, theirs.there), 200)
 	if mine.waiting.LoadAgain().Callback != nil {
-		t.Error("contract 34: their answer completes my session")
+		t.Error("contract 34: their response completes my session")
 	}
 	if theirs.waiting.LoadAgain().Callback == nil {
 		t.Error("their session is not completed")
 	}
 }
 
-func TestTheFirstAnswerWins(t *testing.T) {
+func TestPendingResponse_FirstCounts(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	verdicts := []string{courier.Approve, courier.Reject, courier.Cancel, courier.Fail}
@@ -390,37 +390,37 @@ func TestTheFirstAnswerWins(t *testing.T) {
 		case status == 200 && won < 0:
 			won = n
 		case status != 409 && status != 410:
-			t.Errorf("contract 34: the answers get %v", statuses)
+			t.Errorf("contract 34: the responses get %v", statuses)
 		}
 	}
 	if won < 0 {
-		t.Fatalf("contract 34: no answer has won: %v", statuses)
+		t.Fatalf("contract 34: no response was accepted: %v", statuses)
 	}
-	o.want("contract 34: the answer that won, once more", a.answers(verdicts[won], a.there), 200)
-	o.want("contract 34: another answer", a.answers(verdicts[(won+1)%len(verdicts)], a.there), 410)
+	o.want("contract 34: the accepted response again", a.answers(verdicts[won], a.there), 200)
+	o.want("contract 34: another response", a.answers(verdicts[(won+1)%len(verdicts)], a.there), 410)
 	o.want("contract 34: the same verdict at the other address", a.answers(verdicts[won], a.here), 410)
 	a.waiting.LoadAgain()
 	want := map[string]string{courier.Approve: "COMPLETED", courier.Reject: "FAILED"}[verdicts[won]]
 	status := o.Reconcile(a.SessionID).Text("status")
 	if want != "" && status != want || want == "" && status != "PENDING" {
-		t.Errorf("contract 34: %s has won, and the session is %s", verdicts[won], status)
+		t.Errorf("contract 34: %s was accepted, and the session is %s", verdicts[won], status)
 	}
 }
 
-// An answer that is sent again gets the same code, since the first reply may be lost.
-func TestARepeatedAnswerIsToldTheSame(t *testing.T) {
+// A repeated response gets the same code, since the first reply may be lost.
+func TestPendingResponse_Repeated(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	first, second := a.answers(courier.Approve, a.here), a.answers(courier.Approve, a.here)
-	o.want("contract 34: the answer", first, 200)
-	o.want("contract 34: the answer once more", second, 200)
+	o.want("contract 34: the response", first, 200)
+	o.want("contract 34: the response again", second, 200)
 	if redirectURI(first) == "" || redirectURI(first) != redirectURI(second) {
-		t.Errorf("contract 34: told %q and then %q", redirectURI(first), redirectURI(second))
+		t.Errorf("contract 34: redirect_uri %q and then %q", redirectURI(first), redirectURI(second))
 	}
-	o.want("contract 34: another answer", a.answers(courier.Reject, a.here), 410)
+	o.want("contract 34: another response", a.answers(courier.Reject, a.here), 410)
 }
 
-func TestAnAnswerThatComesTooLate(t *testing.T) {
+func TestPendingResponse_Late(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		late   func(o *courierService, a *asked)
@@ -429,11 +429,11 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 		{"after the session has expired",
 			func(o *courierService, _ *asked) { o.Pause(core.SessionLife) }, 404},
 		{"after the session was completed", func(o *courierService, a *asked) {
-			o.want("the first answer", a.answers(courier.Approve, a.there), 200)
+			o.want("the first response", a.answers(courier.Approve, a.there), 200)
 			a.waiting.LoadAgain()
 		}, 404},
 		{"after the attempt has failed", func(o *courierService, a *asked) {
-			o.want("the first answer", a.answers(courier.Fail, a.there), 200)
+			o.want("the first response", a.answers(courier.Fail, a.there), 200)
 			a.waiting.LoadAgain()
 		}, 404},
 		{"after another box was opened", func(o *courierService, a *asked) {
@@ -454,7 +454,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 				r := a.answers(courier.Approve, to)
 				o.want(c.rule, r, c.status)
 				if strings.Contains(string(r.Body), "COMPLETED") || redirectURI(r) != "" {
-					t.Errorf("it is told more: %s", r.Body)
+					t.Errorf("the reply has more: %s", r.Body)
 				}
 			}
 			if after := o.Reconcile(a.SessionID).Text("status"); after != before {
@@ -464,7 +464,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 	}
 }
 
-// A double click on the button opens two boxes, one after the other. The later one counts.
+// A double click on the button opens two pending responses in succession. The later one counts.
 func TestPendingResponse_OpenedTwice(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := asked{Started: o.Start(testharness.Body{"integration_id": o.Publisher.L2.ID})}
@@ -478,25 +478,25 @@ func TestPendingResponse_OpenedTwice(t *testing.T) {
 	var answers []int
 	var completed int
 	for _, p := range pages {
-		if p.Code == "" { // it found its own box closed, and the page to begin again
+		if p.Code == "" { // its own pending response was closed, and the page offers a new start
 			answers = append(answers, 404)
 			continue
 		}
 		to, nonce := methodtest.Ask(p.Code)
 		status := methodtest.Answer(p, to, courier.Approve, to, nonce).Status
 		answers = append(answers, status)
-		if p.LoadAgain().Callback != nil && status == 200 { // the other page is of the same browser
+		if p.LoadAgain().Callback != nil && status == 200 { // the other page belongs to the same browser
 			completed++
 		}
 	}
 	slices.Sort(answers)
 	if !slices.Equal(answers, []int{200, 404}) || completed != 1 {
-		t.Errorf("contract 34: the two boxes answer %v, and %d browsers are done", answers, completed)
+		t.Errorf("contract 34: the two addresses return %v, and %d browsers are done", answers, completed)
 	}
 }
 
-// Somebody who has the link of the page that waits, but not its cookie, gets neither the page nor the answer.
-func TestThePageThatWaitsBelongsToItsBrowser(t *testing.T) {
+// A user who has the link of the waiting page, but not its cookie, gets neither the page nor the result.
+func TestWaitingPage_OtherBrowser(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	if p := o.Open(a.waiting.URL); p.Kind != "elsewhere" || p.Code != "" {
@@ -504,7 +504,7 @@ func TestThePageThatWaitsBelongsToItsBrowser(t *testing.T) {
 	}
 	o.want("the answer", a.answers(courier.Approve, a.there), 200)
 	if p := o.Open(a.waiting.URL); p.Kind != "elsewhere" || p.Callback != nil {
-		t.Errorf("contract 34: after the answer another browser gets a %s page", p.Kind)
+		t.Errorf("contract 34: after the response another browser gets a %s page", p.Kind)
 	}
 	o.wantPending(a)
 	done := a.waiting.LoadAgain()
@@ -516,7 +516,7 @@ func TestThePageThatWaitsBelongsToItsBrowser(t *testing.T) {
 	}
 }
 
-func TestVerdictsOfAnAnswer(t *testing.T) {
+func TestPendingResponse_Verdicts(t *testing.T) {
 	for answer, want := range map[string]struct{ kind, status, code string }{
 		courier.Reject:  {"failed", "FAILED", "PROVIDER_REJECTED"},
 		courier.Fail:    {"method", "PENDING", ""},
@@ -539,12 +539,12 @@ func TestVerdictsOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A box has a rate of its own, by its address and by the client's.
+// The address of a pending response has its own rate, per address and per client.
 func TestPendingResponse_Rates(t *testing.T) {
 	o := newCourierService(t, func(c *core.Config) { c.Limits.PendingPerIP = ratelimit.PerMinute(30) })
 	a, other := o.ask(), o.ask()
 	for range 20 {
-		o.want("contract 34: 20 answers a minute", a.answers("perhaps", a.there), 400)
+		o.want("contract 34: 20 responses a minute", a.answers("perhaps", a.there), 400)
 	}
 	r := a.answers(courier.Approve, a.there)
 	o.want("contract 34: the 21st", r, 429)
@@ -552,9 +552,9 @@ func TestPendingResponse_Rates(t *testing.T) {
 		t.Errorf("%v %s", r.Header, r.Body)
 	}
 	for range 10 {
-		o.want("contract 34: another box has a rate of its own", other.answers("perhaps", other.there), 400)
+		o.want("contract 34: another address has its own rate", other.answers("perhaps", other.there), 400)
 	}
-	o.want("contract 34: the address has one for all boxes", other.answers(courier.Approve, other.there), 429)
+	o.want("contract 34: the client has one rate", other.answers(courier.Approve, other.there), 429)
 	if p := o.Open(a.RedirectURL); p.Status != 200 {
 		t.Errorf("contract 34: pages have another rate: %d", p.Status)
 	}
@@ -562,7 +562,8 @@ func TestPendingResponse_Rates(t *testing.T) {
 	o.want("a minute later", a.answers(courier.Approve, a.there), 200)
 }
 
-// The store fails when a box is opened. The user tries again, and what came of the first try is harmless.
+// The store fails when a pending response is opened. The user tries again, and the first try has no harmful
+// effect.
 func TestPendingResponse_LostReplyAtOpen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -592,7 +593,7 @@ func TestPendingResponse_LostReplyAtOpen(t *testing.T) {
 	}
 }
 
-// The store fails when an answer closes a box. Whoever sends the same answer again learns what became of it.
+// The store fails when a response closes the pending one. Repeating the response returns the result.
 func TestPendingResponse_LostReplyAtClose(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -615,7 +616,7 @@ func TestPendingResponse_LostReplyAtClose(t *testing.T) {
 				o.want("another answer", a.answers(courier.Reject, a.here), want)
 			}
 			r := a.answers(courier.Approve, a.here)
-			o.want("the same answer again", r, 200)
+			o.want("the same response again", r, 200)
 			o.want("and again", a.answers(courier.Approve, a.here), 200)
 			if a.waiting.Go(redirectURI(r)).Callback == nil {
 				t.Error("the session is not completed")
@@ -634,7 +635,7 @@ func TestPendingResponse_StoreDown(t *testing.T) {
 	o.want("the answer", a.answers(courier.Approve, a.there), 200)
 }
 
-// The key ring rotates and the engine is replaced while a box is open, and again when it is closed.
+// The key ring rotates and the engine is replaced while the response is pending, and again when it is closed.
 func TestPendingResponse_NewRingAndEngine(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
@@ -644,7 +645,7 @@ func TestPendingResponse_NewRingAndEngine(t *testing.T) {
 		t.Fatalf("contract 16: a %s page (%d)", p.Kind, p.Status)
 	}
 	r := a.answers(courier.Approve, a.here)
-	o.want("contract 16: the answer", r, 200)
+	o.want("contract 16: the response", r, 200)
 	o.RotateKeyring()
 	o.Engine.Forget()
 	if p := a.waiting.Go(redirectURI(r)); p.Callback == nil {
@@ -652,7 +653,7 @@ func TestPendingResponse_NewRingAndEngine(t *testing.T) {
 	}
 }
 
-// What the store holds of a box is sealed, belongs to its name, and is gone when the attempt has ended.
+// The stored pending response is sealed, belongs to its name, and is deleted when the attempt has ended.
 func TestPendingResponse_StoredFields(t *testing.T) {
 	o := newCourierService(t, nil)
 	a, other := o.ask(), o.ask()
@@ -669,23 +670,23 @@ func TestPendingResponse_StoredFields(t *testing.T) {
 	}
 	items := boxes()
 	if len(items) != 2 {
-		t.Fatalf("the store holds %d boxes", len(items))
+		t.Fatalf("the store has %d pending responses", len(items))
 	}
 	for _, item := range items {
 		if strings.Contains(string(item.Value), a.SessionID) ||
 			strings.Contains(string(item.Value), "courier") ||
 			item.Expires.After(o.Now().Add(core.SessionLife)) || item.Expires.IsZero() {
-			t.Errorf("contract 19: a box until %s: %q", item.Expires, item.Value)
+			t.Errorf("contract 19: a pending response until %s: %q", item.Expires, item.Value)
 		}
 	}
-	// Whoever can write to the store puts the item of one box in the place of the other.
+	// An attacker who can write to the store copies the item of one pending response over another.
 	name := func(address string) string {
 		return "b/" +
 			strings.TrimPrefix(address, o.BaseURL+"/verify/box/")
 	}
 	mine := slices.IndexFunc(items, func(i kv.Item) bool { return i.Key.Name == name(a.there) })
 	for rule, value := range map[string][]byte{"the item of another box": items[1-mine].Value,
-		"an item that nobody sealed": []byte(`{"bx":"x"}`)} {
+		"an unsealed item": []byte(`{"bx":"x"}`)} {
 		err := o.KV.Commit(t.Context(), kv.Tx{ID: "forged-" + rule[:8], Partition: items[mine].Key.Partition,
 			Puts: []kv.Put{{Name: items[mine].Key.Name, Value: value, Expires: items[mine].Expires}}})
 		if err != nil {
@@ -696,11 +697,11 @@ func TestPendingResponse_StoredFields(t *testing.T) {
 			t.Errorf("contract 19: %s: a %s page", rule, p.Kind)
 		}
 	}
-	o.want("the other box", other.answers(courier.Approve, other.there), 200)
+	o.want("the other address", other.answers(courier.Approve, other.there), 200)
 	if other.waiting.LoadAgain().Callback == nil {
 		t.Error("the other session is not completed")
 	}
 	if left := boxes(); len(left) != 1 || left[0].Key.Name != name(a.there) {
-		t.Errorf("contract 34: after the outcome the store holds %d boxes", len(left))
+		t.Errorf("contract 34: after the outcome the store has %d pending responses", len(left))
 	}
 }

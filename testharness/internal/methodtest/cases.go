@@ -34,7 +34,7 @@ func (w *fixture) failedTwice() {
 	w.wantNothing(step.in(page))
 	w.wantNothing(step.in(page))
 	w.wantAsked(1)
-	if status := w.status(s); status != "PENDING" { // a No of this kind is final
+	if status := w.status(s); status != "PENDING" { // a rejection of this kind is final
 		w.expect(s.SessionID, "FAILED")
 		return
 	}
@@ -54,8 +54,8 @@ func (w *fixture) doubleClick() {
 	w.wantResult(step.in(page))
 }
 
-// manyAtOnce sends a step side by side. Whoever finds that the other side is being asked waits on a page
-// that goes on by itself.
+// manyAtOnce sends a step many times concurrently. A browser that arrives during the request waits on a page
+// that reloads automatically.
 func (w *fixture) manyAtOnce() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
@@ -68,7 +68,7 @@ func (w *fixture) manyAtOnce() {
 	all.Wait()
 	w.wantAsked(1)
 	for _, p := range answered {
-		for n := 0; p.Callback == nil && p.Again != "" && n < 5; n++ { // it is asked, or waits for an answer
+		for n := 0; p.Callback == nil && p.Again != "" && n < 5; n++ { // while a request is pending
 			p = p.LoadAgain()
 		}
 		if p.Callback == nil {
@@ -78,11 +78,11 @@ func (w *fixture) manyAtOnce() {
 	w.wantResult(answered[0].Reload())
 }
 
-// diesAsking has the instance die while it asks. The attempt is still claimed, so nobody is asked again until
-// the claim ends.
+// diesAsking stops the instance during its request. The attempt is still claimed, so no other request is sent
+// until the claim ends.
 func (w *fixture) diesAsking() {
 	if w.side.Asked == nil {
-		w.t.Skip("SKIP: it asks nobody")
+		w.t.Skip("SKIP: it sends no requests")
 	}
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
@@ -100,8 +100,8 @@ func (w *fixture) diesAsking() {
 	w.wantResult(w.walk(after, Yes).in(after))
 }
 
-// dieAsking does a step whose instance dies as soon as the attempt is claimed and the other side is asked:
-// from the second commit on, the store refuses everything.
+// dieAsking does a step whose instance stops as soon as the attempt is claimed and the provider has the
+// request: from the second commit, the store rejects every call.
 func (w *fixture) dieAsking(step Step, page *testharness.Page) {
 	commits := 0
 	w.fail(func(c kvtest.Call) kvtest.Fault {
@@ -118,7 +118,7 @@ func (w *fixture) dieAsking(step Step, page *testharness.Page) {
 	w.wantAsked(1)
 }
 
-// claimLife is more than the time for which a claim of an attempt holds.
+// claimLife is longer than the claim of an attempt.
 const claimLife = 21 * time.Second
 
 func (w *fixture) twoTabs() {
@@ -173,7 +173,7 @@ func (w *fixture) foreignSession() {
 	w.finish(tab, theirs)
 }
 
-// handleIn is the parameter of a step's address that has the handle of the browser's errand.
+// handleIn returns the parameter of a step's address with the handle of the browser's errand.
 func handleIn(address string) string {
 	if strings.Contains(address, "&errand=") {
 		return "errand"
@@ -204,7 +204,7 @@ func (w *fixture) otherBrowser() {
 	s := w.start("COMPLETED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
-	if step.Address != "" { // who has the address of the return alone is nobody
+	if step.Address != "" { // a browser with only the address of the return is unknown
 		w.wantNothing(w.Open(step.Address), "elsewhere")
 		w.wantAsked(0)
 		w.wantStatus(s, "PENDING")
@@ -221,7 +221,7 @@ func (w *fixture) otherStep() {
 	s := w.start("COMPLETED")
 	page, theirs := w.Open(s.RedirectURL), w.Open(s.RedirectURL)
 	other := w.walk(theirs, Yes)
-	mine := w.walk(page, Yes) // the last one to ask somebody else has the answer
+	mine := w.walk(page, Yes) // the latest request determines the result
 	done := mine.in(page)
 	w.wantNothing(other.in(theirs), "elsewhere")
 	w.wantNothing(theirs.Reload(), "elsewhere")
@@ -229,7 +229,7 @@ func (w *fixture) otherStep() {
 	w.wantResult(done)
 }
 
-// storeFaults has every commit of the deciding step fail in every way, in a session each.
+// storeFaults makes every commit of the deciding step fail in every way, each in its own session.
 func (w *fixture) storeFaults() {
 	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {
@@ -248,14 +248,14 @@ func (w *fixture) storeFaults() {
 			})
 			answered := step.in(page)
 			w.fail(nil)
-			if commits < at { // all have failed once
+			if commits < at { // every commit has failed once
 				w.wantResult(answered)
 				if at == 1 {
 					w.t.Error("the deciding step commits nothing, so nothing has failed")
 				}
 				break
 			}
-			if step.First != nil && answered.Kind == "method" { // who was not answered sends the same again
+			if step.First != nil && answered.Kind == "method" { // no response: send again
 				answered = step.in(page)
 			}
 			if answered.Callback == nil && answered.Kind != "unavailable" {
@@ -269,7 +269,7 @@ func (w *fixture) storeFaults() {
 	}
 }
 
-// finish completes a session that may be completed already, in the browser of a page.
+// finish completes a session, in the browser of a page, unless it is already completed.
 func (w *fixture) finish(page *testharness.Page, s testharness.Started) {
 	w.t.Helper()
 	if page.Callback == nil {
@@ -281,7 +281,7 @@ func (w *fixture) finish(page *testharness.Page, s testharness.Started) {
 	w.wantResult(page)
 }
 
-// otherSide is the case of another side that is in that mode when it should decide.
+// otherSide returns the case of a provider that is in that mode when it should decide.
 func otherSide(m Mode) func(*fixture) {
 	return func(w *fixture) {
 		s := w.start("COMPLETED")
@@ -295,7 +295,7 @@ func otherSide(m Mode) func(*fixture) {
 	}
 }
 
-// wantAttempts fails if the page after the link speaks of another number of failed attempts.
+// wantAttempts fails if the page after the link shows another number of failed attempts.
 func (w *fixture) wantAttempts(page *testharness.Page, s testharness.Started, failed int) {
 	w.t.Helper()
 	again := page.Go(s.RedirectURL)
@@ -310,7 +310,7 @@ func (w *fixture) expires() {
 	s := w.start("EXPIRED")
 	page := w.Open(s.RedirectURL)
 	step := w.walk(page, Yes)
-	w.Pause(core.SessionLife) // and nothing runs meanwhile, so the event has not ended it
+	w.Pause(core.SessionLife) // no instance runs during that time, so no event has ended the session
 	w.wantNothing(step.in(page), "expired", "damaged", "elsewhere")
 	w.wantAsked(0)
 	w.Advance(time.Second)
@@ -326,7 +326,7 @@ func (w *fixture) ringRotates() {
 	w.RotateKeyring()
 	w.wantResult(done.Reload())
 
-	// Behind its prefix, a sealed token begins with a version and the id of its key.
+	// After its prefix, a sealed token starts with a version and the id of its key.
 	flow := strings.TrimPrefix(queryOf(w.t, w.start("PENDING").RedirectURL, "flow"), token.FlowPrefix)
 	head, err := base64.RawURLEncoding.DecodeString(flow[:8])
 	if err != nil || hex.EncodeToString(head[1:5]) != w.Keyring.Keys[0].ID {
@@ -345,10 +345,10 @@ func (w *fixture) engineSwaps() {
 	w.wantResult(done.Reload())
 }
 
-// offerTwo has the integration offer the method and another one.
+// offerTwo makes the integration offer the method and another one.
 func (w *fixture) offerTwo() {
 	w.t.Helper()
-	if w.subject.Unbound { // it is the other one itself
+	if w.subject.Unbound { // it is the second method
 		return
 	}
 	w.Offer(w.on, w.subject.Kind, otherMethod)
@@ -372,7 +372,7 @@ func (w *fixture) oneIsUnavailable() {
 		if strings.Contains(string(chosen.Body), `data-method="`+w.subject.Kind+`"`) {
 			w.t.Error("the method that is unavailable is offered")
 		}
-	} else { // it asks nobody before the deciding step
+	} else { // it sends no request before the deciding step
 		w.wantNothing(w.side.Walk(chosen, Fails).in(chosen), "choose", "method", "unavailable")
 	}
 	w.wantStatus(s, "PENDING")
@@ -398,7 +398,7 @@ func (w *fixture) attemptsOverMethods() {
 	w.wantNothing(step.in(page), "failed")
 }
 
-// nothingPrivate walks to every end and then looks for what is private.
+// nothingPrivate walks to every outcome and then searches for private data.
 func (w *fixture) nothingPrivate() {
 	for _, mode := range []Mode{Yes, No, Fails, Rubbish} {
 		status := "PENDING"
@@ -423,7 +423,7 @@ func (w *fixture) nothingPrivate() {
 	}
 	for place, text := range places {
 		if place != "the metrics" && len(text) < 100 {
-			w.t.Errorf("%s has only %d bytes: it was not looked into", place, len(text))
+			w.t.Errorf("%s has only %d bytes: it was not searched", place, len(text))
 		}
 	}
 	private := w.side.Private()

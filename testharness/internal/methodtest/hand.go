@@ -13,12 +13,12 @@ import (
 )
 
 // handCases are the cases of a kind whose step a phone may do for another device. The computer is the browser
-// that began. The phone is another browser, which has nothing but the link in the computer's QR code.
+// that started. The phone is another browser, which has only the link in the computer's QR code.
 var handCases = []struct {
 	rule string
 	run  func(*fixture)
 }{
-	{"contract 40: a phone does the step, and the computer goes on", (*fixture).phoneDoesIt},
+	{"contract 40: a phone does the step, and the computer continues", (*fixture).phoneDoesIt},
 	{"contract 40: of two phones one does the step", (*fixture).twoPhones},
 	{"contract 40: a verdict of a phone that is sent twice counts once", (*fixture).phoneSendsTwice},
 	{"contract 40: a no of a phone counts even if no computer comes for it", (*fixture).nobodyComes},
@@ -30,14 +30,14 @@ var handCases = []struct {
 	{"contract 40: a hand-off outlives the key ring and the engine", (*fixture).phoneRingAndEngine},
 }
 
-// handsOff opens a hand-off in the browser of a page. It returns the page that waits.
+// handsOff opens a hand-off in the browser of a page. It returns the waiting page.
 func (w *fixture) handsOff(page *testharness.Page) *testharness.Page {
 	w.t.Helper()
 	if page.Kind == "choose" {
 		page = page.Choose(w.subject.Kind)
 	}
 	if !slices.ContainsFunc(page.Forms, func(f testharness.Form) bool { return f.Hand }) {
-		page = page.Submit("begin") // the page that waits for an answer has the form
+		page = page.Submit("begin") // the page that waits for a response has the form
 	}
 	waiting := page.HandOff()
 	if waiting.Kind != "phone_wait" || !strings.HasPrefix(waiting.Code, w.BaseURL+"/verify/phone/") ||
@@ -66,7 +66,7 @@ func (w *fixture) phone(waiting *testharness.Page) *testharness.Page {
 	return page
 }
 
-// wantNoWay fails if a page of a phone leads to the publisher or has a token of the session.
+// wantNoWay fails if a page of a phone links to the publisher or has a token of the session.
 func (w *fixture) wantNoWay(page *testharness.Page) {
 	w.t.Helper()
 	w.wantNothing(page)
@@ -133,7 +133,7 @@ func (w *fixture) twoPhones() {
 	all.Wait()
 	slices.Sort(kinds)
 	if kinds[0] != "method" || kinds[1] != "phone_taken" || kinds[len(kinds)-1] != "phone_taken" {
-		w.t.Errorf("contract 40: phones that begin at once get %v", kinds)
+		w.t.Errorf("contract 40: phones that begin concurrently get %v", kinds)
 	}
 }
 
@@ -150,7 +150,7 @@ func (w *fixture) phoneSendsTwice() {
 	w.wantNothing(waiting.LoadAgain(), "method", "failed")
 	w.wantNothing(step.in(page), "phone_over")
 	w.wantAsked(1)
-	if status := w.status(s); status != "PENDING" { // a No of this kind is final
+	if status := w.status(s); status != "PENDING" { // a rejection of this kind is final
 		w.expect(s.SessionID, "FAILED")
 		return
 	}
@@ -165,16 +165,16 @@ func (w *fixture) nobodyComes() {
 		page := w.phone(waiting)
 		w.wantNothing(w.walk(page, No).in(page), "phone_done")
 		if w.status(s) == "FAILED" {
-			break // a No of this kind is final, and the link has said so
+			break // a rejection of this kind is final, as the link showed
 		}
 		if n < 2 {
-			w.wantAttempts(link, s, n+1) // the computer that waits is never looked at again
+			w.wantAttempts(link, s, n+1) // the waiting computer is not loaded again
 		}
 	}
 	w.wantNothing(w.Open(s.RedirectURL), "failed")
 	w.wantStatus(s, "FAILED")
 
-	// The page from before, which still has the form, gets no other phone before the no is counted.
+	// The previous page, which still has the form, gets no other phone before the rejection is counted.
 	s = w.start("PENDING")
 	old := w.Open(s.RedirectURL)
 	waiting := w.handsOff(old)
@@ -253,11 +253,11 @@ func (w *fixture) phoneExpires() {
 	w.Advance(time.Second)
 }
 
-// bothAsk has the phone's instance die while it asks. The attempt is still claimed, so the computer asks
-// nobody, and opens no other hand-off.
+// bothAsk stops the phone's instance during its request. The attempt is still claimed, so the computer sends
+// no request, and opens no other hand-off.
 func (w *fixture) bothAsk() {
 	if w.side.Asked == nil {
-		w.t.Skip("SKIP: it asks nobody")
+		w.t.Skip("SKIP: it sends no requests")
 	}
 	s := w.start("COMPLETED")
 	computer := w.Open(s.RedirectURL)
@@ -270,7 +270,7 @@ func (w *fixture) bothAsk() {
 	w.wantNothing(step.in(page), "asked")
 	w.wantAsked(1)
 	w.Advance(claimLife)
-	after := step.in(page) // the form has asked once, and a new one may
+	after := step.in(page) // the form has sent its request; a new form may send one
 	w.wantNothing(after, "method")
 	w.wantAsked(1)
 	w.wantNothing(w.walk(after, Yes).in(after), "phone_done")
@@ -278,8 +278,8 @@ func (w *fixture) bothAsk() {
 	w.wantResult(waiting.LoadAgain())
 }
 
-// phoneStoreFaults has every commit fail in every way, from the first click on the phone to the last look of
-// the computer, in a session each. Whoever is not answered does the same again.
+// phoneStoreFaults makes every commit fail in every way, from the first click on the phone to the last page
+// of the computer, each in its own session. Without a response, the user does the same again.
 func (w *fixture) phoneStoreFaults() {
 	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {
@@ -298,14 +298,14 @@ func (w *fixture) phoneStoreFaults() {
 			}
 			w.fail(fails)
 			page := w.again(func() *testharness.Page { return asks.Submit("begin") }, "method")
-			w.fail(nil) // how a box opens is tried elsewhere
+			w.fail(nil) // opening a pending response is tested elsewhere
 			step := w.walk(page, Yes)
 			w.fail(fails)
 			done := step.in(page)
 			if done.Kind == "unavailable" || step.First != nil && done.Kind == "method" {
 				done = step.in(page)
 			}
-			if done.Kind == "method" { // the form has asked, so another one does
+			if done.Kind == "method" { // the form has sent its request, so another one does
 				w.fail(nil)
 				step = w.walk(done, Yes)
 				w.fail(fails)
@@ -323,7 +323,7 @@ func (w *fixture) phoneStoreFaults() {
 	}
 }
 
-// again does something until it brings a page of that kind, twice at most.
+// again repeats a call until it returns a page of that kind, at most twice.
 func (w *fixture) again(do func() *testharness.Page, kind string) *testharness.Page {
 	w.t.Helper()
 	p := do()

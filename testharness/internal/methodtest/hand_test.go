@@ -19,7 +19,7 @@ import (
 // handed is a session whose computer waits for a phone.
 type handed struct {
 	testharness.Started
-	computer *testharness.Page // the method's
+	computer *testharness.Page // the method's page
 	waiting  *testharness.Page
 	asks     *testharness.Page // on the phone
 }
@@ -37,7 +37,7 @@ func handOver(h *testharness.Harness, on *testharness.Integration) handed {
 }
 
 // The wallet is on the phone that does the step, and sends the phone's browser back.
-func TestAWalletOnThePhone(t *testing.T) {
+func TestHandOff_WalletOnPhone(t *testing.T) {
 	o := newCourierService(t, nil)
 	s := handOver(o.Harness, o.Publisher.L2)
 	a := asked{Started: s.Started, page: s.asks.Submit("begin")}
@@ -47,17 +47,17 @@ func TestAWalletOnThePhone(t *testing.T) {
 		t.Fatalf("contract 40: the phone's page opens %q", a.waiting.Wallet)
 	}
 	r := a.answers(courier.Approve, a.here)
-	o.want("contract 40: the wallet's answer", r, 200)
+	o.want("contract 40: the wallet's response", r, 200)
 	o.want("contract 40: the same bytes again", a.answers(courier.Approve, a.here), 200)
 	back := redirectURI(r)
 	if p := s.waiting.Go(back); p.Callback != nil || p.Kind != "method" {
 		t.Errorf("contract 34: the computer with the phone's response_code gets a %s page", p.Kind)
 	}
 	if p := s.waiting.LoadAgain(); p.Kind != "phone_wait" {
-		t.Errorf("contract 40: before the phone comes back, the computer gets a %s page", p.Kind)
+		t.Errorf("contract 40: before the phone returns, the computer gets a %s page", p.Kind)
 	}
 	if p := a.waiting.Go(back); p.Kind != "phone_done" {
-		t.Fatalf("contract 40: the phone that comes back gets a %s page (%d)", p.Kind, p.Status)
+		t.Fatalf("contract 40: the returning phone gets a %s page (%d)", p.Kind, p.Status)
 	}
 	if p := a.waiting.Go(back); p.Kind != "phone_done" {
 		t.Errorf("contract 40: and again: a %s page (%d)", p.Kind, p.Status)
@@ -67,8 +67,8 @@ func TestAWalletOnThePhone(t *testing.T) {
 	}
 }
 
-// A no of the phone counts on the computer and is explained there.
-func TestTheComputerSaysWhyThePhoneFailed(t *testing.T) {
+// A rejection on the phone counts on the computer and is explained there.
+func TestHandOff_ReasonOnComputer(t *testing.T) {
 	s := newSite(t)
 	s.estimator.Answer(estimatortest.Answer{Age: 16})
 	h := handOver(s.Harness, s.Publisher.L1)
@@ -85,7 +85,7 @@ func TestTheComputerSaysWhyThePhoneFailed(t *testing.T) {
 	}
 }
 
-func TestAPhoneThatCancelsGoesOn(t *testing.T) {
+func TestHandOff_PhoneCancels(t *testing.T) {
 	o := newCourierService(t, nil)
 	s := handOver(o.Harness, o.Publisher.L2)
 	a := asked{Started: s.Started, page: s.asks.Submit("begin")}
@@ -102,8 +102,8 @@ func TestAPhoneThatCancelsGoesOn(t *testing.T) {
 	}
 }
 
-// Looking at the link changes nothing, however often, whoever looks.
-func TestTheLinkForThePhoneIsLookedAt(t *testing.T) {
+// Loading the link has no effect, in any browser and any number of times.
+func TestHandOff_LinkLoaded(t *testing.T) {
 	s := newSite(t)
 	h := handOver(s.Harness, s.Publisher.L1)
 	before := s.commits.Load()
@@ -123,15 +123,15 @@ func TestTheLinkForThePhoneIsLookedAt(t *testing.T) {
 		}
 	}
 	if s.commits.Load() != before {
-		t.Error("contract 22: to look at the link changes the store")
+		t.Error("contract 22: loading the link changes the store")
 	}
 	if p := h.asks.Submit("begin"); p.Kind != "method" {
 		t.Errorf("contract 40: a %s page", p.Kind)
 	}
 }
 
-// A phone's pages speak the session's language, or else the phone's.
-func TestTheLanguageOfAPhone(t *testing.T) {
+// A phone's pages use the session's language, or else the phone's.
+func TestHandOff_Language(t *testing.T) {
 	s := newSite(t)
 	for _, c := range []struct {
 		of   testharness.Body
@@ -145,8 +145,9 @@ func TestTheLanguageOfAPhone(t *testing.T) {
 	}
 }
 
-// Each row sends something in place of the link or the form by which a phone takes a hand-off. It stays open.
-func TestHandOffsThatAreNone(t *testing.T) {
+// Each case sends invalid data instead of the link or the form for taking a hand-off. The hand-off stays
+// open.
+func TestHandOff_Invalid(t *testing.T) {
 	form := testharness.Headers("Content-Type", "application/x-www-form-urlencoded")
 	post := func(s *site, header http.Header, fields url.Values) *testharness.Response {
 		all := form.Clone()
@@ -233,7 +234,7 @@ func TestHandOffsThatAreNone(t *testing.T) {
 				t.Errorf("the phone gets a %s page", p.Kind)
 			}
 			if h.waiting.LoadAgain().Callback == nil {
-				t.Error("the computer does not go on")
+				t.Error("the computer does not continue")
 			}
 			if strings.Contains(s.Logs(), handle) {
 				t.Error("contract 13: the log has the handle")
@@ -242,8 +243,8 @@ func TestHandOffsThatAreNone(t *testing.T) {
 	}
 }
 
-// Only a step that a phone can help with is handed off, by a form of the attempt that holds.
-func TestFormsThatHandNothingOff(t *testing.T) {
+// Only a step that a phone can do is handed off, by a form of the current attempt.
+func TestHandOff_InvalidForms(t *testing.T) {
 	s := newSite(t)
 	page := s.Open(s.startL2().RedirectURL)
 	f := page.Form("begin")
@@ -276,7 +277,7 @@ func TestFormsThatHandNothingOff(t *testing.T) {
 	if p := phone.SubmitForm(f); p.Status != 400 || p.Kind != "damaged" {
 		t.Errorf("contract 40: a phone hands off: a %s page (%d)", p.Kind, p.Status)
 	}
-	// Nor does it choose another method.
+	// A phone cannot choose another method either.
 	f = h.asks.Form("begin")
 	f.Fields.Del("device")
 	f.Add("method", "bank")
@@ -285,8 +286,8 @@ func TestFormsThatHandNothingOff(t *testing.T) {
 	}
 }
 
-// A phone that keeps no cookies is told so, and not that everything is well.
-func TestAPhoneWithoutCookies(t *testing.T) {
+// A phone that stores no cookies gets an error page.
+func TestHandOff_PhoneWithoutCookies(t *testing.T) {
 	s := newSite(t)
 	h := handOver(s.Harness, s.Publisher.L1)
 	f := h.asks.Form("begin")
@@ -303,8 +304,8 @@ func TestAPhoneWithoutCookies(t *testing.T) {
 	}
 }
 
-// What the store holds of a hand-off is sealed, belongs to its name, and is gone when the attempt has ended.
-func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
+// The stored hand-off is sealed, belongs to its name, and is deleted when the attempt has ended.
+func TestHandOff_StoredFields(t *testing.T) {
 	o := newCourierService(t, nil)
 	s, other := handOver(o.Harness, o.Publisher.L2), handOver(o.Harness, o.Publisher.L2)
 	items := func() []kv.Item {
@@ -320,7 +321,7 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 	}
 	held := items()
 	if len(held) != 2 {
-		t.Fatalf("the store holds %d hand-offs", len(held))
+		t.Fatalf("the store has %d hand-offs", len(held))
 	}
 	for _, item := range held {
 		for _, secret := range []string{s.SessionID, "courier", "shop.example"} {
@@ -350,7 +351,7 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 	page := other.asks.Submit("begin")
 	a := asked{Started: other.Started, page: page}
 	a.open()
-	o.want("the wallet's answer", a.answers(courier.Approve, a.there), 200)
+	o.want("the wallet's response", a.answers(courier.Approve, a.there), 200)
 	if p := a.waiting.LoadAgain(); p.Kind != "phone_done" {
 		t.Fatalf("a %s page", p.Kind)
 	}
@@ -358,13 +359,13 @@ func TestWhatTheStoreHoldsOfAHandOff(t *testing.T) {
 		t.Error("the other session is not completed")
 	}
 	if left := items(); len(left) != 1 || left[0].Key.Name != name {
-		t.Errorf("contract 40: after the outcome the store holds %d hand-offs", len(left))
+		t.Errorf("contract 40: after the outcome the store has %d hand-offs", len(left))
 	}
 }
 
-// The page that waits shows the code on every device, and on a phone once it is asked to. What it then loads
-// by itself still does.
-func TestThePageThatWaitsShowsItsCode(t *testing.T) {
+// The waiting page shows the code on every device, and on a phone on request. It still does after it reloads
+// automatically.
+func TestWaitingPage_Code(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
 	at := slices.IndexFunc(a.waiting.Links, func(l string) bool { return strings.HasSuffix(l, "&show=code") })
@@ -376,7 +377,7 @@ func TestThePageThatWaitsShowsItsCode(t *testing.T) {
 		t.Errorf("contract 34: a %s page with the code %q", p.Kind, p.Code)
 	}
 	if p = p.LoadAgain(); !strings.Contains(string(p.Body), "data-shown") {
-		t.Error("contract 34: the page that loads itself forgets that its code is shown")
+		t.Error("contract 34: the reloaded page does not show the code")
 	}
 	o.want("the answer", methodtest.Answer(p, a.there, courier.Approve, a.there, a.nonce), 200)
 	if p.LoadAgain().Callback == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// stored is everything that the store holds, keys and values.
+// stored returns all keys and values in the store.
 func (w *fixture) stored() string {
 	w.t.Helper()
 	var all strings.Builder
@@ -34,7 +34,7 @@ func (w *fixture) stored() string {
 	return all.String()
 }
 
-// forms are the ways in which a text can stand somewhere.
+// forms returns the encodings in which a text can be stored.
 func forms(text string) []string {
 	b := []byte(text)
 	return []string{text, url.QueryEscape(text), hex.EncodeToString(b)[:2*min(len(b), 12)],
@@ -42,7 +42,7 @@ func forms(text string) []string {
 		base64.RawURLEncoding.EncodeToString(b)[:min(len(b), 16)]}
 }
 
-// queryOf returns a parameter of an address, which must have it.
+// queryOf returns a parameter of an address. It fails if there is no such parameter.
 func queryOf(t testing.TB, address, name string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -54,7 +54,7 @@ func queryOf(t testing.TB, address, name string) string {
 	return value
 }
 
-// withQuery returns an address with another value of a parameter.
+// withQuery returns an address with a parameter's value replaced.
 func withQuery(t testing.TB, address, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -1,11 +1,11 @@
-// Package methodtest is the suite that every kind of verification method passes. A kind decides and nothing
-// else, so the suite is about what the service makes of its decisions: whatever happens to the browser, the
-// store, the other side, the key ring and the engine in the middle of a verification, the outcome is counted
-// once, and no one else gets a result token.
+// Package methodtest is the test suite for every kind of verification method. A kind only decides, so the
+// suite tests the service's handling of its decisions: whatever happens to the browser, the store, the
+// provider, the key ring or the engine during a verification, the outcome is counted once, and only the
+// user's browser gets a result token.
 //
-// To have a kind pass it, describe the kind by a Subject, and call Run. Sandbox, OIDC, Estimator, Wallet and
-// SignedWallet are those of this release. Courier is a kind for tests, whose answer does not come from the
-// browser.
+// To test a kind, describe it by a [Subject] and call [Run]. Sandbox, OIDC, Estimator, Wallet and
+// SignedWallet are the kinds of this release. Courier is a kind for tests, whose response does not come from
+// the browser.
 package methodtest
 
 import (
@@ -26,45 +26,45 @@ import (
 
 // Subject is a kind of method.
 type Subject struct {
-	Kind  string // its name, and the name of the method in the suite
+	Kind  string // name of the kind, and of the method in the suite
 	Level string // of the sessions: L1 or L2
 
-	// Test is a kind that this release does not have. Nil: it has the kind.
+	// Test is a kind that this release does not include. Nil: it includes the kind.
 	Test *method.Kind
 
-	// Unbound says that what the method proves belongs to no browser, as only the sandbox may have it.
+	// Unbound means that the proof of the method belongs to no browser, which only the sandbox may do.
 	Unbound bool
 
-	// Hands says that a phone may do the step for another device (contract 40).
+	// Hands means that a phone may do the step for another device (contract 40).
 	Hands bool
 
-	// Open starts the other side, on that clock, with a method to use it.
+	// Open starts the provider on that clock, and returns a method that uses it.
 	Open func(t testing.TB, now func() time.Time) Side
 }
 
-// Side is the other side of a method.
+// Side is the provider of a method: an OpenID provider, an estimator or a wallet.
 type Side struct {
 	Config method.Config     // of the method
 	Keys   map[string][]byte // its private keys, as in testharness.Options
 
-	// Set says what the other side does from now on. Nil: there is no other side, as with the sandbox.
+	// Set sets the mode of the provider. Nil: there is no provider, as with the sandbox.
 	Set func(Mode)
 
-	// Asked returns how often the other side was asked to decide. Nil if Set is.
+	// Asked returns the number of requests for a decision. It is nil if Set is nil.
 	Asked func() int
 
-	// Walk takes a browser from the method's page to the step that decides, and does not do it.
+	// Walk takes a browser from the method's page to the step that decides, without doing that step.
 	Walk func(page *testharness.Page, want Mode) Step
 
-	// Private is what nobody may find in a log, an event or the store, by what it is. It is complete when a
-	// walk has been. Nil: there is nothing.
+	// Private returns the data that must not appear in a log, an event or the store, by kind. It is complete
+	// after a walk. Nil: there is no such data.
 	Private func() map[string]string
 }
 
-// Mode is what the other side does.
+// Mode is the behaviour of the provider.
 type Mode int
 
-// Modes. A No is a final one or a failed attempt, as the kind has it.
+// Modes. A No is a final rejection or a failed attempt, depending on the kind.
 const (
 	Yes Mode = iota
 	No
@@ -73,12 +73,12 @@ const (
 	Rubbish
 )
 
-// Step is the request that has a method decide: a form, the return from another site, or a page that comes
-// for the answer of somebody else.
+// Step is the request that decides: a form, the return from another site, or a page that collects another
+// device's response.
 type Step struct {
 	Form    testharness.Form
-	Address string // of the return or the page; "": it is a form
-	First   func() // what the other side does before, in the mode that holds then; nil: nothing
+	Address string // of the return or the page; "": a form
+	First   func() // the provider's action before the step, in the current mode; nil: none
 }
 
 // in does the step in the browser of a page.
@@ -92,15 +92,15 @@ func (s Step) in(page *testharness.Page) *testharness.Page {
 	return page.SubmitForm(s.Form)
 }
 
-// Engine is what the suite runs on. The zero value is the native core on stores in memory.
+// Engine is the environment of the suite. The zero value is the native core on stores in memory.
 type Engine struct {
-	// New makes a harness. Nil: testharness.New.
+	// New creates a harness. Nil: testharness.New.
 	New func(t testing.TB, o *testharness.Options) *testharness.Harness
 
 	// Store returns a function that opens an empty store on a clock. Nil: one in memory.
 	Store func(t testing.TB) func(now func() time.Time) kv.KV
 
-	// Takes says whether case n of a kind runs. The first case of a kind has the number 0. Nil: all run.
+	// Takes reports whether case n of a kind runs; the first case has the number 0. Nil: all run.
 	Takes func(n int) bool
 }
 
@@ -137,8 +137,8 @@ func Run(t *testing.T, s Subject, e Engine) {
 	}
 }
 
-// cases are the suite. Those that are real are about a browser that proves something to another side, which
-// the sandbox does not have.
+// cases are the suite. The real ones are about a browser that proves something to a provider, which the
+// sandbox lacks.
 var cases = []struct {
 	rule string
 	real bool
@@ -147,34 +147,34 @@ var cases = []struct {
 	{"contract 23: a step that is sent twice counts once", false, (*fixture).sameStepTwice},
 	{"contract 23: a failed step that is sent twice costs one attempt", false, (*fixture).failedTwice},
 	{"contract 23: a double click counts once", false, (*fixture).doubleClick},
-	{"contract 37: a step that is sent many times at once asks the other side once", false,
+	{"contract 37: a step that is sent many times concurrently sends one request", false,
 		(*fixture).manyAtOnce},
-	{"contract 37: an instance that dies while it asks blocks the attempt for a while only", true,
+	{"contract 37: an instance that stops during its request blocks the attempt for a limited time", true,
 		(*fixture).diesAsking},
 	{"contract 34: of two tabs, one completes the session", false, (*fixture).twoTabs},
 	{"contract 23: a step of an earlier attempt is not evaluated", false, (*fixture).lateStep},
 	{"contract 17: a step that is replayed after the result was used gives no other result", false,
 		(*fixture).replay},
 	{"contract 34: a step works for its own session alone", true, (*fixture).foreignSession},
-	{"contract 34: a handle of nobody's decides nothing", true, (*fixture).foreignHandle},
+	{"contract 34: an unknown handle decides no session", true, (*fixture).foreignHandle},
 	{"contract 34: another browser with the link gets no result", true, (*fixture).otherBrowser},
 	{"contract 34: another browser with the step of another page gets no result", true, (*fixture).otherStep},
 	{"contract 5: no fault of the store loses or doubles an outcome", false, (*fixture).storeFaults},
-	{"contract 35: another side that fails decides nothing and costs no attempt", true, otherSide(Fails)},
-	{"contract 35: another side that hangs decides nothing and costs no attempt", true, otherSide(Hangs)},
-	{"contract 35: another side that answers rubbish decides nothing and costs no attempt", true,
+	{"contract 35: a provider that fails decides no session and costs no attempt", true, otherSide(Fails)},
+	{"contract 35: a provider that hangs decides no session and costs no attempt", true, otherSide(Hangs)},
+	{"contract 35: a provider with an invalid response decides no session and costs no attempt", true,
 		otherSide(Rubbish)},
 	{"contract 20: a session that expires in the middle is not completed", false, (*fixture).expires},
-	{"contract 16: a key ring that is rotated in the middle changes nothing", false, (*fixture).ringRotates},
-	{"contract 41: an engine that is replaced in the middle changes nothing", false, (*fixture).engineSwaps},
-	{"contract 33: a method that is unavailable costs no attempt, and another one goes on", true,
+	{"contract 16: a key ring that is rotated in the middle has no effect", false, (*fixture).ringRotates},
+	{"contract 41: an engine that is replaced in the middle has no effect", false, (*fixture).engineSwaps},
+	{"contract 33: a method that is unavailable costs no attempt, and another one continues", true,
 		(*fixture).oneIsUnavailable},
 	{"contract 33: attempts count over all methods", false, (*fixture).attemptsOverMethods},
 	{"contract 13: nothing private is in a log, an event, a metric or the store", true,
 		(*fixture).nothingPrivate},
 }
 
-// fixture is a service with the method, and what the publisher expects of each session.
+// fixture is a service with the method, and the expected end of each session.
 type fixture struct {
 	*testharness.Harness
 	t       *testing.T
@@ -188,7 +188,7 @@ type fixture struct {
 	expected []expectation
 }
 
-// expectation is how a session must stand at the end.
+// expectation is the expected end of a session.
 type expectation struct {
 	session string
 	status  string
@@ -201,7 +201,7 @@ const otherMethod = "sandbox"
 func newFixture(t *testing.T, s Subject, e Engine) *fixture {
 	t.Helper()
 	w := &fixture{t: t, subject: s}
-	// The other side starts before the harness that has the clock.
+	// The provider starts before the harness, which has the clock.
 	now := func() time.Time {
 		if w.Harness == nil {
 			return testharness.Epoch
@@ -239,7 +239,7 @@ func (w *fixture) fault(c kvtest.Call) kvtest.Fault {
 	return w.decide(c)
 }
 
-// fail has the store fail as decide says. Nil: it works again.
+// fail makes the store fail as decide returns. Nil: it works again.
 func (w *fixture) fail(decide func(kvtest.Call) kvtest.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,11 +251,11 @@ func (w *fixture) start(status string) testharness.Started {
 	w.t.Helper()
 	s := w.Start(testharness.Body{"integration_id": w.on.ID})
 	w.expect(s.SessionID, status)
-	w.Settle() // the started event goes out before the next one is due
+	w.Settle() // send the started event before the next one is due
 	return s
 }
 
-// expect says with which status a session must end.
+// expect records the expected status of a session at its end.
 func (w *fixture) expect(session, status string) {
 	w.expected = slices.DeleteFunc(w.expected, func(e expectation) bool { return e.session == session })
 	events := []string{"verification.started"}
@@ -265,7 +265,7 @@ func (w *fixture) expect(session, status string) {
 	w.expected = append(w.expected, expectation{session, status, events})
 }
 
-// walk takes a browser to the deciding step. page is the one after the link, or after another attempt.
+// walk takes a browser to the deciding step. page is the page after the link, or after another attempt.
 func (w *fixture) walk(page *testharness.Page, want Mode) Step {
 	w.t.Helper()
 	w.set(want)
@@ -275,14 +275,14 @@ func (w *fixture) walk(page *testharness.Page, want Mode) Step {
 	return w.side.Walk(page, want)
 }
 
-// set sets the mode of the other side.
+// set sets the mode of the provider.
 func (w *fixture) set(m Mode) {
 	if w.side.Set != nil {
 		w.side.Set(m)
 	}
 }
 
-// asked is how often the other side has been asked. Without one it is the given number.
+// asked returns the number of requests to the provider, or the given number without a provider.
 func (w *fixture) asked(otherwise int) int {
 	if w.side.Asked == nil {
 		return otherwise
@@ -290,21 +290,21 @@ func (w *fixture) asked(otherwise int) int {
 	return w.side.Asked()
 }
 
-// wantAsked fails if the other side was asked another number of times.
+// wantAsked fails if the provider received another number of requests.
 func (w *fixture) wantAsked(n int) {
 	w.t.Helper()
 	if got := w.asked(n); got != n {
-		w.t.Errorf("the other side was asked %d times, want %d", got, n)
+		w.t.Errorf("the provider received %d requests, want %d", got, n)
 	}
 }
 
-// status is what the publisher is told of a session.
+// status returns the status of a session as the publisher sees it.
 func (w *fixture) status(s testharness.Started) string {
 	w.t.Helper()
 	return w.Reconcile(s.SessionID).Text("status")
 }
 
-// wantStatus fails if the publisher is told something else.
+// wantStatus fails if the publisher sees another status.
 func (w *fixture) wantStatus(s testharness.Started, want string) {
 	w.t.Helper()
 	if got := w.status(s); got != want {
@@ -312,7 +312,7 @@ func (w *fixture) wantStatus(s testharness.Started, want string) {
 	}
 }
 
-// wantResult uses the result of a page that must have one.
+// wantResult uses the result of a page, which must have one.
 func (w *fixture) wantResult(page *testharness.Page) {
 	w.t.Helper()
 	if page.Callback == nil {
@@ -334,8 +334,7 @@ func (w *fixture) wantNothing(page *testharness.Page, kinds ...string) {
 	}
 }
 
-// check compares every session with what was expected of it: the record, and the events, each once and in
-// order.
+// check compares every session with its expectation: the record, and the events, each once and in order.
 func (w *fixture) check() {
 	w.t.Helper()
 	w.Settle()

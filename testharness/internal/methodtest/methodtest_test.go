@@ -18,7 +18,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// The requests of wallets are signed, and their answers encrypted.
+// The requests to wallets are signed, and their responses encrypted.
 func TestSignedRequests(t *testing.T) {
 	methodtest.Run(t, methodtest.SignedWallet, methodtest.Engine{})
 }

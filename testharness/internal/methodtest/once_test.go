@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// flood sends one request many times at the same time. Each response must be a page or lead to one.
+// flood sends one request many times concurrently. Each response must be a page or redirect to one.
 func flood(t *testing.T, times int, send func() *testharness.Response) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -29,12 +29,12 @@ func flood(t *testing.T, times int, send func() *testharness.Response) {
 	all.Wait()
 }
 
-// newPushSite is a site whose provider takes pushed requests.
+// newPushSite returns a site whose provider accepts pushed requests.
 func newPushSite(t *testing.T) (*testharness.Harness, *oidctest.Server) {
 	t.Helper()
 	var h *testharness.Harness
 	bank := oidctest.Start(t, oidctest.Config{PushedOnly: true, Now: func() time.Time {
-		if h == nil { // the provider starts before the harness that has the clock
+		if h == nil { // the provider starts before the harness, which has the clock
 			return testharness.Epoch
 		}
 		return h.Now()
@@ -60,7 +60,7 @@ func TestForm_PushesOnce(t *testing.T) {
 		t.Errorf("contract 37: later it pushes %d requests, and gets a %s page", n, again.Kind)
 	}
 	if leaving := again.Submit("begin"); leaving.Kind != "leaving" || bank.Count(oidctest.PushPath) != 2 {
-		t.Fatalf("contract 37: the form of the page that holds now: a %s page", leaving.Kind)
+		t.Fatalf("contract 37: the form of the current page: a %s page", leaving.Kind)
 	} else if done := leaving.Follow(); done.Callback == nil {
 		t.Errorf("contract 35: a %s page (%d)", done.Kind, done.Status)
 	}
@@ -69,7 +69,7 @@ func TestForm_PushesOnce(t *testing.T) {
 	}
 }
 
-// Neither a response without a verdict nor another form in between lets a form ask again.
+// Neither a response without a verdict nor another form in between allows a form a second request.
 func TestForm_PushFails(t *testing.T) {
 	h, bank := newPushSite(t)
 	started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
@@ -81,7 +81,7 @@ func TestForm_PushFails(t *testing.T) {
 		t.Fatalf("contract 35: a %s page (%d)", failed.Kind, failed.Status)
 	}
 	other.Submit("begin")
-	bank.Requests() // those until now
+	bank.Requests() // clear earlier requests
 	flood(t, 20, func() *testharness.Response { return page.PostForm(form) })
 	if n := len(bank.Requests()); n != 0 {
 		t.Errorf("contract 37: a form whose request has failed sends %d more", n)
@@ -126,8 +126,8 @@ func TestForm_SendsItsPictureOnce(t *testing.T) {
 	s.wantUndecided(started)
 }
 
-// pictures uploads pictures by the forms of a page and of the pages that follow, until the session has ended
-// or so many pictures were uploaded.
+// pictures uploads pictures by the forms of a page and of the following pages, until the session has ended or
+// that many pictures were uploaded.
 func pictures(page *testharness.Page, most int) (last *testharness.Page, uploaded int) {
 	for ; uploaded < most && page.Kind == "method"; uploaded++ {
 		page = page.Upload("camera", estimatortest.Picture())
@@ -135,7 +135,7 @@ func pictures(page *testharness.Page, most int) (last *testharness.Page, uploade
 	return page, uploaded
 }
 
-// A session sends ten pictures, whatever their result and from whichever device. Each further one is a failed
+// A session sends ten pictures, regardless of their result and of the device. Each further one is a failed
 // attempt.
 func TestSession_SendsTenPictures(t *testing.T) {
 	t.Run("contract 37: an estimator that fails", func(t *testing.T) {

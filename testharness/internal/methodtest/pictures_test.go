@@ -12,7 +12,7 @@ import (
 
 const boundary = "----WebKitFormBoundaryAttack"
 
-// part is a part of a form as it is written.
+// part returns a part of a multipart form.
 func part(headers, content string) string {
 	return "--" + boundary + "\r\n" + headers + "\r\n\r\n" + content + "\r\n"
 }
@@ -25,7 +25,7 @@ const imageHeaders = `Content-Disposition: form-data; name="image"; filename="st
 
 func imagePart(content []byte) string { return part(imageHeaders, string(content)) }
 
-// sized is a good picture whose header tells another size.
+// sized returns a valid picture whose header contains another size.
 func sized(width, height uint16) []byte {
 	picture := estimatortest.Picture()
 	at := bytes.Index(picture, []byte{0xff, 0xc0}) // the frame header of a baseline JPEG
@@ -34,14 +34,14 @@ func sized(width, height uint16) []byte {
 	return picture
 }
 
-// What somebody posts instead of a picture. The estimator is not asked, and no attempt is counted.
-func TestPicturesThatAreNone(t *testing.T) {
+// Invalid pictures. The estimator gets no request, and no attempt is counted.
+func TestPicture_Invalid(t *testing.T) {
 	good := estimatortest.Picture()
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\xff\xff\x00\x00\xff\xff\x08\x06\x00\x00\x00"
 	const form = "multipart/form-data; boundary=" + boundary
 	for _, c := range []struct {
 		rule, contentType string
-		parts             string // behind the fields of the page
+		parts             string // after the fields of the page
 		status            int
 	}{
 		{"no picture", form, "", 400},
@@ -89,13 +89,13 @@ func TestPicturesThatAreNone(t *testing.T) {
 			}
 			s.wantUndecided(started)
 			if page.Upload("camera", good).Callback == nil {
-				t.Error("a good picture is not taken any more")
+				t.Error("a valid picture is no longer accepted")
 			}
 		})
 	}
 }
 
-func TestABrowserSendsNoVerdict(t *testing.T) {
+func TestPicture_BrowserVerdict(t *testing.T) {
 	s := newSite(t)
 	s.estimator.Answer(estimatortest.Answer{Age: 16})
 	started := s.Start(nil)
@@ -111,7 +111,7 @@ func TestABrowserSendsNoVerdict(t *testing.T) {
 	}
 }
 
-func TestTheFourthPictureIsLate(t *testing.T) {
+func TestPicture_FourthIsLate(t *testing.T) {
 	s := newSite(t)
 	s.estimator.Answer(estimatortest.Answer{Age: 16})
 	started := s.Start(nil)
@@ -132,21 +132,21 @@ func TestTheFourthPictureIsLate(t *testing.T) {
 		t.Errorf("%s", r.Body)
 	}
 	if !strings.Contains(s.Metrics(), `verge_events_total{event="late_answer_ignored"} 1`) {
-		t.Error("the late answer is not counted")
+		t.Error("the late response is not counted")
 	}
 }
 
-// An estimator that does not let the service in decides nothing.
-func TestAnEstimatorThatRefusesTheService(t *testing.T) {
+// An estimator that rejects the service decides no session.
+func TestEstimator_InvalidResponses(t *testing.T) {
 	for rule, a := range map[string]estimatortest.Answer{
-		"it knows no such token":   {Status: 401},
+		"the token is unknown":   {Status: 401},
 		"too many requests":        {Status: 429},
 		"an age of zero":           {Body: `{"age":0,"deviation":1,"live":true}`},
 		"an age below zero":        {Body: `{"age":-30,"deviation":1,"live":true}`},
 		"an age beyond all bounds": {Body: `{"age":1e308,"deviation":1,"live":true}`},
 		"no deviation":             {Body: `{"age":40,"live":true}`},
-		"an answer that is cut":    {Age: 40, Cut: true},
-		"a member that is there twice": {
+		"a truncated response":    {Age: 40, Cut: true},
+		"a duplicate field": {
 			Body: `{"age":16,"age":40,"deviation":1,"live":true}`},
 	} {
 		t.Run("contract 37: "+rule, func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestAnEstimatorThatRefusesTheService(t *testing.T) {
 	}
 }
 
-// Somebody loads the address to which pictures are posted: the page says what to do.
-func TestTheAddressForPicturesIsNoPage(t *testing.T) {
+// A user loads the address to which pictures are posted: the page explains what to do.
+func TestPicture_AddressLoaded(t *testing.T) {
 	s := newSite(t)
 	p := s.OpenWith(testharness.Headers("Accept", "text/html"), s.BaseURL+"/verify/file")
 	if p.Status != 405 || p.Kind != "no_picture" || p.Header.Get("Allow") != "POST" ||
@@ -176,6 +176,6 @@ func TestTheAddressForPicturesIsNoPage(t *testing.T) {
 	}
 	if r := s.Do("POST", "/verify/return/bank", html, nil); r.Status != 405 ||
 		strings.Contains(string(r.Body), "no_picture") {
-		t.Errorf("another address that takes no POST: %d", r.Status)
+		t.Errorf("another address without POST: %d", r.Status)
 	}
 }

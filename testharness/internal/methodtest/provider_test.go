@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// realBank is a service whose L2 integration offers one method with these settings, and its provider.
+// realBank returns a service whose L2 integration offers one method with these settings, and its provider.
 func realBank(t *testing.T, c oidctest.Config, own map[string]any) *site {
 	t.Helper()
 	c.Now = func() time.Time { return testharness.Epoch }
@@ -31,7 +31,7 @@ func realBank(t *testing.T, c oidctest.Config, own map[string]any) *site {
 	return s
 }
 
-// outcome walks a login and returns the session's status and failure code, and the last page.
+// outcome does a login and returns the session's status and failure code, and the last page.
 func (s *site) outcome() (status string, page *testharness.Page) {
 	s.t.Helper()
 	started := s.startL2()
@@ -41,7 +41,7 @@ func (s *site) outcome() (status string, page *testharness.Page) {
 	return strings.TrimSpace(r.Text("status") + " " + r.Text("failure_code")), page
 }
 
-// keyAs has the provider serve its newest key alone, after a change.
+// keyAs makes the provider serve only its newest key, after a change.
 func (s *site) keyAs(change func(key map[string]any)) {
 	s.t.Helper()
 	all := s.bank.KeySet()["keys"].([]any)
@@ -54,7 +54,7 @@ func (s *site) keyAs(change func(key map[string]any)) {
 	s.bank.Fault(oidctest.KeysPath, oidctest.Fault{Body: string(body)})
 }
 
-// TestProvider_Deviations: providers that differ from each other in harmless ways verify people.
+// TestProvider_Deviations: providers with harmless differences verify people.
 func TestProvider_Deviations(t *testing.T) {
 	userinfo := map[string]any{"userinfo": true}
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestProvider_Deviations(t *testing.T) {
 	}
 }
 
-// TestProvider_ReplacedKey: contract 36: a key that is replaced under its id, or has no id, costs no login.
+// Contract 36: a key that is replaced under its id, or has no id, does not fail a login.
 func TestProvider_ReplacedKey(t *testing.T) {
 	for rule, as := range map[string]func(words map[string]any){
 		"under its kid": func(words map[string]any) { words["kid"] = "same" },
@@ -122,7 +122,7 @@ func TestProvider_ReplacedKey(t *testing.T) {
 	}
 }
 
-// TestProvider_Birthdates: contract 36: what cannot be read is not a no.
+// Contract 36: an unreadable value is not a rejection.
 func TestProvider_Birthdates(t *testing.T) {
 	born := map[string]any{"proof": map[string]any{"claim": []string{"birthdate"}, "birthdate": true}}
 	for _, c := range []struct {
@@ -142,7 +142,7 @@ func TestProvider_Birthdates(t *testing.T) {
 		}
 		if says := strings.Contains(string(page.Body), "Example ID did not confirm your age"); says !=
 			(c.want == "PENDING") {
-			t.Errorf("the birth date %v: the page says so: %v", c.value, says)
+			t.Errorf("the birth date %v: the page shows it: %v", c.value, says)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// Sandbox is the kind that asks whoever clicks.
+// Sandbox is the kind that asks the user.
 var Sandbox = Subject{Kind: otherMethod, Level: "L1", Unbound: true,
 	Open: func(testing.TB, func() time.Time) Side {
 		return Side{Walk: func(page *testharness.Page, want Mode) Step {
@@ -31,23 +31,23 @@ var Sandbox = Subject{Kind: otherMethod, Level: "L1", Unbound: true,
 		}}
 	}}
 
-// OIDC is the kind that has an OpenID provider decide. Its client proves itself with a private key.
+// OIDC is the kind that has an OpenID provider decide. Its client authenticates with a private key.
 var OIDC = Subject{Kind: "oidc", Level: "L2", Open: openOIDC}
 
-// Estimator is the kind that has an age estimated.
+// Estimator is the kind that estimates an age.
 var Estimator = Subject{Kind: "estimator", Level: "L1", Hands: true, Open: openEstimator}
 
-// Courier is a kind that somebody else than the browser answers, on another device.
+// Courier is a kind whose response comes from another device than the browser.
 var Courier = Subject{Kind: courier.Name, Level: "L2", Hands: true, Test: &courier.Kind, Open: openCourier}
 
-// What is private in a run, beside what the other side makes up.
+// Private data of a run, in addition to the provider's.
 const (
 	privateSubject = "canary-subject-53a1"
 	privateClaim   = "canary-claim-90be"
 	privateSecret  = "canary-secret-6c27"
 )
 
-// secrets remembers what is private, as it comes up.
+// secrets collects private data as it appears.
 type secrets struct {
 	mu  sync.Mutex
 	all map[string]string
@@ -88,7 +88,7 @@ func openOIDC(t testing.TB, now func() time.Time) Side {
 		Keys: map[string][]byte{"oidc_private_key": pem.EncodeToMemory(
 			&pem.Block{Type: "PRIVATE KEY", Bytes: der})},
 		Set: func(m Mode) { setProvider(p.Provider, m) },
-		// To hand out its documents is to decide nothing.
+		// Serving the provider's documents is no decision.
 		Asked: func() int { return p.Count(oidctest.TokenPath) },
 		Private: func() map[string]string {
 			for _, r := range p.Requests() {
@@ -140,7 +140,7 @@ func openEstimator(t testing.TB, now func() time.Time) Side {
 	picture := estimatortest.Picture()
 	private := map[string]string{"the token": privateSecret,
 		"the picture": string(picture[len(picture)/2:][:48]),
-		"the age":     "41.8317", "the deviation": "1.9173", "what an estimator says beside it": privateClaim}
+		"the age":     "41.8317", "the deviation": "1.9173", "an estimator's other data": privateClaim}
 	return Side{
 		Config: method.Config{
 			Settings: settings(t, map[string]any{"profile": "plain", "url": base + estimatortest.PlainPath}),
@@ -164,7 +164,7 @@ func openEstimator(t testing.TB, now func() time.Time) Side {
 
 func openCourier(testing.TB, func() time.Time) Side {
 	var mode atomic.Int32
-	private := newSecrets(map[string]string{"what an answer says beside it": privateClaim})
+	private := newSecrets(map[string]string{"a response's other data": privateClaim})
 	return Side{
 		Set: func(m Mode) { mode.Store(int32(m)) },
 		Walk: func(page *testharness.Page, _ Mode) Step {
@@ -188,7 +188,7 @@ func openCourier(testing.TB, func() time.Time) Side {
 	}
 }
 
-// Ask takes apart what a courier's page asks: where to answer, and the nonce.
+// Ask returns the parts of a courier's request: the response address and the nonce.
 func Ask(ask string) (to, nonce string) {
 	u, err := url.Parse(ask)
 	if err != nil {
@@ -197,7 +197,7 @@ func Ask(ask string) (to, nonce string) {
 	return u.Query().Get("to"), u.Query().Get("nonce")
 }
 
-// Answer posts an answer to an address. made is the address that it was made for.
+// Answer posts a response to an address. made is the address for which it was created.
 func Answer(page *testharness.Page, address, answer, made, nonce string) *testharness.Response {
 	body, err := json.Marshal(map[string]string{"answer": answer, "to": made, "nonce": nonce,
 		"note": privateClaim})

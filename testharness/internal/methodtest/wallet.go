@@ -22,13 +22,13 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// Wallet is the kind that asks a wallet, with a request in the link. The wallet is on another device.
+// Wallet is the kind that sends a wallet an unsigned request in the link. The wallet is on another device.
 var Wallet = Subject{Kind: "openid4vp", Level: "L2", Open: func(t testing.TB, now func() time.Time) Side {
 	t.Helper()
 	return openWallet(t, now, wallettest.AgeSigner, map[string]any{"profile": "eu-av"}, nil)
 }}
 
-// SignedWallet is the same kind, with signed requests and encrypted answers.
+// SignedWallet is the same kind, with signed requests and encrypted responses.
 var SignedWallet = Subject{Kind: "openid4vp", Level: "L2",
 	Open: func(t testing.TB, now func() time.Time) Side {
 		t.Helper()
@@ -58,7 +58,7 @@ func openWallet(t testing.TB, now func() time.Time, eku string, members map[stri
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now(), EKU: eku})
 	members["trust_anchors"] = []string{string(issuer.PEM())}
 	var mode atomic.Int32
-	private := newSecrets(map[string]string{"what a wallet says beside it": privateClaim})
+	private := newSecrets(map[string]string{"a wallet's other data": privateClaim})
 	side := Side{
 		Config:  method.Config{Settings: settings(t, members)},
 		Set:     func(m Mode) { mode.Store(int32(m)) },
@@ -100,7 +100,7 @@ func openWallet(t testing.TB, now func() time.Time, eku string, members map[stri
 	return side
 }
 
-// walletAnswers is the answer of a wallet whose documents say so.
+// walletAnswers returns the response of a wallet whose documents contain that value.
 func walletAnswers(t testing.TB, w *wallettest.Wallet, r *wallettest.Request, says bool) wallettest.Message {
 	t.Helper()
 	m, err := w.Present(r, func(p *wallettest.Presentation) {
@@ -112,10 +112,10 @@ func walletAnswers(t testing.TB, w *wallettest.Wallet, r *wallettest.Request, sa
 	return m
 }
 
-// middle is some of a long text, long enough that it occurs nowhere else.
+// middle returns a part of a long text, long enough to be unique.
 func middle(text string) string { return text[len(text)/2:][:40] }
 
-// Carrier carries the requests of a wallet as those of another device than the page's.
+// Carrier sends the requests of a wallet as another device than the page's.
 type Carrier struct{ Page *testharness.Page }
 
 // RoundTrip implements http.RoundTripper.

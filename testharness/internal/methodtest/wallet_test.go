@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// agency is a service that asks wallets, and a wallet with a good document.
+// agency is a service that sends requests to wallets, and a wallet with a valid document.
 type agency struct {
 	*testharness.Harness
 	wallet *wallettest.Wallet
@@ -58,9 +58,9 @@ func (a *agency) ask() (testharness.Started, *testharness.Page) {
 
 func (a *agency) status(s testharness.Started) string { return a.Reconcile(s.SessionID).Text("status") }
 
-// On the same device the wallet is told where to send its user, and only the browser that asked goes on
-// there.
-func TestAWalletOnTheSameDevice(t *testing.T) {
+// On the same device the wallet gets the address to which it sends its user, and only the browser that
+// started continues there.
+func TestWallet_SameDevice(t *testing.T) {
 	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
 		"signed": methodtest.SignedWallet} {
 		t.Run("contract 39: "+name, func(t *testing.T) {
@@ -71,10 +71,10 @@ func TestAWalletOnTheSameDevice(t *testing.T) {
 				t.Fatalf("%+v, %v", reply, err)
 			}
 			if other := a.Open(reply.RedirectURI); other.Callback != nil || other.Kind != "elsewhere" {
-				t.Errorf("contract 39: another browser goes on, to a %s page", other.Kind)
+				t.Errorf("contract 39: another browser continues, to a %s page", other.Kind)
 			}
 			if waiting := page.Reload(); waiting.Callback != nil {
-				t.Error("contract 39: the page goes on without the code")
+				t.Error("contract 39: the page continues without the code")
 			}
 			if status := a.status(s); status != "PENDING" {
 				t.Errorf("the session is %s", status)
@@ -91,8 +91,8 @@ func TestAWalletOnTheSameDevice(t *testing.T) {
 
 const walletForm = "application/x-www-form-urlencoded"
 
-// The statuses of an address that wallets post to, as rule 34 has them.
-func TestTheAddressOfAWallet(t *testing.T) {
+// The statuses of an address to which wallets post (contract 34).
+func TestWallet_Address(t *testing.T) {
 	a := newAgency(t, methodtest.Wallet)
 	s, page := a.ask()
 	r, err := a.wallet.Open(context.Background(), page.Code)
@@ -111,14 +111,14 @@ func TestTheAddressOfAWallet(t *testing.T) {
 	}{
 		{"a request by value is not served", "GET", m.URL, "", "", 404},
 		{"there is no other method", "OPTIONS", m.URL, "", "", 405},
-		{"an answer that is JSON", "POST", m.URL, "application/json", "{}", 415},
+		{"a JSON response", "POST", m.URL, "application/json", "{}", 415},
 		{"no content type", "POST", m.URL, "", good, 415},
-		{"an answer that proves nothing", "POST", m.URL, walletForm, "vp_token=a", 400},
-		{"an answer for another device, posted for the same one", "POST", m.URL + ".s", walletForm, good,
+		{"a response without proof", "POST", m.URL, walletForm, "vp_token=a", 400},
+		{"a response for another device, posted for the same one", "POST", m.URL + ".s", walletForm, good,
 			400},
-		{"an answer of 64 KiB and a byte", "POST", m.URL, walletForm,
+		{"a response of 64 KiB and a byte", "POST", m.URL, walletForm,
 			good + strings.Repeat("a", 64<<10+1-len(good)), 413},
-		{"an answer of 64 KiB", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10-len(good)), 400},
+		{"64 KiB exactly", "POST", m.URL, walletForm, good + strings.Repeat("a", 64<<10-len(good)), 400},
 		{"another address", "POST", nowhere, walletForm, good, 404},
 		{"contract 22: the token twice", "POST", m.URL, walletForm, good + "&vp_token=a", 400},
 		{"contract 22: an error in bad encoding", "POST", m.URL, walletForm, good + "&error=%zz", 400},
@@ -139,19 +139,19 @@ func TestTheAddressOfAWallet(t *testing.T) {
 		}
 	}
 	if status := a.status(s); status != "PENDING" {
-		t.Errorf("contract 34: an answer has completed the session: %s", status)
+		t.Errorf("contract 34: a response has completed the session: %s", status)
 	}
 	if done := page.LoadAgain(); done.Callback == nil {
 		t.Errorf("a %s page (%d)", done.Kind, done.Status)
 	}
 	if got := page.AsAnother("POST", m.URL, testharness.Headers("Content-Type", walletForm),
 		[]byte(good)); got.Status != 404 {
-		t.Errorf("contract 39: after the session the answer is %d", got.Status)
+		t.Errorf("contract 39: after the session the status is %d", got.Status)
 	}
 }
 
-// A signed request can be fetched again, by whoever has the address, until an answer has come.
-func TestASignedRequestIsFetched(t *testing.T) {
+// A signed request can be fetched again by anyone who has the address, until a response arrives.
+func TestWallet_SignedRequest(t *testing.T) {
 	a := newAgency(t, methodtest.SignedWallet)
 	_, page := a.ask()
 	u, err := url.Parse(page.Code)
@@ -170,7 +170,7 @@ func TestASignedRequestIsFetched(t *testing.T) {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	if got := page.AsAnother("GET", address, nil, nil); got.Status != 410 {
-		t.Errorf("contract 39: after the answer: %d", got.Status)
+		t.Errorf("contract 39: after the response: %d", got.Status)
 	}
 	a.Advance(11 * time.Minute)
 	if got := page.AsAnother("GET", address, nil, nil); got.Status != 404 && got.Status != 410 {
@@ -178,9 +178,9 @@ func TestASignedRequestIsFetched(t *testing.T) {
 	}
 }
 
-// An answer that was taken proves nothing at the box of another session, before and after a rotation of the
+// An accepted response is rejected at the address of another session, before and after a rotation of the
 // ring.
-func TestAReplayedAnswerOfAWallet(t *testing.T) {
+func TestWallet_ReplayedResponse(t *testing.T) {
 	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
 		"signed": methodtest.SignedWallet} {
 		t.Run("contract 39: "+name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAReplayedAnswerOfAWallet(t *testing.T) {
 					m.Form.Set("state", r.State)
 				}
 				if got := post(next, r.ResponseURI); got != 400 {
-					t.Errorf("at another session's box: %d, want 400", got)
+					t.Errorf("at another session's address: %d, want 400", got)
 				}
 				if next.LoadAgain().Callback != nil || a.status(s) != "PENDING" {
 					t.Errorf("the other session is %s", a.status(s))
@@ -225,8 +225,8 @@ func TestAReplayedAnswerOfAWallet(t *testing.T) {
 	}
 }
 
-// What the user decides in the wallet, the page shows. No attempt is counted.
-func TestAUserDeclinesInTheWallet(t *testing.T) {
+// The page shows the user's decision in the wallet. No attempt is counted.
+func TestWallet_UserDeclines(t *testing.T) {
 	a := newAgency(t, methodtest.Wallet)
 	s, page := a.ask()
 	if reply, err := a.wallet.Decline(context.Background(), page.Code); err != nil || reply.Status != 200 {
@@ -246,7 +246,7 @@ func TestAUserDeclinesInTheWallet(t *testing.T) {
 	}
 }
 
-// byBrowser is the page's form, with what a wallet answers by way of the browser.
+// byBrowser returns the page's form, with a wallet's response through the browser.
 func (a *agency) byBrowser(t *testing.T, page *testharness.Page, origin string) testharness.Form {
 	t.Helper()
 	f := page.StepForm("credential", nil)
@@ -258,7 +258,7 @@ func (a *agency) byBrowser(t *testing.T, page *testharness.Page, origin string) 
 	return f
 }
 
-func TestAWalletOfTheBrowser(t *testing.T) {
+func TestWallet_Browser(t *testing.T) {
 	a := newAgency(t, methodtest.Wallet)
 	s, page := a.ask()
 	if p := page.Header.Get("Permissions-Policy"); !strings.Contains(p, "digital-credentials-get=(self)") ||
@@ -268,17 +268,17 @@ func TestAWalletOfTheBrowser(t *testing.T) {
 	bad := a.byBrowser(t, page, "https://evil.example")
 	failed := page.SubmitForm(bad)
 	if failed.Kind != "method" || !strings.Contains(string(failed.Body), "could not verify the wallet") {
-		t.Errorf("contract 39: an answer to another origin: a %s page (%d): %s", failed.Kind, failed.Status,
+		t.Errorf("contract 39: a response to another origin: a %s page (%d): %s", failed.Kind, failed.Status,
 			failed.Body)
 	}
 	if again := page.SubmitForm(bad); again.Callback != nil {
 		t.Error("contract 23: a form of an earlier attempt is evaluated")
 	}
 	if logs := a.Logs(); !strings.Contains(logs, "hpke_not_opened") {
-		t.Error("the log does not say why")
+		t.Error("the log lacks the reason")
 	}
 	if metrics := a.Metrics(); !strings.Contains(metrics, "hpke_not_opened") {
-		t.Error("the metrics do not say why")
+		t.Error("the metrics lack the reason")
 	}
 	page = failed.Submit("begin")
 	good := a.byBrowser(t, page, a.BaseURL)
@@ -286,13 +286,12 @@ func TestAWalletOfTheBrowser(t *testing.T) {
 		t.Fatalf("contract 39: a %s page (%d)", done.Kind, done.Status)
 	}
 	if late := page.SubmitForm(good); late.Callback == nil || a.status(s) != "COMPLETED" {
-		t.Errorf("contract 39: the same once more: a %s page, and the session is %s", late.Kind, a.status(s))
+		t.Errorf("contract 39: the same again: a %s page, and the session is %s", late.Kind, a.status(s))
 	}
 }
 
-// The address to which the answer of a browser's wallet is posted takes nothing else, and no more than it
-// says.
-func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
+// The address for responses of a browser's wallet accepts only these, and up to its limit.
+func TestWallet_BrowserAddress(t *testing.T) {
 	a := newAgency(t, methodtest.Wallet)
 	s, page := a.ask()
 	f := page.StepForm("credential", nil)
@@ -315,11 +314,11 @@ func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 		"no answer":                    {post(walletForm, with("", "")), 400},
 		"another form":                 {post(walletForm, with("outcome", "cancel")), 400},
 		"no JSON":                      {post(walletForm, with("credential", "{")), 400},
-		"a protocol that nobody asked": {post(walletForm, with("credential", `{"protocol":"a"}`)), 400},
+		"a protocol that was not requested": {post(walletForm, with("credential", `{"protocol":"a"}`)), 400},
 		"another type":                 {post("application/json", with("credential", "{}")), 415},
-		"more than an answer of 64 KiB": {post(walletForm, with("credential", strings.Repeat("a", 80<<10))),
+		"more than a response of 64 KiB": {post(walletForm, with("credential", strings.Repeat("a", 80<<10))),
 			413},
-		"an answer to another session": {post(walletForm, url.Values{"flow": {"a"}, "credential": {"{}"}}),
+		"a response to another session": {post(walletForm, url.Values{"flow": {"a"}, "credential": {"{}"}}),
 			400},
 		"64 KiB that are taken and read": {post(walletForm, with("credential", strings.Repeat("a", 64<<10))),
 			400},
@@ -329,14 +328,14 @@ func TestTheAddressOfTheBrowsersWallets(t *testing.T) {
 		}
 	}
 	if got := a.Do("GET", f.Action, nil, nil).Status; got != 405 {
-		t.Errorf("contract 39: somebody loads the address: %d", got)
+		t.Errorf("contract 39: the address is loaded: %d", got)
 	}
 	if status := a.status(s); status != "PENDING" {
 		t.Errorf("the session is %s", status)
 	}
 }
 
-// With cross_device = false, a wallet on another device cannot answer, by whichever way its link was sent on.
+// With cross_device = false, a wallet on another device cannot respond, however its link was forwarded.
 func TestWallet_SameDeviceOnly(t *testing.T) {
 	for name, subject := range map[string]methodtest.Subject{"by value": methodtest.Wallet,
 		"signed": methodtest.SignedWallet} {
@@ -358,10 +357,10 @@ func TestWallet_SameDeviceOnly(t *testing.T) {
 			f.Fields.Del("outcome")
 			f.Add("hand", "open")
 			if p := page.SubmitForm(f); p.Status != 400 || p.Kind != "damaged" {
-				t.Errorf("contract 40: a phone is asked: a %s page (%d)", p.Kind, p.Status)
+				t.Errorf("contract 40: a phone gets a %s page (%d)", p.Kind, p.Status)
 			}
 
-			// The attacker cuts the suffix off: a victim's wallet would answer for the attacker's page.
+			// The attacker removes the suffix: a victim's wallet would respond for the attacker's page.
 			other := strings.ReplaceAll(page.Wallet, ".s", "")
 			r, err := a.wallet.Open(context.Background(), other)
 			if name == "signed" {
@@ -374,7 +373,7 @@ func TestWallet_SameDeviceOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 				if reply, err := a.wallet.Send(context.Background(), m); err != nil || reply.Status != 400 {
-					t.Errorf("an answer from another device: %+v, %v", reply, err)
+					t.Errorf("a response from another device: %+v, %v", reply, err)
 				}
 			}
 			if waiting := page.LoadAgain(); waiting.Callback != nil || a.status(s) != "PENDING" {
@@ -392,8 +391,9 @@ func TestWallet_SameDeviceOnly(t *testing.T) {
 	}
 }
 
-// A document that says no to a higher age says nothing about the one that is asked for, and costs an attempt.
-func TestALicenceThatDoesNotSay(t *testing.T) {
+// A document that contains only a "no" to a higher age leaves the requested age open, and costs an
+// attempt.
+func TestWallet_LicenceWithoutAge(t *testing.T) {
 	a := newAgency(t, methodtest.SignedWallet)
 	a.wallet.Elements = map[string]any{"age_over_21": false}
 	s, page := a.ask()

@@ -40,7 +40,7 @@ func main() {
 	fmt.Print("\n" + r.reports.String())
 	fmt.Printf("\n%s in %.0f s, with %.0f s of CPU\n", r.total(), took.Seconds(), cpu(cmd).Seconds())
 	if slices.Contains(os.Args[2:], "-short") {
-		fmt.Printf("%d entries of testharness/long/table.go say what only VERGE_LONG=1 covers\n",
+		fmt.Printf("%d entries of testharness/long/table.go are covered only with VERGE_LONG=1\n",
 			len(long.Table))
 	}
 	if r.failed() || err != nil {
@@ -52,8 +52,8 @@ func main() {
 	}
 }
 
-// programs sums up the directories where programs are: by when something was added to one or removed from it.
-// Tests that need a program read this variable, so Go runs them again after one was installed.
+// programs returns the directories of installed programs with their last change. Tests that need a program
+// read this variable, so Go runs them again after an installation.
 func programs() string {
 	h := sha256.New()
 	elsewhere, _ := filepath.Glob("/usr/local/lib/*/node_modules")
@@ -104,7 +104,7 @@ func run(cmd *exec.Cmd, r *report, tick <-chan time.Time) error {
 	return cmd.Wait()
 }
 
-// readLines sends each line of in with its end. A last line may have no end.
+// readLines sends each line of in with its line end. The last line may have none.
 func readLines(in io.Reader, lines chan<- []byte) error {
 	buffered := bufio.NewReader(in)
 	for {
@@ -121,7 +121,7 @@ func readLines(in io.Reader, lines chan<- []byte) error {
 	}
 }
 
-// cpu is what the command and everything that it waited for have used.
+// cpu returns the CPU time of the command and of all processes that it waited for.
 func cpu(cmd *exec.Cmd) time.Duration {
 	if cmd.ProcessState == nil {
 		return 0

@@ -23,17 +23,17 @@ type event struct {
 	FailedBuild string
 }
 
-// report says what the events of go test mean.
+// report interprets the events of go test.
 type report struct {
 	w      io.Writer
-	open   map[string]*progress // packages that have begun and not ended
-	builds map[string]string    // what the compiler said, by import path
-	skips  map[string]int       // how many tests were skipped, by reason
+	open   map[string]*progress // packages that have started and not ended
+	builds map[string]string    // output of the compiler, by import path
+	skips  map[string]int       // number of skipped tests, by reason
 	sum    counts               // of all packages
 	fails  []string             // the tests that failed, with their packages
-	ended  map[string]int       // how many packages ended, by result
+	ended  map[string]int       // number of ended packages, by result
 
-	reports strings.Builder // what tests have to show
+	reports strings.Builder // reports of tests
 }
 
 func newReport(w io.Writer) *report {
@@ -43,10 +43,10 @@ func newReport(w io.Writer) *report {
 	}
 }
 
-// progress is what is known of a package while its tests run.
+// progress is the state of a package while its tests run.
 type progress struct {
-	order []string         // its tests, in the order in which they began
-	tests map[string]*test // "" is the package itself
+	order []string         // its tests, in the order of their start
+	tests map[string]*test // "" is the package
 }
 
 type test struct {
@@ -55,8 +55,8 @@ type test struct {
 	failing bool // a subtest of it has failed
 }
 
-// counts counts the tests that have no subtests. A test counts as failed, too, if it failed by itself and not
-// because a subtest did.
+// counts are the numbers of tests without subtests. A test that failed, but not because of a subtest, counts
+// as failed too.
 type counts struct{ ok, failed, skipped int }
 
 func (t counts) String() string {
@@ -70,7 +70,7 @@ func (t counts) String() string {
 	return s
 }
 
-// line takes one line of the output. A line that is no event is shown as it is.
+// line handles one line of the output. A line that is no event is printed unchanged.
 func (r *report) line(b []byte) {
 	var e event
 	if err := json.Unmarshal(b, &e); err != nil || e.Action == "" {
@@ -107,7 +107,7 @@ func (r *report) line(b []byte) {
 	}
 }
 
-// failedTest reports a test as soon as it has failed. The cause of a parent's failure is its subtest's.
+// failedTest reports a test as soon as it has failed. A parent of a failed subtest is not printed.
 func (r *report) failedTest(e event, p *progress) {
 	for i, b := range e.Test {
 		if parent := p.tests[e.Test[:i]]; b == '/' && parent != nil {
@@ -119,7 +119,7 @@ func (r *report) failedTest(e event, p *progress) {
 	}
 }
 
-// prints writes the name of a failed test and the last lines of its output.
+// prints prints the name of a failed test and the last lines of its output.
 func (r *report) prints(pkg, name, why, output string) {
 	full := strings.TrimPrefix(pkg, module) + " " + name + why
 	r.fails = append(r.fails, full)
@@ -129,7 +129,7 @@ func (r *report) prints(pkg, name, why, output string) {
 	}
 }
 
-// ends says the line of a package, and what failed in it.
+// ends prints the line of a package, and its failures.
 func (r *report) ends(e event, p *progress) {
 	delete(r.open, e.Package)
 	counts := p.count(r.skips)
@@ -169,7 +169,7 @@ func (r *report) ends(e event, p *progress) {
 
 var reporting = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: REPORT$`)
 
-// shows keeps what a test logged after a line REPORT, up to the end of what it logged at once.
+// shows keeps a test's log after a line REPORT, up to the end of the same log call.
 func (r *report) shows(output string) {
 	at := reporting.FindStringIndex(output)
 	if at == nil {
@@ -183,9 +183,9 @@ func (r *report) shows(output string) {
 	}
 }
 
-// count tells how the tests of the package ended, and adds the reasons of those that were skipped.
+// count counts the results of the package's tests, and adds the reasons of the skipped ones.
 func (p *progress) count(skips map[string]int) (t counts) {
-	inner, explained := map[string]bool{}, map[string]bool{} // has a subtest, and one that failed
+	inner, explained := map[string]bool{}, map[string]bool{} // has a subtest; has a failed one
 	for name, one := range p.tests {
 		for i, b := range name {
 			if b == '/' {
@@ -214,7 +214,7 @@ func (p *progress) count(skips map[string]int) (t counts) {
 
 var spoken = regexp.MustCompile(`(?m)^ *\S+\.go:\d+: (?:SKIP: )?(.+)$`)
 
-// reason is what a skipped test said last.
+// reason returns the last line of a skipped test.
 func reason(output string) string {
 	all := spoken.FindAllStringSubmatch(output, -1)
 	if len(all) == 0 {
@@ -229,7 +229,7 @@ const (
 	stackLines = 20
 )
 
-// excerpt returns the last lines of an output and the beginning of its stacks, and counts the omitted lines.
+// excerpt returns the last lines of an output and the start of its stacks, and counts the omitted lines.
 func excerpt(output string) []string {
 	var said, stacks []string
 	for line := range strings.Lines(output) {
@@ -268,7 +268,7 @@ func (r *report) running() string {
 		strings.Join(names, ", "))
 }
 
-// current returns the test that began last of those that have not ended.
+// current returns the test that started last of those that have not ended.
 func (p *progress) current() string {
 	for _, name := range slices.Backward(p.order) {
 		if name != "" && p.tests[name].verdict == "" {
@@ -278,7 +278,7 @@ func (p *progress) current() string {
 	return ""
 }
 
-// end reports the packages that began and did not end: go test itself has ended before them.
+// end reports the packages that started and did not end: go test itself ended before them.
 func (r *report) end() {
 	for _, name := range slices.Sorted(maps.Keys(r.open)) {
 		r.ends(event{Action: "fail", Package: name}, r.open[name])
@@ -287,7 +287,7 @@ func (r *report) end() {
 
 func (r *report) failed() bool { return r.ended["fail"] > 0 || r.ended["pass"] == 0 }
 
-// total lists the reasons of skips and the failed tests, and sums up.
+// total returns the reasons of skips, the failed tests and the sums.
 func (r *report) total() string {
 	var b strings.Builder
 	for _, why := range slices.Sorted(maps.Keys(r.skips)) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// What go test says about a package that passes, one that fails, one that does not build, one that has no
-// tests, and one that ends in the middle of a test.
+// Output of go test: a package that passes, a package that fails, a package that does not build, a package
+// without tests, and a package that ends in the middle of a test.
 const said = `{"Action":"start","Package":"github.com/verge-id/verge/core"}
 {"Action":"start","Package":"github.com/verge-id/verge/edge"}
 {"Action":"run","Package":"github.com/verge-id/verge/core","Test":"TestA"}
@@ -79,8 +79,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A package that Go did not run again says so, and what its tests have to show comes at the end.
-func TestReportsOfCachedPackages(t *testing.T) {
+// A cached package is marked as such, and the reports of its tests are printed at the end.
+func TestReport_CachedPackages(t *testing.T) {
 	const said = `{"Action":"run","Package":"x/edge","Test":"TestE"}
 {"Action":"output","Package":"x/edge","Test":"TestE","Output":"    e_test.go:5: REPORT\n"}
 {"Action":"output","Package":"x/edge","Test":"TestE","Output":"        suite   redis\n"}
@@ -101,8 +101,8 @@ func TestReportsOfCachedPackages(t *testing.T) {
 	}
 }
 
-// A run that tested nothing has not succeeded.
-func TestNothingIsAFailure(t *testing.T) {
+// A run without any test has not succeeded.
+func TestReport_NoTests(t *testing.T) {
 	var b strings.Builder
 	r := newReport(&b)
 	if err := run(exec.Command("true"), r, nil); err != nil || !r.failed() {
@@ -110,10 +110,10 @@ func TestNothingIsAFailure(t *testing.T) {
 	}
 }
 
-// A command's own failure is one, even if every package that it reported passed.
-func TestTheCommandsFailureIsReturned(t *testing.T) {
+// If the command fails, the run fails, even if every reported package passed.
+func TestRun_CommandFails(t *testing.T) {
 	events := t.TempDir() + "/events"
-	passed := `{"Action":"pass","Package":"github.com/verge-id/verge/core","Elapsed":1}` // no newline at its end
+	passed := `{"Action":"pass","Package":"github.com/verge-id/verge/core","Elapsed":1}` // no newline
 	if err := os.WriteFile(events, []byte(passed), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTheCommandsFailureIsReturned(t *testing.T) {
 }
 
 // Go prints the stack of every goroutine when a test times out. The report has the names of the tests that
-// did not end and a bounded part of the rest.
+// did not end and a limited part of the rest.
 func TestReport_Timeout(t *testing.T) {
 	var b strings.Builder
 	r := newReport(&b)

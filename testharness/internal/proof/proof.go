@@ -1,5 +1,5 @@
-// Package proof finds tests by the names that documents give them, so that a
-// document which says "this test proves it" cannot name one that is gone.
+// Package proof finds tests by the names in documents, so that a document that names a test as its proof
+// cannot name a missing one.
 package proof
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A name is `TestName` or `TestName/part of a case's name`. The folder of its
-// package may stand before it: `core/token:TestMAC`.
+// A name is `TestName` or `TestName/part of a case's name`. The folder of its package may precede it:
+// `core/token:TestMAC`.
 var name = regexp.MustCompile(`^(?:([a-z0-9/]+):)?(Test\w+)(?:/(.+))?$`)
 
 // Finder finds tests below the root of the repository.
@@ -21,13 +21,13 @@ type Finder struct {
 	sources    map[string][]string // by folder, read once
 }
 
-// In returns a Finder. home is the folder of names that say none.
+// In returns a Finder. home is the folder of names without a folder.
 func In(root, home string) *Finder { return &Finder{root, home, map[string][]string{}} }
 
-// ErrNoName says that a text does not have the form of a test's name.
+// ErrNoName: a text does not have the form of a test's name.
 var ErrNoName = errors.New("proof: not the name of a test")
 
-// Find returns nil if there is a test of that name, and ErrNoName for any other text.
+// Find returns nil if a test has that name, and ErrNoName if the text has another form.
 func (f *Finder) Find(text string) error {
 	m := name.FindStringSubmatch(text)
 	if m == nil {

@@ -45,7 +45,7 @@ func TestExportedNames(t *testing.T) {
 	}
 }
 
-// TestExportedNames_Kinds has one declaration of each kind.
+// TestExportedNames_Kinds tests one declaration of each kind.
 func TestExportedNames_Kinds(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{
