@@ -6,8 +6,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"method covers, signed with the key that the document names, in response to this " +
 			"session's question at this address. Any other response is rejected, and the address " +
 			"remains open.",
-		tries: "documents that are altered or made up, and those that are expired, of another kind, " +
-			"or of an issuer or a signer that no anchor stands for, without a signature of this session",
+		tries: "documents that are altered or forged, and documents that are expired, of another kind, " +
+			"or of an issuer or a signer without an anchor, without a signature of this session",
 		gets: "400 for each",
 		proof: []string{"core/internal/mdoc:TestVectors",
 			"core/internal/mdoc:TestSecurityObjects",
@@ -17,7 +17,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
-		tries: "disclosures of an SD-JWT that are made up, sent twice, in place of another claim, or under " +
+		tries: "disclosures of an SD-JWT that are forged, sent twice, used as another claim, or under " +
 			"a reserved name, and a key binding of another session, page or presentation",
 		gets: "400 for each",
 		proof: []string{"core/internal/sdjwt:TestVerify_Disclosures",
@@ -34,7 +34,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 	{
 		says: "A document that is expired, of another kind or of an unknown issuer fails the " +
 			"attempt if the wallet has signed this session's question with it.",
-		tries: "such a document from a wallet with the question, and from a stranger without it",
+		tries: "such a document from a wallet with the question, and from an attacker without it",
 		gets:  "a failed attempt with its reason; 400 without the question",
 		proof: []string{"core/internal/mdoc:TestFaultsOfDocuments",
 			"core/method/openid4vp:TestDocumentFaults",
@@ -48,28 +48,28 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"testharness/conformance:TestFetchedRequests"},
 	},
 	{
-		tries: "an answer that was taken before, one to another question, client or address, " +
-			"and one for this device at the address for another device",
-		gets: "400 for each, also after the key ring was rotated",
-		proof: []string{"testharness/internal/methodtest:TestAReplayedAnswerOfAWallet",
-			"testharness/internal/methodtest:TestTheAddressOfAWallet",
+		tries: "a response that was accepted before, a response to another question, client or address, " +
+			"and a response for this device at the address for another device",
+		gets: "400 for each, even after a rotation of the key ring",
+		proof: []string{"testharness/internal/methodtest:TestWallet_ReplayedResponse",
+			"testharness/internal/methodtest:TestWallet_Address",
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
-		tries: "an answer in the clear where an encrypted one was asked for, and envelopes of another " +
+		tries: "an unencrypted response to a request for an encrypted one, and envelopes of another " +
 			"algorithm, key or form",
 		gets: "400 for each",
 		proof: []string{"core/method/openid4vp:TestWhatIsNoAnswer", "core/internal/mdoc:TestOpenJWE",
 			"core/internal/mdoc:TestOpenHPKE"},
 	},
 	{
-		tries: "a value that is not true, an age that was not asked for, and a token of another form",
+		tries: "a value that is not true, an age that was not requested, and a token of another form",
 		gets:  "no approval",
 		proof: []string{"core/method/openid4vp:TestVerdicts", "core/internal/mdoc:TestElements",
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
-		tries: "bytes that cost much to read: deep ones, lengths beyond the end, thousands of keys",
+		tries: "bytes that are expensive to parse: deep nesting, lengths beyond the end, thousands of keys",
 		gets:  "400 after little work",
 		proof: []string{"core/internal/mdoc:TestHostileResponsesCostLittle", "core/cbor:TestVectors",
 			"core/cbor:TestManyKeys", "core/cbor:TestItemsAreLimited"},
@@ -77,7 +77,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 	{
 		says: "An anchor that the operator removes is no proof after that, even for a response " +
 			"that was accepted before and whose browser has not come yet.",
-		tries: "a good answer after its anchor is gone, and before, with a restart in between",
+		tries: "a valid response after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
 		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
 			"core/internal/hosted:TestPendingResponse_ChangedMeanwhile",
@@ -86,7 +86,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 	{
 		says: "A response counts for no higher age than the session asked for, even if the " +
 			"publisher asks for more later.",
-		tries: "an answer for 16, and a verdict of a phone, after the publisher asks for 21",
+		tries: "a response for 16, and a verdict of a phone, after the publisher asks for 21",
 		gets:  "the page to do the step again",
 		proof: []string{"core/internal/hosted:TestPendingResponse_ChangedMeanwhile",
 			"core/internal/hosted:TestPendingResponse_CacheTooOld",
@@ -96,19 +96,19 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 	{
 		says: "Through the browser, a response counts only for the page's own origin and question. " +
 			"A user who declines loses no attempt.",
-		tries: "an answer that a wallet gave to another site, to another question, by another " +
-			"protocol, or that was changed on its way",
+		tries: "a wallet's response to another site, to another question, by another " +
+			"protocol, or altered on its way",
 		gets: "400 or a failed attempt",
 		proof: []string{"core/method/openid4vp:TestAttacksByTheBrowser",
 			"core/method/openid4vp:TestAnswersByTheBrowser",
-			"testharness/internal/methodtest:TestAWalletOfTheBrowser",
-			"testharness/internal/methodtest:TestTheAddressOfTheBrowsersWallets"},
+			"testharness/internal/methodtest:TestWallet_Browser",
+			"testharness/internal/methodtest:TestWallet_BrowserAddress"},
 	},
 	{
-		tries: "to decline, and a browser that cannot ask",
+		tries: "to decline, and a browser without the API",
 		gets:  "the page to try again; the link and the code",
 		proof: []string{"core/method/openid4vp:TestErrorsOfWallets",
-			"testharness/internal/methodtest:TestAUserDeclinesInTheWallet",
+			"testharness/internal/methodtest:TestWallet_UserDeclines",
 			"cmd/verge/internal/demo:TestChromiumDigitalCredentials",
 			"core/internal/hosted/pages:TestTheFormOfTheBrowsersWallets"},
 	},
@@ -118,11 +118,11 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 	{
 		says: "The person who responds is verified for that session, because a response from " +
 			"another device has no tie to a browser. The wallet names the site.",
-		tries: "to have a victim's wallet answer the code on the sender's page",
+		tries: "to have a victim's wallet respond to the code on the sender's page",
 		gets:  "the sender's browser completes the session",
 		proof: []string{
 			"core/method/openid4vp:TestAnswers",
-			"testharness/internal/methodtest:TestAnAnswerFromAnotherDevice",
+			"testharness/internal/methodtest:TestPendingResponse_OtherDevice",
 		},
 	},
 	{
@@ -130,9 +130,9 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 			"and its user returns to a browser that completes the session only if it began the " +
 			"session.",
 		tries: "the code, the address without its suffix, a hand-off to the victim's phone, " +
-			"and an answer from " +
+			"and a response from " +
 			"before the setting changed",
-		gets: "no code, 404 and 400; nothing is decided",
+		gets: "no code, 404 and 400; the session stays pending",
 		proof: []string{"core/method/openid4vp:TestCrossDevice_Off",
 			"core/internal/hosted:TestHandOff_NoLongerAllowed",
 			"testharness/internal/methodtest:TestWallet_SameDeviceOnly"},
@@ -140,12 +140,12 @@ var codeSender = foothold{"Anyone who sends the code of their own session to ano
 	{
 		tries: "the link for the same device, opened on the victim's device",
 		gets:  "the page that names the other browser; the session is pending",
-		proof: []string{"testharness/internal/methodtest:TestAWalletOnTheSameDevice"},
+		proof: []string{"testharness/internal/methodtest:TestWallet_SameDevice"},
 	},
 	{
 		says:  "The browser chooses the wallet that responds to its own dialog.",
 		tries: "a response by the Digital Credentials API with cross_device = false",
-		gets:  "it is judged as any other",
+		gets:  "it is checked like any other",
 		proof: []string{"core/method/openid4vp:TestCrossDevice_TheBrowserChooses"},
 	},
 }}
@@ -156,8 +156,8 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"and the ages for which it was created, by a method that the integration offers " +
 			"under settings that are no stricter, and until its time is over. A rejected passkey " +
 			"changes no state, and the page has the reason.",
-		tries: "one of L1 for L2, of another method, a lower age, another publisher or weaker " +
-			"settings, and one that is over, ended, deleted or blocked",
+		tries: "a passkey of L1 for L2, of another method, a lower age, another publisher or weaker " +
+			"settings, and a passkey that is expired, ended, deleted or blocked",
 		gets: "the page with the other methods; no attempt is counted",
 		proof: []string{"core/internal/hosted:TestAPasskeyThatIsNotAccepted",
 			"core/internal/passkey:TestAccept_Reasons"},
@@ -165,8 +165,8 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 	{
 		says: "A passkey counts while its basis holds: the kind and the settings of the method, " +
 			"the trust anchor, and its publisher.",
-		tries: "one whose anchor was removed, whose method is of another kind or has other settings, whose " +
-			"publisher is archived, and one that is to stand for what was saved after the check",
+		tries: "a passkey whose anchor was removed, whose method is of another kind or has other settings, " +
+			"whose publisher is archived, and a passkey for settings that were saved after the check",
 		gets: "the page with the other methods",
 		proof: []string{"core/internal/hosted:TestPasskey_ChangedMeanwhile",
 			"core/internal/hosted:TestPasskey_StandsForWhatWasJudged", "core/method/kinds:TestFingerprint",
@@ -174,7 +174,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"testharness/invariants:TestI16NothingStandsForMoreThanWasJudged"},
 	},
 	{
-		tries: "an answer to another challenge, of another site or frame, of a user who was not verified, " +
+		tries: "a response to another challenge, of another site or frame, of a user who was not verified, " +
 			"altered, or signed by another key",
 		gets: "400; no attempt is counted",
 		proof: []string{
@@ -185,8 +185,8 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		},
 	},
 	{
-		tries: "the form of another session or attempt, and the form of the page where one sees what is kept",
-		gets:  "400, or the page that holds now",
+		tries: "the form of another session or attempt, and the form of the page that shows the stored data",
+		gets:  "400, or the current page",
 		proof: []string{"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
 			"core/internal/hosted:TestOwnStepsAreForNoSession"},
 	},
@@ -194,10 +194,10 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		says: "A passkey is created from a check that has just succeeded, once, in the browser " +
 			"that was checked. It is never created from another passkey, from a sandbox outside " +
 			"of dev, or from a check before the operator ended the publisher's passkeys.",
-		tries: "to make one before the success, after a failure, of another's session, twice, " +
+		tries: "to create a passkey before the success, after a failure, of another's session, twice, " +
 			"under another's id, and out of a session that a passkey or a sandbox completed, or that " +
 			"completed before all were ended",
-		gets: "400 or 403, and none is kept",
+		gets: "400 or 403, and none is stored",
 		proof: []string{"core/internal/hosted:TestMakingAPasskey",
 			"core/internal/hosted:TestNoPasskeyAfterAFailure",
 			"core/internal/hosted:TestTwoSessionsMakeAPasskeyWithOneID",
@@ -209,7 +209,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 	{
 		says: "If the device counts the uses of a passkey, use of a copy blocks the passkey " +
 			"permanently.",
-		tries: "a copy that counts less, and two uses of one count at once",
+		tries: "a copy that counts less, and two concurrent uses of one count",
 		gets:  "a blocked passkey; one use",
 		proof: []string{
 			"core/internal/passkey:TestUse_Counters",
@@ -232,7 +232,7 @@ var revoked = foothold{"Revoked documents", []row{
 			"as no list is available unless `revocation` is `required`.",
 		tries: "a revoked or suspended document, before and after the list is fetched again, and while the " +
 			"list's server is away",
-		gets: "a failed attempt with a list, and without one what the setting says",
+		gets: "a failed attempt with a list, and without a list the result that the setting defines",
 		proof: []string{"core/method/openid4vp:TestRevocation", "core/method/openid4vp:TestRevocation_Cache",
 			"testharness/conformance:TestWalletMatrix", "testharness/conformance:TestWalletRevocation"},
 	},
@@ -244,7 +244,7 @@ var revoked = foothold{"Revoked documents", []row{
 	{
 		tries: "a status list or revocation list of another issuer, of another address, expired, replayed, " +
 			"malformed or too large",
-		gets: "the list does not count",
+		gets: "the list is ignored",
 		proof: []string{"core/internal/revocation:TestReadStatusList_Attacks",
 			"core/internal/revocation:TestReadCRL_Attacks"},
 	},
@@ -254,7 +254,7 @@ var revoked = foothold{"Revoked documents", []row{
 		proof: []string{"core/method/openid4vp:TestRevocation_AfterDocument"},
 	},
 	{
-		says:  "A passkey that was made from a document is not checked again.",
+		says:  "A passkey that was created from a document is not checked again.",
 		tries: "a passkey after its document was revoked",
 		gets:  "the passkey counts, as long as the trust anchor is configured",
 		proof: []string{"core/method/kinds:TestTrusts"},
@@ -267,7 +267,7 @@ var shared = foothold{"Shared passkeys", []row{
 			"noticed. Anyone who has the account that copies them, or can unlock the device, can " +
 			"use the passkey of another person.",
 		tries: "the same passkey on two devices that do not count",
-		gets:  "both are taken",
+		gets:  "both are accepted",
 		proof: []string{"core/internal/passkey:TestUse_Counters"},
 	},
 }}

@@ -5,12 +5,12 @@ var signedModule = foothold{"A trusted WebAssembly module", []row{
 		says: "It has the authority of the key ring: it can have any data sealed, opened and " +
 			"signed, reads and writes the store, posts to any public address and responds to " +
 			"every request.",
-		tries: "to have tokens sealed, opened and signed",
-		gets:  "what the core gets natively, byte for byte",
+		tries: "to let it have tokens sealed, opened and signed",
+		gets:  "the same as the native core, byte for byte",
 		proof: []string{"edge/wasmhost:TestGuestsAndHostsSealAlike"},
 	},
 	{
-		tries: "to answer requests, to read and write the store and to post events",
+		tries: "to respond to requests, to read and write the store and to post events",
 		gets:  "all of it, to public addresses: it is the whole service",
 		proof: []string{"edge/wasmhost:TestTheCoreAnswers", "testharness/conformance:TestWalkInAGuest",
 			"edge/egress:TestPublicDestinationsAreAllowed"},
@@ -19,34 +19,34 @@ var signedModule = foothold{"A trusted WebAssembly module", []row{
 		says: "It sees no key, file or other process. If it breaks the protocol, its guests end " +
 			"and the server continues.",
 		tries: "every notice and effect, malformed and in any order",
-		gets:  "the end of its own guest; a neighbour goes on answering",
+		gets:  "the end of its own guest; a neighbour keeps responding",
 		proof: []string{"edge/wasmhost:TestAHostileModule", "edge/wasmhost:TestWhatGuestsSayInNotices",
 			"edge/wasmhost:TestWhatGuestsSayToTheStore",
 			"edge/wasmhost:TestAPanicOverWhatAGuestSays"},
 	},
 	{
-		tries: "names of counters of its own, endless log lines, log lines in another's name",
-		gets:  "an end of that guest, or lines that are cut and marked as a guest's",
+		tries: "invented counter names, endless log lines, log lines in another's name",
+		gets:  "the end of that guest, or lines that are cut and marked as a guest's",
 		proof: []string{"edge/wasmhost:TestLinesOfGuests", "edge/wasmhost:TestRecordsInAnothersName",
 			"edge/server:TestCountsAreNamesOfTheList"},
 	},
 	{
-		tries: "to trap, or to fail soon after it took over",
-		gets:  "503 for that request, and the module before takes over again",
+		tries: "to trap, or to fail soon after the takeover",
+		gets:  "503 for that request, and the previous module takes over again",
 		proof: []string{"cmd/verge/internal/cli:TestRollbackUnderAServer",
 			"edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack"},
 	},
 	{
 		says:  "An endless loop stops the process, unless interruptible is set.",
-		tries: "a loop without end, with `interruptible`",
-		gets:  "an end at the request's deadline",
+		tries: "an endless loop, with `interruptible`",
+		gets:  "the end at the request's deadline",
 		proof: []string{"edge/wasmhost:TestGuestsThatFail",
 			"cmd/verge/internal/cli:TestGuestsThatFailUnderAServer"},
 	},
 	{
 		says:  "If an operator sends it, it does not replace a later version.",
 		tries: "an older signed module, or one below `module_min_version`",
-		gets:  "409, and the module in use goes on",
+		gets:  "409, and the module in use stays active",
 		proof: []string{"edge/modules:TestOlderModulesAreRefused", "edge/modules:TestTrust"},
 	},
 }}
@@ -57,7 +57,7 @@ var unsignedModule = foothold{"An untrusted WebAssembly module", []row{
 			"signature by the configured key.",
 		tries: "a module without pin and signature, with a signature by another key, with another module's " +
 			"signature",
-		gets: "refused, with the reason; the module in use goes on",
+		gets: "a rejection with the reason; the module in use stays active",
 		proof: []string{"edge/modules:TestTrust/nothing pinned where something must be",
 			"edge/modules:TestTrust/signed by another key",
 			"edge/modules:TestTrust/another module's signature",
@@ -68,7 +68,7 @@ var unsignedModule = foothold{"An untrusted WebAssembly module", []row{
 		says: "Neither the digest nor the signature protects against an attacker who can write to " +
 			"the directory of compiled modules, since those are machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
-		gets:  "refused at start, with what to do",
+		gets:  "a failed start, with the fix",
 		proof: []string{"edge/modules:TestCheckCache"},
 	},
 }}

@@ -21,9 +21,9 @@ import (
 var network = foothold{"Anyone on the network", []row{
 	{
 		says: "Forged tokens, session ids and keys are rejected, and no response tells the reason.",
-		tries: "result tokens: altered, cut, made up, of another kind, sealed by a ring of their own under " +
+		tries: "result tokens: altered, cut, forged, of another kind, sealed by their own ring under " +
 			"the same key id",
-		gets: "400 `INVALID_TOKEN` for each in the same words; the real token stays good",
+		gets: "400 `INVALID_TOKEN` for each in the same words; the genuine token stays valid",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -56,7 +56,7 @@ var network = foothold{"Anyone on the network", []row{
 		},
 	},
 	{
-		tries: "session ids: altered, and made by a ring of their own under the same key id",
+		tries: "session ids: altered, and created by their own ring under the same key id",
 		gets:  "404, as for a session that does not exist",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -69,7 +69,7 @@ var network = foothold{"Anyone on the network", []row{
 		},
 	},
 	{
-		tries: "keys that are well formed and were never made",
+		tries: "keys that are well formed and were never created",
 		gets:  "401 for each",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -98,7 +98,7 @@ var network = foothold{"Anyone on the network", []row{
 	{
 		says:  "Guesses are counted by address.",
 		tries: "secret keys, over and over; preflights and pages, over and over",
-		gets:  "429 once the address is at its limit, and the store is asked no more",
+		gets:  "429 once the address is at its limit, without further store calls",
 		proof: []string{"core/internal/api:TestGuessingCountsAgainstTheAddress",
 			"core/internal/api:TestADenialChargesNothingAndReadsNothing",
 			"core/internal/api:TestPreflightsAndPagesAreLimitedByAddress"},
@@ -139,7 +139,7 @@ var network = foothold{"Anyone on the network", []row{
 	},
 	{
 		tries: "an address of their choice in `X-Forwarded-For`",
-		gets:  "nothing: only what a configured proxy says counts",
+		gets:  "no effect: only headers of a configured proxy count",
 		proof: []string{"testharness/conformance:TestClientAddress", "edge/server:TestClientAddr"},
 	},
 	{
@@ -164,7 +164,7 @@ var sibling = foothold{"Another host of the same domain", []row{
 	},
 }}
 
-// stranger is an attacker's own ring, whose key has the same id as the service's.
+// stranger returns an attacker's own ring, whose key has the same id as the service's.
 func stranger(s *service) *token.Ring {
 	s.t.Helper()
 	file, err := token.GenerateKeyring(rand.Reader, s.Now())
@@ -185,7 +185,7 @@ var browser = foothold{"A browser", []row{
 			"decides: the browser sees no state and no user id, and it cannot undo an outcome, " +
 			"regain an attempt or use a result twice.",
 		tries: "to read `state` and `external_user_id` out of its link",
-		gets:  "bytes that say nothing",
+		gets:  "sealed bytes",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			const state, user = "canary-state-5d2c1b", "canary-user-8e4f7a"
@@ -198,19 +198,19 @@ var browser = foothold{"A browser", []row{
 			for _, text := range []string{link, string(raw), string(page.Body)} {
 				if strings.Contains(text, state) || strings.Contains(text, user) ||
 					strings.Contains(text, "Y2FuYXJ5") {
-					t.Errorf("it says what the publisher gave: %q", text)
+					t.Errorf("it contains the publisher's data: %q", text)
 				}
 			}
 		},
 	},
 	{
-		tries: "to tell from the length of its link what the publisher gave",
+		tries: "to guess the publisher's data from the length of its link",
 		gets:  "the sum of the lengths, to 64 bytes",
 		proof: []string{"core/token:TestFlowTokensGrowInSteps"},
 	},
 	{
 		tries: "an altered link",
-		gets:  "the page that says it is damaged; the session stays as it was",
+		gets:  "the page for a damaged link; the session is unchanged",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -223,7 +223,7 @@ var browser = foothold{"A browser", []row{
 	},
 	{
 		tries: "the form of an old page, after the session has failed",
-		gets:  "the page that says so; no result",
+		gets:  "the page for a failed session; no result",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -237,7 +237,7 @@ var browser = foothold{"A browser", []row{
 	},
 	{
 		tries: "the form of an attempt that has failed, again",
-		gets:  "the attempt that holds now; the old form is not evaluated",
+		gets:  "the current attempt; the old form is not evaluated",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -266,23 +266,23 @@ var browser = foothold{"A browser", []row{
 	},
 	{
 		tries: "the provider's step of another session or attempt",
-		gets:  "nothing: it is not evaluated",
+		gets:  "no effect: it is not evaluated",
 		proof: []string{"core/internal/hosted:TestAProviderTokenBelongsToOneSession",
 			"core/internal/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
 		says: "If a method of an OpenID provider has max_age, an earlier sign-in there is no " +
 			"proof, even if the user changed the address.",
-		tries: "to take `max_age` out of the address of an OpenID provider at which somebody signed in " +
+		tries: "to take `max_age` out of the address of an OpenID provider at which a user signed in " +
 			"yesterday",
-		gets:  "nothing is decided: the ID token must say when the user signed in",
+		gets:  "a pending session: the ID token must contain the time of the sign-in",
 		proof: []string{"core/method/oidc:TestMaxAge"},
 	},
 	{
 		says: "Another site in the browser cannot frame a page. It cannot post a form either, if " +
 			"the browser names the site.",
 		tries: "a form of another site that approves",
-		gets:  "403; the session stays as it was",
+		gets:  "403; the session is unchanged",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -303,7 +303,7 @@ var browser = foothold{"A browser", []row{
 	},
 	{
 		tries: "a frame around a page",
-		gets:  "nothing to see: `frame-ancestors 'none'` and `X-Frame-Options: DENY` on every page",
+		gets:  "an empty frame: `frame-ancestors 'none'` and `X-Frame-Options: DENY` on every page",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -325,7 +325,7 @@ var browser = foothold{"A browser", []row{
 			"even with \"Origin: null\", which privacy settings cause. To post that form, " +
 			"another site has to know the session's link.",
 		tries: "a form of another site that approves, in a browser that does not name the site",
-		gets:  "400 without the session's link: the session stays as it was",
+		gets:  "400 without the session's link: the session is unchanged",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -350,7 +350,7 @@ var browser = foothold{"A browser", []row{
 	},
 }}
 
-// publicly is a service with production's rules, whose L1 has callback origins.
+// publicly returns a service with production's rules, whose L1 has callback origins.
 func publicly(t *testing.T) *service {
 	t.Helper()
 	s := newService(t, &testharness.Options{Production: true})
@@ -369,33 +369,33 @@ var phone = foothold{"The holder of a hand-off link", []row{
 			"or replaced link",
 		gets: "409 or 410, and one verdict",
 		proof: []string{"testharness/internal/methodtest:TestMethods",
-			"testharness/internal/methodtest:TestHandOffsThatAreNone",
-			"testharness/internal/methodtest:TestAPhoneWithoutCookies"},
+			"testharness/internal/methodtest:TestHandOff_Invalid",
+			"testharness/internal/methodtest:TestHandOff_PhoneWithoutCookies"},
 	},
 	{
 		says: "The device gets no flow token and no result, and completes no session: only the " +
 			"waiting browser does.",
-		tries: "to complete the session on the phone, or in another browser than the one that waits",
-		gets:  "a session that is pending until that browser comes",
+		tries: "to complete the session on the phone, or in another browser than the waiting one",
+		gets:  "a session that is pending until that browser arrives",
 		proof: []string{"testharness/internal/methodtest:TestMethods",
-			"testharness/internal/methodtest:TestAWalletOnThePhone"},
+			"testharness/internal/methodtest:TestHandOff_WalletOnPhone"},
 	},
 	{
 		says:  "GET and HEAD of the link change no state.",
 		tries: "GET and HEAD, as of a link scanner, and a form that another site posts",
 		gets:  "a page, or 403, and no commit",
-		proof: []string{"testharness/internal/methodtest:TestTheLinkForThePhoneIsLookedAt",
-			"testharness/internal/methodtest:TestHandOffsThatAreNone"},
+		proof: []string{"testharness/internal/methodtest:TestHandOff_LinkLoaded",
+			"testharness/internal/methodtest:TestHandOff_Invalid"},
 	},
 	{
 		says: "A victim who receives the link of an attacker's session, and confirms that the " +
 			"victim's computer shows its number, is verified for that session. The page names " +
 			"the site and warns.",
-		tries: "to have a victim's phone prove for one's own session",
-		gets: "a page that names the site, shows the number and warns, and nothing until the " +
+		tries: "to have a victim's phone prove for the attacker's session",
+		gets: "a page that names the site, shows the number and warns, and no proof until the " +
 			"victim confirms",
 		proof: []string{"core/internal/hosted/pages:TestPagesSay",
-			"testharness/internal/methodtest:TestTheLinkForThePhoneIsLookedAt"},
+			"testharness/internal/methodtest:TestHandOff_LinkLoaded"},
 	},
 }}
 
@@ -404,13 +404,13 @@ var estimates = foothold{"The age estimator", []row{
 		says: "It sees the photos, without the place, the time and the device that a photo's file " +
 			"contains. It sees no data of the session, its user or its publisher.",
 		tries: "to read the metadata of a photo",
-		gets:  "the orientation alone",
+		gets:  "only the orientation",
 		proof: []string{"core/method/estimator:TestPicture_WithoutMetadata",
 			"core/method/estimator:TestEstimator_Metadata"},
 	},
 	{
 		says:  "It gets at most ten photos of a session, and the photo of each form once.",
-		tries: "to have a browser's photos sent again, by answers that decide nothing",
+		tries: "to have a browser's photos sent again, by responses without a decision",
 		gets:  "one photo of each form, and ten of a session",
 		proof: []string{"testharness/internal/methodtest:TestForm_SendsItsPictureOnce",
 			"testharness/internal/methodtest:TestSession_SendsTenPictures"},
@@ -421,25 +421,26 @@ var boxHolder = foothold{"Anyone who knows the response address of a wallet", []
 	{
 		says: "They can respond once, if the method accepts the response. A rejected response " +
 			"changes no state.",
-		tries: "an answer that was made for another address, session or publisher, or is none",
-		gets:  "400 or 404, and the true answer still counts",
-		proof: []string{"testharness/internal/methodtest:TestAnswersThatAreNone",
+		tries: "a response for another address, session or publisher, or an invalid one",
+		gets:  "400 or 404, and the correct response still counts",
+		proof: []string{"testharness/internal/methodtest:TestPendingResponse_Invalid",
 			"testharness/internal/methodtest:TestPendingResponse_OtherPublisher"},
 	},
 	{
-		tries: "two answers at once, another one after the first, and one after the attempt has ended",
-		gets:  "200 for the first one alone",
-		proof: []string{"testharness/internal/methodtest:TestTheFirstAnswerWins",
-			"testharness/internal/methodtest:TestAnAnswerThatComesTooLate"},
+		tries: "two concurrent responses, another response after the first, and one after " +
+			"the attempt has ended",
+		gets:  "200 for the first one only",
+		proof: []string{"testharness/internal/methodtest:TestPendingResponse_FirstCounts",
+			"testharness/internal/methodtest:TestPendingResponse_Late"},
 	},
 	{
 		says: "They cannot complete the session: this needs the browser that asks, and, for a " +
 			"response from its own device, a code that this browser brings back.",
-		tries: "to complete a session by an answer alone, or with the code in another browser",
+		tries: "to complete a session by a response alone, or with the code in another browser",
 		gets:  "a session that is pending",
-		proof: []string{"testharness/internal/methodtest:TestAnAnswerFromAnotherDevice",
-			"testharness/internal/methodtest:TestAnAnswerFromTheSameDevice",
-			"testharness/internal/methodtest:TestThePageThatWaitsBelongsToItsBrowser"},
+		proof: []string{"testharness/internal/methodtest:TestPendingResponse_OtherDevice",
+			"testharness/internal/methodtest:TestPendingResponse_SameDevice",
+			"testharness/internal/methodtest:TestWaitingPage_OtherBrowser"},
 	},
 }}
 
@@ -448,7 +449,7 @@ var publicKey = foothold{"A public key, which anyone can read", []row{
 		says: "It starts sessions of its one integration, with a state and a user id of the " +
 			"caller's choice. It has no other right.",
 		tries: "a session with another user's `external_user_id`",
-		gets:  "a session; the event says what the caller said, so a publisher must not take it for proven",
+		gets:  "a session; the event repeats the caller's value, so a publisher must not treat it as proven",
 		do: func(t *testing.T) {
 			s := publicly(t)
 			r := s.startPublic(nil, body{"external_user_id": "somebody-else"})
@@ -460,7 +461,7 @@ var publicKey = foothold{"A public key, which anyone can read", []row{
 				told = told || strings.Contains(string(e.Body()), `"external_user_id":"somebody-else"`)
 			}
 			if !told {
-				t.Error("no event says it, so say less")
+				t.Error("no event contains it: shorten the text")
 			}
 		},
 	},
@@ -474,7 +475,7 @@ var publicKey = foothold{"A public key, which anyone can read", []row{
 	},
 	{
 		tries: "validate and reconcile",
-		gets:  "403; the token stays good",
+		gets:  "403; the token stays valid",
 		do: func(t *testing.T) {
 			s := publicly(t)
 			started := s.Start(nil)
@@ -504,33 +505,33 @@ var publicKey = foothold{"A public key, which anyone can read", []row{
 	},
 	{
 		tries: "an integration that lists no callback origins",
-		gets:  "403, whatever the callback; no public key can be made for it either",
+		gets:  "403, whatever the callback; no public key can be created for it either",
 		do: func(t *testing.T) {
 			s := publicly(t)
 			s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.CallbackOrigins = nil })
 			want(t, s.startPublic(nil, nil), 403, "FORBIDDEN")
 			public := body{"publisher_id": s.Publisher.ID, "integration_id": s.Publisher.L1.ID}
 			if r := s.Admin("POST", "/admin/v1/keys", public); r.Status < 400 {
-				t.Errorf("a public key is made: %d", r.Status)
+				t.Errorf("a public key is created: %d", r.Status)
 			}
 		},
 	},
 	{
 		tries: "a page of an origin that the integration does not list",
-		gets:  "403, and no header that lets the page read the answer",
+		gets:  "403, and no header that lets the page read the response",
 		do: func(t *testing.T) {
 			s := publicly(t)
 			r := s.startPublic(testharness.Headers("Origin", "https://evil.example"), nil)
 			want(t, r, 403, "FORBIDDEN")
 			if r.Header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("a page of another origin may read the answer: %v", r.Header)
+				t.Errorf("a page of another origin may read the response, by %v", r.Header)
 			}
 		},
 	},
 	{
 		says:  "It gives no access to other visitors' sessions.",
 		tries: "the `Idempotency-Key` that another visitor's page may have sent",
-		gets:  "400: none is taken with a public key",
+		gets:  "400: a public key must not send it",
 		do: func(t *testing.T) {
 			s := publicly(t)
 			r := s.startPublic(testharness.Headers("Idempotency-Key", "order-1001"), nil)
@@ -546,7 +547,7 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 	{
 		says:  "This publisher's sessions, tokens and integrations do not exist for it.",
 		tries: "a result token of this publisher",
-		gets:  "400 `INVALID_TOKEN`; the token stays good for this publisher",
+		gets:  "400 `INVALID_TOKEN`; the token stays valid for this publisher",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			text := s.Approve(s.Start(nil)).ResultToken
@@ -556,7 +557,7 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 	},
 	{
 		tries: "a session and an integration of this publisher",
-		gets:  "404, in the words for what does not exist",
+		gets:  "404, as for a missing one",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			header := bearer(s.Other.SecretKey)
@@ -565,13 +566,13 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 			none := s.Do("GET", web.SessionsPath+nobodys, header, nil)
 			want(t, theirs, 404, "NOT_FOUND")
 			if theirs.Text("message") != none.Text("message") {
-				t.Errorf("the answers differ: %s and %s", theirs.Body, none.Body)
+				t.Errorf("the responses differ: %s and %s", theirs.Body, none.Body)
 			}
 			theirs = s.startAs(header, nil)
 			none = s.startAs(header, body{"integration_id": "00000000-0000-4000-8000-000000000000"})
 			want(t, theirs, 404, "NOT_FOUND")
 			if theirs.Text("message") != none.Text("message") {
-				t.Errorf("the answers differ: %s and %s", theirs.Body, none.Body)
+				t.Errorf("the responses differ: %s and %s", theirs.Body, none.Body)
 			}
 		},
 	},
@@ -590,7 +591,7 @@ var othersKey = foothold{"Another publisher's secret key", []row{
 	},
 }}
 
-// revoke ends a key, as an operator does.
+// revoke revokes a key, like an operator.
 func (s *service) revoke(key string) {
 	s.t.Helper()
 	id := integration.Present(integration.SecretPrefix, key).ID()
@@ -599,11 +600,11 @@ func (s *service) revoke(key string) {
 	}
 }
 
-// receives sends L1's events to a server of the attacker's.
+// receives sends L1's events to the attacker's server.
 func (s *service) receives(answer http.HandlerFunc) {
 	s.t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // or the server would not notice that the service hangs up
+		io.Copy(io.Discard, r.Body) // so that the server notices the end of the connection
 		answer(w, r)
 	}))
 	s.t.Cleanup(server.Close)
@@ -647,18 +648,18 @@ var receiver = foothold{"A webhook receiver", []row{
 	},
 	{
 		tries: "to hang or fail for a thousand events",
-		gets:  "a backlog of its own; other publishers' events go out as without it",
+		gets:  "its own backlog; other publishers' events are not delayed",
 		proof: []string{"testharness/invariants:TestI9ADeadEndpointDelaysNobody",
 			"edge/internal/runner:TestRunner_HangingDestination"},
 	},
 	{
-		tries: "an answer without end, compressed to almost nothing, or no HTTP",
-		gets:  "cut off: at most 64 KiB are read, within 10 seconds",
+		tries: "an endless response, a highly compressed one, or no HTTP",
+		gets:  "a closed connection: at most 64 KiB are read, within 10 seconds",
 		proof: []string{"edge/egress:TestReceivers", "edge/egress:TestGzipBomb"},
 	},
 	{
 		tries: "another integration's events under its own signature",
-		gets:  "refused by any receiver that verifies: each integration has its own secret",
+		gets:  "a rejection by any receiver that verifies: each integration has its own secret",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			text := []byte(`{"type":"verification.completed"}`)
@@ -676,7 +677,7 @@ var receiver = foothold{"A webhook receiver", []row{
 		says: "It cannot lead the service to a private address, neither by a redirect nor by a " +
 			"name.",
 		tries: "a redirect",
-		gets:  "nothing: it is not followed",
+		gets:  "no request: redirects are not followed",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			var reached atomic.Bool
@@ -710,8 +711,8 @@ var receiver = foothold{"A webhook receiver", []row{
 		},
 	},
 	{
-		tries: "a name that has a private address, at once or after it was looked up",
-		gets:  "no connection: the address that is dialled is the one that was checked",
+		tries: "a name that has a private address, immediately or after the look-up",
+		gets:  "no connection: the service dials the address that it has checked",
 		proof: []string{"edge/egress:TestNamesWithPrivateAddressesAreBlocked", "edge/egress:TestRebinding",
 			"edge/egress:TestPrivateDestinationsAreBlocked"},
 	},

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// as asks the operators' API with another token.
+// as calls the operators' API with another token.
 func (s *service) as(token, method, path string, b any) *testharness.Response {
 	s.t.Helper()
 	own := s.OperatorToken
@@ -25,7 +25,7 @@ func (s *service) as(token, method, path string, b any) *testharness.Response {
 	return s.Admin(method, path, b)
 }
 
-// operator makes an operator token and returns it with its id.
+// operator creates an operator token and returns it with its id.
 func (s *service) operator(role string) (text, id string) {
 	s.t.Helper()
 	r := s.Admin("POST", "/admin/v1/operators", body{"name": "Olga", "role": role})
@@ -38,7 +38,7 @@ func (s *service) operator(role string) (text, id string) {
 	return made.Token, made.Info.ID
 }
 
-// secretOf returns what stands behind the last = of the link of an answer.
+// secretOf returns the text after the last = of the link in a response.
 func secretOf(t testing.TB, r *testharness.Response) string {
 	t.Helper()
 	want(t, r, 200, "")
@@ -46,7 +46,7 @@ func secretOf(t testing.TB, r *testharness.Response) string {
 	return link[strings.LastIndex(link, "=")+1:]
 }
 
-// link makes a sign-in link to the console of the publisher.
+// link creates a sign-in link to the console of the publisher.
 func (s *service) link(token, role string) string {
 	s.t.Helper()
 	return secretOf(s.t, s.as(token, "POST", "/admin/v1/links",
@@ -55,7 +55,7 @@ func (s *service) link(token, role string) string {
 
 const consoleCookie = "verge-console"
 
-// console asks for a page of the console, or posts a form if there is one.
+// console requests a page of the console, or posts a form if there are fields.
 func (s *service) console(cookie, path, fields string, header ...string) *testharness.Response {
 	s.t.Helper()
 	h, method := testharness.Headers(header...), "GET"
@@ -69,7 +69,7 @@ func (s *service) console(cookie, path, fields string, header ...string) *testha
 	return s.Do(method, "/console"+path, h, []byte(fields))
 }
 
-// use uses a sign-in link, and returns the cookie, "" if the link does not work.
+// use uses a sign-in link, and returns the cookie, or "" if the link does not work.
 func (s *service) use(link string) string {
 	s.t.Helper()
 	return cookieOf(s.console("", "/link", "do=use-link&token="+link))
@@ -84,7 +84,7 @@ func cookieOf(r *testharness.Response) string {
 	return ""
 }
 
-// enter returns the cookie of somebody with that role in the publisher.
+// enter returns the cookie of a person with that role in the publisher.
 func (s *service) enter(role string) string {
 	s.t.Helper()
 	cookie := s.use(s.link(s.OperatorToken, role))
@@ -101,7 +101,7 @@ func (s *service) formToken(cookie, path, action string) string {
 	return s.field(page, path, action, "csrf")
 }
 
-// field returns the value of a hidden field of a form on a page, as a form sends it.
+// field returns the value of a hidden field in a form on a page, as a browser sends it.
 func (s *service) field(page, path, action, name string) string {
 	s.t.Helper()
 	_, rest, _ := strings.Cut(page, `data-action="`+action+`"`)
@@ -114,7 +114,7 @@ func (s *service) field(page, path, action, name string) string {
 
 func (s *service) mine(path string) string { return "/p/" + s.Publisher.ID + path }
 
-// stage stages a new webhook secret on the page of an integration, and returns it from the page after that.
+// stage stages a new webhook secret on the page of an integration, and returns it from the next page.
 func (s *service) stage(cookie, integration string) string {
 	s.t.Helper()
 	path := s.mine("/integrations/" + integration + "/webhook")
@@ -143,8 +143,9 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 	{
 		says: "It can neither frame a page nor act: a form counts only with the token of its " +
 			"session and action, and requests from other domains carry no cookie.",
-		tries: "a form without a token, with that of another action or session, from another site, or by GET",
-		gets:  "403 for each form, and nothing is changed",
+		tries: "a form without a token, with the token of another action or session, from another site, or " +
+			"by GET",
+		gets:  "403 for each form, without a change",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			cookie, other, path := s.enter("admin"), s.enter("admin"), s.mine("/keys")
@@ -165,7 +166,7 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 			before := len(s.Admin("GET", "/admin/v1/keys", nil).Body)
 			wantPage(t, "by GET", s.console(cookie, path+"?do=create-key&csrf="+good, ""), 200)
 			if after := len(s.Admin("GET", "/admin/v1/keys", nil).Body); after != before {
-				t.Error("a GET has made a key")
+				t.Error("a GET has created a key")
 			}
 			wantPage(t, "our own form", s.console(cookie, path, "do=create-key&csrf="+good), 303)
 		},
@@ -182,7 +183,7 @@ var member = foothold{"A member of a publisher", []row{
 	{
 		says:  "They see their own publisher. Objects of another publisher do not exist for them.",
 		tries: "another publisher's ids in paths, queries, cursors and forms",
-		gets:  "404 for each, whoever asks",
+		gets:  "404 for each, in every role",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.startOther()
@@ -210,16 +211,16 @@ var member = foothold{"A member of a publisher", []row{
 		},
 	},
 	{
-		tries: "cursors of their own making",
-		gets:  "an error that says so, or their own things",
+		tries: "invented cursors",
+		gets:  "an error, or their own objects",
 		proof: []string{"core/operate:TestACursorOfNoList",
 			"core/internal/console:TestAnotherPublishersThingsAreNotThere"},
 	},
 	{
 		says: "They have the rights of their role. A change of role, a removal and a sign-out take " +
 			"effect immediately everywhere.",
-		tries: "every operation in every role, with a form of their own",
-		gets:  "403 where the role may not",
+		tries: "every operation in every role, with their own form",
+		gets:  "403 if the role lacks the right",
 		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
 			"core/internal/console:TestEveryFormForEveryRole", "core/internal/member:TestSession_NewRole"},
 	},
@@ -241,14 +242,14 @@ var member = foothold{"A member of a publisher", []row{
 	},
 	{
 		tries: "a cookie of a member who is removed, or signed out everywhere; to remove the last admin",
-		gets:  "the page to sign in; a publisher keeps an admin, even if two remove each other at once",
+		gets:  "the page to sign in; a publisher keeps an admin, even if two remove each other concurrently",
 		proof: []string{"core/internal/member:TestSession_CookieEnds",
 			"core/internal/member:TestRemove_LastAdmin",
 			"core/internal/member:TestRemove_TwoAdminsConcurrently"},
 	},
 }}
 
-// revokeToken is the token of the form that revokes a key. The page has it where there is a key.
+// revokeToken returns the token of the form that revokes a key. The page has the form if a key exists.
 func revokeToken(s *service, cookie, path string) string {
 	s.t.Helper()
 	want(s.t, s.Admin("POST", "/admin/v1/keys", body{"publisher_id": s.Publisher.ID}), 200, "")
@@ -258,7 +259,7 @@ func revokeToken(s *service, cookie, path string) string {
 var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 	{
 		says:  "It works once. GET and HEAD do not use it.",
-		tries: "a link that was looked at, twenty times at once at two instances, and once more",
+		tries: "a link that was loaded before: twenty concurrent uses at two instances, and another one",
 		gets:  "one session",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -282,7 +283,7 @@ var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 		},
 	},
 	{
-		tries: "an invitation that was used, by two at once, or again after a lost reply",
+		tries: "a used invitation, two concurrent uses, or a second use after a lost reply",
 		gets:  "one member",
 		proof: []string{"core/internal/member:TestInvitation_WorksOnce",
 			"core/internal/member:TestInvitation_ConcurrentUse",
@@ -291,9 +292,9 @@ var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 	{
 		says: "An invitation ends after a day and a link after five minutes. Both end when their " +
 			"author loses the right to create them.",
-		tries: "late ones, and those of an operator token that was revoked or of an admin who " +
-			"is none any more",
-		gets: "the page that says it does not work any more",
+		tries: "late ones, and those of a revoked operator token or of a person who " +
+			"is no longer an admin",
+		gets: "the page for an expired link",
 		proof: []string{"core/internal/member:TestInvitation_Life",
 			"core/internal/member:TestLink_Malformed",
 			"core/internal/member:TestLink_CreatorLosesRight",
@@ -306,8 +307,8 @@ var stolenToken = foothold{"The thief of an operator token", []row{
 		says: "They have the rights of its role, until it is revoked. That ends immediately all " +
 			"sessions, links and invitations that depend on it. Members that they admitted " +
 			"stay.",
-		tries: "a session, a sign-in link and an invitation made with it, after it is revoked",
-		gets:  "401, the page to sign in, and pages that say that they do not work any more",
+		tries: "a session, a sign-in link and an invitation created with it, after it is revoked",
+		gets:  "401, the page to sign in, and pages for expired links",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			other := s.sharing(s.Keyring)
@@ -337,7 +338,7 @@ var stolenToken = foothold{"The thief of an operator token", []row{
 var viewer = foothold{"An operator with the role viewer", []row{
 	{
 		says:  "They see every publisher and cannot change any state.",
-		tries: "every call that changes something, with the version that is there",
+		tries: "every call that changes something, with the current version",
 		gets:  "403 for each",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -360,12 +361,12 @@ var viewer = foothold{"An operator with the role viewer", []row{
 	},
 	{
 		says:  "They see no key, secret or token, and no state and no user id.",
-		tries: "to find them in every answer that they get, while events wait and are given up",
+		tries: "to find them in each response, while events wait and become dead",
 		gets:  "nothing",
 		do: func(t *testing.T) {
 			s, started, secrets := lived(t)
 			token, _ := s.operator("viewer")
-			delete(secrets, "webhook URL") // which they see
+			delete(secrets, "webhook URL") // they see it
 			i := s.Publisher.L1.ID
 			for _, path := range []string{"publishers", "integrations", "integrations/" + i, "keys",
 				"operators", "deliveries", "deliveries?state=waiting", "deliveries?integration_id=" + i,

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// leaked is a service whose ring leaked and was rotated 19 days ago, and the
-// ring as it leaked. The service has signed everything again since.
+// leaked returns a service whose ring leaked and was rotated 19 days ago, and the leaked ring. The service
+// has signed all records again since.
 func leaked(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
 	t.Helper()
 	s, old, now = leakedJustNow(t)
@@ -27,7 +27,7 @@ func leaked(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
 	return s, old, now
 }
 
-// leakedJustNow is leaked before the service has signed anything again.
+// leakedJustNow is leaked before the service has signed any record again.
 func leakedJustNow(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
 	t.Helper()
 	file, err := token.GenerateKeyring(rand.Reader, testharness.Epoch.AddDate(0, 0, -40))
@@ -38,7 +38,7 @@ func leakedJustNow(t *testing.T) (s *service, old *token.Ring, now token.Keyring
 	return s, s.ring(before, hostName), file
 }
 
-// record returns an object of the store, signed by a ring.
+// record returns a stored object, signed by a ring.
 func (s *service) record(ring *token.Ring, at kv.Key, object []byte) []byte {
 	s.t.Helper()
 	b, err := token.SignRecord(ring, at.String(), object)
@@ -46,7 +46,7 @@ func (s *service) record(ring *token.Ring, at kv.Key, object []byte) []byte {
 	return b
 }
 
-// webhookOf opens what the store holds of an integration's webhook.
+// webhookOf opens the stored webhook of an integration.
 func webhookOf(t testing.TB, ring *token.Ring, item kv.Item) (secret, url string) {
 	t.Helper()
 	var i integration.Integration
@@ -77,7 +77,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		tries: "result tokens dated today for a session that is under way and for one of the time before",
+		tries: "result tokens dated today for an active session and for an earlier one",
 		gets:  "400 `INVALID_TOKEN`",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
@@ -89,8 +89,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		tries: "a link to a callback of their own, for a session that is under way",
-		gets:  "the page that says the link is damaged",
+		tries: "a link to their own callback, for an active session",
+		gets:  "the page for a damaged link",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			started := s.Start(nil)
@@ -105,7 +105,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		tries: "with the store to write to: the outcome of a session that is under way",
+		tries: "with write access to the store: the outcome of an active session",
 		gets:  "503 and a page without a result",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
@@ -117,33 +117,33 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 	},
 	{
 		says:  "They can open all data that it has sealed.",
-		tries: "with a copy of the store from then: webhook secrets and URLs",
+		tries: "with a copy of the store from that time: webhook secrets and URLs",
 		gets:  "both, so set new webhook secrets after a leak",
 		do: func(t *testing.T) {
 			before := newService(t, nil)
 			old := before.ring(before.Keyring, hostName)
 			secret, url := webhookOf(t, old, before.read(integrationName(before.Publisher.L1.ID)))
 			if secret != before.Publisher.L1.WebhookSecret || url != before.Publisher.L1.WebhookURL {
-				t.Errorf("it opens as %q, %q, so say less", secret, url)
+				t.Errorf("it opens as %q, %q, shorten the text", secret, url)
 			}
 		},
 	},
 	{
-		tries: "with the store as it is today",
-		gets:  "nothing: webhook secrets are sealed again once the new key seals",
+		tries: "with a copy of the present store",
+		gets:  "none: webhook secrets are sealed again once the new key is active",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			var i integration.Integration
 			must(t, json.Unmarshal(s.read(integrationName(s.Publisher.L1.ID)).Value, &i))
 			sealed, _ := token.DecodeText("", i.Webhook.Sealed)
 			if _, _, err := old.Open(token.Secret, sealed); err == nil {
-				t.Error("the secret opens with the ring that was replaced")
+				t.Error("the secret opens with the replaced ring")
 			}
 		},
 	},
 	{
-		tries: "the same, where secrets were set before the rotation",
-		gets:  "nothing after the instance that seals with the new key has looked at the store",
+		tries: "the same, if secrets were set before the rotation",
+		gets:  "none, after the instance with the new active key has checked the store",
 		proof: []string{"core/keyset:TestSecretsAreSealedAgainOnlyWithAKeyThatSeals",
 			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
@@ -151,7 +151,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		says: "With write access to the store, they create, dated before the replacement, outcomes " +
 			"of sessions, which reconcile shows and validate rejects, and events, until the key " +
 			"is retired.",
-		tries: "with the store to write to: a session of twenty days ago and its outcome",
+		tries: "with write access to the store: a session of twenty days ago and its outcome",
 		gets:  "`COMPLETED` by reconcile; 410 by validate; 404 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
 			s, old, file := leaked(t)
@@ -167,8 +167,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		tries: "with the store to write to: an event of twenty days ago, and one of today",
-		gets:  "the first is delivered, with its old `created_at`; the other is given up as unreadable",
+		tries: "with write access to the store: an event of twenty days ago, and one of today",
+		gets:  "the first is delivered, with its old `created_at`; the other becomes dead as unreadable",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			for days, delivered := range map[int]int{-20: 1, 0: 0} {
@@ -191,8 +191,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 	{
 		says: "They cannot create long-lived records once the service has signed all of them again " +
 			"with the new key. That is done about six minutes after the new key becomes active.",
-		tries: "with the store to write to: the record of a secret key of their own",
-		gets:  "401, from then on",
+		tries: "with write access to the store: the record of an invented secret key",
+		gets:  "401 after that time",
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			text, object := s.ownKey()
@@ -205,8 +205,9 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		tries: "with the store to write to: the records of operator tokens of twenty days ago and of today",
-		gets:  "503, also after another instance has started",
+		tries: "with write access to the store: the records of operator tokens of twenty days ago and " +
+			"of today",
+		gets:  "503, even after another instance has started",
 		do: func(t *testing.T) {
 			s, old, file := leaked(t)
 			for _, days := range []int{-20, 0} {
@@ -220,20 +221,20 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		tries: "with the store to write to: publishers, usage and entries of the audit; the same " +
+		tries: "with write access to the store: publishers, usage and entries of the audit; the same " +
 			"after they have deleted " +
-			"the set of keys or put an older one back, or put one there that they have made",
-		gets: "nothing: an instance that runs makes the set whole again, one that starts goes by what " +
-			"is signed with the " +
+			"the set of keys, restored an older one or planted a forged one",
+		gets: "no effect: a running instance restores the set, a starting instance uses the set " +
+			"signed with the " +
 			"new key, and a set without the MAC of a key that it lists makes instances not ready",
 		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts",
 			"core/keyset:TestEverythingThatLasts", "core/keyset:TestASetOfAReplacedRing"},
 	},
 	{
 		says: "Records that they have planted by then stay.",
-		tries: "with the store to write to, as soon as the new key seals: a secret key and an " +
-			"operator token of their own",
-		gets: "both work for good, also after the old ring key is retired: look at keys, operator " +
+		tries: "with write access to the store, as soon as the new key is active: an invented secret key " +
+			"and operator token",
+		gets: "both work permanently, even after the old ring key is retired: check keys, operator " +
 			"tokens and members after a leak",
 		do: func(t *testing.T) {
 			s, old, file := leakedJustNow(t)
@@ -252,14 +253,14 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		says: "The same is true for records that they plant after they have restored, while no " +
 			"instance runs, the set of keys of those minutes, or the whole store of an earlier " +
 			"time.",
-		tries: "with the store to write to: to put both back, before an instance starts",
-		gets: "a time like that after the rotation: about six minutes in which what they plant " +
-			"is signed again",
+		tries: "with write access to the store: to restore both, before an instance starts",
+		gets: "the same as after the rotation: about six minutes in which planted records " +
+			"are signed again",
 		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts"},
 	},
 }}
 
-// ownOperator returns an operator token, and the record that would make it good, dated days from now.
+// ownOperator returns an operator token, and a record that would make it valid, dated days from now.
 func (s *service) ownOperator(days int) (text string, at kv.Key, object []byte) {
 	s.t.Helper()
 	text, err := integration.GenerateKey("vrg_op_", rand.Reader)
@@ -274,8 +275,8 @@ func (s *service) ownOperator(days int) (text string, at kv.Key, object []byte) 
 var currentRing = foothold{"The holder of the current key ring", []row{
 	{
 		says:  "They create every session id, token and record, and open all sealed data.",
-		tries: "a session id, and a link to a callback of their own",
-		gets:  "a session that is `PENDING`, and a user who is led to their callback with a result",
+		tries: "a session id, and a link to their own callback",
+		gets:  "a session that is `PENDING`, and a user who is redirected to their callback with a result",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			ring := s.ring(s.Keyring, hostName)
@@ -288,13 +289,13 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 			back := s.Open(s.BaseURL + "/verify?flow=" + flow).Submit("approve").Callback
 			if back == nil || !strings.HasPrefix(back.URL, "https://evil.example/") ||
 				back.ResultToken == "" {
-				t.Errorf("led to %+v, so say less", back)
+				t.Errorf("redirected to %+v: shorten the text", back)
 			}
 		},
 	},
 	{
-		tries: "with the store to read: a webhook secret",
-		gets:  "the secret, and so events that every receiver takes for ours",
+		tries: "with read access to the store: a webhook secret",
+		gets:  "the secret, and events that every receiver accepts as genuine",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			secret, _ := webhookOf(t, s.ring(s.Keyring, hostName), s.read(integrationName(s.Publisher.L1.ID)))
@@ -303,7 +304,7 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 				header.Set(name, value)
 			}
 			if err := webhook.Verify(s.Publisher.L1.WebhookSecret, header, text, s.Now(), 0); err != nil {
-				t.Errorf("%v, so say less", err)
+				t.Errorf("%v, shorten the text", err)
 			}
 		},
 	},
@@ -332,7 +333,7 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 		},
 	},
 	{
-		tries: "the same with the store to write to: the outcome, and a token that names it",
+		tries: "the same with write access to the store: the outcome, and a token that names it",
 		gets:  "200, `verified: true`",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -342,13 +343,13 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 			c := token.ResultClaims{Session: text, Completed: token.At(s.Now())}
 			c.Outcome = s.plant(at, s.record(ring, at, completed(s.Now())))
 			if r := s.Validate(s.result(ring, c)); r.Status != 200 || r.JSON()["verified"] != true {
-				t.Errorf("%d %s, so say less", r.Status, r.Body)
+				t.Errorf("%d %s, shorten the text", r.Status, r.Body)
 			}
 		},
 	},
 }}
 
-// earlier is a service with a key ring of an earlier release.
+// earlier returns a service with a key ring of an earlier release.
 func earlier(t *testing.T) (s *service, file token.Keyring) {
 	t.Helper()
 	file.Keys = []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32),
@@ -356,14 +357,14 @@ func earlier(t *testing.T) (s *service, file token.Keyring) {
 	return newService(t, &testharness.Options{Keyring: file}), file
 }
 
-// rotated is the service an hour after its ring was rotated with this release.
+// rotated returns the service an hour after its ring was rotated with this release.
 func (s *service) rotated(file token.Keyring) *service {
 	s.t.Helper()
 	file.Keys = slices.Clone(file.Keys)
 	must(s.t, file.Rotate(rand.Reader, s.Now(), 0))
 	next := s.sharing(file)
 	next.Pause(time.Hour)
-	next.Settle() // it signs what the store holds with the new key
+	next.Settle() // it signs all stored records with the new key
 	return next
 }
 
@@ -387,7 +388,7 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 	},
 	{
 		tries: "to write outcomes and keys into the store",
-		gets:  "both are believed; after the rotation 503 and 401",
+		gets:  "both are accepted; after the rotation 503 and 401",
 		do: func(t *testing.T) {
 			s, file := earlier(t)
 			plant := func(s *service) (started testharness.Started, key string) {
@@ -408,9 +409,9 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 	},
 	{
 		says:  "A return to that release is possible only before that rotation.",
-		tries: "to read what this release writes, with the release before",
-		gets: "all of it until a key with `seals_from` seals; then webhook URLs are sealed, which that " +
-			"release does not know",
+		tries: "to read this release's data with the earlier release",
+		gets: "all data until a key with `seals_from` is active; then webhook URLs are sealed, which that " +
+			"release cannot read",
 		proof: []string{"core/integration:TestAnEarlierReleasesStore"},
 	},
 }}
@@ -433,7 +434,7 @@ var clocks = foothold{"Clocks", []row{
 		says: "If they differ by more than a minute, one can reject a client for its rate that the " +
 			"other has just served.",
 		tries: "an address that was served by an instance whose clock is two minutes ahead",
-		gets:  "429 at the one behind, until its clock has come as far",
+		gets:  "429 at the instance that is behind, until its clock has reached that time",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			ahead := s.sharing(s.Keyring)
@@ -455,7 +456,7 @@ var person = foothold{"The person in front of the browser", []row{
 	{
 		says: "Anyone who has the link of a session that has not ended can act in it. The person " +
 			"who comes back is the verified person only as far as the method ensures it.",
-		tries: "to open a link in another browser and to go through it there",
+		tries: "to open a link in another browser and to complete it there",
 		gets:  "the result of that session, at the publisher's callback",
 		do: func(t *testing.T) {
 			s := newService(t, nil)

@@ -21,19 +21,18 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// keyName is the store's name for the record of an API key.
+// keyName returns the store's name for the record of an API key.
 func keyName(text string) kv.Key {
 	sum := sha256.Sum256([]byte(text))
 	return kv.Key{Partition: integration.Partition, Name: "c/key/" + hex.EncodeToString(sum[:])}
 }
 
-// integrationName is the store's name for an integration.
+// integrationName returns the store's name for an integration.
 func integrationName(id string) kv.Key {
 	return kv.Key{Partition: integration.Partition, Name: "c/int/" + id}
 }
 
-// ownKey is a key that an attacker has made up, and the record that would make
-// it a publisher's.
+// ownKey returns a forged key, and the record that would make it a publisher's.
 func (s *service) ownKey() (text string, record []byte) {
 	s.t.Helper()
 	text, err := integration.GenerateKey(integration.SecretPrefix, rand.Reader)
@@ -47,8 +46,8 @@ func (s *service) ownKey() (text string, record []byte) {
 // weakSecret is a secret that a person would choose.
 const weakSecret = "summer-2026-shop"
 
-// lived is a service whose store has one of everything, and the secrets that must
-// not be found there.
+// lived returns a service whose store has one record of each kind, and the secrets that must not be found
+// there.
 func lived(t *testing.T) (s *service, started testharness.Started, secrets map[string]string) {
 	t.Helper()
 	s = newReadable(t)
@@ -56,7 +55,7 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 	s.Reconfigure(s.Publisher.L1, weakSecret, func(*integration.Integration) {})
 	s.Sink.SetSecret(s.Publisher.L1, weakSecret)
 	s.MakeReady(s.Publisher.L1)
-	s.Sink.Always(testharness.Answer(500)) // from now on, events wait
+	s.Sink.Always(testharness.Answer(500)) // after this, events wait
 	given := body{"state": state, "external_user_id": user}
 	header := bearer(s.Publisher.SecretKey)
 	header.Set("Idempotency-Key", "order-1001")
@@ -67,7 +66,7 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 	want(t, s.Validate(back.ResultToken), 200, "")
 	s.Start(given)
 	s.Settle()
-	s.Open(s.Start(given).RedirectURL).Submit("reject") // and one that is not yet tried
+	s.Open(s.Start(given).RedirectURL).Submit("reject") // and an event before its first attempt
 	operator, _ := s.operator("operator")
 	cookie := s.enter("admin")
 	invitation := secretOf(t, s.Admin("POST", "/admin/v1/invitations",
@@ -90,14 +89,14 @@ var reader = foothold{"A reader of the store", []row{
 		says: "They find no key, no token, no cookie, invitation or sign-in link, no webhook " +
 			"secret or URL (staged webhooks included), no state and no user id, and no data to " +
 			"check a guess at a webhook secret.",
-		tries: "to find them in the store's bytes, while events wait and answers are kept",
-		gets:  "nothing, neither in the clear nor in base64",
+		tries: "to find them in the store's bytes, while events wait and responses are stored",
+		gets:  "none, neither in the clear nor in base64",
 		do: func(t *testing.T) {
 			s, _, secrets := lived(t)
 			dump := s.dump()
 			if !strings.Contains(dump, keyName(s.Publisher.SecretKey).Name) ||
 				strings.Count(dump, "\n") < 40 {
-				t.Fatalf("that is not the store:\n%s", dump)
+				t.Fatalf("this is not the store:\n%s", dump)
 			}
 			for name, secret := range secrets {
 				for _, text := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))[:12],
@@ -112,7 +111,7 @@ var reader = foothold{"A reader of the store", []row{
 	},
 	{
 		tries: "a guess at a secret that a person chose, with every digest of it and the URL",
-		gets:  "nothing that matches: what is kept of a tested secret needs the key ring",
+		gets:  "no match: the stored check of a tested secret needs the key ring",
 		do: func(t *testing.T) {
 			s, _, _ := lived(t)
 			dump := strings.ToLower(s.dump())
@@ -143,7 +142,7 @@ var reader = foothold{"A reader of the store", []row{
 		says: "Anyone who has seen one signed event can try secrets until one fits, so common " +
 			"secrets are rejected outside dev.",
 		tries: "words, names and years, against a signature they have seen",
-		gets:  "no secret that the service took: it refuses what such a list makes, and offers to make one",
+		gets:  "no secret of the service: it rejects secrets of such a list, and offers a generated one",
 		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
 	},
 	{
@@ -156,7 +155,7 @@ var reader = foothold{"A reader of the store", []row{
 			dump := s.dump()
 			for _, text := range []string{s.Publisher.ID, s.Publisher.L1.ID, started.SessionID, `"s":"completed"`} {
 				if !strings.Contains(dump, text) {
-					t.Errorf("the store does not hold %s, so say so", text)
+					t.Errorf("the store does not contain %s: change the text", text)
 				}
 			}
 		},
@@ -171,22 +170,22 @@ var reader = foothold{"A reader of the store", []row{
 	{
 		says: "They see members by name and role, the daily usage of an integration, and the " +
 			"attempts and results of each event of the last days.",
-		tries: "to read who works with the service, how much, and with what luck",
-		gets:  "names, counts and attempts; of an event what is not the user's",
+		tries: "to read who works with the service, how much, and with which results",
+		gets:  "names, counts and attempts; of an event the parts without the user's data",
 		do: func(t *testing.T) {
 			s, _, _ := lived(t)
 			must(t, s.RecordUsage())
 			dump := s.dump()
 			for _, text := range []string{"Vera Canary", "u/" + s.Publisher.L1.ID, "l/" + s.Publisher.L1.ID} {
 				if !strings.Contains(dump, text) {
-					t.Errorf("the store does not hold %s, so say so", text)
+					t.Errorf("the store does not contain %s: change the text", text)
 				}
 			}
 		},
 	},
 	{
 		tries: "the body of an event that was delivered",
-		gets:  "it without `publisher_state` and `external_user_id`",
+		gets:  "the body without `publisher_state` and `external_user_id`",
 		proof: []string{"core/internal/outbox:TestLog_DeliveredWithoutStateAndUser"},
 	},
 	{
@@ -207,7 +206,7 @@ var writer = foothold{"A writer to the store", []row{
 		says: "They cannot create an outcome, key, integration, member, operator token, passkey or " +
 			"session of the console, and cannot move one to another name.",
 		tries: "a completed outcome under a session's name",
-		gets:  "503 and a page without a result: what is not authentic decides nothing",
+		gets:  "503 and a page without a result: records without a valid MAC are ignored",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -216,7 +215,7 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "the outcome of a session of their own, moved to another's name",
+		tries: "the outcome of their own session, moved to another's name",
 		gets:  "503 and a page without a result",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -227,8 +226,8 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "a record under the hash of a key of their own",
-		gets:  "401; operators do not see it listed",
+		tries: "a record under the hash of an invented key",
+		gets:  "401; it is not listed for operators",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			text, record := s.ownKey()
@@ -241,7 +240,7 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "a publisher's record, moved under the hash of a key of their own",
+		tries: "a publisher's record, moved under the hash of an invented key",
 		gets:  "401",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -251,8 +250,8 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "an integration of their own making, an altered one, and one moved to another's name",
-		gets:  "503 for whoever uses it; no session and no event",
+		tries: "a forged integration, an altered one, and one moved to another's name",
+		gets:  "503 for its users; no session and no event",
 		do: func(t *testing.T) {
 			for name, change := range map[string]func(s *service, value string) string{
 				"altered": func(_ *service, v string) string {
@@ -288,25 +287,25 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "a member, an invitation, a link, an operator token and a session, made up, altered or moved",
-		gets:  "503 for whoever uses it; lists without it; it counts as no admin",
+		tries: "a member, an invitation, a link, an operator token and a session, forged, altered or moved",
+		gets:  "503 for its users; lists without it; it counts as no admin",
 		proof: []string{"core/internal/member:TestRegistry_ForgedRecords",
 			"core/internal/member:TestLists_ForgedRecords"},
 	},
 	{
-		tries: "a passkey of their own making, one that is worth more, and one moved to another's name",
-		gets:  "an error for whoever uses it; it completes no session",
+		tries: "a forged passkey, an improved one, and one moved to another's name",
+		gets:  "an error for its users; it completes no session",
 		proof: []string{"core/internal/passkey:TestStore_ForgedItems"},
 	},
 	{
-		tries: "a staged secret, moved to another integration or in the place of the present one",
+		tries: "a staged secret, moved to another integration or over the active secret",
 		gets:  "a secret that does not open",
 		proof: []string{"core/integration:TestAStagedSecretOpensOnlyWhereItBelongs"},
 	},
 	{
 		says:  "They cannot add an entry to the audit, the log of deliveries or the usage.",
-		tries: "an entry of their own making, one moved to another publisher, and one moved in time",
-		gets:  "a list without it",
+		tries: "a forged entry, one moved to another publisher, and one moved in time",
+		gets:  "a list without the entry",
 		proof: []string{"core/internal/audit:TestList_ForgedEntries",
 			"core/internal/outbox:TestDeliveries_ForgedEntries",
 			"core/internal/usage:TestRead_ForgedItems"},
@@ -314,7 +313,7 @@ var writer = foothold{"A writer to the store", []row{
 	{
 		says:  "They cannot send an event to another integration than its own.",
 		tries: "another integration in the clear part of a waiting event",
-		gets:  "an event that is given up as unreadable; no receiver gets it",
+		gets:  "a dead event with the reason unreadable; no receiver gets it",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			s.Start(body{"state": "canary-state-5d2c1b"})
@@ -341,7 +340,7 @@ var writer = foothold{"A writer to the store", []row{
 			"within its five minutes, a revoked key or operator token works again, a removed " +
 			"member is back, an event is lost.",
 		tries: "to delete the mark that a result token was used",
-		gets:  "200 once more, until the token is five minutes old",
+		gets:  "200 again, until the token is five minutes old",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -356,8 +355,8 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "to put the record of a key back that was revoked since",
-		gets:  "a key that works again: look at the list of keys after a break-in",
+		tries: "to restore the record of a key that was revoked since",
+		gets:  "a key that works again: check the list of keys after a break-in",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			at := keyName(s.Publisher.SecretKey)
@@ -370,9 +369,9 @@ var writer = foothold{"A writer to the store", []row{
 		},
 	},
 	{
-		tries: "to put the record of an operator token back that was revoked since, and a session " +
+		tries: "to restore the record of an operator token that was revoked since, and a session " +
 			"that was signed out",
-		gets: "both again: look at the operator tokens after a break-in; a session lives for " +
+		gets: "both work again: check the operator tokens after a break-in; a session lives for " +
 			"12 hours at most",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
@@ -397,8 +396,8 @@ var writer = foothold{"A writer to the store", []row{
 	},
 	{
 		tries: "to delete a waiting event, and an outcome",
-		gets: "no event; a session that reads as if it had not ended, and a result token that " +
-			"validates no more",
+		gets: "no event; a session that is shown as pending, and a result token that " +
+			"no longer validates",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			started := s.Start(nil)
@@ -425,7 +424,7 @@ var writer = foothold{"A writer to the store", []row{
 	},
 }}
 
-// deletedEntry deletes an entry of the audit, and then its line.
+// deletedEntry deletes an entry of the audit, and then its line in the log.
 func deletedEntry(t *testing.T) {
 	s := newService(t, nil)
 	_, first := s.operator("viewer")
@@ -464,8 +463,7 @@ func deletedEntry(t *testing.T) {
 	}
 }
 
-// grantsNothing checks that nobody sees a session as completed whose outcome an
-// attacker has written.
+// grantsNothing checks that a session with a forged outcome is never shown as completed.
 func (s *service) grantsNothing(started testharness.Started) {
 	s.t.Helper()
 	if r := s.Reconcile(started.SessionID); r.Status != 503 || r.Header.Get("Retry-After") == "" {

@@ -21,11 +21,11 @@ type foothold struct {
 
 // row is one attempt of an attacker.
 type row struct {
-	says  string // a sentence of SECURITY.md, which this and the next rows without one show
+	says  string // a sentence of SECURITY.md, valid for this row and the next rows without one
 	tries string
 	gets  string
 
-	// One of the two: do tries it, or proof names tests elsewhere that do.
+	// One of the two: do makes the attempt, or proof names tests elsewhere.
 	do    func(t *testing.T)
 	proof []string
 }
@@ -64,7 +64,7 @@ var parts = []struct {
 	{"Not guaranteed", []foothold{earlierKeys, clocks, person, revoked, shared}},
 }
 
-// TestAttackers does what the tables say.
+// TestAttackers makes the attempts of the tables.
 func TestAttackers(t *testing.T) {
 	tests := proof.In("../..", "testharness/attackers")
 	for _, p := range parts {
@@ -72,7 +72,7 @@ func TestAttackers(t *testing.T) {
 			for _, r := range f.rows {
 				t.Run(f.name+"/"+r.tries, func(t *testing.T) {
 					if (r.do == nil) == (len(r.proof) == 0) {
-						t.Fatal("a row either does it or names the tests that do")
+						t.Fatal("a row needs either do or proof")
 					}
 					for _, name := range r.proof {
 						if err := tests.Find(name); err != nil {
@@ -88,8 +88,8 @@ func TestAttackers(t *testing.T) {
 	}
 }
 
-// TestTheDocuments checks that ATTACKERS.md and the lists of SECURITY.md are made from the tables.
-func TestTheDocuments(t *testing.T) {
+// TestDocuments checks that ATTACKERS.md and the lists of SECURITY.md match the tables.
+func TestDocuments(t *testing.T) {
 	security, err := os.ReadFile(securityFile)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,8 @@ func TestTheDocuments(t *testing.T) {
 
 const securityFile = "../../SECURITY.md"
 
-// withLists returns SECURITY.md with the list of each part below its heading, up to the next heading.
+// withLists returns SECURITY.md with the generated list of each part below its heading, up to the next
+// heading.
 func withLists(t *testing.T, text []byte) []byte {
 	t.Helper()
 	for _, p := range parts {
@@ -153,14 +154,14 @@ func (f foothold) sentences() string {
 	return strings.Join(all, " ")
 }
 
-// document is ATTACKERS.md.
+// document returns ATTACKERS.md.
 func document() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# What one foothold is worth
 
-Made from the tables of this package by ` + "`go generate`: edit those. " +
+This file is generated from the tables of this package by ` + "`go generate`: edit those. " +
 		"A test tries each row: here, against a" + `
-running service, or where the last column says. What the service promises everybody is in
+running service, or where the last column says. The guarantees of the service are in
 [core/CONTRACT.md](../../core/CONTRACT.md).
 `)
 	for _, p := range parts {
@@ -180,14 +181,14 @@ running service, or where the last column says. What the service promises everyb
 	return b.Bytes()
 }
 
-// TestTheTables checks that the tables are complete.
-func TestTheTables(t *testing.T) {
+// TestTables checks that the tables are complete.
+func TestTables(t *testing.T) {
 	names, tried := map[string]bool{}, map[string]bool{}
 	rows, done := 0, 0
 	for _, p := range parts {
 		for _, f := range p.footholds {
 			if names[f.name] || len(f.rows) == 0 || f.rows[0].says == "" {
-				t.Errorf("%s: twice, empty, or its first row holds nothing to anything", f.name)
+				t.Errorf("%s: twice, empty, or its first row has no sentence", f.name)
 			}
 			names[f.name] = true
 			for _, r := range f.rows {
@@ -197,13 +198,13 @@ func TestTheTables(t *testing.T) {
 				}
 				if r.tries == "" || r.gets == "" || tried[f.name+r.tries] ||
 					strings.Contains(r.tries+r.gets, "|") {
-					t.Errorf("%s: a row that is not whole, or twice: %q, %q", f.name, r.tries, r.gets)
+					t.Errorf("%s: an incomplete or duplicate row: %q, %q", f.name, r.tries, r.gets)
 				}
 				tried[f.name+r.tries] = true
 			}
 		}
 	}
 	if rows < 60 || done < 45 {
-		t.Errorf("%d rows, of which %d are done here: something is lost", rows, done)
+		t.Errorf("%d rows, of which %d are done here: rows are missing", rows, done)
 	}
 }

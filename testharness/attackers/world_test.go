@@ -20,13 +20,13 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// hostName is what the tokens of every harness in dev mode are bound to.
+// hostName is the host to which the tokens of every harness in dev mode are bound.
 const hostName = "127.0.0.1"
 
-// partition is where a harness keeps sessions.
+// partition is the partition of a harness's sessions.
 const partition kv.Partition = "p0"
 
-// cacheLife is longer than any instance uses what it has read.
+// cacheLife is longer than the life of any instance's cache.
 const cacheLife = 6 * time.Second
 
 var (
@@ -37,11 +37,11 @@ var (
 
 type body = testharness.Body
 
-// service is a running service, with what an attacker needs to reach its store.
+// service is a running service, with access to its store.
 type service struct {
 	*testharness.Harness
 	t    *testing.T
-	mini *miniredis.Miniredis // nil, unless newReadable made it
+	mini *miniredis.Miniredis // nil unless newReadable created it
 }
 
 func newService(t *testing.T, o *testharness.Options) *service {
@@ -49,7 +49,7 @@ func newService(t *testing.T, o *testharness.Options) *service {
 	return &service{Harness: testharness.New(t, o), t: t}
 }
 
-// newReadable is a service whose store can be read byte by byte.
+// newReadable returns a service whose store can be read byte by byte.
 func newReadable(t *testing.T) *service {
 	t.Helper()
 	mini := miniredis.RunT(t)
@@ -64,7 +64,7 @@ func newReadable(t *testing.T) *service {
 	return s
 }
 
-// sharing is a service with another ring on the same store.
+// sharing returns a service with another ring on the same store.
 func (s *service) sharing(ring token.Keyring) *service {
 	s.t.Helper()
 	return newService(s.t, &testharness.Options{Keyring: ring,
@@ -88,11 +88,11 @@ func want(t testing.TB, r *testharness.Response, status int, code string) {
 func wantStatus(t testing.TB, s *service, id, status string) {
 	t.Helper()
 	if r := s.Reconcile(id); r.Status != 200 || r.Text("status") != status {
-		t.Errorf("reconcile says %d %s, want %s", r.Status, r.Body, status)
+		t.Errorf("reconcile returned %d %s, want %s", r.Status, r.Body, status)
 	}
 }
 
-// startAs starts a session with a key, and returns any answer.
+// startAs starts a session with a key, and returns the response.
 func (s *service) startAs(header http.Header, change body) *testharness.Response {
 	s.t.Helper()
 	return s.Do("POST", web.StartPath, header, s.StartBody(change))
@@ -108,7 +108,7 @@ func (s *service) startPublic(header http.Header, change body) *testharness.Resp
 	return s.startAs(header, with)
 }
 
-// flowOf is the flow token of a redirect_url.
+// flowOf returns the flow token of a redirect_url.
 func flowOf(t testing.TB, redirectURL string) string {
 	t.Helper()
 	u, err := url.Parse(redirectURL)
@@ -116,7 +116,7 @@ func flowOf(t testing.TB, redirectURL string) string {
 	return u.Query().Get("flow")
 }
 
-// ring is the ring that somebody has who got the file.
+// ring returns the ring of an attacker who has the file.
 func (s *service) ring(file token.Keyring, host string) *token.Ring {
 	s.t.Helper()
 	r, err := file.Ring(host, rand.Reader, s.Now)
@@ -124,7 +124,7 @@ func (s *service) ring(file token.Keyring, host string) *token.Ring {
 	return r
 }
 
-// forge returns a session id of L1 that a ring has made, dated at.
+// forge returns a session id of L1 from a ring, dated at.
 func (s *service) forge(ring *token.Ring, at time.Time) (sessiontest.ID, string) {
 	s.t.Helper()
 	id, err := sessiontest.New(rand.Reader, s.Publisher.L1.ID, "L1", at, 0)
@@ -134,7 +134,7 @@ func (s *service) forge(ring *token.Ring, at time.Time) (sessiontest.ID, string)
 	return id, text
 }
 
-// idOf reads an id that the service has made.
+// idOf parses an id of the service.
 func (s *service) idOf(text string) sessiontest.ID {
 	s.t.Helper()
 	id, err := sessiontest.Parse(s.ring(s.Keyring, hostName), text)
@@ -142,7 +142,7 @@ func (s *service) idOf(text string) sessiontest.ID {
 	return id
 }
 
-// result returns a result token that a ring has made.
+// result returns a result token from a ring.
 func (s *service) result(ring *token.Ring, c token.ResultClaims) string {
 	s.t.Helper()
 	text, err := token.SealResult(ring, c)
@@ -150,15 +150,15 @@ func (s *service) result(ring *token.Ring, c token.ResultClaims) string {
 	return text
 }
 
-// completed is the record of a completed session, without a MAC.
+// completed returns the record of a completed session, without a MAC.
 func completed(at time.Time) []byte {
 	return sessiontest.Completed(at)
 }
 
-// outcomeKey is where the outcome of a session lies.
+// outcomeKey returns the key of a session's outcome.
 func outcomeKey(id sessiontest.ID) kv.Key { return id.Key() }
 
-// read returns what the store holds under a name.
+// read returns the item under a name.
 func (s *service) read(key kv.Key) kv.Item {
 	s.t.Helper()
 	item, err := s.KV.Get(ctx, key)
@@ -166,8 +166,8 @@ func (s *service) read(key kv.Key) kv.Item {
 	return item
 }
 
-// plant writes to the store without the service. It waits until no instance uses
-// anything older, and returns the write's transaction.
+// plant writes to the store without the service. It waits until no instance caches an older value, and
+// returns the write's transaction.
 func (s *service) plant(key kv.Key, value []byte) string {
 	s.t.Helper()
 	return s.write(kv.Tx{Partition: key.Partition, Puts: []kv.Put{{Name: key.Name, Value: value}}})
@@ -183,7 +183,7 @@ func (s *service) write(tx kv.Tx) string {
 	return tx.ID
 }
 
-// tasks claims what is due, so that the service does not get it.
+// tasks claims the due tasks, so that the service does not get them.
 func (s *service) tasks() []kv.Task {
 	s.t.Helper()
 	tasks, _, err := s.KV.Claim(ctx, partition, s.Now(), time.Minute, 100)
@@ -194,7 +194,7 @@ func (s *service) tasks() []kv.Task {
 	return tasks
 }
 
-// dump is everything in the store, with tasks and counters.
+// dump returns all stored data, with tasks and counters.
 func (s *service) dump() string {
 	s.t.Helper()
 	var b strings.Builder
@@ -216,7 +216,7 @@ func (s *service) dump() string {
 			must(s.t, err)
 			fmt.Fprintf(&b, "\t%s\n", strings.Join(members, "\n\t"))
 		default:
-			s.t.Fatalf("%s is a %s, which nobody reads here", key, s.mini.Type(key))
+			s.t.Fatalf("%s is a %s, which this test does not read", key, s.mini.Type(key))
 		}
 	}
 	return b.String()
