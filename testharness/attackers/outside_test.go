@@ -429,7 +429,7 @@ var boxHolder = foothold{"Anyone who knows the response address of a wallet", []
 	{
 		tries: "two concurrent responses, another response after the first, and one after " +
 			"the attempt has ended",
-		gets:  "200 for the first one only",
+		gets: "200 for the first one only",
 		proof: []string{"testharness/internal/methodtest:TestPendingResponse_FirstCounts",
 			"testharness/internal/methodtest:TestPendingResponse_Late"},
 	},

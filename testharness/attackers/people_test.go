@@ -145,7 +145,7 @@ var consoleSite = foothold{"Another site, in a browser that is signed in to the 
 			"session and action, and requests from other domains carry no cookie.",
 		tries: "a form without a token, with the token of another action or session, from another site, or " +
 			"by GET",
-		gets:  "403 for each form, without a change",
+		gets: "403 for each form, without a change",
 		do: func(t *testing.T) {
 			s := newService(t, nil)
 			cookie, other, path := s.enter("admin"), s.enter("admin"), s.mine("/keys")

@@ -207,7 +207,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 	{
 		tries: "with write access to the store: the records of operator tokens of twenty days ago and " +
 			"of today",
-		gets:  "503, even after another instance has started",
+		gets: "503, even after another instance has started",
 		do: func(t *testing.T) {
 			s, old, file := leaked(t)
 			for _, days := range []int{-20, 0} {
