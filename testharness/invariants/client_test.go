@@ -16,11 +16,11 @@ import (
 )
 
 var browser = &http.Client{
-	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second}, // and no proxy
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Second}, // without proxy
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// answer is the answer to a request. Status 0: there was none.
+// answer is the response to a request. Status 0: there was no response.
 type answer struct {
 	status   int
 	header   http.Header
@@ -80,7 +80,7 @@ func (s *service) reconcile(session string) answer {
 	return s.do("GET", s.url+web.SessionsPath+session, nil, "")
 }
 
-// page is a document of the hosted flow.
+// page requests a document of the hosted flow.
 func (s *service) page(target string) (answer, map[string]form) {
 	a := s.do("GET", target, nil, "")
 	return a, forms(target, a.body)
@@ -92,7 +92,7 @@ func (s *service) submit(f form) answer {
 
 var hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
 
-// hop returns the address to which a page sends the browser, or nil if there is none.
+// hop returns the address to which a page sends the browser, or nil.
 func hop(page answer) *url.URL {
 	m := hopLink.FindSubmatch(page.body)
 	if m == nil {

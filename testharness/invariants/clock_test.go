@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// engines are those without a network between Verge and its store, for tests about time. A test moves the
-// clock of Verge. Each store has a clock of its own, which is right.
+// engines are stores without a network between Verge and the store, for tests about time. A test moves
+// Verge's clock. Each store has its own clock, which is correct.
 var engines = []struct {
 	name   string
 	shared bool
@@ -56,7 +56,7 @@ func (s *service) begin(n int) (ids []string) {
 	return ids
 }
 
-// posted counts the sessions of which the sink has the event.
+// posted counts the sessions whose event the sink has received.
 func (s *service) posted(ids []string, event string) (n int) {
 	for _, id := range ids {
 		if s.sink.count(id+":"+event) > 0 {
@@ -66,8 +66,8 @@ func (s *service) posted(ids []string, event string) (n int) {
 	return n
 }
 
-// I7: the expired event comes soon after the 10 minutes of Verge's clock, and never before. This holds when
-// the clock creeps, when it jumps, and when nothing ran meanwhile.
+// I7: the expired event comes soon after the 10 minutes of Verge's clock, and never before: when the clock is
+// slow, when it jumps, and when no instance ran at that time.
 func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
@@ -82,7 +82,7 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 			t.Logf("%s: after %v", what, time.Since(since).Round(time.Millisecond))
 			for _, id := range ids {
 				if a := s.reconcile(id); a.text("status") != "EXPIRED" {
-					t.Errorf("I7: %s: reconcile says of an expired session %s", what, a.body)
+					t.Errorf("I7: %s: reconcile returned for an expired session %s", what, a.body)
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		alive("1.5 s before the end", ids)
 		since := time.Now().Add(1500 * time.Millisecond)
-		expired("the clock came to the end", ids, since)
+		expired("the clock reached the end", ids, since)
 
 		ids = s.begin(5)
 		c.Clock.Jump(-10 * time.Minute)
@@ -119,13 +119,13 @@ func TestI7ExpiredNeverEarlyAndSoonAfter(t *testing.T) {
 		c.Clock.Jump(core.SessionLife + time.Minute)
 		time.Sleep(100 * time.Millisecond)
 		s.resume()
-		expired("nothing ran at the end", ids, time.Now())
+		expired("no instance ran at the end", ids, time.Now())
 		s.auditPosts(t)
 	})
 }
 
-// I1 holds while the clocks of Verge and the store differ by 10 minutes and Verge's clock jumps, because
-// the used mark outlives the token.
+// I1 is valid while the clocks of Verge and the store differ by 10 minutes and Verge's clock jumps, because
+// the used mark is kept longer than the token.
 func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute} {
 		for _, jump := range []time.Duration{-10 * time.Minute, 0} {
@@ -134,7 +134,7 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("I1: Verge's clock is off by %v, and then jumps %v", off, jump),
 				func(t *testing.T) {
-					of := kvtest.NewClock() // the store's
+					of := kvtest.NewClock() // the store's clock
 					verge := &clock{}
 					at := func() time.Duration { return time.Until(of.Now()) }
 					verge.Jump(at() + off)
@@ -166,7 +166,7 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 	}
 }
 
-// I6: users finish their sessions at the very moment in which these expire.
+// I6: users finish their sessions at the moment of expiry.
 func TestI6CompletionRacesExpiry(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
@@ -186,9 +186,9 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 			for i := range n {
 				a := s.start(integrationID)
 				_, choices := s.page(a.text("redirect_url"))
-				at := rng.IntN(60) - 60 // its commit meets that of the timer
+				at := rng.IntN(60) - 60 // its commit meets the timer's commit
 				if i%3 == 0 {
-					at = rng.IntN(2900) - 2800 // on a slow machine as well, some win and some lose
+					at = rng.IntN(2900) - 2800 // even on a slow machine, some win and some lose
 				}
 				racers = append(racers, racer{a.text("session_id"), choices["approve"],
 					time.Duration(at) * time.Millisecond})
@@ -220,10 +220,10 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 					return status == "COMPLETED" && s.sink.count(r.id+":"+webhook.TypeCompleted) > 0 ||
 						status == "EXPIRED" && s.sink.count(r.id+":"+webhook.TypeExpired) > 0
 				}) {
-					t.Errorf("I6: %s is %s, but there is no event that says so", r.id, status)
+					t.Errorf("I6: %s is %s, but there is no event for it", r.id, status)
 				}
 				if completed != (status == "COMPLETED") {
-					t.Errorf("I6: %s: the user was answered %d %.60s, but the session is %s",
+					t.Errorf("I6: %s: the user got %d %.60s, but the session is %s",
 						r.id, told[i].status, told[i].location, status)
 				}
 				ends[status]++
@@ -238,7 +238,7 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 	})
 }
 
-// lingering returns a store whose commits take some time before and after they happen.
+// lingering returns a store whose commits take some time before and after they are applied.
 func lingering(store kv.KV) kv.KV {
 	l := slow{store}
 	if m, ok := store.(kv.Meter); ok {
@@ -258,8 +258,8 @@ func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
 	return s.KV.Commit(ctx, tx)
 }
 
-// I8: a receiver that only fails gets exactly the attempts of the schedule. None comes sooner than the
-// schedule says, whatever the clock does. A clock that is set back does not stop new events.
+// I8: a receiver that only fails gets exactly the attempts of the schedule. None comes earlier than
+// scheduled, even if the clock jumps. A clock that is set back does not stop new events.
 func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 	t.Parallel()
 	delays := []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond}
@@ -283,12 +283,11 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 						t.Errorf("I3: %v after the clock was set back new events are not posted", recovery)
 					}
 					t.Logf("new events after %v", time.Since(since).Round(time.Millisecond))
-					// What was due by the old time waits for that time. The test does not wait so long.
+					// Events that are due by the old time wait for that time. The test does not wait so long.
 					c.Clock.Jump(-jump)
 					ids = append(ids, fresh...)
 				}
-				// A jump ahead ends the sessions of before as well, which is one more
-				// event each.
+				// A jump ahead ends the earlier sessions as well, with one more event each.
 				events := len(ids) + 6
 				switch {
 				case jump == 0:
@@ -305,7 +304,7 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 						t.Errorf("I8: an event is dead after %d attempts: %+v", d.Attempts, d)
 					}
 					attempts := s.witness.of(d.Event).attempts
-					// A lease that a jump has ended may be delivered once more (I4).
+					// A lease that a jump has ended may be delivered again (I4).
 					if n := len(attempts); n != len(delays)+1 &&
 						(jump == 0 || n < len(delays)+1 || n > len(delays)+2) {
 						t.Errorf("I8: %d POSTs, the schedule has %d", n, len(delays)+1)
@@ -317,12 +316,12 @@ func TestI8AttemptsKeepTheSchedule(t *testing.T) {
 					for i, delay := range delays {
 						gap := attempts[i+1].began.Sub(attempts[i].ended)
 						if jump < 0 && gap < jump/2 {
-							// The attempt ended before the clock was set back, and the service read the
-							// clock after that: it counts the delay from the new time.
+							// The attempt ended before the clock was set back, and the service read the clock
+							// after that: the delay counts from the new time.
 							gap -= jump
 						}
 						if gap < delay*8/10-time.Millisecond { // stores keep milliseconds
-							t.Errorf("I8: attempt %d came %v after the one before, the schedule says %v", i+2,
+							t.Errorf("I8: attempt %d came after %v, want %v", i+2,
 								gap, delay)
 						}
 					}

@@ -18,8 +18,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// impatient are options of a Redis URL that give a silent connection up soon
-// enough for a test.
+// impatient are options of a Redis URL that close a silent connection soon enough for a test.
 const impatient = "read_timeout=700ms&write_timeout=700ms&dial_timeout=700ms&pool_timeout=1s&pool_size=24"
 
 func openRedis(t testing.TB, url string) kv.KV {
@@ -48,8 +47,7 @@ func openBolt(t testing.TB) kv.KV {
 
 func openMemory(testing.TB) kv.KV { return memory.New(memory.Config{}) }
 
-// startMiniredis starts a server of the Redis protocol for which nothing has to be
-// installed.
+// startMiniredis starts a server of the Redis protocol that needs no installation.
 func startMiniredis(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -58,7 +56,7 @@ func startMiniredis(t testing.TB) *miniredis.Miniredis {
 	return m
 }
 
-// faulty is a store that fails while it is on.
+// faulty is a store with a switch for faults.
 type faulty struct {
 	*kvtest.Faulty
 	on atomic.Bool
@@ -76,8 +74,7 @@ func newFaulty(store kv.KV, seed uint64, odds map[kvtest.Fault]float64) *faulty 
 	return f
 }
 
-// times is how much longer than in CI the tests of random faults run:
-// VERGE_FAULT_TIMES=20.
+// times returns the factor VERGE_FAULT_TIMES, by default 1: the tests of random faults run that much longer.
 func times() int {
 	n, _ := strconv.Atoi(os.Getenv("VERGE_FAULT_TIMES"))
 	return max(1, n)

@@ -13,15 +13,14 @@ import (
 
 const clients = 4
 
-// network are odds at which most walks succeed and every run meets faults.
+// network are odds at which most walks succeed and every run has faults.
 var network = faultproxy.Odds{
 	faultproxy.Delay: .05, faultproxy.Slow: .01, faultproxy.Refuse: .1,
 	faultproxy.DropRequest: .015, faultproxy.DropReply: .03, faultproxy.HangRequest: .003,
 	faultproxy.HangReply: .006,
 }
 
-// trouble puts load on a service, lets a fault begin and end, and audits what came
-// of it.
+// trouble puts load on a service, lets a fault begin and end, and audits the result.
 func trouble(t *testing.T, c setup, seed uint64, fault func(b *ledger)) {
 	t.Helper()
 	b := newLedger(newService(t, c), seed)
@@ -37,7 +36,7 @@ func trouble(t *testing.T, c setup, seed uint64, fault func(b *ledger)) {
 	b.audit(t, since)
 }
 
-// stale is how long the directory remembers what it has read.
+// stale is the time for which the directory caches.
 const stale = 5 * time.Second
 
 // A store in this process whose calls fail.
@@ -56,7 +55,7 @@ func TestFaultsOfCalls(t *testing.T) {
 					time.Sleep(25 * time.Millisecond)
 					f.Deliver(context.Background())
 					if n%2 == 0 && n < 60 { // no token lives for more than 5 minutes
-						clock.Jump(stale) // so that the directory asks the store, too
+						clock.Jump(stale) // so that the directory reads the store, too
 					}
 				}
 				f.on.Store(false)
@@ -83,7 +82,7 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// cutOff lets the network lose requests and replies, then hang, and then be down.
+// cutOff makes the network lose requests and replies, then hang, and then be down.
 func cutOff(t *testing.T, p *faultproxy.Proxy) {
 	t.Helper()
 	p.On()

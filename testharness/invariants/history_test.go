@@ -21,10 +21,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// I1 over HTTP, on every engine: clients race for one token after the other,
-// some under a shared Idempotency-Key, while requests and replies between
-// Verge and its store are lost. Some order must explain what they were told.
-// lossy is what happens to connections, and lossyCalls what happens to calls of a store in this process.
+// I1 over HTTP, on every engine: clients race for one token at a time, some under a shared Idempotency-Key,
+// while requests and replies between Verge and its store are lost. Some order must explain their responses.
 var (
 	lossy = faultproxy.Odds{
 		faultproxy.DropReply:   .1,
@@ -40,8 +38,8 @@ var (
 	}
 )
 
-// overFaults opens a store that fails by a seed once on was called. Each call of open is an instance's own
-// way to it.
+// overFaults opens a store that fails by a seed after on is called. Each call of open returns an instance's
+// own connection.
 type overFaults func(t *testing.T, seed uint64) (open func() kv.KV, on func())
 
 func inProcess(store func(testing.TB) kv.KV) overFaults {
@@ -51,7 +49,7 @@ func inProcess(store func(testing.TB) kv.KV) overFaults {
 			f.on.Store(true)
 			ctx, cancel := context.WithCancel(t.Context())
 			t.Cleanup(cancel)
-			go func() { // what was delayed arrives, some time
+			go func() { // delayed requests arrive some time later
 				for ctx.Err() == nil {
 					time.Sleep(5 * time.Millisecond)
 					f.Deliver(context.Background())
@@ -69,7 +67,7 @@ func proxied(addr func(*testing.T) string) overFaults {
 	}
 }
 
-// movingSlot is a Cluster whose slot of the sessions moves from node to node.
+// movingSlot returns a Cluster whose slot of the sessions moves from node to node.
 func movingSlot(t *testing.T, _ uint64) (open func() kv.KV, on func()) {
 	nodes := stores.StartCluster(t, 3)
 	stop := make(chan struct{})
@@ -163,7 +161,7 @@ func issue(t *testing.T, s *service) (result string) {
 	return result
 }
 
-// race lets four clients exchange one token, each twice, over all instances.
+// race makes four clients exchange one token, each twice, over all instances.
 func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 	t.Helper()
 	s := all[0]
@@ -194,7 +192,7 @@ func race(t *testing.T, all []*service, rng *mrand.Rand) *history.Recorder {
 	return &exchanges
 }
 
-// validateAs is validate under an Idempotency-Key. It returns the status alone.
+// validateAs calls validate with an Idempotency-Key. It returns only the status.
 func (s *service) validateAs(resultToken, key string) int {
 	req, err := http.NewRequest("POST", s.url+web.ValidatePath,
 		strings.NewReader(`{"result_token":"`+resultToken+`"}`))

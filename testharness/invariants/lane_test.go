@@ -9,14 +9,13 @@ import (
 	"github.com/verge-id/verge/edge"
 )
 
-// I9: an endpoint that hangs does not noticeably delay the others. Two services
-// take the same load in turns, and one of them also has a dead endpoint. The test
-// compares the medians of their 99th percentiles, in one run on one machine.
+// I9: an endpoint that hangs does not noticeably delay the others. Two services take the same load in turns,
+// and one of them also has a dead endpoint. The test compares the medians of their 99th percentiles, in one
+// run on one machine.
 //
-// The invariant's "under 10 %" would be a part of a few milliseconds here, less
-// than the machine itself adds at times. So the bound is a fifth of the time that
-// one attempt at the dead endpoint takes. An event that had to wait for such an
-// attempt to end would wait that long, or several times that.
+// The invariant's "under 10 %" would be a fraction of a few milliseconds here, which is less than the
+// machine's own variation. The limit is therefore a fifth of the duration of one attempt at the dead
+// endpoint. An event that had to wait for such an attempt would wait that long, or several times that.
 func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	const rounds, each, pause = 3, 100, 8 * time.Millisecond
 	calm := newService(t, setup{Store: openMemory(t)})
@@ -24,11 +23,11 @@ func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	hole := newSink(t)
 	hole.always(func(webhook.Event, int) reply { return reply{hang: true} })
 	dead.configure(otherID, hole.URL)
-	for range 200 { // more than one receiver may have under way
+	for range 200 { // more than one receiver may have in flight
 		dead.start(otherID)
 	}
 	if !within(recovery, func() bool { return len(hole.all()) >= edge.DefaultPerDestination }) {
-		t.Fatal("the dead endpoint is not tried")
+		t.Fatal("the dead endpoint gets no attempt")
 	}
 	var without, with []time.Duration
 	for range rounds {
@@ -44,8 +43,8 @@ func TestI9ADeadEndpointDelaysNobody(t *testing.T) {
 	}
 }
 
-// p99 returns the 99th percentile of how late the events of n sessions came. Meanwhile n other sessions
-// began, whose events go to the other integration.
+// p99 returns the 99th percentile of the delays of n sessions' events. At the same time, n other sessions
+// start, whose events go to the other integration.
 func p99(t *testing.T, s *service, n int, pause time.Duration) time.Duration {
 	t.Helper()
 	posts := func() (mine []post) {

@@ -16,9 +16,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// I10 with the times of production: whatever the store was doing when it went
-// away, what was leased then is due again within 30 s. The test moves Verge's
-// clock there, which decides when a lease ends.
+// I10 with the times of production: whenever the store goes down, tasks that were leased then are due again
+// within 30 s. The test moves Verge's clock there, which decides when a lease ends.
 func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -47,7 +46,7 @@ func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 			on.Store(true)
 			ids := s.begin(3)
 			time.Sleep(300 * time.Millisecond)
-			on.Store(false) // the store is back
+			on.Store(false) // the store works again
 			posts := len(s.sink.all())
 			clock.Jump(recovery)
 			if !within(10*time.Second, func() bool {
@@ -62,14 +61,13 @@ func TestI10LeasesEndWithinTheRecovery(t *testing.T) {
 	}
 }
 
-// I4 without faults: exactly one POST for each key, on every engine, also if the
-// receiver is slow.
+// I4 without faults: exactly one POST for each key, on every engine, even if the receiver is slow.
 func TestI4ExactlyOnceWithoutFaults(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, c setup) {
 		c.Sink.always(func(e webhook.Event, n int) reply {
-			// Slow, but the requests of a lane at once can deliver this load. What a receiver
-			// cannot take in time is put off for longer and longer.
+			// Slow, but within the concurrency of a destination. Otherwise the receiver's events would be
+			// postponed for longer and longer.
 			return reply{after: time.Duration(len(e.ID)+int(e.ID[5])) * 300 * time.Microsecond}
 		})
 		c.Partitions = 3
@@ -89,7 +87,7 @@ func once(t *testing.T, c setup) {
 	stop()
 	b.audit(t, time.Now())
 	if b.calls[503] > 0 {
-		t.Errorf("without a fault clients were sent away: %v", b.calls)
+		t.Errorf("rejected requests without a fault: %v", b.calls)
 	}
 	keys := map[string]bool{}
 	for _, p := range s.sink.all() {
@@ -100,7 +98,7 @@ func once(t *testing.T, c setup) {
 	}
 }
 
-// I5: no POST follows a 2xx or a 4xx. A 5xx before that is followed by one.
+// I5: no POST follows a 2xx or a 4xx. After a 5xx, another POST follows.
 func TestI5NoPostAfterTheLastWord(t *testing.T) {
 	t.Parallel()
 	statuses := []int{200, 204, 299, 400, 401, 404, 410, 429, 499}
@@ -117,10 +115,10 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 		s := newService(t, c)
 		ids := s.begin(2 * len(statuses))
 		within(recovery, func() bool { return n.Load() == int64(len(ids)) && s.inFlight(0) == 0 })
-		time.Sleep(2 * time.Second) // a POST that must not come would come now: a lease ends after 2.5 s
+		time.Sleep(2 * time.Second) // a forbidden POST would come now: a lease ends after 2.5 s
 		for _, id := range ids {
 			if got := s.sink.count(id + ":" + webhook.TypeStarted); got != 2 {
-				t.Errorf("I5: %d POSTs, want one that failed and one that had an answer", got)
+				t.Errorf("I5: %d POSTs, want a failed one and a successful one", got)
 			}
 		}
 		refused := slices.Collect(func(yield func(string) bool) {
@@ -131,15 +129,15 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 			}
 		})
 		if len(refused) != 12 {
-			t.Errorf("I3: %d events are visibly refused, the sink refused 12", len(refused))
+			t.Errorf("I3: %d events are visibly rejected, the sink rejected 12", len(refused))
 		}
 		s.auditPosts(t)
 	})
 }
 
-// I5 with the times of production, where an attempt stands still between the decision to post and the POST.
-// For AttemptTime nobody else posts. After the end of the lease another does. Then the first POST may still
-// come, because no check of the service follows (spec, Delivery 2).
+// I5 with the times of production, if an attempt is suspended between the decision to post and the POST. For
+// AttemptTime, no other instance posts. After the end of the lease another one does. Then the first POST may
+// still come, because no check of the service follows (spec, Delivery 2).
 func TestI5AnAttemptThatStandsStill(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -147,8 +145,8 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 		still time.Duration // by the clock of the service
 		posts int
 	}{
-		{"for AttemptTime: nobody else posts", sessiontest.AttemptTime, 1},
-		{"beyond its lease: the event comes once more, with the same bytes", 30 * time.Second, 2},
+		{"for AttemptTime: no other instance posts", sessiontest.AttemptTime, 1},
+		{"beyond its lease: the event comes again, with the same bytes", 30 * time.Second, 2},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +156,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 			s := newService(t, setup{Store: openMemory(t), Standard: true, Clock: clock,
 				BeforePost: func(e webhook.Event) {
 					select {
-					case decided <- e: // the first one only
+					case decided <- e: // only the first one
 						wait.For(release)
 					default:
 					}
@@ -171,7 +169,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 			e := wait.For(decided)
 			decided <- e // full again, so that the next attempt does not wait
 			clock.Jump(c.still)
-			other := s.begin(1) // which makes the runner look at the clock
+			other := s.begin(1) // makes the runner read the clock
 			if !within(recovery, func() bool {
 				return s.posted(other, webhook.TypeStarted) == 1 && (c.posts == 1 || s.witness.of(e.ID).over)
 			}) {
@@ -181,7 +179,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 				t.Errorf("I5: %d POSTs while an attempt stands still, want %d", n, c.posts-1)
 			}
 			goOn()
-			// The record of the attempt that stood still comes after its POST.
+			// The record of the suspended attempt comes after its POST.
 			if !within(recovery, func() bool {
 				return s.sink.count(e.IdempotencyKey) == c.posts && s.inFlight(0) == 0 &&
 					s.witness.of(e.ID).unsure == c.posts-1
@@ -193,8 +191,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 	}
 }
 
-// I11: the receiver fails, and the store fails. Only the receiver's answers count
-// as attempts.
+// I11: the receiver fails, and the store fails. Only the receiver's responses count as attempts.
 func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 	t.Parallel()
 	const soon = 100 * time.Millisecond

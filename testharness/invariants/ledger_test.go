@@ -18,32 +18,32 @@ import (
 	"github.com/verge-id/verge/testharness/internal/history"
 )
 
-// recovery is how soon after a fault everything must be as if it had not been (I10).
+// recovery is the maximum time after a fault until all effects have ended (I10).
 const recovery = 30 * time.Second
 
-// ledger has the responses that clients received. Each must be true at that time,
-// and stay true through any fault.
+// ledger has the responses that clients received. Each must be correct at that time, and stay correct through
+// any fault.
 type ledger struct {
 	service *service
 	seed    uint64
-	lossy   bool                // the store loses everything under way
+	lossy   bool                // the store loses all requests in flight
 	epoch   atomic.Int64        // of the store: odd while it loses everything
-	before  []operate.DeadEvent // accounted for before this ledger was opened
+	before  []operate.DeadEvent // listed before this ledger was opened
 
 	mu    sync.Mutex
 	lives []*life
-	wrong []string // answers that must not be
+	wrong []string // forbidden responses
 	calls map[int]int
-	walks atomic.Int64 // whole ones
+	walks atomic.Int64 // complete walks
 }
 
-// life is one session as its publisher and its user saw it.
+// life is one session as seen by its publisher and its user.
 type life struct {
 	id      string
-	ended   string // status of the end that they were told of; "": of none
-	failing bool   // some attempt of the user may have failed
+	ended   string // status at the end as their response had it; "": none
+	failing bool   // an attempt of the user may have failed
 	token   string
-	won     int   // exchanges of the token that were answered 200
+	won     int   // exchanges of the token that returned 200
 	from    int64 // epoch of the store before the start
 	to      int64 // and after the last exchange
 	history history.Recorder
@@ -59,8 +59,8 @@ func (b *ledger) protest(format string, args ...any) {
 	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
 }
 
-// proper notes an answer. The answer must have one of the good statuses. Otherwise it must grant nothing
-// and tell the client to come again (I2).
+// proper records a response. It must have one of the good statuses, or grant no access and ask the client to
+// retry (I2).
 func (b *ledger) proper(what string, a answer, good ...int) bool {
 	b.mu.Lock()
 	b.calls[a.status]++
@@ -84,7 +84,7 @@ func (b *ledger) proper(what string, a answer, good ...int) bool {
 	return false
 }
 
-// again asks a few times, until the answer has one of the good statuses.
+// again repeats a request a few times, until the response has one of the good statuses.
 func (b *ledger) again(ctx context.Context, what string, ask func() answer, good ...int) (answer, bool) {
 	for range 6 {
 		a := ask()
@@ -129,7 +129,7 @@ func (b *ledger) walk(ctx context.Context, rng *rand.Rand) bool {
 	}
 	status, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 	if ok && status.text("status") != l.ended && !b.lossy {
-		b.protest("session %s ended %s, as its user was told, and is %s", l.id, l.ended,
+		b.protest("session %s ended %s for its user, and is %s", l.id, l.ended,
 			status.text("status"))
 	}
 	if ok {
@@ -138,7 +138,7 @@ func (b *ledger) walk(ctx context.Context, rng *rand.Rand) bool {
 	return ok
 }
 
-// attend acts as the user in front of the hosted pages. It tries again when a page says so.
+// attend acts as the user of the hosted pages. It tries again when a page asks for it.
 func (b *ledger) attend(ctx context.Context, l *life, redirect string, outcomes []string) bool {
 	s := b.service
 	for tries, did := 0, 0; tries < 12; tries++ {
@@ -158,7 +158,7 @@ func (b *ledger) attend(ctx context.Context, l *life, redirect string, outcomes 
 		want := outcomes[min(did, len(outcomes)-1)]
 		f, ok := choices[want]
 		if !ok {
-			// The session ended by a request whose answer never came.
+			// The session ended by a request without a response.
 			final, ok := b.again(ctx, "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 			if ok {
 				l.ended = final.text("status")
@@ -179,7 +179,7 @@ func (b *ledger) attend(ctx context.Context, l *life, redirect string, outcomes 
 	return false
 }
 
-// exchange validates the token by two callers at once, and then again.
+// exchange validates the token by two concurrent callers, and then again.
 func (b *ledger) exchange(ctx context.Context, l *life) bool {
 	defer func() { l.to = b.epoch.Load() }()
 	one := func(client int) answer {
@@ -215,7 +215,7 @@ func (b *ledger) exchange(ctx context.Context, l *life) bool {
 	return false
 }
 
-// load lets clients walk until stop is called. stop waits for them.
+// load runs clients that walk until stop is called. stop waits for them.
 func (b *ledger) load(clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -231,8 +231,7 @@ func (b *ledger) load(clients int) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// recovers wants a new walk to succeed within 30 s of the end of the fault, without a restart of Verge
-// (I10).
+// recovers fails unless a new walk succeeds within 30 s after the fault, without a restart of Verge (I10).
 func (b *ledger) recovers(t *testing.T, since time.Time) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(b.seed, 1<<32))
@@ -242,8 +241,8 @@ func (b *ledger) recovers(t *testing.T, since time.Time) {
 	t.Logf("a walk succeeded %v after the fault", time.Since(since).Round(time.Millisecond))
 }
 
-// audit waits until all is settled. Then it compares what clients were told with what the service holds.
-// The fault ended at since.
+// audit waits until all events have settled. Then it compares the clients' responses with the state of the
+// service. The fault ended at since.
 func (b *ledger) audit(t *testing.T, since time.Time) {
 	t.Helper()
 	s := b.service
@@ -253,12 +252,12 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 	t.Logf("%d sessions, %d whole walks, answers by status: %v, %d POSTs",
 		len(lives), b.walks.Load(), b.calls, len(s.sink.all()))
 
-	ends := map[string]string{} // by session, of those that have one
+	ends := map[string]string{} // by session, of the sessions that have one
 	for _, l := range lives {
 		a, ok := b.again(t.Context(), "reconcile", func() answer { return s.reconcile(l.id) }, 200)
 		status := a.text("status")
 		if !ok || l.ended != "" && status != l.ended || status == "EXPIRED" {
-			t.Errorf("I2: the user of session %s was told that it ended %q, but reconcile answers %d %s",
+			t.Errorf("I2: session %s ended %q for its user, but reconcile returned %d %s",
 				l.id, l.ended, a.status, status)
 		}
 		if status != "PENDING" {
@@ -268,7 +267,7 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 	t.Run("I1: a result token validates at most once", func(t *testing.T) {
 		for _, l := range lives {
 			if l.token != "" && !b.exchange(t.Context(), l) {
-				t.Errorf("the token of %s cannot be validated: still no answer", l.id)
+				t.Errorf("the token of %s cannot be validated: still no response", l.id)
 			}
 		}
 		b.singleUse(t)
@@ -314,14 +313,14 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 			}
 		}
 		if n, refused := s.log.count("the store fails"), b.calls[503]; refused > 20 && n == 0 || n > 12 {
-			t.Errorf("%d requests were refused, and %d lines say that the store fails", refused, n)
+			t.Errorf("%d requests were rejected, and %d lines report that the store fails", refused, n)
 		}
 	})
 	s.auditPosts(t)
 }
 
-// singleUse checks that no token validated twice. If the store lost nothing during the life of a token,
-// some order of the requests must explain what was answered about it.
+// singleUse checks that no token validated twice. If the store lost no data during the life of a token, some
+// order of the requests must explain the responses about it.
 func (b *ledger) singleUse(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
@@ -332,7 +331,7 @@ func (b *ledger) singleUse(t *testing.T) {
 			t.Errorf("I1: the token of %s validated %d times", l.id, l.won)
 		}
 		if l.token == "" || l.from != l.to || l.from%2 == 1 {
-			continue // its outcome was lost, so no order of the requests explains the answers
+			continue // its outcome was lost, so no order of the requests explains the responses
 		}
 		tokens++
 		if err := history.Explain(l.history.History()); err != nil {
@@ -342,12 +341,12 @@ func (b *ledger) singleUse(t *testing.T) {
 	t.Logf("%d tokens were used as they should be", tokens)
 }
 
-// auditPosts compares what the receiver got with what the service knew.
+// auditPosts compares the receiver's requests with the service's records.
 func (s *service) auditPosts(t *testing.T) {
 	ids, bodies, ends, counts := map[string]string{}, map[string]string{}, map[string]string{},
 		map[string]int{}
 	posts := s.sink.all()
-	t.Run("I4: an event is posted once, and once more for each lease whose outcome was not recorded, "+
+	t.Run("I4: an event is posted once, and again for each lease whose outcome was not recorded, "+
 		"with the same bytes", func(t *testing.T) {
 		extra := 0
 		for _, p := range posts {
@@ -403,7 +402,7 @@ func (s *service) auditPosts(t *testing.T) {
 	})
 }
 
-// report fails the test for every answer that must not be.
+// report fails the test for every forbidden response.
 func (b *ledger) report(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
@@ -414,8 +413,8 @@ func (b *ledger) report(t *testing.T) {
 	b.wrong = nil
 }
 
-// settle waits until no lease is left that could post once more. A lease cannot if its outcome is recorded,
-// or if it has ended and nobody has taken it over.
+// settle waits until no lease can cause another POST: its outcome is recorded, or it has ended and no other
+// instance has taken the task.
 func (b *ledger) settle(t *testing.T) {
 	t.Helper()
 	const poll = 2 * time.Second
@@ -424,7 +423,7 @@ func (b *ledger) settle(t *testing.T) {
 	}
 }
 
-// dead returns the events that will not be tried again.
+// dead returns the dead events.
 func (s *service) dead(t testing.TB) (all []operate.DeadEvent) {
 	t.Helper()
 	h := s.Host()

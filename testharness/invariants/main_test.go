@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Most of these tests wait for a lease or for a server. So more of them run at
-// once than there are processors, unless the command line says how many.
+// Most of these tests wait for a lease or for a server. More of them therefore run in parallel than there are
+// processors, unless the command line sets a number.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	said := false

@@ -10,12 +10,12 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// PostgreSQL: what happens to a server, a failover, and a network that fails.
+// PostgreSQL: faults of a server, a failover, and a network that fails.
 func TestFaultsOfPostgres(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		short bool // whether the short run has it
+		short bool // part of the short run
 		fault func(s *stores.Postgres)
 	}{
 		{"kill -9, and back with its data", true, func(s *stores.Postgres) {
@@ -31,7 +31,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			s.Start()
 		}},
-		{"it takes no writes", false, func(s *stores.Postgres) {
+		{"it is read-only", false, func(s *stores.Postgres) {
 			s.Set("default_transaction_read_only", "on")
 			time.Sleep(time.Second)
 			s.Set("default_transaction_read_only", "off")
@@ -82,7 +82,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 	})
 }
 
-// refused checks that the fault was there: some request had to be refused for it.
+// refused checks that the fault had an effect: some request was rejected.
 func (b *ledger) refused(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// What happens to a server, with Verge directly on it and under load.
+// Faults of a server, with Verge connected directly and under load.
 func TestFaultsOfRedis(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -36,7 +36,7 @@ func TestFaultsOfRedis(t *testing.T) {
 		}},
 		{"READONLY", stores.Durable, func(s *stores.Redis) {
 			for range 2 {
-				s.Do("replicaof", "127.0.0.1", "1") // of a primary that never answers: its data stay
+				s.Do("replicaof", "127.0.0.1", "1") // of a primary that never responds: its data stay
 				time.Sleep(500 * time.Millisecond)
 				s.Do("replicaof", "no", "one")
 				time.Sleep(300 * time.Millisecond)
@@ -75,8 +75,8 @@ func TestFaultsOfRedis(t *testing.T) {
 	}
 }
 
-// Cluster: the slot of the partition in use moves away and back under load;
-// then a node is gone, and the rest say CLUSTERDOWN.
+// Cluster: the slot of the partition in use moves away and back under load; then a node fails, and the others
+// return CLUSTERDOWN.
 func TestFaultsOfACluster(t *testing.T) {
 	t.Parallel()
 	nodes := stores.StartCluster(t, 3)
@@ -114,17 +114,18 @@ func TestFaultsOfACluster(t *testing.T) {
 	})
 }
 
-// A kill -9 of Redis for 2 s under 1,000 events, with the times that operators have. No event is lost, and
-// there is at most one extra POST for each lease in flight. Each event is delivered within 30 s of the
-// return of Redis or of its session's start after it, with no restart and no attempt used up.
+// A kill -9 of Redis for 2 s under 1,000 events, with the times of production. No event is lost, and there is
+// at most one extra POST for each lease in flight. Each event is delivered within 30 s of the return of Redis
+// or of its later start, with no restart and no attempt used up.
 func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	t.Parallel()
 	events := long.Pick(t, "TestKillOfRedisUnderAThousandEvents", 400, 1000)
 	s := stores.StartRedis(t, stores.Durable...)
 	sv := newService(t, setup{Store: openRedis(t, s.URL()), Shared: true, Partitions: 4, Standard: true})
-	// Jobs of 25 ms and more would make this receiver a slow one, whose events are put off (package runner).
+	// With 25 ms or more, this receiver would count as slow, and its events would be postponed (package
+	// runner).
 	sv.sink.always(func(webhook.Event, int) reply { return reply{after: 12 * time.Millisecond} })
-	began := map[string]time.Time{} // when each session was acknowledged
+	began := map[string]time.Time{} // time of each session's acknowledgement
 	var mu sync.Mutex
 	count := func() int { mu.Lock(); defer mu.Unlock(); return len(began) }
 	begin := func() {
@@ -147,14 +148,14 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	within(recovery, func() bool { return count() >= events*2/5 })
 	s.Kill()
 	posted := len(sv.sink.all())
-	// Until then Verge has read the last replies of Redis, also those to claims and records.
+	// By then Verge has read the last replies of Redis, including replies to claims and records.
 	time.Sleep(500 * time.Millisecond)
 	flying := sv.inFlight(0)
 	time.Sleep(1500 * time.Millisecond)
 	s.Start()
 	back := time.Now()
 	wg.Wait()
-	// Clients start again after a 503.
+	// Clients retry after a 503.
 	for end := back.Add(2 * recovery); count() < events && time.Now().Before(end); {
 		begin()
 	}
@@ -206,18 +207,16 @@ func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	sv.auditPosts(t)
 }
 
-// A store that loses everything: what is lost is lost, used marks, outcomes
-// and configuration with it. What Verge still promises:
+// A store that loses all data: used marks, outcomes and configuration are lost. The remaining guarantees are:
 //
-//   - Keys and integrations are remembered for 5 s at most. Then everything is
-//     denied with 401 until an operator has configured them again. An event
-//     of a session that was started in those 5 s finds no integration after
-//     them: it is given up for that reason, where the operator sees it.
-//   - From then on everything works, with no restart of Verge.
-//   - No token validates twice, not even in two lives of the store: a token
-//     is good only beside the outcome that it names, and that is lost with it.
-//   - A session whose outcome is lost is PENDING again until its 10 minutes
-//     are over: its id proves that it was started here and nothing else.
+//   - Keys and integrations are cached for 5 s at most. After that, every request is denied with 401 until
+//     an operator has configured them again. An event of a session that started in those 5 s finds no
+//     integration afterwards: it becomes dead for that reason, visible to the operator.
+//   - After the new configuration every operation works, without a restart of Verge.
+//   - No token validates twice, not even in two lives of the store: a token is valid only together with the
+//     outcome that it names, and that outcome is lost.
+//   - A session whose outcome is lost is PENDING again until its 10 minutes are over: its id proves only that
+//     it was started here.
 func TestRedisThatLosesEverything(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(s *stores.Redis){
@@ -260,7 +259,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for range clients {
-				wg.Go(func() { // some sessions start just before Verge forgets
+				wg.Go(func() { // some sessions start shortly before the cache of Verge expires
 					end := time.Now().Add(10 * time.Second)
 					for s.start(integrationID).status == 200 && time.Now().Before(end) {
 					}
@@ -271,7 +270,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 				t.Error("I2: requests are not denied although the store has lost everything")
 			}
 			b.report(t)
-			// An event whose session began in the last moment may still wait for its first attempt.
+			// An event of a session that started in the last moment may still wait for its first attempt.
 			var untargeted []operate.DeadEvent
 			if !within(recovery, func() bool {
 				b.settle(t)
@@ -280,11 +279,11 @@ func TestRedisThatLosesEverything(t *testing.T) {
 				untargeted = s.dead(t)
 				return len(untargeted) == last
 			}) {
-				t.Error("I10: events are still given up, long after no session could start")
+				t.Error("I10: events still become dead, long after no session could start")
 			}
 			for _, d := range untargeted {
 				if d.Reason != "no_target" {
-					t.Errorf("I11: given up, though the receiver took all: %+v", d)
+					t.Errorf("I11: dead, though the receiver accepted all: %+v", d)
 				}
 			}
 

@@ -32,29 +32,29 @@ import (
 const (
 	publisherID   = "pub_shop"
 	integrationID = "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"
-	otherID       = "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a02" // whose webhooks a test may send elsewhere
+	otherID       = "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a02" // a test may send its webhooks elsewhere
 	webhookSecret = "whsec_invariants_invariants_0032"
 )
 
-// setup is what a test chooses. Only Store is needed.
+// setup contains the options of a test. Only Store is required.
 type setup struct {
 	Store      kv.KV
-	Shared     bool // other instances use the store too
+	Shared     bool // other instances use the store, too
 	Partitions int
-	Standard   bool // times of attempts and leases as operators have them; false: short ones
+	Standard   bool // times of attempts and leases as in production; false: short ones
 	Schedule   webhook.Schedule
 	Clock      *clock
 	Sink       *sink
-	Keyring    token.Keyring // the zero one: a fresh one
-	Key        string        // secret key that is configured already, by another service on the store
+	Keyring    token.Keyring // zero: a new one
+	Key        string        // an existing secret key, configured by another service on the store
 
-	BaseURL string          // that several services share; "": its own address
-	Methods []method.Config // beside the sandbox
+	BaseURL string          // shared by several services; "": its own address
+	Methods []method.Config // in addition to the sandbox
 
-	BeforePost func(webhook.Event) // between the decision to post and the POST; nil: nothing
+	BeforePost func(webhook.Event) // between the decision to post and the POST; may be nil
 }
 
-// service is Verge as `verge serve` runs it. A witness stands before its store and before its receivers.
+// service is Verge as `verge serve` runs it, with a witness of its store and receiver calls.
 type service struct {
 	*edge.Service
 	*witness
@@ -65,14 +65,14 @@ type service struct {
 	clock   *clock
 	keyring token.Keyring
 
-	pause func() // ends the jobs, as drain does, until resume
+	pause func() // stops the jobs, like drain, until resume
 	log   *logBuffer
 
-	forgot bool // its store has lost everything once
+	forgot bool // its store has lost all data once
 }
 
-// Times that are short enough for a test to wait until a lease runs out. A lease is more than twice an
-// attempt, and longer than a job waits and runs.
+// Times that are short enough for a test to wait for the end of a lease. A lease is longer than two attempts,
+// and longer than a job waits and runs.
 const (
 	shortAttempt = time.Second
 	shortLease   = 2500 * time.Millisecond
@@ -136,7 +136,7 @@ func (s *service) resume() {
 	s.pause = func() { stop(); s.pause = func() {} }
 }
 
-// seed configures what clients use. After the store has lost that, seed is called again and uses the same
+// seed configures the clients' data. It is called again after the store has lost that data, and uses the same
 // key.
 func (s *service) seed() {
 	s.t.Helper()
@@ -186,7 +186,7 @@ func background(t testing.TB, f func(context.Context) error) (stop func()) {
 	return func() { cancel(); wait.For(done) }
 }
 
-// clock is the real clock, off by some time. The zero clock is right.
+// clock is the real clock with an offset. The zero clock is correct.
 type clock struct{ off atomic.Int64 }
 
 func (c *clock) Now() time.Time       { return time.Now().Round(0).Add(time.Duration(c.off.Load())) }
@@ -209,7 +209,7 @@ func (b *logBuffer) tail(n int) string {
 	return string(b.buf.Bytes()[max(0, b.buf.Len()-n):])
 }
 
-// count returns how many lines hold the words.
+// count returns the number of lines with the words.
 func (b *logBuffer) count(words string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +223,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// within polls until ok returns true. It returns false if the time is up before that.
+// within polls until ok returns true. It returns false on timeout.
 func within(d time.Duration, ok func() bool) bool {
 	for end := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
 		if ok() {

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// sink is a publisher's server. It records every POST before it answers.
+// sink is a publisher's server. It records every POST before its response.
 type sink struct {
 	URL string
 
@@ -24,18 +24,18 @@ type sink struct {
 	answer func(e webhook.Event, n int) reply
 }
 
-// post is one request that the sink got.
+// post is one request to the sink.
 type post struct {
 	webhook.Event
 	body []byte
 	at   time.Time
 }
 
-// reply is how the sink answers. The zero reply is a 204 at once.
+// reply is a response of the sink. The zero reply is an immediate 204.
 type reply struct {
 	status int
 	after  time.Duration
-	hang   bool // until the other side gives up
+	hang   bool // until the sender closes the connection
 }
 
 func newSink(t testing.TB) *sink {
@@ -46,7 +46,7 @@ func newSink(t testing.TB) *sink {
 	return s
 }
 
-// always answers every POST. n counts those with the same key, from 1.
+// always sets the response to every POST. n counts the POSTs with the same key, from 1.
 func (s *sink) always(answer func(e webhook.Event, n int) reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,13 +58,13 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 	if err != nil {
-		return // the sender is gone
+		return // the sender has left
 	}
 	p := post{body: body, at: at}
 	if err := json.Unmarshal(body, &p.Event); err != nil {
 		s.t.Errorf("the sink got no event: %s", body)
 	}
-	// With its own time, since Verge's clock may jump.
+	// Use its own time, since Verge's clock may jump.
 	sent, _ := strconv.ParseInt(r.Header.Get("X-Service-Timestamp"), 10, 64)
 	if err := webhook.Verify(webhookSecret, r.Header, body, time.Unix(sent, 0), 0); err != nil {
 		s.t.Errorf("the sink got an event that does not verify: %v", err)
@@ -102,7 +102,7 @@ func (s *sink) all() []post {
 	return append([]post(nil), s.posts...)
 }
 
-// count returns how many POSTs had the idempotency key.
+// count returns the number of POSTs with the idempotency key.
 func (s *sink) count(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

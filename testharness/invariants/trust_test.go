@@ -31,10 +31,10 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// I16: a result or passkey never stands for more than was judged, by trust that still holds. Four services on
-// one store have the same wallet method with other trust anchors, or with another kind. Sessions continue at
-// another service than the one where they began. Meanwhile publishers change the age that they ask for, end
-// passkeys and are archived. A model says after each step what may count.
+// I16: a result or passkey never counts for more than its verdict, and only while its trust remains. Four
+// services on one store have the same wallet method with different trust anchors, or another kind. Sessions
+// continue at another service than the starting one. At the same time, publishers change the requested age,
+// end passkeys and are archived. A model determines after each step which results may count.
 func TestI16NothingStandsForMoreThanWasJudged(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, trusts)
@@ -44,7 +44,7 @@ func TestI16NothingStandsForMoreThanWasJudged(t *testing.T) {
 	})
 }
 
-// sharedURL is the address of all services of the test. Passkeys need a name.
+// sharedURL is the address of all services of the test. Passkeys need a host name.
 const sharedURL = "http://localhost:8470"
 
 // trusting is the services, and their model.
@@ -55,7 +55,7 @@ type trusting struct {
 	trusts   [][]*wallettest.Issuer // by service
 	issuers  []*wallettest.Issuer
 	shops    []*shop
-	waiting  []*walk // sessions whose wallet has answered
+	waiting  []*walk // sessions whose wallet has responded
 	keys     []heldKey
 	met      map[string]int
 }
@@ -64,7 +64,7 @@ type trusting struct {
 type shop struct {
 	publisher, integration string
 	minimum                int
-	ended                  time.Time // when its passkeys were ended
+	ended                  time.Time // time at which its passkeys were ended
 	archived               bool
 }
 
@@ -72,16 +72,16 @@ type shop struct {
 type walk struct {
 	w       *trusting
 	http    *http.Client
-	through *service // that serves the browser just now
+	through *service // currently serves the browser
 	shop    *shop
 	issuer  *wallettest.Issuer
-	proven  int // the highest age of the elements that the wallet has presented
+	proven  int // the highest age in the wallet's response
 	at      *url.URL
 	wait    string
 	page    string
 }
 
-// heldKey is a passkey, and its basis.
+// heldKey is a passkey with its basis.
 type heldKey struct {
 	device *passkeytest.Authenticator
 	shop   *shop
@@ -115,7 +115,7 @@ func trusts(t *testing.T, c setup) {
 	t.Logf("seed %d: %v", seed, w.met)
 }
 
-// wallet is the method of a service: without an issuer it is a sandbox.
+// wallet returns the method of a service: a sandbox if there is no issuer.
 func (w *trusting) wallet(trusted []*wallettest.Issuer) method.Config {
 	w.t.Helper()
 	if trusted == nil {
@@ -130,7 +130,7 @@ func (w *trusting) wallet(trusted []*wallettest.Issuer) method.Config {
 	return method.Config{Name: "wallet", Kind: "openid4vp", Settings: b}
 }
 
-// open adds a shop, or opens it again with another publisher.
+// open adds a shop, or replaces its publisher.
 func (w *trusting) open(n int) {
 	w.t.Helper()
 	s := &shop{publisher: fmt.Sprintf("pub_%d_%d", n, w.rng.Uint32()),
@@ -156,7 +156,7 @@ func (w *trusting) save(s *shop) {
 
 func pick[T any](w *trusting, of []T) T { return of[w.rng.IntN(len(of))] }
 
-// step does one thing at random.
+// step makes one random change.
 func (w *trusting) step() {
 	switch n := w.rng.IntN(20); {
 	case n < 2:
@@ -186,7 +186,7 @@ func (w *trusting) end(s *shop) {
 	w.met["passkeys ended"]++
 }
 
-// archive archives the publisher of a shop. Another publisher opens one.
+// archive archives the publisher of a shop, and opens the shop with another one.
 func (w *trusting) archive(n int) {
 	w.t.Helper()
 	s, now := w.shops[n], time.Now().UTC()
@@ -197,7 +197,7 @@ func (w *trusting) archive(n int) {
 	w.open(n)
 }
 
-// RoundTrip leads to the service of the moment, whatever the address.
+// RoundTrip sends the request to the current service, at any address.
 func (k *walk) RoundTrip(req *http.Request) (*http.Response, error) {
 	to, err := url.Parse(k.through.url)
 	if err != nil {
@@ -207,12 +207,12 @@ func (k *walk) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent.Host, sent.URL.Host = req.URL.Host, to.Host
 	resp, err := browser.Transport.RoundTrip(sent)
 	if err == nil {
-		resp.Request = req // the browser's address comes from it
+		resp.Request = req // the browser reads its address from it
 	}
 	return resp, err
 }
 
-// start begins a session and opens its page.
+// start starts a session and opens its page.
 func (w *trusting) start(through *service, s *shop) *walk {
 	w.t.Helper()
 	k := &walk{w: w, through: through, shop: s}
@@ -250,7 +250,7 @@ func (k *walk) send(req *http.Request) {
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 
-// submit posts the form of the page that has this attribute. It reports whether the page has one.
+// submit posts the form of the page with this attribute. It reports whether the page has one.
 func (k *walk) submit(attribute string, more ...string) bool {
 	k.w.t.Helper()
 	_, rest, found := strings.Cut(k.page, attribute)
@@ -272,17 +272,17 @@ func (k *walk) submit(attribute string, more ...string) bool {
 	return true
 }
 
-// attribute returns the value of the first attribute of that name on the page.
+// attribute returns the value of the first attribute with that name on the page.
 func (k *walk) attribute(name string) string {
 	_, rest, _ := strings.Cut(k.page, name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return html.UnescapeString(value)
 }
 
-// completed reports whether the page leads to the callback, which it does only after a success.
+// completed reports whether the page links to the callback, which it does only after a success.
 func (k *walk) completed() bool { return strings.Contains(k.page, "data-hop") }
 
-// begin has a wallet answer a session. Its browser does not come yet.
+// begin starts a session and makes a wallet respond to it. Its browser does not return yet.
 func (w *trusting) begin(at int, s *shop) *walk {
 	w.t.Helper()
 	k := w.start(w.services[at], s)
@@ -301,14 +301,14 @@ func (w *trusting) begin(at int, s *shop) *walk {
 			}
 		})
 	if err != nil || reply.Status != 200 {
-		w.t.Fatalf("the wallet is answered %d %s, %v", reply.Status, reply.Body, err)
+		w.t.Fatalf("the wallet got %d %s, %v", reply.Status, reply.Body, err)
 	}
 	w.waiting = append(w.waiting, k)
 	w.met["wallets answered"]++
 	return k
 }
 
-// collect lets a browser collect its response, at some service, and create a passkey at another one.
+// collect makes a browser collect its response at some service, and create a passkey at another one.
 func (w *trusting) collect(at int) {
 	w.t.Helper()
 	if len(w.waiting) == 0 {
@@ -322,7 +322,7 @@ func (w *trusting) collect(at int) {
 	k.get(k.wait)
 	may := slices.Contains(w.trusts[at], k.issuer) && k.proven >= k.shop.minimum
 	if k.completed() && !may {
-		w.t.Fatalf("I16: an answer that proves %d completes a session that asks for %d, at a service that "+
+		w.t.Fatalf("I16: a response that proves %d completes a session that asks for %d, at a service that "+
 			"trusts the issuer: %v", k.proven, k.shop.minimum, slices.Contains(w.trusts[at], k.issuer))
 	}
 	if !k.completed() {
@@ -330,7 +330,7 @@ func (w *trusting) collect(at int) {
 		return
 	}
 	w.met["sessions completed"]++
-	switch w.rng.IntN(6) { // what may happen before the passkey is made
+	switch w.rng.IntN(6) { // events before the passkey is created
 	case 0:
 		w.end(k.shop)
 	case 1:
@@ -349,7 +349,7 @@ func (w *trusting) collect(at int) {
 	w.keys = append(w.keys, heldKey{device, k.shop, k.issuer, k.proven, before})
 }
 
-// use has a passkey complete a session, if it may.
+// use tries to complete a session with a passkey, and compares the result with the model.
 func (w *trusting) use(at int, s *shop) {
 	w.t.Helper()
 	if len(w.keys) == 0 {
@@ -374,7 +374,8 @@ func (w *trusting) use(at int, s *shop) {
 	w.met["passkeys that did not count"]++
 }
 
-// undisturbed wants a walk to succeed while nothing changes, so that the services do not deny everything.
+// undisturbed fails unless a walk succeeds without changes, so that the services do not just deny every
+// request.
 func (w *trusting) undisturbed() {
 	w.t.Helper()
 	w.open(0)

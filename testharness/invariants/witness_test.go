@@ -17,9 +17,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// witness stands between a service and its store, and between a service and its
-// receivers. It sees what neither receivers nor clients can see: which leases are
-// in flight, and what the service knew when it posted.
+// witness is placed between a service and its store, and between a service and its receivers. It sees facts
+// that receivers and clients cannot see: the leases in flight, and the state of the service at each POST.
 type witness struct {
 	kv.KV
 	fetch host.Fetcher
@@ -27,15 +26,15 @@ type witness struct {
 	t     testing.TB
 
 	attemptTime time.Duration       // the service's
-	before      func(webhook.Event) // is called between the decision to post and the POST; nil: nothing is
+	before      func(webhook.Event) // called between the decision to post and the POST; may be nil
 
 	mu     sync.Mutex
 	events map[string]*seen     // by event id
-	leases map[string]time.Time // ends by task: claimed, and no outcome that was surely recorded
-	early  []string             // what I5 and I7 forbid
+	leases map[string]time.Time // ends by task: claimed, without an outcome that was certainly recorded
+	early  []string             // violations of I5 and I7
 }
 
-// seen is what was seen of one event.
+// seen is the history of one event.
 type seen struct {
 	attempts []attempt
 	over     bool // delivered or dead, and the store has confirmed the record
@@ -44,13 +43,13 @@ type seen struct {
 	leases map[string]time.Time // ends by lease, without the lease that recorded the end
 }
 
-// overtaken reports whether a POST may begin although the end is recorded (I5). It was decided under a lease
-// that had room for an attempt, and that lease had ended when the POST began, so that another could take the
-// event over. Between the two the service stood still, or its clock was set ahead, for longer than an
-// attempt may take. No check in the service rules that out, because it can stand still after every check. So
-// the event may come once more, as after every fault (spec, Delivery 2).
+// overtaken reports whether a POST may start although the end is recorded (I5). It was decided under a lease
+// that had room for an attempt, and that lease had ended when the POST started, so that another instance
+// could take the event over. Between the two the service was suspended, or its clock was set ahead, for
+// longer than an attempt may take. No check in the service prevents that, because it can be suspended after
+// every check. The event may therefore be posted again, as after every fault (spec, Delivery 2).
 //
-// The decision is known to the second. As AttemptTime is at least a second, a POST that began without delay
+// The decision is known to the second. As AttemptTime is at least a second, a POST that started without delay
 // counts as overtaken only if a lease has ended within that delay.
 func (s *seen) overtaken(decided, began time.Time, attemptTime time.Duration) bool {
 	for _, until := range s.leases {
@@ -64,7 +63,7 @@ func (s *seen) overtaken(decided, began time.Time, attemptTime time.Duration) bo
 // attempt is one POST by the clock of the service.
 type attempt struct {
 	began, ended time.Time
-	status       int // 0: no answer
+	status       int // 0: no response
 }
 
 const eventTask = "e/"
@@ -75,7 +74,7 @@ func newWitness(t testing.TB, store kv.KV, fetch host.Fetcher, now func() time.T
 		events: map[string]*seen{}, leases: map[string]time.Time{}}
 }
 
-// store is the witness as a store, with the optional interfaces of the real one.
+// store returns the witness as a store, with the optional interfaces of the real store.
 func (w *witness) store() kv.KV {
 	if m, ok := w.KV.(kv.Meter); ok {
 		return struct {
@@ -156,7 +155,7 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	}
 	w.mu.Lock()
 	if s := w.event(e.ID); s.over && !s.overtaken(time.Unix(signed, 0), a.began, w.attemptTime) {
-		w.early = append(w.early, fmt.Sprintf("%s %s is posted once more at %v, though its end was "+
+		w.early = append(w.early, fmt.Sprintf("%s %s is posted again at %v, though its end was "+
 			"recorded; it was signed at %v, leases end at %v", e.ID, e.Type, a.began, signed, s.leases))
 	}
 	w.mu.Unlock()
@@ -169,8 +168,8 @@ func (w *witness) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	return resp, err
 }
 
-// inFlight counts the deliveries that are claimed, have no outcome, and have a lease that had not ended
-// that long ago.
+// inFlight counts the deliveries that are claimed and have no outcome, and whose lease had not ended that
+// long ago.
 func (w *witness) inFlight(ago time.Duration) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +181,7 @@ func (w *witness) inFlight(ago time.Duration) (n int) {
 	return n
 }
 
-// of returns what was seen of an event.
+// of returns the history of an event.
 func (w *witness) of(id string) seen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,7 +190,7 @@ func (w *witness) of(id string) seen {
 	return s
 }
 
-// unsure returns how many records the store has not confirmed.
+// unsure returns the number of records that the store has not confirmed.
 func (w *witness) unsure() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,15 +200,15 @@ func (w *witness) unsure() (n int) {
 	return n
 }
 
-// improper returns what was seen and is forbidden.
+// improper returns the violations.
 func (w *witness) improper() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.early)
 }
 
-// TestTheWitnessOfI5 has what the witness forbids after a recorded end, and the one POST that it allows.
-func TestTheWitnessOfI5(t *testing.T) {
+// TestWitness_Overtaken lists POSTs after a recorded end, and whether they are allowed.
+func TestWitness_Overtaken(t *testing.T) {
 	const lease, whole = 25 * time.Second, 10 * time.Second
 	for _, c := range []struct {
 		rule    string
@@ -220,13 +219,13 @@ func TestTheWitnessOfI5(t *testing.T) {
 		allowed bool
 	}{
 		{"before the end", []time.Duration{0}, false, 1, 1, true},
-		{"the holder that recorded the end, at once", []time.Duration{0}, true, 1, 1, false},
+		{"the holder that recorded the end, immediately", []time.Duration{0}, true, 1, 1, false},
 		{"the holder that recorded the end, after its lease", []time.Duration{0}, true, 1, lease, false},
-		{"an earlier holder that stood still until its lease ended",
+		{"an earlier holder that was suspended until its lease ended",
 			[]time.Duration{0, lease}, true, lease - whole, lease, true},
-		{"an earlier holder whose lease had no more room for an attempt",
+		{"an earlier holder whose lease had no room left for an attempt",
 			[]time.Duration{0, lease}, true, lease - whole + time.Second, lease, false},
-		{"an earlier holder that did not stand still",
+		{"an earlier holder that was not suspended",
 			[]time.Duration{0, lease}, true, lease + time.Second, lease + time.Second, false},
 		{"an earlier holder whose lease lasts: two have the event",
 			[]time.Duration{0, 1}, true, 1, lease - 1, false},
@@ -258,7 +257,7 @@ func TestTheWitnessOfI5(t *testing.T) {
 	}
 }
 
-// oneTask is a store with one task, which anybody may claim at any time.
+// oneTask is a store with one task, which can be claimed at any time.
 type oneTask struct{ kv.KV }
 
 func (oneTask) Claim(_ context.Context, _ kv.Partition, now time.Time, _ time.Duration, _ int) (
@@ -268,7 +267,7 @@ func (oneTask) Claim(_ context.Context, _ kv.Partition, now time.Time, _ time.Du
 
 func (oneTask) Commit(context.Context, kv.Tx) error { return nil }
 
-// answers204 is a receiver.
+// answers204 is a receiver that returns 204.
 type answers204 struct{}
 
 func (answers204) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
